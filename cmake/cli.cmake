@@ -32,6 +32,11 @@ add_custom_command(OUTPUT ${completions}
   DEPENDS ${CMAKE_SOURCE_DIR}/completions/mlk.bash ${CMAKE_SOURCE_DIR}/completions/_mlk
           ${CMAKE_SOURCE_DIR}/completions/mlk.fish ${CMAKE_SOURCE_DIR}/cmake/embed_completions.cmake VERBATIM)
 
+set(helper ${CMAKE_BINARY_DIR}/embedded_helper.cpp)
+add_custom_command(OUTPUT ${helper}
+  COMMAND ${CMAKE_COMMAND} -DOUT=${helper} "-DFILE=${mlk_mpi_helper}" -P ${CMAKE_SOURCE_DIR}/cmake/embed_helper.cmake
+  DEPENDS ${mlk_mpi_helper} ${CMAKE_SOURCE_DIR}/cmake/embed_helper.cmake VERBATIM)
+
 mlk_rooms("^(cli|sweeps)(/|$)")
 target_link_libraries(mlk_util PUBLIC nlohmann_json::nlohmann_json fmt::fmt OpenSSL::Crypto)
 # The cli waits for people and networks; a quarter of its compile time is worth more than what -O2 adds to -O1.
@@ -45,7 +50,7 @@ target_link_libraries(mlk_kube PUBLIC yaml-cpp::yaml-cpp)
 target_link_libraries(mlk_local_api PUBLIC PkgConfig::HTTPLIB OpenSSL::SSL)
 set_target_properties(mlk_local_api PROPERTIES UNITY_BUILD_BATCH_SIZE 16)   # httplib is most of what a group costs
 target_link_libraries(mlk_commands PUBLIC CLI11::CLI11)
-target_sources(mlk_render PRIVATE ${CMAKE_BINARY_DIR}/embedded_templates.cpp)
+target_sources(mlk_render PRIVATE ${CMAKE_BINARY_DIR}/embedded_templates.cpp ${helper})
 target_sources(mlk_sweeps PRIVATE ${CMAKE_BINARY_DIR}/report_assets.cpp)
 target_sources(mlk_commands PRIVATE ${completions})
 
@@ -62,6 +67,7 @@ mlk_test(experiment mlk_experiment)
 mlk_test(render mlk_render)
 mlk_test(image mlk_image)
 mlk_test(http mlk_http PkgConfig::HTTPLIB)
+mlk_test(registry mlk_registry PkgConfig::HTTPLIB)
 mlk_test(kube mlk_kube PkgConfig::HTTPLIB)
 mlk_test(ui mlk_ui)
 mlk_test(run mlk_run mlk_local PkgConfig::HTTPLIB)

@@ -8,6 +8,7 @@
 
 #include "cli/kube/objects.h"
 #include "cli/render/evaluate.h"
+#include "cli/render/framework.h"
 #include "cli/render/merge.h"
 #include "cli/run/facts.h"
 #include "cli/run/indexes.h"
@@ -321,8 +322,10 @@ std::string why_driven(const StartRequest& request, const SubmitHooks& hooks) {
     return "search tpe chooses a trial by the results of those before it";
   if (definition.spec.stop.rule != EarlyStop::Rule::none) return "trials are ended early";
   const auto& roles = definition.first.roles;
-  if (definition.first.effective.value("elastic", false) ||
-      std::any_of(roles.begin(), roles.end(), [](const auto& role) { return role.second.processes > 1; }))
+  const Framework framework =
+      load_framework(request.templates, definition.first.effective.value("framework", ""));
+  if (std::any_of(roles.begin(), roles.end(),
+                  [&](const auto& role) { return is_launched(definition.first, framework, role.second); }))
     return "a launcher starts the program";
   if (definition.first.mode != "single")
     return "mode " + definition.first.mode + " has several processes in a trial";

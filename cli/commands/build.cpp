@@ -107,7 +107,8 @@ void add_build(CLI::App& root, Session& session) {
       ->type_name("IMAGE");
   command->add_option("--platform", options->platform, "Which of a base for several platforms: linux/arm64")
       ->type_name("OS/ARCH");
-  command->add_option("--output", options->destination, "Write it to this machine's disk, and send nothing")
+  command
+      ->add_option("-o,--output", options->destination, "Write it to this machine's disk, and send nothing")
       ->type_name("oci:DIR|docker-archive:FILE");
   command->add_flag("--insecure", options->insecure,
                     "Do not check the registry's certificate, and speak to one without TLS");

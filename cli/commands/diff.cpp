@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/images.h"
 #include "cli/commands/session.h"
 #include "cli/image/code.h"
-#include "cli/image/gzip.h"
 #include "cli/image/tar.h"
 #include "cli/image/unpack.h"
 #include "cli/run/differences.h"
@@ -61,6 +61,8 @@ using Values = std::map<std::string, nlohmann::json>;
 Values values_of(const StoredRun& run) {
   constexpr std::size_t shown_digits = 12;
   Values out = values_by_path(run.experiment);
+  // One that was built for the run says no more than its code and packages do.
+  if (run.image.find('@') == run.image.npos && !run.image.empty()) out["image"] = run.image;
   for (const auto& [entry, files] : run.digests.items()) {
     if (!files.is_object()) continue;
     for (const auto& [file, digest] : files.items())
@@ -104,9 +106,8 @@ std::string without_times(const std::string& text) {
   return out;
 }
 
-std::string tar_of(kube::Client& client, const StoredRun& run) {
-  if (run.code.empty()) return "";
-  return image::gunzip(fetch_code(client, client.config().name_space, run), image::longest_tar);
+std::string tar_of(kube::Client& client, const StoredRun& run, const registry::Access& access) {
+  return run.code.empty() ? "" : fetch_code(client, client.config().name_space, run, access);
 }
 
 // What the program diff does not show of an entry; empty for a plain file.
@@ -131,7 +132,9 @@ void print_kinds(const std::string& first, const std::string& second, Session& s
 
 void print_code(kube::Client& client, const StoredRun& first, const StoredRun& second, Session& session) {
   const TemporaryFolder folder;
-  const std::string before = tar_of(client, first), after = tar_of(client, second);
+  const Registries registries(session, false);
+  const std::string before = tar_of(client, first, registries.access()),
+                    after = tar_of(client, second, registries.access());
   for (const auto& [tar, run] : {std::pair(&before, &first), std::pair(&after, &second)}) {
     fs::create_directories(folder.path() / run->run);
     if (!tar->empty()) image::unpack(*tar, folder.path() / run->run);

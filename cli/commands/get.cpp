@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/images.h"
 #include "cli/commands/session.h"
 #include "cli/image/code.h"
-#include "cli/image/gzip.h"
 #include "cli/image/tar.h"
 #include "cli/image/unpack.h"
 #include "cli/render/yaml.h"
@@ -84,14 +84,14 @@ class NewFolder {
   fs::path to_, path_;
 };
 
-void write_all(const StoredRun& stored, const FileContents& files, const fs::path& to, Session& session) {
+// `tar`: of its code; empty if it has none.
+void write_all(const StoredRun& stored, const FileContents& files, const std::string& tar, const fs::path& to,
+               Session& session) {
   nlohmann::json experiment = stored.experiment;
   NewFolder folder(to);
-  std::string tar;
   std::map<fs::path, std::string_view> of_code;
   if (files.code) {
     const fs::path code = folder.path() / place_of(experiment["code"]["path"], "code");
-    tar = image::gunzip(files.code->bytes, image::longest_tar);
     fs::create_directories(code);
     image::unpack(tar, code);
     for (const image::TarFile& file : image::read_tar(tar))
@@ -127,7 +127,10 @@ void get(const GetOptions& options, Session& session) {
       session.note("its code, too: " + session.command("get " + stored.run + " --to FOLDER"));
     return;
   }
-  write_all(stored, fetch_stored_files(*client, name_space, stored), options.to, session);
+  const Registries registries(session, false);
+  const std::string tar =
+      stored.code.empty() ? "" : fetch_code(*client, name_space, stored, registries.access());
+  write_all(stored, fetch_stored_files(*client, name_space, stored), tar, options.to, session);
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ void provide_image(const ImageNeed& need, const Experiment& experiment, FileCont
   if (!wants_runtime && !builds) return;
   if (need.dry_run && builds)
     return session.note("an image would be built for its code, on " + experiment.image);
-  Registries registries(session, false);
+  Registries registries(session, need.insecure);
   if (wants_runtime) {
     files.image = find_runtime(need, where, session, registries.access());
     return;

@@ -36,11 +36,15 @@ class Registries {
 struct ImageNeed {
   const std::string& file;  // the experiment's, for messages
   const PrepareOptions& prepared;
-  bool dry_run = false;  // nothing is built or sent
+  bool dry_run = false;   // nothing is built or sent
+  bool insecure = false;  // as of Registries
 };
 
 // Throws Error{usage} if no image is named and none can be found, before anybody is asked.
 void require_some_image(const ImageNeed& need, const Experiment& experiment, const Session& session);
+
+inline constexpr char insecure_registry[] =
+    "Do not check the certificate of the registry for images that are built, and speak to one without TLS";
 
 // What a run or a sweep needs of an image: builds the one of its code and packages, or looks for that of the
 // runtime, and notes it in `files`. With --local: has the packages on this machine. Throws Error if it

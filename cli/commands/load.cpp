@@ -46,12 +46,13 @@ void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileI
       ->allow_extra_args(false);
 }
 
-PrepareOptions prepare_options(const ExperimentOptions& options, const Session& session) {
+PrepareOptions prepare_options(const ExperimentOptions& options, Session& session) {
   return {.overrides = {.set = options.set, .env = options.env, .image = session.env("MLK_IMAGE")},
           .allow_files = options.allow_files,
           .manual = manual_of_experiments(),
           .registry = session.env("MLK_REGISTRY"),
-          .local = session.local()};
+          .local = session.local(),
+          .note = [&session](const std::string& text) { session.note(text); }};
 }
 
 void require_image(const Experiment& experiment, const std::string& file) {

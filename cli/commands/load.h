@@ -27,7 +27,7 @@ enum class FileIs { required, optional };
 void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileIs file = FileIs::required);
 
 // The values of the flags and the environment.
-PrepareOptions prepare_options(const ExperimentOptions& options, const Session& session);
+PrepareOptions prepare_options(const ExperimentOptions& options, Session& session);
 
 // Throws Error{usage} if no image is named: a cluster could not run anything.
 void require_image(const Experiment& experiment, const std::string& file);

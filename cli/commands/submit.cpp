@@ -23,6 +23,7 @@ struct SubmitOptions {
   bool again = false;
   bool wait = false;
   bool follow = false;
+  bool insecure = false;
   std::string timeout;
   std::string start_timeout;
   std::string output = "name";
@@ -47,8 +48,10 @@ void submit(const SubmitOptions& options, Session& session) {
   if (!await.start_timeout && loaded.experiment.start_timeout.count() > 0)
     await.start_timeout = loaded.experiment.start_timeout;
 
-  const ImageNeed need{
-      .file = options.experiment.file, .prepared = prepared, .dry_run = !options.dry_run.empty()};
+  const ImageNeed need{.file = options.experiment.file,
+                       .prepared = prepared,
+                       .dry_run = !options.dry_run.empty(),
+                       .insecure = options.insecure};
   if (!on_client) require_some_image(need, loaded.experiment, session);
   const std::unique_ptr<kube::Client> client = on_client ? nullptr : session.connect();
   if (client) provide_image(need, loaded.experiment, loaded.files, *client, session);
@@ -100,6 +103,7 @@ void add_submit(CLI::App& root, Session& session) {
       ->type_name("client|server");
   command->add_flag("--again", options->again,
                     "When this experiment's newest run has ended, run it once more");
+  command->add_flag("--insecure-registry", options->insecure, insecure_registry);
   command->add_flag("--wait", options->wait, "Wait for the end; the exit code says how it ended");
   command->add_flag("--follow", options->follow, "Wait, and print the logs of all ranks");
   command

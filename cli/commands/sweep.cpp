@@ -39,6 +39,7 @@ struct SweepOptions {
   bool same = false;
   bool retry_failed = false;
   bool wait = false;
+  bool insecure = false;
   DetachOptions detach;
   std::string timeout;
   std::string output = "name";
@@ -70,7 +71,7 @@ std::vector<FlagValue> search_flags(const SweepOptions& options, const Experimen
 }
 
 // The flags as values of the file's `sweep:`.
-PrepareOptions options_of(const SweepOptions& options, const ExperimentFile& file, const Session& session) {
+PrepareOptions options_of(const SweepOptions& options, const ExperimentFile& file, Session& session) {
   PrepareOptions out = prepare_options(options.experiment, session);
   std::vector<FlagValue> flags;
   const auto add = [&flags](const char* flag, const char* key, const std::string& value) {
@@ -182,8 +183,10 @@ void sweep_command(const SweepOptions& options, Session& session) {
   for (const std::string& warning : sweep.files.warnings) session.warn(warning);
   for (const std::string& left : sweep.left_behind)
     session.warn(advice_on_left_behind(printable(left), sweep.files.code.has_value()));
-  const ImageNeed need{
-      .file = options.experiment.file, .prepared = prepared, .dry_run = !options.dry_run.empty()};
+  const ImageNeed need{.file = options.experiment.file,
+                       .prepared = prepared,
+                       .dry_run = !options.dry_run.empty(),
+                       .insecure = options.insecure};
   if (!on_client) require_some_image(need, sweep.first, session);
   const std::unique_ptr<kube::Client> client = on_client ? nullptr : session.connect();
   if (client) provide_image(need, sweep.first, sweep.files, *client, session);
@@ -266,6 +269,7 @@ void add_sweep(CLI::App& root, Session& session) {
       ->check(number_above_zero());
   command->add_flag("--same", options->same,
                     "Go on with the newest sweep that differs in image, program or data alone");
+  command->add_flag("--insecure-registry", options->insecure, insecure_registry);
   command->add_flag("--wait", options->wait, "Wait for the end; the exit code says how it ended");
   add_detach_options(*command, options->detach);
   command->add_option("--timeout", options->timeout, "With --wait: give up waiting after this time")

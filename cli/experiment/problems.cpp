@@ -40,6 +40,15 @@ std::string_view line_of(const Source& source, std::size_t line) {
 
 bool word_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
+// "user:password@host", but not "image:tag@sha256:...".
+bool has_login(std::string_view line) {
+  for (std::size_t at = line.find('@'); at != line.npos; at = line.find('@', at + 1)) {
+    const std::string_view word = line.substr(0, at).substr(line.find_last_of(" \t\"'{[,", at) + 1);
+    if (word.find(':') != word.npos && !line.substr(at).starts_with("@sha256:")) return true;
+  }
+  return false;
+}
+
 // Errors are copied into logs and tickets; a line with a password must not be.
 bool may_hold_secret(std::string_view line) {
   std::size_t start = 0;
@@ -61,7 +70,7 @@ bool may_hold_secret(std::string_view line) {
     const bool begins = at == 0 || !word_character(line[at - 1]);
     if (begins && looks_like_secret(line.substr(at, line.find_first_of(" ,}\"'", at) - at))) return true;
   }
-  return false;
+  return has_login(line);
 }
 
 // The line and a caret below the column; of a long line only the part around it.

@@ -170,6 +170,10 @@ class Rules {
         refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
     check_code();
+    // It stands in the record of the run, where everybody may read it.
+    if (const std::string registry = text_in(effective_, "registry");
+        registry.find('@') != registry.npos || registry.find("://") != registry.npos)
+      refuse("registry", "registry is a name such as registry.example/team, without a scheme and a login");
     const std::string framework = text_in(effective_, "framework");
     std::vector<std::string> frameworks = template_names_.frameworks;
     frameworks.push_back("none");
@@ -181,7 +185,7 @@ class Rules {
     check_folder("code", text_in(child_of(effective_, "code"), "path"));
     const nlohmann::json code = effective_.value("code", nlohmann::json::object());
     const std::string requirements = text_in(code, "python");
-    if (requirements.starts_with('/') || requirements.starts_with(".."))
+    if (requirements.starts_with('/'))
       refuse("code", "code.python is a file in the folder of the code, such as requirements.txt");
     const std::string workdir = text_in(effective_, "workdir");
     if (workdir.empty()) return;

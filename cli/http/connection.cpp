@@ -20,6 +20,7 @@ constexpr long connect_seconds = 20, silent_seconds = 60;
 struct Connection::State {
   const ConnectionOptions options;
   CURL* easy = nullptr;
+  curl_slist* headers = nullptr;
   CertificateProblem certificate{};
   char error[CURL_ERROR_SIZE] = {};
   // Of the exchange in progress.
@@ -92,6 +93,90 @@ struct Connection::State {
     return state.ended ? 1 : 0;
   }
 
+  template <typename Value>
+  void set(CURLoption option, Value value) {
+    curl_easy_setopt(easy, option, value);
+  }
+
+  void begin(const Call& next) {
+    curl_easy_reset(easy);  // its connections stay
+    call = &next;
+    reply = {};
+    header_bytes = 0;
+    reported = 0;
+    ended = too_large = has_begun = false;
+    thrown = nullptr;
+    error[0] = '\0';
+    certificate = {};
+    set(CURLOPT_URL, next.url.c_str());
+    set(CURLOPT_PROTOCOLS_STR, "http,https");
+    set(CURLOPT_FOLLOWLOCATION, 0L);
+    set(CURLOPT_USERAGENT, "mlk");
+    set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_ERRORBUFFER, error);
+  }
+
+  void set_network() {
+    constexpr long buffer = 256L << 10;
+    set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+    set(CURLOPT_BUFFERSIZE, buffer);
+    set(CURLOPT_UPLOAD_BUFFERSIZE, buffer);
+    set(CURLOPT_CONNECTTIMEOUT, connect_seconds);
+    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    set(CURLOPT_LOW_SPEED_TIME, silent_seconds);
+    set(CURLOPT_TCP_KEEPALIVE, 1L);
+    if (const auto parts = parts_of(call->url); parts && is_loopback(parts->host)) set(CURLOPT_NOPROXY, "*");
+  }
+
+  void set_trust() {
+    set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
+    if (options.insecure) {
+      set(CURLOPT_SSL_VERIFYPEER, 0L);
+      set(CURLOPT_SSL_VERIFYHOST, 0L);
+    } else {
+      note_certificate_problems(easy, certificate);
+    }
+    if (options.ca_pem.empty()) return;  // those of the system lie in a folder as well, which stays
+    curl_blob authorities{const_cast<char*>(options.ca_pem.data()), options.ca_pem.size(), CURL_BLOB_NOCOPY};
+    set(CURLOPT_CAINFO_BLOB, &authorities);
+  }
+
+  void set_callbacks() {
+    set(CURLOPT_HEADERFUNCTION, &State::on_header);
+    set(CURLOPT_HEADERDATA, this);
+    set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    set(CURLOPT_WRITEFUNCTION, &State::on_body);
+    set(CURLOPT_WRITEDATA, this);
+    set(CURLOPT_NOPROGRESS, 0L);
+    set(CURLOPT_XFERINFOFUNCTION, &State::on_progress);
+    set(CURLOPT_XFERINFODATA, this);
+  }
+
+  void set_request() {
+    if (call->method == "HEAD") {
+      set(CURLOPT_NOBODY, 1L);
+    } else if (call->method != "GET") {
+      set(CURLOPT_POST, 1L);
+      set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(call->body.size()));
+      set(CURLOPT_POSTFIELDS, call->body.data() == nullptr ? "" : call->body.data());
+      set(CURLOPT_CUSTOMREQUEST, call->method.c_str());
+      // libcurl repeats a request by itself when a connection that it had kept ends without an answer, and a
+      // server that has taken the body would take it twice. On a new connection it does not.
+      if (!call->body.empty()) set(CURLOPT_FRESH_CONNECT, 1L);
+    }
+    curl_slist_free_all(headers);
+    // A registry that does not know Expect would cost a second for each part; a POST has a type that is not
+    // ours.
+    headers = curl_slist_append(nullptr, "Expect:");
+    bool has_type = false;
+    for (const auto& [name, value] : call->headers) {
+      headers = curl_slist_append(headers, (name + ": " + value).c_str());
+      has_type = has_type || name == "Content-Type";
+    }
+    if (!has_type) headers = curl_slist_append(headers, "Content-Type:");
+    set(CURLOPT_HTTPHEADER, headers);
+  }
+
   Failure failure_after(CURLcode code) const {
     if (ended) return {Failure::Kind::closed, "it was ended"};
     if (too_large) return {Failure::Kind::too_large, "more than " + human_size(call->most_bytes), "", true};
@@ -117,76 +202,21 @@ Connection::Connection(ConnectionOptions options)
   if (state_->easy == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
 }
 
-Connection::~Connection() { curl_easy_cleanup(state_->easy); }
+Connection::~Connection() {
+  curl_easy_cleanup(state_->easy);
+  curl_slist_free_all(state_->headers);
+}
 
 Reply Connection::exchange(const Call& call) {
   State& state = *state_;
-  CURL* easy = state.easy;
-  curl_easy_reset(easy);  // its connections stay
-  state.call = &call;
-  state.reply = {};
-  state.header_bytes = 0;
-  state.reported = 0;
-  state.ended = state.too_large = state.has_begun = false;
-  state.thrown = nullptr;
-  state.error[0] = '\0';
-  state.certificate = {};
-  const auto set = [easy](CURLoption option, auto value) { curl_easy_setopt(easy, option, value); };
-  set(CURLOPT_URL, call.url.c_str());
-  set(CURLOPT_NOSIGNAL, 1L);
-  set(CURLOPT_ERRORBUFFER, state.error);
-  set(CURLOPT_PROTOCOLS_STR, "http,https");
-  set(CURLOPT_FOLLOWLOCATION, 0L);
-  set(CURLOPT_USERAGENT, "mlk");
-  set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  set(CURLOPT_BUFFERSIZE, 256L << 10);
-  set(CURLOPT_UPLOAD_BUFFERSIZE, 256L << 10);
-  set(CURLOPT_CONNECTTIMEOUT, connect_seconds);
-  set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-  set(CURLOPT_LOW_SPEED_TIME, silent_seconds);
-  set(CURLOPT_TCP_KEEPALIVE, 1L);
-  set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  if (state.options.insecure) {
-    set(CURLOPT_SSL_VERIFYPEER, 0L);
-    set(CURLOPT_SSL_VERIFYHOST, 0L);
-  } else {
-    note_certificate_problems(easy, state.certificate);
-  }
-  if (!state.options.ca_pem.empty()) {  // beside those of the system, which lie in a folder as well
-    curl_blob authorities{const_cast<char*>(state.options.ca_pem.data()), state.options.ca_pem.size(),
-                          CURL_BLOB_NOCOPY};
-    set(CURLOPT_CAINFO_BLOB, &authorities);
-  }
-  if (const auto parts = parts_of(call.url); parts && is_loopback(parts->host)) set(CURLOPT_NOPROXY, "*");
-  set(CURLOPT_HEADERFUNCTION, &State::on_header);
-  set(CURLOPT_HEADERDATA, &state);
-  set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  set(CURLOPT_WRITEFUNCTION, &State::on_body);
-  set(CURLOPT_WRITEDATA, &state);
-  set(CURLOPT_NOPROGRESS, 0L);
-  set(CURLOPT_XFERINFOFUNCTION, &State::on_progress);
-  set(CURLOPT_XFERINFODATA, &state);
-  if (call.method == "HEAD") {
-    set(CURLOPT_NOBODY, 1L);
-  } else if (call.method != "GET") {
-    set(CURLOPT_POST, 1L);
-    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(call.body.size()));
-    set(CURLOPT_POSTFIELDS, call.body.data() == nullptr ? "" : call.body.data());
-    set(CURLOPT_CUSTOMREQUEST, call.method.c_str());
-  }
-  // A registry that does not know Expect would cost a second for each part; POST has a type of its own.
-  curl_slist* headers = curl_slist_append(nullptr, "Expect:");
-  bool has_type = false;
-  for (const auto& [name, value] : call.headers) {
-    headers = curl_slist_append(headers, (name + ": " + value).c_str());
-    has_type = has_type || name == "Content-Type";
-  }
-  if (!has_type) headers = curl_slist_append(headers, "Content-Type:");
-  set(CURLOPT_HTTPHEADER, headers);
-  const CURLcode code = curl_easy_perform(easy);
+  state.begin(call);
+  state.set_network();
+  state.set_trust();
+  state.set_callbacks();
+  state.set_request();
+  const CURLcode code = curl_easy_perform(state.easy);
   if (code == CURLE_OK && call.sent && call.body.size() > state.reported)
     call.sent(call.body.size() - state.reported);
-  curl_slist_free_all(headers);
   if (state.thrown) std::rethrow_exception(state.thrown);
   state.reply.failure = state.failure_after(code);
   return std::move(state.reply);

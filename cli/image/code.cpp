@@ -155,6 +155,19 @@ std::string largest_files(const Code& code) {
               "type the command again when nothing writes there, or leave it out with exclude:");
 }
 
+// In a layer such a name deletes the file with the rest of it, or all of the folder.
+void refuse_marks_of_deletion(const fs::path& folder, const Tree& tree) {
+  constexpr char mark[] = ".wh.";
+  for (const TreeEntry& entry : tree.entries) {
+    const std::string& path = entry.of_tar.path;
+    if (!path.substr(path.rfind('/') + 1).starts_with(mark)) continue;
+    throw Error(ExitCode::usage,
+                fmt::format("code: {} has a name by which layers of images delete files",
+                            printable((folder / path).string())),
+                fmt::format("rename it, or leave it out with exclude: [/{}]", printable(path)));
+  }
+}
+
 [[noreturn]] void refuse_size(const fs::path& folder, const std::string& size, std::size_t most_bytes,
                               const Code& code) {
   throw Error(ExitCode::usage,
@@ -241,6 +254,7 @@ Code pack_code(const fs::path& folder, const TreeRules& rules, const PackOptions
 Layer write_code_layer(const fs::path& folder, const Code& code, const std::string& prefix,
                        const fs::path& file) {
   constexpr unsigned for_all_to_read_and_write = 0666, for_all_to_execute = 0777;
+  refuse_marks_of_deletion(folder, code.tree);
   LayerWriter writer(file);
   Sha256 digest;  // of the archive that is not a layer, which the run is named by
   const Take also = [&](std::string_view part) { digest.add(part); };
@@ -263,11 +277,20 @@ Layer write_code_layer(const fs::path& folder, const Code& code, const std::stri
   std::string end;
   end_tar(end);
   also(end);
-  if (digest.hex() != code.digest)
-    throw Error(ExitCode::failure,
-                fmt::format("code: {} changes while it is read", printable(folder.string())),
-                "type the command again when nothing writes there, or leave it out with exclude:");
+  if (digest.hex() != code.digest) refuse_change(folder);
   return writer.finish();
+}
+
+std::string archive_of_layer(std::string_view layer, const std::string& prefix) {
+  std::string out;
+  for (const TarFile& file : read_tar(layer)) {
+    if (!file.entry.path.starts_with(prefix + "/")) continue;
+    TarEntry entry = file.entry;
+    entry.path.erase(0, prefix.size() + 1);
+    append_to_tar(out, entry, file.content);
+  }
+  end_tar(out);
+  return out;
 }
 
 void write_archive(const fs::path& folder, const Code& code, const fs::path& file) {
@@ -280,11 +303,7 @@ void write_archive(const fs::path& folder, const Code& code, const fs::path& fil
       writer.add(entry.of_tar);
     }
   }
-  if (writer.finish().diff_id != "sha256:" + code.digest) {
-    std::error_code ignored;
-    fs::remove(file, ignored);
-    refuse_change(folder);
-  }
+  if (!writer.finish_as("sha256:" + code.digest)) refuse_change(folder);
 }
 
 }  // namespace mlk::image

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/image/layer.h"
@@ -42,9 +43,13 @@ struct PackOptions {
 Code pack_code(const std::filesystem::path& folder, const TreeRules& rules, const PackOptions& options);
 
 // The files as a layer, below `prefix` ("mlk/code"). Whoever the program is may write there: each container
-// has a copy of its own. Throws Error{failure}.
+// has a copy of its own. Throws Error: failure, and usage for a name that layers give a meaning of their own.
 Layer write_code_layer(const std::filesystem::path& folder, const Code& code, const std::string& prefix,
                        const std::filesystem::path& file);
+
+// The archive of the files in a layer that write_code_layer() has made, as pack_code() would make it. Throws
+// Error{failure}. Pure.
+std::string archive_of_layer(std::string_view layer, const std::string& prefix);
 
 // The archive of code that has none in memory, into a file, unless that is there. Throws Error{failure}.
 void write_archive(const std::filesystem::path& folder, const Code& code, const std::filesystem::path& file);

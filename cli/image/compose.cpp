@@ -15,17 +15,24 @@ namespace {
 constexpr char time_of_all[] = "1980-01-01T00:00:00Z";
 
 json described(const Descriptor& blob) {
-  return {{"mediaType", blob.media_type}, {"digest", blob.digest}, {"size", blob.size}};
+  json out = {{"mediaType", blob.media_type}, {"digest", blob.digest}, {"size", blob.size}};
+  if (!blob.purpose.empty()) out["annotations"] = {{purpose_annotation, blob.purpose}};
+  return out;
 }
 
 void set_variable(json& variables, const std::string& name, const std::string& value) {
   if (!variables.is_array()) variables = json::array();
-  for (json& each : variables) {
-    if (!each.is_string() || !each.get_ref<const std::string&>().starts_with(name + "=")) continue;
-    each = name + "=" + value;
+  const auto is_it = [&](const json& each) {
+    return each.is_string() && each.get_ref<const std::string&>().starts_with(name + "=");
+  };
+  const auto first = std::find_if(variables.begin(), variables.end(), is_it);
+  if (first == variables.end()) {
+    variables.push_back(name + "=" + value);
     return;
   }
-  variables.push_back(name + "=" + value);
+  *first = name + "=" + value;
+  // Of several the last one would count.
+  variables.erase(std::remove_if(first + 1, variables.end(), is_it), variables.end());
 }
 
 json configuration_of(const std::optional<Base>& base, const std::vector<Addition>& additions,
@@ -75,16 +82,17 @@ Composed compose(const std::optional<Base>& base, const std::vector<Addition>& a
     return value.dump(-1, ' ', false, json::error_handler_t::replace);
   };
   out.configuration = text(configuration_of(base, additions, settings));
-  out.configuration_blob = {types.configuration, "sha256:" + sha256_hex(out.configuration),
-                            out.configuration.size()};
+  out.configuration_blob = {.media_type = types.configuration,
+                            .digest = "sha256:" + sha256_hex(out.configuration),
+                            .size = out.configuration.size()};
   json layers = json::array();
   if (base) out.of_base = base->manifest.layers;
   for (const Descriptor& layer : out.of_base) layers.push_back(described(layer));
   for (const Addition& addition : additions) {
     Layer layer = addition.layer;
     layer.blob.media_type = types.layer;
+    layer.blob.purpose = addition.purpose;
     layers.push_back(described(layer.blob));
-    layers.back()["annotations"] = {{purpose_annotation, addition.purpose}};
     out.own.push_back(std::move(layer));
   }
   out.manifest = text({{"schemaVersion", 2},

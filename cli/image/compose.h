@@ -43,7 +43,4 @@ struct Composed {
 Composed compose(const std::optional<Base>& base, const std::vector<Addition>& additions,
                  const Settings& settings);
 
-// The annotation of a layer's descriptor that holds Addition::purpose.
-inline constexpr char purpose_annotation[] = "dev.mlk.layer";
-
 }  // namespace mlk::image

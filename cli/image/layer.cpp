@@ -91,12 +91,26 @@ void LayerWriter::add_file(const TarEntry& entry, const fs::path& from, std::uin
   put(std::string(tar_padding(size), '\0'));
 }
 
-Layer LayerWriter::finish() {
+void LayerWriter::end() {
   std::string end;
   end_tar(end);
   put(end);
   state_->gzip.finish();
-  Layer out{{oci_types.layer, "sha256:" + state_->blob.hex(), state_->size},
+}
+
+Layer LayerWriter::finish() {
+  end();
+  return keep();
+}
+
+std::optional<Layer> LayerWriter::finish_as(const std::string& diff_id) {
+  end();
+  if ("sha256:" + state_->content.hex() != diff_id) return std::nullopt;
+  return keep();
+}
+
+Layer LayerWriter::keep() {
+  Layer out{{.media_type = oci_types.layer, .digest = "sha256:" + state_->blob.hex(), .size = state_->size},
             "sha256:" + state_->content.hex(),
             state_->file};
   std::error_code error;
@@ -117,7 +131,8 @@ std::optional<Layer> find_layer(const fs::path& file) {
   const auto text = [&](const char* key) { return note.value(key, nlohmann::json()); };
   if (!text("digest").is_string() || !text("diff_id").is_string() || !text("size").is_number_unsigned())
     return std::nullopt;
-  const Layer out{{oci_types.layer, note["digest"], note["size"]}, note["diff_id"], file};
+  const Layer out{
+      {.media_type = oci_types.layer, .digest = note["digest"], .size = note["size"]}, note["diff_id"], file};
   const bool is_whole = fs::file_size(file, error) == out.blob.size && !error;
   if (!is_whole || !is_digest(out.blob.digest) || !is_digest(out.diff_id)) return std::nullopt;
   for (const fs::path& path : {file, note_of(file)})
@@ -139,12 +154,27 @@ std::vector<fs::path> unused_layers(const fs::path& cache, std::chrono::seconds 
 
 std::uint64_t size_on_disk(const fs::path& path) {
   std::error_code error;
-  if (!fs::is_directory(path, error)) return fs::file_size(path, error);
+  if (!fs::is_directory(path, error)) {
+    const std::uintmax_t size = fs::file_size(path, error);
+    return error ? 0 : size;  // of a pipe
+  }
   std::uint64_t out = 0;
   visit_folder(path, [&](const fs::directory_entry& entry) {
     if (!entry.is_symlink(error)) out += size_on_disk(entry.path());
   });
   return out;
+}
+
+void check_layer(const Layer& layer) {
+  Sha256 digest;
+  read_whole(layer.file, layer.blob.size, [&](std::string_view part) { digest.add(part); });
+  if ("sha256:" + digest.hex() == layer.blob.digest) return;
+  std::error_code ignored;
+  fs::remove(layer.file, ignored);
+  fs::remove(note_of(layer.file), ignored);
+  throw Error(ExitCode::failure,
+              fmt::format("{} was damaged, and is deleted", printable(layer.file.string())),
+              "type the command again: it is made anew");
 }
 
 }  // namespace mlk::image

@@ -37,8 +37,12 @@ class LayerWriter {
   void add_file(const TarEntry& entry, const std::filesystem::path& from, std::uint64_t size,
                 const std::function<void(std::string_view)>& also = {});
   Layer finish();
+  // The same if the archive has this digest before it is compressed; else nothing stays.
+  std::optional<Layer> finish_as(const std::string& diff_id);
 
  private:
+  Layer keep();
+  void end();
   void put(std::string_view bytes);
   struct State;
   const std::unique_ptr<State> state_;
@@ -47,6 +51,10 @@ class LayerWriter {
 // What finish() has returned for this file, from a note beside it; nullopt if either is missing or was cut
 // off. It counts as used now.
 std::optional<Layer> find_layer(const std::filesystem::path& file);
+
+// Reads a layer whole before it is used. Throws Error{failure} if its bytes are not those of its digest, and
+// removes it, so that it is made anew.
+void check_layer(const Layer& layer);
 
 // What lies in a folder of layers and has not been used for so long: files with their notes, and folders.
 std::vector<std::filesystem::path> unused_layers(const std::filesystem::path& cache,

@@ -31,7 +31,7 @@ std::string text_of(const json& object, const char* key, const std::string& name
 
 Descriptor descriptor_of(const json& value, const std::string& name) {
   if (!value.is_object()) fail(name, "a part of it is not described");
-  Descriptor out{text_of(value, "mediaType", name), text_of(value, "digest", name), 0};
+  Descriptor out{.media_type = text_of(value, "mediaType", name), .digest = text_of(value, "digest", name)};
   if (!is_digest(out.digest)) fail(name, "a part of it is named by no digest of sha256");
   const auto size = value.find("size");
   constexpr std::uint64_t most = std::uint64_t{1} << 42;
@@ -40,6 +40,8 @@ Descriptor descriptor_of(const json& value, const std::string& name) {
   out.size = size->get<std::uint64_t>();
   if (const auto urls = value.find("urls"); urls != value.end() && !urls->empty())
     fail(name, "a layer of it lies outside of its registry, and mlk does not follow it there");
+  if (const auto notes = value.find("annotations"); notes != value.end() && notes->is_object())
+    out.purpose = text_of(*notes, purpose_annotation, name);
   return out;
 }
 

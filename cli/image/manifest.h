@@ -35,9 +35,13 @@ struct Platform {
 // "linux/arm64/v8", or the architecture alone. Throws Error{usage}.
 Platform parse_platform(std::string_view text);
 
+// The annotation of a layer that mlk has made, which says what it holds: "code", "python".
+inline constexpr char purpose_annotation[] = "dev.mlk.layer";
+
 struct Descriptor {
   std::string media_type, digest;
   std::uint64_t size = 0;  // bytes
+  std::string purpose{};   // of a layer that mlk has made
 };
 
 struct Manifest {

@@ -46,6 +46,16 @@ std::string errors_of(const std::string& output) {
   return printable(cut(join(out, "; "), longest));
 }
 
+ProcessResult run_python(const Command& command) {
+  try {
+    return run_process(command);
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::not_found) throw;
+    throw Error(ExitCode::failure, "code.python: there is no python3 here",
+                "install python3 with pip, or take an image that has the packages");
+  }
+}
+
 ProcessResult run_pip(const PythonPackages& packages, std::vector<std::string> words) {
   Command command;
   command.argv = {"python3", "-m", "pip", "--disable-pip-version-check", "--no-input"};
@@ -54,14 +64,7 @@ ProcessResult run_pip(const PythonPackages& packages, std::vector<std::string> w
   command.timeout = std::chrono::hours(1);
   command.output_limit = 64 << 20;
   command.go_on = [&](const ProcessResult&) { return !packages.go_on || packages.go_on(); };
-  ProcessResult result;
-  try {
-    result = run_process(command);
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::not_found) throw;
-    throw Error(ExitCode::failure, "code.python: there is no python3 here to run pip",
-                "install python3 with pip, or take an image that has the packages");
-  }
+  ProcessResult result = run_python(command);
   if (result.given_up) throw Error(ExitCode::interrupted, "interrupted");
   if (result.ok()) return result;
   if (result.error.find("No module named pip") != std::string::npos)
@@ -70,6 +73,12 @@ ProcessResult run_pip(const PythonPackages& packages, std::vector<std::string> w
   if (result.error.find("no such option: --report") != std::string::npos)
     throw Error(ExitCode::failure, "code.python: the pip of this machine is older than 22.2",
                 "let it renew itself: python3 -m pip install --upgrade pip");
+  for (const char* sign : {"NewConnectionError", "ConnectTimeoutError", "NameResolutionError", "ProxyError"}) {
+    if (result.error.find(sign) != std::string::npos)
+      throw Error(ExitCode::failure, "code.python: pip cannot reach its index of packages",
+                  "see all of what it says: python3 -m pip download -r " +
+                      shell_word(packages.requirements.string()));
+  }
   const std::string said = errors_of(result.error);
   const bool no_wheel = result.error.find("No matching distribution") != std::string::npos ||
                         result.error.find("Could not find a version") != std::string::npos;
@@ -162,27 +171,32 @@ std::string clean_record(const fs::path& path) {
   return out;
 }
 
+// All that is below a folder, but for what Python compiles, which differs from machine to machine.
+void list_folder(const fs::path& folder, std::vector<fs::directory_entry>& out) {
+  visit_folder(folder, [&](const fs::directory_entry& entry) {
+    const fs::file_status status = entry.symlink_status();
+    const bool is_folder = fs::is_directory(status) && entry.path().filename() != "__pycache__";
+    if (is_folder || fs::is_regular_file(status)) out.push_back(entry);
+    if (is_folder) list_folder(entry.path(), out);
+  });
+}
+
 void add_folder(LayerWriter& writer, const fs::path& folder, const std::string& prefix) {
   std::vector<fs::directory_entry> entries;
-  visit_folder(folder, [&](const fs::directory_entry& entry) { entries.push_back(entry); });
+  list_folder(folder, entries);
   std::sort(entries.begin(), entries.end(),
             [](const auto& a, const auto& b) { return a.path().native() < b.path().native(); });
   for (const fs::directory_entry& entry : entries) {
-    const std::string name = entry.path().filename().string(), path = prefix + "/" + name;
+    const std::string path = prefix + entry.path().native().substr(folder.native().size());
     const fs::file_status status = entry.symlink_status();
+    const bool executable = (status.permissions() & fs::perms::owner_exec) != fs::perms::none;
+    const TarEntry file{.path = path, .executable = executable};
     if (fs::is_directory(status)) {
-      if (name == "__pycache__") continue;
       writer.add({.path = path, .kind = TarEntry::Kind::folder});
-      add_folder(writer, entry.path(), path);
-    } else if (fs::is_regular_file(status)) {
-      const bool executable = (status.permissions() & fs::perms::owner_exec) != fs::perms::none;
-      const TarEntry file{.path = path, .executable = executable};
-      const bool is_record = name == "RECORD" && folder.extension() == ".dist-info";
-      if (is_record) {
-        writer.add(file, clean_record(entry.path()));
-      } else {
-        writer.add_file(file, entry.path(), entry.file_size());
-      }
+    } else if (path.ends_with(".dist-info/RECORD")) {
+      writer.add(file, clean_record(entry.path()));
+    } else {
+      writer.add_file(file, entry.path(), entry.file_size());
     }
   }
 }
@@ -241,7 +255,7 @@ std::string minor_version(const std::string& version) {
 std::string own_python_version() {
   Command command;
   command.argv = {"python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"};
-  const ProcessResult result = run_process(command);
+  const ProcessResult result = run_python(command);
   const std::string version = minor_version(std::string(trim(result.output)));
   if (!result.ok() || version.empty())
     throw Error(ExitCode::failure, "code.python: the python3 of this machine does not say its version");
@@ -267,7 +281,10 @@ fs::path python_folder(const PythonPackages& packages) {
   const Resolved resolved = resolve(packages);
   const fs::path folder = packages.cache / ("python-" + key_of(resolved, packages.target));
   std::error_code error;
-  if (fs::is_directory(folder, error)) return folder;
+  if (fs::is_directory(folder, error)) {
+    fs::last_write_time(folder, fs::file_time_type::clock::now(), error);  // it is in use: unused_layers()
+    return folder;
+  }
   const Scratch scratch(packages.cache / ("python.tmp-" + hex(random_bytes(4))));
   install(packages, resolved, scratch.path() / "packages");
   fs::rename(scratch.path() / "packages", folder, error);

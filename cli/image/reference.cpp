@@ -1,6 +1,10 @@
 #include "cli/image/reference.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -30,19 +34,36 @@ bool is_component(std::string_view text) {
   return true;
 }
 
+// [a-zA-Z0-9] with dashes between, as names of hosts have them.
+bool is_host_label(std::string_view text) {
+  return !text.empty() && text.front() != '-' && text.back() != '-' &&
+         std::all_of(text.begin(), text.end(), [](char c) { return (is_word(c) && c != '_') || c == '-'; });
+}
+
+bool is_address_of_v6(const std::string& text) {
+  in6_addr address{};
+  if (text.find('\0') != text.npos) return false;  // where a C string would end
+  return ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
+}
+
+bool is_port(std::string_view text) {
+  constexpr std::size_t digits = 5;
+  constexpr int last = 65535;
+  if (text.empty() || text.size() > digits || text.find_first_not_of("0123456789") != text.npos) return false;
+  const int port = std::stoi(std::string(text));
+  return port > 0 && port <= last;
+}
+
+// What a URL takes for a host: everything else would be found out only when it is asked.
 bool is_host(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   const bool has_port = colon != text.npos && text.back() != ']';
+  if (has_port && !is_port(text.substr(colon + 1))) return false;
   const std::string_view host = text.substr(0, has_port ? colon : text.npos);
-  const std::string_view port = has_port ? text.substr(colon + 1) : "1";
-  const bool good_port =
-      !port.empty() && port.size() <= 5 && port.find_first_not_of("0123456789") == port.npos;
-  const bool is_v6 = host.starts_with('[') && host.ends_with(']') &&
-                     host.find_first_not_of("[]:0123456789abcdefABCDEF") == host.npos;
-  const bool named = !host.empty() && std::all_of(host.begin(), host.end(), [](char c) {
-    return (is_word(c) && c != '_') || c == '-' || c == '.';
-  });
-  return good_port && (is_v6 || named);
+  if (host.starts_with('[') && host.ends_with(']'))
+    return is_address_of_v6(std::string(host.substr(1, host.size() - 2)));
+  const std::vector<std::string> labels = split(host, '.');
+  return !labels.empty() && std::all_of(labels.begin(), labels.end(), is_host_label);
 }
 
 [[noreturn]] void refuse_name(const std::string& why) {
@@ -81,8 +102,9 @@ Reference named(std::string_view text, std::string_view whole) {
 // A login in the name would be shown wherever the name is.
 void refuse_login(std::string_view text) {
   const std::size_t at = text.find('@');
-  const bool is_login = at != text.npos && text.find('/', at) != text.npos;
-  if (is_login || text.find("://") != text.npos)
+  const bool is_url = text.find("://") != text.npos;
+  const bool is_login = at != text.npos && (is_url || text.find('/', at) != text.npos);
+  if (is_login || is_url)
     throw Error(
         ExitCode::usage,
         is_login ? "the name of an image holds no user and no password"
@@ -92,6 +114,12 @@ void refuse_login(std::string_view text) {
         "registry.example/team/trainer:1");
 }
 
+// What stands before the @ may be a login, and is not shown.
+[[noreturn]] void refuse_digest(std::string_view text) {
+  refuse_name(fmt::format("'{}' in the name of an image: after @ stands sha256: and 64 hexadecimal digits",
+                          printable(text.substr(text.rfind('@'), longest_image_name))));
+}
+
 }  // namespace
 
 bool is_digest(std::string_view text) {
@@ -99,6 +127,11 @@ bool is_digest(std::string_view text) {
   constexpr std::size_t digits = 64;
   return text.starts_with(algorithm) && text.size() == algorithm.size() + digits &&
          text.find_first_not_of("0123456789abcdef", algorithm.size()) == text.npos;
+}
+
+bool is_tag(std::string_view text) {
+  return !text.empty() && text.size() <= longest_tag && is_word(text.front()) &&
+         std::all_of(text.begin(), text.end(), [](char c) { return is_word(c) || c == '.' || c == '-'; });
 }
 
 std::string Reference::text() const {
@@ -112,18 +145,13 @@ Reference parse_reference(std::string_view text) {
   if (const std::size_t at = rest.find('@'); at != rest.npos) {
     digest = rest.substr(at + 1);
     rest = rest.substr(0, at);
-    if (!is_digest(digest))
-      refuse_name(fmt::format("'{}': after @ stands sha256: and 64 hexadecimal digits",
-                              printable(text.substr(0, longest_image_name))));
+    if (!is_digest(digest)) refuse_digest(text);
   }
   const std::size_t slash = rest.rfind('/');
   if (const std::size_t colon = rest.find(':', slash == rest.npos ? 0 : slash); colon != rest.npos) {
     tag = rest.substr(colon + 1);
     rest = rest.substr(0, colon);
-    const bool good =
-        !tag.empty() && tag.size() <= longest_tag && is_word(tag.front()) &&
-        std::all_of(tag.begin(), tag.end(), [](char c) { return is_word(c) || c == '.' || c == '-'; });
-    if (!good)
+    if (!is_tag(tag))
       refuse_name(fmt::format("'{}': a tag has letters, digits, '_', '.' and '-', {} at most",
                               printable(text.substr(0, longest_image_name)), longest_tag));
   }
@@ -135,8 +163,8 @@ Reference parse_reference(std::string_view text) {
 
 Reference parse_repository(std::string_view text) {
   refuse_login(text);
-  Reference out = named(text, text);
-  return out;
+  if (text.find('@') != text.npos) refuse_digest(text);
+  return named(text, text);
 }
 
 }  // namespace mlk::image

@@ -29,5 +29,6 @@ Reference parse_repository(std::string_view text);
 
 // "sha256:" and 64 small hexadecimal digits. No other algorithm is in use.
 bool is_digest(std::string_view text);
+bool is_tag(std::string_view text);
 
 }  // namespace mlk::image

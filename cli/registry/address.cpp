@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <cctype>
+#include <cstdint>
 #include <netinet/in.h>
 
 #include "cli/http/url.h"
@@ -21,6 +23,14 @@ bool is_of_this_link(const std::string& host) {
          (IN6_IS_ADDR_LINKLOCAL(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_V4MAPPED(&v6));
 }
 
+// Wider than is_loopback(), which gives rights: names below localhost lead here too (RFC 6761), in any case
+// and with a dot at the end.
+bool is_of_this_machine(std::string host) {
+  std::transform(host.begin(), host.end(), host.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (host.ends_with('.')) host.pop_back();
+  return host.ends_with(".localhost") || http::is_loopback(host);
+}
+
 }  // namespace
 
 std::string url_of(const std::string& registry, bool encrypted) {
@@ -35,7 +45,7 @@ std::string wrong_with_target(const std::string& from, const std::string& to) {
   if (source->scheme == "https" && target->scheme != "https") return "a place that is not encrypted";
   if (source->host == target->host) return "";
   if (is_of_this_link(target->host)) return "an address of this machine's link";
-  if (http::is_loopback(target->host) && !http::is_loopback(source->host))
+  if (is_of_this_machine(target->host) && !is_of_this_machine(source->host))
     return "an address of this machine";
   return "";
 }

@@ -2,10 +2,12 @@
 
 #include <sys/utsname.h>
 #include <variant>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/util/error.h"
+#include "cli/util/text.h"
 
 namespace mlk::registry {
 namespace {
@@ -36,6 +38,15 @@ std::optional<Found> find_document(const Access& access, const image::Reference&
   return ask(reference);
 }
 
+// That of this machine, or the only one.
+image::Platform usual_platform(const image::Index& index) {
+  std::vector<image::Platform> there;
+  for (const image::Index::Entry& entry : index.entries) {
+    if (!entry.platform.architecture.empty()) there.push_back(entry.platform);
+  }
+  return there.size() == 1 ? there.front() : own_platform();
+}
+
 }  // namespace
 
 image::Platform own_platform() {
@@ -58,7 +69,7 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
   std::string digest = found->document.digest;
   auto parsed = image::parse_manifest(found->document.bytes, found->document.type, name);
   if (const auto* index = std::get_if<image::Index>(&parsed)) {
-    digest = choose(*index, platform.value_or(own_platform()), name).manifest.digest;
+    digest = choose(*index, platform ? *platform : usual_platform(*index), name).manifest.digest;
     const auto document = out.registry->find_manifest(reference.repository, digest);
     if (!document)
       throw Error(ExitCode::failure, fmt::format("{}: its index names a manifest that is not there", name));
@@ -72,8 +83,9 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
       out.registry->blob(reference.repository, manifest->configuration, image::longest_configuration);
   out.image.configuration = image::parse_configuration(configuration, manifest->layers.size(), name);
   if (platform && platform->architecture != out.image.configuration.platform.architecture)
-    throw Error(ExitCode::not_found, fmt::format("{} is for {}, not for {}", name,
-                                                 out.image.configuration.platform.text(), platform->text()));
+    throw Error(ExitCode::not_found,
+                fmt::format("{} is for {}, not for {}", name,
+                            printable(out.image.configuration.platform.text()), platform->text()));
   for (const image::Descriptor& layer : manifest->layers) out.size += layer.size;
   return out;
 }

@@ -29,8 +29,7 @@ bool Registry::has_blob(const std::string& repository, const std::string& digest
       send({.method = "HEAD", .url = at(repository, "blobs/" + digest)}, push_scope(repository));
   if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return false;
   // Some answer with where it lies.
-  if (reply.failure.kind == Failure::Kind::none && (reply.ok() || reply.status == 307 || reply.status == 302))
-    return true;
+  if (reply.failure.kind == Failure::Kind::none && (reply.ok() || is_redirect(reply.status))) return true;
   fail(reply, fmt::format("repository {}/{}", name_, repository));
 }
 
@@ -72,10 +71,12 @@ void Registry::read_blob(const std::string& repository, const image::Descriptor&
       enough = !part.empty() && !take(part);
       return !enough;
     };
-    const Reply reply = follow(send(call, pull_scope(repository)), call, base());
+    const Reply reply = read(call, pull_scope(repository));
     if (enough || have >= descriptor.size) break;
+    const bool is_whole = reply.failure.kind == Failure::Kind::none && (reply.ok() || reply.status == 416);
+    if (is_whole && have == before) refuse("has fewer bytes than its manifest says");
     losses = have > before ? 0 : losses + 1;
-    const bool is_lost = reply.ok() || may_pass(reply) || have > before;
+    const bool is_lost = may_pass(reply) || have > before;
     if (!is_lost || losses >= most_losses) fail(reply, what);
     wait(milliseconds(200 << losses), "lost the connection");
   }
@@ -86,11 +87,16 @@ void Registry::read_blob(const std::string& repository, const image::Descriptor&
 bool Registry::mount_blob(const std::string& repository, const std::string& digest, const std::string& from) {
   const std::string query = fmt::format("blobs/uploads/?mount={}&from={}", http::percent_encode(digest),
                                         http::percent_encode(from));
-  const Reply reply =
-      send({.method = "POST", .url = at(repository, query)}, push_scope(repository) + " " + pull_scope(from));
   // 202 begins an upload, which the registry forgets by itself. Anything else is said by the upload that
-  // follows.
-  return reply.failure.kind == Failure::Kind::none && reply.status == 201;
+  // follows: a token server, too, may refuse only the other repository.
+  try {
+    const Reply reply = send({.method = "POST", .url = at(repository, query)},
+                             push_scope(repository) + " " + pull_scope(from));
+    return reply.failure.kind == Failure::Kind::none && reply.status == 201;
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::interrupted) throw;
+    return false;
+  }
 }
 
 // One blob on its way up. What was stored when a connection is lost is not sent again.
@@ -141,6 +147,7 @@ class Upload {
     take_session(reply);
     if (session_.empty()) refuse("names no place for it");
     stored_ = 0;
+    is_doubtful_ = false;
   }
 
   void take_session(const Reply& reply) {
@@ -157,9 +164,16 @@ class Upload {
     throw Error(ExitCode::cluster, fmt::format("registry {}: {}: it {}", registry_.name(), what_, why));
   }
 
+  [[noreturn]] void give_up(const Reply& reply) {
+    if (reply.failure.kind == Failure::Kind::none && reply.status == 404)
+      refuse("has forgotten it again and again");
+    registry_.fail(reply, what_);
+  }
+
   // One more loss; after a pause it may go on. Throws when there were too many without a byte between them.
   void lose(const Reply& reply) {
-    if (++losses_ >= most_losses) registry_.fail(reply, what_);
+    is_doubtful_ = true;
+    if (++losses_ >= most_losses) give_up(reply);
     registry_.wait(milliseconds(250 << losses_), "lost an upload");
   }
 
@@ -185,14 +199,16 @@ class Upload {
       if (!is_unclear) registry_.fail(reply, what_);
       lose(reply);
       const std::uint64_t now = stored_by_registry();
-      if (session_.empty() || now < stored_ || now > stored_ + part.size()) return forget();
+      if (session_.empty() || now < stored_ || now > stored_ + part.size()) return forget(reply);
       part.remove_prefix(now - stored_);
       stored_ = now;
     }
     return true;
   }
 
-  bool forget() {
+  // What was stored between two losses is worth nothing here, so these are counted by themselves.
+  bool forget(const Reply& reply) {
+    if (++forgotten_ >= most_losses) give_up(reply);
     session_.clear();
     stored_ = 0;
     return false;
@@ -228,12 +244,14 @@ class Upload {
         refuse("has stored other bytes than were sent");
       return true;
     }
+    // 400: it has other bytes than were sent, which after a loss is no wonder.
     const bool is_unclear =
-        may_pass(reply) || (reply.failure.kind == Failure::Kind::none && reply.status == 404);
+        may_pass(reply) || (reply.failure.kind == Failure::Kind::none &&
+                            (reply.status == 404 || (reply.status == 400 && is_doubtful_)));
     if (!is_unclear) registry_.fail(reply, what_);
     lose(reply);
     if (registry_.has_blob(repository_, descriptor_.digest)) return true;
-    return forget();
+    return forget(reply);
   }
 
   Registry& registry_;
@@ -243,7 +261,8 @@ class Upload {
   const std::string what_;
   std::string session_;
   std::uint64_t stored_ = 0;
-  int losses_ = 0;
+  int losses_ = 0, forgotten_ = 0;
+  bool is_doubtful_ = false;  // a part of this session was lost on its way
 };
 
 void Registry::upload(const std::string& repository, const image::Descriptor& descriptor,

@@ -36,9 +36,9 @@ std::string bare_key(std::string key) {
     if (key.starts_with(scheme)) key.erase(0, std::string_view(scheme).size());
   }
   while (key.ends_with('/')) key.pop_back();
-  for (const char* version : {"/v1", "/v2"}) {
-    if (key.ends_with(version)) key.resize(key.size() - 3);
-  }
+  const std::size_t slash = key.find('/');
+  if (const std::string path = slash == key.npos ? "" : key.substr(slash); path == "/v1" || path == "/v2")
+    key.resize(slash);
   if (key == "index.docker.io" || key == "registry-1.docker.io") return image::docker_hub;
   return key;
 }

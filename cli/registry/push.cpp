@@ -120,6 +120,7 @@ class Push {
     if (may_be_mounted && registry_.mount_blob(target_.repository, digest, base_->reference.repository))
       return count(blob, out_.layers_mounted, 0);
     if (may_be_mounted && !asks_first && is_there()) return count(blob, out_.layers_there, 0);
+    if (blob.own != nullptr) image::check_layer(*blob.own);
     const Permit permit(uploads_);
     progress_.all += blob.descriptor.size;
     registry_.upload(target_.repository, blob.descriptor, source_of(blob),

@@ -1,6 +1,7 @@
 #include "cli/registry/registry.h"
 
 #include <algorithm>
+#include <set>
 #include <thread>
 
 #include <fmt/format.h>
@@ -47,6 +48,21 @@ std::string authorities_for(const std::vector<fs::path>& folders, const std::str
   return out;
 }
 
+[[noreturn]] void refuse_mirror(const std::string& pair) {
+  const bool may_be_login = pair.find('@') != pair.npos;
+  throw Error(ExitCode::usage,
+              fmt::format("MLK_REGISTRY_MIRRORS: '{}' is not a registry and its mirror",
+                          may_be_login ? "..." : printable(pair)),
+              "for example: MLK_REGISTRY_MIRRORS=docker.io=mirror.example:5000");
+}
+
+// The name of a registry alone, without a path.
+std::string registry_in(const std::string& side, const std::string& pair) {
+  const image::Reference named = image::parse_repository(side + "/a/b");
+  if (named.repository != "a/b") refuse_mirror(pair);
+  return named.registry;
+}
+
 }  // namespace
 
 Access usual_access(const std::function<std::string(const std::string&)>& env) {
@@ -60,13 +76,8 @@ Access usual_access(const std::function<std::string(const std::string&)>& env) {
     out.authorities.emplace_back(folder);
   for (const std::string& pair : split(env("MLK_REGISTRY_MIRRORS"), ',')) {
     const std::vector<std::string> sides = split(pair, '=');
-    if (sides.size() != 2)
-      throw Error(ExitCode::usage,
-                  fmt::format("MLK_REGISTRY_MIRRORS: '{}' names no registry and its mirror", printable(pair)),
-                  "for example: MLK_REGISTRY_MIRRORS=docker.io=mirror.example:5000");
-    // Both have to be names of registries.
-    for (const std::string& side : sides) (void)image::parse_repository(side + "/a/b");
-    out.mirrors[sides[0]] = sides[1];
+    if (sides.size() != 2) refuse_mirror(pair);
+    out.mirrors[registry_in(sides[0], pair)] = registry_in(sides[1], pair);
   }
   return out;
 }
@@ -208,18 +219,17 @@ Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
   }
 }
 
-// What a blob's redirect leads to, without the credentials of the registry.
-Reply Registry::follow(Reply reply, Call call, std::string from) {
+// Follows where a registry leads for what it has, elsewhere without its credentials.
+Reply Registry::read(Call call, const Scope& scope) {
+  Reply reply = send(call, scope);
   for (int hops = 0; is_redirect(reply.status); ++hops) {
-    const std::string to = resolve(from, reply.header("location"));
-    const std::string wrong = to.empty() ? "a place that is no URL for it" : wrong_with_target(from, to);
+    const std::string to = resolve(call.url, reply.header("location"));
+    const std::string wrong = to.empty() ? "a place that is no URL for it" : wrong_with_target(call.url, to);
     if (!wrong.empty() || hops == most_redirects)
-      throw Error(ExitCode::cluster,
-                  fmt::format("registry {} sends mlk for a blob to {}, and mlk does not go there", name_,
-                              wrong.empty() ? "more and more places" : wrong));
+      throw Error(ExitCode::cluster, fmt::format("registry {} sends mlk on to {}, and mlk does not go there",
+                                                 name_, wrong.empty() ? "more and more places" : wrong));
     call.url = to;
-    reply = exchange(call);
-    from = to;
+    reply = send(call, scope);
   }
   return reply;
 }
@@ -255,7 +265,7 @@ std::optional<Registry::Document> Registry::find_manifest(const std::string& rep
   const std::string accepted =
       fmt::format("{}, {}, {}, {}", image::oci_types.index, image::oci_types.manifest,
                   image::docker_types.index, image::docker_types.manifest);
-  const Reply reply = send({.url = at(repository, "manifests/" + version),
+  const Reply reply = read({.url = at(repository, "manifests/" + version),
                             .headers = {{"Accept", accepted}},
                             .most_bytes = image::longest_manifest},
                            pull_scope(repository));
@@ -276,7 +286,7 @@ std::optional<std::string> Registry::find_digest(const std::string& repository, 
   const std::string accepted =
       fmt::format("{}, {}, {}, {}", image::oci_types.index, image::oci_types.manifest,
                   image::docker_types.index, image::docker_types.manifest);
-  const Reply reply = send(
+  const Reply reply = read(
       {.method = "HEAD", .url = at(repository, "manifests/" + version), .headers = {{"Accept", accepted}}},
       pull_scope(repository));
   if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return std::nullopt;
@@ -314,6 +324,7 @@ bool Registry::remove_manifest(const std::string& repository, const std::string&
 std::vector<std::string> Registry::tags(const std::string& repository, std::size_t most) {
   constexpr std::size_t page = 500, longest_page = 16 << 20;
   std::vector<std::string> out;
+  std::set<std::string> known;  // pages may name each other in a circle
   std::string url = at(repository, fmt::format("tags/list?n={}", page));
   while (!url.empty() && out.size() < most) {
     const Reply reply = send({.url = url, .most_bytes = longest_page}, pull_scope(repository));
@@ -322,7 +333,9 @@ std::vector<std::string> Registry::tags(const std::string& repository, std::size
     const json list = answer.is_object() ? answer.value("tags", json()) : json();
     const std::size_t before = out.size();
     for (const json& tag : list.is_array() ? list : json::array()) {
-      if (tag.is_string() && out.size() < most) out.push_back(tag.get<std::string>());
+      if (!tag.is_string() || !image::is_tag(tag.get_ref<const std::string&>()) || out.size() == most)
+        continue;
+      if (known.insert(tag).second) out.push_back(tag);
     }
     // Link: </v2/...?last=...>; rel="next"
     const std::string link = reply.header("link");

@@ -94,7 +94,7 @@ class Registry {
   std::string find_base() const;
   http::Reply exchange(const http::Call& call);
   http::Reply send(http::Call call, const Scope& scope, Repeat repeat = Repeat::all);
-  http::Reply follow(http::Reply reply, http::Call call, std::string from);
+  http::Reply read(http::Call call, const Scope& scope);
   void wait(std::chrono::milliseconds time, const std::string& why);
   [[noreturn]] void fail(const http::Reply& reply, const std::string& what) const;
   std::string at(const std::string& repository, const std::string& path);

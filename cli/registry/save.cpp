@@ -49,8 +49,9 @@ class File {
 // A folder or a file that goes away unless it is kept.
 class Aside {
  public:
-  explicit Aside(const fs::path& goal)
-      : goal_(goal), path_(fmt::format("{}.tmp-{}", goal.string(), hex(random_bytes(4)))) {}
+  explicit Aside(const fs::path& goal)  // "folder/" is "folder": what is beside it must not lie in it
+      : goal_(goal.has_filename() ? goal : goal.parent_path()),
+        path_(fmt::format("{}.tmp-{}", goal_.string(), hex(random_bytes(4)))) {}
   ~Aside() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
@@ -79,6 +80,7 @@ void each_blob(const image::Composed& composed, const std::optional<FoundImage>&
   }
   for (const image::Layer& layer : composed.own) {
     if (!done.insert(layer.blob.digest).second) continue;
+    image::check_layer(layer);
     put(layer.blob, [&](const Take& take) {
       image::read_whole(layer.file, layer.blob.size, [&](std::string_view part) { take(part); });
     });

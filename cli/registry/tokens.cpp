@@ -25,11 +25,12 @@ constexpr std::size_t longest_token = 64 << 10;
 
 std::string basic(const Login& login) { return "Basic " + base64_encode(login.user + ":" + login.password); }
 
-// Each scope is a parameter of its own.
-std::string as_query(const Scope& scope) {
-  std::string out;
-  for (const std::string& each : split(scope, ' ')) out += "&scope=" + http::percent_encode(each);
-  return out;
+// Each scope is a parameter of its own. `service` may be empty.
+std::string as_query(const std::string& service, const Scope& scope) {
+  std::vector<std::string> out;
+  if (!service.empty()) out.push_back("service=" + http::percent_encode(service));
+  for (const std::string& each : split(scope, ' ')) out.push_back("scope=" + http::percent_encode(each));
+  return join(out, "&");
 }
 
 // No control characters, which would be lines of the head.
@@ -100,9 +101,7 @@ Token Tokens::fetch(const Scope& scope) {
                             http::parts_of(registry_url_)->authority, wrong));
   const std::string server = "the token server " + printable(parts->authority);
   const auto service = challenge_->parameters.find("service");
-  const std::string query =
-      (service == challenge_->parameters.end() ? "" : "service=" + http::percent_encode(service->second)) +
-      as_query(scope);
+  const std::string query = as_query(service == challenge_->parameters.end() ? "" : service->second, scope);
   const auto ask = [&](http::Call call) {
     http::Reply reply = ask_(call);
     if (reply.failure.kind == http::Failure::Kind::closed) throw Error(ExitCode::interrupted, "interrupted");

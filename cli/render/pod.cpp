@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/values.h"
+#include "cli/render/helper.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -117,12 +118,12 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     out.push_back(variable("MLK_COUNT_" + upper(other.name), std::to_string(other.size.count)));
     out.push_back(variable("MLK_SEEDS_" + upper(other.name), seeds(context.run, other)));
   }
+  if (context.key) out.push_back(variable("MLK_SECRET", fmt::format("{}/key", secret_folder)));
   if (experiment.has_train) {
     out.push_back(
         field("MLK_FAILURES", "metadata.annotations['batch.kubernetes.io/job-index-failure-count']"));
     out.push_back(variable("MLK_CONFIG", fmt::format("{}/config.json", config_folder)));
     out.push_back(variable("MLK_DATA", experiment.effective["train"]["data"]["path"].get<std::string>()));
-    out.push_back(variable("MLK_SECRET", fmt::format("{}/key", secret_folder)));
     const long long threads = std::max(1LL, cpu_millis(role.size.cpu).value_or(1000) / 1000);
     out.push_back(variable("OMP_NUM_THREADS", std::to_string(threads)));
     const json& model = experiment.effective["train"]["model"];
@@ -154,12 +155,20 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
 Volumes pod_volumes(const PodContext& context) {
   const Experiment& experiment = context.experiment;
   Volumes out{json::array(), json::array()};
-  if (experiment.has_train) {
-    constexpr int for_owner_and_group = 0440;
+  if (experiment.has_train)
     add_volume(out, "mlk-config", {{"configMap", {{"name", context.run + "-config"}}}}, config_folder, true);
-    add_volume(out, "mlk-secret",
-               {{"secret", {{"secretName", context.run}, {"defaultMode", for_owner_and_group}}}},
+  if (context.key) {
+    // The user of an image that is not ours is not known, and the group of the files neither.
+    const int mode = experiment.has_train ? 0440 : 0444;
+    add_volume(out, "mlk-secret", {{"secret", {{"secretName", context.run}, {"defaultMode", mode}}}},
                secret_folder, true);
+  }
+  if (!context.helper.empty()) {
+    constexpr int for_all_to_execute = 0555;
+    add_volume(
+        out, "mlk-helper",
+        {{"configMap", {{"name", helper_map_name(context.helper)}, {"defaultMode", for_all_to_execute}}}},
+        helper_mount, true);
   }
   for (const json& entry : experiment.effective["data"]) {
     const auto name = entry["name"].get<std::string>();

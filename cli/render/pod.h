@@ -33,6 +33,8 @@ struct PodContext {
   const std::string& files_of;  // the run or sweep whose copies of the `files:` entries are mounted
   const std::optional<CodeArchive>& code;
   const std::string& python_on_machine;  // FileContents::python_on_machine
+  bool key = false;                      // the pods have the key of the run
+  const std::string& helper;             // and a program of mlk's own; empty: none
 };
 
 // Variables in the order in which they may refer to each other: mlk's own, the templates', the user's.

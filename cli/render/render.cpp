@@ -8,6 +8,7 @@
 #include "cli/render/evaluate.h"
 #include "cli/render/framework.h"
 #include "cli/render/head.h"
+#include "cli/render/helper.h"
 #include "cli/render/identity.h"
 #include "cli/render/job_type.h"
 #include "cli/render/limits.h"
@@ -122,13 +123,12 @@ class Renderer {
     out.owner = shape("owner");
     check_owner(out.owner, identity_.run, shape_name("owner"));
     if (options_.create_owner) owner_uid_ = options_.create_owner(out.owner);
-    if (experiment_.has_train) {
-      out.objects.push_back(object("config"));
-      out.objects.push_back(object("secret"));
-    }
+    if (experiment_.has_train) out.objects.push_back(object("config"));
+    if (has_key()) out.objects.push_back(object("secret"));
     if (options_.files_of.empty()) {
       add_data(out.objects);
       add_code(out.objects);
+      add_helper(out.objects);
     }
     out.objects.push_back(merge(object("service"), patch(effective_, "service")));
     check_head(out.objects.back(), "patch.service");
@@ -141,6 +141,8 @@ class Renderer {
   }
 
  private:
+  bool has_key() const { return experiment_.has_train || framework_.key; }
+
   json shape(const std::string& name) const {
     return evaluate(*parse_template(templates_, shape_path(name)), scope_);
   }
@@ -278,6 +280,13 @@ class Renderer {
     scope_.erase("code");
   }
 
+  void add_helper(std::vector<json>& objects) {
+    if (framework_.helper.empty()) return;
+    scope_["helper"] = helper_scope(framework_.helper);
+    objects.push_back(object("helper"));
+    scope_.erase("helper");
+  }
+
   // The further objects of a job type get the labels and the owner that all objects of a run have.
   void add_own_objects(std::vector<json>& objects) const {
     json common = {{"metadata",
@@ -325,6 +334,7 @@ class Renderer {
     scope = {{"name", in_run.name}, {"count", size.count}, {"min", size.min}, {"ends_run", in_run.ends_run}};
     scope["processes"] = size.processes;
     scope["trains"] = in_run.ends_run && experiment_.has_train;
+    scope["start_timeout"] = experiment_.start_timeout.count();
     scope["retries"] = effective_["restart"]["retries"];
     const bool limited = in_run.ends_run && experiment_.time_limit;
     scope["deadline"] = limited ? json(experiment_.time_limit->count()) : json();
@@ -337,8 +347,10 @@ class Renderer {
     json pod = pod_template(role, in_run);
     check_pod(pod, identity_.run, shape_name("pod"));
     std::vector<Layer> pod_layers = layers("pod", in_run.name, role.pod);
-    if (!framework_.name.empty())
+    if (!framework_.name.empty()) {
+      pod["metadata"]["annotations"][port_annotation] = std::to_string(pod_port);
       pod_layers.insert(pod_layers.begin(), {fragment(framework_.pod, scope_), framework_name() + ": pod"});
+    }
     for (const Layer& layer : pod_layers) {
       pod = merge(std::move(pod), layer.overlay);
       check_pod(pod, identity_.run, layer.source);
@@ -346,7 +358,10 @@ class Renderer {
     scope_["pod"] = std::move(pod);
     json out = shape("job");
     check_job(out, identity_.run, shape_name("job"));
-    for (const Layer& layer : layers("job", in_run.name, role.job)) {
+    std::vector<Layer> job_layers = layers("job", in_run.name, role.job);
+    if (!framework_.name.empty())
+      job_layers.insert(job_layers.begin(), {fragment(framework_.job, scope_), framework_name() + ": job"});
+    for (const Layer& layer : job_layers) {
       out = merge(std::move(out), layer.overlay);
       check_job(out, identity_.run, layer.source);
     }
@@ -363,7 +378,9 @@ class Renderer {
                              roles_,
                              options_.files_of.empty() ? identity_.run : options_.files_of,
                              files_.code,
-                             files_.python_on_machine};
+                             files_.python_on_machine,
+                             has_key(),
+                             framework_.helper};
     const Volumes volumes = pod_volumes(context);
     const bool own_program = !experiment_.has_train;
     json& pod = scope_["pod"];
@@ -383,7 +400,8 @@ class Renderer {
     pod["image_pull_secrets"] = nullptr;
     for (const json& name : effective_["image_pull_secrets"])
       pod["image_pull_secrets"].push_back({{"name", name}});
-    pod["command"] = own_program ? json(with_code(experiment_, files_.code, launched(in_run.size)))
+    pod["command"] = own_program ? json(with_code(experiment_, files_.code,
+                                                  launched(experiment_, framework_, in_run.size, scope_)))
                                  : json::array({"mlk-runtime"});
     pod["workdir"] = workdir();
     pod["share_processes"] = own_program ? json(true) : json();
@@ -396,24 +414,6 @@ class Renderer {
     if (!files_.code) return or_null(effective_, "workdir");
     const std::string inside = effective_.value("workdir", ".");
     return files_.code->is_layer() && inside != "." ? fmt::format("{}/{}", code_folder, inside) : code_folder;
-  }
-
-  // The program, started by the framework's launcher where the experiment asks for that.
-  std::vector<std::string> launched(const Role& size) const {
-    const bool elastic = effective_.value("elastic", false);
-    if (!elastic && size.processes == 1) return experiment_.command;
-    if (framework_.launch.items.empty()) {
-      throw Error(ExitCode::usage,
-                  fmt::format("{} needs a framework with a launcher, and {} has none",
-                              elastic ? "elastic" : "processes",
-                              framework_.name.empty() ? "the experiment" : framework_.name),
-                  "for example: framework: torch");
-    }
-    std::vector<std::string> out;
-    for (const json& word : evaluate(framework_.launch, scope_))
-      out.push_back(word.is_string() ? word.get<std::string>() : word.dump());
-    out.insert(out.end(), experiment_.command.begin(), experiment_.command.end());
-    return out;
   }
 
   // The job type's is the more special one.
@@ -432,7 +432,7 @@ class Renderer {
   }
 
   void add_warnings(std::vector<std::string>& warnings) const {
-    if (needs_image(experiment_) && !options_.local) {
+    if (needs_image(experiment_) && files_.image.empty() && !options_.local) {
       warnings.push_back(
           fmt::format("no image is named: {} stands in its place, and a cluster cannot run it", local_image));
     }

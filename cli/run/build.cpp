@@ -9,6 +9,7 @@
 #include "cli/image/python.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -121,6 +122,9 @@ void prepare_on_machine(const Experiment& experiment, FileContents& files, const
     return;
   const image::PythonTarget target{registry::own_platform(), image::own_python_version()};
   files.python_on_machine = image::python_folder(packages_of(files, target, access)).string();
+  json source = json_or_null(files.code->source);
+  source["python"] = files.python_on_machine;
+  files.code->source = json_text(source);
 }
 
 }  // namespace mlk

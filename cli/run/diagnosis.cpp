@@ -1,6 +1,8 @@
 #include "cli/run/diagnosis.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 
 #include <fmt/format.h>
 
@@ -90,7 +92,7 @@ std::string describe_exit(const PodFacts& pod, const Failure& failure) {
            line_of(pod.pod_message.empty() ? pod.pod_reason : pod.pod_message);
   }
   if (!pod.exit_code) return pod.deleting ? "its pod was deleted" : "its pod failed";
-  if (pod.deleting) return "its pod was deleted";
+  if (pod.deleting && !pod.failed_by_itself()) return "its pod was deleted";
   if (failure.signal != 0) {
     const std::string name = signal_name(failure.signal);
     return fmt::format("killed by signal {}{}", failure.signal, name.empty() ? "" : " (" + name + ")");
@@ -265,6 +267,23 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
     failure.next = *pod.finished + std::min(seconds(10 * (1 << doublings)), seconds(600));
   }
   return failure;
+}
+
+bool blames_a_peer(const std::string& message) {
+  std::string text = message;
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  // In this order what sockets, gloo and torch's store, NCCL, gRPC, and JAX and TensorFlow say.
+  constexpr std::array words = {"reset by peer",
+                                "broken pipe",
+                                "connection refused",
+                                "closed by peer",
+                                "connection was likely closed",
+                                "remote process exiting",
+                                "socket closed",
+                                "failed to connect to all addresses",
+                                "another task"};
+  return std::any_of(words.begin(), words.end(), [&](const char* each) { return contains(text, each); });
 }
 
 std::string what_happened(const Failure& failure) {

@@ -42,6 +42,10 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts);
 // The end of a pod that failed or was lost. `newest`: no later pod of the rank exists.
 Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest);
 
+// Whether these are the last words of a program that has lost its connection to another: it may have failed
+// only because the other did.
+bool blames_a_peer(const std::string& message);
+
 // "exit code 3: cannot open /data/x"
 std::string what_happened(const Failure& failure);
 // The same, with " (try 1 of 4, next in 10s)".

@@ -19,6 +19,7 @@ namespace {
 using json = nlohmann::json;
 using kube::annotation_of;
 using kube::label_of;
+using std::chrono::seconds;
 
 constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-index";
 constexpr char failures_annotation[] = "batch.kubernetes.io/job-index-failure-count";
@@ -101,7 +102,10 @@ PodFacts read_pod(const json& pod) {
     if (facts.unschedulable.empty()) facts.unschedulable = text_of(*scheduled, {"reason"});
   }
   facts.scheduled = !facts.node.empty();
+  if (const std::optional<Time> deadline = time_of(pod, {"metadata", "deletionTimestamp"}))
+    facts.asked_to_end = *deadline - seconds(number_of(pod, {"metadata", "deletionGracePeriodSeconds"}, 0));
   if (const json* disrupted = condition_of(pod, "DisruptionTarget")) {
+    facts.asked_to_end = time_of(*disrupted, {"lastTransitionTime"});
     facts.disruption = text_of(*disrupted, {"reason"});
     facts.disruption_message = text_of(*disrupted, {"message"});
     if (!facts.finished && facts.phase == "Failed")

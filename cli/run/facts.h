@@ -33,6 +33,7 @@ struct PodFacts {
   std::string end_reason, end_message;         // "Error", "OOMKilled", "StartError"; the termination message
   std::string pod_reason, pod_message;         // status.reason: "Evicted", "NodeLost" ...
   std::string disruption, disruption_message;  // reason of the DisruptionTarget condition
+  std::optional<Time> asked_to_end;            // when it was disrupted or deleted, which its end follows
   std::string waiting_reason, waiting_message;
   bool trained = false;  // its result says that the run is trained
   bool final = false;    // a rule of its Job makes this end the failure of the Job
@@ -40,6 +41,13 @@ struct PodFacts {
   std::string unschedulable;  // the scheduler's sentence
 
   bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
+  // It was to be deleted, but had failed before, as far as times in whole seconds can tell.
+  bool failed_by_itself() const {
+    constexpr int by_sigterm = 143, by_sigkill = 137;
+    const int code = exit_code.value_or(0);
+    return deleting && finished && asked_to_end && *finished <= *asked_to_end && code != 0 &&
+           code != by_sigterm && code != by_sigkill;
+  }
 };
 
 struct JobFacts {

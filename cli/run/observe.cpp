@@ -43,6 +43,7 @@ struct PodEnd {
   Failure failure;
   bool cascade =
       false;  // ended by the Job controller because the Job had ended, or because the run was stopped
+  bool blames_a_peer = false;
 };
 
 RankState state_of(const Rank& rank) {
@@ -101,16 +102,22 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
       PodEnd end{pod, describe_end(*pod, job, pod == rank.pods.back()), false};
       const bool over =
           job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting || stopped;
-      end.cascade = pod->deleting && pod->disruption.empty() && over;
+      end.cascade = pod->deleting && pod->disruption.empty() && over && !pod->failed_by_itself();
+      end.blames_a_peer = !end.failure.disruption && blames_a_peer(end.failure.message);
       ends.push_back(std::move(end));
     }
   }
-  // Times are whole seconds. Within one second, ends that the controller or a lost peer caused come last.
+  // Times are whole seconds. Within one second, ends that the controller or a lost peer caused come last. A
+  // disruption begins before its pod ends. A program that blames a peer may be faster than the peer's end,
+  // and clocks of nodes differ.
   const auto key = [](const PodEnd& end) {
-    const Time at = end.failure.at.value_or(Time::max());
-    return std::tuple(end.cascade, std::chrono::floor<seconds>(at),
+    Time at = end.failure.at.value_or(Time::max());
+    if (end.failure.disruption && end.pod->asked_to_end) at = std::min(at, *end.pod->asked_to_end);
+    if (end.blames_a_peer && end.failure.at) at += seconds(2);
+    return std::tuple(end.cascade, std::chrono::floor<seconds>(at), !end.failure.disruption,
                       end.failure.exit_code == peers_lost_exit_code,
-                      end.failure.exit_code == 143 || end.failure.exit_code == 137, end.failure.rank);
+                      end.failure.exit_code == 143 || end.failure.exit_code == 137,
+                      end.pod->failed_by_itself(), end.failure.rank);
   };
   std::stable_sort(ends.begin(), ends.end(),
                    [&](const PodEnd& a, const PodEnd& b) { return key(a) < key(b); });
@@ -139,8 +146,16 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
            end.failure.exit_code != peers_lost_exit_code;
   };
   // Disruptions are not counted as tries.
-  const PodEnd* counted = first([&](const PodEnd& end) { return exhausted(end) && !end.failure.disruption; });
-  if (counted) return counted;
+  const auto counted = [](const PodEnd& end) { return !end.failure.disruption && !end.blames_a_peer; };
+  const PodEnd* cause = first([&](const PodEnd& end) { return exhausted(end) && counted(end); });
+  if (cause) return cause;
+  // A rank whose tries were used up by failures of its peers.
+  if (first([&](const PodEnd& end) { return exhausted(end) && end.blames_a_peer; })) {
+    cause = first([&](const PodEnd& end) { return end.pod->job == decider.name && counted(end); });
+    if (cause) return cause;
+  }
+  cause = first([&](const PodEnd& end) { return exhausted(end) && !end.failure.disruption; });
+  if (cause) return cause;
   const PodEnd* any = first(exhausted);
   return any ? any : first([](const PodEnd&) { return true; });
 }
@@ -272,11 +287,14 @@ class Observation {
     return unscheduled ? Phase::scheduling : Phase::starting;
   }
 
-  // Jobs of which fewer ranks run (or are done) than the run needs.
+  // Jobs of which fewer ranks run (or are done) than the run needs. The run goes on without a rank that has
+  // failed for good if its Job does not decide.
   void find_short_jobs() {
     std::map<const JobFacts*, int> good;
     for (const Rank& rank : ranks_) {
-      if (rank.state == RankState::running || rank.state == RankState::succeeded) ++good[rank.job];
+      const bool done_without = rank.state == RankState::failed && !rank.job->decides;
+      if (rank.state == RankState::running || rank.state == RankState::succeeded || done_without)
+        ++good[rank.job];
     }
     for (const JobFacts& job : facts_.jobs) {
       if (good[&job] < job.needed && job.end != JobFacts::End::succeeded) short_jobs_.insert(&job);

@@ -37,9 +37,12 @@ UserFiles user_files(const ExperimentFile& file, const std::vector<std::string>&
 }
 
 // What stands in the record of a run, as JSON: it is no part of the run's identity.
-std::string source_of(const std::string& named, const fs::path& folder) {
+std::string source_of(const std::string& named, const CodeArchive& code,
+                      const std::optional<image::Revision>& revision) {
   nlohmann::json source = {{"path", named}};
-  if (const std::optional<image::Revision> revision = image::revision_of(folder)) {
+  if (code.is_layer()) source["layer"] = true;
+  if (!code.on_machine.empty()) source["folder"] = code.on_machine;
+  if (revision) {
     source["commit"] = revision->commit;
     source["branch"] = revision->branch;
     source["clean"] = revision->clean;
@@ -62,6 +65,10 @@ std::string path_in(const fs::path& folder, const fs::path& file, bool follow) {
 // Keeps what is too large for a ConfigMap, or shall not be in one, in the cache.
 void keep_large(const PrepareOptions& options, const fs::path& folder, const image::Code& packed,
                 CodeArchive& code) {
+  constexpr std::uint64_t takes_seconds = 64 << 20;
+  if (options.note && packed.size > takes_seconds)
+    options.note(
+        fmt::format("code: compressing {} in {} files", human_size(packed.size), packed.files.size()));
   const fs::path cache = cache_home() / "layers";
   if (options.local) {
     const fs::path file = cache / ("code-" + packed.digest) / code_archive_file;
@@ -104,16 +111,15 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
     throw Error(ExitCode::usage, "code.layer needs a registry for the image",
                 "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
   // Git looks at the same files meanwhile.
-  std::future<std::string> source = std::async(std::launch::async, source_of, named, folder);
+  std::future<std::optional<image::Revision>> revision =
+      std::async(std::launch::async, image::revision_of, folder);
   image::Code packed = image::pack_code(
       folder, rules,
       {.most_bytes = shall ? 0 : most_config_map_bytes,
        .too_large = can_be_large ? image::TooLarge::has_no_archive : image::TooLarge::is_refused,
        .cache = packed_code_home()});
-  files.code = CodeArchive{.digest = packed.digest,
-                           .bytes = std::move(packed.archive),
-                           .source = {},
-                           .files = std::move(packed.files)};
+  files.code = CodeArchive{
+      .digest = packed.digest, .bytes = std::move(packed.archive), .files = std::move(packed.files)};
   files.warnings = std::move(packed.warnings);
   if (code.contains("python")) {
     const auto requirements = code["python"].get<std::string>();
@@ -124,7 +130,7 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
     files.code->requirements = fs::absolute(folder / requirements).string();
   }
   if (shall || files.code->bytes.empty()) keep_large(options, folder, packed, *files.code);
-  files.code->source = source.get();
+  files.code->source = source_of(named, *files.code, revision.get());
 }
 
 void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {

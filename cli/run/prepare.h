@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@ struct PrepareOptions {
   std::optional<CarriedFiles> carried{};  // instead of the files beside the experiment
   std::string registry{};                 // $MLK_REGISTRY: where images go, unless the experiment says it
   bool local = false;                     // the run will be on this machine
+  std::function<void(const std::string&)> note{};  // what takes long, for people
   bool all_code_is_layer = false;         // for an image, however small the code is
 };
 

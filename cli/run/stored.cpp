@@ -1,11 +1,15 @@
 #include "cli/run/stored.h"
 
+#include <filesystem>
 #include <stdexcept>
 
 #include "cli/image/code.h"
 #include "cli/image/gzip.h"
+#include "cli/image/open_file.h"
+#include "cli/image/reference.h"
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/registry/base.h"
 #include "cli/render/code.h"
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
@@ -25,6 +29,40 @@ json config_map(kube::Client& client, const std::string& name_space, const std::
   std::optional<json> map = client.find(kube::resources::config_maps, name_space, name);
   if (!map) throw Error(ExitCode::not_found, "configmap/" + name + " of run " + run.run + " is gone");
   return *std::move(map);
+}
+
+// The archive in the ConfigMap.
+std::string fetch_archive(kube::Client& client, const std::string& name_space, const StoredRun& run) {
+  const std::string name = code_map_name({.digest = run.code, .bytes = ""});
+  std::map<std::string, std::string> files = files_in(config_map(client, name_space, name, run));
+  if (sha256_hex(image::gunzip(files[code_archive_file], image::longest_tar)) != run.code)
+    throw Error(ExitCode::failure,
+                "configmap/" + name + " was changed: it is not the code of run " + run.run);
+  return std::move(files[code_archive_file]);
+}
+
+bool is_digest_of(const std::string& reference) {
+  const std::size_t at = reference.find('@');
+  return at != reference.npos && image::is_digest(std::string_view(reference).substr(at + 1));
+}
+
+// The archive that --local keeps on this machine.
+std::string read_kept(const std::filesystem::path& file, const StoredRun& run) {
+  const std::optional<image::Layer> kept = image::find_layer(file);
+  if (!kept) throw Error(ExitCode::not_found, file.string() + ", the code of run " + run.run + ", is gone");
+  std::string out;
+  image::read_whole(file, kept->blob.size, [&](std::string_view part) { out += part; });
+  return out;
+}
+
+std::string code_in_image(const StoredRun& run, const registry::Access& access) {
+  const registry::FoundImage found = find_image(access, image::parse_reference(run.image), std::nullopt);
+  for (const image::Descriptor& layer : found.image.manifest.layers) {
+    if (layer.purpose != "code") continue;
+    const std::string bytes = found.registry->blob(found.reference.repository, layer, image::longest_tar);
+    return image::archive_of_layer(image::gunzip(bytes, image::longest_tar), code_folder + 1);
+  }
+  throw Error(ExitCode::failure, "image " + run.image + " has no layer of code");
 }
 
 }  // namespace
@@ -54,6 +92,7 @@ StoredRun read_stored(const json& owner) {
   out.digests = json_or_null(text_of(owner, {"data", "digests"}));
   out.code = text_of(out.digests, {code_file});
   out.code_source = text_of(owner, {"data", "code"});
+  out.image = kube::annotation_of(owner, "mlk.dev/image");
   return out;
 }
 
@@ -73,19 +112,41 @@ FileContents fetch_stored_files(kube::Client& client, const std::string& name_sp
     const std::string name = text_of(entry, {"name"});
     out.folders[name] = files_in(config_map(client, name_space, run.run + "-data-" + name, run));
   }
-  if (!run.code.empty())
-    out.code = CodeArchive{
-        .digest = run.code, .bytes = fetch_code(client, name_space, run), .source = run.code_source};
+  if (is_digest_of(run.image)) out.image = run.image;  // built for this run, or the runtime's at that time
+  if (run.code.empty()) return out;
+  const json source = json_or_null(run.code_source);
+  out.code = CodeArchive{.digest = run.code, .bytes = "", .source = run.code_source};
+  out.python_on_machine = text_of(source, {"python"});
+  if (at_path(source, {"layer"}) == true) {
+    out.code->layer_file = in_image_already;
+  } else if (out.code->on_machine = text_of(source, {"folder"}); out.code->on_machine.empty()) {
+    out.code->bytes = fetch_archive(client, name_space, run);
+  }
+  for (const std::string& folder : {out.code->on_machine, out.python_on_machine}) {
+    std::error_code error;
+    if (!folder.empty() && !std::filesystem::is_directory(folder, error))
+      throw Error(ExitCode::not_found,
+                  folder + ", which run " + run.run + " needs, is gone from this machine",
+                  "submit the folder of its code again");
+  }
   return out;
 }
 
-std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run) {
-  const std::string name = code_map_name({.digest = run.code, .bytes = ""});
-  std::map<std::string, std::string> files = files_in(config_map(client, name_space, name, run));
-  if (sha256_hex(image::gunzip(files[code_archive_file], image::longest_tar)) != run.code)
-    throw Error(ExitCode::failure,
-                "configmap/" + name + " was changed: it is not the code of run " + run.run);
-  return std::move(files[code_archive_file]);
+std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run,
+                       const registry::Access& access) {
+  const json source = json_or_null(run.code_source);
+  std::string tar;
+  if (at_path(source, {"layer"}) == true) {
+    tar = code_in_image(run, access);
+  } else if (const std::string folder = text_of(source, {"folder"}); !folder.empty()) {
+    tar =
+        image::gunzip(read_kept(std::filesystem::path(folder) / code_archive_file, run), image::longest_tar);
+  } else {
+    return image::gunzip(fetch_archive(client, name_space, run), image::longest_tar);
+  }
+  if (sha256_hex(tar) != run.code)
+    throw Error(ExitCode::failure, "what is kept of the code of run " + run.run + " was changed");
+  return tar;
 }
 
 }  // namespace mlk

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/registry/registry.h"
 #include "cli/render/render.h"
 
 namespace mlk::kube {
@@ -21,6 +22,7 @@ struct StoredRun {
   nlohmann::json digests;     // of the files that travelled, as digests_of() gives them
   std::string code;           // digest; empty: the run has none
   std::string code_source;    // CodeArchive::source
+  std::string image;          // of its pods
 };
 
 // From the owner of a run. Throws Error{failure} if it does not say what the run is.
@@ -29,11 +31,14 @@ StoredRun read_stored(const nlohmann::json& owner);
 // Reads the owner. Throws Error: not_found, usage for a sweep or a trial, and as read_stored().
 StoredRun fetch_stored(kube::Client& client, const std::string& name_space, const std::string& run);
 
-// The files that travelled with the run, its code too. Throws Error{not_found} if something of them is gone.
+// The files that travelled with the run, its code too, as they are needed to submit it again: code in a layer
+// stays in the image. Throws Error{not_found} if something of them is gone.
 FileContents fetch_stored_files(kube::Client& client, const std::string& name_space, const StoredRun& run);
 
-// The archive of the code of a run that has some. Throws as fetch_stored_files().
-std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run);
+// The code of a run that has some, as a tar archive: from its ConfigMap, its image, or the cache of this
+// machine. Throws as fetch_stored_files(), and as a Registry.
+std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run,
+                       const registry::Access& access);
 
 // The files in the binaryData of a ConfigMap. Throws Error{failure} if it is not base64.
 std::map<std::string, std::string> files_in(const nlohmann::json& config_map);

@@ -3,11 +3,13 @@
 import base64
 import json
 import os
+import re
 
 import base_images
 import mlk
 import pytest
 import registry
+from image_builds import Builder
 from registry_proxy import fault
 
 pytestmark = pytest.mark.nodes
@@ -32,14 +34,14 @@ def pod(real, name):
     """pod(image) starts a pod that says one line; its name. With what the registry asks for as its pull secret."""
     made = []
 
-    def start(image, images=None, **who):
+    def start(image, images=None, command="echo it runs as $(id -u)", **who):
         each = f"{name}-{len(made)}"
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": each}, "type": "kubernetes.io/dockerconfigjson",
                   "data": {".dockerconfigjson": base64.b64encode(json.dumps(images.login(**who) if images else {"auths": {}}).encode()).decode()}}
         one = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": each},
                "spec": {"restartPolicy": "Never", "imagePullSecrets": [{"name": each}], "terminationGracePeriodSeconds": 0,
                         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
-                        "containers": [{"name": "main", "image": image, "command": ["sh", "-c", "echo it runs as $(id -u)"],
+                        "containers": [{"name": "main", "image": image, "command": ["sh", "-c", command],
                                         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}}]}}
         manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": [secret, one]})
         made.append(manifest)
@@ -72,6 +74,15 @@ def test_pods_run_images_of_registries_of_every_kind_at_the_same_time(real, near
             assert images.record.received("GET", f"/v2/team/{name}/blobs/{layer}") > 0
 
 
+def test_the_base_with_python_runs_on_a_node(real, nearby, pod, name):
+    with registry.anonymous() as images:
+        index, _ = base_images.push_index(images, f"team/{name}", kind="python")
+        nearby(images)
+        program = "import json, platform, ssl, sqlite3, zlib; print(platform.python_version())"
+        said = output(real, pod(f"{images.name}/team/{name}@{index}", command=f"exec python3 -c '{program}'"))
+        assert said == base_images.python_version() + "\n"
+
+
 def test_a_wrong_password_and_a_digest_that_is_not_there_are_seen_at_the_pod(real, nearby, pod, name):
     with registry.basic() as images:
         digest = base_images.push(images, f"team/{name}")
@@ -97,3 +108,24 @@ def test_the_clusters_own_registry_is_there_for_this_machine_and_for_the_nodes(r
     where = os.environ["MLK_CLUSTER_REGISTRY"]
     mlk.run("skopeo", "copy", "-q", "--dest-tls-verify=false", f"oci-archive:{base_images.archive()}", f"docker://{where}/team/{name}:1", check=0)
     assert output(real, pod(f"{where}/team/{name}:1")) == f"it runs as {base_images.USER}\n"
+
+
+@pytest.mark.parametrize("kind", ["basic", "bearer"])
+def test_a_run_is_built_sent_and_pulled_with_logins_on_both_sides(kind, real, nearby, name, tmp_path):
+    with registry.start(kind) as images:
+        base_images.push(images, "base/small")
+        nearby(images)
+        builder = Builder(tmp_path, f"{images.name}/base/small:test", images.login())
+        (builder.code / "main.sh").write_text(f"echo hello of {name}\n")
+        file = builder.experiment(f"registry: {images.name}/team\ncode: {{path: code, layer: true}}\nimage_pull_secrets: [{name}]\n", name=name)
+        env = {**builder.env, "KUBECONFIG": real.kubeconfig}
+        login = tmp_path / "login.json"
+        login.write_text(json.dumps(images.login()))
+        real.kubectl("create", "secret", "generic", name, "--type=kubernetes.io/dockerconfigjson", f"--from-file=.dockerconfigjson={login}")
+        try:
+            run = real.mlk("submit", "--wait", file, env=env, check=0, timeout=180).stdout.strip()
+        finally:
+            real.kubectl("delete", "secret", name)
+        assert f"hello of {name}" in real.mlk("logs", run, check=0).stdout
+        [pod] = real.objects("pods", f"mlk.dev/run={run}")
+        assert re.fullmatch(rf"{images.name}/team/{name}@sha256:[0-9a-f]{{64}}", pod["spec"]["containers"][0]["image"])

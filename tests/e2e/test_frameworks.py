@@ -92,7 +92,7 @@ def test_torchrun_starts_an_elastic_program_with_an_agent_in_each_pod(embedded, 
         called = log.split("agent ", 1)[1].split("\n")[0]
         assert "--nnodes=1:2 --nproc-per-node=2 " in called
         assert f"--rdzv-id={run} " in called
-        assert f"--rdzv-conf=is_host={1 - rank} " in called
+        assert f"--rdzv-conf=is_host={1 - rank}," in called
         hosts.append((re.search(r"--rdzv-endpoint=(127\.\S+):\d+ ", called).group(1), re.search(r"--local-addr=(127\.\S+) ", called).group(1)))
     assert hosts[0][0] == hosts[1][0] == hosts[0][1]
     assert hosts[1][1] != hosts[0][1]

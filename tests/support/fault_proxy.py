@@ -333,7 +333,7 @@ class Server:
         body = b"".join([piece async for piece in read_chunks(reader, request)])
         rule = self.plan().pick(method, path) or {}
         fault = rule.get("do", "pass")
-        entry = {"n": len(self.requests) + 1, "method": method, "path": path, "did": fault, "status": None}
+        entry = {"n": len(self.requests) + 1, "method": method, "path": path, "did": fault, "status": None, "sent": len(body)}
         self.requests.append(entry)
         try:
             return await self.carry_out(fault, rule, request, method, path, body, writer, entry)
@@ -503,11 +503,14 @@ class FaultProxy:
 
     @property
     def requests(self):
-        """All requests so far: dictionaries with n, method, path, did, status."""
+        """All requests so far: dictionaries with n, method, path, did, status, sent (bytes of the body)."""
         return list(self._server.requests)
 
     def count(self, method, path=""):
         return sum(r["method"] == method and re.search(path, r["path"]) is not None for r in self.requests)
+
+    def sent(self, path=""):
+        return sum(r["sent"] for r in self.requests if re.search(path, r["path"]))
 
     def _write(self, entry):
         if self._log:

@@ -53,6 +53,12 @@ class Layer:
         self.folder(os.path.dirname(path))
         self._add(path, tarfile.SYMTYPE, 0o777, target=target)
 
+    def tree(self, folder):
+        for path, _, files in os.walk(folder):
+            self.folder(path)
+            for file in files:
+                self.file(f"{path}/{file}", f"{path}/{file}")
+
     def finish(self):
         self._tar.close()
         return self._bytes.getvalue()

@@ -39,6 +39,7 @@ from registry_tokens import Tokens, User  # noqa: E402
 USER, PASSWORD = "researcher", "swordfish:7%41/@"
 READER, READER_PASSWORD = "reader", "trout:8 &=?"  # may only pull, where there are tokens
 SECRET = "of the test"
+UPLOAD = re.compile(r"/v2/(?P<repository>.+)/blobs/uploads/(?P<session>[0-9a-f-]{36})\?(?:.*&)?_state=(?P<state>[^&]+)")
 HTPASSWD = """\
 researcher:$2b$04$71CYctCwjMBGRvrC9dwaluStLa1bLj8TM0qAfbUDFW0jnc0egMZLa
 reader:$2b$04$eXjVZY9p1F05TRqCdavUnu72238w0D4RN.xzCck571AwKNrj.Adsq
@@ -66,7 +67,8 @@ class Registry:
                 users = {USER: User(PASSWORD), READER: User(READER_PASSWORD, {".*": {"pull"}})}
                 self.tokens = Tokens(users, tls=context, port=token_port, **token_options)
             self._front = Front(self._socket, port=port, tls=context, gate=self.tokens, elsewhere=self.second,
-                                resume=self._with_true_offset if resumable else None, log=log)
+                                resume=self._with_true_offset if resumable else None,
+                                out_of_order=self._is_out_of_order if resumable else None, log=log)
         except BaseException:
             self.stop()
             raise
@@ -90,15 +92,23 @@ class Registry:
     def _with_true_offset(self, path):
         """This program takes no upload up again whose PATCH was cut: the session's address has an offset in it that is not true any more.
         Others do. With the true offset in a request's address it does as well."""
-        match = re.search(r"^(.*/v2/(.+)/blobs/uploads/([0-9a-f-]{36})\?(?:.*&)?_state=)([^&]+)(.*)$", path)
+        match = UPLOAD.search(path)
         if not match:
             return path
-        data = self.storage / f"docker/registry/v2/repositories/{match[2]}/_uploads/{match[3]}/data"
-        state = json.loads(base64.urlsafe_b64decode(urllib.parse.unquote(match[4]))[32:])
-        state["Offset"] = data.stat().st_size if data.exists() else 0
+        state = json.loads(base64.urlsafe_b64decode(urllib.parse.unquote(match["state"]))[32:])
+        state["Offset"] = self._stored(match)
         text = json.dumps(state).encode()
         signed = base64.urlsafe_b64encode(hmac.digest(SECRET.encode(), text, "sha256") + text).decode()
-        return match[1] + urllib.parse.quote(signed) + match[5]
+        return path.replace(match["state"], urllib.parse.quote(signed))
+
+    def _is_out_of_order(self, method, path, headers):
+        """Nor does it look where a part belongs."""
+        match, begin = UPLOAD.search(path), re.match(r"(\d+)-", headers.get("Content-Range", ""))
+        return bool(method == "PATCH" and match and begin and int(begin[1]) != self._stored(match))
+
+    def _stored(self, upload):
+        data = self.storage / f"docker/registry/v2/repositories/{upload['repository']}/_uploads/{upload['session']}/data"
+        return data.stat().st_size if data.exists() else 0
 
     def run(self):
         """Starts the program, after `end` once more: with what is stored."""
@@ -211,7 +221,8 @@ class Registry:
     def collect_garbage(self):
         """As an administrator does it: what no manifest refers to is gone afterwards."""
         self.end()
-        subprocess.run(["docker-registry", "garbage-collect", "--delete-untagged", self._config], check=True, capture_output=True, env=_environment(), timeout=120)
+        subprocess.run(["docker-registry", "garbage-collect", "--delete-untagged", self._config], check=True, capture_output=True,
+                       env=_environment(), timeout=120)
         self.run()
 
     def size(self):

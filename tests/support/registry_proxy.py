@@ -203,6 +203,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer_rule(rule)
         if do == "redirect":
             return self.answer(307, {"Location": rule.get("to") or front.elsewhere.url + self.path}, b"")
+        if front.out_of_order and front.out_of_order(self.command, self.path, self.headers):
+            return self.answer(416, {}, error_body("RANGE_INVALID"))
         connection = Upstream(front.upstream)
         try:
             self.exchange(front, rule, do, connection)
@@ -373,13 +375,15 @@ class Listener(ThreadingHTTPServer):
 
 class Front:
     """The listener and what it is told to do, for tests. `upstream` is the registry's UNIX socket; `authorization`, if given,
-    is what the registry sees in place of what the client sends; `resume` changes the path of each request on its way there."""
+    is what the registry sees in place of what the client sends; `resume` changes the path of each request on its way there, and
+    `out_of_order` says of a part of an upload that it is not the next one."""
 
     handler = Handler
 
-    def __init__(self, upstream, host="127.0.0.1", port=0, tls=None, gate=None, authorization=None, elsewhere=None, resume=None, log=None):
+    def __init__(self, upstream, host="127.0.0.1", port=0, tls=None, gate=None, authorization=None, elsewhere=None, resume=None, out_of_order=None,
+                 log=None):
         self.upstream, self.tls, self.gate, self.authorization = upstream, tls, gate, authorization
-        self.elsewhere, self.resume = elsewhere, resume
+        self.elsewhere, self.resume, self.out_of_order = elsewhere, resume, out_of_order
         self.record = Record(log)
         self.stopping = threading.Event()
         self._plan, self._lock = Plan([]), threading.Lock()

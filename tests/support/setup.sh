@@ -25,11 +25,16 @@ zlib1g-dev <zlib.h>
 libfmt-dev <fmt/format.h>
 libcpp-httplib-dev <httplib.h>
 libdnnl-dev <dnnl.h>
-doctest-dev <doctest/doctest.h>'
+doctest-dev <doctest/doctest.h>
+musl-tools musl-gcc'
 test='containerd containerd
 runc runc
 containernetworking-plugins /usr/lib/cni/bridge
 socat socat
+openmpi-bin mpirun.openmpi
+libopenmpi-dev mpicc.openmpi
+mpich mpiexec.mpich
+libmpich-dev mpicc.mpich
 busybox-static busybox
 iproute2 ip
 openssl openssl

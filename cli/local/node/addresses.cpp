@@ -86,6 +86,31 @@ int Addresses::port_of(const std::string& name_space, const std::string& service
   return known[key] = port < wanted + attempts ? port : wanted;
 }
 
+int Addresses::own_port_of(const std::string& name_space, const std::string& service, const std::string& host,
+                           int wanted) {
+  // Above what services have, below what systems give to clients.
+  constexpr int first_port = 10000, ports = 20000;
+  const std::string name = name_space + "/" + host;
+  const std::string key = name + ":" + std::to_string(wanted);
+  const std::string group = name_space + "/" + service;
+  if (const auto found = ports_[group].find(key); found != ports_[group].end()) return found->second;
+  std::set<int> given;
+  for (const auto& [unused, of_service] : ports_) {
+    for (const auto& [host_and_port, port] : of_service) given.insert(port);
+  }
+  const auto digest = sha256(name);
+  const unsigned number =
+      static_cast<unsigned>(digest[3]) << 16 | static_cast<unsigned>(digest[4]) << 8 | digest[5];
+  int offset = static_cast<int>(number % ports), tries = 0;
+  while (tries < ports && (given.count(first_port + offset) || !can_listen("0.0.0.0", first_port + offset))) {
+    offset = (offset + 1) % ports;
+    ++tries;
+  }
+  address_of(name_space, host);  // what forget_unless() goes by
+  changed_ = true;
+  return ports_[group][key] = tries < ports ? first_port + offset : wanted;
+}
+
 void Addresses::forget_ports(const std::string& name_space, const std::string& service) {
   changed_ = ports_.erase(name_space + "/" + service) > 0 || changed_;
 }

@@ -21,6 +21,11 @@ class Addresses {
   // program listens there, possibly on all addresses (0.0.0.0). The same for all pods of the service until
   // forget_ports(), since they do not tell each other new ports.
   int port_of(const std::string& name_space, const std::string& service, const std::string& host, int wanted);
+  // The same, but a port of no other host of this cluster, on which nobody listens at any address: for
+  // programs that listen at all of them. Which it is follows from the name if that is free, so that other
+  // clusters of this machine seldom choose the same one at the same time.
+  int own_port_of(const std::string& name_space, const std::string& service, const std::string& host,
+                  int wanted);
   void forget_ports(const std::string& name_space, const std::string& service);
 
   void save();  // call it before new ones are used

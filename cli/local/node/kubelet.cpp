@@ -208,7 +208,11 @@ Process Kubelet::localised(const json& pod) {
     return found.back().get();
   };
   around.address_of = [&](const std::string& host) { return addresses_.address_of(name_space, host); };
+  const json annotations = pod.at("metadata").value("annotations", json::object());
+  const std::string port_by_variables = annotations.value("mlk.dev/port-by-variables", "");
   around.port_of = [&](const std::string& service, const std::string& host, int port) {
+    if (std::to_string(port) == port_by_variables)
+      return addresses_.own_port_of(name_space, service, host, port);
     return addresses_.port_of(name_space, service, host, port);
   };
   // The first pod of a service chooses again: a port that was free last time may be another program's now.

@@ -22,7 +22,7 @@ TEST_CASE("the keys that --set takes are those with a value of their own, in the
   for (const std::string& key : settable_keys()) all += key + " ";
   CHECK(
       all ==
-      "name mode image image_pull_policy image_pull_secrets train.model.type train.model.weights "
+      "name mode image image_pull_policy image_pull_secrets registry train.model.type train.model.weights "
       "train.model.dropout "
       "train.model.channels "
       "train.model.hidden "
@@ -36,7 +36,8 @@ TEST_CASE("the keys that --set takes are those with a value of their own, in the
       "train.optimizer.schedule.factor train.precision train.consistency train.steps train.epochs "
       "train.seed train.report_every train.evaluate_every train.sample.tokens train.sample.temperature "
       "train.step_delay_ms train.patience "
-      "train.offline_time run framework elastic code.path code.include code.exclude workdir workers.count "
+      "train.offline_time run framework elastic code.path code.include code.exclude code.python "
+      "code.python_version code.layer workdir workers.count "
       "workers.min workers.cpu workers.memory "
       "workers.gpu workers.processes servers.count servers.min servers.cpu servers.memory servers.gpu "
       "servers.processes env data.0.name "

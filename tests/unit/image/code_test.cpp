@@ -10,7 +10,9 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/image/gzip.h"
 #include "cli/util/error.h"
+#include "cli/util/files.h"
 #include "cli/util/hash.h"
 #include "tests/unit/util/temporary_folder.h"
 
@@ -222,4 +224,105 @@ TEST_CASE("in a repository the ignore files above the folder count, unless it le
   for (const char* file : {"sub/key.pem", "sub/a", "sub/b", "mine/key.pem"}) write(folder.path() / file);
   CHECK(files_of(folder.path() / "sub") == Paths{"b"});
   CHECK(files_of(folder.path() / "mine") == Paths{"key.pem"});
+}
+
+TEST_CASE("code that is too large to travel has no archive, and the digest of its archive") {
+  const TemporaryFolder folder;
+  write(folder.path() / "noise", mlk::random_bytes(200'000));
+  const auto packed = [&](std::size_t most) {
+    return mlk::image::pack_code(folder.path(), {},
+                                 {.most_bytes = most, .too_large = mlk::image::TooLarge::has_no_archive});
+  };
+  CHECK(packed(100'000).archive.empty());
+  CHECK_FALSE(packed(plenty).archive.empty());
+  CHECK(packed(100'000).digest == packed(plenty).digest);
+  CHECK(packed(100'000).size == 200'000);
+  write(folder.path() / "large");
+  fs::resize_file(folder.path() / "large", mlk::image::most_unpacked_code + 1);
+  const Code code = packed(std::size_t{1} << 30);
+  CHECK(code.archive.empty());
+  CHECK(code.warnings.size() == 1);
+  fs::resize_file(folder.path() / "large", 17ull << 30);
+  const mlk::Error error = [&] {
+    try {
+      (void)packed(plenty);
+    } catch (const mlk::Error& caught) {
+      return caught;
+    }
+    return mlk::Error(mlk::ExitCode::ok, "accepted");
+  }();
+  CHECK(error.code() == mlk::ExitCode::usage);
+  CHECK(std::string(error.what()).find("the largest files are large (17408.0 MiB), noise") !=
+        std::string::npos);
+}
+
+TEST_CASE("the layer of code has its folders, and files that any user may write") {
+  const TemporaryFolder folder, out;
+  write(folder.path() / "src/train.py", "print()");
+  write(folder.path() / "run.sh", "#!/bin/sh");
+  fs::permissions(folder.path() / "run.sh", fs::perms::owner_all);
+  fs::create_symlink("run.sh", folder.path() / "link");
+  const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
+  const mlk::image::Layer layer =
+      mlk::image::write_code_layer(folder.path(), code, "mlk/code", out.path() / "layer");
+  const std::string tar = mlk::image::gunzip(mlk::read_file(layer.file, plenty), plenty);
+  CHECK(layer.diff_id == "sha256:" + mlk::sha256_hex(tar));
+  const std::string listed = [&] {
+    const fs::path text = out.path() / "listed";
+    const std::string command = "tar -tzvf '" + layer.file.string() +
+                                "' --numeric-owner | awk '{print $1, $2, $6, $7, $8}' > '" + text.string() +
+                                "'";
+    REQUIRE(std::system(command.c_str()) == 0);
+    return mlk::read_file(text, plenty);
+  }();
+  CHECK(listed ==
+        "drwxr-xr-x 0/0 mlk/  \n"
+        "drwxrwxrwx 0/0 mlk/code/  \n"
+        "lrwxrwxrwx 0/0 mlk/code/link -> run.sh\n"
+        "-rwxrwxrwx 0/0 mlk/code/run.sh  \n"
+        "drwxrwxrwx 0/0 mlk/code/src/  \n"
+        "-rw-rw-rw- 0/0 mlk/code/src/train.py  \n");
+}
+
+TEST_CASE("an archive that is written to a file has the digest of the code, and is not written twice") {
+  const TemporaryFolder folder, out;
+  write(folder.path() / "src/train.py", "print()");
+  const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
+  const fs::path file = out.path() / "archive";
+  mlk::image::write_archive(folder.path(), code, file);
+  CHECK(mlk::sha256_hex(mlk::image::gunzip(mlk::read_file(file, plenty), plenty)) == code.digest);
+  write(folder.path() / "src/train.py", "print");  // which would be refused if it were read
+  mlk::image::write_archive(folder.path(), code, file);
+}
+
+TEST_CASE("a file that changes between the packing and the writing is refused, and nothing stays") {
+  const TemporaryFolder folder, out;
+  write(folder.path() / "train.py", "print(1)");
+  const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
+  for (const std::string& now : Paths{"print(2)", "print()", "print(1)\n", ""}) {
+    write(folder.path() / "train.py", now);
+    CHECK_THROWS_WITH_AS(
+        (void)mlk::image::write_code_layer(folder.path(), code, "mlk/code", out.path() / "layer"),
+        doctest::Contains("changes while it is read"), mlk::Error);
+    CHECK_THROWS_WITH_AS(mlk::image::write_archive(folder.path(), code, out.path() / "archive"),
+                         doctest::Contains("changes while it is read"), mlk::Error);
+    CHECK_MESSAGE(fs::is_empty(out.path()), now);
+  }
+  fs::remove(folder.path() / "train.py");
+  fs::create_symlink("/etc/passwd", folder.path() / "train.py");
+  CHECK_THROWS_AS(mlk::image::write_archive(folder.path(), code, out.path() / "archive"), mlk::Error);
+  CHECK(fs::is_empty(out.path()));
+}
+
+TEST_CASE("a name by which a layer would delete files is refused in a layer, and travels in an archive") {
+  for (const std::string& name : Paths{".wh.train.py", "src/.wh..wh..opq", ".wh.folder/file"}) {
+    const TemporaryFolder folder, out;
+    write(folder.path() / "train.py", "print()");
+    write(folder.path() / name, "");
+    const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
+    CHECK_THROWS_WITH_AS(
+        (void)mlk::image::write_code_layer(folder.path(), code, "mlk/code", out.path() / "layer"),
+        doctest::Contains("by which layers of images delete files"), mlk::Error);
+    CHECK(fs::is_empty(out.path()));
+  }
 }

@@ -91,9 +91,19 @@ TEST_CASE("none sets nothing, and env replaces what a framework sets") {
   CHECK(environment_of(pod_of_role(own, "worker"), "0")["MASTER_PORT"] == "1234");
 }
 
+TEST_CASE("pods of a framework say that they learn their port from variables") {
+  const auto annotations_of = [](const std::string& text) {
+    return pod_of_role(run_with("mode: single\n" + text), "worker")["metadata"].value("annotations",
+                                                                                      json::object());
+  };
+  CHECK(annotations_of("framework: torch\n") == json{{"mlk.dev/port-by-variables", "7070"}});
+  CHECK(annotations_of("framework: none\n").empty());
+}
+
 TEST_CASE("a framework of one's own has variables, a part of the pods and further objects") {
   const Templates templates = with_framework(
       "role_names: {worker: chief}\n"
+      "outside: [server]\n"
       "environment: {HERE: '${framework.role}:${framework.port}'}\n"
       "pod: {spec: {hostname: h}}\n"
       "objects:\n"
@@ -109,6 +119,12 @@ TEST_CASE("a framework of one's own has variables, a part of the pods and furthe
   CHECK(json::parse((*hosts)["data"]["all"].get<std::string>())["chief"].size() == 2);
   CHECK((*hosts)["metadata"]["labels"]["mlk.dev/run"] == run.run);
   CHECK(run_with("mode: allreduce\nframework: none\n", templates).run != run.run);
+  const Rendered others = run_with("mode: ps\nframework: mine\nworkers: {count: 2}\n", templates);
+  CHECK(environment_of(pod_of_role(others, "server"), "0")["HERE"] == "server:7070");
+  for (const json& object : others.objects) {
+    if (object["metadata"]["name"] == others.run + "-hosts")
+      CHECK_FALSE(json::parse(object["data"]["all"].get<std::string>()).contains("server"));
+  }
 }
 
 TEST_CASE("mistakes in a framework are named with their place") {
@@ -119,6 +135,8 @@ TEST_CASE("mistakes in a framework are named with their place") {
             .starts_with("/home/mine.yaml:1:1: a framework is a map"));
   CHECK(refusal_of_framework(text, with_framework("role_names: {worker: 1}\n"))
             .starts_with("/home/mine.yaml:1:22: the name of a role is text"));
+  CHECK(refusal_of_framework(text, with_framework("outside: [worker, [server]]\n"))
+            .starts_with("/home/mine.yaml:1:19: the name of a role is text"));
   CHECK(refusal_of_framework(text, with_framework("environment: {A: '${framework.rol}'}\n"))
             .find("there is no ${framework.rol}; did you mean 'role'?") != std::string::npos);
   CHECK(refusal_of_framework(text, with_framework("pod: {metadata: {labels: {mlk.dev/run: other}}}\n"))

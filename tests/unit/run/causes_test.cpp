@@ -100,6 +100,61 @@ TEST_CASE("a pod that the end of its Job or of the run deletes is no failure, on
         }) == "killed by signal 9 (SIGKILL)");
 }
 
+TEST_CASE("a rank that blames a peer has failed after it, and a disruption began before its pod ended") {
+  Run run;
+  const auto says = [&](int rank, const char* message) {
+    run.pod(rank)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = message;
+  };
+  run.fail(run.pod(0), 1);
+  says(0, "RuntimeError: [pair.cc:545] Connection closed by peer [10.0.0.1]:5798");
+  CHECK(run.observed().first_failure->rank == 0);
+  run.fail(run.pod(1), 1);
+  says(1, "ValueError: no data");
+  CHECK(run.observed().first_failure->rank == 1);
+  run.fail(run.pod(1), 1, "2026-01-03T11:59:56Z");
+  CHECK(run.observed().first_failure->rank == 1);
+  run.fail(run.pod(1), 1, "2026-01-03T11:59:58Z");  // too late to be the cause
+  CHECK(run.observed().first_failure->rank == 0);
+
+  // It was asked to end, its peers saw that, and it took its time to write a checkpoint.
+  run.fail(run.pod(2), 143, "2026-01-03T11:59:59Z");
+  run.pod(2)["metadata"]["deletionTimestamp"] = "2026-01-03T12:00:24Z";
+  run.pod(2)["metadata"]["deletionGracePeriodSeconds"] = 30;
+  CHECK(run.observed().first_failure->rank == 2);
+  run.pod(2)["metadata"].erase("deletionTimestamp");
+  run.pod(2)["status"]["conditions"] = {{{"type", "DisruptionTarget"},
+                                         {"status", "True"},
+                                         {"reason", "PreemptionByScheduler"},
+                                         {"lastTransitionTime", "2026-01-03T11:59:55Z"}}};
+  CHECK(run.observed().first_failure->reason == "preempted by a pod of higher priority");
+}
+
+TEST_CASE("a pod that had failed when its Job deleted it is still the cause") {
+  Run run;
+  run.fail(run.pod(0), 1);
+  run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "Broken pipe";
+  run.fail(run.pod(1), 1);
+  run.condition("Failed", "FailedIndexes");
+  run.job()["status"]["failedIndexes"] = "0";
+  run.pod(1)["metadata"]["deletionTimestamp"] = "2026-01-03T12:00:25Z";
+  run.pod(1)["metadata"]["deletionGracePeriodSeconds"] = 30;
+  CHECK(run.why() == "worker/1: exit code 1");
+  run.pod(1)["metadata"]["deletionTimestamp"] = "2026-01-03T12:00:24Z";
+  CHECK(run.why() == "worker/0: exit code 1: Broken pipe (4 of 4 tries failed)");
+}
+
+TEST_CASE("a run that fails because a rank has followed its peers too often names the peer") {
+  Run run;
+  run.fail(run.pod(0), 1);
+  run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "Socket closed";
+  run.condition("Failed", "FailedIndexes");
+  run.job()["status"]["failedIndexes"] = "0";
+  CHECK(run.observed().first_failure->rank == 0);
+  run.fail(run.pod(1), 3, "2026-01-03T11:59:50Z");
+  CHECK(run.observed().first_failure->rank == 1);
+  CHECK(run.why() == "worker/1: exit code 3");
+}
+
 TEST_CASE("a pod that runs while it is being deleted has not failed, nor has one on a node that is silent") {
   Run run;
   mark_deleted(run.pod(0));

@@ -383,5 +383,15 @@ TEST_CASE(
   CHECK(run.phase() == "Restarting");
 }
 
+TEST_CASE("a rank that has failed for good stops nothing if its Job does not decide") {
+  Run run;
+  run.fail(run.server(), 9);
+  CHECK(run.phase() == "Restarting");
+  run.condition("Failed", "FailedIndexes", "server");
+  run.job("server")["status"]["failedIndexes"] = "0";
+  CHECK(run.phase() == "Running");
+  CHECK(run.why() == "server/0: exit code 9");
+}
+
 }  // namespace
 }  // namespace mlk

@@ -131,12 +131,20 @@ TEST_CASE("a driver reads exactly the sweep that was started, whatever its input
   input.overrides = options.overrides;
   input.folders = {"code"};
   input.code = typed.files.code->digest;
+  input.image_built = "registry/team/x@sha256:1";
+  input.code_in_image = true;
+  input.code_on_machine = "/cache/code";
+  input.python_on_machine = "/cache/python";
   input.texts["points.csv"] =
       read_file_beside(sweeper.file, options, "points.csv", "points", longest_points_file).text;
   input.own_templates["jobs/mine.yaml"] = templates.find("jobs/mine.yaml")->text;
   input.sweep = typed.identity;
   settle(input, typed.files);
   const DriverInput read = parse_driver_input(to_text(input));
+  CHECK(read.image_built == input.image_built);
+  CHECK(read.code_in_image);
+  CHECK(read.code_on_machine == input.code_on_machine);
+  CHECK(read.python_on_machine == input.python_on_machine);
   std::filesystem::remove_all(folder.path() / "code");
   std::filesystem::remove(folder.path() / "points.csv");
   FileContents carried{typed.files.folders};

@@ -52,15 +52,15 @@ TEST_CASE("a host whose address is taken gets the next one, and keeps it") {
   CHECK(addresses.address_of("default", "w-0") == "127.121.181.107");
 }
 
-// A socket that listens on all addresses, on a port that the system has chosen.
+// A socket that listens on all addresses or on one, on a wanted port or on one that the system has chosen.
 struct Listener {
   int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   int port = 0;
-  explicit Listener(int wanted = 0) {
+  explicit Listener(int wanted = 0, std::uint32_t address = INADDR_ANY) {
     struct sockaddr_in where{};
     where.sin_family = AF_INET;
     where.sin_port = htons(static_cast<std::uint16_t>(wanted));
-    where.sin_addr.s_addr = htonl(INADDR_ANY);
+    where.sin_addr.s_addr = htonl(address);
     socklen_t size = sizeof where;
     if (::bind(fd, reinterpret_cast<struct sockaddr*>(&where), size) != 0 || ::listen(fd, 1) != 0) return;
     ::getsockname(fd, reinterpret_cast<struct sockaddr*>(&where), &size);
@@ -111,6 +111,30 @@ TEST_CASE(
   expected.erase("default/w-0");
   expected["ports"] = json::object();
   CHECK(book.saved() == expected);
+}
+
+TEST_CASE("a port of its own is that of no other host, and nobody listens there at any address") {
+  const Book book;
+  Addresses addresses(book.file);
+  const int first = addresses.own_port_of("default", "s", "w-0", 7070);
+  CHECK(first >= 10000);
+  CHECK(first < 30000);
+  CHECK(addresses.own_port_of("default", "s", "w-0", 7070) == first);
+  CHECK(addresses.own_port_of("default", "s", "w-1", 7070) != first);
+  addresses.forget_ports("default", "s");
+  CHECK(addresses.own_port_of("default", "s", "w-0", 7070) == first);
+  addresses.save();
+  CHECK(Addresses(book.file).own_port_of("default", "s", "w-0", 7070) == first);
+
+  // Another service has it.
+  samples::write_text(book.file, json{{"ports", {{"default/t", {{"default/x-0:7070", first}}}}}}.dump());
+  CHECK(Addresses(book.file).own_port_of("default", "s", "w-0", 7070) > first);
+
+  // Somebody listens there, at one address alone.
+  std::filesystem::remove(book.file);
+  const Listener taken(first, 0x7f123456);
+  REQUIRE(taken.port == first);
+  CHECK(Addresses(book.file).own_port_of("default", "s", "w-0", 7070) > first);
 }
 
 TEST_CASE("the file is written when something is new, and not otherwise") {

@@ -1,0 +1,297 @@
+#include "mpi/agent.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <optional>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+
+#include "mpi/children.h"
+
+namespace mlk::mpi {
+namespace {
+
+constexpr std::size_t most_peers = 512;  // 64 processes, commands, and those that have not proven anything
+constexpr std::int64_t time_to_prove_ms = 10000;  // then strangers are sent away
+constexpr std::int64_t time_to_stop_ms = 25000;   // of the 30 s that Kubernetes gives to a pod
+constexpr std::int64_t time_to_drain_ms = 1000;   // for the last output of a command that has ended
+constexpr std::size_t most_waiting_output = 1 << 18;
+constexpr int stopped_by_sigterm = 143;
+
+struct Pipe {
+  int fd = -1;
+  std::byte stream{};
+};
+
+struct Peer {
+  explicit Peer(int fd, std::string_view key) : link(fd, Session::Side::server, key) {}
+
+  Link link;
+  std::optional<Type> kind{};  // what its first frame said
+  bool gone = false;
+  // Of a command.
+  pid_t pid = 0;
+  Pipe pipes[2];
+  std::optional<int> ended{};
+  std::int64_t ended_at = 0;
+  // Of a process.
+  std::uint32_t rank = 0;
+};
+
+class Agent {
+ public:
+  Agent(const Surroundings& around, const std::vector<std::string>& program)
+      : around_(around), program_(program), signals_(take_signals()), listener_(listen_at(around.own)) {}
+
+  int run() {
+    while (!code_) {
+      wait();
+      end_what_is_over();
+    }
+    for (Peer& peer : peers_) (void)peer.link.flush();
+    kill_descendants();
+    return *code_;
+  }
+
+ private:
+  void wait() {
+    std::vector<pollfd> fds{{signals_, POLLIN, 0}, {listener_, POLLIN, 0}};
+    for (const Peer& peer : peers_) {
+      fds.push_back({peer.link.fd(), peer.link.events(), 0});
+      // What the other end does not take is left in the pipe.
+      const bool full = peer.link.session().output().size() > most_waiting_output;
+      for (const Pipe& pipe : peer.pipes) fds.push_back({full ? -1 : pipe.fd, POLLIN, 0});
+    }
+    const std::size_t polled = peers_.size();
+    if (::poll(fds.data(), fds.size(), 500) < 0) return;
+    if (fds[0].revents != 0) take_news();
+    for (std::size_t i = 0; i < polled; ++i) {
+      const pollfd* of_peer = &fds[2 + 3 * i];
+      Peer& peer = peers_[i];
+      if (of_peer[0].revents != 0) {
+        if (!peer.link.work(of_peer[0].revents)) peer.gone = true;
+        while (std::optional<Frame> frame = peer.link.session().next()) take(peer, *frame);
+        if (peer.link.session().broken()) peer.gone = true;
+      }
+      for (int k = 0; k < 2; ++k) {
+        if (of_peer[1 + k].revents != 0) pump(peer, peer.pipes[k]);
+      }
+    }
+    if (fds[1].revents != 0) accept_one();
+  }
+
+  void accept_one() {
+    const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return;
+    if (peers_.size() >= most_peers) {  // the oldest stranger makes room
+      const auto stranger = std::find_if(peers_.begin(), peers_.end(),
+                                         [](const Peer& peer) { return !peer.link.session().ready(); });
+      if (stranger == peers_.end()) {
+        ::close(fd);
+        return;
+      }
+      peers_.erase(stranger);
+    }
+    peers_.emplace_back(fd, around_.key);
+    (void)peers_.back().link.flush();
+  }
+
+  void take_news() {
+    const Arrived news = read_signals(signals_);
+    if (news.stop && stop_at_ == 0) stop();
+    if (!news.child) return;
+    int status = 0;
+    for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      for (Peer& peer : peers_) {
+        if (peer.pid != pid) continue;
+        peer.ended = code_of(status);
+        peer.ended_at = now_ms();
+        // MPICH would wait for ever.
+        if (*peer.ended == 126 || *peer.ended == 127) {
+          say("a part of MPI that mpirun starts here is not there, or cannot be run");
+          tell_launcher({.code = static_cast<std::uint8_t>(*peer.ended)});
+        }
+      }
+    }
+  }
+
+  // The program gets SIGTERM, and time for a last checkpoint.
+  void stop() {
+    stop_at_ = now_ms() + time_to_stop_ms;
+    const std::byte signal{SIGTERM};
+    for (Peer& peer : peers_) {
+      if (peer.kind == Type::process) peer.link.session().send(Type::signal, std::span(&signal, 1));
+      if (peer.kind == Type::lead) peer.link.session().send(Type::stopping);
+    }
+  }
+
+  void take(Peer& peer, const Frame& frame) {
+    if (!peer.kind) {
+      peer.kind = frame.type;
+      switch (frame.type) {
+        case Type::lead:
+          return lead(peer);
+        case Type::run:
+          return start(peer, std::string(text_of(frame.payload)));
+        case Type::process:
+          return begin(peer, frame);
+        default:
+          peer.gone = true;
+          return;
+      }
+    }
+    if (peer.kind == Type::lead && frame.type == Type::finish && frame.payload.size() == 1) {
+      peer.link.session().send(Type::finish, frame.payload);
+      code_ = std::to_integer<int>(frame.payload[0]);
+      if (*code_ != 0) say_what_failed();
+    } else if (peer.kind == Type::process && frame.type == Type::ended) {
+      if (const std::optional<End> end = decode_end(frame.payload)) ended(*end);
+      peer.link.session().send(Type::ended);  // so that the process waits until it is known
+    } else {
+      peer.gone = true;
+    }
+  }
+
+  // The newest launcher is the right one: the other has been replaced.
+  void lead(Peer& peer) {
+    for (Peer& other : peers_) {
+      if (&other != &peer && other.kind == Type::lead) other.gone = true;
+    }
+    if (led_) end_attempt();
+    led_ = true;
+    failed_.reset();
+    peer.link.session().send(Type::lead);
+    if (stop_at_ != 0) peer.link.session().send(Type::stopping);
+  }
+
+  void start(Peer& peer, const std::string& command) {
+    int pipes[2][2];
+    if (::pipe2(pipes[0], O_CLOEXEC) != 0 || ::pipe2(pipes[1], O_CLOEXEC) != 0) {
+      peer.gone = true;
+      return;
+    }
+    peer.pid = spawn({"/bin/sh", "-c", command}, pipes[0][1], pipes[1][1]);
+    for (int k = 0; k < 2; ++k) {
+      ::close(pipes[k][1]);
+      peer.pipes[k] = {pipes[k][0], std::byte(k + 1)};
+    }
+    if (peer.pid < 0) peer.ended = gave_up;
+  }
+
+  void begin(Peer& peer, const Frame& frame) {
+    const std::optional<End> end = decode_end(frame.payload);
+    if (!end) {
+      peer.gone = true;
+      return;
+    }
+    peer.rank = end->rank;
+    char folder[4096];
+    if (::getcwd(folder, sizeof folder) == nullptr) std::strcpy(folder, "/");
+    peer.link.session().send(Type::program, encode(Program{.agent = static_cast<std::uint32_t>(::getpid()),
+                                                           .folder = folder,
+                                                           .words = program_}));
+    if (stop_at_ == 0) return;
+    const std::byte signal{SIGTERM};
+    peer.link.session().send(Type::signal, std::span(&signal, 1));
+  }
+
+  void ended(const End& end) {
+    if (end.code == 0) return;
+    if (!failed_ || (failed_->told && !end.told)) failed_ = end;
+    tell_launcher(end);
+  }
+
+  // The last line of the log, from which mlk tells why the pod has failed.
+  void say_what_failed() const {
+    if (!failed_) return;
+    std::string text = "rank " + number(failed_->rank) + " of MPI ";
+    text += failed_->code > 128 ? "was ended by signal " + number(failed_->code - 128)
+                                : "ended with exit code " + number(failed_->code);
+    say(text);
+  }
+
+  void tell_launcher(const End& end) {
+    for (Peer& peer : peers_) {
+      if (peer.kind == Type::lead) peer.link.session().send(Type::failed, encode(end));
+    }
+  }
+
+  void pump(Peer& peer, Pipe& pipe) {
+    std::byte buffer[16384];
+    const ssize_t size = ::read(pipe.fd, buffer + 1, sizeof buffer - 1);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (size <= 0) {
+      ::close(std::exchange(pipe.fd, -1));
+      return;
+    }
+    buffer[0] = pipe.stream;
+    peer.link.session().send(Type::output, std::span(buffer, static_cast<std::size_t>(size) + 1));
+  }
+
+  void end_what_is_over() {
+    const std::int64_t now = now_ms();
+    bool leader_gone = false, processes = false;
+    for (Peer& peer : peers_) {
+      if (!peer.kind && now - peer.link.since() > time_to_prove_ms) peer.gone = true;
+      const bool drained = peer.pipes[0].fd < 0 && peer.pipes[1].fd < 0;
+      if (peer.ended && (drained || now - peer.ended_at > time_to_drain_ms)) {
+        peer.link.session().send(Type::ended, encode(End{.code = static_cast<std::uint8_t>(*peer.ended)}));
+        (void)peer.link.flush();
+        peer.gone = true;
+      }
+      if (!peer.link.session().output().empty() && !peer.link.flush()) peer.gone = true;
+      if (peer.gone && peer.pid > 0 && !peer.ended) ::kill(-peer.pid, SIGKILL);
+      if (peer.gone) {
+        leader_gone = leader_gone || peer.kind == Type::lead;
+        for (Pipe& pipe : peer.pipes) {
+          if (pipe.fd >= 0) ::close(std::exchange(pipe.fd, -1));
+        }
+      }
+      processes = processes || (!peer.gone && peer.kind == Type::process);
+    }
+    std::erase_if(peers_, [](const Peer& peer) { return peer.gone; });
+    const bool led =
+        std::any_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.kind == Type::lead; });
+    if (leader_gone && !led) {
+      led_ = false;
+      end_attempt();
+    }
+    if (led) last_led_ = now;
+    if (stop_at_ != 0 && (!processes || now > stop_at_)) code_ = code_.value_or(stopped_by_sigterm);
+    if (now - last_led_ > around_.patience_ms && !code_) {
+      say("no launcher has come: " + around_.role + "/0 is not there");
+      code_ = gave_up;
+    }
+  }
+
+  // Nothing of one try is left when the next begins.
+  void end_attempt() {
+    kill_descendants();
+    for (Peer& peer : peers_) {
+      if (peer.kind == Type::run || peer.kind == Type::process) peer.gone = true;
+    }
+  }
+
+  const Surroundings& around_;
+  const std::vector<std::string>& program_;
+  const int signals_, listener_;
+  std::vector<Peer> peers_;
+  std::optional<int> code_;
+  std::optional<End> failed_;  // of the processes here: the first that was not told to end
+  bool led_ = false;
+  std::int64_t stop_at_ = 0, last_led_ = now_ms();
+};
+
+}  // namespace
+
+int serve(const Surroundings& around, const std::vector<std::string>& program) {
+  return Agent(around, program).run();
+}
+
+}  // namespace mlk::mpi

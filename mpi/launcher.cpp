@@ -1,0 +1,264 @@
+#include "mpi/launcher.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "mpi/agent.h"
+#include "mpi/children.h"
+#include "mpi/mpirun.h"
+
+namespace mlk::mpi {
+namespace {
+
+constexpr std::int64_t time_to_settle_ms =
+    2000;  // for the news that a pod was lost, after that of a process that failed by it
+constexpr std::int64_t time_to_finish_ms = 10000;
+constexpr int time_to_connect_ms = 2000;
+constexpr int not_there = 127, not_usable = 126;
+
+// The version of the first of mpirun and mpiexec that is there; its name in `name`.
+std::string version_of_mpirun(std::string& name) {
+  std::string said;
+  for (const char* candidate : {"mpirun", "mpiexec"}) {
+    int pipe[2];
+    if (::pipe2(pipe, O_CLOEXEC) != 0) break;
+    const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    const pid_t child = spawn({candidate, "--version"}, pipe[1], null);
+    ::close(null);
+    ::close(pipe[1]);
+    said.clear();
+    char buffer[4096];
+    for (ssize_t size; (size = ::read(pipe[0], buffer, sizeof buffer)) > 0 && said.size() < 1 << 16;)
+      said.append(buffer, static_cast<std::size_t>(size));
+    ::close(pipe[0]);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    name = candidate;
+    if (code_of(status) != not_there) return said;
+  }
+  name.clear();
+  return {};
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (fd < 0 || ::write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    give_up(not_usable, "cannot write " + path + ": " + std::strerror(errno));
+  ::close(fd);
+}
+
+class Launcher {
+ public:
+  Launcher(const Surroundings& around, std::vector<std::string> mpirun, pid_t agent)
+      : around_(around),
+        mpirun_words_(std::move(mpirun)),
+        agent_(agent),
+        signals_(take_signals()),
+        links_(around.all.size()) {}
+
+  int run() {
+    while (true) {
+      gather();
+      if (try_once()) finish();
+    }
+  }
+
+ private:
+  std::string name(std::size_t pod) const { return around_.role + "/" + number(static_cast<long long>(pod)); }
+
+  // Waits until all agents are there.
+  void gather() {
+    std::size_t there = 0;
+    for (std::int64_t news = now_ms(); there < links_.size();) {
+      const std::size_t before = there;
+      there = 0;
+      std::size_t missing = links_.size();
+      for (std::size_t pod = 0; pod < links_.size(); ++pod) {
+        look();
+        if (links_[pod] || reach(pod)) {
+          ++there;
+        } else if (missing == links_.size()) {
+          missing = pod;
+        }
+      }
+      if (there > before) news = now_ms();
+      if (there < links_.size() && now_ms() - news > around_.patience_ms)
+        give_up_with(gave_up, name(missing) + " is not there");
+      if (there < links_.size()) wait(300);
+    }
+  }
+
+  bool reach(std::size_t pod) {
+    links_[pod] = connect_to(around_.all[pod], around_.key, time_to_connect_ms);
+    if (!links_[pod]) return false;
+    if (wait_until_ready(*links_[pod], time_to_connect_ms)) {
+      links_[pod]->session().send(Type::lead);
+      if (links_[pod]->flush()) return true;
+    }
+    links_[pod].reset();
+    return false;
+  }
+
+  // True: mpirun has ended with 0.
+  bool try_once() {
+    reports_.clear();
+    lost_ = stopping_ = false;
+    mpirun_code_.reset();
+    mpirun_ = spawn(mpirun_words_, 1, 2);
+    if (mpirun_ < 0) give_up_with(gave_up, std::string("cannot start mpirun: ") + std::strerror(errno));
+    std::int64_t decide_at = 0;
+    while (true) {
+      wait(500);
+      const bool failed =
+          std::any_of(reports_.begin(), reports_.end(), [](const Reported& each) { return !each.end.told; });
+      const bool over = mpirun_code_ || lost_ || failed;
+      if (over && decide_at == 0) decide_at = now_ms() + time_to_settle_ms;
+      if (mpirun_code_ == 0 && reports_.empty()) break;
+      if (decide_at != 0 && now_ms() >= decide_at) break;
+    }
+    if (mpirun_code_ == 0 && reports_.empty()) return true;
+    const int code = mpirun_code_.value_or(1);
+    kill_descendants(agent_);
+    if (const std::optional<Reported> fault = at_fault(reports_, lost_ || stopping_, code)) {
+      blame(*fault);
+    } else {
+      say("a pod was lost or is being stopped; mpirun starts again when all are there");
+    }
+    return false;
+  }
+
+  void blame(const Reported& fault) {
+    if (fault.pod != 0)
+      say(name(fault.pod) + " ends with " + number(fault.end.code) + "; mpirun starts again when it is back");
+    tell_end(fault.pod, fault.end.code);
+    const std::int64_t until = now_ms() + time_to_finish_ms;
+    while (links_[fault.pod] && now_ms() < until) wait(100);
+    links_[fault.pod].reset();
+  }
+
+  // All pods end with 0.
+  [[noreturn]] void finish() {
+    for (std::size_t pod = 0; pod < links_.size(); ++pod) tell_end(pod, 0);
+    const std::int64_t until = now_ms() + time_to_finish_ms;
+    const auto any = [this] {
+      for (const auto& link : links_) {
+        if (link) return true;
+      }
+      return false;
+    };
+    finishing_ = true;
+    while (any() && now_ms() < until) wait(100);
+    kill_descendants();
+    ::_exit(0);
+  }
+
+  void tell_end(std::size_t pod, std::uint8_t code) {
+    const std::byte payload{code};
+    if (!links_[pod]) return;
+    links_[pod]->session().send(Type::finish, std::span(&payload, 1));
+    if (!links_[pod]->flush()) links_[pod].reset();
+  }
+
+  void wait(int timeout_ms) {
+    std::vector<pollfd> fds{{signals_, POLLIN, 0}};
+    for (const auto& link : links_)
+      fds.push_back({link ? link->fd() : -1, static_cast<short>(link ? link->events() : 0), 0});
+    if (::poll(fds.data(), fds.size(), timeout_ms) < 0) return;
+    for (std::size_t pod = 0; pod < links_.size(); ++pod) {
+      if (fds[pod + 1].revents == 0) continue;
+      Link& link = *links_[pod];
+      const bool open = link.work(fds[pod + 1].revents);
+      while (const std::optional<Frame> frame = link.session().next()) take(pod, *frame);
+      if (open && !link.session().broken()) continue;
+      links_[pod].reset();
+      lost_ = true;
+    }
+    look();
+  }
+
+  void take(std::size_t pod, const Frame& frame) {
+    if (frame.type == Type::stopping) stopping_ = true;  // its processes have time for a last checkpoint
+    if (frame.type != Type::failed) return;
+    if (const std::optional<End> end = decode_end(frame.payload)) reports_.push_back({pod, *end});
+  }
+
+  // Signals and children.
+  void look() {
+    const Arrived news = read_signals(signals_);
+    if (news.stop) ::kill(agent_, SIGTERM);  // which has the program end, and then ends itself
+    int status = 0;
+    for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (pid == mpirun_) mpirun_code_ = code_of(status);
+      if (pid == agent_ && !finishing_) {
+        kill_descendants();
+        ::_exit(code_of(status));
+      }
+    }
+  }
+
+  [[noreturn]] void give_up_with(int code, const std::string& text) {
+    say(text);
+    kill_descendants();
+    ::_exit(code);
+  }
+
+  const Surroundings& around_;
+  const std::vector<std::string> mpirun_words_;
+  const pid_t agent_;
+  const int signals_;
+  std::vector<std::optional<Link>> links_;  // by pod
+  pid_t mpirun_ = 0;
+  std::optional<int> mpirun_code_;
+  std::vector<Reported> reports_;
+  bool lost_ = false, stopping_ = false, finishing_ = false;
+};
+
+}  // namespace
+
+std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost, int code_of_mpirun) {
+  if (lost) return std::nullopt;
+  for (const Reported& each : reports) {
+    if (!each.end.told) return each;
+  }
+  // MPI_Abort: mpirun ends all processes, also the one that called it, whose own code is left.
+  for (const Reported& each : reports) {
+    if (each.end.code != 128 + SIGTERM && each.end.code != 128 + SIGKILL) return each;
+  }
+  return Reported{0,
+                  {.rank = 0, .code = static_cast<std::uint8_t>(code_of_mpirun == 0 ? 1 : code_of_mpirun)}};
+}
+
+int launch(const Surroundings& around, const std::vector<std::string>& program, const std::string& self) {
+  std::string mpirun;
+  const std::string version = version_of_mpirun(mpirun);
+  if (mpirun.empty()) give_up(not_there, "the image has neither mpirun nor mpiexec in its PATH");
+  const std::optional<Flavour> flavour = flavour_of(version);
+  if (!flavour)
+    give_up(not_usable,
+            mpirun + " is neither Open MPI's nor MPICH's: `" + mpirun + " --version` names neither");
+  const pid_t agent = ::fork();
+  if (agent < 0) give_up(gave_up, std::string("cannot start a process: ") + std::strerror(errno));
+  if (agent == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::_exit(serve(around, program));
+  }
+  const std::string hosts = around.folder + "/hosts";
+  write_file(hosts, host_file(*flavour, around));
+  if (around.on_one_machine()) {
+    const std::string folder = around.folder + "/mpirun";
+    ::mkdir(folder.c_str(), 0700);
+    ::setenv("TMPDIR", folder.c_str(), 1);
+  }
+  return Launcher(around, mpirun_words(*flavour, mpirun, hosts, around, self), agent).run();
+}
+
+}  // namespace mlk::mpi

@@ -1,0 +1,74 @@
+// Connections of mlk-mpi: a socket that does not block, with a Session on it; and what the pod's environment
+// says of addresses and the key.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mpi/wire.h"
+
+namespace mlk::mpi {
+
+// Milliseconds of a clock that only goes forward.
+std::int64_t now_ms();
+
+struct Address {
+  std::string host;
+  std::string port;
+};
+Address parse_address(std::string_view text);  // host:port; port 7070 if there is none
+
+// What mlk says to every pod in its environment.
+struct Surroundings {
+  std::string role = "worker", rank = "0", folder, key;
+  Address own;
+  std::vector<Address> all;  // of the role, by rank
+  int processes = 1;         // of each pod
+  std::int64_t patience_ms = 0;
+
+  bool on_one_machine() const { return own.host.starts_with("127."); }  // --local
+  // The address of a host as mpirun calls it: whole, or without what follows the first dot.
+  const Address* find(std::string_view host) const;
+};
+// Ends the process with 126 and a message when something is missing.
+Surroundings read_surroundings();
+
+inline constexpr int gave_up = 75;  // the exit code when others are lost beyond the bound
+
+// "mlk: ..." on standard error, one line.
+void say(std::string_view text);
+[[noreturn]] void give_up(int code, std::string_view text);
+
+class Link {
+ public:
+  Link(int fd, Session::Side side, std::string_view key);
+  ~Link();
+  Link(Link&& other) noexcept;
+  Link& operator=(Link&& other) noexcept;
+
+  int fd() const { return fd_; }
+  short events() const;  // for poll()
+  // Reads and writes what is possible without waiting. False: the connection has ended.
+  bool work(short events);
+  bool flush();
+  Session& session() { return session_; }
+  const Session& session() const { return session_; }
+  std::int64_t since() const { return since_; }
+
+ private:
+  int fd_;
+  Session session_;
+  std::int64_t since_ = now_ms();
+};
+
+// A socket that listens there: at a literal address, for a name at its port on all interfaces. Retries for 10
+// s.
+int listen_at(const Address& where);
+// Nothing if nobody answers within the time (a look-up of the name may take 10 s more).
+std::optional<Link> connect_to(const Address& where, std::string_view key, int timeout_ms);
+// Waits until the other end has proven that it has the key. False: it has not, within the time.
+bool wait_until_ready(Link& link, int timeout_ms);
+
+}  // namespace mlk::mpi

@@ -1,0 +1,39 @@
+#include "mpi/mpirun.h"
+
+#include "mpi/children.h"
+
+namespace mlk::mpi {
+
+std::optional<Flavour> flavour_of(std::string_view version) {
+  for (const char* word : {"Open MPI", "OpenRTE", "PRRTE"}) {
+    if (version.find(word) != version.npos) return Flavour::open_mpi;
+  }
+  for (const char* word : {"HYDRA", "Hydra", "hydra"}) {
+    if (version.find(word) != version.npos) return Flavour::hydra;
+  }
+  return std::nullopt;
+}
+
+std::string host_file(Flavour flavour, const Surroundings& around) {
+  std::string out;
+  for (const Address& each : around.all) {
+    out += each.host;
+    out += flavour == Flavour::open_mpi ? " slots=" : ":";
+    out += number(around.processes);
+    out += '\n';
+  }
+  return out;
+}
+
+std::vector<std::string> mpirun_words(Flavour flavour, const std::string& mpirun, const std::string& hosts,
+                                      const Surroundings& around, const std::string& self) {
+  const std::string count = number(static_cast<long long>(around.all.size()) * around.processes);
+  if (flavour == Flavour::open_mpi)
+    return {mpirun, "--hostfile", hosts, "-wdir", "/", "-n", count, self, "--rank"};
+  // Every process has the environment of its own pod. The address is one that the other pods know, unlike the
+  // host's name.
+  return {mpirun,  "-f", hosts, "-genvnone", "-localhost", around.own.host,
+          "-wdir", "/",  "-n",  count,       self,         "--rank"};
+}
+
+}  // namespace mlk::mpi

@@ -1,0 +1,34 @@
+// What of the C++ library mlk-mpi needs at run time, where it is linked without that: statically, with musl.
+// Nothing is caught there, so what would throw ends the process.
+#ifdef MLK_MPI_STANDALONE
+
+#include <cstdlib>
+#include <new>
+
+#include "mpi/link.h"
+
+namespace {
+
+[[noreturn]] void fail() { mlk::mpi::give_up(126, "mlk-mpi: out of memory, or a defect"); }
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  void* memory = std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) fail();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace std {
+
+void __throw_length_error(const char*) { fail(); }
+void __throw_logic_error(const char*) { fail(); }
+void __throw_out_of_range_fmt(const char*, ...) { fail(); }
+void __throw_bad_alloc() { fail(); }
+void __throw_bad_array_new_length() { fail(); }
+
+}  // namespace std
+
+#endif

@@ -1,0 +1,96 @@
+"""A folder with a Python program runs on the cluster as it is, and an edited line sends that alone: the bytes are counted at the registry
+and at the API server."""
+
+import random
+
+import base_images
+import pytest
+import registry
+from fault_proxy import FaultProxy
+from image_builds import Builder
+
+pytestmark = pytest.mark.nodes
+
+PROGRAM = "import helper\nprint(helper.greeting('{}'))\n"
+
+
+@pytest.fixture(scope="module")
+def images(real_session):
+    """A registry with a base that has Python, which the nodes reach."""
+    with registry.anonymous() as found:
+        base_images.push(found, "base/python", kind="python")
+        real_session.harness("registry", found.port)
+        yield found
+        real_session.harness("registry", "--close", found.port)
+
+
+@pytest.fixture
+def folder(images, tmp_path):
+    """A builder whose code prints a word by a module of its own, beside 200 KB that nobody changes."""
+    builder = Builder(tmp_path, f"{images.name}/base/python:test", images.login())
+    (builder.code / "helper.py").write_text("def greeting(word):\n    return 'hello ' + word\n")
+    (builder.code / "train.py").write_text(PROGRAM.format("one"))
+    (builder.code / "weights.bin").write_bytes(random.Random(1).randbytes(200_000))
+    return builder
+
+
+class Submitter:
+    """Submits to the real cluster past a proxy that counts."""
+
+    def __init__(self, real, folder, images, name, proxy):
+        self.real, self.folder, self.images, self.name, self.proxy = real, folder, images, name, proxy
+        self.env = {**folder.env, "KUBECONFIG": proxy.kubeconfig, "MLK_REGISTRY": f"{images.name}/team"}
+
+    def submit(self, code="code: code\n"):
+        """The log of the run; then bytes of objects to the API server, of blobs and manifests to the registry."""
+        self.images.record.clear()
+        before = self.proxy.sent()
+        file = self.folder.experiment(code, name=self.name)
+        file.write_text(file.read_text().replace("run: sh main.sh", "run: [python3, train.py]"))
+        run = self.real.mlk("submit", "--wait", file, env=self.env, check=0, timeout=180).stdout.strip()
+        sent = self.proxy.sent() - before, self.images.record.sent()
+        return self.real.mlk("logs", run, check=0).stdout, sent
+
+
+@pytest.fixture
+def submitter(real, folder, images, name):
+    with FaultProxy(real.kubeconfig) as proxy:
+        yield Submitter(real, folder, images, name, proxy)
+
+
+def test_an_edited_line_of_small_code_sends_its_config_map_and_nothing_to_the_registry(submitter):
+    log, (to_cluster, to_registry) = submitter.submit()
+    assert "hello one" in log
+    assert 200_000 < to_cluster < 400_000   # base64 of the code, and the other objects
+    assert to_registry == 0
+    log, (again, to_registry) = submitter.submit()
+    assert "hello one" in log
+    assert again < 20_000   # it is there already
+    (submitter.folder.code / "train.py").write_text(PROGRAM.format("two"))
+    log, (to_cluster, to_registry) = submitter.submit()
+    assert "hello two" in log
+    assert 200_000 < to_cluster < 400_000
+    assert to_registry == 0
+
+
+def test_an_edited_line_of_a_layer_sends_that_layer_and_no_code_to_the_cluster(submitter):
+    layer = "code: {path: code, layer: true}\n"
+    log, (to_cluster, to_registry) = submitter.submit(layer)
+    assert "hello one" in log
+    assert to_cluster < 40_000
+    assert 200_000 < to_registry < 230_000   # the layer, the configuration and the manifest: the base is mounted
+    log, (_, to_registry) = submitter.submit(layer)
+    assert to_registry == 0
+    (submitter.folder.code / "train.py").write_text(PROGRAM.format("two"))
+    log, (to_cluster, to_registry) = submitter.submit(layer)
+    assert "hello two" in log
+    assert to_cluster < 40_000
+    assert 200_000 < to_registry < 230_000
+
+
+def test_code_too_large_for_a_config_map_becomes_a_layer_by_itself(submitter):
+    (submitter.folder.code / "weights.bin").write_bytes(random.Random(2).randbytes(2_000_000))
+    log, (to_cluster, to_registry) = submitter.submit()
+    assert "hello one" in log
+    assert to_cluster < 40_000
+    assert to_registry > 2_000_000

@@ -1,0 +1,194 @@
+"""mlk image, and the cache of mlk build: what registries and disks hold is shown or refused, whatever it is."""
+
+import concurrent.futures
+import copy
+import json
+import os
+import random
+
+import base_images
+import mlk
+import pytest
+import registry
+from image_builds import Builder, Layout, said_clearly
+from registry_proxy import fault
+
+TARGET = "team/trainer"
+
+
+@pytest.fixture
+def images():
+    with registry.anonymous() as found:
+        base_images.push(found, "base/small")
+        yield found
+
+
+@pytest.fixture
+def builder(images, tmp_path):
+    made = Builder(tmp_path, f"{images.name}/base/small:test", {})
+    (made.code / "main.sh").write_text("echo hello\n")
+    (made.code / "data").write_bytes(random.Random(5).randbytes(1 << 20))
+    return made
+
+
+def image(builder, *words, **options):
+    return mlk.run(mlk.MLK, "image", *words, env=builder.env, **options)
+
+
+def test_images_are_listed_inspected_and_compared(images, builder):
+    target = f"{images.name}/{TARGET}"
+    pushed = [builder.build("-t", f"{target}:1").stdout.strip()]
+    (builder.code / "main.sh").write_text("echo changed\n")
+    pushed.append(builder.build("-t", f"{target}:2").stdout.strip())
+    listed = image(builder, "ls", target, check=0).stdout
+    assert [line.split()[0] for line in listed.splitlines()] == ["TAG", "1", "2"]
+    for each in pushed:
+        assert each.split(":")[-1][:12] in listed
+    shown = image(builder, "inspect", f"{target}:1", "-o", "json", check=0).stdout
+    assert pushed[0].split("@")[1] in shown
+    compared = image(builder, "diff", pushed[0], pushed[1], check=0).stdout
+    assert [line[:6] for line in compared.splitlines() if "layer" in line] == ["-layer", "+layer"]
+    assert "they are the same image" in image(builder, "diff", f"{target}:1", pushed[0], check=0).stderr
+    for words in (["inspect", f"{target}:9"], ["ls", f"{images.name}/team/none"], ["diff", f"{target}:1", f"{target}:9"]):
+        said_clearly(image(builder, *words, check=3))
+
+
+def test_a_list_of_tags_that_leads_in_a_circle_or_holds_what_is_no_tag_ends(images, builder):
+    builder.build("-t", f"{images.name}/{TARGET}:1")
+    images.plan(fault("headers", "GET", "tags/list", times=0, headers={"Link": f'</v2/{TARGET}/tags/list?n=500>; rel="next"'}))
+    assert len(image(builder, "ls", f"{images.name}/{TARGET}", check=0).stdout.splitlines()) == 2
+    images.plan(fault("status", "GET", "tags/list", times=0, status=200, body={"tags": ["\x1b[31mred", "a\nb", "../x", "1", 5, None, "x" * 300, "1"]}))
+    listed = image(builder, "ls", f"{images.name}/{TARGET}", check=0).stdout
+    assert [line.split()[0] for line in listed.splitlines()] == ["TAG", "1"]
+
+
+def changes(document, path=()):
+    """Copies of the document, each with one value replaced by one of another kind."""
+    places = document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    for key, value in places:
+        for other in (None, -1, "\x1b[31m", [], {}, [[]]):
+            changed = copy.deepcopy(document)
+            changed[key] = other
+            yield (*path, key), changed
+        for where, below in changes(value, (*path, key)):
+            changed = copy.deepcopy(document)
+            changed[key] = below
+            yield where, changed
+
+
+def ends_well(result, place):
+    assert result.code in (0, 1, 3, 4), (place, result)
+    assert "\x1b" not in result.stdout + result.stderr, (place, result)
+    if result.code != 0:
+        said_clearly(result)
+
+
+def test_no_manifest_or_configuration_makes_mlk_crash_or_colours_the_terminal(images, builder):
+    repository, digest = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")
+    manifest = images.manifest(TARGET, digest)
+    configuration = json.loads(images.blob(TARGET, manifest["config"]["digest"]))
+    configuration["config"]["Labels"] = {"\x1b[31mred": "\x1b[32m", "a": "b\nc"}
+    configuration["config"]["Env"] += ["\x1b[31mNAME=\x1b[32m", "no equals", ""]
+    tried = 0
+    for place, changed in changes(manifest):
+        images.plan(fault("status", "GET", "/manifests/", times=0, status=200, headers={"Content-Type": base_images.MANIFEST}, body=changed))
+        ends_well(image(builder, "inspect", f"{repository}:1"), place)
+        tried += 1
+    for place, changed in changes(configuration):
+        described = base_images.put_blob(images, TARGET, "config.v1+json", json.dumps(changed).encode())
+        images.plan(fault("status", "GET", "/manifests/", times=0, status=200, headers={"Content-Type": base_images.MANIFEST},
+                          body={**manifest, "config": described}))
+        ends_well(image(builder, "inspect", f"{repository}:1"), place)
+        tried += 1
+    assert tried > 200
+
+
+@pytest.mark.parametrize("after", ["999999", "-1", "9" * 30, "Wed, 21 Oct 2099 07:28:00 GMT", "5.5", "\xe9"])
+def test_an_odd_time_to_wait_is_no_reason_to_hang(after, images, builder):
+    images.plan(fault("status", "GET", "/manifests/", status=429, headers={"Retry-After": after}))
+    result = image(builder, "inspect", builder.image, timeout=30)
+    assert result.code == 0 or said_clearly(result)
+
+
+def test_headers_that_are_too_long_or_missing_are_an_answer_too(images, builder):
+    images.plan(*[fault("headers", method, times=0, headers={"Docker-Content-Digest": None}) for method in ("HEAD", "GET", "PUT")])
+    builder.build("-t", f"{images.name}/{TARGET}:1")
+    assert images.broken() == []
+    images.plan(fault("headers", "GET", times=0, headers={"X-Long": "y" * 300000}))
+    said_clearly(image(builder, "inspect", builder.image))
+
+
+def test_a_registry_that_says_it_has_what_it_has_not_gets_no_tag(images, builder):
+    images.plan(fault("status", "HEAD", "/blobs/", status=200, times=0))
+    refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=4)
+    assert "MANIFEST_BLOB_UNKNOWN" in said_clearly(refused)
+    assert images.tags(TARGET) == []
+
+
+# The cache.
+
+def cached_layer(builder):
+    [layer] = [path for path in (builder.folder / "home/cache/mlk/layers").iterdir() if path.name.endswith(".tar.gz")]
+    return layer
+
+
+@pytest.mark.parametrize("output", [True, False], ids=["written", "pushed"])
+@pytest.mark.parametrize("damage", ["a byte", "cut", "gone", "no note", "half a note"])
+def test_a_damaged_cache_never_becomes_an_image(damage, output, images, builder):
+    _, right = builder.build_layout("right")
+    layer = cached_layer(builder)
+    note = layer.with_name(layer.name + ".json")
+    content = bytearray(layer.read_bytes())
+    content[len(content) // 2] ^= 1
+    if damage == "a byte":
+        layer.write_bytes(content)
+    elif damage == "cut":
+        layer.write_bytes(content[:1000])
+    elif damage == "gone":
+        layer.unlink()
+    else:
+        note.write_text("" if damage == "no note" else note.read_text()[:20])
+    for _ in range(2):  # at most the first time it is said
+        where = ["--output", f"oci:{builder.folder}/layout"] if output else ["-t", f"{images.name}/{TARGET}:1"]
+        result = builder.build(*where, check=None)
+        if result.code == 0:
+            break
+        assert "type the command again" in said_clearly(result)
+        assert images.tags(TARGET) == []
+    assert result.code == 0
+    if output:
+        assert (Layout(builder.folder / "layout").digest, Layout(builder.folder / "layout").wrong()) == (right.digest, [])
+    else:
+        assert images.digest(TARGET, "1") == right.digest
+        assert images.broken() == []
+
+
+def test_builds_at_the_same_time_do_not_disturb_each_other(images, builder):
+    file = builder.experiment()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        said = list(pool.map(lambda _: builder.build("-t", f"{images.name}/{TARGET}:1", file=file).stdout, range(8)))
+    assert len(set(said)) == 1
+    assert images.broken() == []
+    assert [path.name for path in cached_layer(builder).parent.glob("*.tmp-*")] == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+@pytest.mark.parametrize("size", ["256k", "1100k"])
+def test_a_disk_that_is_full_is_said_and_keeps_nothing(size, images, builder):
+    disk = builder.folder / "disk"
+    disk.mkdir()
+    if mlk.run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk).code != 0:
+        pytest.skip("nothing can be mounted here")
+    try:
+        refused = builder.build("-t", f"{images.name}/{TARGET}:1", env={"XDG_CACHE_HOME": str(disk)}, check=None)
+        if refused.code != 0:
+            assert "No space left on device" in said_clearly(refused)
+            assert [path for path in disk.rglob("*") if path.is_file()] == []
+        refused = builder.build("--output", f"oci:{disk}/layout", check=1)
+        assert "No space left on device" in said_clearly(refused)
+        assert not (disk / "layout").exists()
+        refused = builder.build("--output", f"docker-archive:{disk}/archive.tar", check=1)
+        assert "No space left on device" in said_clearly(refused)
+        assert not list(disk.glob("archive*"))
+    finally:
+        mlk.run("umount", disk, check=0)

@@ -1,0 +1,403 @@
+"""mlk and registries that misbehave: what passes is tried again, what does not is refused in a sentence, and no tag ever names half an image."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+
+import base_images
+import mlk
+import pytest
+import registry
+from image_builds import Builder, said_clearly
+from registry_proxy import error_body, fault
+
+CONTENT = random.Random(7).randbytes(1 << 20)
+TARGET = "team/trainer"
+
+
+@pytest.fixture
+def made():
+    """made(registry) is a Builder whose base lies in that registry, and whose code has a megabyte that nothing makes smaller."""
+    folders = []
+
+    def make(images, folder, login=None, base=None):
+        builder = Builder(folder, f"{(base or images).name}/base/small:test", images.login() if login is None else login)
+        base_images.push(base or images, "base/small")
+        (builder.code / "main.sh").write_text("echo hello\n")
+        (builder.code / "data").write_bytes(CONTENT)
+        folders.append(folder)
+        return builder
+    return make
+
+
+def is_whole(images, digest, tag="1"):
+    assert images.digest(TARGET, tag) == digest
+    assert images.broken() == []
+
+
+# What passes.
+
+PASSING = {
+    "429 with the time to wait": [fault("status", "PUT", "/manifests/", status=429)],
+    "429 at the first request": [fault("status", "GET", "/manifests/", status=429)],
+    "429 at the begin of an upload": [fault("status", "POST", "/blobs/uploads/", status=429)],
+    "503 for a while": [fault("status", "POST", "/blobs/uploads/", status=503, times=3)],
+    "500 in the middle of an upload": [fault("status", "UPLOAD", status=500, share=0.5)],
+    "500 for the manifest": [fault("status", "PUT", "/manifests/", status=500)],
+    "an upload cut at its begin": [fault("cut", "UPLOAD", share=0)],
+    "an upload cut after a quarter": [fault("cut", "UPLOAD", share=0.25)],
+    "an upload cut after a half": [fault("cut", "UPLOAD", share=0.5)],
+    "an upload cut after three quarters": [fault("cut", "UPLOAD", share=0.75)],
+    "an upload cut before its answer": [fault("cut", "UPLOAD", share=1)],
+    "the manifest cut before its answer": [fault("cut", "PUT", "/manifests/", share=1)],
+    "the manifest cut in the middle": [fault("cut", "PUT", "/manifests/", share=0.5)],
+    "the base's manifest cut": [fault("cut", "GET", "/manifests/")],
+    "the base's configuration cut": [fault("cut", "GET", "/blobs/", share=0.5)],
+    "an upload session that is forgotten": [fault("forget", "UPLOAD")],
+    "a mount that is not done": [fault("status", "POST", "mount=", status=404)],
+    "a slow answer": [fault("delay", "PUT", "/manifests/", seconds=2)],
+}
+
+
+def with_upload(rules):
+    """UPLOAD stands for the request that carries most of the layer: a PATCH, or for small ones the PUT at the end."""
+    return [{**rule, "method": "PUT", "path": "/blobs/uploads/.*digest="} if rule["method"] == "UPLOAD" else rule for rule in rules]
+
+
+@pytest.mark.parametrize("resumable", [False, True], ids=["forgetful", "resumable"])
+@pytest.mark.parametrize("what", PASSING)
+def test_what_passes_is_tried_again(what, resumable, made, tmp_path):
+    with registry.anonymous(resumable=resumable) as images:
+        builder = made(images, tmp_path)
+        images.plan(*with_upload(PASSING[what]))
+        pushed = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip()
+        assert images.unmet() == []
+        is_whole(images, pushed.split("@")[1])
+
+
+@pytest.mark.parametrize("share", [0.25, 0.5, 0.75, 1])
+def test_what_was_stored_before_a_long_upload_was_cut_is_not_sent_again(share, made, tmp_path):
+    with registry.anonymous(resumable=True) as images:
+        builder = made(images, tmp_path)
+        size = 40 << 20
+        (builder.code / "data").write_bytes(random.Random(3).randbytes(size))
+        images.plan(fault("cut", "PATCH", share=share, nth=2))
+        pushed = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip()
+        assert images.unmet() == []
+        is_whole(images, pushed.split("@")[1])
+        assert images.record.sent(path="/blobs/") < size * 1.05
+
+
+def test_tokens_that_end_early_are_renewed(made, tmp_path):
+    with registry.bearer() as images:
+        builder = made(images, tmp_path)
+        for at in (("PUT", "/manifests/"), ("PUT", "digest="), ("POST", "/blobs/uploads/"), ("HEAD", "/blobs/")):
+            rule = fault("revoke", *at)
+            (builder.code / "main.sh").write_text(f"echo {rule}\n")
+            images.plan(rule)
+            pushed = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip()
+            assert images.unmet() == []
+            is_whole(images, pushed.split("@")[1])
+
+
+@pytest.mark.parametrize("options", [{"expires_in": 1}, {"expires_in": None}, {"expires_in": 10**12}, {"fields": ("token",)}, {"fields": ("access_token",)}],
+                         ids=str)
+def test_tokens_of_every_kind_are_understood(options, made, tmp_path):
+    with registry.bearer(**options) as images:
+        builder = made(images, tmp_path)
+        is_whole(images, builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1])
+
+
+def test_tokens_are_asked_for_as_often_as_is_needed_and_no_oftener(made, tmp_path):
+    with registry.bearer() as images:
+        builder = made(images, tmp_path)
+        images.tokens.issued.clear()
+        builder.build("-t", f"{images.name}/{TARGET}:1")
+        assert len(images.tokens.issued) <= 4, images.tokens.issued   # for the base, for what is pushed, for both at once
+        assert {token.user for token in images.tokens.issued} == {registry.USER}
+
+
+def test_an_identity_token_is_exchanged(made, tmp_path):
+    with registry.bearer() as images:
+        login = {"auths": {images.name: {"auth": "", "identitytoken": images.tokens.identity(registry.USER)}}}
+        builder = made(images, tmp_path, login)
+        images.tokens.issued.clear()
+        builder.build("-t", f"{images.name}/{TARGET}:1")
+        assert {(token.user, token.how) for token in images.tokens.issued} == {(registry.USER, "refresh")}
+
+
+def test_a_base_that_all_may_pull_needs_no_login(made, tmp_path):
+    with registry.bearer(anonymous_pull=True) as images:
+        builder = made(images, tmp_path, login={})
+        builder.build_layout()
+        refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=4)
+        assert f"docker login {images.name}" in said_clearly(refused)
+
+
+# What does not pass.
+
+def manifest(**changes):
+    blob = {"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip", "digest": "sha256:" + "1" * 64, "size": 10}
+    config = {**blob, "mediaType": "application/vnd.oci.image.config.v1+json"}
+    return {"schemaVersion": 2, "mediaType": base_images.MANIFEST, "config": config, "layers": [blob], **changes}
+
+
+def answered(document):
+    return fault("status", "GET", "/base/small/manifests/", times=0, status=200, headers={"Content-Type": base_images.MANIFEST}, body=document)
+
+
+def uploads_to(location):
+    return fault("headers", "POST", "/blobs/uploads/", times=0, headers={"Location": location})
+
+
+LAYER = manifest()["layers"][0]
+LASTING = {
+    "a digest that is not the manifest's": ([fault("wrong-digest", "GET", "/manifests/", times=0)], 1, "content is not that of its digest"),
+    "wrong bytes in the configuration": ([fault("wrong-bytes", "GET", "/blobs/", times=0)], 1, "other content than its digest says"),
+    "a manifest of 10 MB": ([answered(manifest(annotations={"x": "y" * 10_000_000}))], 1, "too large"),
+    "a layer that lies elsewhere": ([answered(manifest(layers=[{**LAYER, "urls": ["http://127.0.0.2:1/layer"]}]))], 1, "lies outside of its registry"),
+    "a digest that is a path": ([answered(manifest(layers=[{**LAYER, "digest": "sha256:../../../etc/passwd"}]))], 1, "no digest of sha256"),
+    "a configuration that is a path": ([answered(manifest(config={**LAYER, "digest": "../x"}))], 1, "no digest of sha256"),
+    "a layer without a size": ([answered(manifest(layers=[{**LAYER, "size": -1}]))], 1, "no size"),
+    "too many layers": ([answered(manifest(layers=[LAYER] * 5000))], 1, "more than"),
+    "a configuration that is too large": ([answered(manifest(config={**LAYER, "size": 1 << 40}))], 1, "too large"),
+    "no JSON": ([answered(b"<html>please log in</html>")], 1, "image 127.0.0.1:"),
+    "JSON of great depth": ([answered(b"[" * 100000)], 1, "image 127.0.0.1:"),
+    "schema 1": ([answered({"schemaVersion": 1, "fsLayers": []})], 1, "schema 1"),
+    "no image": ([fault("status", "GET", "/manifests/", status=404, times=0)], 3, "has no image"),
+    "a refusal": ([fault("status", "GET", "/manifests/", status=403, times=0, body=error_body("DENIED", "no quota is left"))], 4, "no quota is left"),
+    "uploads elsewhere in the machine's link": ([uploads_to("http://169.254.169.254/upload")], 4, "does not go there"),
+    "uploads to no URL": ([uploads_to("file:///etc/passwd")], 4, "no URL"),
+    "a session without a place": ([uploads_to(None)], 4, "names no place"),
+    "a place with a blank": ([uploads_to("/v2/x y")], 4, "no URL"),
+    "a refusal of the manifest": ([fault("status", "PUT", "/manifests/", status=400, times=0, body=error_body("MANIFEST_INVALID", "not in this house"))], 4,
+                                  "not in this house"),
+    "an upload that is refused": ([fault("status", "PUT", "digest=", status=403, times=0)], 4, "does not let you use"),
+    "a blob that is stored as another": ([fault("wrong-digest", "PUT", "digest=", times=0)], 4, "other bytes than were sent"),
+    "a manifest that is stored as another": ([fault("wrong-digest", "PUT", "/manifests/", times=0)], 1, "another digest"),
+}
+
+
+@pytest.mark.parametrize("what", LASTING)
+def test_what_does_not_pass_is_refused_in_a_sentence(what, made, tmp_path):
+    rules, code, sentence = LASTING[what]
+    with registry.anonymous() as images:
+        builder = made(images, tmp_path)
+        images.plan(*rules)
+        refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=code)
+        assert re.search(sentence, said_clearly(refused)), refused
+        assert images.unmet() == []
+        assert images.broken() == []
+        if "stored as another" not in what or "blob" in what:
+            assert images.tags(TARGET) == []
+        images.plan()
+        is_whole(images, builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1])
+
+
+REALMS = {"http://169.254.169.254/token": "this machine's link", "ftp://127.0.0.1/token": "no URL", "file:///etc/passwd": "no URL",
+          "http://user:pass@127.0.0.1/token": "no URL", "nonsense": "no URL", "": ""}
+
+
+@pytest.mark.parametrize("realm", REALMS)
+def test_a_token_server_that_lies_elsewhere_is_not_asked(realm, made, tmp_path):
+    with registry.anonymous() as images:
+        builder = made(images, tmp_path, {"auths": {images.name: {"username": registry.USER, "password": registry.PASSWORD}}})
+        images.plan(fault("status", "GET", times=0, status=401, headers={"WWW-Authenticate": f'Bearer realm="{realm}",service="x"'}))
+        refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=4)
+        assert REALMS[realm] in said_clearly(refused)
+        assert [each for each in images.record.select() if "Authorization" in each.headers] == []
+
+
+@pytest.mark.parametrize("header", ["", "Bearer", "Bearer realm=", 'Bearer realm="', "Negotiate", "Digest realm=x, nonce=y", 'Basic realm="\\',
+                                    "," * 1000, "Bearer " + "a=b," * 1000])
+def test_a_challenge_that_says_nothing_is_an_answer_too(header, made, tmp_path):
+    with registry.anonymous() as images:
+        builder = made(images, tmp_path)
+        images.plan(fault("status", "GET", times=0, status=401, headers={"WWW-Authenticate": header}))
+        said = said_clearly(builder.build("-t", f"{images.name}/{TARGET}:1", check=4))
+        assert re.search(f"registry {images.name} (does not let you use|sends mlk for a token to a place)", said), said
+
+
+@pytest.mark.parametrize("kind", ["basic", "bearer"])
+def test_a_wrong_password_is_said_once_and_with_what_to_do(kind, made, tmp_path):
+    with registry.start(kind) as images:
+        builder = made(images, tmp_path, images.login(password="guess"))
+        images.record.clear()
+        refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=4)
+        assert f"docker login {images.name}" in said_clearly(refused)
+        assert images.record.count() < 10  # accounts are locked for trying again
+
+
+def test_a_login_that_may_only_read_cannot_push(made, tmp_path):
+    with registry.bearer() as images:
+        builder = made(images, tmp_path, images.login(registry.READER, registry.READER_PASSWORD))
+        images.record.clear()
+        assert "does not let you" in said_clearly(builder.build("-t", f"{images.name}/{TARGET}:1", check=4))
+        assert images.record.count() < 20
+        assert images.tags(TARGET) == []
+
+
+# Half an image.
+
+def test_no_tag_names_half_an_image_wherever_the_connection_is_cut(made, tmp_path):
+    with registry.anonymous() as images:
+        builder = made(images, tmp_path)
+        images.record.clear()
+        builder.build("-t", f"{images.name}/count:1")
+        writes = {method: images.record.count(method) for method in ("POST", "PUT", "PATCH")}
+        assert sum(writes.values()) >= 4
+        at = 0
+        for method, count in writes.items():
+            for nth in range(1, count + 1):
+                for share in (0, 0.5, 1):
+                    at += 1
+                    (builder.code / "main.sh").write_text(f"echo {at}\n")
+                    images.plan(fault("cut", method, nth=nth, share=share))
+                    result = builder.build("-t", f"{images.name}/cut{at}:1", check=None)
+                    assert images.unmet() == [], (method, nth, share)
+                    assert images.broken() == [], (method, nth, share)
+                    assert images.tags(f"cut{at}") == ["1"] * (result.code == 0), result
+                    assert result.code == 0, (method, nth, share, result)
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("where", [("POST", "/blobs/uploads/"), ("PUT", "digest="), ("PUT", "/manifests/")], ids=["begin", "upload", "manifest"])
+def test_mlk_that_is_ended_leaves_no_tag_and_can_be_typed_again(where, end, made, tmp_path):
+    with registry.anonymous() as images:
+        builder = made(images, tmp_path)
+        images.plan(fault("stall", *where))
+        process = subprocess.Popen(builder.command("-t", f"{images.name}/{TARGET}:1"), env={**os.environ, **builder.env}, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            mlk.wait_until(lambda: images.unmet() == [], "the request that is not answered")
+            process.send_signal(end)
+            process.communicate(timeout=30 * mlk.SLOW)
+        finally:
+            process.kill()
+            process.wait()
+        if end == signal.SIGINT:
+            assert process.returncode == 130
+        assert images.tags(TARGET) == []
+        images.plan()
+        is_whole(images, builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1])
+        left = [path.name for path in (tmp_path / "home/cache").rglob("*.tmp-*")]
+        assert end == signal.SIGKILL or left == [], left
+
+
+def test_a_registry_that_is_down_is_said(made, tmp_path):
+    with registry.anonymous() as images:
+        builder = made(images, tmp_path)
+    refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=4, timeout=180)
+    assert f"registry {images.name} cannot be reached" in said_clearly(refused)
+    assert "nothing listens there" in refused.stderr
+
+
+def test_a_registry_that_comes_back_is_waited_for(made, tmp_path):
+    with registry.anonymous() as images:
+        builder = made(images, tmp_path)
+        images.plan(fault("stall", "PUT", "/manifests/", nth=99))
+        process = subprocess.Popen(builder.command("-t", f"{images.name}/{TARGET}:1"), env={**os.environ, **builder.env}, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        images.end()
+        time.sleep(2)
+        images.run()
+        said, _ = process.communicate(timeout=120 * mlk.SLOW)
+        assert process.returncode == 0
+        is_whole(images, said.strip().split("@")[1])
+
+
+# Who gets what.
+
+def test_a_redirect_gets_no_authorization(made, tmp_path):
+    for kind in ("basic", "bearer"):
+        with registry.start(kind, second_host=True) as images, registry.anonymous() as other:
+            builder = made(images, tmp_path / kind)
+            images.plan(fault("redirect", "GET", "/blobs/", times=0))
+            digest = builder.build("-t", f"{other.name}/{TARGET}:1").stdout.strip().split("@")[1]
+            is_whole(other, digest)
+            assert images.second.record.count("GET", "/blobs/") >= 2  # the configuration, and a layer that is streamed through
+            assert [each for each in images.second.record.select() if "Authorization" in each.headers] == []
+
+
+def test_a_redirect_that_goes_on_and_on_ends(made, tmp_path):
+    with registry.anonymous(second_host=True) as images:
+        builder = made(images, tmp_path)
+        images.plan(fault("redirect", "GET", "/blobs/", times=0, to="/v2/base/small/blobs/round"))
+        assert "does not go there" in said_clearly(builder.build("-t", f"{images.name}/{TARGET}:1", check=4))
+        assert images.record.count() < 30
+
+
+def test_an_upload_that_goes_elsewhere_takes_no_authorization_along(made, tmp_path):
+    with registry.basic(second_host=True) as images:
+        builder = made(images, tmp_path)
+        images.plan(fault("headers", "POST", "/blobs/uploads/", times=0, headers={"Location": images.second.url + "/v2/elsewhere/blobs/uploads/1"}))
+        builder.build("-t", f"{images.name}/{TARGET}:1", check=None, timeout=180)
+        assert images.second.record.count() > 0
+        assert [each for each in images.second.record.select() if "Authorization" in each.headers] == []
+        assert images.tags(TARGET) == []
+
+
+def test_what_is_there_is_not_sent_again(made, tmp_path):
+    with registry.anonymous() as images:
+        builder = made(images, tmp_path)
+        images.record.clear()
+        first = builder.build("-t", f"{images.name}/{TARGET}:1")
+        assert images.record.sent() < 1.1 * len(CONTENT)   # the base was mounted
+        assert re.search(r"sent 1 layer,", first.stderr)
+        images.record.clear()
+        second = builder.build("-t", f"{images.name}/{TARGET}:1")
+        assert (second.stdout, images.record.sent()) == (first.stdout, 0)
+        builder.build("-t", f"{images.name}/{TARGET}:2")
+        assert images.record.sent() < 5000   # a manifest
+        (builder.code / "main.sh").write_text("echo changed\n")
+        images.record.clear()
+        changed = builder.build("-t", f"{images.name}/{TARGET}:3")
+        assert changed.stdout != first.stdout
+        assert images.record.received("GET", "/blobs/") < 5000   # layers of the base are never fetched
+
+
+def test_a_base_of_another_registry_is_streamed_through_and_comes_whole(made, tmp_path):
+    with registry.anonymous() as images, registry.basic() as base:
+        builder = made(images, tmp_path, login=base.login(), base=base)
+        digest = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1]
+        is_whole(images, digest)
+        assert base.record.received("GET", "/blobs/") > 500000
+        base.plan(fault("cut", "GET", "/blobs/sha256:[0-9a-f]*$", nth=2, share=0.5))
+        (builder.code / "main.sh").write_text("echo again\n")
+        builder.build("-t", f"{images.name}/other:1")
+        assert base.unmet() == []
+        assert images.broken() == []
+
+
+def test_a_mirror_is_asked_first_and_passed_over_when_it_is_broken(made, tmp_path):
+    with registry.anonymous() as images, registry.anonymous() as mirror:
+        builder = made(images, tmp_path)
+        base_images.push(mirror, "base/small")
+        env = {"MLK_REGISTRY_MIRRORS": f"{images.name}={mirror.name}"}
+        images.record.clear()
+        _, first = builder.build_layout("first", env=env)
+        assert images.record.count() == 0
+        assert mirror.record.received("GET", "/blobs/") > 0
+        mirror.plan(fault("status", "GET", times=0, status=404))
+        _, second = builder.build_layout("second", env=env)
+        assert first.digest == second.digest
+        assert images.record.count("GET", "/manifests/") > 0
+
+
+@pytest.mark.parametrize("kind", ["anonymous", "bearer"])
+def test_an_authority_of_ones_own_is_trusted_for_its_registry_only(kind, made, tmp_path):
+    with registry.start(kind, tls=True) as images:
+        folder = tmp_path / "home/config/containers/certs.d" / images.name
+        base_images.push(images, "base/small")
+        builder = Builder(tmp_path, f"{images.name}/base/small:test", images.login())
+        (builder.code / "main.sh").write_text("echo hello\n")
+        refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=4)
+        assert "its certificate is not trusted" in said_clearly(refused)
+        assert f"certs.d/{images.name}/ca.crt" in refused.stderr
+        is_whole(images, builder.build("--insecure", "-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1])
+        folder.mkdir(parents=True)
+        (folder / "ca.crt").write_bytes(images.ca.read_bytes())
+        is_whole(images, builder.build("-t", f"{images.name}/{TARGET}:2").stdout.strip().split("@")[1], "2")

@@ -1,0 +1,234 @@
+// One exchange after another in the caller's thread: bodies that stream, and what ends them.
+#include "cli/http/connection.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/kube/fake_server.h"
+
+namespace {
+
+using mlk::http::Call;
+using mlk::http::Connection;
+using mlk::http::Failure;
+using mlk::http::Reply;
+
+using Asked = httplib::Request;
+using Answer = httplib::Response;
+
+// Answers with what it was asked, and what a test has set.
+struct EchoServer {
+  FakeServer server{};
+  std::string url{};
+  std::string body = "content";
+  int status = 200;
+  std::vector<Asked> asked{};
+
+  EchoServer() {
+    const auto serve = [this](const Asked& request, Answer& response) {
+      asked.push_back(request);
+      response.status = status;
+      response.set_header("X-Odd-Name", "first");
+      response.set_content(body, "text/plain");
+    };
+    server.http->Get(".*", serve);
+    server.http->Put(".*", serve);
+    server.http->Post(".*", serve);
+    server.http->Delete(".*", serve);
+    url = server.listen();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an answer has its status, its body and headers with names in small letters") {
+  EchoServer echo;
+  Connection connection({});
+  const Reply reply = connection.exchange({.url = echo.url + "/a%2Fb?c=d", .headers = {{"X-Own", "value"}}});
+  CHECK(reply.ok());
+  CHECK(reply.status == 200);
+  CHECK(reply.body == "content");
+  CHECK(reply.header("x-odd-name") == "first");
+  CHECK(reply.header("gone").empty());
+  CHECK(echo.asked[0].target == "/a%2Fb?c=d");
+  CHECK(echo.asked[0].get_header_value("X-Own") == "value");
+  CHECK(echo.asked[0].get_header_value("User-Agent") == "mlk");
+  echo.status = 404;
+  const Reply gone = connection.exchange({.url = echo.url});
+  CHECK_FALSE(gone.ok());
+  CHECK(gone.failure.kind == Failure::Kind::none);
+  CHECK(gone.body == "content");
+  CHECK(connection.exchange({.method = "HEAD", .url = echo.url}).body.empty());
+}
+
+TEST_CASE("a body that is sent has the type that was given or none, waits for no Expect, and is counted") {
+  EchoServer echo;
+  Connection connection({});
+  const std::string body(3 << 20, 'x');
+  for (const char* method : {"PUT", "POST"}) {
+    std::uint64_t sent = 0;
+    CHECK(connection
+              .exchange({.method = method,
+                         .url = echo.url,
+                         .body = body,
+                         .sent = [&](std::uint64_t count) { sent += count; }})
+              .ok());
+    CHECK(sent == body.size());
+    CHECK(echo.asked.back().method == method);
+    CHECK(echo.asked.back().body == body);
+    CHECK_FALSE(echo.asked.back().has_header("Content-Type"));
+    CHECK_FALSE(echo.asked.back().has_header("Expect"));
+  }
+  CHECK(
+      connection.exchange({.method = "PUT", .url = echo.url, .headers = {{"Content-Type", "text/x"}}}).ok());
+  CHECK(echo.asked.back().get_header_value("Content-Type") == "text/x");
+  CHECK(echo.asked.back().body.empty());
+  CHECK(connection.exchange({.method = "DELETE", .url = echo.url}).ok());
+  CHECK(echo.asked.back().method == "DELETE");
+}
+
+TEST_CASE("a good answer goes to the taker in parts, and a bad one into the reply") {
+  EchoServer echo;
+  echo.body = std::string(2 << 20, 'y');
+  Connection connection({});
+  std::string taken;
+  int begun = 0;
+  const Call call{.url = echo.url,
+                  .take =
+                      [&](std::string_view part) {
+                        taken += part;
+                        return true;
+                      },
+                  .begun =
+                      [&](int status) {
+                        begun += status;
+                        CHECK(taken.empty());
+                      }};
+  Reply reply = connection.exchange(call);
+  CHECK(reply.ok());
+  CHECK(reply.body.empty());
+  CHECK(taken == echo.body);
+  CHECK(begun == 200);
+  taken.clear();
+  echo.status = 503;
+  echo.body = "busy";
+  reply = connection.exchange(call);
+  CHECK(reply.body == "busy");
+  CHECK(taken.empty());
+  CHECK(begun == 200);
+}
+
+TEST_CASE("a taker ends the exchange, and what it throws comes out, and the connection is good after both") {
+  EchoServer echo;
+  echo.body = std::string(4 << 20, 'y');
+  Connection connection({});
+  int parts = 0;
+  const Reply reply =
+      connection.exchange({.url = echo.url, .take = [&](std::string_view) { return ++parts < 2; }});
+  CHECK(reply.failure.kind == Failure::Kind::closed);
+  CHECK(parts == 2);
+  CHECK_THROWS_AS((void)connection.exchange(
+                      {.url = echo.url, .take = [](std::string_view) -> bool { throw std::string("x"); }}),
+                  std::string);
+  CHECK(connection.exchange({.url = echo.url, .most_bytes = 5 << 20}).body == echo.body);
+}
+
+TEST_CASE("a taker may wait for another connection") {
+  EchoServer echo;
+  Connection outer({}), inner({});
+  std::string seen;
+  const Reply reply =
+      outer.exchange({.url = echo.url, .take = [&](std::string_view part) {
+                        seen = inner.exchange({.method = "PUT", .url = echo.url, .body = part}).body;
+                        return true;
+                      }});
+  CHECK(reply.ok());
+  CHECK(seen == "content");
+  CHECK(echo.asked.back().body == "content");
+}
+
+TEST_CASE("an answer or a head that is too large ends the exchange for good") {
+  EchoServer echo;
+  echo.body = std::string(1001, 'y');
+  Connection connection({});
+  CHECK(connection.exchange({.url = echo.url, .most_bytes = 1001}).ok());
+  const Reply reply = connection.exchange({.url = echo.url, .most_bytes = 1000});
+  CHECK(reply.failure.kind == Failure::Kind::too_large);
+  CHECK(reply.failure.for_good);
+  const RawServer raw([](int, const std::string&) {
+    std::string out = "HTTP/1.1 200 OK\r\n";
+    for (int i = 0; i < 10'000; ++i) out += "X-" + std::to_string(i) + ": " + std::string(40, 'z') + "\r\n";
+    return out + "Content-Length: 0\r\n\r\n";
+  });
+  CHECK(connection.exchange({.url = raw.config().server}).failure.kind == Failure::Kind::too_large);
+}
+
+TEST_CASE("redirects are answers, and other schemes are not spoken") {
+  EchoServer echo;
+  EchoServer other;
+  Connection connection({});
+  echo.server.http->set_post_routing_handler([&](const Asked&, Answer& response) {
+    response.set_header("Location", other.url);
+    response.status = 307;
+  });
+  const Reply reply = connection.exchange({.url = echo.url});
+  CHECK(reply.status == 307);
+  CHECK(reply.header("location") == other.url);
+  CHECK(other.asked.empty());
+  for (const char* url : {"file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1", "no url", ""})
+    CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::other);
+}
+
+TEST_CASE("an answer that is cut, and a server that is not there, are told apart") {
+  Connection connection({});
+  std::string taken;
+  const RawServer raw(
+      [](int, const std::string&) { return "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this"; });
+  const Reply cut = connection.exchange({.url = raw.config().server, .take = [&](std::string_view part) {
+                                           taken += part;
+                                           return true;
+                                         }});
+  CHECK(cut.failure.kind == Failure::Kind::broken);
+  CHECK(taken == "only this");
+  std::string url;
+  {
+    const RawServer gone([](int, const std::string&) { return ""; });
+    url = gone.config().server;
+  }
+  CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::refused);
+}
+
+TEST_CASE("headers of an answer before the last one are not those of the last one") {
+  Connection connection({});
+  const RawServer raw([](int, const std::string&) {
+    return "HTTP/1.1 103 Early Hints\r\nX-Early: yes\r\n\r\nHTTP/1.1 201 Created\r\nX-Late: "
+           "yes\r\nContent-Length: 2\r\n\r\n{}";
+  });
+  const Reply reply = connection.exchange({.url = raw.config().server});
+  CHECK(reply.status == 201);
+  CHECK(reply.header("x-early").empty());
+  CHECK(reply.header("x-late") == "yes");
+}
+
+TEST_CASE("a user who stops ends an exchange in which nothing moves") {
+  FakeServer server;
+  server.http->Get(".*", [&](const Asked&, Answer&) { server.hang(); });
+  const std::string url = server.listen();
+  Connection connection({.go_on = [] { return false; }});
+  CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::closed);
+}
+
+TEST_CASE("certificates are checked against the authorities that were given, unless nobody wants that") {
+  const Certificate authority = make_authority("own"), another = make_authority("another");
+  FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
+  server.http->Get(".*",
+                   [](const Asked&, Answer& response) { response.set_content("content", "text/plain"); });
+  const std::string url = server.listen();
+  const auto kind = [&](const mlk::http::ConnectionOptions& options) {
+    return Connection(options).exchange({.url = url}).failure.kind;
+  };
+  CHECK(kind({.ca_pem = authority.pem()}) == Failure::Kind::none);
+  CHECK(kind({.ca_pem = another.pem() + authority.pem()}) == Failure::Kind::none);
+  CHECK(kind({.ca_pem = another.pem()}) == Failure::Kind::untrusted);
+  CHECK(kind({}) == Failure::Kind::untrusted);
+  CHECK(kind({.insecure = true}) == Failure::Kind::none);
+}

@@ -1,0 +1,212 @@
+// Layers on the disk: their bytes, and what stays when they cannot be written.
+#include "cli/image/layer.h"
+
+#include <csignal>
+#include <fstream>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <doctest/doctest.h>
+
+#include "cli/image/gzip.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "cli/util/hash.h"
+#include "tests/unit/util/temporary_folder.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using mlk::image::find_layer;
+using mlk::image::Layer;
+using mlk::image::LayerWriter;
+
+constexpr std::size_t large = 64 << 20;
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::directory_iterator(folder)) out.push_back(entry.path().filename().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+Layer write_small(const fs::path& file) {
+  LayerWriter writer(file);
+  writer.add({.path = "a", .kind = mlk::image::TarEntry::Kind::folder});
+  writer.add({.path = "a/text"}, "content");
+  return writer.finish();
+}
+
+// No file that this process writes may be longer, as on a full disk.
+class SmallDisk {
+ public:
+  explicit SmallDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~SmallDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+}  // namespace
+
+TEST_CASE("the same entries are the same layer, and its digests are those of its bytes") {
+  const TemporaryFolder folder;
+  const Layer one = write_small(folder.path() / "new/folder/one.tar.gz"),
+              other = write_small(folder.path() / "other.tar.gz");
+  CHECK(one.blob.digest == other.blob.digest);
+  CHECK(one.diff_id == other.diff_id);
+  const std::string bytes = mlk::read_file(one.file, large);
+  CHECK(one.blob.size == bytes.size());
+  CHECK(one.blob.digest == "sha256:" + mlk::sha256_hex(bytes));
+  CHECK(one.diff_id == "sha256:" + mlk::sha256_hex(mlk::image::gunzip(bytes, large)));
+  CHECK(one.blob.media_type == mlk::image::oci_types.layer);
+  CHECK(one.diff_id == "sha256:8963581375644f4d089695f3d8ac7d9672e004a8539bf670726d726bbc2703ee");
+}
+
+TEST_CASE("a file is in a layer as it is in the archive, and is read once for both") {
+  const TemporaryFolder folder;
+  const std::string content = mlk::random_bytes(700'000);
+  const fs::path from = folder.write("from", content);
+  LayerWriter writer(folder.path() / "layer");
+  std::string also;
+  writer.add_file({.path = "x"}, from, content.size(), [&](std::string_view part) { also += part; });
+  const Layer of_file = writer.finish();
+  CHECK(also == content);
+  LayerWriter whole(folder.path() / "whole");
+  whole.add({.path = "x"}, content);
+  CHECK(whole.finish().diff_id == of_file.diff_id);
+}
+
+TEST_CASE("nothing stays of a layer that was not finished") {
+  const TemporaryFolder folder;
+  {
+    LayerWriter writer(folder.path() / "layer");
+    writer.add({.path = "x"}, "content");
+    CHECK(names_in(folder.path()).size() == 1);
+  }
+  CHECK(names_in(folder.path()).empty());
+  const fs::path from = folder.write("from", "content");
+  for (const std::uint64_t size : {6, 8}) {
+    LayerWriter writer(folder.path() / "layer");
+    CHECK_THROWS_WITH_AS(writer.add_file({.path = "x"}, from, size),
+                         (from.string() + " changes while it is read").c_str(), mlk::Error);
+  }
+  LayerWriter writer(folder.path() / "layer");
+  CHECK_THROWS_AS(writer.add_file({.path = "x"}, folder.path() / "gone", 1), mlk::Error);
+}
+
+TEST_CASE("links and pipes are not read in the place of a file") {
+  const TemporaryFolder folder;
+  folder.write("from", "content");
+  fs::create_symlink("from", folder.path() / "link");
+  REQUIRE(mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
+  for (const char* name : {"link", "pipe", "."}) {
+    LayerWriter writer(folder.path() / "layer");
+    CHECK_THROWS_AS(writer.add_file({.path = "x"}, folder.path() / name, 7), mlk::Error);
+  }
+}
+
+TEST_CASE("a full disk is told by the name of the file, and leaves nothing and the layer before as it was") {
+  const TemporaryFolder folder;
+  const Layer before = write_small(folder.path() / "layer");
+  const std::string noise = mlk::random_bytes(1 << 20);
+  {
+    const SmallDisk disk(64 << 10);
+    LayerWriter writer(folder.path() / "layer");
+    try {
+      writer.add({.path = "x"}, noise);
+      (void)writer.finish();
+      FAIL("the disk is large enough");
+    } catch (const mlk::Error& error) {
+      CHECK(error.code() == mlk::ExitCode::failure);
+      CHECK(std::string(error.what()).starts_with((folder.path() / "layer").string()));
+      CHECK(std::string(error.what()).ends_with("File too large"));
+    }
+  }
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"layer", "layer.json"});
+  CHECK(find_layer(folder.path() / "layer")->blob.digest == before.blob.digest);
+}
+
+TEST_CASE("a folder that cannot be made is told when the layer is begun") {
+  const TemporaryFolder folder;
+  folder.write("file", "");
+  CHECK_THROWS_AS(LayerWriter(folder.path() / "file/layer"), mlk::Error);
+}
+
+TEST_CASE("a layer is found again by its note, and counts as used then") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "layer";
+  const Layer layer = write_small(file);
+  for (const char* name : {"layer", "layer.json"})
+    fs::last_write_time(folder.path() / name, fs::file_time_type::clock::now() - std::chrono::hours(48));
+  CHECK(mlk::image::unused_layers(folder.path(), std::chrono::hours(24)).size() == 2);
+  const std::optional<Layer> found = find_layer(file);
+  REQUIRE(found);
+  CHECK(found->blob.digest == layer.blob.digest);
+  CHECK(found->blob.size == layer.blob.size);
+  CHECK(found->blob.media_type == layer.blob.media_type);
+  CHECK(found->diff_id == layer.diff_id);
+  CHECK(found->file == file);
+  CHECK(mlk::image::unused_layers(folder.path(), std::chrono::hours(24)).empty());
+}
+
+TEST_CASE("a layer that was cut off, lost its note or has a broken one is none") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "layer", note = folder.path() / "layer.json";
+  CHECK_FALSE(find_layer(file));
+  const Layer layer = write_small(file);
+  const std::string said = mlk::read_file(note, 4096);
+  for (const std::string& bad :
+       {std::string(), std::string("{"), std::string("null"), std::string("[]"),
+        said.substr(0, said.size() / 2), std::string(R"({"digest":"x","diff_id":"y","size":1})"),
+        std::string(R"({"digest":5,"diff_id":"y","size":1})"),
+        R"({"digest":")" + layer.blob.digest + R"(","diff_id":")" + layer.diff_id + R"(","size":-1})",
+        R"({"digest":")" + layer.blob.digest + R"(","diff_id":"../x","size":)" +
+            std::to_string(layer.blob.size) + "}"}) {
+    folder.write("layer.json", bad);
+    CHECK_MESSAGE(!find_layer(file), bad);
+  }
+  folder.write("layer.json", said);
+  CHECK(find_layer(file));
+  fs::resize_file(file, layer.blob.size - 1);
+  CHECK_FALSE(find_layer(file));
+  fs::remove(file);
+  CHECK_FALSE(find_layer(file));
+  write_small(file);
+  fs::remove(note);
+  CHECK_FALSE(find_layer(file));
+}
+
+TEST_CASE("the size on disk is that of all files below, and nothing for what is none") {
+  const TemporaryFolder folder;
+  folder.write("a/b/one", "12345");
+  folder.write("a/two", "123");
+  fs::create_symlink("/etc", folder.path() / "a/link");
+  REQUIRE(mkfifo((folder.path() / "a/pipe").c_str(), 0600) == 0);
+  CHECK(mlk::image::size_on_disk(folder.path() / "a") == 8);
+  CHECK(mlk::image::size_on_disk(folder.path() / "a/two") == 3);
+  CHECK(mlk::image::size_on_disk(folder.path() / "gone") == 0);
+}
+
+TEST_CASE("a layer that was damaged on the disk is deleted when it is to be used") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "layer";
+  const mlk::image::Layer layer = write_small(file);
+  mlk::image::check_layer(layer);
+  std::string bytes = mlk::read_file(file, 1 << 20);
+  bytes[bytes.size() / 2] ^= 1;
+  folder.write("layer", bytes);
+  CHECK_THROWS_WITH_AS(mlk::image::check_layer(layer), doctest::Contains("was damaged, and is deleted"),
+                       mlk::Error);
+  CHECK(fs::is_empty(folder.path()));
+}

@@ -1,0 +1,262 @@
+// What registries keep of images: what is read of it, and what is refused.
+#include "cli/image/manifest.h"
+
+#include <functional>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+
+namespace {
+
+using mlk::image::docker_types;
+using mlk::image::Index;
+using mlk::image::Manifest;
+using mlk::image::oci_types;
+using mlk::image::parse_manifest;
+using mlk::image::Platform;
+using nlohmann::json;
+
+std::string digest_with(char digit) { return "sha256:" + std::string(64, digit); }
+
+json part(char digit, std::uint64_t size = 10, const std::string& type = oci_types.layer) {
+  return {{"mediaType", type}, {"digest", digest_with(digit)}, {"size", size}};
+}
+
+json manifest_of(const json& layers = json::array({part('1'), part('2')}),
+                 const std::string& type = oci_types.manifest) {
+  return {{"schemaVersion", 2},
+          {"mediaType", type},
+          {"config", part('c', 10, oci_types.configuration)},
+          {"layers", layers}};
+}
+
+json entry(char digit, const json& platform) {
+  json out = part(digit, 10, oci_types.manifest);
+  if (!platform.is_null()) out["platform"] = platform;
+  return out;
+}
+
+json index_of(const json& entries) {
+  return {{"schemaVersion", 2}, {"mediaType", oci_types.index}, {"manifests", entries}};
+}
+
+json platform(const std::string& architecture, const std::string& variant = "",
+              const std::string& os = "linux") {
+  json out = {{"os", os}, {"architecture", architecture}};
+  if (!variant.empty()) out["variant"] = variant;
+  return out;
+}
+
+mlk::Error error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const mlk::Error& error) {
+    return error;
+  }
+  return {mlk::ExitCode::ok, "accepted"};
+}
+
+mlk::Error manifest_refusal(const std::string& bytes) {
+  return error_of([&] { (void)parse_manifest(bytes, oci_types.manifest, "image x"); });
+}
+
+Manifest read_manifest(const json& value, const std::string& type = "") {
+  return std::get<Manifest>(parse_manifest(value.dump(), type, "image x"));
+}
+
+Index read_index(const json& value) {
+  return std::get<Index>(parse_manifest(value.dump(), oci_types.index, "image x"));
+}
+
+std::string chosen(const Index& index, const Platform& wanted) {
+  return mlk::image::choose(index, wanted, "image x").manifest.digest;
+}
+
+json configuration_with(const json& ids) {
+  return {{"os", "linux"}, {"architecture", "amd64"}, {"rootfs", {{"type", "layers"}, {"diff_ids", ids}}}};
+}
+
+mlk::Error configuration_refusal(const std::string& bytes, std::size_t layers = 1) {
+  return error_of([&] { (void)mlk::image::parse_configuration(bytes, layers, "image x"); });
+}
+
+}  // namespace
+
+TEST_CASE("manifests of OCI and of Docker are read, the lowest layer first") {
+  const Manifest oci = read_manifest(manifest_of());
+  CHECK_FALSE(oci.is_docker());
+  CHECK(oci.configuration.digest == digest_with('c'));
+  REQUIRE(oci.layers.size() == 2);
+  CHECK(oci.layers[0].digest == digest_with('1'));
+  CHECK(oci.layers[1].size == 10);
+  CHECK(oci.layers[1].media_type == oci_types.layer);
+  CHECK(read_manifest(manifest_of(json::array(), docker_types.manifest)).is_docker());
+}
+
+TEST_CASE("what a document says of its type counts more than the header, and the header has parameters") {
+  json untyped = manifest_of();
+  untyped.erase("mediaType");
+  CHECK(read_manifest(untyped, std::string(docker_types.manifest) + "; charset=utf-8").is_docker());
+  CHECK_FALSE(read_manifest(untyped, "application/json").is_docker());
+  CHECK_FALSE(read_manifest(manifest_of(), docker_types.manifest).is_docker());
+  untyped["mediaType"] = nullptr;
+  CHECK(read_manifest(untyped, docker_types.manifest).is_docker());
+}
+
+TEST_CASE("the entry of an index is chosen by system, architecture and variant, and signatures are none") {
+  const Index index =
+      read_index(index_of({entry('1', platform("amd64", "", "windows")), entry('2', nullptr),
+                           entry('3', platform("unknown", "", "unknown")), entry('4', platform("arm", "v6")),
+                           entry('5', platform("arm", "v7")), entry('6', platform("amd64", "v3")),
+                           entry('7', platform("amd64")), entry('8', platform("arm64", "v8"))}));
+  CHECK(index.entries.size() == 8);
+  CHECK(chosen(index, {"linux", "amd64", ""}) == digest_with('7'));
+  CHECK(chosen(index, {"linux", "amd64", "v3"}) == digest_with('6'));
+  CHECK(chosen(index, {"linux", "amd64", "v2"}) == digest_with('7'));
+  CHECK(chosen(index, {"windows", "amd64", ""}) == digest_with('1'));
+  CHECK(chosen(index, {"linux", "arm", "v7"}) == digest_with('5'));
+  CHECK(chosen(index, {"linux", "arm", ""}) == digest_with('4'));
+  CHECK(chosen(index, {"linux", "arm64", ""}) == digest_with('8'));
+  for (const Platform& gone : {Platform{"linux", "arm", "v5"}, Platform{"linux", "riscv64", ""}, Platform{},
+                               Platform{"unknown", "unknown", ""}, Platform{"freebsd", "amd64", ""}}) {
+    const mlk::Error error = error_of([&] { (void)chosen(index, gone); });
+    CHECK(error.code() == mlk::ExitCode::not_found);
+    CHECK(error.hint() ==
+          "it is there for windows/amd64, linux/arm/v6, linux/arm/v7, linux/amd64/v3, linux/amd64, "
+          "linux/arm64/v8");
+  }
+  CHECK(error_of([] { (void)chosen({}, {"linux", "amd64", ""}); }).hint().empty());
+}
+
+TEST_CASE("a hint with an index's own words steers no terminal") {
+  const Index index = read_index(index_of(json::array({entry('1', platform("\x1b[2J"))})));
+  CHECK(error_of([&] { (void)chosen(index, {"linux", "amd64", ""}); }).hint().find('\x1b') ==
+        std::string::npos);
+}
+
+TEST_CASE("what is neither a manifest nor an index is refused, schema 1 and both at once too") {
+  json both = manifest_of();
+  both["manifests"] = json::array();
+  json old = {{"schemaVersion", 1}, {"name", "x"}, {"fsLayers", json::array()}};
+  json old_with_layers = manifest_of();
+  old_with_layers["schemaVersion"] = 1;
+  json no_version = manifest_of();
+  no_version.erase("schemaVersion");
+  json text_version = manifest_of();
+  text_version["schemaVersion"] = "2";
+  for (const json& bad : {both, old, old_with_layers, no_version, text_version, json::object()}) {
+    const mlk::Error error = manifest_refusal(bad.dump());
+    CHECK(error.code() == mlk::ExitCode::failure);
+    CHECK(std::string(error.what()).starts_with("image x: it is neither a manifest nor an index"));
+  }
+  for (const char* bad : {"", "null", "[]", "2", "\"x\"", "{", "\xff", "{\"schemaVersion\":2}{}"})
+    CHECK(manifest_refusal(bad).code() == mlk::ExitCode::failure);
+}
+
+TEST_CASE("parts without a digest, a size or a shape are refused") {
+  const auto refused = [](const json& layer) {
+    return std::string(manifest_refusal(manifest_of(json::array({layer})).dump()).what());
+  };
+  const auto with = [](const char* key, const json& value) {
+    json out = part('1');
+    out[key] = value;
+    return out;
+  };
+  const auto without = [](const char* key) {
+    json out = part('1');
+    out.erase(key);
+    return out;
+  };
+  CHECK(refused(part('1')) == "accepted");
+  CHECK(refused(without("mediaType")) == "accepted");
+  for (const json& bad :
+       {without("digest"), with("digest", nullptr), with("digest", "sha256:../../etc/passwd"),
+        with("digest", "../" + digest_with('1')), with("digest", "sha512:" + std::string(128, '1')),
+        with("digest", digest_with('A'))})
+    CHECK(refused(bad) == "image x: a part of it is named by no digest of sha256");
+  CHECK(refused(with("digest", 5)) == "image x: its digest is no text");
+  CHECK(refused(with("mediaType", json::array())) == "image x: its mediaType is no text");
+  for (const json& bad :
+       {without("size"), with("size", -1), with("size", 1.5), with("size", "10"), with("size", nullptr),
+        with("size", (std::uint64_t{1} << 42) + 1), with("size", std::uint64_t(-1))})
+    CHECK(refused(bad) == "image x: a part of it has no size");
+  for (const json& bad : {json("text"), json(nullptr), json(5), json::array()})
+    CHECK(refused(bad) == "image x: a part of it is not described");
+  CHECK(refused(with("urls", json::array({"https://elsewhere.example/x"}))).find("outside of its registry") !=
+        std::string::npos);
+  CHECK(refused(with("urls", json::array())) == "accepted");
+  json no_config = manifest_of();
+  no_config.erase("config");
+  CHECK(manifest_refusal(no_config.dump()).code() == mlk::ExitCode::failure);
+  json layers_are_text = manifest_of();
+  layers_are_text["layers"] = "x";
+  CHECK(std::string(manifest_refusal(layers_are_text.dump()).what()) == "image x: it has no list of layers");
+  CHECK(manifest_refusal(index_of("x").dump()).code() == mlk::ExitCode::failure);
+  CHECK(manifest_refusal(index_of(json::array({{{"platform", platform("amd64")}}})).dump()).code() ==
+        mlk::ExitCode::failure);
+  CHECK(manifest_refusal(index_of(json::array({entry('1', platform("amd64").dump())})).dump()).code() ==
+        mlk::ExitCode::ok);
+  CHECK(manifest_refusal(index_of(json::array({entry('1', {{"os", 5}})})).dump()).code() ==
+        mlk::ExitCode::failure);
+}
+
+TEST_CASE("layers, depth and values are bounded") {
+  json layers = json::array();
+  for (std::size_t i = 0; i < mlk::image::most_layers; ++i) layers.push_back(part('1'));
+  CHECK(manifest_refusal(manifest_of(layers).dump()).code() == mlk::ExitCode::ok);
+  layers.push_back(part('1'));
+  CHECK(std::string(manifest_refusal(manifest_of(layers).dump()).what()) ==
+        "image x: it has 501 layers, more than 500");
+  const std::string deep = "{\"x\":" + std::string(100, '[') + std::string(100, ']') + "}";
+  CHECK(std::string(manifest_refusal(deep).what()).find("nested deeper than 50 levels") != std::string::npos);
+  std::string wide = "{\"x\":[0";
+  for (int i = 0; i < 200'001; ++i) wide += ",0";
+  CHECK(std::string(manifest_refusal(wide + "]}").what()).find("more than 200000 values") !=
+        std::string::npos);
+}
+
+TEST_CASE("a configuration has as many layers as its manifest, each with a digest") {
+  const json good = configuration_with({digest_with('1')});
+  const auto read = mlk::image::parse_configuration(good.dump(), 1, "image x");
+  CHECK(read.platform.text() == "linux/amd64");
+  CHECK(read.diff_ids == std::vector<std::string>{digest_with('1')});
+  CHECK(read.whole == good);
+  CHECK(std::string(configuration_refusal(good.dump(), 2).what()).find("disagree about the layers") !=
+        std::string::npos);
+  CHECK(configuration_refusal(configuration_with({"sha256:1"}).dump()).code() == mlk::ExitCode::failure);
+  CHECK(configuration_refusal(configuration_with({5}).dump()).code() == mlk::ExitCode::failure);
+  CHECK(configuration_refusal(configuration_with("x").dump()).code() == mlk::ExitCode::failure);
+  CHECK(configuration_refusal("{}").code() == mlk::ExitCode::failure);
+  CHECK(configuration_refusal(R"({"rootfs":[]})").code() == mlk::ExitCode::failure);
+  json odd = good;
+  odd["config"] = "text";
+  CHECK(configuration_refusal(odd.dump()).code() == mlk::ExitCode::failure);
+  odd["config"] = nullptr;
+  CHECK(configuration_refusal(odd.dump()).code() == mlk::ExitCode::ok);
+  odd["architecture"] = 5;
+  CHECK(configuration_refusal(odd.dump()).code() == mlk::ExitCode::failure);
+}
+
+TEST_CASE("a variable is found by its whole name, in what may have any shape") {
+  const auto value = [](const json& config, const std::string& name) {
+    mlk::image::Configuration configuration;
+    configuration.whole = {{"config", config}};
+    return variable_of(configuration, name);
+  };
+  const json variables = {{"Env", {"PYTHON_VERSION_X=1", 5, "PYTHON_VERSION=3.11.9", "PYTHON_VERSION=2"}}};
+  CHECK(value(variables, "PYTHON_VERSION") == "3.11.9");
+  CHECK(value(variables, "PYTHON").empty());
+  CHECK(value({{"Env", {"A=b=c"}}}, "A") == "b=c");
+  for (const json& odd : {json(nullptr), json("x"), json{{"Env", nullptr}}, json{{"Env", "A=1"}}})
+    CHECK(value(odd, "A").empty());
+}
+
+TEST_CASE("a platform is two or three words, and an architecture alone is of linux") {
+  CHECK(mlk::image::parse_platform("arm64").text() == "linux/arm64");
+  CHECK(mlk::image::parse_platform("windows/amd64").text() == "windows/amd64");
+  CHECK(mlk::image::parse_platform("linux/arm/v7").text() == "linux/arm/v7");
+  for (const char* bad :
+       {"", "/", "linux/", "/amd64", "linux/arm/v7/x", "Linux/amd64", "linux/amd 64", "a//b"})
+    CHECK(error_of([&] { (void)mlk::image::parse_platform(bad); }).code() == mlk::ExitCode::usage);
+}

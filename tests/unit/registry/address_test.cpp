@@ -1,0 +1,77 @@
+// Which addresses mlk goes to when a registry names them.
+#include "cli/registry/address.h"
+
+#include <vector>
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using mlk::registry::is_same_server;
+using mlk::registry::resolve;
+using mlk::registry::wrong_with_target;
+using Urls = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("the address of a registry is its name, but that of Docker Hub") {
+  CHECK(mlk::registry::url_of("registry.example:5000", true) == "https://registry.example:5000");
+  CHECK(mlk::registry::url_of("[::1]:5000", false) == "http://[::1]:5000");
+  CHECK(mlk::registry::url_of("docker.io", true) == "https://registry-1.docker.io");
+}
+
+TEST_CASE("an encrypted registry leads only to encrypted places") {
+  const std::string from = "https://registry.example";
+  CHECK(wrong_with_target(from, "https://storage.example/x").empty());
+  CHECK(wrong_with_target(from, "https://registry.example:444/x").empty());
+  CHECK(wrong_with_target(from, "http://storage.example/x") == "a place that is not encrypted");
+  CHECK(wrong_with_target(from, "http://registry.example/x") == "a place that is not encrypted");
+  CHECK(wrong_with_target("http://registry.example", "http://storage.example/x").empty());
+  for (const std::string& bad : Urls{"", "/x", "ftp://storage.example/x", "file:///etc/passwd", "https://",
+                                     "x y", "https://a b/", "gopher://x"})
+    CHECK_MESSAGE(wrong_with_target(from, bad) == "a place that is no URL for it", bad);
+}
+
+TEST_CASE("a registry elsewhere does not lead into this machine, however that is written") {
+  const std::string from = "http://registry.example";
+  for (const std::string& host :
+       Urls{"localhost", "LOCALHOST", "LocalHost:5000", "localhost.", "registry.localhost", "a.LocalHost.",
+            "127.0.0.1", "127.1", "127.255.0.9:80", "0x7f000001", "2130706433", "0177.0.0.1", "[::1]",
+            "[0:0:0:0:0:0:0:1]:5000"})
+    CHECK_MESSAGE(wrong_with_target(from, "http://" + host + "/x") == "an address of this machine", host);
+  for (const std::string& host : Urls{"localhost.example", "128.0.0.1", "notlocalhost"})
+    CHECK_MESSAGE(wrong_with_target(from, "http://" + host + "/x").empty(), host);
+  // Registries of this machine may: tests and people have several.
+  CHECK(wrong_with_target("http://localhost:5000", "http://127.0.0.1:6000/x").empty());
+  CHECK(wrong_with_target("http://127.0.0.1:5000", "http://localhost:6000/x").empty());
+}
+
+TEST_CASE("no registry leads to the link of this machine, where clouds hand out logins") {
+  for (const std::string& from : Urls{"http://registry.example", "http://localhost:5000"}) {
+    for (const std::string& host :
+         Urls{"169.254.169.254", "169.254.0.1:80", "0xa9fea9fe", "2852039166", "0.0.0.0", "0", "[fe80::1]",
+              "[::]", "[::ffff:169.254.169.254]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]"})
+      CHECK_MESSAGE(wrong_with_target(from, "http://" + host + "/x") == "an address of this machine's link",
+                    host);
+  }
+  CHECK(wrong_with_target("https://169.254.1.1", "https://169.254.1.1:5000/x").empty());
+}
+
+TEST_CASE("a Location is a path of the same server, or a URL") {
+  const std::string base = "https://registry.example:5000";
+  CHECK(resolve(base, "/v2/a/blobs/uploads/1?x=%2f") == base + "/v2/a/blobs/uploads/1?x=%2f");
+  CHECK(resolve(base, "//storage.example/x") == "https://storage.example/x");
+  CHECK(resolve(base, "https://storage.example/x?y=1") == "https://storage.example/x?y=1");
+  CHECK(resolve(base + "/v2/x", "/y") == base + "/y");
+  for (const std::string& bad :
+       Urls{"", " ", "a b", "/x\r\nHost: y", "/x\x01", "x/y", "https:/x", "registry.example"})
+    CHECK_MESSAGE(resolve(base, bad).empty(), bad);
+}
+
+TEST_CASE("the same server has the same scheme, host and port") {
+  CHECK(is_same_server("https://a.example", "https://a.example:443/x?y"));
+  for (const std::string& other :
+       Urls{"http://a.example", "https://a.example:444", "https://b.example", "https://a.example.b.example",
+            "https://a.example@b.example/", "", "x y"})
+    CHECK_MESSAGE(!is_same_server("https://a.example", other), other);
+}

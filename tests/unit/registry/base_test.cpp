@@ -1,0 +1,125 @@
+// The image on which another one is built: found by name, platform and mirror.
+#include "cli/registry/base.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "tests/unit/registry/played_image.h"
+
+namespace {
+
+using mlk::image::Platform;
+using mlk::registry::find_image;
+using mlk::registry::FoundImage;
+using nlohmann::json;
+
+json index_entry(const std::string& digest, const std::string& architecture) {
+  return {{"mediaType", mlk::image::oci_types.manifest},
+          {"digest", digest},
+          {"size", 5},
+          {"platform",
+           {{"os", architecture == "unknown" ? "unknown" : "linux"}, {"architecture", architecture}}}};
+}
+
+void add_index(PlayedRegistry& played, const std::string& tag, const json& entries) {
+  played.manifests["team/x"][tag] =
+      json{{"schemaVersion", 2}, {"mediaType", mlk::image::oci_types.index}, {"manifests", entries}}.dump();
+}
+
+mlk::Error base_error(const PlayedRegistry& played, const std::string& tag,
+                      const std::optional<Platform>& platform = std::nullopt) {
+  try {
+    (void)find_image({}, played.reference("team/x", tag), platform);
+  } catch (const mlk::Error& error) {
+    return error;
+  }
+  return {mlk::ExitCode::ok, "accepted"};
+}
+
+}  // namespace
+
+TEST_CASE("an image is found by its tag, with the digest of its manifest and the size of its layers") {
+  PlayedRegistry played;
+  const std::string digest = add_image(played, "team/x", "1", {"one", "three"});
+  const FoundImage found = find_image({}, played.reference(), std::nullopt);
+  CHECK(found.reference.digest == digest);
+  CHECK(found.reference.tag == "1");
+  CHECK(found.size == 8);
+  CHECK(found.image.manifest.layers.size() == 2);
+  CHECK(found.image.configuration.platform.text() == "linux/amd64");
+  CHECK(played.count("GET /v2/team/x/blobs/") == 1);  // no layer
+}
+
+TEST_CASE("of an image for several platforms that of this machine is taken, or the one that is asked for") {
+  PlayedRegistry played;
+  const std::string own = mlk::registry::own_platform().architecture;
+  const std::string here = add_image(played, "team/x", "", {"here"}, own),
+                    there = add_image(played, "team/x", "", {"there"}, "riscv64");
+  add_index(played, "many", {index_entry(there, "riscv64"), index_entry(here, own)});
+  CHECK(find_image({}, played.reference("team/x", "many"), std::nullopt).reference.digest == here);
+  CHECK(
+      find_image({}, played.reference("team/x", "many"), Platform{"linux", "riscv64", ""}).reference.digest ==
+      there);
+  CHECK(base_error(played, "many", Platform{"linux", "s390x", ""}).code() == mlk::ExitCode::not_found);
+}
+
+TEST_CASE("the only platform of an index is taken, and what is signed beside it is none") {
+  PlayedRegistry played;
+  const std::string there = add_image(played, "team/x", "", {"there"}, "riscv64");
+  add_index(played, "one", {index_entry(there, "riscv64"), index_entry(there, "unknown")});
+  CHECK(find_image({}, played.reference("team/x", "one"), std::nullopt).reference.digest == there);
+  CHECK(base_error(played, "one", Platform{"linux", "amd64", ""}).code() == mlk::ExitCode::not_found);
+}
+
+TEST_CASE("an image for another platform than was asked for is refused") {
+  PlayedRegistry played;
+  add_image(played, "team/x", "1", {"one"}, "\x1b[2J");
+  const mlk::Error error = base_error(played, "1", Platform{"linux", "arm64", ""});
+  CHECK(error.code() == mlk::ExitCode::not_found);
+  CHECK(std::string(error.what()).ends_with("is for linux/?[2J, not for linux/arm64"));
+}
+
+TEST_CASE("an image that is not there is told with a hint about logins") {
+  PlayedRegistry played;
+  const mlk::Error error = base_error(played, "1");
+  CHECK(error.code() == mlk::ExitCode::not_found);
+  CHECK(std::string(error.what()) ==
+        "registry " + played.name + " has no image " + played.name + "/team/x:1");
+  CHECK(error.hint() == "a private image needs a login: docker login " + played.name);
+}
+
+TEST_CASE("an index that leads to nothing, or to another index, is refused") {
+  PlayedRegistry played;
+  const std::string own = mlk::registry::own_platform().architecture;
+  add_index(played, "gone", json::array({index_entry("sha256:" + std::string(64, 'a'), own)}));
+  CHECK(base_error(played, "gone").code() == mlk::ExitCode::failure);
+  const std::string inner = played.manifests["team/x"]["gone"], digest = "sha256:" + mlk::sha256_hex(inner);
+  played.manifests["team/x"][digest] = inner;
+  add_index(played, "outer", json::array({index_entry(digest, own)}));
+  CHECK(std::string(base_error(played, "outer").what()).ends_with("its index names another index"));
+}
+
+TEST_CASE("a mirror is asked first, and passed over when it lacks the image or fails") {
+  PlayedRegistry played, mirror;
+  const std::string digest = add_image(played, "team/x", "1", {"one"});
+  std::vector<std::string> notes;
+  mlk::registry::Access access;
+  access.mirrors[played.name] = mirror.name;
+  access.note = [&](const std::string& note) { notes.push_back(note); };
+  CHECK(find_image(access, played.reference(), std::nullopt).registry->name() == played.name);
+  mirror.before = [](const httplib::Request&, httplib::Response& response) {
+    response.status = 403;
+    return true;
+  };
+  CHECK(find_image(access, played.reference(), std::nullopt).registry->name() == played.name);
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].starts_with("mirror " + mirror.name + " is passed over: registry "));
+  mirror.before = nullptr;
+  add_image(mirror, "team/x", "1", {"one"});
+  played.asked.clear();
+  const FoundImage found = find_image(access, played.reference(), std::nullopt);
+  CHECK(found.registry->name() == mirror.name);
+  CHECK(found.reference.registry == played.name);
+  CHECK(found.reference.digest == digest);
+  CHECK(played.asked.empty());
+}

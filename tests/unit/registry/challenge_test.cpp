@@ -1,0 +1,71 @@
+// What registries ask for when they answer 401.
+#include "cli/registry/challenge.h"
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using mlk::registry::best_of;
+using mlk::registry::Challenge;
+using mlk::registry::parse_challenges;
+using Parameters = std::map<std::string, std::string>;
+
+}  // namespace
+
+TEST_CASE("a challenge has a scheme and parameters, with and without quotes") {
+  const std::vector<Challenge> found = parse_challenges(
+      R"(Bearer realm="https://auth.example/token",service=registry.example , Scope="repository:a/b:pull,push")");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].scheme == "bearer");
+  CHECK(found[0].parameters == Parameters{{"realm", "https://auth.example/token"},
+                                          {"service", "registry.example"},
+                                          {"scope", "repository:a/b:pull,push"}});
+}
+
+TEST_CASE("several challenges in one value are told apart, and the first of a parameter counts") {
+  const std::vector<Challenge> found =
+      parse_challenges(R"(, Negotiate, basic Realm="a \"b\" \\", ,BEARER realm = "x", realm="y",Digest)");
+  REQUIRE(found.size() == 4);
+  CHECK(found[0].scheme == "negotiate");
+  CHECK(found[0].parameters.empty());
+  CHECK(found[1].parameters == Parameters{{"realm", R"(a "b" \)"}});
+  CHECK(found[2].parameters == Parameters{{"realm", "x"}});
+  CHECK(found[3].scheme == "digest");
+}
+
+TEST_CASE("what cannot be read ends the list, and what came before stays") {
+  for (const std::string& empty :
+       std::vector<std::string>{"", " ", ",,", "\"", "=", "\x01", "\xff", "(comment)"})
+    CHECK_MESSAGE(parse_challenges(empty).empty(), empty);
+  CHECK(parse_challenges("Basic realm=\"x\", Bearer realm=\"never closed").size() == 1);
+  CHECK(parse_challenges("Bearer realm=\"ends with \\").empty());
+  CHECK(parse_challenges("Basic, ;").size() == 1);
+  const std::vector<Challenge> valueless = parse_challenges("Bearer realm=,service=x");
+  REQUIRE(valueless.size() == 1);
+  CHECK(valueless[0].parameters == Parameters{{"realm", ""}, {"service", "x"}});
+}
+
+TEST_CASE("at most sixteen challenges and sixteen parameters of each are read") {
+  std::string schemes, parameters = "Bearer ";
+  for (int i = 0; i < 100; ++i) {
+    schemes += "a" + std::to_string(i) + ", ";
+    parameters += "p" + std::to_string(i) + "=x, ";
+  }
+  CHECK(parse_challenges(schemes).size() == 16);
+  CHECK(parse_challenges(parameters)[0].parameters.size() == 16);
+}
+
+TEST_CASE("bearer is answered before basic, and only with a realm") {
+  const auto best = [](const std::string& header) {
+    const auto found = best_of(parse_challenges(header));
+    return found ? found->scheme + " " +
+                       (found->parameters.contains("realm") ? found->parameters.at("realm") : "")
+                 : "none";
+  };
+  CHECK(best("Basic realm=\"a\", Bearer realm=\"b\"") == "bearer b");
+  CHECK(best("Bearer service=\"x\", Basic realm=\"a\"") == "basic a");
+  CHECK(best("Bearer service=\"x\", Bearer realm=\"b\"") == "bearer b");
+  CHECK(best("Basic") == "basic ");
+  CHECK(best("Negotiate, Digest realm=\"x\"") == "none");
+  CHECK(best("") == "none");
+}

@@ -1,0 +1,28 @@
+// Programs in PATH, which a test plays, and files of logins.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "tests/unit/util/temporary_folder.h"
+
+// While it lives, PATH is a folder of its own before the folders of the shell's programs.
+class PlayedPrograms {
+ public:
+  PlayedPrograms() : before_(std::getenv("PATH")) {
+    ::setenv("PATH", (folder_.path().string() + ":/usr/bin:/bin").c_str(), 1);
+  }
+  ~PlayedPrograms() { ::setenv("PATH", before_.c_str(), 1); }
+  PlayedPrograms(const PlayedPrograms&) = delete;
+  PlayedPrograms& operator=(const PlayedPrograms&) = delete;
+
+  void add(const std::string& name, const std::string& script) const {
+    const std::filesystem::path file = folder_.write(name, "#!/bin/sh\n" + script + "\n");
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+
+ private:
+  const std::string before_;
+  TemporaryFolder folder_;
+};

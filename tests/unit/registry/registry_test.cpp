@@ -1,0 +1,302 @@
+// One registry: what is repeated, who gets the login, and what is refused of its answers.
+#include "cli/registry/registry.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "tests/unit/registry/played_registry.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using mlk::image::Descriptor;
+using mlk::registry::Access;
+using mlk::registry::Registry;
+using Request = PlayedRegistry::Request;
+using Response = PlayedRegistry::Response;
+
+const std::string repository = "team/x";
+constexpr char manifest_text[] = R"({"schemaVersion":2})";
+
+mlk::Error registry_error(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const mlk::Error& error) {
+    return error;
+  }
+  return {mlk::ExitCode::ok, "accepted"};
+}
+
+bool answered_with(Response& response, int status, const std::string& body = "") {
+  response.status = status;
+  if (!body.empty()) response.set_content(body, "application/json");
+  return true;
+}
+
+// Asks for tokens, which it gives at /token: "t1", "t2"; one of them is good at a time.
+struct TokenGuard {
+  std::string realm;
+  int given = 0;
+  std::string good{};
+  std::vector<std::string> logins{};
+
+  bool operator()(const Request& request, Response& response) {
+    if (request.path == "/token") {
+      logins.push_back(request.get_header_value("Authorization"));
+      good = "t" + std::to_string(++given);
+      return answered_with(response, 200, R"({"token":")" + good + "\"}");
+    }
+    if (request.path == "/v2/" || request.get_header_value("Authorization") == "Bearer " + good) return false;
+    response.set_header("WWW-Authenticate", "Bearer realm=\"" + realm + "/token\",service=\"played\"");
+    return answered_with(response, 401);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what may pass is tried again, after the time that the registry asks for") {
+  PlayedRegistry played;
+  played.manifests[repository]["1"] = manifest_text;
+  int refused = 0;
+  played.before = [&](const Request& request, Response& response) {
+    if (request.path == "/v2/" || refused == 3) return false;
+    const char* times[] = {"0", "1", "Fri, 31 Dec 1999 23:59:59 GMT"};
+    response.set_header("Retry-After", times[refused]);
+    return answered_with(response, refused++ == 0 ? 503 : 429);
+  };
+  Registry registry({}, played.reference());
+  const auto found = registry.find_manifest(repository, "1");
+  REQUIRE(found);
+  CHECK(found->bytes == manifest_text);
+  CHECK(found->digest == "sha256:" + mlk::sha256_hex(manifest_text));
+  CHECK(refused == 3);
+}
+
+TEST_CASE("a registry that asks for an hour of patience is told at once, in its own words") {
+  PlayedRegistry played;
+  played.before = [&](const Request&, Response& response) {
+    response.set_header("Retry-After", "3600");
+    return answered_with(response, 429, R"({"errors":[{"code":"TOOMANYREQUESTS","message":"pull less"}]})");
+  };
+  Registry registry({}, played.reference());
+  const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()) == "registry " + played.name + " answered with status 429 for image " +
+                                         played.name + "/team/x:1: TOOMANYREQUESTS: pull less");
+  CHECK(played.count("GET /v2/team/x/manifests/1") == 1);
+}
+
+TEST_CASE("a user who stops waits for no registry") {
+  PlayedRegistry played;
+  played.before = [&](const Request&, Response& response) {
+    response.set_header("Retry-After", "59");
+    return answered_with(response, 503);
+  };
+  std::string noted;
+  Access access;
+  access.go_on = [&] { return noted.empty(); };
+  access.note = [&](const std::string& note) { noted = note; };
+  Registry registry(access, played.reference());
+  CHECK(registry_error([&] { (void)registry.find_manifest(repository, "1"); }).code() ==
+        mlk::ExitCode::interrupted);
+  CHECK(noted == "registry " + played.name + " answered with status 503; trying again in 59 s");
+}
+
+TEST_CASE("a token is fetched with the login when the registry asks for one, and again when it has ended") {
+  PlayedRegistry played;
+  TokenGuard guard{played.url};
+  played.before = std::ref(guard);
+  played.manifests[repository]["1"] = manifest_text;
+  const LoggedIn user(played);
+  Registry registry(user.access, played.reference());
+  CHECK(registry.find_manifest(repository, "1"));
+  CHECK(registry.find_manifest(repository, "1"));
+  CHECK(guard.given == 1);
+  CHECK(played.count("GET /token?service=played&scope=repository%3Ateam%2Fx%3Apull") == 1);
+  guard.good = "another";
+  CHECK(registry.find_manifest(repository, "1"));
+  CHECK(guard.given == 2);
+  const std::string basic = "Basic " + mlk::base64_encode("me:secret");
+  CHECK(guard.logins == std::vector<std::string>{basic, basic});
+}
+
+TEST_CASE("a token that ends half-way through an upload is renewed, and nothing is lost") {
+  PlayedRegistry played;
+  TokenGuard guard{played.url};
+  bool ended = false;
+  played.before = [&](const Request& request, Response& response) {
+    if (request.method == "PATCH" && !ended) {
+      ended = true;
+      guard.good = "another";
+    }
+    return guard(request, response);
+  };
+  const std::string bytes = std::string(17 << 20, 'x');
+  const std::string digest = "sha256:" + mlk::sha256_hex(bytes);
+  Registry registry({}, played.reference());
+  std::uint64_t sent = 0;
+  registry.upload(
+      repository, {"", digest, bytes.size()},
+      [&](std::uint64_t offset, const auto& take) { take(std::string_view(bytes).substr(offset)); },
+      [&](std::uint64_t count) { sent += count; });
+  CHECK(played.blobs[repository].contains(digest));
+  CHECK(ended);
+  CHECK(sent >= bytes.size());
+}
+
+TEST_CASE("a login that does not help is told with what helps, and is in no message") {
+  PlayedRegistry played;
+  played.before = [&](const Request& request, Response& response) {
+    if (request.path == "/v2/") return false;
+    response.set_header("WWW-Authenticate", "Basic realm=\"x\"");
+    return answered_with(response, 401, R"({"errors":[{"code":"UNAUTHORIZED"}]})");
+  };
+  const LoggedIn user(played);
+  Registry registry(user.access, played.reference());
+  const mlk::Error error = registry_error([&] { (void)registry.tags(repository, 5); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()).find("does not let you use repository") != std::string::npos);
+  CHECK(error.hint().starts_with("log in: docker login " + played.name));
+  const std::string all = error.what() + error.hint();
+  CHECK(all.find("secret") == all.npos);
+  CHECK(all.find(mlk::base64_encode("me:secret")) == all.npos);
+  CHECK(played.count("GET /v2/team/x/tags/list") == 2);  // without a login, and with it
+}
+
+TEST_CASE("a manifest of another digest than was asked for, or than the registry says, is refused") {
+  PlayedRegistry played;
+  const std::string digest = "sha256:" + mlk::sha256_hex(manifest_text);
+  played.manifests[repository][digest] = "{}";
+  Registry registry({}, played.reference());
+  CHECK(registry_error([&] { (void)registry.find_manifest(repository, digest); }).code() ==
+        mlk::ExitCode::failure);
+  played.manifests[repository][digest] = manifest_text;
+  CHECK(registry.find_manifest(repository, digest)->digest == digest);
+  CHECK_FALSE(registry.find_manifest(repository, "gone"));
+  CHECK(registry.find_digest(repository, digest) == digest);
+  CHECK_FALSE(registry.find_digest(repository, "gone"));
+  const std::string long_text(mlk::image::longest_manifest + 1, ' ');
+  played.manifests[repository]["long"] = long_text;
+  const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "long"); });
+  CHECK(error.code() == mlk::ExitCode::failure);
+  CHECK(std::string(error.what()).find("is too large: more than 4.0 MiB") != std::string::npos);
+}
+
+TEST_CASE("a manifest that the registry stores under another digest is told") {
+  PlayedRegistry played;
+  Registry registry({}, played.reference());
+  registry.put_manifest(repository, "1", mlk::image::oci_types.manifest, manifest_text);
+  CHECK(played.manifests[repository]["1"] == manifest_text);
+  played.before = [&](const Request&, Response& response) {
+    response.set_header("Docker-Content-Digest", "sha256:" + mlk::sha256_hex("other"));
+    return answered_with(response, 201);
+  };
+  CHECK(registry_error([&] { registry.put_manifest(repository, "1", "", manifest_text); }).code() ==
+        mlk::ExitCode::failure);
+}
+
+TEST_CASE("an image is deleted by its digest, and a registry that forbids that is told") {
+  PlayedRegistry played;
+  const std::string digest = "sha256:" + mlk::sha256_hex(manifest_text);
+  played.manifests[repository][digest] = manifest_text;
+  Registry registry({}, played.reference());
+  CHECK(registry.remove_manifest(repository, digest));
+  CHECK_FALSE(registry.remove_manifest(repository, digest));
+  played.before = [&](const Request&, Response& response) { return answered_with(response, 405); };
+  CHECK(std::string(registry_error([&] { (void)registry.remove_manifest(repository, digest); }).what()) ==
+        "registry " + played.name + " does not let anyone delete images");
+}
+
+TEST_CASE("tags come in pages, whose links stay at the registry") {
+  PlayedRegistry played, other;
+  std::string link = "</v2/team/x/tags/list?n=500&last=b>; rel=\"next\"";
+  played.before = [&](const Request& request, Response& response) {
+    if (request.path == "/v2/") return false;
+    const bool first = request.get_param_value("last").empty();
+    if (first) response.set_header("Link", link);
+    return answered_with(response, 200, first ? R"({"tags":["a",5,"b"]})" : R"({"tags":["c"]})");
+  };
+  Registry registry({}, played.reference());
+  using Tags = std::vector<std::string>;
+  CHECK(registry.tags(repository, 100) == Tags{"a", "b", "c"});
+  CHECK(registry.tags(repository, 2) == Tags{"a", "b"});
+  CHECK(registry.tags(repository, 1) == Tags{"a"});
+  link = "<" + played.url + "/v2/team/x/tags/list?n=500&last=b>; rel=\"next\"";
+  CHECK(registry.tags(repository, 100) == Tags{"a", "b", "c"});
+  for (const std::string& odd : std::vector<std::string>{
+           "<" + other.url + "/v2/team/x/tags/list?last=b>; rel=\"next\"", std::string("<>"),
+           std::string("><"), std::string("x"), std::string("<file:///etc/passwd>")}) {
+    link = odd;
+    CHECK_MESSAGE((registry.tags(repository, 100) == Tags{"a", "b"}), odd);
+  }
+  CHECK(other.count("") == 0);
+}
+
+TEST_CASE("a list of tags that never ends, is empty or has another shape ends") {
+  PlayedRegistry played;
+  std::string body = R"({"tags":["a"]})";
+  played.before = [&](const Request& request, Response& response) {
+    if (request.path == "/v2/") return false;
+    response.set_header("Link", "<" + request.target + ">; rel=\"next\"");
+    return answered_with(response, 200, body);
+  };
+  Registry registry({}, played.reference());
+  CHECK(registry.tags(repository, 7) == std::vector<std::string>{"a"});
+  body = R"({"tags":["a", "\u001b[31m", "a/b", "", "a", "b"]})";
+  CHECK(registry.tags(repository, 7) == std::vector<std::string>{"a", "b"});
+  for (const std::string& odd : std::vector<std::string>{R"({"tags":null})", R"({"tags":[]})",
+                                                         R"({"tags":{"a":"b"}})", "[]", "garbage", " "}) {
+    body = odd;
+    CHECK_MESSAGE(registry.tags(repository, 7).empty(), body);
+  }
+  played.before = nullptr;
+  CHECK(registry_error([&] { (void)registry.tags("gone", 7); }).code() == mlk::ExitCode::not_found);
+}
+
+TEST_CASE("certificates of a registry's own authority are trusted when they lie in its folder") {
+  const Certificate authority = make_authority("own");
+  PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
+  played.manifests[repository]["1"] = manifest_text;
+  const TemporaryFolder folder;
+  Access access;
+  access.authorities = {folder.path() / "gone", folder.path()};
+  {
+    Registry registry(access, played.reference());
+    const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+    CHECK(error.code() == mlk::ExitCode::cluster);
+    CHECK(std::string(error.what()).find("its certificate is not trusted") != std::string::npos);
+    CHECK(error.hint().find("certs.d/" + played.name + "/ca.crt") != std::string::npos);
+  }
+  folder.write(played.name + "/other.key", "no certificate");
+  folder.write(played.name + "/ca.crt", authority.pem());
+  Registry registry(access, played.reference());
+  CHECK(registry.find_manifest(repository, "1"));
+  Access careless;
+  careless.insecure = true;
+  Registry unchecked(careless, played.reference());
+  CHECK(unchecked.find_manifest(repository, "1"));
+}
+
+TEST_CASE("mirrors and the places of logins and certificates come from the environment") {
+  const auto access_with = [](const std::string& mirrors) {
+    return mlk::registry::usual_access([&](const std::string& name) -> std::string {
+      return name == "HOME" ? "/h" : name == "MLK_REGISTRY_MIRRORS" ? mirrors : "";
+    });
+  };
+  const Access access = access_with("docker.io=mirror.example:5000,ghcr.io=localhost");
+  const std::map<std::string, std::string> mirrors{{"docker.io", "mirror.example:5000"},
+                                                   {"ghcr.io", "localhost"}};
+  CHECK(access.mirrors == mirrors);
+  CHECK(access.authorities.size() == 4);
+  CHECK(access.authorities[0] == "/h/.config/containers/certs.d");
+  CHECK(access.login_files.size() == 2);
+  CHECK(access_with("index.docker.io=m.example").mirrors.contains("docker.io"));
+  for (const std::string& bad : std::vector<std::string>{
+           "docker.io", "=", "docker.io=", "=m.example", "docker.io=m.example,", "a=b=c",
+           "docker.io=https://m.example", "docker.io=m.example/cache", "team/x=m.example", "docker.io=m",
+           "docker.io=m.example:99999", "docker.io=me:secret@m.example", "me:secret@m.example"}) {
+    const mlk::Error error = registry_error([&] { (void)access_with(bad); });
+    CHECK_MESSAGE(error.code() == mlk::ExitCode::usage, bad);
+    CHECK_MESSAGE(std::string(error.what()).find("secret") == std::string::npos, error.what());
+  }
+}

@@ -1,0 +1,127 @@
+// Images on the disk: the layout of OCI, and the archive of Docker.
+#include "cli/registry/save.h"
+
+#include <cstdlib>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "tests/unit/registry/played_image.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using mlk::registry::save_docker_archive;
+using mlk::registry::save_oci;
+using nlohmann::json;
+
+constexpr std::size_t plenty = 16 << 20;
+
+// An image with two different layers of a base, one of them twice, and one of its own.
+struct Saved {
+  PlayedRegistry from{};
+  TemporaryFolder folder{}, out{};
+  std::optional<mlk::registry::FoundImage> base{};
+  mlk::image::Composed composed{};
+
+  Saved() {
+    add_image(from, "base/y", "1", {"lower", "upper", "lower"});
+    base = mlk::registry::find_image({}, from.reference("base/y"), std::nullopt);
+    composed = mlk::image::compose(base->image, {own_layer(folder, "code")}, {});
+  }
+  json in_json(const fs::path& file) const { return json::parse(mlk::read_file(out.path() / file, plenty)); }
+  std::string bytes_of(const std::string& digest, const fs::path& layout) const {
+    return mlk::read_file(out.path() / layout / "blobs/sha256" / digest.substr(7), plenty);
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(out.path())) names.push_back(entry.path().filename());
+    return names;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a layout of OCI has every blob by its digest, and an index with the name") {
+  const Saved saved;
+  for (const std::string& folder : {std::string("new"), std::string("empty"), std::string("slash/")}) {
+    if (folder == "empty") fs::create_directory(saved.out.path() / folder);
+    save_oci(saved.out.path() / folder, "r.example/x:1", saved.composed, saved.base);
+    CHECK(saved.in_json(folder + "/oci-layout") == json{{"imageLayoutVersion", "1.0.0"}});
+    const json index = saved.in_json(folder + "/index.json");
+    REQUIRE(index["manifests"].size() == 1);
+    CHECK(index["manifests"][0]["digest"] == saved.composed.digest);
+    CHECK(index["manifests"][0]["size"] == saved.composed.manifest.size());
+    CHECK(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"] == "r.example/x:1");
+    CHECK(saved.bytes_of(saved.composed.digest, folder) == saved.composed.manifest);
+    const json manifest = json::parse(saved.composed.manifest);
+    CHECK(saved.bytes_of(manifest["config"]["digest"], folder) == saved.composed.configuration);
+    for (const json& layer : manifest["layers"])
+      CHECK("sha256:" + mlk::sha256_hex(saved.bytes_of(layer["digest"], folder)) == layer["digest"]);
+  }
+  CHECK(saved.names().size() == 3);
+}
+
+TEST_CASE("a folder that holds something is not written into") {
+  const Saved saved;
+  saved.out.write("full/x", "mine");
+  saved.out.write("file", "mine");
+  for (const char* name : {"full", "file"}) {
+    try {
+      save_oci(saved.out.path() / name, "x", saved.composed, saved.base);
+      FAIL("it was");
+    } catch (const mlk::Error& error) {
+      CHECK(error.code() == mlk::ExitCode::usage);
+    }
+  }
+  CHECK(saved.names().size() == 2);
+  CHECK(mlk::read_file(saved.out.path() / "full/x", plenty) == "mine");
+}
+
+TEST_CASE("an image that cannot be saved whole leaves nothing, and a file before it as it was") {
+  Saved saved;
+  saved.out.write("archive.tar", "mine");
+  saved.from.blobs["base/y"].erase(saved.composed.of_base[1].digest);
+  CHECK_THROWS_AS(save_oci(saved.out.path() / "new", "x", saved.composed, saved.base), mlk::Error);
+  CHECK_THROWS_AS(save_docker_archive(saved.out.path() / "archive.tar", "x", saved.composed, saved.base),
+                  mlk::Error);
+  saved.from.add_blob("base/y", "upper");
+  fs::remove(saved.composed.own[0].file);
+  CHECK_THROWS_AS(save_oci(saved.out.path() / "new", "x", saved.composed, saved.base), mlk::Error);
+  CHECK_THROWS_AS(save_docker_archive(saved.out.path() / "archive.tar", "x", saved.composed, saved.base),
+                  mlk::Error);
+  CHECK(saved.names() == std::vector<std::string>{"archive.tar"});
+  CHECK(mlk::read_file(saved.out.path() / "archive.tar", plenty) == "mine");
+}
+
+TEST_CASE("an archive of Docker is read by tar, and names each layer in its place") {
+  const Saved saved;
+  saved.out.write("archive.tar", "before");
+  save_docker_archive(saved.out.path() / "archive.tar", "r.example/x:1", saved.composed, saved.base);
+  CHECK(saved.names() == std::vector<std::string>{"archive.tar"});
+  fs::create_directory(saved.folder.path() / "unpacked");
+  const std::string command = "tar -xf '" + (saved.out.path() / "archive.tar").string() + "' -C '" +
+                              (saved.folder.path() / "unpacked").string() + "'";
+  REQUIRE(std::system(command.c_str()) == 0);
+  const auto unpacked = [&](const std::string& name) {
+    return mlk::read_file(saved.folder.path() / "unpacked" / name, plenty);
+  };
+  const json manifest = json::parse(unpacked("manifest.json"));
+  REQUIRE(manifest.size() == 1);
+  CHECK(manifest[0]["RepoTags"] == json::array({"r.example/x:1"}));
+  CHECK(unpacked(manifest[0]["Config"]) == saved.composed.configuration);
+  const json layers = manifest[0]["Layers"];
+  REQUIRE(layers.size() == 4);
+  CHECK(layers[0] == layers[2]);
+  CHECK(unpacked(layers[0]) == "lower");
+  CHECK(unpacked(layers[1]) == "upper");
+  CHECK(mlk::sha256_hex(unpacked(layers[3])) == saved.composed.own[0].blob.digest.substr(7));
+}
+
+TEST_CASE("an archive without a name has no tags") {
+  const TemporaryFolder folder;
+  const auto composed = mlk::image::compose(std::nullopt, {own_layer(folder, "code")}, {});
+  save_docker_archive(folder.path() / "archive.tar", "", composed, {});
+  CHECK(mlk::read_file(folder.path() / "archive.tar", plenty).find(R"("RepoTags":[])") != std::string::npos);
+}

@@ -1,0 +1,202 @@
+// The authorization of requests: what is sent to token servers, and which ones are asked.
+#include "cli/registry/tokens.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "cli/util/hash.h"
+
+namespace {
+
+using mlk::http::Call;
+using mlk::http::Failure;
+using mlk::http::Reply;
+using mlk::registry::Login;
+using mlk::registry::parse_token;
+using mlk::registry::Tokens;
+using std::chrono::seconds;
+
+constexpr char registry_url[] = "https://r.example";
+constexpr char bearer[] = R"(Bearer realm="https://auth.example/token",service="r example")";
+
+struct Asked {
+  std::string method, url, authorization, body;
+};
+
+// A token server that the test plays: token "t1", "t2", ... of this lifetime, or what `reply` gives.
+struct TokenServer {
+  std::vector<Asked> asked{};
+  int lifetime = 300;
+  std::function<Reply()> reply{};
+
+  Reply answer(const Call& call) {
+    Asked one{call.method, call.url, "", std::string(call.body)};
+    for (const auto& [name, value] : call.headers)
+      if (name == "Authorization") one.authorization = value;
+    asked.push_back(one);
+    if (reply) return reply();
+    Reply out;
+    out.status = 200;
+    out.body = R"({"token":"t)" + std::to_string(asked.size()) + R"(","expires_in":)" +
+               std::to_string(lifetime) + "}";
+    return out;
+  }
+  Tokens tokens(std::optional<Login> login = std::nullopt, const std::string& url = registry_url) {
+    return {url, [login] { return login; }, [this](const Call& call) { return answer(call); }};
+  }
+};
+
+Reply with_status(int status, const std::string& body = "") {
+  Reply out;
+  out.status = status;
+  out.body = body;
+  return out;
+}
+
+mlk::Error token_error(TokenServer& server, const std::string& challenge = bearer,
+                       const std::optional<Login>& login = Login{"me", "secret", ""}) {
+  Tokens tokens = server.tokens(login);
+  try {
+    REQUIRE(tokens.renew("s", challenge, ""));
+    return {mlk::ExitCode::ok, tokens.authorization("s")};
+  } catch (const mlk::Error& error) {
+    return error;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("nothing is sent before the registry has asked, and then the password or a token") {
+  TokenServer server;
+  Tokens plain = server.tokens(Login{"me", "a:b", ""});
+  CHECK(plain.authorization("s").empty());
+  CHECK(plain.renew("s", "Basic realm=\"x\"", ""));
+  const std::string basic = "Basic " + mlk::base64_encode("me:a:b");
+  CHECK(plain.authorization("s") == basic);
+  CHECK_FALSE(plain.renew("s", "Basic realm=\"x\"", basic));  // it was refused
+  CHECK(server.asked.empty());
+  Tokens with_token = server.tokens(Login{"me", "a:b", ""});
+  CHECK(with_token.renew("repository:a/b:pull", bearer, ""));
+  CHECK(with_token.authorization("repository:a/b:pull") == "Bearer t1");
+  REQUIRE(server.asked.size() == 1);
+  CHECK(server.asked[0].method == "GET");
+  CHECK(server.asked[0].url ==
+        "https://auth.example/token?service=r%20example&scope=repository%3Aa%2Fb%3Apull");
+  CHECK(server.asked[0].authorization == basic);
+}
+
+TEST_CASE("each scope has a token of its own, which is kept while it lives") {
+  TokenServer server;
+  Tokens tokens = server.tokens();
+  CHECK(tokens.renew("a", bearer, ""));
+  CHECK(tokens.authorization("a") == "Bearer t1");
+  CHECK(tokens.authorization("a") == "Bearer t1");
+  CHECK(tokens.authorization("b c") == "Bearer t2");
+  CHECK(server.asked[1].url.ends_with("&scope=b&scope=c"));
+  CHECK(server.asked[0].authorization.empty());
+  // One that was refused is given up, but not one that another thread has renewed meanwhile.
+  CHECK(tokens.renew("a", bearer, "Bearer t1"));
+  CHECK(tokens.authorization("a") == "Bearer t3");
+  CHECK(tokens.renew("a", bearer, "Bearer t1"));
+  CHECK(tokens.authorization("a") == "Bearer t3");
+  server.lifetime = 0;
+  CHECK(tokens.authorization("d") == "Bearer t4");
+  CHECK(tokens.authorization("d") == "Bearer t5");
+}
+
+TEST_CASE("an identity token is posted, and is in no URL") {
+  TokenServer server;
+  Tokens tokens = server.tokens(Login{"", "", "id/1 &="});
+  CHECK(tokens.renew("s", bearer, ""));
+  CHECK(tokens.authorization("s") == "Bearer t1");
+  CHECK(server.asked[0].method == "POST");
+  CHECK(server.asked[0].url == "https://auth.example/token");
+  CHECK(server.asked[0].authorization.empty());
+  CHECK(server.asked[0].body ==
+        "grant_type=refresh_token&client_id=mlk&refresh_token=id%2F1%20%26%3D&service=r%20example&scope=s");
+  Tokens plain = server.tokens(Login{"", "", "id"});
+  CHECK_FALSE(plain.renew("s", "Basic realm=\"x\"", ""));
+}
+
+TEST_CASE("a realm may have a query of its own") {
+  TokenServer server;
+  Tokens tokens = server.tokens();
+  CHECK(tokens.renew("s", R"(Bearer realm="https://auth.example/token?x=1")", ""));
+  (void)tokens.authorization("s");
+  CHECK(server.asked[0].url == "https://auth.example/token?x=1&scope=s");
+}
+
+TEST_CASE("the login is asked for once, also when there is none") {
+  int asked = 0;
+  TokenServer server;
+  Tokens tokens(
+      registry_url,
+      [&]() -> std::optional<Login> {
+        ++asked;
+        return std::nullopt;
+      },
+      [&](const Call& call) { return server.answer(call); });
+  CHECK_FALSE(tokens.renew("s", "Basic realm=\"x\"", ""));
+  CHECK_FALSE(tokens.renew("s", "", ""));
+  CHECK(tokens.renew("s", bearer, ""));
+  CHECK(asked == 1);
+}
+
+TEST_CASE("a token server that is not encrypted, lies in this machine or is no URL gets no login") {
+  for (const std::string& realm : std::vector<std::string>{
+           "http://auth.example/token", "https://localhost/token", "https://127.0.0.1/token",
+           "https://[::1]/token", "https://169.254.169.254/latest", "file:///etc/passwd", "/token", "",
+           "https://me:x@auth.example/token", "ftp://auth.example/x", "https://auth.example/ x"}) {
+    TokenServer server;
+    const mlk::Error error = token_error(server, "Bearer realm=\"" + realm + "\"");
+    CHECK_MESSAGE(error.code() == mlk::ExitCode::cluster, realm);
+    CHECK_MESSAGE(std::string(error.what()).starts_with("registry r.example sends mlk for a token to "),
+                  realm);
+    CHECK_MESSAGE(server.asked.empty(), realm);
+  }
+  CHECK(mlk::registry::wrong_with_realm("http://127.0.0.1:1/token", "http://localhost:5000").empty());
+}
+
+TEST_CASE("what a token server says is told by its name, and the login in no message") {
+  TokenServer server;
+  const auto refused = [&](const Reply& reply,
+                           const std::optional<Login>& login = Login{"me", "secret", ""}) {
+    server.reply = [&] { return reply; };
+    const mlk::Error error = token_error(server, bearer, login);
+    const std::string all = error.what() + error.hint();
+    CHECK(all.find("secret") == all.npos);
+    CHECK(all.find(mlk::base64_encode("me:secret")) == all.npos);
+    return error;
+  };
+  CHECK(std::string(refused(with_status(401)).what()) ==
+        "the token server auth.example refuses the login for r.example");
+  CHECK(std::string(refused(with_status(403), std::nullopt).what()) ==
+        "the token server auth.example gives no token without a login");
+  CHECK(refused(with_status(401)).hint() == "log in: docker login r.example");
+  CHECK(std::string(refused(with_status(500, "secret")).what()) ==
+        "the token server auth.example answered with status 500");
+  CHECK(std::string(refused(with_status(302)).what()) ==
+        "the token server auth.example answered with status 302");
+  CHECK(refused(with_status(200, "secret")).code() == mlk::ExitCode::failure);
+  Reply lost;
+  lost.failure.kind = Failure::Kind::refused;
+  CHECK(std::string(refused(lost).what()) ==
+        "the token server auth.example cannot be reached: nothing listens there");
+  lost.failure.kind = Failure::Kind::closed;
+  CHECK(refused(lost).code() == mlk::ExitCode::interrupted);
+}
+
+TEST_CASE("a token is text that can stand in a head, in either member and with a bounded life") {
+  CHECK(parse_token(R"({"token":"a"})", "x").text == "a");
+  CHECK(parse_token(R"({"access_token":"b"})", "x").text == "b");
+  CHECK(parse_token(R"({"token":"a"})", "x").lifetime == seconds(60));
+  CHECK(parse_token(R"({"token":"a","expires_in":900})", "x").lifetime == seconds(900));
+  CHECK(parse_token(R"({"token":"a","expires_in":18446744073709551615})", "x").lifetime == seconds(86'400));
+  for (const char* odd : {"-5", "\"900\"", "1.5", "null", "[]"})
+    CHECK(parse_token(std::string(R"({"token":"a","expires_in":)") + odd + "}", "x").lifetime == seconds(60));
+  for (const std::string& bad :
+       std::vector<std::string>{"", "secret", "[]", "{}", R"({"token":""})", R"({"token":5})",
+                                R"({"token":"a b"})", R"({"token":"secret\r\nHost: x"})",
+                                R"({"token":"\u00e9"})", R"({"token":")" + std::string(70'000, 'a') + "\"}"})
+    CHECK_THROWS_WITH_AS((void)parse_token(bad, "the server"), "the server gave no token", mlk::Error);
+}
