@@ -160,19 +160,25 @@ void compare_images(const ImageOptions& options, Session& session) {
   session.note(fmt::format("{} layers are the same", shared));
 }
 
-// What the cache of layers holds that has not been used for this long.
+// What the caches of layers and of packed code hold that has not been used for this long.
 void clear_cache(const std::string& unused, bool dry_run, Session& session) {
   namespace fs = std::filesystem;
   const auto age = duration_option("--unused", unused).value_or(std::chrono::hours(24 * 30));
-  const fs::path cache = cache_home() / "layers";
+  const fs::path cache = cache_home() / "layers", packed = cache_home() / "code";
   std::error_code error;
-  if (!fs::is_directory(cache, error)) return session.note("the cache of layers is empty");
+  std::vector<fs::path> entries;
+  for (const fs::path& folder : {cache, packed}) {
+    if (!fs::is_directory(folder, error)) continue;
+    const std::vector<fs::path> here = image::unused_layers(folder, age);
+    entries.insert(entries.end(), here.begin(), here.end());
+  }
+  if (!fs::is_directory(cache, error) && entries.empty()) return session.note("the cache of layers is empty");
   std::uint64_t bytes = 0;
   std::size_t count = 0;
-  for (const fs::path& entry : image::unused_layers(cache, age)) {
+  for (const fs::path& entry : entries) {
     session.check_interrupted();
     bytes += image::size_on_disk(entry);
-    ++count;
+    if (entry.parent_path() == cache) ++count;  // the rest is only a note of what a folder holds
     session.out << printable(entry.filename().string()) << '\n';
     if (!dry_run) fs::remove_all(entry, error);
     if (!dry_run && error)

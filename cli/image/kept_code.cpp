@@ -124,7 +124,7 @@ std::optional<PackedCode> KeptCode::find(const Tree& tree) const {
   if (!record.starts_with(head) || record.size() < longest_head) return std::nullopt;
   const std::string_view rest = std::string_view(record).substr(head.size());
   const std::string_view content = rest.substr(digest_length + 1);
-  if (rest.substr(0, digest_length) != sha256_hex(content)) return std::nullopt;
+  if (!rest.starts_with(sha256_hex(content) + "\n")) return std::nullopt;
   std::error_code ignored;
   fs::last_write_time(record_, fs::file_time_type::clock::now(), ignored);
   return PackedCode{std::string(content.substr(0, digest_length)),

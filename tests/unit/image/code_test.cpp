@@ -168,6 +168,32 @@ TEST_CASE("an empty folder is no code, and one that is not there is told by name
   CHECK(refusal(folder.path() / "gone").code() == mlk::ExitCode::not_found);
 }
 
+TEST_CASE("a large file, many small ones and an empty one are packed in their order") {
+  const TemporaryFolder folder, out;
+  write(folder.path() / "m", mlk::random_bytes(3 << 20));
+  for (int i = 0; i < 700; ++i)
+    write(folder.path() / ("n" + std::to_string(i)), std::string(static_cast<std::size_t>(i) * 7, 'n'));
+  write(folder.path() / "a", "");
+  constexpr std::size_t much = 8 << 20;
+  write(out.path() / "code.tar.gz", mlk::image::pack_code(folder.path(), {}, {much}).archive);
+  const std::string command = "cd '" + out.path().string() +
+                              "' && mkdir tree && tar -xzof code.tar.gz -C tree && diff -r '" +
+                              folder.path().string() + "' tree";
+  CHECK(std::system(command.c_str()) == 0);
+}
+
+TEST_CASE("code that is far too large for an archive has none, and the same digest") {
+  const TemporaryFolder folder;
+  write(folder.path() / "zeros", std::string(1 << 20, '\0'));
+  constexpr std::size_t small = 16 << 10;
+  const Code whole = mlk::image::pack_code(folder.path(), {}, {small});
+  const Code without = mlk::image::pack_code(
+      folder.path(), {}, {.most_bytes = small, .too_large = mlk::image::TooLarge::has_no_archive});
+  CHECK_FALSE(whole.archive.empty());
+  CHECK(without.archive.empty());
+  CHECK(without.digest == whole.digest);
+}
+
 TEST_CASE("ten thousand files are packed") {
   const TemporaryFolder folder;
   for (int i = 0; i < 10'000; ++i) write(folder.path() / std::to_string(i % 100) / std::to_string(i), "");
@@ -187,6 +213,8 @@ TEST_CASE(
         Paths{".env", ".gitignore"});
   const Code code = mlk::image::pack_code(top, {.include = {"gone/*"}, .exclude = {}, .never = {}}, {plenty});
   CHECK(code.warnings == Paths{"code.include: nothing matches gone/*"});
+  CHECK(mlk::image::pack_code(top, {.include = {"src/x"}, .exclude = {}, .never = {}}, {plenty})
+            .warnings.empty());
 }
 
 TEST_CASE("in a repository the ignore files above the folder count, unless it leaves the folder out itself") {
