@@ -29,6 +29,13 @@ image::PythonPackages packages_of(const FileContents& files, image::PythonTarget
           .note = access.note};
 }
 
+// An object in any case.
+json labels_of(const json& node) {
+  const json metadata = node.is_object() ? node.value("metadata", json()) : json();
+  const json labels = metadata.is_object() ? metadata.value("labels", json()) : json();
+  return labels.is_object() ? labels : json::object();
+}
+
 std::string python_version_of(const Experiment& experiment, const registry::FoundImage& base) {
   const std::string said = experiment.effective["code"].value(
       "python_version", variable_of(base.image.configuration, "PYTHON_VERSION"));
@@ -102,19 +109,20 @@ std::optional<image::Platform> platform_of_nodes(const std::vector<json>& nodes,
                                                  const Experiment& experiment) {
   constexpr char os_label[] = "kubernetes.io/os", architecture_label[] = "kubernetes.io/arch";
   const json selector = experiment.effective["scheduling"]["node"].value("selector", json::object());
-  std::set<std::pair<std::string, std::string>> there;
+  std::set<std::string> there;
   for (const json& node : nodes) {
-    const json metadata = node.value("metadata", json::object());
-    const json labels = metadata.value("labels", json::object());
+    const json labels = labels_of(node);
+    const auto label = [&](const std::string& name) { return labels.value(name, json()); };
     const bool chosen =
         std::all_of(selector.items().begin(), selector.items().end(),
-                    [&](const auto& wanted) { return labels.value(wanted.key(), json()) == wanted.value(); });
-    const std::string os = labels.value(os_label, "linux"),
-                      architecture = labels.value(architecture_label, "");
-    if (chosen && os == "linux" && !architecture.empty()) there.emplace(os, architecture);
+                    [&](const auto& wanted) { return label(wanted.key()) == wanted.value(); });
+    const bool is_linux = !labels.contains(os_label) || label(os_label) == "linux";
+    const json architecture = label(architecture_label);
+    if (chosen && is_linux && architecture.is_string() && architecture != "")
+      there.insert(architecture.get<std::string>());
   }
   if (there.size() != 1) return std::nullopt;
-  return image::Platform{there.begin()->first, there.begin()->second, ""};
+  return image::Platform{"linux", *there.begin(), ""};
 }
 
 void prepare_on_machine(const Experiment& experiment, FileContents& files, const registry::Access& access) {
