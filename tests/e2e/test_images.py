@@ -404,6 +404,7 @@ def test_what_a_user_may_not_read_is_named(kind, open_builder):
     assert not (open_builder.folder / "layout").exists()
 
 
+@pytest.mark.timed
 def test_a_sparse_file_of_two_gigabytes_is_in_the_image(builder):
     with (builder.code / "weights.bin").open("wb") as file:
         file.truncate(2 << 30)

@@ -49,18 +49,20 @@ MANIFESTS = ", ".join(f"application/vnd.{kind}+json" for kind in (
 
 
 class Registry:
-    """One registry that runs. `name` is how references to it begin, `record` what it was asked, `tokens` the server of tokens or None."""
+    """One registry that runs. `name` is how references to it begin, `record` what it was asked, `tokens` the server of tokens or None.
+    `back.name` is a door that asks for nothing, for what a test prepares: what goes through it is neither recorded nor disturbed."""
 
     def __init__(self, kind, port=0, token_port=0, tls=False, storage=None, log=None, relative=False, second_host=False, resumable=False,
                  **token_options):
         self.kind, self._process = kind, None
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="mlk-registry-"))
         self.storage = pathlib.Path(storage or self.folder / "storage")
-        self.tokens = self._front = self.second = None
+        self.tokens = self._front = self.second = self.back = None
         try:
             self.ca, context = make_certificates(self.folder) if tls else (None, None)
             self._start(relative)
             own = basic_authorization(USER, PASSWORD) if kind == "basic" else None
+            self.back = Front(self._socket, authorization=own)
             if second_host:
                 self.second = Front(self._socket, host="127.0.0.2", tls=context, authorization=own)
             if kind == "bearer":
@@ -136,7 +138,7 @@ class Registry:
         self._process = None
 
     def stop(self):
-        for part in (self._front, self.second, self.tokens and self.tokens.front):
+        for part in (self._front, self.second, self.back, self.tokens and self.tokens.front):
             if part:
                 part.stop()
         self.end()
