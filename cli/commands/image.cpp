@@ -157,7 +157,7 @@ void compare_images(const ImageOptions& options, Session& session) {
   const auto shared = std::count_if(before.begin(), before.end(), [&](const std::string& line) {
     return line.starts_with("layer ") && std::find(after.begin(), after.end(), line) != after.end();
   });
-  session.note(fmt::format("{} layers are the same", shared));
+  session.note(shared == 1 ? "1 layer is the same" : fmt::format("{} layers are the same", shared));
 }
 
 // What the caches of layers and of packed code hold that has not been used for this long.
