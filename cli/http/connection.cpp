@@ -15,6 +15,19 @@ namespace mlk::http {
 namespace {
 constexpr std::size_t most_header_bytes = 256 << 10;
 constexpr long connect_seconds = 20, silent_seconds = 60;
+
+// For curl_slist_free_all().
+curl_slist* headers_of(const Call& call) {
+  // A registry that does not know Expect would cost a second for each part; POST has a type of its own.
+  curl_slist* headers = curl_slist_append(nullptr, "Expect:");
+  bool has_type = false;
+  for (const auto& [name, value] : call.headers) {
+    headers = curl_slist_append(headers, (name + ": " + value).c_str());
+    has_type = has_type || name == "Content-Type";
+  }
+  if (!has_type) headers = curl_slist_append(headers, "Content-Type:");
+  return headers;
+}
 }  // namespace
 
 struct Connection::State {
@@ -29,6 +42,14 @@ struct Connection::State {
   std::uint64_t reported = 0;
   bool ended = false, too_large = false, has_begun = false;
   std::exception_ptr thrown{};
+
+  void begin(const Call& next);
+  void set_trust();
+  void set_method();
+  template <typename Value>
+  void set(CURLoption option, Value value) {
+    curl_easy_setopt(easy, option, value);
+  }
 
   bool is_good() const { return reply.status >= 200 && reply.status < 300; }
 
@@ -85,11 +106,17 @@ struct Connection::State {
 
   static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t sent) {
     auto& state = *static_cast<State*>(self);
-    const auto now = static_cast<std::uint64_t>(std::max<curl_off_t>(sent, 0));
-    if (state.call->sent && now > state.reported) state.call->sent(now - state.reported);
-    state.reported = std::max(state.reported, now);
-    if (state.options.go_on && !state.options.go_on()) state.ended = true;
-    return state.ended ? 1 : 0;
+    return state.guarded(
+               [&] { return state.moves(static_cast<std::uint64_t>(std::max<curl_off_t>(sent, 0))); })
+               ? 0
+               : 1;
+  }
+
+  bool moves(std::uint64_t sent) {
+    if (call->sent && sent > reported) call->sent(sent - reported);
+    reported = std::max(reported, sent);
+    if (options.go_on && !options.go_on()) ended = true;
+    return !ended;
   }
 
   Failure failure_after(CURLcode code) const {
@@ -119,22 +146,19 @@ Connection::Connection(ConnectionOptions options)
 
 Connection::~Connection() { curl_easy_cleanup(state_->easy); }
 
-Reply Connection::exchange(const Call& call) {
-  State& state = *state_;
-  CURL* easy = state.easy;
+void Connection::State::begin(const Call& next) {
   curl_easy_reset(easy);  // its connections stay
-  state.call = &call;
-  state.reply = {};
-  state.header_bytes = 0;
-  state.reported = 0;
-  state.ended = state.too_large = state.has_begun = false;
-  state.thrown = nullptr;
-  state.error[0] = '\0';
-  state.certificate = {};
-  const auto set = [easy](CURLoption option, auto value) { curl_easy_setopt(easy, option, value); };
-  set(CURLOPT_URL, call.url.c_str());
+  call = &next;
+  reply = {};
+  header_bytes = 0;
+  reported = 0;
+  ended = too_large = has_begun = false;
+  thrown = nullptr;
+  error[0] = '\0';
+  certificate = {};
+  set(CURLOPT_URL, next.url.c_str());
   set(CURLOPT_NOSIGNAL, 1L);
-  set(CURLOPT_ERRORBUFFER, state.error);
+  set(CURLOPT_ERRORBUFFER, error);
   set(CURLOPT_PROTOCOLS_STR, "http,https");
   set(CURLOPT_FOLLOWLOCATION, 0L);
   set(CURLOPT_USERAGENT, "mlk");
@@ -146,47 +170,52 @@ Reply Connection::exchange(const Call& call) {
   set(CURLOPT_LOW_SPEED_TIME, silent_seconds);
   set(CURLOPT_TCP_KEEPALIVE, 1L);
   set(CURLOPT_SSLVERSION, static_cast<long>(CURL_SSLVERSION_TLSv1_2));
-  if (state.options.insecure) {
+  if (const auto parts = parts_of(next.url); parts && is_loopback(parts->host)) set(CURLOPT_NOPROXY, "*");
+  set(CURLOPT_HEADERFUNCTION, &State::on_header);
+  set(CURLOPT_HEADERDATA, this);
+  set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+  set(CURLOPT_WRITEFUNCTION, &State::on_body);
+  set(CURLOPT_WRITEDATA, this);
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, &State::on_progress);
+  set(CURLOPT_XFERINFODATA, this);
+  set_trust();
+  set_method();
+}
+
+void Connection::State::set_trust() {
+  if (options.insecure) {
     set(CURLOPT_SSL_VERIFYPEER, 0L);
     set(CURLOPT_SSL_VERIFYHOST, 0L);
   } else {
-    note_certificate_problems(easy, state.certificate);
+    note_certificate_problems(easy, certificate);
   }
-  if (!state.options.ca_pem.empty()) {  // beside those of the system, which lie in a folder as well
-    curl_blob authorities{const_cast<char*>(state.options.ca_pem.data()), state.options.ca_pem.size(),
-                          CURL_BLOB_NOCOPY};
+  if (!options.ca_pem.empty()) {  // beside those of the system, which lie in a folder as well
+    curl_blob authorities{const_cast<char*>(options.ca_pem.data()), options.ca_pem.size(), CURL_BLOB_NOCOPY};
     set(CURLOPT_CAINFO_BLOB, &authorities);
   }
-  if (const auto parts = parts_of(call.url); parts && is_loopback(parts->host)) set(CURLOPT_NOPROXY, "*");
-  set(CURLOPT_HEADERFUNCTION, &State::on_header);
-  set(CURLOPT_HEADERDATA, &state);
-  set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  set(CURLOPT_WRITEFUNCTION, &State::on_body);
-  set(CURLOPT_WRITEDATA, &state);
-  set(CURLOPT_NOPROGRESS, 0L);
-  set(CURLOPT_XFERINFOFUNCTION, &State::on_progress);
-  set(CURLOPT_XFERINFODATA, &state);
-  if (call.method == "HEAD") {
+}
+
+void Connection::State::set_method() {
+  if (call->method == "HEAD") {
     set(CURLOPT_NOBODY, 1L);
-  } else if (call.method != "GET") {
+  } else if (call->method != "GET") {
     set(CURLOPT_POST, 1L);
-    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(call.body.size()));
-    set(CURLOPT_POSTFIELDS, call.body.data() == nullptr ? "" : call.body.data());
-    set(CURLOPT_CUSTOMREQUEST, call.method.c_str());
+    set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(call->body.size()));
+    set(CURLOPT_POSTFIELDS, call->body.data() == nullptr ? "" : call->body.data());
+    set(CURLOPT_CUSTOMREQUEST, call->method.c_str());
   }
-  // A registry that does not know Expect would cost a second for each part; POST has a type of its own.
-  curl_slist* headers = curl_slist_append(nullptr, "Expect:");
-  bool has_type = false;
-  for (const auto& [name, value] : call.headers) {
-    headers = curl_slist_append(headers, (name + ": " + value).c_str());
-    has_type = has_type || name == "Content-Type";
-  }
-  if (!has_type) headers = curl_slist_append(headers, "Content-Type:");
-  set(CURLOPT_HTTPHEADER, headers);
-  const CURLcode code = curl_easy_perform(easy);
+}
+
+Reply Connection::exchange(const Call& call) {
+  State& state = *state_;
+  state.begin(call);
+  curl_slist* headers = headers_of(call);
+  curl_easy_setopt(state.easy, CURLOPT_HTTPHEADER, headers);
+  const CURLcode code = curl_easy_perform(state.easy);
+  curl_slist_free_all(headers);
   if (code == CURLE_OK && call.sent && call.body.size() > state.reported)
     call.sent(call.body.size() - state.reported);
-  curl_slist_free_all(headers);
   if (state.thrown) std::rethrow_exception(state.thrown);
   state.reply.failure = state.failure_after(code);
   return std::move(state.reply);
