@@ -86,11 +86,17 @@ struct Connection::State {
 
   static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t sent) {
     auto& state = *static_cast<State*>(self);
-    const auto now = static_cast<std::uint64_t>(std::max<curl_off_t>(sent, 0));
-    if (state.call->sent && now > state.reported) state.call->sent(now - state.reported);
-    state.reported = std::max(state.reported, now);
-    if (state.options.go_on && !state.options.go_on()) state.ended = true;
-    return state.ended ? 1 : 0;
+    return state.guarded(
+               [&] { return state.moves(static_cast<std::uint64_t>(std::max<curl_off_t>(sent, 0))); })
+               ? 0
+               : 1;
+  }
+
+  bool moves(std::uint64_t sent) {
+    if (call->sent && sent > reported) call->sent(sent - reported);
+    reported = std::max(reported, sent);
+    if (options.go_on && !options.go_on()) ended = true;
+    return !ended;
   }
 
   template <typename Value>

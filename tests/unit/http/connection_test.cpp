@@ -217,6 +217,19 @@ TEST_CASE("a user who stops ends an exchange in which nothing moves") {
   CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::closed);
 }
 
+TEST_CASE("what the functions throw that watch an exchange comes out of it") {
+  EchoServer echo;
+  Connection stopped({.go_on = []() -> bool { throw 5; }});
+  CHECK_THROWS_AS((void)stopped.exchange({.url = echo.url}), int);
+  Connection connection({});
+  const std::string body(1 << 20, 'x');
+  CHECK_THROWS_AS(
+      (void)connection.exchange(
+          {.method = "PUT", .url = echo.url, .body = body, .sent = [](std::uint64_t) { throw 5; }}),
+      int);
+  CHECK(connection.exchange({.url = echo.url}).ok());
+}
+
 TEST_CASE("certificates are checked against the authorities that were given, unless nobody wants that") {
   const Certificate authority = make_authority("own"), another = make_authority("another");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
