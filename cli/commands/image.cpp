@@ -7,14 +7,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/await_run.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/image_gc.h"
 #include "cli/commands/images.h"
 #include "cli/commands/session.h"
 #include "cli/commands/validators.h"
-#include "cli/image/layer.h"
 #include "cli/ui/table.h"
-#include "cli/util/files.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 
@@ -161,34 +159,6 @@ void compare_images(const ImageOptions& options, Session& session) {
 }
 
 // What the caches of layers and of packed code hold that has not been used for this long.
-void clear_cache(const std::string& unused, bool dry_run, Session& session) {
-  namespace fs = std::filesystem;
-  const auto age = duration_option("--unused", unused).value_or(std::chrono::hours(24 * 30));
-  const fs::path cache = cache_home() / "layers", packed = cache_home() / "code";
-  std::error_code error;
-  std::vector<fs::path> entries;
-  for (const fs::path& folder : {cache, packed}) {
-    if (!fs::is_directory(folder, error)) continue;
-    const std::vector<fs::path> here = image::unused_layers(folder, age);
-    entries.insert(entries.end(), here.begin(), here.end());
-  }
-  if (!fs::is_directory(cache, error) && entries.empty()) return session.note("the cache of layers is empty");
-  std::uint64_t bytes = 0;
-  std::size_t count = 0;
-  for (const fs::path& entry : entries) {
-    session.check_interrupted();
-    bytes += image::size_on_disk(entry);
-    if (entry.parent_path() == cache) ++count;  // the rest is only a note of what a folder holds
-    session.out << printable(entry.filename().string()) << '\n';
-    if (!dry_run) fs::remove_all(entry, error);
-    if (!dry_run && error)
-      throw Error(ExitCode::failure,
-                  fmt::format("cannot delete {}: {}", printable(entry.string()), error.message()));
-  }
-  session.note(fmt::format("{} {} of {} in {}", dry_run ? "would delete" : "deleted", human_size(bytes),
-                           count == 1 ? "1 layer" : fmt::format("{} layers", count), cache.string()));
-}
-
 void add_common(CLI::App& command, ImageOptions& options) {
   command.add_flag("--insecure", options.insecure,
                    "Do not check the registry's certificate, and speak to one without TLS");
@@ -203,7 +173,7 @@ void add_platform(CLI::App& command, ImageOptions& options) {
 
 void add_image(CLI::App& root, Session& session) {
   CLI::App* command =
-      root.add_subcommand("image", "Look at images in registries, and clear the cache of layers");
+      root.add_subcommand("image", "Look at images in registries, and delete those that are not needed");
   command->require_subcommand(1);
   auto options = std::make_shared<ImageOptions>();
 
@@ -227,13 +197,7 @@ void add_image(CLI::App& root, Session& session) {
   add_common(*diff, *options);
   diff->callback([options, &session] { compare_images(*options, session); });
 
-  CLI::App* gc =
-      command->add_subcommand("gc", "Delete layers from this machine's cache that nobody has used for long");
-  auto unused = std::make_shared<std::string>();
-  auto dry_run = std::make_shared<bool>(false);
-  gc->add_option("--unused", *unused, "How long; 30 days by default")->type_name("DURATION");
-  gc->add_flag("--dry-run", *dry_run, "Only show them");
-  gc->callback([unused, dry_run, &session] { clear_cache(*unused, *dry_run, session); });
+  add_image_gc(*command, session);
 }
 
 }  // namespace mlk

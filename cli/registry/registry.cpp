@@ -48,6 +48,12 @@ std::string authorities_for(const std::vector<fs::path>& folders, const std::str
   return out;
 }
 
+// Without all of them some registries say that there is no such image.
+std::string accepted_manifests() {
+  return fmt::format("{}, {}, {}, {}", image::oci_types.index, image::oci_types.manifest,
+                     image::docker_types.index, image::docker_types.manifest);
+}
+
 [[noreturn]] void refuse_mirror(const std::string& pair) {
   const bool may_be_login = pair.find('@') != pair.npos;
   throw Error(ExitCode::usage,
@@ -262,11 +268,8 @@ void Registry::fail(const Reply& reply, const std::string& what) const {
 
 std::optional<Registry::Document> Registry::find_manifest(const std::string& repository,
                                                           const std::string& version) {
-  const std::string accepted =
-      fmt::format("{}, {}, {}, {}", image::oci_types.index, image::oci_types.manifest,
-                  image::docker_types.index, image::docker_types.manifest);
   const Reply reply = read({.url = at(repository, "manifests/" + version),
-                            .headers = {{"Accept", accepted}},
+                            .headers = {{"Accept", accepted_manifests()}},
                             .most_bytes = image::longest_manifest},
                            pull_scope(repository));
   if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return std::nullopt;
@@ -283,12 +286,10 @@ std::optional<Registry::Document> Registry::find_manifest(const std::string& rep
 }
 
 std::optional<std::string> Registry::find_digest(const std::string& repository, const std::string& version) {
-  const std::string accepted =
-      fmt::format("{}, {}, {}, {}", image::oci_types.index, image::oci_types.manifest,
-                  image::docker_types.index, image::docker_types.manifest);
-  const Reply reply = read(
-      {.method = "HEAD", .url = at(repository, "manifests/" + version), .headers = {{"Accept", accepted}}},
-      pull_scope(repository));
+  const Reply reply = read({.method = "HEAD",
+                            .url = at(repository, "manifests/" + version),
+                            .headers = {{"Accept", accepted_manifests()}}},
+                           pull_scope(repository));
   if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return std::nullopt;
   if (!reply.ok()) fail(reply, fmt::format("image {}/{}", name_, repository));
   const std::string digest = reply.header("docker-content-digest");

@@ -97,7 +97,7 @@ image::Reference target_of(const std::string& typed, const std::string& registry
                 "name it: -t registry.example/team/trainer:1, registry: in the file, or MLK_REGISTRY");
   constexpr std::size_t algorithm = 7, digits = 12;
   image::Reference out = image::parse_repository(registry + "/" + name);
-  out.tag = "mlk-" + build.composed.digest.substr(algorithm, digits);
+  out.tag = built_tag + build.composed.digest.substr(algorithm, digits);
   return out;
 }
 

@@ -47,6 +47,8 @@ Build assemble_runtime(const std::filesystem::path& mlk);
 image::Reference target_of(const std::string& typed, const std::string& registry, const std::string& name,
                            const Build& build);
 
+inline constexpr char built_tag[] = "mlk-";  // how tags begin that nobody has typed
+
 // "registry.example/team/mlk-runtime:0.1.0". Throws Error{usage} for a registry that is none.
 std::string runtime_reference(const std::string& registry, const std::string& version);
 

@@ -53,6 +53,29 @@ def test_images_are_listed_inspected_and_compared(images, builder):
         said_clearly(image(builder, *words, check=3))
 
 
+def test_built_images_that_no_run_uses_are_deleted_and_others_stay(embedded, images, builder, name):
+    where = f"{images.name}/team/trainer"
+    built = []
+    for word in ("used", "named", "neither", "other"):
+        (builder.code / "main.sh").write_text(f"echo {word}\n")
+        built.append(builder.build(env={"MLK_REGISTRY": f"{images.name}/team"}).stdout.strip())
+        if word == "named":
+            builder.build("-t", f"{where}:1")
+    run = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "name": name, "labels": {"app.kubernetes.io/managed-by": "mlk", "mlk.dev/hash": "a", "mlk.dev/name": name, "mlk.dev/run": name}, "annotations": {"mlk.dev/image": built[0]}}}
+    embedded.kubectl("apply", "-f", "-", input=json.dumps(run))
+    options = {"env": {"DOCKER_CONFIG": builder.env["HOME"]}}
+    try:
+        shown = embedded.mlk("image", "gc", where, "--dry-run", check=0, **options)
+        assert len(shown.stdout.split()) == 2
+        assert len(image(builder, "ls", where, check=0).stdout.splitlines()) == 6
+        assert "nobody can be asked" in embedded.mlk("image", "gc", where, check=2, **options).stderr
+        assert embedded.mlk("image", "gc", where, "--yes", check=0, **options).stdout == shown.stdout
+    finally:
+        embedded.kubectl("delete", "configmap", name)
+    assert {line.split()[0] for line in image(builder, "ls", where, check=0).stdout.splitlines()[1:]} == {"1", *(f"mlk-{each.split(':')[-1][:12]}" for each in built[:2])}
+
+
 def test_a_list_of_tags_that_leads_in_a_circle_or_holds_what_is_no_tag_ends(images, builder):
     builder.build("-t", f"{images.name}/{TARGET}:1")
     images.plan(fault("headers", "GET", "tags/list", times=0, headers={"Link": f'</v2/{TARGET}/tags/list?n=500>; rel="next"'}))

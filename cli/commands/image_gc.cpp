@@ -1,0 +1,146 @@
+#include "cli/commands/image_gc.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/commands/await_run.h"
+#include "cli/commands/images.h"
+#include "cli/commands/session.h"
+#include "cli/image/layer.h"
+#include "cli/kube/objects.h"
+#include "cli/registry/registry.h"
+#include "cli/run/build.h"
+#include "cli/util/files.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct GcOptions {
+  std::string repository, unused;
+  bool insecure = false, dry_run = false, yes = false;
+};
+
+std::string counted(std::size_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+// What the cache holds that has not been used for this long.
+void clear_cache(const GcOptions& options, Session& session) {
+  const auto age = duration_option("--unused", options.unused).value_or(std::chrono::hours(24 * 30));
+  const fs::path cache = cache_home() / "layers", packed = cache_home() / "code";
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (const fs::path& folder : {cache, packed}) {
+    if (!fs::is_directory(folder, error)) continue;
+    const std::vector<fs::path> here = image::unused_layers(folder, age);
+    entries.insert(entries.end(), here.begin(), here.end());
+  }
+  if (!fs::is_directory(cache, error) && entries.empty()) return session.note("the cache of layers is empty");
+  std::uint64_t bytes = 0;
+  std::size_t count = 0;
+  for (const fs::path& entry : entries) {
+    session.check_interrupted();
+    bytes += image::size_on_disk(entry);
+    if (entry.parent_path() == cache) ++count;  // the rest is only a note of what a folder holds
+    session.out << printable(entry.filename().string()) << '\n';
+    if (!options.dry_run) fs::remove_all(entry, error);
+    if (!options.dry_run && error)
+      throw Error(ExitCode::failure,
+                  fmt::format("cannot delete {}: {}", printable(entry.string()), error.message()));
+  }
+  session.note(fmt::format("{} {} of {} in {}", options.dry_run ? "would delete" : "deleted",
+                           human_size(bytes), counted(count, "layer"), cache.string()));
+}
+
+// The digests of images that runs and sweeps of the namespace name.
+std::set<std::string> digests_in_use(kube::Client& client) {
+  const kube::ListOptions of_runs{.label_selector = "app.kubernetes.io/managed-by=mlk,mlk.dev/hash",
+                                  .metadata_only = true};
+  std::set<std::string> out;
+  for (const nlohmann::json& owner :
+       client.list(kube::resources::config_maps, client.config().name_space, of_runs).items) {
+    const std::string image = kube::annotation_of(owner, "mlk.dev/image");
+    if (const std::size_t at = image.find('@'); at != image.npos) out.insert(image.substr(at + 1));
+  }
+  return out;
+}
+
+bool is_agreed(const std::string& what, const GcOptions& options, Session& session) {
+  if (options.yes) return true;
+  if (!session.read_answer)
+    throw Error(ExitCode::usage, "nobody can be asked whether to " + what, "say --yes, and it is done");
+  session.err << printable(what) << "? [y/N] " << std::flush;
+  const std::string answer(trim(session.read_answer()));
+  session.check_interrupted();
+  return answer == "y" || answer == "Y" || answer == "yes";
+}
+
+// Images that mlk has built for runs, by their tags, and that no run of the namespace uses any more.
+void clear_repository(const GcOptions& options, Session& session) {
+  constexpr std::size_t most_tags = 10'000;
+  const image::Reference repository = image::parse_repository(options.repository);
+  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::set<std::string> used = digests_in_use(*client);
+  const Registries registries(session, options.insecure);
+  registry::Registry registry(registries.access(), repository);
+  std::map<std::string, std::string> built;  // digest -> tag
+  std::set<std::string> named;               // by tags that people have given
+  for (const std::string& tag : registry.tags(repository.repository, most_tags)) {
+    const std::optional<std::string> digest = registry.find_digest(repository.repository, tag);
+    if (!digest) continue;
+    if (tag.starts_with(built_tag)) {
+      built[*digest] = tag;
+    } else {
+      named.insert(*digest);
+    }
+  }
+  std::erase_if(built,
+                [&](const auto& image) { return used.contains(image.first) || named.contains(image.first); });
+  for (const auto& [digest, tag] : built) session.out << printable(repository.name() + ":" + tag) << '\n';
+  session.out.flush();
+  const std::string what =
+      fmt::format("delete {} of {}, which no run of namespace {} uses", counted(built.size(), "image"),
+                  repository.name(), client->config().name_space);
+  if (built.empty() || options.dry_run) return session.note("would " + what);
+  if (!is_agreed(what, options, session)) return session.note("nothing was deleted");
+  for (const auto& [digest, tag] : built) {
+    session.check_interrupted();
+    (void)registry.remove_manifest(repository.repository, digest);
+  }
+  session.note(fmt::format("deleted {}; the registry frees their layers in its own time",
+                           counted(built.size(), "image")));
+}
+
+}  // namespace
+
+void add_image_gc(CLI::App& image, Session& session) {
+  auto options = std::make_shared<GcOptions>();
+  CLI::App* command = image.add_subcommand("gc",
+                                           "Delete layers from this machine's cache that nobody has used for "
+                                           "long, or built images of a repository");
+  command->add_option("REPOSITORY", options->repository,
+                      "Delete there what mlk has built and no run of the namespace uses");
+  command->add_option("--unused", options->unused, "Of the cache: how long; 30 days by default")
+      ->type_name("DURATION");
+  command->add_flag("--dry-run", options->dry_run, "Only show them");
+  command->add_flag("--yes", options->yes, "With REPOSITORY: do not ask");
+  command->add_flag("--insecure", options->insecure,
+                    "Do not check the registry's certificate, and speak to one without TLS");
+  command->callback([options, &session] {
+    if (options->repository.empty()) {
+      clear_cache(*options, session);
+    } else {
+      clear_repository(*options, session);
+    }
+  });
+}
+
+}  // namespace mlk
