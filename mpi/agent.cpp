@@ -22,7 +22,7 @@ constexpr std::int64_t time_to_prove_ms = 10000;  // then strangers are sent awa
 constexpr std::int64_t time_to_stop_ms = 25000;   // of the 30 s that Kubernetes gives to a pod
 constexpr std::int64_t time_to_drain_ms = 1000;   // for the last output of a command that has ended
 constexpr std::size_t most_waiting_output = 1 << 18;
-constexpr int stopped_by_sigterm = 143, gave_up = 75;
+constexpr int stopped_by_sigterm = 143;
 
 struct Pipe {
   int fd = -1;

@@ -23,7 +23,7 @@ constexpr std::int64_t time_to_settle_ms =
     2000;  // for the news that a pod was lost, after that of a process that failed by it
 constexpr std::int64_t time_to_finish_ms = 10000;
 constexpr int time_to_connect_ms = 2000;
-constexpr int gave_up = 75, not_there = 127, not_usable = 126;
+constexpr int not_there = 127, not_usable = 126;
 
 // The version of the first of mpirun and mpiexec that is there; its name in `name`.
 std::string version_of_mpirun(std::string& name) {

@@ -7,7 +7,7 @@
 namespace mlk::mpi {
 namespace {
 
-constexpr int lost = 255, time_to_connect_ms = 10000;
+constexpr int lost = 255, time_to_reach_ms = 10000;
 
 void write_all(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -22,8 +22,8 @@ void write_all(int fd, std::span<const std::byte> bytes) {
 int run_remotely(const Surroundings& around, const std::string& host, const std::string& command) {
   const Address* where = around.find(host);
   if (where == nullptr) give_up(lost, host + " is no host of this run");
-  std::optional<Link> link = connect_to(*where, around.key, time_to_connect_ms);
-  if (!link || !wait_until_ready(*link, time_to_connect_ms))
+  std::optional<Link> link = connect_to(*where, around.key, time_to_reach_ms);
+  if (!link || !wait_until_ready(*link, time_to_reach_ms))
     give_up(lost, host + " does not answer with the run's key");
   if (command.size() > most_payload) give_up(lost, "the command for " + host + " is too long");
   link->session().send(Type::run, bytes_of(command));
