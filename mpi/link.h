@@ -11,6 +11,9 @@
 
 namespace mlk::mpi {
 
+// The exit code of a pod that gave up waiting for others: a later try may succeed.
+inline constexpr int gave_up = 75;
+
 // Milliseconds of a clock that only goes forward.
 std::int64_t now_ms();
 

@@ -98,7 +98,7 @@ void add_new(CLI::App& root, Session& session) {
   command->add_option("FILE", options->file, "The file to write; experiment.yaml by default");
   command->add_option("--name", options->name, "Of the experiment; that of the folder by default")
       ->type_name("NAME");
-  command->add_option("--framework", options->framework, "torch, tensorflow, jax or one of your own")
+  command->add_option("--framework", options->framework, "torch, tensorflow, jax, mpi or one of your own")
       ->type_name("NAME");
   command->callback([options, &session] { new_experiment(*options, session); });
 }

@@ -20,8 +20,8 @@ constexpr Key experiment_keys[] = {
     {"train", section, "train", "", "what the bundled runtime trains"},
     {"run", command, "", "", "any other program instead of train"},
     {"framework", text, "", "",
-     "the framework whose variables a program of `run` gets beside MLK_*: torch, tensorflow, jax or one of "
-     "your own"},
+     "the framework whose variables a program of `run` gets beside MLK_*: torch, tensorflow, jax, mpi or "
+     "one of your own"},
     {"elastic", boolean, "", "",
      "the framework's launcher starts `run`, and starts it again when workers come or go"},
     {"code", folder_section, "code", "", "a folder that travels with the run, in which `run` starts"},

@@ -118,12 +118,13 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     out.push_back(variable("MLK_COUNT_" + upper(other.name), std::to_string(other.size.count)));
     out.push_back(variable("MLK_SEEDS_" + upper(other.name), seeds(context.run, other)));
   }
-  if (context.key) out.push_back(variable("MLK_SECRET", fmt::format("{}/key", secret_folder)));
+  const json key = variable("MLK_SECRET", fmt::format("{}/key", secret_folder));
   if (experiment.has_train) {
     out.push_back(
         field("MLK_FAILURES", "metadata.annotations['batch.kubernetes.io/job-index-failure-count']"));
     out.push_back(variable("MLK_CONFIG", fmt::format("{}/config.json", config_folder)));
     out.push_back(variable("MLK_DATA", experiment.effective["train"]["data"]["path"].get<std::string>()));
+    out.push_back(key);
     const long long threads = std::max(1LL, cpu_millis(role.size.cpu).value_or(1000) / 1000);
     out.push_back(variable("OMP_NUM_THREADS", std::to_string(threads)));
     const json& model = experiment.effective["train"]["model"];
@@ -132,6 +133,7 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     if (role.name == "worker" && role.size.gpu > 0)
       out.push_back(variable("MLK_GPUS", std::to_string(role.size.gpu)));
   }
+  if (context.key && !experiment.has_train) out.push_back(key);
   if (!experiment.has_train)
     out.push_back(variable("PYTHONUNBUFFERED", "1"));  // otherwise its lines appear only at the end
   if (experiment.effective.contains("code") && experiment.effective["code"].contains("python"))

@@ -3,6 +3,7 @@
 #include <map>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "cli/util/error.h"
 #include "tests/unit/render/golden.h"
@@ -127,6 +128,51 @@ TEST_CASE("a framework of one's own has variables, a part of the pods and furthe
   }
 }
 
+TEST_CASE("pods of mpi have the key of the run, the helper, and all addresses, and rank 0 ends the run") {
+  const Rendered run =
+      run_with("mode: allreduce\nframework: mpi\nworkers: {count: 2, processes: 4}\nstart_timeout: 5m\n");
+  const auto names = [&](const char* kind) {
+    std::vector<std::string> out;
+    for (const json& object : run.objects) {
+      if (object["kind"] == kind) out.push_back(object["metadata"]["name"]);
+    }
+    return out;
+  };
+  CHECK(names("Secret") == std::vector<std::string>{run.run});
+  REQUIRE(names("ConfigMap").size() == 1);
+  const std::string helper = names("ConfigMap").front();
+  CHECK(helper.starts_with("mlk-mpi-"));
+  const json& pod = pod_of_role(run, "worker");
+  auto found = environment_of(pod, "1");
+  CHECK(found["MLK_SECRET"] == "/etc/mlk/secret/key");
+  CHECK(found["MLK_MPI_ADDRESSES"] == fmt::format("{0}-worker-0.{0}:7070,{0}-worker-1.{0}:7070", run.run));
+  CHECK(found["MLK_MPI_PROCESSES"] == "4");
+  CHECK(found["MLK_MPI_PATIENCE"] == "300");
+  const json& container = pod["spec"]["containers"][0];
+  CHECK(container["command"] == json({"/etc/mlk/bin/mlk-mpi", "--launch", "sh", "-c", "a"}));
+  const json& volumes = pod["spec"]["volumes"];
+  const auto with = [&](const char* name) {
+    return *std::find_if(volumes.begin(), volumes.end(),
+                         [&](const json& volume) { return volume["name"] == name; });
+  };
+  CHECK(with("mlk-helper")["configMap"] == json({{"name", helper}, {"defaultMode", 0555}}));
+  CHECK(with("mlk-secret")["secret"]["defaultMode"] == 0444);  // the user of the image is not known
+  CHECK(run.objects.back()["spec"]["successPolicy"]["rules"] == json({{{"succeededIndexes", "0"}}}));
+}
+
+TEST_CASE("the helper of mpi is one for all runs, and small enough to travel") {
+  const auto helper_of = [](const char* text) {
+    for (const json& object : run_with(text).objects) {
+      if (object["metadata"]["labels"].value("mlk.dev/shared", "") == "helper") return object;
+    }
+    return json();
+  };
+  const json helper = helper_of("mode: allreduce\nframework: mpi\n");
+  CHECK(helper == helper_of("mode: single\nframework: mpi\nenv: {A: b}\n"));
+  CHECK(helper["binaryData"]["mlk-mpi"].get<std::string>().size() / 4 * 3 <= 200 * 1024);
+  CHECK(helper_of("mode: allreduce\nframework: torch\n").is_null());
+}
+
 TEST_CASE("mistakes in a framework are named with their place") {
   const std::string text = "mode: single\nframework: mine\n";
   CHECK(refusal_of_framework(text, with_framework("enviroment: {A: b}\n"))
@@ -137,6 +183,10 @@ TEST_CASE("mistakes in a framework are named with their place") {
             .starts_with("/home/mine.yaml:1:22: the name of a role is text"));
   CHECK(refusal_of_framework(text, with_framework("outside: [worker, [server]]\n"))
             .starts_with("/home/mine.yaml:1:19: the name of a role is text"));
+  CHECK(refusal_of_framework(text, with_framework("key: 1\n"))
+            .starts_with("/home/mine.yaml:1:6: key is true or false"));
+  CHECK(refusal_of_framework(text, with_framework("helper: rsh\n"))
+            .starts_with("/home/mine.yaml:1:9: there is one helper, mlk-mpi"));
   CHECK(refusal_of_framework(text, with_framework("environment: {A: '${framework.rol}'}\n"))
             .find("there is no ${framework.rol}; did you mean 'role'?") != std::string::npos);
   CHECK(refusal_of_framework(text, with_framework("pod: {metadata: {labels: {mlk.dev/run: other}}}\n"))

@@ -1,0 +1,75 @@
+// How mpirun is called, and who is at fault when it fails.
+#include "mpi/launcher.h"
+
+#include <doctest/doctest.h>
+
+#include "mpi/mpirun.h"
+
+namespace mlk::mpi {
+namespace {
+
+Surroundings three_pods() {
+  Surroundings around;
+  around.own = parse_address("x-worker-0.x:7070");
+  for (const char* address : {"x-worker-0.x:7070", "x-worker-1.x:7070", "x-worker-2.x:7071"})
+    around.all.push_back(parse_address(address));
+  around.processes = 2;
+  return around;
+}
+
+TEST_CASE("the kind of mpirun is known by what it says of its version") {
+  CHECK(flavour_of("mpirun (Open MPI) 5.0.3\n") == Flavour::open_mpi);
+  CHECK(flavour_of("mpirun.openmpi (OpenRTE) 4.1.4\n") == Flavour::open_mpi);
+  CHECK(flavour_of("HYDRA build details:\n    Version: 4.0.2\n") == Flavour::hydra);
+  CHECK_FALSE(flavour_of("srun 23.02\n"));
+  CHECK_FALSE(flavour_of(""));
+}
+
+TEST_CASE("each kind of mpirun has its own form of the hosts and its own words") {
+  const Surroundings around = three_pods();
+  CHECK(host_file(Flavour::open_mpi, around) ==
+        "x-worker-0.x slots=2\nx-worker-1.x slots=2\nx-worker-2.x slots=2\n");
+  CHECK(host_file(Flavour::hydra, around) == "x-worker-0.x:2\nx-worker-1.x:2\nx-worker-2.x:2\n");
+  const auto words = mpirun_words(Flavour::hydra, "mpirun", "/hosts", around, "/mlk-mpi");
+  CHECK(words == std::vector<std::string>{"mpirun", "-f", "/hosts", "-genvnone", "-localhost", "x-worker-0.x",
+                                          "-wdir", "/", "-n", "6", "/mlk-mpi", "--rank"});
+}
+
+TEST_CASE("a host is found by its whole name, and by that before the first dot, but not part of an address") {
+  Surroundings around = three_pods();
+  REQUIRE(around.find("x-worker-2.x") != nullptr);
+  CHECK(around.find("x-worker-2.x")->port == "7071");
+  CHECK(around.find("x-worker-2") == around.find("x-worker-2.x"));
+  CHECK(around.find("x-worker") == nullptr);
+  around.own = parse_address("127.1.2.3:7070");
+  around.all = {parse_address("127.1.2.3:7070")};
+  CHECK(around.find("127") == nullptr);
+  CHECK(around.find("127.1.2.3") != nullptr);
+}
+
+TEST_CASE("the first process that failed by itself is at fault") {
+  const std::vector<Reported> reports{{2, {.rank = 4, .code = 143, .told = true}},
+                                      {1, {.rank = 3, .code = 7, .told = false}},
+                                      {0, {.rank = 0, .code = 1, .told = false}}};
+  const auto fault = at_fault(reports, false, 1);
+  REQUIRE(fault);
+  CHECK(fault->pod == 1);
+  CHECK(fault->end.code == 7);
+}
+
+TEST_CASE("nobody is at fault for what failed when a pod was lost") {
+  CHECK_FALSE(at_fault({{1, {.rank = 3, .code = 1, .told = false}}}, true, 1));
+  CHECK_FALSE(at_fault({}, true, 137));
+}
+
+TEST_CASE("of processes that were told to end the one with a code of its own is at fault, or else mpirun") {
+  const std::vector<Reported> reports{{2, {.rank = 4, .code = 143, .told = true}},
+                                      {1, {.rank = 2, .code = 9, .told = true}}};
+  CHECK(at_fault(reports, false, 9)->pod == 1);
+  CHECK(at_fault({reports.front()}, false, 9)->pod == 0);
+  CHECK(at_fault({reports.front()}, false, 9)->end.code == 9);
+  CHECK(at_fault({}, false, 0)->end.code == 1);
+}
+
+}  // namespace
+}  // namespace mlk::mpi

@@ -1,0 +1,149 @@
+// The handshake and the frames of mlk-mpi, from one end to the other without sockets.
+#include "mpi/wire.h"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+namespace mlk::mpi {
+namespace {
+
+using Side = Session::Side;
+
+constexpr char key[] = "0123456789abcdef0123456789abcdef";
+
+Nonce nonce_of(int value) {
+  Nonce nonce;
+  nonce.fill(static_cast<std::byte>(value));
+  return nonce;
+}
+
+Bytes taken_from(Session& session) {
+  Bytes bytes(session.output().begin(), session.output().end());
+  session.sent(bytes.size());
+  return bytes;
+}
+
+// Carries all that both have to say, `piece` bytes at a time.
+void carry(Session& a, Session& b, std::size_t piece = 1 << 20) {
+  while (!a.output().empty() || !b.output().empty()) {
+    for (auto [from, to] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
+      const Bytes bytes = taken_from(*from);
+      for (std::size_t at = 0; at < bytes.size(); at += piece)
+        (void)to->receive(std::span(bytes).subspan(at, std::min(piece, bytes.size() - at)));
+    }
+  }
+}
+
+struct Pair {
+  Session client{Side::client, key, nonce_of(1)}, server{Side::server, key, nonce_of(2)};
+
+  Pair() { carry(client, server); }
+};
+
+TEST_CASE("two that have the key understand each other, in whatever pieces the bytes arrive") {
+  for (const std::size_t piece : {1u, 3u, 100000u}) {
+    Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
+    carry(client, server, piece);
+    REQUIRE(client.ready());
+    REQUIRE(server.ready());
+    client.send(Type::run, bytes_of("true"));
+    client.send(Type::run);
+    carry(client, server, piece);
+    const auto first = server.next();
+    REQUIRE(first);
+    CHECK(first->type == Type::run);
+    CHECK(text_of(first->payload) == "true");
+    CHECK(server.next()->payload.empty());
+    CHECK_FALSE(server.next());
+    server.send(Type::ended, encode(End{.rank = 3, .code = 7, .told = true}));
+    carry(client, server, piece);
+    CHECK(decode_end(client.next()->payload) == End{.rank = 3, .code = 7, .told = true});
+  }
+}
+
+TEST_CASE("another key is refused by either side, before a frame is taken") {
+  Session client(Side::client, "another key, as long as the right", nonce_of(1));
+  Session server(Side::server, key, nonce_of(2));
+  carry(client, server);
+  CHECK(server.broken());
+  CHECK_FALSE(client.ready());
+
+  // A server without the key that says what it likes.
+  Session careful(Side::client, key, nonce_of(1));
+  Session impostor(Side::server, "another key, as long as the right", nonce_of(2));
+  (void)careful.receive(taken_from(impostor));
+  (void)taken_from(careful);
+  CHECK_FALSE(careful.receive(Bytes(proof_size)));
+  CHECK(careful.broken());
+}
+
+TEST_CASE("what one connection said cannot be said again in another") {
+  Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
+  (void)client.receive(taken_from(server));
+  const Bytes said = taken_from(client);
+  CHECK(server.receive(said));
+  CHECK(server.ready());
+  Session next(Side::server, key, nonce_of(3));
+  CHECK_FALSE(next.receive(said));
+}
+
+TEST_CASE("the proof of a server is none of a client, although both nonces are the same") {
+  Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
+  Bytes greeting = taken_from(server);
+  (void)client.receive(greeting);
+  (void)server.receive(taken_from(client));
+  const Bytes proof = taken_from(server);
+  REQUIRE(proof.size() == proof_size);
+  Session victim(Side::server, key, nonce_of(2));
+  std::copy_n(nonce_of(1).begin(), nonce_size, greeting.end() - nonce_size);
+  greeting.insert(greeting.end(), proof.begin(), proof.end());
+  CHECK_FALSE(victim.receive(greeting));
+}
+
+TEST_CASE("a frame that was changed, repeated, left out or is not known ends the connection") {
+  const auto survives = [](auto change) {
+    Pair pair;
+    pair.client.send(Type::run, bytes_of("echo one"));
+    Bytes first = taken_from(pair.client);
+    pair.client.send(Type::run, bytes_of("echo two"));
+    Bytes second = taken_from(pair.client);
+    change(first, second);
+    (void)pair.server.receive(first);
+    (void)pair.server.receive(second);
+    int frames = 0;
+    while (pair.server.next()) ++frames;
+    return frames == 2 && !pair.server.broken();
+  };
+  CHECK(survives([](Bytes&, Bytes&) {}));
+  CHECK_FALSE(survives([](Bytes& first, Bytes&) { first[header_size] ^= std::byte{1}; }));
+  CHECK_FALSE(survives([](Bytes& first, Bytes&) { first.back() ^= std::byte{1}; }));
+  CHECK_FALSE(survives([](Bytes& first, Bytes&) { first[4] = static_cast<std::byte>(Type::lead); }));
+  CHECK_FALSE(survives([](Bytes& first, Bytes&) { first[4] = std::byte{99}; }));
+  CHECK_FALSE(survives([](Bytes& first, Bytes&) { first[3] = std::byte{1}; }));  // 16 MiB
+  CHECK_FALSE(survives([](Bytes& first, Bytes& second) { second = first; }));
+  CHECK_FALSE(survives([](Bytes& first, Bytes& second) { std::swap(first, second); }));
+}
+
+TEST_CASE("a stranger cannot fill the memory, and what does not begin with our words is sent away at once") {
+  Session server(Side::server, key, nonce_of(2));
+  CHECK_FALSE(server.receive(bytes_of("GET / HTTP/1.1\r\n")));
+  Session patient(Side::server, key, nonce_of(2));
+  CHECK(patient.receive(bytes_of("mlk-mpi1")));
+  CHECK_FALSE(patient.receive(Bytes(100000)));
+}
+
+TEST_CASE("a program is read as it was written, and broken payloads are refused") {
+  const Program program{.agent = 17, .folder = "/mlk/code", .words = {"./hello", "", "two words"}};
+  CHECK(decode_program(encode(program)) == program);
+  CHECK_FALSE(decode_program({}));
+  CHECK_FALSE(decode_program(bytes_of("123")));
+  CHECK_FALSE(decode_program(bytes_of("1234/folder")));
+  const Bytes whole = encode(program);
+  CHECK_FALSE(decode_program(std::span(whole).first(14)));
+  CHECK_FALSE(decode_end({}));
+  CHECK_FALSE(decode_end(bytes_of("123456")));
+}
+
+}  // namespace
+}  // namespace mlk::mpi
