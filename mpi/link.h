@@ -38,8 +38,6 @@ struct Surroundings {
 // Ends the process with 126 and a message when something is missing.
 Surroundings read_surroundings();
 
-inline constexpr int gave_up = 75;  // the exit code when others are lost beyond the bound
-
 // "mlk: ..." on standard error, one line.
 void say(std::string_view text);
 [[noreturn]] void give_up(int code, std::string_view text);

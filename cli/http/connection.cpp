@@ -4,6 +4,7 @@
 #include <cctype>
 #include <exception>
 #include <mutex>
+#include <utility>
 
 #include "cli/http/tls.h"
 #include "cli/http/url.h"
@@ -28,7 +29,7 @@ struct Connection::State {
   Reply reply{};
   std::size_t header_bytes = 0;
   std::uint64_t reported = 0;
-  bool ended = false, too_large = false, has_begun = false;
+  bool ended = false, too_large = false, has_begun = false, is_under_way = false;
   std::exception_ptr thrown{};
 
   bool is_good() const { return reply.status >= 200 && reply.status < 300; }
@@ -74,6 +75,14 @@ struct Connection::State {
     }
   }
 
+  // When a kept connection ends without an answer, libcurl would send the request again by itself, and a
+  // server that has taken the body would take it twice.
+  static int on_start(void* self, char*, char*, int, int) {
+    auto& state = *static_cast<State*>(self);
+    const bool again = std::exchange(state.is_under_way, true);
+    return again && !state.call->body.empty() ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+  }
+
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self) {
     auto& state = *static_cast<State*>(self);
     return state.guarded([&] { return state.take_header({data, size * count}); }) ? size * count : 0;
@@ -110,7 +119,7 @@ struct Connection::State {
     reply = {};
     header_bytes = 0;
     reported = 0;
-    ended = too_large = has_begun = false;
+    ended = too_large = has_begun = is_under_way = false;
     thrown = nullptr;
     error[0] = '\0';
     certificate = {};
@@ -148,6 +157,8 @@ struct Connection::State {
   }
 
   void set_callbacks() {
+    set(CURLOPT_PREREQFUNCTION, &State::on_start);
+    set(CURLOPT_PREREQDATA, this);
     set(CURLOPT_HEADERFUNCTION, &State::on_header);
     set(CURLOPT_HEADERDATA, this);
     set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
@@ -166,9 +177,6 @@ struct Connection::State {
       set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(call->body.size()));
       set(CURLOPT_POSTFIELDS, call->body.data() == nullptr ? "" : call->body.data());
       set(CURLOPT_CUSTOMREQUEST, call->method.c_str());
-      // libcurl repeats a request by itself when a connection that it had kept ends without an answer, and a
-      // server that has taken the body would take it twice. On a new connection it does not.
-      if (!call->body.empty()) set(CURLOPT_FRESH_CONNECT, 1L);
     }
     curl_slist_free_all(headers);
     // A registry that does not know Expect would cost a second for each part; a POST has a type that is not

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <fcntl.h>
+#include <future>
 #include <mutex>
 #include <semaphore>
 #include <thread>
@@ -68,10 +69,15 @@ class Push {
     out_.digest = composed.digest;
   }
 
-  Pushed run() {
+  // Whether the first layer of the base is missing: then others are, too, and nobody asks for them.
+  bool lacks_base() const {
+    return !composed_.of_base.empty() &&
+           !registry_.has_blob(target_.repository, composed_.of_base.front().digest);
+  }
+
+  Pushed run(bool lacks_base) {
+    lacks_base_ = lacks_base;
     progress_.blobs_left = static_cast<unsigned>(blobs_.size());
-    lacks_base_ = !composed_.of_base.empty() &&
-                  !registry_.has_blob(target_.repository, composed_.of_base.front().digest);
     std::vector<std::thread> threads;
     const std::size_t count = std::min(at_once, blobs_.size());
     for (std::size_t i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
@@ -151,7 +157,7 @@ class Push {
   const std::optional<FoundImage>& base_;
   PushProgress& progress_;
   std::vector<Blob> blobs_;
-  bool lacks_base_ = false;  // the first layer of it: so others are missing, too, and nobody asks for them
+  bool lacks_base_ = false;
   Permits uploads_{uploads_at_once};
   std::mutex mutex_;
   std::size_t next_ = 0;
@@ -164,13 +170,16 @@ class Push {
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
             const std::optional<FoundImage>& base, PushProgress& progress) {
   if (base && base->registry->name() == registry.name()) registry.speak_as(*base->registry);
+  Push push(registry, target, composed, base, progress);
+  // Two questions at once, as each costs a round trip.
+  std::future<bool> lacks_base = std::async(std::launch::async, [&] { return push.lacks_base(); });
   // An image that is there is there with all of its parts.
   if (!target.tag.empty() && registry.find_digest(target.repository, target.tag) == composed.digest) {
     Pushed out{.digest = composed.digest};
     out.layers_there = static_cast<unsigned>(composed.of_base.size() + composed.own.size());
     return out;
   }
-  return Push(registry, target, composed, base, progress).run();
+  return push.run(lacks_base.get());
 }
 
 }  // namespace mlk::registry
