@@ -68,7 +68,7 @@ void keep_large(const PrepareOptions& options, const fs::path& folder, const ima
   constexpr std::uint64_t takes_seconds = 64 << 20;
   if (options.note && packed.size > takes_seconds)
     options.note(
-        fmt::format("code: compressing {} in {} files", human_size(packed.size), packed.files.size()));
+        fmt::format("code: compressing {} in {} files", human_size(packed.size), code.files.size()));
   const fs::path cache = cache_home() / "layers";
   if (options.local) {
     const fs::path file = cache / ("code-" + packed.digest) / code_archive_file;

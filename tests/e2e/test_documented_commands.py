@@ -15,6 +15,8 @@ NOT_RUN = {
     "cmake --install build --prefix ~/.local": "tests/e2e/test_readme.py installs into a folder of its own",
     'eval "$(tests/cluster/up)"': "cluster: tests/run starts it for the step `cluster`",
     "tests/cluster/down": "cluster: tests/run stops it after the step `cluster`",
+    "mlk build --runtime": "registry: tests/e2e/test_images.py sends it to one",
+    "mlk build --runtime -t registry.example/team/mlk-runtime:0.1.0": "registry: tests/e2e/test_images.py sends it to one",
     "source <(mlk completion zsh)": "terminal: for zsh; tests/e2e/test_process.py looks at the script",
 }
 
