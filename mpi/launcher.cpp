@@ -22,6 +22,7 @@ namespace {
 constexpr std::int64_t time_to_settle_ms =
     2000;  // for the news that a pod was lost, after that of a process that failed by it
 constexpr std::int64_t time_to_finish_ms = 10000;
+constexpr unsigned time_to_be_known_ms = 3000;  // for the nodes to tell of the other pods' ends
 constexpr int time_to_connect_ms = 2000;
 constexpr int not_there = 127, not_usable = 126;
 
@@ -158,6 +159,8 @@ class Launcher {
     finishing_ = true;
     while (any() && now_ms() < until) wait(100);
     kill_descendants();
+    // The Job deletes the pods that it does not know to have ended when this one ends, with their logs.
+    if (!around_.on_one_machine()) ::usleep(time_to_be_known_ms * 1000);
     ::_exit(0);
   }
 
