@@ -43,8 +43,8 @@ NamedEntry::Kind kind_of(mode_t mode) {
 [[noreturn]] void refuse_folder(const fs::path& path, int error) {
   if (error == ENOENT || error == ENOTDIR || error == ELOOP)
     throw Error(ExitCode::not_found, "there is no folder " + path.string());
-  throw Error(ExitCode::failure,
-              fmt::format("cannot read the folder {}: {}", path.string(), std::strerror(error)));
+  throw Error(ExitCode::failure, fmt::format("code: cannot read the folder {}: {}", printable(path.string()),
+                                             std::strerror(error)));
 }
 
 // Few folders are open at once: each question keeps one.
