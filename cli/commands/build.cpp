@@ -1,6 +1,9 @@
 // mlk build: makes an image of an experiment's code, or of the runtime, and sends it to a registry.
 
+#include <atomic>
 #include <filesystem>
+#include <future>
+#include <memory>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -49,18 +52,29 @@ void save(const Build& build, const std::string& destination, const std::string&
   }
 }
 
-Build build_of_experiment(const BuildOptions& options, const Prepared& loaded,
-                          const registry::Access& access) {
-  if (!loaded.files.code)
+// The registry is asked for the base while the code is packed: each takes as long as the other.
+Build build_of_experiment(const BuildOptions& options, const ExperimentFile& file,
+                          const PrepareOptions& prepared, const Experiment& experiment,
+                          const Registries& registries, Session& session) {
+  if (!experiment.effective.contains("code"))
     throw Error(ExitCode::usage, options.experiment.file + " has no code:, and so nothing to build",
                 "name the folder of the program: code: .");
   std::optional<image::Platform> platform;
   if (!options.platform.empty()) platform = image::parse_platform(options.platform);
-  return assemble({.experiment = loaded.experiment,
-                   .files = loaded.files,
-                   .access = access,
-                   .base = options.base,
-                   .platform = platform});
+  const auto is_wanted = std::make_shared<std::atomic<bool>>(true);
+  registry::Access access = registries.access();
+  access.go_on = [is_wanted, go_on = access.go_on] { return *is_wanted && go_on(); };
+  std::future<registry::FoundImage> base =
+      std::async(std::launch::async, [&] { return find_base(experiment, options.base, platform, access); });
+  FileContents files;
+  try {
+    files = read_files(file, prepared, experiment);
+  } catch (...) {
+    *is_wanted = false;
+    throw;
+  }
+  for (const std::string& warning : files.warnings) session.warn(warning);
+  return assemble(experiment, files, base.get(), registries.access());
 }
 
 void build(const BuildOptions& options, Session& session) {
@@ -75,12 +89,12 @@ void build(const BuildOptions& options, Session& session) {
     if (target.empty() && !registry.empty()) target = runtime_reference(registry, session.version);
     built = assemble_runtime(local::own_program());
   } else {
-    const Prepared loaded =
-        prepare(read_experiment_file(options.experiment.file), prepared, load_templates());
-    for (const std::string& warning : loaded.files.warnings) session.warn(warning);
-    name = loaded.experiment.name;
-    registry = registry_of(prepared, loaded.experiment);
-    built = build_of_experiment(options, loaded, registries.access());
+    const ExperimentFile file = read_experiment_file(options.experiment.file);
+    const Experiment experiment = load_experiment(file.text, file.name, prepared.overrides,
+                                                  load_templates().names(), file_context_of(file, prepared));
+    name = experiment.name;
+    registry = registry_of(prepared, experiment);
+    built = build_of_experiment(options, file, prepared, experiment, registries, session);
   }
   if (options.destination.empty()) {
     session.out << registries.push(*built, target_of(target, registry, name, *built)) << '\n';

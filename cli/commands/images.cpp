@@ -156,10 +156,8 @@ void provide_image(const ImageNeed& need, const Experiment& experiment, FileCont
     files.image = find_runtime(need, where, session, registries.access());
     return;
   }
-  const Build build = assemble({.experiment = experiment,
-                                .files = files,
-                                .access = registries.access(),
-                                .platform = platform_of(client, experiment)});
+  registry::FoundImage base = find_base(experiment, "", platform_of(client, experiment), registries.access());
+  const Build build = assemble(experiment, files, std::move(base), registries.access());
   files.image = registries.push(build, target_of("", where, experiment.name, build));
 }
 

@@ -18,7 +18,7 @@
 namespace mlk::registry {
 namespace {
 
-constexpr std::size_t at_once = 8;
+constexpr std::size_t at_once = 12;  // most of them only name a layer that is to be mounted
 constexpr std::uint64_t most_sent_unasked = 1 << 20;
 constexpr std::ptrdiff_t uploads_at_once = 4;  // each has a part in memory
 

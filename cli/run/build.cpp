@@ -56,26 +56,32 @@ bool needs_build(const Experiment& experiment, const FileContents& files) {
          (files.code->is_layer() || experiment.effective["code"].contains("python"));
 }
 
-Build assemble(const BuildRequest& request) {
-  const std::string& named = request.base.empty() ? request.experiment.image : request.base;
-  if (named.empty())
+registry::FoundImage find_base(const Experiment& experiment, const std::string& named,
+                               const std::optional<image::Platform>& platform,
+                               const registry::Access& access) {
+  const std::string& image = named.empty() ? experiment.image : named;
+  if (image.empty())
     throw Error(ExitCode::usage, "no image is named on which the code is put",
                 "name one that has what the program needs: image: in the file, or --base");
+  return find_image(access, image::parse_reference(image), platform);
+}
+
+Build assemble(const Experiment& experiment, const FileContents& files, registry::FoundImage base,
+               const registry::Access& access) {
   Build out;
-  out.base = find_image(request.access, image::parse_reference(named), request.platform);
+  out.base = std::move(base);
   std::vector<image::Addition> additions;
   image::Settings settings;
-  if (request.files.code && request.experiment.effective["code"].contains("python")) {
+  if (files.code && experiment.effective["code"].contains("python")) {
     const image::PythonTarget target{out.base->image.configuration.platform,
-                                     python_version_of(request.experiment, *out.base)};
-    additions.push_back(
-        {python_layer(packages_of(request.files, target, request.access), python_folder + 1), "python"});
+                                     python_version_of(experiment, *out.base)};
+    additions.push_back({python_layer(packages_of(files, target, access), python_folder + 1), "python"});
     settings.env.emplace_back("PYTHONPATH", python_folder);
   }
-  if (request.files.code && request.files.code->is_layer()) {
-    const std::optional<image::Layer> layer = image::find_layer(request.files.code->layer_file);
+  if (files.code && files.code->is_layer()) {
+    const std::optional<image::Layer> layer = image::find_layer(files.code->layer_file);
     if (!layer)
-      throw Error(ExitCode::failure, "the layer of the code is gone from " + request.files.code->layer_file,
+      throw Error(ExitCode::failure, "the layer of the code is gone from " + files.code->layer_file,
                   "type the command again");
     additions.push_back({*layer, "code"});
     settings.workdir = code_folder;

@@ -26,16 +26,15 @@ struct Build {
 // Whether the run needs an image of its own: its code is a layer, or it has packages of Python.
 bool needs_build(const Experiment& experiment, const FileContents& files);
 
-struct BuildRequest {
-  const Experiment& experiment;
-  const FileContents& files;
-  const registry::Access& access;
-  std::string base{};                         // empty: the experiment's image
-  std::optional<image::Platform> platform{};  // of an image for several; nullopt: this machine's
-};
+// The image below the code. `named`: instead of the experiment's; `platform`: of an image for several,
+// nullopt is this machine's. Throws Error: usage if none is named; and as find_image().
+registry::FoundImage find_base(const Experiment& experiment, const std::string& named,
+                               const std::optional<image::Platform>& platform,
+                               const registry::Access& access);
 
-// Throws Error: usage without a base; and as find_image() and python_layer().
-Build assemble(const BuildRequest& request);
+// Its layers, and those of the packages and the code. Throws as python_layer().
+Build assemble(const Experiment& experiment, const FileContents& files, registry::FoundImage base,
+               const registry::Access& access);
 
 // mlk-runtime and mlk as they are installed here, with the libraries that they need, on no base. `mlk`: the
 // file of this program, beside which the others lie, or else in PATH. Throws Error{failure} if one is
