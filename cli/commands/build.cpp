@@ -28,6 +28,22 @@ struct BuildOptions {
   bool insecure = false;
 };
 
+// Of --output.
+struct Destination {
+  bool is_oci = false;
+  fs::path path;
+};
+
+// "oci:DIR" or "docker-archive:FILE".
+Destination parse_destination(const std::string& text) {
+  for (const char* kind : {"oci:", "docker-archive:"}) {
+    if (text.starts_with(kind) && text.size() > std::string_view(kind).size())
+      return {.is_oci = text.starts_with("oci:"), .path = text.substr(std::string_view(kind).size())};
+  }
+  throw Error(ExitCode::usage, "--output takes oci:DIR or docker-archive:FILE, not '" + text + "'");
+}
+
+// What is wrong on the command line is said before anybody is asked.
 void check_flags(const BuildOptions& options) {
   if (options.runtime == !options.experiment.file.empty())
     throw Error(ExitCode::usage,
@@ -36,19 +52,16 @@ void check_flags(const BuildOptions& options) {
                 "for example: mlk build experiment.yaml");
   if (options.runtime && !(options.base.empty() && options.platform.empty()))
     throw Error(ExitCode::usage, "--base and --platform are for an experiment; --runtime has no base");
+  for (const std::string* named : {&options.target, &options.base}) {
+    if (!named->empty()) (void)image::parse_reference(*named);
+  }
 }
 
-// KIND:PATH of --output.
-void save(const Build& build, const std::string& destination, const std::string& name) {
-  const std::size_t colon = destination.find(':');
-  const std::string kind = destination.substr(0, colon);
-  const fs::path path = colon == destination.npos ? "" : destination.substr(colon + 1);
-  if (path.empty() || (kind != "oci" && kind != "docker-archive"))
-    throw Error(ExitCode::usage, "--output takes oci:DIR or docker-archive:FILE, not '" + destination + "'");
-  if (kind == "oci") {
-    registry::save_oci(path, name, build.composed, build.base);
+void save(const Build& build, const Destination& destination, const std::string& name) {
+  if (destination.is_oci) {
+    registry::save_oci(destination.path, name, build.composed, build.base);
   } else {
-    registry::save_docker_archive(path, name, build.composed, build.base);
+    registry::save_docker_archive(destination.path, name, build.composed, build.base);
   }
 }
 
@@ -79,6 +92,8 @@ Build build_of_experiment(const BuildOptions& options, const ExperimentFile& fil
 
 void build(const BuildOptions& options, Session& session) {
   check_flags(options);
+  std::optional<Destination> destination;
+  if (!options.destination.empty()) destination = parse_destination(options.destination);
   Registries registries(session, options.insecure);
   PrepareOptions prepared = prepare_options(options.experiment, session);
   prepared.local = false;
@@ -96,11 +111,11 @@ void build(const BuildOptions& options, Session& session) {
     registry = registry_of(prepared, experiment);
     built = build_of_experiment(options, file, prepared, experiment, registries, session);
   }
-  if (options.destination.empty()) {
-    session.out << registries.push(*built, target_of(target, registry, name, *built)) << '\n';
+  if (destination) {
+    save(*built, *destination, target.empty() ? name + ":latest" : target);
+    session.out << printable(destination->path.string()) << '\n';
   } else {
-    save(*built, options.destination, target.empty() ? name + ":latest" : target);
-    session.out << printable(options.destination.substr(options.destination.find(':') + 1)) << '\n';
+    session.out << registries.push(*built, target_of(target, registry, name, *built)) << '\n';
   }
 }
 

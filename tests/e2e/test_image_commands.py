@@ -76,6 +76,13 @@ def test_built_images_that_no_run_uses_are_deleted_and_others_stay(embedded, ima
     assert {line.split()[0] for line in image(builder, "ls", where, check=0).stdout.splitlines()[1:]} == {"1", *(f"mlk-{each.split(':')[-1][:12]}" for each in built[:2])}
 
 
+def test_what_is_wrong_on_the_command_line_is_said_before_a_registry_is_asked(images, builder):
+    images.record.clear()
+    for words in (["-t", "Team/UPPER"], ["-t", "me:secret@registry.example/x"], ["--base", "a b"], ["--output", "folder"], ["--output", "oci:"], ["--platform", "a/b/c/d"]):
+        assert "secret" not in said_clearly(builder.build(*words, check=2))
+    assert not images.record.select()
+
+
 def test_a_list_of_tags_that_leads_in_a_circle_or_holds_what_is_no_tag_ends(images, builder):
     builder.build("-t", f"{images.name}/{TARGET}:1")
     images.plan(fault("headers", "GET", "tags/list", times=0, headers={"Link": f'</v2/{TARGET}/tags/list?n=500>; rel="next"'}))
