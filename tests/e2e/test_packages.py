@@ -12,6 +12,23 @@ from test_real_frameworks import JAX
 
 REQUIREMENTS = "jax==0.10.2\n"
 
+# A pod that has ended has no name any more, so each stays for the others.
+LOOKS_UP = '''
+import json, os, socket, time
+found = json.loads(os.environ["TF_CONFIG"])
+for address in sum(found["cluster"].values(), []):
+    for attempt in range(300):
+        try:
+            socket.gethostbyname(address.rsplit(":", 1)[0])
+            break
+        except OSError:
+            time.sleep(0.2)
+    else:
+        raise SystemExit(f"{address} has no name")
+print(json.dumps(found), flush=True)
+time.sleep(10)
+'''
+
 
 def write(builder, program, requirements=None):
     (builder.code / "main.py").write_text(program)
@@ -58,8 +75,7 @@ def test_jax_runs_on_the_cluster_from_a_file_of_requirements(real, images, build
 @pytest.mark.nodes
 def test_tensorflow_would_find_its_cluster_on_the_cluster(real, builder, name):
     """The names that TF_CONFIG gives are those of pods that answer to them."""
-    write(builder, "import json, os, socket\nfound = json.loads(os.environ['TF_CONFIG'])\n"
-                   "for address in sum(found['cluster'].values(), []):\n    socket.gethostbyname(address.rsplit(':', 1)[0])\nprint(json.dumps(found))\n")
+    write(builder, LOOKS_UP)
     file = experiment(builder, name, "framework: tensorflow\nservers: {count: 1, cpu: 100m, memory: 64Mi}\n")
     file.write_text(file.read_text().replace("mode: allreduce", "mode: ps").replace("workers: {", "workers: {count: 2, "))
     run = real.mlk("submit", "--wait", file, env={**builder.env, "KUBECONFIG": real.kubeconfig}, check=0, timeout=180).stdout.strip()
