@@ -16,7 +16,9 @@ import tempfile
 import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import base_images  # noqa: E402
 import mlk  # noqa: E402
+import registry  # noqa: E402
 
 
 def pytest_configure(config):
@@ -108,6 +110,16 @@ def real_session(kubectl):
     env["XDG_STATE_HOME"] = env["XDG_CONFIG_HOME"] = state
     yield mlk.Cluster("real", env["KUBECONFIG"], env["MLK_ADMIN_KUBECONFIG"], kubectl, env, "mlk-test")
     shutil.rmtree(state, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def python_images(real_session):
+    """A registry with a base that has Python, which the nodes reach."""
+    with registry.anonymous() as found:
+        base_images.push(found, "base/python", kind="python")
+        real_session.harness("registry", found.port)
+        yield found
+        real_session.harness("registry", "--close", found.port)
 
 
 @pytest.fixture(params=["embedded", "real"])

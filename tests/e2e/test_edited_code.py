@@ -3,9 +3,7 @@ and at the API server."""
 
 import random
 
-import base_images
 import pytest
-import registry
 from fault_proxy import FaultProxy
 from image_builds import Builder
 
@@ -14,14 +12,9 @@ pytestmark = pytest.mark.nodes
 PROGRAM = "import helper\nprint(helper.greeting('{}'))\n"
 
 
-@pytest.fixture(scope="module")
-def images(real_session):
-    """A registry with a base that has Python, which the nodes reach."""
-    with registry.anonymous() as found:
-        base_images.push(found, "base/python", kind="python")
-        real_session.harness("registry", found.port)
-        yield found
-        real_session.harness("registry", "--close", found.port)
+@pytest.fixture
+def images(python_images):
+    return python_images
 
 
 @pytest.fixture

@@ -4,9 +4,7 @@ import json
 import os
 import pathlib
 
-import base_images
 import pytest
-import registry
 from image_builds import Builder
 from test_real_frameworks import JAX
 
@@ -42,14 +40,9 @@ def experiment(builder, name, more, run="[python3, main.py]"):
     return file
 
 
-@pytest.fixture(scope="module")
-def images(real_session):
-    """A registry with a base that has Python, which the nodes reach."""
-    with registry.anonymous() as found:
-        base_images.push(found, "base/python", kind="python")
-        real_session.harness("registry", found.port)
-        yield found
-        real_session.harness("registry", "--close", found.port)
+@pytest.fixture
+def images(python_images):
+    return python_images
 
 
 @pytest.fixture
