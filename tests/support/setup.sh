@@ -68,8 +68,7 @@ has_module() {  # has_module PYTHON MODULE
   "$1" -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$2'))" 2>/dev/null
 }
 
-look_for_pip() {  # the CUDA toolkit of the tests is made of wheels
-  ! [ -d "${XDG_CACHE_HOME:-$HOME/.cache}/mlk/cuda-13.0.88" ] || return 0
+look_for_pip() {  # tests of packages use it, and the CUDA toolkit of the tests is made of wheels
   has_module python3 pip || missing+=(python3-pip)
 }
 
@@ -87,7 +86,7 @@ case ${1-} in
     [ "$system" != debian-12 ] || look_for "$browser"
     has_module python3 xdist || has_module /usr/bin/python3 xdist || missing+=(python3-pytest python3-pytest-xdist)
     look_for_go
-    [ "$(uname -m)" != x86_64 ] || look_for_pip
+    look_for_pip
     ;;
   format) look_for "$format" ;;
   *) fail "usage: tests/support/setup.sh build|test|format" ;;
