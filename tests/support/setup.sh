@@ -68,13 +68,7 @@ has_module() {  # has_module PYTHON MODULE
   "$1" -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$2'))" 2>/dev/null
 }
 
-look_for_pip() {  # tests of packages use it, and the CUDA toolkit of the tests is made of wheels
-  has_module python3 pip || missing+=(python3-pip)
-}
-
-look_for_go() {  # the test cluster and crane are built once; where there is no Go for them, a wheel is fetched
-  ! "$root/tests/cluster/build" --which >/dev/null || ! compgen -G "${XDG_CACHE_HOME:-$HOME/.cache}/mlk/crane-v*" >/dev/null || return 0
-  ! "$root/tests/cluster/build" --go >/dev/null || return 0
+look_for_pip() {  # tests of packages use it; the CUDA toolkit and, where there is none, Go come as wheels
   has_module python3 pip || missing+=(python3-pip)
 }
 
@@ -85,7 +79,6 @@ case ${1-} in
     look_for "$build"$'\n'"$test"
     [ "$system" != debian-12 ] || look_for "$browser"
     has_module python3 xdist || has_module /usr/bin/python3 xdist || missing+=(python3-pytest python3-pytest-xdist)
-    look_for_go
     look_for_pip
     ;;
   format) look_for "$format" ;;
