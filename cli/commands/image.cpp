@@ -158,7 +158,6 @@ void compare_images(const ImageOptions& options, Session& session) {
   session.note(shared == 1 ? "1 layer is the same" : fmt::format("{} layers are the same", shared));
 }
 
-// What the caches of layers and of packed code hold that has not been used for this long.
 void add_common(CLI::App& command, ImageOptions& options) {
   command.add_flag("--insecure", options.insecure,
                    "Do not check the registry's certificate, and speak to one without TLS");

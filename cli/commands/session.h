@@ -48,7 +48,6 @@ struct Session {
 
   // Whether the cluster on this machine is used: because of --local, or of MLK_LOCAL=1 unless a flag names
   // another cluster. Throws Error{usage} for an invalid value of MLK_LOCAL.
-  // one. Throws Error{usage} for a value of MLK_LOCAL that is none.
   bool local() const;
   // Connects to the cluster that the flags name. Attended::no is for completion: the user cannot be asked to
   // log in, and a credential plugin has two seconds. Throws Error.

@@ -256,7 +256,7 @@ Layer write_code_layer(const fs::path& folder, const Code& code, const std::stri
   constexpr unsigned for_all_to_read_and_write = 0666, for_all_to_execute = 0777;
   refuse_marks_of_deletion(folder, code.tree);
   LayerWriter writer(file);
-  Sha256 digest;  // of the archive that is not a layer, which the run is named by
+  Sha256 digest;  // of the archive without the prefix, which is a part of the run's identity
   const Take also = [&](std::string_view part) { digest.add(part); };
   for (std::size_t at = prefix.find('/'); at != prefix.npos; at = prefix.find('/', at + 1))
     writer.add({.path = prefix.substr(0, at), .kind = TarEntry::Kind::folder});

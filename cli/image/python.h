@@ -37,11 +37,10 @@ std::string own_python_version();
 
 // Pure parts.
 
-// "name==version sha256:...", sorted, from the report of `pip install --dry-run`; the second line of each
-// pair is its constraint, "name==version". Throws Error{failure}.
+// What pip would install, sorted, from the report of `pip install --dry-run`. Throws Error{failure}.
 struct Resolved {
-  std::vector<std::string> packages;     // with their digests: what the layer is named by
-  std::vector<std::string> constraints;  // for pip
+  std::vector<std::string> packages;     // "name==version sha256:...": the name of the layer is made of these
+  std::vector<std::string> constraints;  // "name==version", for pip
 };
 Resolved parse_pip_report(const std::string& report);
 
