@@ -9,7 +9,7 @@ import time
 
 import pytest
 from mlk import SLOW, wait_until
-from runtime_processes import Run, accuracy, assert_trained, write_digits
+from runtime_processes import Run, accuracy, assert_trained, kill_at_once, write_digits
 
 pytestmark = pytest.mark.runtime
 
@@ -85,8 +85,7 @@ def test_server_and_worker_killed_at_once(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", steps=300, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 60)
-        servers[0].kill()
-        workers[1].kill()
+        kill_at_once([servers[0], workers[1]])
         servers[0], workers[1] = run.start("server", 0), run.start("worker", 1)
         assert_trained(servers + workers, run.steps, workers[0])
         assert "at step 0;" not in servers[0].errors()
@@ -108,8 +107,7 @@ def test_all_workers_killed_at_once_go_on_from_the_servers_weights(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", steps=300, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 100)
-        for worker in workers:
-            worker.kill()
+        kill_at_once(workers)
         workers = [run.start("worker", rank) for rank in range(2)]
         assert_trained(servers + workers, run.steps, workers[0])
         assert int(workers[0].lines()[0]["step"]) >= 100
@@ -121,8 +119,7 @@ def test_one_of_two_servers_and_all_workers_killed_go_on_from_the_checkpoint(tmp
              checkpoint={"every": 20, "keep": 2}) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 110)
-        for process in [servers[1], *workers]:
-            process.kill()
+        kill_at_once([servers[1], *workers])
         servers[1] = run.start("server", 1)
         workers = [run.start("worker", rank) for rank in range(2)]
         assert_trained(servers + workers, run.steps, workers[0])
@@ -136,8 +133,7 @@ def test_everything_killed_goes_on_from_the_checkpoint(tmp_path, mode):
              checkpoint={"every": 20, "keep": 2}) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 110)
-        for process in servers + workers:
-            process.kill()
+        kill_at_once(servers + workers)
         servers, workers = run.start_all()
         assert_trained(servers + workers, run.steps, workers[0])
         assert 40 <= workers[0].result()["restored_step"] <= 120
@@ -148,12 +144,26 @@ def test_half_of_an_allreduce_killed_at_once(tmp_path):
     with Run(tmp_path, "allreduce", workers=4, minimum=1, steps=300, step_delay_ms=15) as run:
         _, workers = run.start_all()
         run.until_step(workers[0], 40)
-        for victim in (0, 2):
-            workers[victim].kill()
+        kill_at_once([workers[0], workers[2]])
         run.until_step(workers[1], 100)
         for victim in (0, 2):
             workers[victim] = run.start("worker", victim)
         assert_trained(workers, run.steps, workers[0])
+
+
+def test_half_of_an_allreduce_killed_one_after_the_other(tmp_path):
+    """The second may have gone on without those that are left: they may have to wait until a killed worker is back."""
+    with Run(tmp_path, "allreduce", workers=4, minimum=1, steps=300, step_delay_ms=15) as run:
+        _, workers = run.start_all()
+        run.until_step(workers[0], 40)
+        workers[0].kill()
+        run.until(lambda: any("worker/0 is lost" in worker.errors() for worker in workers[1:]), "the loss")
+        workers[2].kill()
+        for victim in (0, 2):
+            workers[victim] = run.start("worker", victim)
+        assert_trained(workers, run.steps, workers[0])
+        steps = [int(line["step"]) for line in workers[1].lines()]
+        assert steps == sorted(steps), "the run went back"
 
 
 @pytest.mark.parametrize("hidden,steps", [([16], 150), ([512, 512, 512], 45)], ids=["one-bucket", "several-buckets"])
@@ -432,8 +442,7 @@ def test_a_server_ahead_of_all_that_are_left_goes_back_with_them(tmp_path):
         workers[2].signal(signal.SIGSTOP)
         run.until(lambda: "worker/2 is lost" in servers[0].errors(), "the loss")
         run.until_step(workers[0], workers[0].step() + 40)
-        for process in (servers[0], workers[0], workers[1]):
-            process.kill()
+        kill_at_once([servers[0], workers[0], workers[1]])
         workers[2].signal(signal.SIGCONT)
         servers[0], workers[0], workers[1] = run.start("server", 0), run.start("worker", 0), run.start("worker", 1)
         assert_trained(servers + workers, run.steps, workers[0])
