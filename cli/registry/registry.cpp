@@ -205,7 +205,7 @@ Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
       for (const auto& [name, value] : reply.headers) {
         if (name == "www-authenticate") challenges += (challenges.empty() ? "" : ", ") + value;
       }
-      renewed = true;
+      renewed = !authorization.empty();  // the first request only asks what is wanted
       if (tokens_->renew(scope, challenges, authorization)) {
         --attempt;
         continue;

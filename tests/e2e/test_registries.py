@@ -103,6 +103,15 @@ def test_tokens_that_end_early_are_renewed(made, tmp_path):
             is_whole(images, pushed.split("@")[1])
 
 
+def test_a_first_token_that_ends_before_it_is_used_is_renewed(made, tmp_path):
+    with registry.bearer() as images:
+        builder = made(images, tmp_path)
+        images.plan(fault("revoke", "GET", "/manifests/", nth=2))  # the first has no token, and is told where to get one
+        pushed = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip()
+        assert images.unmet() == []
+        is_whole(images, pushed.split("@")[1])
+
+
 @pytest.mark.parametrize("options", [{"expires_in": 1}, {"expires_in": None}, {"expires_in": 10**12}, {"fields": ("token",)}, {"fields": ("access_token",)}],
                          ids=str)
 def test_tokens_of_every_kind_are_understood(options, made, tmp_path):
