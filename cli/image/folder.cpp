@@ -47,9 +47,6 @@ NamedEntry::Kind kind_of(mode_t mode) {
                                              std::strerror(error)));
 }
 
-// Few folders are open at once: each question keeps one.
-constexpr std::size_t batch_files = 1000, batch_folders = 20, most_batches_at_once = 4;
-
 }  // namespace
 
 Folder read_folder(const fs::path& folder, Links links) {
@@ -80,50 +77,17 @@ Folder read_folder(const fs::path& folder, Links links) {
   }
 }
 
-void Statuses::ask(const Folder& folder, const std::string& path, std::vector<std::string> files) {
-  if (files.empty()) return;
-  files_in_batch_ += files.size();
-  batch_.push_back({folder.open, path, std::move(files)});
-  if (files_in_batch_ >= batch_files || batch_.size() == batch_folders) begin_batch();
-}
-
-void Statuses::begin_batch() {
-  if (asked_.size() == most_batches_at_once) end_batch();
-  files_in_batch_ = 0;
-  asked_.push_back(std::async(std::launch::async, answer, std::exchange(batch_, {})));
-}
-
-void Statuses::end_batch() {
-  const std::vector<FileStatus> found = asked_.front().get();
-  asked_.pop_front();
-  answers_.insert(answers_.end(), found.begin(), found.end());
-}
-
-std::vector<FileStatus> Statuses::answers() {
-  const std::vector<FileStatus> last = answer(std::exchange(batch_, {}));
-  while (!asked_.empty()) end_batch();
-  answers_.insert(answers_.end(), last.begin(), last.end());
-  return std::exchange(answers_, {});
-}
-
-std::vector<FileStatus> Statuses::answer(const std::vector<Question>& questions) {
-  std::vector<FileStatus> out;
-  out.reserve(batch_files);
-  for (const Question& question : questions) {
-    for (const std::string& file : question.files) {
-      struct stat status{};
-      int error =
-          fstatat(dirfd(question.folder.get()), file.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
-      if (error == 0 && !S_ISREG(status.st_mode)) error = ENOENT;
-      if (error != 0)
-        throw Error(ExitCode::failure, fmt::format("code: {}/{}: {}", printable(question.path),
-                                                   printable(file), std::strerror(error)));
-      out.push_back({.size = static_cast<std::uint64_t>(status.st_size),
-                     .executable = (status.st_mode & S_IXUSR) != 0,
-                     .stamp = {nanoseconds(modified(status)), nanoseconds(changed(status)), status.st_ino}});
-    }
-  }
-  return out;
+FileStatus status_of(DIR& folder, const fs::path& top, const std::string& path) {
+  struct stat status{};
+  const char* name = path.c_str() + path.rfind('/') + 1;
+  int error = fstatat(dirfd(&folder), name, &status, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+  if (error == 0 && !S_ISREG(status.st_mode)) error = ENOENT;
+  if (error != 0)
+    throw Error(ExitCode::failure,
+                fmt::format("code: {}: {}", printable((top / path).string()), std::strerror(error)));
+  return {.size = static_cast<std::uint64_t>(status.st_size),
+          .executable = (status.st_mode & S_IXUSR) != 0,
+          .stamp = {nanoseconds(modified(status)), nanoseconds(changed(status)), status.st_ino}};
 }
 
 }  // namespace mlk::image

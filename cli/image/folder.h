@@ -3,10 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <dirent.h>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,28 +41,8 @@ struct Folder {
 // it cannot be read.
 Folder read_folder(const std::filesystem::path& folder, Links links);
 
-// Asks for the status of files in other threads, while more files are being found.
-class Statuses {
- public:
-  // The folder stays open until there is an answer. `path`: for errors.
-  void ask(const Folder& folder, const std::string& path, std::vector<std::string> files);
-  // In the order of asking. Throws Error{failure} if one is no file any more.
-  std::vector<FileStatus> answers();
-
- private:
-  struct Question {
-    std::shared_ptr<DIR> folder;
-    std::string path;
-    std::vector<std::string> files;
-  };
-  static std::vector<FileStatus> answer(const std::vector<Question>& questions);
-  void begin_batch();
-  void end_batch();
-
-  std::vector<Question> batch_;
-  std::size_t files_in_batch_ = 0;
-  std::deque<std::future<std::vector<FileStatus>>> asked_;
-  std::vector<FileStatus> answers_;
-};
+// Of the file at `path` below `top`, in this folder. Throws Error{failure} if it is no file any more. Safe
+// from several threads.
+FileStatus status_of(DIR& folder, const std::filesystem::path& top, const std::string& path);
 
 }  // namespace mlk::image

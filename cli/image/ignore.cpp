@@ -86,6 +86,13 @@ bool matches_character(std::string_view pattern, std::size_t& at, char c) {
   return pattern[at++] == c;
 }
 
+// Of names that match a pattern without '*'.
+std::size_t length_of_match(std::string_view pattern) {
+  std::size_t length = 0;
+  for (std::size_t at = 0; at < pattern.size(); ++length) (void)matches_character(pattern, at, '\0');
+  return length;
+}
+
 // One part of a path. Only the last '*' is ever tried again, so the time is at most the product of both
 // lengths.
 bool matches_part(std::string_view pattern, std::string_view text) {
@@ -93,6 +100,12 @@ bool matches_part(std::string_view pattern, std::string_view text) {
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = ++p;
+      // What comes after the last one has one place only: the end.
+      if (pattern.find('*', p) == pattern.npos) {
+        const std::size_t length = length_of_match(pattern.substr(p));
+        if (length > text.size() - t) return false;
+        t = text.size() - length;
+      }
       tried = t;
       continue;
     }
@@ -198,22 +211,23 @@ std::optional<bool> IgnoreRules::leaves_out(const std::string& path, bool is_fol
 Includes::Includes(const std::vector<std::string>& patterns) {
   for (const std::string& pattern : patterns) {
     const PartsOfPath parts = parts_of(pattern);
-    patterns_.push_back({pattern, {parts.begin(), parts.end()}});
-    std::erase(patterns_.back().parts, ".");
+    Pattern& added = patterns_.emplace_back();
+    added.text = pattern;
+    added.parts.assign(parts.begin(), parts.end());
+    std::erase(added.parts, ".");
   }
 }
 
-bool Includes::matches(const std::string& path) {
+bool Includes::matches(const std::string& path) const {
   if (patterns_.empty()) return false;
   const PartsOfPath parts = parts_of(path);
   bool any = false;
-  for (Pattern& pattern : patterns_) {
+  for (const Pattern& pattern : patterns_) {
     // A folder that matches brings what is in it.
     bool matches = false;
     for (std::size_t size = 1; size <= parts.size() && !matches; ++size)
       matches = matches_path(pattern.parts, std::span(parts).first(size));
-    pattern.matched = pattern.matched || matches;
-    any = any || matches;
+    if (matches) pattern.matched = any = true;
   }
   return any;
 }

@@ -1,6 +1,8 @@
 // Patterns of files that do not travel, as gitignore(5) describes them. Pure.
 #pragma once
 
+#include <atomic>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,12 +29,13 @@ class IgnoreRules {
   std::vector<Rule> rules_;
 };
 
-// Paths that travel although a rule leaves them out, or a folder in which they lie.
+// Paths that travel although a rule leaves them out, or a folder in which they lie. Safe from several
+// threads.
 class Includes {
  public:
   explicit Includes(const std::vector<std::string>& patterns);
 
-  bool matches(const std::string& path);
+  bool matches(const std::string& path) const;
   // Whether a path in this folder may match.
   bool may_match_below(const std::string& folder) const;
   // The patterns for which matches() was never true.
@@ -42,9 +45,9 @@ class Includes {
   struct Pattern {
     std::string text;
     std::vector<std::string> parts;
-    bool matched = false;
+    mutable std::atomic<bool> matched = false;
   };
-  std::vector<Pattern> patterns_;
+  std::deque<Pattern> patterns_;
 };
 
 }  // namespace mlk::image

@@ -39,9 +39,9 @@ void append_number(std::string& out, Number number) {
 }
 
 std::string fingerprint_of(const Tree& tree) {
+  constexpr std::size_t at_once = 32 << 10;
+  Sha256 digest;
   std::string fields;
-  constexpr std::size_t usual_bytes = 120;
-  fields.reserve(tree.entries.size() * usual_bytes);
   for (const TreeEntry& entry : tree.entries) {
     append(fields, entry.of_tar.path);
     append(fields, entry.of_tar.target);
@@ -51,8 +51,12 @@ std::string fingerprint_of(const Tree& tree) {
     append_number(fields, entry.stamp.modified);
     append_number(fields, entry.stamp.changed);
     append_number(fields, entry.stamp.inode);
+    if (fields.size() < at_once) continue;
+    digest.add(fields);
+    fields.clear();
   }
-  return sha256_hex(fields);
+  digest.add(fields);
+  return digest.hex();
 }
 
 std::string name_of(const fs::path& folder, const TreeRules& rules, const ArchiveBounds& bounds) {

@@ -73,7 +73,8 @@ ProcessResult run_pip(const PythonPackages& packages, std::vector<std::string> w
   if (result.error.find("no such option: --report") != std::string::npos)
     throw Error(ExitCode::failure, "code.python: the pip of this machine is older than 22.2",
                 "let it renew itself: python3 -m pip install --upgrade pip");
-  for (const char* sign : {"NewConnectionError", "ConnectTimeoutError", "NameResolutionError", "ProxyError"}) {
+  for (const char* sign :
+       {"NewConnectionError", "ConnectTimeoutError", "NameResolutionError", "ProxyError"}) {
     if (result.error.find(sign) != std::string::npos)
       throw Error(ExitCode::failure, "code.python: pip cannot reach its index of packages",
                   "see all of what it says: python3 -m pip download -r " +

@@ -1,11 +1,18 @@
 #include "cli/image/tree.h"
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "cli/image/folder.h"
 #include "cli/image/ignore.h"
+#include "cli/util/crew.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"
@@ -18,6 +25,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t most_entries = 100'000;
 constexpr std::size_t deepest = 200;  // folders in each other
 constexpr std::size_t longest_ignore_file = 1 << 20;
+constexpr std::size_t most_helpers = 3;  // more wait for each other in the kernel
 
 constexpr char usually_left_out[] = R"(
 .git
@@ -52,22 +60,81 @@ fs::path repository_of(const fs::path& folder) {
   }
 }
 
+// What the ignore files of a folder and of those above it say, for paths from the repository. Those of the
+// deepest folder rule.
+struct IgnoreFiles {
+  IgnoreRules of_mlk, of_git;
+  std::shared_ptr<const IgnoreFiles> above;
+
+  static std::optional<bool> leave_out(const IgnoreFiles* files, IgnoreRules IgnoreFiles::* rules,
+                                       const std::string& path, bool is_folder) {
+    for (; files != nullptr; files = files->above.get()) {
+      if (const std::optional<bool> out = (files->*rules).leaves_out(path, is_folder)) return out;
+    }
+    return std::nullopt;
+  }
+};
+
+// What travels of one folder. Others are filled in while it is.
+struct Listing {
+  std::string path;                // from the top, with a slash at its end; empty for the top
+  bool travels = false;            // itself, even if nothing in it does
+  std::vector<TreeEntry> files{};  // and links, in the order of the bytes of their paths
+  std::vector<std::string> no_files{};
+  std::deque<Listing> folders{};
+
+  std::string_view name() const { return std::string_view(path).substr(0, path.size() - 1); }
+};
+
+bool holds_something(const Listing& folder) {
+  return folder.travels || !folder.files.empty() ||
+         std::any_of(folder.folders.begin(), folder.folders.end(), holds_something);
+}
+
+// Moves all into the order of the bytes of their paths, in which "a-b" stands between "a" and "a/c".
+void put_in_order(Listing& from, Tree& to) {
+  std::vector<std::pair<std::string_view, Listing*>> folders;  // themselves, and what is in them
+  for (Listing& folder : from.folders) {
+    folders.emplace_back(folder.name(), &folder);
+    folders.emplace_back(folder.path, &folder);
+  }
+  std::sort(folders.begin(), folders.end());
+  auto file = from.files.begin();
+  const auto put_files_before = [&](std::string_view path) {
+    for (; file != from.files.end() && file->of_tar.path < path; ++file)
+      to.entries.push_back(std::move(*file));
+  };
+  for (const auto& [path, folder] : folders) {
+    put_files_before(path);
+    if (path.ends_with('/')) {
+      put_in_order(*folder, to);
+    } else if (holds_something(*folder)) {
+      to.entries.push_back({.of_tar = {.path = std::string(path), .kind = TarEntry::Kind::folder}});
+    }
+  }
+  to.entries.insert(to.entries.end(), std::move_iterator(file), std::move_iterator(from.files.end()));
+  to.no_files.insert(to.no_files.end(), from.no_files.begin(), from.no_files.end());
+}
+
 class Lister {
  public:
   Lister(const fs::path& top, const TreeRules& rules) : top_(top), rules_(rules), includes_(rules.include) {
     usual_.add(usually_left_out, "");
     for (const std::string& line : rules.exclude) excludes_.add(line, "");
-    read_ignore_files_above();
   }
 
   Tree list() {
-    visit(read_folder(top_, Links::are_followed), "", false, 0);
-    set_statuses();
-    std::sort(out_.entries.begin(), out_.entries.end(),
-              [](const TreeEntry& a, const TreeEntry& b) { return a.of_tar.path < b.of_tar.path; });
-    std::sort(out_.no_files.begin(), out_.no_files.end());
-    out_.vain = includes_.vain();
-    return std::move(out_);
+    Listing top;
+    Crew crew(most_helpers);
+    crew_ = &crew;
+    begin(top, {.verdict = Verdict::travels, .ignore_files = ignore_files_above()});
+    crew.work();
+    Tree out;
+    out.entries.reserve(count_);
+    put_in_order(top, out);
+    std::sort(out.no_files.begin(), out.no_files.end());
+    out.vain = includes_.vain();
+    return out;
   }
 
  private:
@@ -76,87 +143,131 @@ class Lister {
   // What rules say of a path. Nothing brings back a folder that tools have made but a rule that keeps it.
   enum class Verdict { travels, travels_unless_made_by_tools, stays };
 
-  // Its files first, so that few folders are open at once.
-  void visit(Folder folder, const std::string& path, bool left_out, std::size_t depth) {
-    if (depth > deepest)
-      throw Error(ExitCode::usage, fmt::format("code: {} has more than {} folders in each other",
-                                               printable(top_.string()), deepest));
-    if (!left_out && (has(folder, ".gitignore") || has(folder, ".mlkignore")))
-      read_ignore_files(
-          top_ / path, path.empty() && !above_.empty() ? above_.substr(0, above_.size() - 1) : above_ + path);
-    std::vector<std::string> files, folders;
-    for (NamedEntry& entry : folder.entries) {
-      std::string below = path.empty() ? entry.name : path + "/" + entry.name;
-      if (std::find(rules_.never.begin(), rules_.never.end(), below) != rules_.never.end()) continue;
-      if (entry.kind == Kind::folder) {
-        folders.push_back(std::move(below));
-      } else if (includes_.matches(below) || (!left_out && verdict_on(below, false) != Verdict::stays)) {
-        if (entry.kind == Kind::file) files.push_back(std::move(entry.name));
-        add_file(entry.kind, std::move(below));
-      }
-    }
-    statuses_.ask(folder, (top_ / path).string(), std::move(files));
-    folder = {};
-    for (const std::string& each : folders) add_folder(each, left_out, depth + 1);
+  // How a folder was found.
+  struct Found {
+    Verdict verdict;
+    bool included = false, may_hold_included = false;
+    std::size_t depth = 0;
+    std::shared_ptr<const IgnoreFiles> ignore_files;  // of the folders above
+  };
+
+  void begin(Listing& to, Found found) {
+    crew_->add([this, &to, found = std::move(found)] { list_folder(to, found); });
   }
 
-  void add_folder(const std::string& path, bool in_left_out, std::size_t depth) {
-    const bool included = includes_.matches(path), may_hold_included = includes_.may_match_below(path);
-    const Verdict verdict = in_left_out ? Verdict::stays : verdict_on(path, true);
-    if (verdict == Verdict::stays && !included && !may_hold_included) return;
-    Folder folder = read_folder(top_ / path, Links::are_refused);
-    const bool stays = verdict == Verdict::stays ||
-                       (verdict == Verdict::travels_unless_made_by_tools && is_made_by_tools(folder));
-    const bool left_out = stays && !included;
-    if (left_out && !may_hold_included) return;
-    const std::size_t before = out_.entries.size();
-    visit(std::move(folder), path, left_out, depth);
-    if (!left_out || out_.entries.size() > before)
-      append({.of_tar = {.path = path, .kind = TarEntry::Kind::folder}});
+  void list_folder(Listing& to, const Found& found) {
+    if (found.depth > deepest)
+      throw Error(ExitCode::usage, fmt::format("code: {} has more than {} folders in each other",
+                                               printable(top_.string()), deepest));
+    Folder folder = read_folder(top_ / to.path, to.path.empty() ? Links::are_followed : Links::are_refused);
+    const bool stays = found.verdict == Verdict::stays ||
+                       (found.verdict == Verdict::travels_unless_made_by_tools && is_made_by_tools(folder));
+    const bool left_out = stays && !found.included;
+    if (left_out && !found.may_hold_included) return;
+    to.travels = !left_out;
+    if (!to.path.empty()) count_one();
+    auto ignore_files = found.ignore_files;
+    if (!left_out && (has(folder, ".gitignore") || has(folder, ".mlkignore")))
+      ignore_files =
+          read_ignore_files(top_ / to.path, without_end(above_ + to.path), std::move(ignore_files));
+    std::sort(folder.entries.begin(), folder.entries.end(),
+              [](const NamedEntry& a, const NamedEntry& b) { return a.name < b.name; });
+    const auto verdict = [&](const std::string& path, bool is_folder) {
+      return left_out ? Verdict::stays : verdict_on(path, is_folder, ignore_files.get());
+    };
+    to.files.reserve(folder.entries.size());
+    for (const NamedEntry& entry : folder.entries) {
+      std::string path = to.path + entry.name;
+      if (std::find(rules_.never.begin(), rules_.never.end(), path) != rules_.never.end()) continue;
+      if (entry.kind != Kind::folder) {
+        if (includes_.matches(path) || verdict(path, false) != Verdict::stays)
+          add_file(entry.kind, std::move(path), to);
+        continue;
+      }
+      Found below{.verdict = verdict(path, true),
+                  .included = includes_.matches(path),
+                  .may_hold_included = includes_.may_match_below(path),
+                  .depth = found.depth + 1,
+                  .ignore_files = ignore_files};
+      if (below.verdict == Verdict::stays && !below.included && !below.may_hold_included) continue;
+      to.folders.push_back({.path = std::move(path) + "/"});
+      begin(to.folders.back(), std::move(below));
+    }
+    ask_for_statuses(folder, to);
+  }
+
+  // In tasks of their own where there are many.
+  void ask_for_statuses(const Folder& folder, Listing& to) {
+    constexpr std::size_t at_once = 500;
+    std::size_t first = 0;
+    const auto ask = [this, &to, open = folder.open](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) ask_for_status(*open, to.files[i]);
+    };
+    for (; to.files.size() - first > at_once; first += at_once)
+      crew_->add([ask, first] { ask(first, first + at_once); });
+    ask(first, to.files.size());
+  }
+
+  void ask_for_status(DIR& folder, TreeEntry& entry) const {
+    if (entry.of_tar.kind != TarEntry::Kind::file) return;
+    const FileStatus status = status_of(folder, top_, entry.of_tar.path);
+    entry.size = status.size;
+    entry.stamp = status.stamp;
+    entry.of_tar.executable = status.executable;
   }
 
   // Those of the folders above count in the repository of the folder, as they do for git.
-  void read_ignore_files_above() {
+  std::shared_ptr<const IgnoreFiles> ignore_files_above() {
     std::error_code error;
     const fs::path real = fs::canonical(top_, error);
-    if (error) return;  // listing it says why
+    if (error) return nullptr;  // listing it says why
     const fs::path repository = repository_of(real);
-    if (repository.empty() || repository == real) return;
+    if (repository.empty() || repository == real) return nullptr;
     above_ = real.lexically_relative(repository).generic_string() + "/";
+    std::shared_ptr<const IgnoreFiles> files;
     fs::path folder = repository;
     for (const fs::path& part : real.lexically_relative(repository)) {
-      read_ignore_files(folder,
-                        folder == repository ? "" : folder.lexically_relative(repository).generic_string());
+      files = read_ignore_files(
+          folder, folder == repository ? "" : folder.lexically_relative(repository).generic_string(),
+          std::move(files));
       folder /= part;
     }
     // A folder that the repository leaves out is none of its.
     for (std::size_t at = above_.find('/'); at != above_.npos; at = above_.find('/', at + 1)) {
-      if (!of_git_.leaves_out(above_.substr(0, at), true).value_or(false)) continue;
-      of_git_ = of_mlk_ = {};
+      const std::string path = above_.substr(0, at);
+      if (!IgnoreFiles::leave_out(files.get(), &IgnoreFiles::of_git, path, true).value_or(false)) continue;
       above_.clear();
+      return nullptr;
     }
+    return files;
   }
 
-  void read_ignore_files(const fs::path& folder, const std::string& name) {
-    for (auto [file, rules] : {std::pair(".gitignore", &of_git_), std::pair(".mlkignore", &of_mlk_)}) {
+  static std::shared_ptr<const IgnoreFiles> read_ignore_files(const fs::path& folder, const std::string& name,
+                                                              std::shared_ptr<const IgnoreFiles> above) {
+    auto out = std::make_shared<IgnoreFiles>();
+    out->above = std::move(above);
+    for (auto [file, rules] :
+         {std::pair(".gitignore", &out->of_git), std::pair(".mlkignore", &out->of_mlk)}) {
       std::error_code error;
       if (fs::is_regular_file(folder / file, error))
         rules->add(read_file(folder / file, longest_ignore_file), name);
     }
+    return out;
   }
 
   // The first that has a rule for the path decides.
-  Verdict verdict_on(const std::string& path, bool is_folder) const {
+  Verdict verdict_on(const std::string& path, bool is_folder, const IgnoreFiles* files) const {
     const auto as_verdict = [](bool out) { return out ? Verdict::stays : Verdict::travels; };
     if (const std::optional<bool> out = excludes_.leaves_out(path, is_folder)) return as_verdict(*out);
     if (usual_.leaves_out(path, is_folder).value_or(false)) return Verdict::stays;
     const std::string with_above = above_.empty() ? "" : above_ + path;
     const std::string& from_repository = above_.empty() ? path : with_above;
-    if (const std::optional<bool> out = of_mlk_.leaves_out(from_repository, is_folder))
-      return as_verdict(*out);
-    return of_git_.leaves_out(from_repository, is_folder).value_or(false)
-               ? Verdict::stays
-               : Verdict::travels_unless_made_by_tools;
+    const auto said = [&](IgnoreRules IgnoreFiles::* rules) {
+      return IgnoreFiles::leave_out(files, rules, from_repository, is_folder);
+    };
+    if (const std::optional<bool> out = said(&IgnoreFiles::of_mlk)) return as_verdict(*out);
+    return said(&IgnoreFiles::of_git).value_or(false) ? Verdict::stays
+                                                      : Verdict::travels_unless_made_by_tools;
   }
 
   static bool has(const Folder& folder, std::string_view name) {
@@ -169,10 +280,11 @@ class Lister {
     return has(folder, "pyvenv.cfg") || has(folder, "CACHEDIR.TAG");
   }
 
-  void add_file(Kind kind, std::string path) {
+  void add_file(Kind kind, std::string path, Listing& to) {
+    if (kind == Kind::other) return to.no_files.push_back(std::move(path));
+    count_one();
     if (kind == Kind::file)
-      return append({.of_tar = {.path = std::move(path), .kind = TarEntry::Kind::file}});
-    if (kind == Kind::other) return out_.no_files.push_back(std::move(path));
+      return to.files.push_back({.of_tar = {.path = std::move(path), .kind = TarEntry::Kind::file}});
     std::error_code error;
     const std::string target = fs::read_symlink(top_ / path, error).string();
     const std::string shown = printable((top_ / path).string());
@@ -183,27 +295,19 @@ class Lister {
           fmt::format("code: {} is a link that leads out of the folder, to {}", shown, printable(target)),
           fmt::format("leave it out with exclude: [/{}], or put what it leads to on a volume (data:)",
                       printable(path)));
-    append({.of_tar = {.path = path, .kind = TarEntry::Kind::link, .target = target}});
+    to.files.push_back({.of_tar = {.path = path, .kind = TarEntry::Kind::link, .target = target}});
   }
 
-  void set_statuses() {
-    const std::vector<FileStatus> statuses = statuses_.answers();
-    auto status = statuses.begin();
-    for (TreeEntry& entry : out_.entries) {
-      if (entry.of_tar.kind != TarEntry::Kind::file) continue;
-      entry.size = status->size;
-      entry.stamp = status->stamp;
-      entry.of_tar.executable = status->executable;
-      ++status;
-    }
-  }
-
-  void append(TreeEntry entry) {
-    if (out_.entries.size() == most_entries)
+  void count_one() {
+    if (count_++ == most_entries)
       throw Error(ExitCode::usage,
                   fmt::format("code: {} has more than {} files", printable(top_.string()), most_entries),
                   "leave folders out with exclude: or a file .mlkignore, or put data on a volume (data:)");
-    out_.entries.push_back(std::move(entry));
+  }
+
+  static std::string without_end(std::string path) {
+    if (!path.empty()) path.pop_back();
+    return path;
   }
 
   const fs::path& top_;
@@ -211,10 +315,9 @@ class Lister {
   std::string
       above_;  // the way from the repository to the top, with a slash at its end; empty if there is none
   IgnoreRules usual_, excludes_;
-  IgnoreRules of_git_, of_mlk_;  // for paths from the repository
   Includes includes_;
-  Statuses statuses_;
-  Tree out_;
+  Crew* crew_ = nullptr;
+  std::atomic<std::size_t> count_ = 0;  // of entries
 };
 
 }  // namespace

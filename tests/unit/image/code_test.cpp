@@ -200,6 +200,28 @@ TEST_CASE("ten thousand files are packed") {
   CHECK(files_of(folder.path()).size() == 10'000);
 }
 
+TEST_CASE("entries are in the order of the bytes of their paths, each with its own size") {
+  const TemporaryFolder folder;
+  constexpr std::size_t many = 1300;
+  for (const char* file : {"a/c", "a-b", "a.b/c-d", "a.b/c/d", "a.b/c.d", "a0", "z/z/z/z"})
+    write(folder.path() / file, file);
+  for (std::size_t i = 0; i < many; ++i)
+    write(folder.path() / "flat" / std::to_string(i), std::string(i, 'x'));
+  const mlk::image::Tree tree = mlk::image::list_tree(folder.path(), {});
+  const auto path_of = [](const mlk::image::TreeEntry& entry) { return entry.of_tar.path; };
+  CHECK(std::ranges::is_sorted(tree.entries, {}, path_of));
+  std::size_t files = 0;
+  for (const mlk::image::TreeEntry& entry : tree.entries) {
+    const std::string& path = entry.of_tar.path;
+    const bool is_file = entry.of_tar.kind == mlk::image::TarEntry::Kind::file;
+    files += is_file ? 1 : 0;
+    if (path.starts_with("flat/")) CHECK(entry.size == std::stoul(path.substr(5)));
+    if (is_file) CHECK(entry.stamp.inode != 0);
+  }
+  CHECK(files == many + 7);
+  CHECK(tree.entries.size() == files + 7);
+}
+
 TEST_CASE(
     "no ignore file brings back repositories and passwords, and those of .mlkignore rule in all folders") {
   const TemporaryFolder folder;

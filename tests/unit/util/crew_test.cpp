@@ -1,0 +1,55 @@
+// Threads that share tasks.
+#include "cli/util/crew.h"
+
+#include <atomic>
+#include <functional>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+using mlk::Crew;
+
+TEST_CASE("all tasks are done before work() returns, those that tasks have added as well") {
+  std::atomic<int> done = 0;
+  Crew crew(3);
+  const std::function<void(int)> act = [&](int depth) {
+    ++done;
+    for (int i = 0; i < 4 && depth > 0; ++i) crew.add([&, depth] { act(depth - 1); });
+  };
+  crew.add([&] { act(5); });
+  crew.work();
+  CHECK(done == 1 + 4 + 16 + 64 + 256 + 1024);
+}
+
+TEST_CASE("few tasks are done by the caller alone") {
+  std::set<std::thread::id> threads;
+  Crew crew(3);
+  for (int i = 0; i < 5; ++i) crew.add([&] { threads.insert(std::this_thread::get_id()); });
+  crew.work();
+  CHECK(threads == std::set{std::this_thread::get_id()});
+}
+
+TEST_CASE("a crew without tasks has nothing to do") { Crew(3).work(); }
+
+TEST_CASE("what a task throws comes out of work(), and no task begins after it") {
+  std::atomic<int> begun = 0;
+  Crew crew(0);
+  for (int i = 0; i < 100; ++i) {
+    crew.add([&] {
+      if (++begun == 10) throw std::runtime_error("the tenth");
+    });
+  }
+  CHECK_THROWS_WITH(crew.work(), "the tenth");
+  CHECK(begun == 10);
+}
+
+TEST_CASE("a crew whose work nobody waits for drops what has not begun") {
+  std::atomic<int> begun = 0;
+  {
+    Crew crew(0);
+    for (int i = 0; i < 5; ++i) crew.add([&] { ++begun; });
+  }
+  CHECK(begun == 0);
+}
