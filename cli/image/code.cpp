@@ -226,42 +226,17 @@ PackedCode read_and_pack(const fs::path& folder, const Code& code, const Archive
   return out;
 }
 
-}  // namespace
-
-Code pack_code(const fs::path& folder, const TreeRules& rules, const PackOptions& options) {
-  Code out;
-  out.tree = list_tree(folder, rules);
-  warn_and_count(folder, out);
-  const bool refuses = options.too_large == TooLarge::is_refused;
-  if (refuses && out.size > most_unpacked_code)
-    refuse_size(folder, human_size(out.size), options.most_bytes, out);
-  const std::size_t content =
-      refuses ? most_unpacked_code : std::min(most_unpacked_code, most_gain * options.most_bytes);
-  const ArchiveBounds bounds{.archive = options.most_bytes, .content = content};
-  const KeptCode kept(options.cache, folder, rules, bounds);
-  std::optional<PackedCode> packed = kept.find(out.tree);
-  if (!packed) {
-    packed = read_and_pack(folder, out, bounds);
-    kept.keep(out.tree, *packed, options.now);
-  }
-  if (packed->archive.empty() && refuses)
-    refuse_size(folder, "more when it is compressed", options.most_bytes, out);
-  out.archive = std::move(packed->archive);
-  out.digest = std::move(packed->digest);
-  return out;
-}
-
-Layer write_code_layer(const fs::path& folder, const Code& code, const std::string& prefix,
-                       const fs::path& file) {
+// Returns the digest of the code.
+std::string write_layer(LayerWriter& writer, const fs::path& folder, const Tree& tree,
+                        const std::string& prefix) {
   constexpr unsigned for_all_to_read_and_write = 0666, for_all_to_execute = 0777;
-  refuse_marks_of_deletion(folder, code.tree);
-  LayerWriter writer(file);
+  refuse_marks_of_deletion(folder, tree);
   Sha256 digest;  // of the archive without the prefix, which is a part of the run's identity
   const Take also = [&](std::string_view part) { digest.add(part); };
   for (std::size_t at = prefix.find('/'); at != prefix.npos; at = prefix.find('/', at + 1))
     writer.add({.path = prefix.substr(0, at), .kind = TarEntry::Kind::folder});
   writer.add({.path = prefix, .kind = TarEntry::Kind::folder, .mode = for_all_to_execute});
-  for (const TreeEntry& entry : code.tree.entries) {
+  for (const TreeEntry& entry : tree.entries) {
     TarEntry in_layer = entry.of_tar;
     in_layer.path = prefix + "/" + entry.of_tar.path;
     const bool is_file = entry.of_tar.kind == TarEntry::Kind::file;
@@ -277,8 +252,54 @@ Layer write_code_layer(const fs::path& folder, const Code& code, const std::stri
   std::string end;
   end_tar(end);
   also(end);
-  if (digest.hex() != code.digest) refuse_change(folder);
-  return writer.finish();
+  return digest.hex();
+}
+
+// Reads all files once.
+PackedCode read_into_layer(const fs::path& folder, const Tree& tree, const CodeLayers& layers) {
+  LayerWriter writer(layers.file_of("new"));
+  const std::string digest = write_layer(writer, folder, tree, layers.prefix);
+  (void)writer.finish([&](const std::string&) { return layers.file_of(digest); });
+  return {.digest = digest, .archive = ""};
+}
+
+}  // namespace
+
+fs::path CodeLayers::file_of(const std::string& digest) const {
+  return cache / ("code-" + digest + ".tar.gz");
+}
+
+Code pack_code(const fs::path& folder, const TreeRules& rules, const PackOptions& options) {
+  Code out;
+  out.tree = list_tree(folder, rules);
+  warn_and_count(folder, out);
+  const bool refuses = options.too_large == TooLarge::is_refused;
+  if (refuses && out.size > most_unpacked_code)
+    refuse_size(folder, human_size(out.size), options.most_bytes, out);
+  const std::size_t content =
+      refuses ? most_unpacked_code : std::min(most_unpacked_code, most_gain * options.most_bytes);
+  const ArchiveBounds bounds{.archive = options.most_bytes, .content = content};
+  const KeptCode kept(options.cache, folder, rules, bounds);
+  std::optional<PackedCode> packed = kept.find(out.tree);
+  if (!packed) {
+    packed = options.layers && options.most_bytes == 0 && out.size <= long_to_compress
+                 ? read_into_layer(folder, out.tree, *options.layers)
+                 : read_and_pack(folder, out, bounds);
+    kept.keep(out.tree, *packed, options.now);
+  }
+  if (packed->archive.empty() && refuses)
+    refuse_size(folder, "more when it is compressed", options.most_bytes, out);
+  out.archive = std::move(packed->archive);
+  out.digest = std::move(packed->digest);
+  return out;
+}
+
+void write_code_layer(const fs::path& folder, const Code& code, const CodeLayers& layers) {
+  const fs::path file = layers.file_of(code.digest);
+  if (find_layer(file)) return;
+  LayerWriter writer(file);
+  if (write_layer(writer, folder, code.tree, layers.prefix) != code.digest) refuse_change(folder);
+  (void)writer.finish();
 }
 
 std::string archive_of_layer(std::string_view layer, const std::string& prefix) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ namespace mlk::image {
 // disk.
 inline constexpr std::size_t most_unpacked_code = 64 << 20, longest_tar = 2 * most_unpacked_code;
 
+// Takes seconds: it is read for its digest first, by which a layer of it may be found.
+inline constexpr std::uint64_t long_to_compress = 64 << 20;
+
 struct Code {
   std::string digest;      // sha256 of the archive before it is compressed, hexadecimal: that of the files
   std::string archive;     // tar, gzip; empty if it has more bytes than it may have
@@ -29,10 +33,20 @@ struct Code {
 
 enum class TooLarge { is_refused, has_no_archive };
 
+// Layers of code in a cache, each below the same folder of an image.
+struct CodeLayers {
+  std::filesystem::path cache;
+  std::string prefix;  // "mlk/code"
+
+  std::filesystem::path file_of(const std::string& digest) const;
+};
+
 struct PackOptions {
-  std::size_t most_bytes;  // of the archive
+  std::size_t most_bytes;  // of the archive; 0: it has none, and becomes a layer
   TooLarge too_large = TooLarge::is_refused;
   std::filesystem::path cache{};  // where is kept what spares reading the files again; empty: nowhere
+  // Of code that becomes a layer: it is written when the files are read, unless that takes long.
+  std::optional<CodeLayers> layers{};
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();
 };
 
@@ -42,10 +56,9 @@ struct PackOptions {
 // cache.
 Code pack_code(const std::filesystem::path& folder, const TreeRules& rules, const PackOptions& options);
 
-// The files as a layer, below `prefix` ("mlk/code"). Whoever the program is may write there: each container
-// has a copy of its own. Throws Error: failure, and usage for a name that layers give a meaning of their own.
-Layer write_code_layer(const std::filesystem::path& folder, const Code& code, const std::string& prefix,
-                       const std::filesystem::path& file);
+// The files as a layer, unless it is there. Whoever the program is may write there: each container has a copy
+// of its own. Throws Error: failure, and usage for a name that layers give a meaning of their own.
+void write_code_layer(const std::filesystem::path& folder, const Code& code, const CodeLayers& layers);
 
 // The archive of the files in a layer that write_code_layer() has made, as pack_code() would make it. Throws
 // Error{failure}. Pure.

@@ -100,26 +100,31 @@ void LayerWriter::end() {
 
 Layer LayerWriter::finish() {
   end();
-  return keep();
+  return keep(state_->file);
+}
+
+Layer LayerWriter::finish(const std::function<fs::path(const std::string& digits)>& file_of) {
+  end();
+  return keep(file_of(state_->content.hex()));
 }
 
 std::optional<Layer> LayerWriter::finish_as(const std::string& diff_id) {
   end();
   if ("sha256:" + state_->content.hex() != diff_id) return std::nullopt;
-  return keep();
+  return keep(state_->file);
 }
 
-Layer LayerWriter::keep() {
+Layer LayerWriter::keep(const fs::path& file) {
   Layer out{{.media_type = oci_types.layer, .digest = "sha256:" + state_->blob.hex(), .size = state_->size},
             "sha256:" + state_->content.hex(),
-            state_->file};
+            file};
   std::error_code error;
-  fs::rename(state_->aside, state_->file, error);
-  if (error) fail_with(state_->file, error.value());
+  fs::rename(state_->aside, file, error);
+  if (error) fail_with(file, error.value());
   state_->done = true;
   const nlohmann::json note = {
       {"digest", out.blob.digest}, {"size", out.blob.size}, {"diff_id", out.diff_id}};
-  write_file_atomically(note_of(state_->file), json_text(note), 0600);
+  write_file_atomically(note_of(file), json_text(note), 0600);
   return out;
 }
 

@@ -26,6 +26,7 @@ struct Layer {
 // disk that is full too.
 class LayerWriter {
  public:
+  // Its final place, or, for one that is named at the end, any other in the same folder.
   explicit LayerWriter(std::filesystem::path file);
   ~LayerWriter();  // without finish(), nothing stays
   LayerWriter(const LayerWriter&) = delete;
@@ -37,11 +38,13 @@ class LayerWriter {
   void add_file(const TarEntry& entry, const std::filesystem::path& from, std::uint64_t size,
                 const std::function<void(std::string_view)>& also = {});
   Layer finish();
-  // The same if the archive has this digest before it is compressed; else nothing stays.
+  // Into a file that is named by what was written; `digits`: of diff_id.
+  Layer finish(const std::function<std::filesystem::path(const std::string& digits)>& file_of);
+  // The same as finish() if the archive has this digest before it is compressed; else nothing stays.
   std::optional<Layer> finish_as(const std::string& diff_id);
 
  private:
-  Layer keep();
+  Layer keep(const std::filesystem::path& file);
   void end();
   void put(std::string_view bytes);
   struct State;

@@ -62,22 +62,22 @@ std::string path_in(const fs::path& folder, const fs::path& file, bool follow) {
   return way.empty() || *way.begin() == ".." ? "" : way.generic_string();
 }
 
+fs::path layers_home() { return cache_home() / "layers"; }
+
+image::CodeLayers code_layers() { return {.cache = layers_home(), .prefix = code_folder + 1}; }
+
 // Keeps what is too large for a ConfigMap, or shall not be in one, in the cache.
 void keep_large(const PrepareOptions& options, const fs::path& folder, const image::Code& packed,
                 CodeArchive& code) {
-  constexpr std::uint64_t takes_seconds = 64 << 20;
-  if (options.note && packed.size > takes_seconds)
-    options.note(
-        fmt::format("code: compressing {} in {} files", human_size(packed.size), code.files.size()));
-  const fs::path cache = cache_home() / "layers";
+  if (options.note && packed.size > image::long_to_compress)
+    options.note(fmt::format("code: compressing {} in {} files", human_size(packed.size), code.files.size()));
   if (options.local) {
-    const fs::path file = cache / ("code-" + packed.digest) / code_archive_file;
+    const fs::path file = layers_home() / ("code-" + packed.digest) / code_archive_file;
     image::write_archive(folder, packed, file);
     code.on_machine = fs::absolute(file.parent_path()).string();
   } else {
-    const fs::path file = cache / ("code-" + packed.digest + ".tar.gz");
-    if (!image::find_layer(file)) (void)image::write_code_layer(folder, packed, code_folder + 1, file);
-    code.layer_file = file.string();
+    image::write_code_layer(folder, packed, code_layers());
+    code.layer_file = code_layers().file_of(packed.digest).string();
   }
   code.bytes.clear();
 }
@@ -117,7 +117,8 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
       folder, rules,
       {.most_bytes = shall ? 0 : most_config_map_bytes,
        .too_large = can_be_large ? image::TooLarge::has_no_archive : image::TooLarge::is_refused,
-       .cache = packed_code_home()});
+       .cache = packed_code_home(),
+       .layers = shall ? std::optional(code_layers()) : std::nullopt});
   files.code = CodeArchive{
       .digest = packed.digest, .bytes = std::move(packed.archive), .files = std::move(packed.files)};
   files.warnings = std::move(packed.warnings);

@@ -67,7 +67,8 @@ class Files {
     entries_[path] = {{.path = path, .executable = true}, {}, real};
   }
   image::Layer write(const std::string& name) const {
-    LayerWriter writer(cache_home() / "layers" / fmt::format("{}-{}.tar.gz", name, getpid()));
+    const fs::path cache = cache_home() / "layers";
+    LayerWriter writer(cache / name);
     for (const auto& [path, file] : entries_) {
       if (file.from.empty()) {
         writer.add(file.entry, file.content);
@@ -75,14 +76,9 @@ class Files {
         writer.add_file(file.entry, file.from, fs::file_size(file.from));
       }
     }
-    image::Layer layer = writer.finish();
     // Named by what it is, so that the cache has it once.
-    const fs::path file =
-        layer.file.parent_path() / fmt::format("{}-{}.tar.gz", name, layer.diff_id.substr(7));
-    fs::rename(layer.file, file);
-    fs::rename(layer.file.string() + ".json", file.string() + ".json");
-    layer.file = file;
-    return layer;
+    return writer.finish(
+        [&](const std::string& digits) { return cache / fmt::format("{}-{}.tar.gz", name, digits); });
   }
 
  private:

@@ -36,6 +36,13 @@ Paths files_of(const fs::path& folder, const TreeRules& rules = {}) {
 
 std::string digest_of(const fs::path& folder) { return mlk::image::pack_code(folder, {}, {plenty}).digest; }
 
+// Written by itself, or found.
+mlk::image::Layer layer_of(const fs::path& folder, const Code& code, const fs::path& cache) {
+  const mlk::image::CodeLayers layers{.cache = cache, .prefix = "mlk/code"};
+  mlk::image::write_code_layer(folder, code, layers);
+  return mlk::image::find_layer(layers.file_of(code.digest)).value();
+}
+
 mlk::Error refusal(const fs::path& folder, std::size_t most = plenty) {
   try {
     (void)mlk::image::pack_code(folder, {}, {most});
@@ -285,8 +292,7 @@ TEST_CASE("the layer of code has its folders, and files that any user may write"
   fs::permissions(folder.path() / "run.sh", fs::perms::owner_all);
   fs::create_symlink("run.sh", folder.path() / "link");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
-  const mlk::image::Layer layer =
-      mlk::image::write_code_layer(folder.path(), code, "mlk/code", out.path() / "layer");
+  const mlk::image::Layer layer = layer_of(folder.path(), code, out.path());
   const std::string tar = mlk::image::gunzip(mlk::read_file(layer.file, plenty), plenty);
   CHECK(layer.diff_id == "sha256:" + mlk::sha256_hex(tar));
   const std::string listed = [&] {
@@ -304,6 +310,23 @@ TEST_CASE("the layer of code has its folders, and files that any user may write"
         "-rwxrwxrwx 0/0 mlk/code/run.sh  \n"
         "drwxrwxrwx 0/0 mlk/code/src/  \n"
         "-rw-rw-rw- 0/0 mlk/code/src/train.py  \n");
+}
+
+TEST_CASE("a layer that is written while the files are read is that of the code, and nothing else stays") {
+  const TemporaryFolder folder, at_once, later;
+  write(folder.path() / "src/train.py", "print()");
+  write(folder.path() / "data", std::string(300'000, 'x'));
+  const Code code = mlk::image::pack_code(
+      folder.path(), {},
+      {.most_bytes = 0,
+       .too_large = mlk::image::TooLarge::has_no_archive,
+       .layers = mlk::image::CodeLayers{.cache = at_once.path(), .prefix = "mlk/code"}});
+  CHECK(code.archive.empty());
+  CHECK(code.digest == digest_of(folder.path()));
+  CHECK(std::distance(fs::directory_iterator(at_once.path()), {}) == 2);  // the layer and its note
+  const mlk::image::Layer written = layer_of(folder.path(), code, later.path());
+  fs::remove_all(folder.path() / "src");  // which would be refused if it were read
+  CHECK(layer_of(folder.path(), code, at_once.path()).blob.digest == written.blob.digest);
 }
 
 TEST_CASE("an archive that is written to a file has the digest of the code, and is not written twice") {
@@ -324,7 +347,7 @@ TEST_CASE("a file that changes between the packing and the writing is refused, a
   for (const std::string& now : Paths{"print(2)", "print()", "print(1)\n", ""}) {
     write(folder.path() / "train.py", now);
     CHECK_THROWS_WITH_AS(
-        (void)mlk::image::write_code_layer(folder.path(), code, "mlk/code", out.path() / "layer"),
+        mlk::image::write_code_layer(folder.path(), code, {.cache = out.path(), .prefix = "mlk/code"}),
         doctest::Contains("changes while it is read"), mlk::Error);
     CHECK_THROWS_WITH_AS(mlk::image::write_archive(folder.path(), code, out.path() / "archive"),
                          doctest::Contains("changes while it is read"), mlk::Error);
@@ -343,7 +366,7 @@ TEST_CASE("a name by which a layer would delete files is refused in a layer, and
     write(folder.path() / name, "");
     const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
     CHECK_THROWS_WITH_AS(
-        (void)mlk::image::write_code_layer(folder.path(), code, "mlk/code", out.path() / "layer"),
+        mlk::image::write_code_layer(folder.path(), code, {.cache = out.path(), .prefix = "mlk/code"}),
         doctest::Contains("by which layers of images delete files"), mlk::Error);
     CHECK(fs::is_empty(out.path()));
   }
