@@ -65,10 +65,12 @@ void save(const Build& build, const Destination& destination, const std::string&
   }
 }
 
-// The registry is asked for the base while the code is packed: each takes as long as the other.
+// The base is found, and mounted where the image goes, while the code is packed: each takes as long as the
+// other. repository: nullopt if it is not sent.
 Build build_of_experiment(const BuildOptions& options, const ExperimentFile& file,
                           const PrepareOptions& prepared, const Experiment& experiment,
-                          const Registries& registries, Session& session) {
+                          const std::optional<image::Reference>& repository, Registries& registries,
+                          Session& session) {
   if (!experiment.effective.contains("code"))
     throw Error(ExitCode::usage, options.experiment.file + " has no code:, and so nothing to build",
                 "name the folder of the program: code: .");
@@ -77,8 +79,11 @@ Build build_of_experiment(const BuildOptions& options, const ExperimentFile& fil
   const auto is_wanted = std::make_shared<std::atomic<bool>>(true);
   registry::Access access = registries.access();
   access.go_on = [is_wanted, go_on = access.go_on] { return *is_wanted && go_on(); };
-  std::future<registry::FoundImage> base =
-      std::async(std::launch::async, [&] { return find_base(experiment, options.base, platform, access); });
+  std::future<registry::FoundImage> base = std::async(std::launch::async, [&] {
+    registry::FoundImage found = find_base(experiment, options.base, platform, access);
+    if (repository) registries.mount(found, *repository);
+    return found;
+  });
   FileContents files;
   try {
     files = read_files(file, prepared, experiment);
@@ -109,7 +114,9 @@ void build(const BuildOptions& options, Session& session) {
                                                   load_templates().names(), file_context_of(file, prepared));
     name = experiment.name;
     registry = registry_of(prepared, experiment);
-    built = build_of_experiment(options, file, prepared, experiment, registries, session);
+    std::optional<image::Reference> repository;
+    if (!destination) repository = repository_of(target, registry, name);
+    built = build_of_experiment(options, file, prepared, experiment, repository, registries, session);
   }
   if (destination) {
     save(*built, *destination, target.empty() ? name + ":latest" : target);

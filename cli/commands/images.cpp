@@ -27,7 +27,9 @@ struct Registries::State {
   registry::Access access{};
   const std::thread::id own_thread = std::this_thread::get_id();
   std::mutex mutex{};
-  std::vector<std::string> notes{};  // of other threads
+  std::vector<std::string> notes{};              // of other threads
+  std::unique_ptr<registry::Registry> target{};  // of mount()
+  std::unique_ptr<registry::BaseMount> base_mount{};
 
   std::vector<std::string> take_notes() {
     const std::lock_guard lock(mutex);
@@ -80,12 +82,18 @@ std::string what_went(const registry::Pushed& sent) {
 
 }  // namespace
 
+void Registries::mount(const registry::FoundImage& base, const image::Reference& repository) {
+  state_->target = std::make_unique<registry::Registry>(state_->access, repository);
+  state_->base_mount = std::make_unique<registry::BaseMount>(*state_->target, repository, base);
+}
+
 std::string Registries::push(const Build& build, const image::Reference& target) {
   Session& session = state_->session;
-  registry::Registry registry(state_->access, target);
+  if (!state_->target) state_->target = std::make_unique<registry::Registry>(state_->access, target);
   registry::PushProgress progress;
   std::future<registry::Pushed> pushed = std::async(std::launch::async, [&] {
-    return registry::push(registry, target, build.composed, build.base, progress);
+    return registry::push(*state_->target, target, build.composed, build.base, progress,
+                          state_->base_mount.get());
   });
   const auto begin = steady_clock::now();
   {

@@ -142,7 +142,7 @@ void KeptCode::keep(const Tree& tree, const PackedCode& packed,
     std::error_code ignored;
     fs::create_directories(cache_, ignored);
     const std::string content = packed.digest + "\n" + packed.archive;
-    write_file_atomically(record_, head_of(tree) + sha256_hex(content) + "\n" + content, 0600);
+    write_checked_file(record_, head_of(tree) + sha256_hex(content) + "\n" + content, 0600);
     remove_least_used(cache_, most_records);
   } catch (const Error&) {
     // The next time takes as long as this one.

@@ -124,7 +124,7 @@ Layer LayerWriter::keep(const fs::path& file) {
   state_->done = true;
   const nlohmann::json note = {
       {"digest", out.blob.digest}, {"size", out.blob.size}, {"diff_id", out.diff_id}};
-  write_file_atomically(note_of(file), json_text(note), 0600);
+  write_checked_file(note_of(file), json_text(note), 0600);
   return out;
 }
 

@@ -26,6 +26,7 @@ constexpr std::size_t most_entries = 100'000;
 constexpr std::size_t deepest = 200;  // folders in each other
 constexpr std::size_t longest_ignore_file = 1 << 20;
 constexpr std::size_t most_helpers = 3;  // more wait for each other in the kernel
+constexpr std::size_t many_folders = 8;  // to start a thread takes as long as to list some
 
 constexpr char usually_left_out[] = R"(
 .git
@@ -125,7 +126,7 @@ class Lister {
 
   Tree list() {
     Listing top;
-    Crew crew(most_helpers);
+    Crew crew(most_helpers, many_folders);
     crew_ = &crew;
     begin(top, {.verdict = Verdict::travels, .ignore_files = ignore_files_above()});
     crew.work();

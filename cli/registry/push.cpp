@@ -1,18 +1,20 @@
 #include "cli/registry/push.h"
 
 #include <algorithm>
-#include <exception>
 #include <fcntl.h>
+#include <functional>
 #include <future>
 #include <mutex>
+#include <optional>
 #include <semaphore>
-#include <thread>
+#include <set>
 #include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "cli/image/open_file.h"
+#include "cli/util/crew.h"
 #include "cli/util/error.h"
 
 namespace mlk::registry {
@@ -47,7 +49,8 @@ Registry::Source file_source(const image::Layer& layer) {
     const image::OpenFile file(layer.file, O_RDONLY);
     if (file.number() < 0 || lseek(file.number(), static_cast<off_t>(offset), SEEK_SET) < 0)
       image::fail_with(layer.file, errno);
-    std::string buffer(1 << 20, '\0');
+    constexpr std::uint64_t most_at_once = 1 << 20;
+    std::string buffer(std::min(layer.blob.size - offset + 1, most_at_once), '\0');
     while (true) {
       const ssize_t count = read(file.number(), buffer.data(), buffer.size());
       if (count < 0 && errno == EINTR) continue;
@@ -55,6 +58,18 @@ Registry::Source file_source(const image::Layer& layer) {
       if (count == 0 || !take({buffer.data(), static_cast<std::size_t>(count)})) return;
     }
   };
+}
+
+// In several threads, the first ones first.
+template <typename Item>
+void for_each_at_once(const std::vector<Item>& items, const std::function<void(const Item&)>& act) {
+  Crew crew(at_once - 1, 1);
+  for (auto item = items.rbegin(); item != items.rend(); ++item) crew.add([&act, item] { act(*item); });
+  crew.work();
+}
+
+bool may_be_mounted(const Registry& registry, const image::Reference& target, const FoundImage& base) {
+  return base.registry->name() == registry.name() && base.reference.repository != target.repository;
 }
 
 class Push {
@@ -69,20 +84,15 @@ class Push {
     out_.digest = composed.digest;
   }
 
-  // Whether the first layer of the base is missing: then others are, too, and nobody asks for them.
-  bool lacks_base() const {
-    return !composed_.of_base.empty() &&
-           !registry_.has_blob(target_.repository, composed_.of_base.front().digest);
-  }
-
-  Pushed run(bool lacks_base) {
-    lacks_base_ = lacks_base;
+  // `mount`: null if none was begun.
+  Pushed run(bool base_was_missing, const BaseMount* mount) {
+    base_was_missing_ = base_was_missing;
+    mount_ = mount;
     progress_.blobs_left = static_cast<unsigned>(blobs_.size());
-    std::vector<std::thread> threads;
-    const std::size_t count = std::min(at_once, blobs_.size());
-    for (std::size_t i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
-    for (std::thread& thread : threads) thread.join();
-    if (thrown_) std::rethrow_exception(thrown_);
+    for_each_at_once<Blob>(blobs_, [this](const Blob& blob) {
+      send(blob);
+      --progress_.blobs_left;
+    });
     const std::string& version = target_.tag.empty() ? composed_.digest : target_.tag;
     registry_.put_manifest(target_.repository, version, composed_.manifest_type, composed_.manifest);
     return out_;
@@ -95,37 +105,21 @@ class Push {
     if (std::none_of(blobs_.begin(), blobs_.end(), same)) blobs_.push_back(blob);
   }
 
-  void work() {
-    while (true) {
-      const Blob* blob = nullptr;
-      {
-        const std::lock_guard lock(mutex_);
-        if (thrown_ || next_ == blobs_.size()) return;
-        blob = &blobs_[next_++];
-      }
-      try {
-        send(*blob);
-      } catch (...) {
-        const std::lock_guard lock(mutex_);
-        if (!thrown_) thrown_ = std::current_exception();
-      }
-      --progress_.blobs_left;
-    }
-  }
-
   void send(const Blob& blob) {
     const std::string& digest = blob.descriptor.digest;
     const bool of_base = blob.own == nullptr && !blob.is_configuration;
     const auto is_there = [&] { return registry_.has_blob(target_.repository, digest); };
-    const bool may_be_mounted = of_base && base_->registry->name() == registry_.name() &&
-                                base_->reference.repository != target_.repository;
+    if (of_base && mount_ != nullptr && mount_->has(digest)) return count(blob, out_.layers_mounted, 0);
+    const bool is_mountable = of_base && may_be_mounted(registry_, target_, *base_);
     // To ask for a small one takes as long as to send it.
     const bool is_small = !of_base && blob.descriptor.size <= most_sent_unasked;
-    const bool asks_first = !lacks_base_ || !(may_be_mounted || is_small);
+    const bool asks_first = !base_was_missing_ || !(is_mountable || is_small);
     if (asks_first && is_there()) return count(blob, out_.layers_there, 0);
-    if (may_be_mounted && registry_.mount_blob(target_.repository, digest, base_->reference.repository))
+    const bool was_tried = mount_ != nullptr && base_was_missing_;
+    if (is_mountable && !was_tried &&
+        registry_.mount_blob(target_.repository, digest, base_->reference.repository))
       return count(blob, out_.layers_mounted, 0);
-    if (may_be_mounted && !asks_first && is_there()) return count(blob, out_.layers_there, 0);
+    if (is_mountable && !asks_first && is_there()) return count(blob, out_.layers_there, 0);
     if (blob.own != nullptr) image::check_layer(*blob.own);
     const Permit permit(uploads_);
     progress_.all += blob.descriptor.size;
@@ -157,29 +151,60 @@ class Push {
   const std::optional<FoundImage>& base_;
   PushProgress& progress_;
   std::vector<Blob> blobs_;
-  bool lacks_base_ = false;
+  bool base_was_missing_ = false;
+  const BaseMount* mount_ = nullptr;
   Permits uploads_{uploads_at_once};
   std::mutex mutex_;
-  std::size_t next_ = 0;
-  std::exception_ptr thrown_;
   Pushed out_;
 };
 
+// Where the first layer is there, so are the others, in all likelihood.
+bool lacks_base(Registry& registry, const image::Reference& target, const FoundImage& base) {
+  const std::vector<image::Descriptor>& layers = base.image.manifest.layers;
+  return !layers.empty() && !registry.has_blob(target.repository, layers.front().digest);
+}
+
 }  // namespace
 
+BaseMount::BaseMount(Registry& registry, const image::Reference& target, const FoundImage& base) {
+  if (base.registry->name() == registry.name()) registry.speak_as(*base.registry);
+  base_was_missing_ = lacks_base(registry, target, base);
+  std::set<std::string> digests;
+  if (base_was_missing_ && may_be_mounted(registry, target, base)) {
+    for (const image::Descriptor& layer : base.image.manifest.layers) digests.insert(layer.digest);
+  }
+  const auto mount = [&registry, to = target.repository, from = base.reference.repository,
+                      each = std::vector(digests.begin(), digests.end())] {
+    std::set<std::string> out;
+    std::mutex mutex;
+    for_each_at_once<std::string>(each, [&](const std::string& digest) {
+      if (!registry.mount_blob(to, digest, from)) return;
+      const std::lock_guard lock(mutex);
+      out.insert(digest);
+    });
+    return out;
+  };
+  mounted_ = std::async(std::launch::async, mount).share();
+}
+
+BaseMount::~BaseMount() { mounted_.wait(); }
+
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
-            const std::optional<FoundImage>& base, PushProgress& progress) {
+            const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount) {
   if (base && base->registry->name() == registry.name()) registry.speak_as(*base->registry);
   Push push(registry, target, composed, base, progress);
   // Two questions at once, as each costs a round trip.
-  std::future<bool> lacks_base = std::async(std::launch::async, [&] { return push.lacks_base(); });
+  std::future<bool> base_is_missing = std::async(std::launch::async, [&] {
+    return mount != nullptr ? mount->base_was_missing() : base && lacks_base(registry, target, *base);
+  });
   // An image that is there is there with all of its parts.
-  if (!target.tag.empty() && registry.find_digest(target.repository, target.tag) == composed.digest) {
+  const bool may_be_there = !target.tag.empty() && !(mount != nullptr && mount->base_was_missing());
+  if (may_be_there && registry.find_digest(target.repository, target.tag) == composed.digest) {
     Pushed out{.digest = composed.digest};
     out.layers_there = static_cast<unsigned>(composed.of_base.size() + composed.own.size());
     return out;
   }
-  return push.run(lacks_base.get());
+  return push.run(base_is_missing.get(), mount);
 }
 
 }  // namespace mlk::registry

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "cli/image/compose.h"
@@ -26,10 +28,30 @@ struct Pushed {
   std::uint64_t bytes_sent = 0;  // of layers and the configuration
 };
 
+// What can be done for the layers of a base before the image above it is there: those that lie in another
+// repository of the registry are mounted, in threads of their own.
+class BaseMount {
+ public:
+  // Asks whether the repository lacks the first layer, and if so begins. `target`: its tag does not count.
+  // Throws Error.
+  BaseMount(Registry& registry, const image::Reference& target, const FoundImage& base);
+  ~BaseMount();  // waits for the end
+  BaseMount(const BaseMount&) = delete;
+  BaseMount& operator=(const BaseMount&) = delete;
+
+  bool base_was_missing() const { return base_was_missing_; }
+  // Whether the layer was mounted. Waits for the end. Throws Error. Safe from several threads.
+  bool has(const std::string& digest) const { return mounted_.get().contains(digest); }
+
+ private:
+  bool base_was_missing_;
+  std::shared_future<std::set<std::string>> mounted_;
+};
+
 // `base`: where the lower layers come from; they are mounted within a registry, else streamed through, and
-// never stored here. Up to four blobs go at once. Throws Error; a tag never names an image of which a part is
-// missing.
+// never stored here. Up to four blobs go at once. `mounted`: what mount_base() has returned for the same
+// base. Throws Error; a tag never names an image of which a part is missing.
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
-            const std::optional<FoundImage>& base, PushProgress& progress);
+            const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount = nullptr);
 
 }  // namespace mlk::registry

@@ -90,8 +90,8 @@ Build assemble(const Experiment& experiment, const FileContents& files, registry
   return out;
 }
 
-image::Reference target_of(const std::string& typed, const std::string& registry, const std::string& name,
-                           const Build& build) {
+image::Reference repository_of(const std::string& typed, const std::string& registry,
+                               const std::string& name) {
   if (!typed.empty()) {
     image::Reference out = image::parse_reference(typed);
     if (!out.digest.empty())
@@ -101,9 +101,14 @@ image::Reference target_of(const std::string& typed, const std::string& registry
   if (registry.empty())
     throw Error(ExitCode::usage, "nobody has said where the image goes",
                 "name it: -t registry.example/team/trainer:1, registry: in the file, or MLK_REGISTRY");
+  return image::parse_repository(registry + "/" + name);
+}
+
+image::Reference target_of(const std::string& typed, const std::string& registry, const std::string& name,
+                           const Build& build) {
   constexpr std::size_t algorithm = 7, digits = 12;
-  image::Reference out = image::parse_repository(registry + "/" + name);
-  out.tag = built_tag + build.composed.digest.substr(algorithm, digits);
+  image::Reference out = repository_of(typed, registry, name);
+  if (typed.empty()) out.tag = built_tag + build.composed.digest.substr(algorithm, digits);
   return out;
 }
 

@@ -41,8 +41,12 @@ Build assemble(const Experiment& experiment, const FileContents& files, registry
 // missing.
 Build assemble_runtime(const std::filesystem::path& mlk);
 
-// Where the image goes: `typed` (-t), or else a repository of the experiment's name in `registry`, with a tag
-// that its digest makes. Throws Error{usage} if neither is given.
+// The repository to which the image goes: `typed` (-t), with its tag, or else one of the experiment's name in
+// `registry`. Throws Error{usage} if neither is given.
+image::Reference repository_of(const std::string& typed, const std::string& registry,
+                               const std::string& name);
+
+// The same with a tag: if none is typed, one that the digest of the image makes.
 image::Reference target_of(const std::string& typed, const std::string& registry, const std::string& name,
                            const Build& build);
 

@@ -110,9 +110,9 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   if (shall && !can_be_large)
     throw Error(ExitCode::usage, "code.layer needs a registry for the image",
                 "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
-  // Git looks at the same files meanwhile.
-  std::future<std::optional<image::Revision>> revision =
-      std::async(std::launch::async, image::revision_of, folder);
+  // Git looks at the same files meanwhile; for the record of a run, which an image does not have.
+  std::future<std::optional<image::Revision>> revision;
+  if (!options.all_code_is_layer) revision = std::async(std::launch::async, image::revision_of, folder);
   image::Code packed = image::pack_code(
       folder, rules,
       {.most_bytes = shall ? 0 : most_config_map_bytes,
@@ -131,7 +131,7 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
     files.code->requirements = fs::absolute(folder / requirements).string();
   }
   if (shall || files.code->bytes.empty()) keep_large(options, folder, packed, *files.code);
-  files.code->source = source_of(named, *files.code, revision.get());
+  files.code->source = source_of(named, *files.code, revision.valid() ? revision.get() : std::nullopt);
 }
 
 void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {

@@ -4,11 +4,6 @@
 #include <utility>
 
 namespace mlk {
-namespace {
-
-constexpr std::size_t many_tasks = 8;  // to start a thread takes longer than a small task
-
-}  // namespace
 
 Crew::~Crew() {
   {
@@ -23,7 +18,7 @@ void Crew::add(Task task) {
   if (thrown_) return;
   waiting_.push_back(std::move(task));
   changed_.notify_one();
-  if (waiting_.size() < many_tasks || helpers_.size() == most_helpers_) return;
+  if (waiting_.size() < many_ || helpers_.size() == most_helpers_) return;
   try {
     helpers_.emplace_back([this] { work_off(); });
   } catch (const std::system_error&) {

@@ -16,8 +16,9 @@ class Crew {
  public:
   using Task = std::function<void()>;
 
-  // The caller of work() and at most so many others; these begin when many tasks wait.
-  explicit Crew(std::size_t most_helpers) : most_helpers_(most_helpers) {}
+  // The caller of work() and at most so many others. One of these begins when a task is added and `many`
+  // wait.
+  Crew(std::size_t most_helpers, std::size_t many) : most_helpers_(most_helpers), many_(many) {}
   ~Crew();  // what has not begun is dropped
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
@@ -32,7 +33,7 @@ class Crew {
  private:
   void work_off();
 
-  const std::size_t most_helpers_;
+  const std::size_t most_helpers_, many_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Task> waiting_;

@@ -102,7 +102,9 @@ void visit_folder(const std::filesystem::path& folder,
   if (error) throw system_error("cannot read the folder", folder, error.value());
 }
 
-void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode) {
+namespace {
+
+void replace_file(const std::filesystem::path& path, std::string_view text, mode_t mode, bool to_disk) {
   const std::filesystem::path aside = path.string() + ".tmp-" + std::to_string(::getpid());
   {
     const Descriptor file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
@@ -118,7 +120,7 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
       }
       rest.remove_prefix(static_cast<std::size_t>(count));
     }
-    if (::fsync(file.get()) != 0) {
+    if (to_disk && ::fsync(file.get()) != 0) {
       const int number = errno;
       ::unlink(aside.c_str());
       throw system_error("cannot write", path, number);
@@ -129,6 +131,16 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
     ::unlink(aside.c_str());
     throw system_error("cannot write", path, number);
   }
+}
+
+}  // namespace
+
+void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode) {
+  replace_file(path, text, mode, true);
+}
+
+void write_checked_file(const std::filesystem::path& path, std::string_view text, mode_t mode) {
+  replace_file(path, text, mode, false);
 }
 
 std::filesystem::path state_home() { return xdg("XDG_STATE_HOME", ".local/state"); }
