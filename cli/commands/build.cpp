@@ -79,11 +79,11 @@ Build build_of_experiment(const BuildOptions& options, const ExperimentFile& fil
   const auto is_wanted = std::make_shared<std::atomic<bool>>(true);
   registry::Access access = registries.access();
   access.go_on = [is_wanted, go_on = access.go_on] { return *is_wanted && go_on(); };
-  std::future<registry::FoundImage> base = std::async(std::launch::async, [&] {
-    registry::FoundImage found = find_base(experiment, options.base, platform, access);
+  const auto know_layers = [&](const registry::FoundImage& found) {
     if (repository) registries.mount(found, *repository);
-    return found;
-  });
+  };
+  std::future<registry::FoundImage> base = std::async(
+      std::launch::async, [&] { return find_base(experiment, options.base, platform, access, know_layers); });
   FileContents files;
   try {
     files = read_files(file, prepared, experiment);

@@ -25,7 +25,7 @@ class Registries {
   const registry::Access& access() const;
 
   // Begins to mount the layers of a base in `repository`, whose tag does not count, before the image above it
-  // is made. In any thread, before push() to the same. Throws Error.
+  // is made. In any thread, before push() to the same.
   void mount(const registry::FoundImage& base, const image::Reference& repository);
 
   // Sends the image, with a live line on a terminal, and says on one line what went. Returns

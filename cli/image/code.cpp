@@ -36,8 +36,8 @@ struct Batch {
   std::uint64_t size = 0;  // of the files
 };
 
-constexpr std::uint64_t batch_bytes = 512 << 10;
-constexpr std::size_t batch_entries = 300, batches_ahead = 3;
+constexpr std::uint64_t batch_bytes = 1 << 20;
+constexpr std::size_t batch_entries = 600, batches_ahead = 2;
 
 std::vector<Batch> batches_of(const std::vector<TreeEntry>& entries) {
   std::vector<Batch> out;

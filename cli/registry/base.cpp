@@ -59,7 +59,8 @@ image::Platform own_platform() {
 }
 
 FoundImage find_image(const Access& access, const image::Reference& reference,
-                      const std::optional<image::Platform>& platform) {
+                      const std::optional<image::Platform>& platform,
+                      const std::function<void(const FoundImage&)>& know_layers) {
   const std::string name = "image " + reference.text();
   std::optional<Found> found = find_document(access, reference);
   if (!found)
@@ -79,6 +80,8 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
   if (manifest == nullptr) throw Error(ExitCode::failure, name + ": its index names another index");
   out.reference.digest = digest;
   out.image.manifest = *manifest;
+  for (const image::Descriptor& layer : manifest->layers) out.size += layer.size;
+  if (know_layers) know_layers(out);
   const std::string configuration =
       out.registry->blob(reference.repository, manifest->configuration, image::longest_configuration);
   out.image.configuration = image::parse_configuration(configuration, manifest->layers.size(), name);
@@ -86,7 +89,6 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
     throw Error(ExitCode::not_found,
                 fmt::format("{} is for {}, not for {}", name,
                             printable(out.image.configuration.platform.text()), platform->text()));
-  for (const image::Descriptor& layer : manifest->layers) out.size += layer.size;
   return out;
 }
 

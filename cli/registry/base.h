@@ -1,6 +1,7 @@
 // The image on which another one is built: read as manifests only.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,10 +18,12 @@ struct FoundImage {
   std::uint64_t size = 0;  // bytes of all layers
 };
 
-// `platform`: of an image for several; nullopt: that of this machine, or the only one. Throws Error:
-// not_found if there is no such image, or none for the platform; and as Registry.
+// `platform`: of an image for several; nullopt: that of this machine, or the only one. `know_layers` is
+// called with all but the configuration, before that is read. Throws Error: not_found if there is no such
+// image, or none for the platform; and as Registry.
 FoundImage find_image(const Access& access, const image::Reference& reference,
-                      const std::optional<image::Platform>& platform);
+                      const std::optional<image::Platform>& platform,
+                      const std::function<void(const FoundImage&)>& know_layers = {});
 
 // linux, and the architecture of this machine's processor.
 image::Platform own_platform();

@@ -109,7 +109,8 @@ class Push {
     const std::string& digest = blob.descriptor.digest;
     const bool of_base = blob.own == nullptr && !blob.is_configuration;
     const auto is_there = [&] { return registry_.has_blob(target_.repository, digest); };
-    if (of_base && mount_ != nullptr && mount_->has(digest)) return count(blob, out_.layers_mounted, 0);
+    if (of_base && mount_ != nullptr && mount_->has_mounted(digest))
+      return count(blob, out_.layers_mounted, 0);
     const bool is_mountable = of_base && may_be_mounted(registry_, target_, *base_);
     // To ask for a small one takes as long as to send it.
     const bool is_small = !of_base && blob.descriptor.size <= most_sent_unasked;
@@ -168,17 +169,17 @@ bool lacks_base(Registry& registry, const image::Reference& target, const FoundI
 
 BaseMount::BaseMount(Registry& registry, const image::Reference& target, const FoundImage& base) {
   if (base.registry->name() == registry.name()) registry.speak_as(*base.registry);
-  base_was_missing_ = lacks_base(registry, target, base);
-  std::set<std::string> digests;
-  if (base_was_missing_ && may_be_mounted(registry, target, base)) {
-    for (const image::Descriptor& layer : base.image.manifest.layers) digests.insert(layer.digest);
-  }
-  const auto mount = [&registry, to = target.repository, from = base.reference.repository,
-                      each = std::vector(digests.begin(), digests.end())] {
+  was_missing_ = std::async(std::launch::async, [&registry, target, base] {
+                   return lacks_base(registry, target, base);
+                 }).share();
+  const auto mount = [&registry, target, base, was_missing = was_missing_] {
     std::set<std::string> out;
+    if (!was_missing.get() || !may_be_mounted(registry, target, base)) return out;
+    std::set<std::string> digests;
+    for (const image::Descriptor& layer : base.image.manifest.layers) digests.insert(layer.digest);
     std::mutex mutex;
-    for_each_at_once<std::string>(each, [&](const std::string& digest) {
-      if (!registry.mount_blob(to, digest, from)) return;
+    for_each_at_once<std::string>({digests.begin(), digests.end()}, [&](const std::string& digest) {
+      if (!registry.mount_blob(target.repository, digest, base.reference.repository)) return;
       const std::lock_guard lock(mutex);
       out.insert(digest);
     });
@@ -189,6 +190,10 @@ BaseMount::BaseMount(Registry& registry, const image::Reference& target, const F
 
 BaseMount::~BaseMount() { mounted_.wait(); }
 
+bool BaseMount::is_known_to_be_missing() const {
+  return was_missing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready && was_missing_.get();
+}
+
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
             const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount) {
   if (base && base->registry->name() == registry.name()) registry.speak_as(*base->registry);
@@ -198,7 +203,7 @@ Pushed push(Registry& registry, const image::Reference& target, const image::Com
     return mount != nullptr ? mount->base_was_missing() : base && lacks_base(registry, target, *base);
   });
   // An image that is there is there with all of its parts.
-  const bool may_be_there = !target.tag.empty() && !(mount != nullptr && mount->base_was_missing());
+  const bool may_be_there = !target.tag.empty() && !(mount != nullptr && mount->is_known_to_be_missing());
   if (may_be_there && registry.find_digest(target.repository, target.tag) == composed.digest) {
     Pushed out{.digest = composed.digest};
     out.layers_there = static_cast<unsigned>(composed.of_base.size() + composed.own.size());

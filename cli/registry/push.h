@@ -33,18 +33,19 @@ struct Pushed {
 class BaseMount {
  public:
   // Asks whether the repository lacks the first layer, and if so begins. `target`: its tag does not count.
-  // Throws Error.
   BaseMount(Registry& registry, const image::Reference& target, const FoundImage& base);
   ~BaseMount();  // waits for the end
   BaseMount(const BaseMount&) = delete;
   BaseMount& operator=(const BaseMount&) = delete;
 
-  bool base_was_missing() const { return base_was_missing_; }
-  // Whether the layer was mounted. Waits for the end. Throws Error. Safe from several threads.
-  bool has(const std::string& digest) const { return mounted_.get().contains(digest); }
+  // These wait for what they tell, throw Error, and are safe from several threads.
+  bool base_was_missing() const { return was_missing_.get(); }
+  bool has_mounted(const std::string& digest) const { return mounted_.get().contains(digest); }
+  // Does not wait. False: it was there, or nobody knows yet.
+  bool is_known_to_be_missing() const;
 
  private:
-  bool base_was_missing_;
+  std::shared_future<bool> was_missing_;
   std::shared_future<std::set<std::string>> mounted_;
 };
 

@@ -57,13 +57,13 @@ bool needs_build(const Experiment& experiment, const FileContents& files) {
 }
 
 registry::FoundImage find_base(const Experiment& experiment, const std::string& named,
-                               const std::optional<image::Platform>& platform,
-                               const registry::Access& access) {
+                               const std::optional<image::Platform>& platform, const registry::Access& access,
+                               const std::function<void(const registry::FoundImage&)>& know_layers) {
   const std::string& image = named.empty() ? experiment.image : named;
   if (image.empty())
     throw Error(ExitCode::usage, "no image is named on which the code is put",
                 "name one that has what the program needs: image: in the file, or --base");
-  return find_image(access, image::parse_reference(image), platform);
+  return find_image(access, image::parse_reference(image), platform, know_layers);
 }
 
 Build assemble(const Experiment& experiment, const FileContents& files, registry::FoundImage base,

@@ -26,11 +26,11 @@ struct Build {
 // Whether the run needs an image of its own: its code is a layer, or it has packages of Python.
 bool needs_build(const Experiment& experiment, const FileContents& files);
 
-// The image below the code. `named`: instead of the experiment's; `platform`: of an image for several,
-// nullopt is this machine's. Throws Error: usage if none is named; and as find_image().
+// The image below the code. `named`: instead of the experiment's; the rest is that of find_image(). Throws
+// Error: usage if none is named; and as find_image().
 registry::FoundImage find_base(const Experiment& experiment, const std::string& named,
-                               const std::optional<image::Platform>& platform,
-                               const registry::Access& access);
+                               const std::optional<image::Platform>& platform, const registry::Access& access,
+                               const std::function<void(const registry::FoundImage&)>& know_layers = {});
 
 // Its layers, and those of the packages and the code. Throws as python_layer().
 Build assemble(const Experiment& experiment, const FileContents& files, registry::FoundImage base,

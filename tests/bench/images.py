@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -39,8 +40,8 @@ workers: {{count: 1, cpu: 1, memory: 64Mi}}
 
 def images(report):
     peer = crane.crane()
-    with tempfile.TemporaryDirectory(dir=mlk.BUILD) as folder, registry.anonymous(storage=f"{folder}/near") as near, \
-            registry.anonymous(storage=f"{folder}/far") as far:
+    with tempfile.TemporaryDirectory(dir=mlk.BUILD) as folder, tempfile.TemporaryDirectory(dir=place_of_registries()) as stored, \
+            registry.anonymous(storage=f"{stored}/near") as near, registry.anonymous(storage=f"{stored}/far") as far:
         scratch = pathlib.Path(folder)
         layer = write_code(scratch)
         base = "team/base:2g"
@@ -55,6 +56,13 @@ def images(report):
         same_registry(report, sides, f", {1000 * ROUND_TRIP:g} ms away")
         near.plan()
         other_registry(report, Sides(scratch, peer, layer, far, f"{near.name}/{base}"))
+
+
+def place_of_registries():
+    """In memory if that has the room: the registry waits for the disk at each layer that it mounts, now for 0.3 ms and now for 3."""
+    memory = pathlib.Path("/dev/shm")
+    is_large = memory.is_dir() and shutil.disk_usage(memory).free > 3 * LAYERS * LAYER_BYTES
+    return memory if is_large else mlk.BUILD
 
 
 def write_code(scratch):
