@@ -126,7 +126,7 @@ class Lister {
 
   Tree list() {
     Listing top;
-    Crew crew(most_helpers, many_folders);
+    Crew crew({.most = most_helpers, .when_waiting = many_folders});
     crew_ = &crew;
     begin(top, {.verdict = Verdict::travels, .ignore_files = ignore_files_above()});
     crew.work();
@@ -166,7 +166,7 @@ class Lister {
     const bool left_out = stays && !found.included;
     if (left_out && !found.may_hold_included) return;
     to.travels = !left_out;
-    if (!to.path.empty()) count_one();
+    if (to.travels && !to.path.empty()) count_one();
     auto ignore_files = found.ignore_files;
     if (!left_out && (has(folder, ".gitignore") || has(folder, ".mlkignore")))
       ignore_files =

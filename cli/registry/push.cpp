@@ -1,6 +1,7 @@
 #include "cli/registry/push.h"
 
 #include <algorithm>
+#include <chrono>
 #include <fcntl.h>
 #include <functional>
 #include <future>
@@ -60,10 +61,10 @@ Registry::Source file_source(const image::Layer& layer) {
   };
 }
 
-// In several threads, the first ones first.
+// In several threads, the first ones first. Where requests take little time, few connections do.
 template <typename Item>
 void for_each_at_once(const std::vector<Item>& items, const std::function<void(const Item&)>& act) {
-  Crew crew(at_once - 1, 1);
+  Crew crew({.most = at_once - 1, .pace = std::chrono::milliseconds(2)});
   for (auto item = items.rbegin(); item != items.rend(); ++item) crew.add([&act, item] { act(*item); });
   crew.work();
 }

@@ -96,7 +96,7 @@ struct Registry::Lent {
   Registry& owner;
   std::unique_ptr<http::Connection> connection;
   ~Lent() {
-    const std::lock_guard lock(owner.mutex_);
+    const std::lock_guard lock(owner.idle_mutex_);
     owner.idle_.push_back(std::move(connection));
   }
 };
@@ -111,7 +111,7 @@ Registry::~Registry() = default;
 
 Registry::Lent Registry::lend() {
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(idle_mutex_);
     if (!idle_.empty()) {
       std::unique_ptr<http::Connection> out = std::move(idle_.back());
       idle_.pop_back();
@@ -132,14 +132,10 @@ Reply Registry::exchange(const Call& call) {
 // Where a registry without TLS is allowed, it is asked first whether it speaks TLS. On this machine, where
 // nobody listens in, plain HTTP is tried before: reading the authorities' certificates would take longer than
 // all the rest.
-std::string Registry::find_base() const {
+std::string Registry::find_base() {
   const std::string encrypted = url_of(name_, true), plain = url_of(name_, false);
   const bool on_this_machine = http::is_loopback(http::parts_of(encrypted)->host);
-  const auto ask = [&](const std::string& url) {
-    http::Connection connection(
-        {.ca_pem = authorities_, .insecure = access_.insecure, .go_on = access_.go_on});
-    return connection.exchange({.url = url + "/v2/"});
-  };
+  const auto ask = [&](const std::string& url) { return exchange({.url = url + "/v2/"}); };
   // A server with TLS closes the connection, sends people to https, or answers that the request is a bad one.
   const auto speaks_plainly = [](const Reply& reply) {
     return reply.failure.kind == Failure::Kind::none && !is_redirect(reply.status) && reply.status != 400;
@@ -155,12 +151,12 @@ std::string Registry::find_base() const {
 
 void Registry::speak_as(Registry& same) {
   const std::string base = same.base();
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(base_mutex_);
   known_base_ = base;
 }
 
 const std::string& Registry::base() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(base_mutex_);
   if (!base_.empty()) return base_;
   base_ = known_base_.empty() ? find_base() : known_base_;
   tokens_ = std::make_unique<Tokens>(

@@ -91,7 +91,7 @@ class Registry {
   struct Lent;
   Lent lend();
   const std::string& base();
-  std::string find_base() const;
+  std::string find_base();
   http::Reply exchange(const http::Call& call);
   http::Reply send(http::Call call, const Scope& scope, Repeat repeat = Repeat::all);
   http::Reply read(http::Call call, const Scope& scope);
@@ -101,8 +101,9 @@ class Registry {
 
   const Access access_;
   const std::string name_;
-  std::mutex mutex_;
+  std::mutex base_mutex_;
   std::string base_, known_base_;
+  std::mutex idle_mutex_;
   std::vector<std::unique_ptr<http::Connection>> idle_;
   const std::string authorities_;
   std::unique_ptr<Tokens> tokens_;

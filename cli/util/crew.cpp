@@ -18,7 +18,12 @@ void Crew::add(Task task) {
   if (thrown_) return;
   waiting_.push_back(std::move(task));
   changed_.notify_one();
-  if (waiting_.size() < many_ || helpers_.size() == most_helpers_) return;
+  if (limits_.pace.count() == 0 && waiting_.size() >= limits_.when_waiting) begin_helper();
+}
+
+// Under the mutex.
+void Crew::begin_helper() {
+  if (helpers_.size() == limits_.most) return;
   try {
     helpers_.emplace_back([this] { work_off(); });
   } catch (const std::system_error&) {
@@ -27,6 +32,13 @@ void Crew::add(Task task) {
 }
 
 void Crew::work() {
+  if (limits_.pace.count() > 0) {
+    std::unique_lock lock(mutex_);
+    for (std::size_t i = 0; i < limits_.most && !waiting_.empty(); ++i) {
+      begin_helper();
+      changed_.wait_for(lock, limits_.pace, [this] { return waiting_.empty(); });
+    }
+  }
   work_off();
   if (thrown_) std::rethrow_exception(thrown_);
 }

@@ -1,6 +1,7 @@
 // Threads that share tasks.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <exception>
@@ -11,14 +12,22 @@
 
 namespace mlk {
 
+// How many of a crew help the one that calls work().
+struct Helpers {
+  std::size_t most;
+  // For tasks that compute: one begins when a task is added and so many wait.
+  std::size_t when_waiting = 1;
+  // For tasks that wait for others: if it is not 0, one begins after each such time in which tasks have
+  // waited.
+  std::chrono::milliseconds pace{0};
+};
+
 // Safe from several threads but for the destructor and work().
 class Crew {
  public:
   using Task = std::function<void()>;
 
-  // The caller of work() and at most so many others. One of these begins when a task is added and `many`
-  // wait.
-  Crew(std::size_t most_helpers, std::size_t many) : most_helpers_(most_helpers), many_(many) {}
+  explicit Crew(Helpers helpers) : limits_(helpers) {}
   ~Crew();  // what has not begun is dropped
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
@@ -31,9 +40,10 @@ class Crew {
   void work();
 
  private:
+  void begin_helper();
   void work_off();
 
-  const std::size_t most_helpers_, many_;
+  const Helpers limits_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Task> waiting_;

@@ -2,8 +2,10 @@
 #include "cli/util/crew.h"
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <latch>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -14,7 +16,7 @@ using mlk::Crew;
 
 TEST_CASE("all tasks are done before work() returns, those that tasks have added as well") {
   std::atomic<int> done = 0;
-  Crew crew(3, 8);
+  Crew crew({.most = 3, .when_waiting = 8});
   const std::function<void(int)> act = [&](int depth) {
     ++done;
     for (int i = 0; i < 4 && depth > 0; ++i) crew.add([&, depth] { act(depth - 1); });
@@ -26,26 +28,43 @@ TEST_CASE("all tasks are done before work() returns, those that tasks have added
 
 TEST_CASE("few tasks are done by the caller alone") {
   std::set<std::thread::id> threads;
-  Crew crew(3, 8);
+  Crew crew({.most = 3, .when_waiting = 8});
   for (int i = 0; i < 5; ++i) crew.add([&] { threads.insert(std::this_thread::get_id()); });
   crew.work();
   CHECK(threads == std::set{std::this_thread::get_id()});
 }
 
-TEST_CASE("tasks that wait for each other are done at the same time where one is many") {
+TEST_CASE("tasks that wait for each other are done at the same time, at once or after a while") {
   constexpr std::ptrdiff_t all = 4;
-  std::latch all_are_there(all);
-  Crew crew(all - 1, 1);
-  for (std::ptrdiff_t i = 0; i < all; ++i) crew.add([&] { all_are_there.arrive_and_wait(); });
-  crew.work();
-  CHECK(all_are_there.try_wait());
+  for (const mlk::Helpers helpers :
+       {mlk::Helpers{.most = all - 1}, mlk::Helpers{.most = all - 1, .pace = std::chrono::milliseconds(1)}}) {
+    std::latch all_are_there(all);
+    Crew crew(helpers);
+    for (std::ptrdiff_t i = 0; i < all; ++i) crew.add([&] { all_are_there.arrive_and_wait(); });
+    crew.work();
+    CHECK(all_are_there.try_wait());
+  }
 }
 
-TEST_CASE("a crew without tasks has nothing to do") { Crew(3, 8).work(); }
+TEST_CASE("where tasks take little time no helper begins before its time") {
+  std::set<std::thread::id> threads;
+  std::mutex mutex;
+  Crew crew({.most = 9, .pace = std::chrono::hours(1)});
+  for (int i = 0; i < 100; ++i) {
+    crew.add([&] {
+      const std::lock_guard lock(mutex);
+      threads.insert(std::this_thread::get_id());
+    });
+  }
+  crew.work();
+  CHECK(threads.size() == 1);
+}
+
+TEST_CASE("a crew without tasks has nothing to do") { Crew({.most = 3}).work(); }
 
 TEST_CASE("what a task throws comes out of work(), and no task begins after it") {
   std::atomic<int> begun = 0;
-  Crew crew(0, 8);
+  Crew crew({.most = 0});
   for (int i = 0; i < 100; ++i) {
     crew.add([&] {
       if (++begun == 10) throw std::runtime_error("the tenth");
@@ -58,7 +77,7 @@ TEST_CASE("what a task throws comes out of work(), and no task begins after it")
 TEST_CASE("a crew whose work nobody waits for drops what has not begun") {
   std::atomic<int> begun = 0;
   {
-    Crew crew(0, 8);
+    Crew crew({.most = 0});
     for (int i = 0; i < 5; ++i) crew.add([&] { ++begun; });
   }
   CHECK(begun == 0);
