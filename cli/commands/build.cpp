@@ -1,6 +1,5 @@
 // mlk build: makes an image of an experiment's code, or of the runtime, and sends it to a registry.
 
-#include <atomic>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -76,19 +75,17 @@ Build build_of_experiment(const BuildOptions& options, const ExperimentFile& fil
                 "name the folder of the program: code: .");
   std::optional<image::Platform> platform;
   if (!options.platform.empty()) platform = image::parse_platform(options.platform);
-  const auto is_wanted = std::make_shared<std::atomic<bool>>(true);
-  registry::Access access = registries.access();
-  access.go_on = [is_wanted, go_on = access.go_on] { return *is_wanted && go_on(); };
   const auto know_layers = [&](const registry::FoundImage& found) {
     if (repository) registries.mount(found, *repository);
   };
-  std::future<registry::FoundImage> base = std::async(
-      std::launch::async, [&] { return find_base(experiment, options.base, platform, access, know_layers); });
+  std::future<registry::FoundImage> base = std::async(std::launch::async, [&] {
+    return find_base(experiment, options.base, platform, registries.access(), know_layers);
+  });
   FileContents files;
   try {
     files = read_files(file, prepared, experiment);
   } catch (...) {
-    *is_wanted = false;
+    registries.stop();
     throw;
   }
   for (const std::string& warning : files.warnings) session.warn(warning);

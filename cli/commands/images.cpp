@@ -1,5 +1,6 @@
 #include "cli/commands/images.h"
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <mutex>
@@ -25,6 +26,7 @@ struct Registries::State {
 
   Session& session;
   registry::Access access{};
+  std::atomic<bool> is_wanted{true};
   const std::thread::id own_thread = std::this_thread::get_id();
   std::mutex mutex{};
   std::vector<std::string> notes{};              // of other threads
@@ -41,7 +43,7 @@ Registries::Registries(Session& session, bool insecure) : state_(std::make_uniqu
   registry::Access& access = state_->access;
   access = registry::usual_access(session.env);
   access.insecure = insecure;
-  access.go_on = [&session] { return session.interrupted == 0; };
+  access.go_on = [state = state_.get()] { return state->is_wanted && state->session.interrupted == 0; };
   access.note = [state = state_.get()](const std::string& text) {
     if (std::this_thread::get_id() == state->own_thread) return state->session.note(text);
     const std::lock_guard lock(state->mutex);
@@ -49,7 +51,9 @@ Registries::Registries(Session& session, bool insecure) : state_(std::make_uniqu
   };
 }
 
-Registries::~Registries() = default;
+Registries::~Registries() { stop(); }
+
+void Registries::stop() { state_->is_wanted = false; }
 
 const registry::Access& Registries::access() const { return state_->access; }
 

@@ -23,6 +23,8 @@ class Registries {
   Registries& operator=(const Registries&) = delete;
 
   const registry::Access& access() const;
+  // Ends what goes on in other threads, soon and with Error{interrupted} there: nobody wants it any more.
+  void stop();
 
   // Begins to mount the layers of a base in `repository`, whose tag does not count, before the image above it
   // is made. In any thread, before push() to the same.

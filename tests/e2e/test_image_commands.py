@@ -5,6 +5,7 @@ import copy
 import json
 import os
 import random
+import threading
 
 import base_images
 import mlk
@@ -200,6 +201,28 @@ def test_builds_at_the_same_time_do_not_disturb_each_other(images, builder):
     assert len(set(said)) == 1
     assert images.broken() == []
     assert [path.name for path in cached_layer(builder).parent.glob("*.tmp-*")] == []
+
+
+def test_code_that_is_refused_ends_what_was_begun_for_its_image(images, builder):
+    for number in range(24):
+        (builder.code / f"part-{number}").write_bytes(os.urandom(1 << 20))
+    images.plan(fault("stall", "POST", "mount=", times=0))
+    done = threading.Event()
+
+    def write():
+        with (builder.code / "written-to").open("wb", buffering=0) as file:
+            while not done.wait(0.001):
+                file.write(b"x")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=1, timeout=20)
+    finally:
+        done.set()
+        writer.join()
+    assert "changes while it is read" in said_clearly(refused)
+    assert images.record.count(path="mount=") > 0, "nothing was begun"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
