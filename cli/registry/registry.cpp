@@ -294,11 +294,18 @@ std::optional<std::string> Registry::find_digest(const std::string& repository, 
 
 void Registry::put_manifest(const std::string& repository, const std::string& version,
                             const std::string& type, const std::string& bytes) {
-  const Reply reply = send({.method = "PUT",
-                            .url = at(repository, "manifests/" + version),
-                            .headers = {{"Content-Type", type}},
-                            .body = bytes},
-                           push_scope(repository));
+  Reply reply;
+  for (int attempt = 1; attempt <= most_attempts; ++attempt) {
+    reply = send({.method = "PUT",
+                  .url = at(repository, "manifests/" + version),
+                  .headers = {{"Content-Type", type}},
+                  .body = bytes},
+                 push_scope(repository));
+    // docker-registry says so too when it has read a name that another push to this repository was writing.
+    const bool may_be_other_push = reply.status == 400 && words_of(reply.body).starts_with("DIGEST_INVALID");
+    if (!may_be_other_push || attempt == most_attempts) break;
+    wait(milliseconds(50 << attempt), "was disturbed by another push");
+  }
   if (!reply.ok()) fail(reply, fmt::format("the manifest of {}/{}", name_, repository));
   const std::string said = reply.header("docker-content-digest");
   if (image::is_digest(said) && said != "sha256:" + sha256_hex(bytes))

@@ -103,6 +103,18 @@ def test_tokens_that_end_early_are_renewed(made, tmp_path):
             is_whole(images, pushed.split("@")[1])
 
 
+def test_a_manifest_that_another_push_disturbs_is_sent_again_and_not_for_ever(made, tmp_path):
+    refusal = {"status": 400, "body": {"errors": [{"code": "DIGEST_INVALID", "message": "provided digest did not match uploaded content"}]}}
+    with registry.anonymous() as images:
+        builder = made(images, tmp_path)
+        images.plan(fault("status", "PUT", "/manifests/", times=2, **refusal))
+        pushed = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip()
+        assert images.unmet() == []
+        is_whole(images, pushed.split("@")[1])
+        images.plan(fault("status", "PUT", "/manifests/", times=0, **refusal))
+        assert "DIGEST_INVALID" in said_clearly(builder.build("-t", f"{images.name}/{TARGET}:2", check=4))
+
+
 def test_a_first_token_that_ends_before_it_is_used_is_renewed(made, tmp_path):
     with registry.bearer() as images:
         builder = made(images, tmp_path)
