@@ -50,8 +50,8 @@ class BaseMount {
 };
 
 // `base`: where the lower layers come from; they are mounted within a registry, else streamed through, and
-// never stored here. Up to four blobs go at once. `mounted`: what mount_base() has returned for the same
-// base. Throws Error; a tag never names an image of which a part is missing.
+// never stored here. Up to four blobs go at once. `mount`: of the same base and target, if one was begun.
+// Throws Error; a tag never names an image of which a part is missing.
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
             const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount = nullptr);
 
