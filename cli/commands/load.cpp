@@ -52,7 +52,8 @@ PrepareOptions prepare_options(const ExperimentOptions& options, Session& sessio
           .manual = manual_of_experiments(),
           .registry = session.env("MLK_REGISTRY"),
           .local = session.local(),
-          .note = [&session](const std::string& text) { session.note(text); }};
+          .note = [&session](const std::string& text) { session.note(text); },
+          .go_on = [&session] { return session.interrupted == 0; }};
 }
 
 void require_image(const Experiment& experiment, const std::string& file) {

@@ -257,7 +257,7 @@ std::string write_layer(LayerWriter& writer, const fs::path& folder, const Tree&
 
 // Reads all files once.
 PackedCode read_into_layer(const fs::path& folder, const Tree& tree, const CodeLayers& layers) {
-  LayerWriter writer(layers.file_of("new"));
+  LayerWriter writer(layers.file_of("new"), layers.go_on);
   const std::string digest = write_layer(writer, folder, tree, layers.prefix);
   (void)writer.finish([&](const std::string&) { return layers.file_of(digest); });
   return {.digest = digest, .archive = ""};
@@ -297,7 +297,7 @@ Code pack_code(const fs::path& folder, const TreeRules& rules, const PackOptions
 void write_code_layer(const fs::path& folder, const Code& code, const CodeLayers& layers) {
   const fs::path file = layers.file_of(code.digest);
   if (find_layer(file)) return;
-  LayerWriter writer(file);
+  LayerWriter writer(file, layers.go_on);
   if (write_layer(writer, folder, code.tree, layers.prefix) != code.digest) refuse_change(folder);
   (void)writer.finish();
 }
@@ -314,9 +314,10 @@ std::string archive_of_layer(std::string_view layer, const std::string& prefix) 
   return out;
 }
 
-void write_archive(const fs::path& folder, const Code& code, const fs::path& file) {
+void write_archive(const fs::path& folder, const Code& code, const fs::path& file,
+                   const std::function<bool()>& go_on) {
   if (find_layer(file)) return;
-  LayerWriter writer(file);
+  LayerWriter writer(file, go_on);
   for (const TreeEntry& entry : code.tree.entries) {
     if (entry.of_tar.kind == TarEntry::Kind::file) {
       writer.add_file(entry.of_tar, folder / entry.of_tar.path, entry.size);

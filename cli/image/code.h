@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,7 +37,8 @@ enum class TooLarge { is_refused, has_no_archive };
 // Layers of code in a cache, each below the same folder of an image.
 struct CodeLayers {
   std::filesystem::path cache;
-  std::string prefix;  // "mlk/code"
+  std::string prefix;             // "mlk/code"
+  std::function<bool()> go_on{};  // false: the user wants to stop
 
   std::filesystem::path file_of(const std::string& digest) const;
 };
@@ -65,6 +67,7 @@ void write_code_layer(const std::filesystem::path& folder, const Code& code, con
 std::string archive_of_layer(std::string_view layer, const std::string& prefix);
 
 // The archive of code that has none in memory, into a file, unless that is there. Throws Error{failure}.
-void write_archive(const std::filesystem::path& folder, const Code& code, const std::filesystem::path& file);
+void write_archive(const std::filesystem::path& folder, const Code& code, const std::filesystem::path& file,
+                   const std::function<bool()>& go_on = {});
 
 }  // namespace mlk::image

@@ -31,8 +31,9 @@ fs::path note_of(const fs::path& file) { return file.string() + ".json"; }
 }  // namespace
 
 struct LayerWriter::State {
-  explicit State(fs::path path)
+  State(fs::path path, std::function<bool()> asked)
       : file(std::move(path)),
+        go_on(std::move(asked)),
         aside(fmt::format("{}.tmp-{}", file.string(), hex(random_bytes(4)))),
         out(aside, O_WRONLY | O_CREAT | O_EXCL),
         gzip(level, [this](std::string_view part) { write_out(part); }) {}
@@ -48,7 +49,9 @@ struct LayerWriter::State {
     }
   }
 
-  const fs::path file, aside;
+  const fs::path file;
+  const std::function<bool()> go_on;
+  const fs::path aside;
   const OpenFile out;
   Sha256 blob, content;
   std::uint64_t size = 0;
@@ -56,11 +59,11 @@ struct LayerWriter::State {
   GzipStream gzip;
 };
 
-LayerWriter::LayerWriter(fs::path file)
+LayerWriter::LayerWriter(fs::path file, std::function<bool()> go_on)
     : state_([&] {
         std::error_code error;
         if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
-        return std::make_unique<State>(std::move(file));
+        return std::make_unique<State>(std::move(file), std::move(go_on));
       }()) {
   if (state_->out.number() < 0) fail_with(state_->aside, errno);
 }
@@ -71,6 +74,7 @@ LayerWriter::~LayerWriter() {
 }
 
 void LayerWriter::put(std::string_view bytes) {
+  if (state_->go_on && !state_->go_on()) throw Error(ExitCode::interrupted, "interrupted");
   state_->content.add(bytes);
   state_->gzip.add(bytes);
 }

@@ -26,8 +26,9 @@ struct Layer {
 // disk that is full too.
 class LayerWriter {
  public:
-  // Its final place, or, for one that is named at the end, any other in the same folder.
-  explicit LayerWriter(std::filesystem::path file);
+  // `file`: its final place, or, for one that is named at the end, any other in the same folder. `go_on`:
+  // false when the user wants to stop; then what is added throws Error{interrupted}.
+  explicit LayerWriter(std::filesystem::path file, std::function<bool()> go_on = {});
   ~LayerWriter();  // without finish(), nothing stays
   LayerWriter(const LayerWriter&) = delete;
   LayerWriter& operator=(const LayerWriter&) = delete;

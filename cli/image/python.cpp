@@ -270,7 +270,7 @@ Layer python_layer(const PythonPackages& packages, const std::string& prefix) {
   const Scratch scratch(packages.cache / ("python.tmp-" + hex(random_bytes(4))));
   const fs::path folder = scratch.path() / "packages";
   install(packages, resolved, folder);
-  LayerWriter writer(file);
+  LayerWriter writer(file, packages.go_on);
   for (std::size_t at = prefix.find('/'); at != prefix.npos; at = prefix.find('/', at + 1))
     writer.add({.path = prefix.substr(0, at), .kind = TarEntry::Kind::folder});
   writer.add({.path = prefix, .kind = TarEntry::Kind::folder});

@@ -64,7 +64,9 @@ std::string path_in(const fs::path& folder, const fs::path& file, bool follow) {
 
 fs::path layers_home() { return cache_home() / "layers"; }
 
-image::CodeLayers code_layers() { return {.cache = layers_home(), .prefix = code_folder + 1}; }
+image::CodeLayers code_layers(const PrepareOptions& options) {
+  return {.cache = layers_home(), .prefix = code_folder + 1, .go_on = options.go_on};
+}
 
 // Keeps what is too large for a ConfigMap, or shall not be in one, in the cache.
 void keep_large(const PrepareOptions& options, const fs::path& folder, const image::Code& packed,
@@ -73,11 +75,12 @@ void keep_large(const PrepareOptions& options, const fs::path& folder, const ima
     options.note(fmt::format("code: compressing {} in {} files", human_size(packed.size), code.files.size()));
   if (options.local) {
     const fs::path file = layers_home() / ("code-" + packed.digest) / code_archive_file;
-    image::write_archive(folder, packed, file);
+    image::write_archive(folder, packed, file, options.go_on);
     code.on_machine = fs::absolute(file.parent_path()).string();
   } else {
-    image::write_code_layer(folder, packed, code_layers());
-    code.layer_file = code_layers().file_of(packed.digest).string();
+    const image::CodeLayers layers = code_layers(options);
+    image::write_code_layer(folder, packed, layers);
+    code.layer_file = layers.file_of(packed.digest).string();
   }
   code.bytes.clear();
 }
@@ -118,7 +121,7 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
       {.most_bytes = shall ? 0 : most_config_map_bytes,
        .too_large = can_be_large ? image::TooLarge::has_no_archive : image::TooLarge::is_refused,
        .cache = packed_code_home(),
-       .layers = shall ? std::optional(code_layers()) : std::nullopt});
+       .layers = shall ? std::optional(code_layers(options)) : std::nullopt});
   files.code = CodeArchive{
       .digest = packed.digest, .bytes = std::move(packed.archive), .files = std::move(packed.files)};
   files.warnings = std::move(packed.warnings);

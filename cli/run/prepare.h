@@ -39,7 +39,8 @@ struct PrepareOptions {
   std::string registry{};                 // $MLK_REGISTRY: where images go, unless the experiment says it
   bool local = false;                     // the run will be on this machine
   std::function<void(const std::string&)> note{};  // what takes long, for people
-  bool all_code_is_layer = false;         // for an image, however small the code is
+  std::function<bool()> go_on{};                   // false: the user wants to stop
+  bool all_code_is_layer = false;                  // for an image, however small the code is
 };
 
 // A text file that an experiment file names, of at most `limit` bytes. Allowed places and errors: as

@@ -105,6 +105,23 @@ TEST_CASE("nothing stays of a layer that was not finished") {
   CHECK_THROWS_AS(writer.add_file({.path = "x"}, folder.path() / "gone", 1), mlk::Error);
 }
 
+TEST_CASE("a layer that the user does not want any more ends soon, and nothing stays of it") {
+  const TemporaryFolder folder;
+  const fs::path from = folder.write("from", std::string(3 << 20, 'x'));
+  int parts = 0;
+  {
+    LayerWriter writer(folder.path() / "out/layer", [&] { return ++parts < 5; });
+    try {
+      writer.add_file({.path = "x"}, from, 3 << 20);
+      FAIL("it went on");
+    } catch (const mlk::Error& error) {
+      CHECK(error.code() == mlk::ExitCode::interrupted);
+    }
+  }
+  CHECK(parts == 5);
+  CHECK(names_in(folder.path() / "out").empty());
+}
+
 TEST_CASE("links and pipes are not read in the place of a file") {
   const TemporaryFolder folder;
   folder.write("from", "content");
