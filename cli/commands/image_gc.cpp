@@ -35,7 +35,7 @@ std::string counted(std::size_t count, const char* what) {
 // What the cache holds that has not been used for this long.
 void clear_cache(const GcOptions& options, Session& session) {
   const auto age = duration_option("--unused", options.unused).value_or(std::chrono::hours(24 * 30));
-  const fs::path cache = cache_home() / "layers", packed = cache_home() / "code";
+  const fs::path cache = image::layer_cache(), packed = cache_home() / "code";
   std::error_code error;
   std::vector<fs::path> entries;
   for (const fs::path& folder : {cache, packed}) {

@@ -20,7 +20,8 @@ namespace mlk::image {
 // disk.
 inline constexpr std::size_t most_unpacked_code = 64 << 20, longest_tar = 2 * most_unpacked_code;
 
-// Takes seconds: it is read for its digest first, by which a layer of it may be found.
+// Code of more bytes takes seconds to compress. It is read for its digest first: its layer may be there
+// already.
 inline constexpr std::uint64_t long_to_compress = 64 << 20;
 
 struct Code {
@@ -47,7 +48,8 @@ struct PackOptions {
   std::size_t most_bytes;  // of the archive; 0: it has none, and becomes a layer
   TooLarge too_large = TooLarge::is_refused;
   std::filesystem::path cache{};  // where is kept what spares reading the files again; empty: nowhere
-  // Of code that becomes a layer: it is written when the files are read, unless that takes long.
+  // Where the layer of code goes that becomes one. It is written while the files are read for the digest,
+  // except for code above long_to_compress.
   std::optional<CodeLayers> layers{};
   std::chrono::system_clock::time_point now = std::chrono::system_clock::now();
 };

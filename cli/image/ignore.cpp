@@ -86,7 +86,7 @@ bool matches_character(std::string_view pattern, std::size_t& at, char c) {
   return pattern[at++] == c;
 }
 
-// Of names that match a pattern without '*'.
+// The length of all names that match this pattern, which has no '*'.
 std::size_t length_of_match(std::string_view pattern) {
   std::size_t length = 0;
   for (std::size_t at = 0; at < pattern.size(); ++length) (void)matches_character(pattern, at, '\0');

@@ -132,6 +132,8 @@ Layer LayerWriter::keep(const fs::path& file) {
   return out;
 }
 
+fs::path layer_cache() { return cache_home() / "layers"; }
+
 std::optional<Layer> find_layer(const fs::path& file) {
   std::error_code error;
   if (!fs::exists(note_of(file), error)) return std::nullopt;

@@ -52,6 +52,9 @@ class LayerWriter {
   const std::unique_ptr<State> state_;
 };
 
+// The folder of all layers that mlk keeps, ~/.cache/mlk/layers. Throws as cache_home().
+std::filesystem::path layer_cache();
+
 // What finish() has returned for this file, from a note beside it; nullopt if either is missing or was cut
 // off. It counts as used now.
 std::optional<Layer> find_layer(const std::filesystem::path& file);

@@ -12,10 +12,10 @@
 
 #include "cli/image/folder.h"
 #include "cli/image/ignore.h"
-#include "cli/util/crew.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"
+#include "cli/util/thread_pool.h"
 
 namespace mlk::image {
 namespace {
@@ -76,7 +76,7 @@ struct IgnoreFiles {
   }
 };
 
-// What travels of one folder. Others are filled in while it is.
+// What travels of one folder. Several threads fill in one each.
 struct Listing {
   std::string path;                // from the top, with a slash at its end; empty for the top
   bool travels = false;            // itself, even if nothing in it does
@@ -126,10 +126,10 @@ class Lister {
 
   Tree list() {
     Listing top;
-    Crew crew({.most = most_helpers, .when_waiting = many_folders});
-    crew_ = &crew;
+    ThreadPool pool({.most = most_helpers, .when_waiting = many_folders});
+    pool_ = &pool;
     begin(top, {.verdict = Verdict::travels, .ignore_files = ignore_files_above()});
-    crew.work();
+    pool.work();
     Tree out;
     out.entries.reserve(count_);
     put_in_order(top, out);
@@ -153,7 +153,7 @@ class Lister {
   };
 
   void begin(Listing& to, Found found) {
-    crew_->add([this, &to, found = std::move(found)] { list_folder(to, found); });
+    pool_->add([this, &to, found = std::move(found)] { list_folder(to, found); });
   }
 
   void list_folder(Listing& to, const Found& found) {
@@ -205,7 +205,7 @@ class Lister {
       for (std::size_t i = begin; i < end; ++i) ask_for_status(*open, to.files[i]);
     };
     for (; to.files.size() - first > at_once; first += at_once)
-      crew_->add([ask, first] { ask(first, first + at_once); });
+      pool_->add([ask, first] { ask(first, first + at_once); });
     ask(first, to.files.size());
   }
 
@@ -317,7 +317,7 @@ class Lister {
       above_;  // the way from the repository to the top, with a slash at its end; empty if there is none
   IgnoreRules usual_, excludes_;
   Includes includes_;
-  Crew* crew_ = nullptr;
+  ThreadPool* pool_ = nullptr;
   std::atomic<std::size_t> count_ = 0;  // of entries
 };
 

@@ -15,8 +15,8 @@
 #include <fmt/format.h>
 
 #include "cli/image/open_file.h"
-#include "cli/util/crew.h"
 #include "cli/util/error.h"
+#include "cli/util/thread_pool.h"
 
 namespace mlk::registry {
 namespace {
@@ -64,9 +64,9 @@ Registry::Source file_source(const image::Layer& layer) {
 // In several threads, the first ones first. Where requests take little time, few connections do.
 template <typename Item>
 void for_each_at_once(const std::vector<Item>& items, const std::function<void(const Item&)>& act) {
-  Crew crew({.most = at_once - 1, .pace = std::chrono::milliseconds(2)});
-  for (auto item = items.rbegin(); item != items.rend(); ++item) crew.add([&act, item] { act(*item); });
-  crew.work();
+  ThreadPool pool({.most = at_once - 1, .pace = std::chrono::milliseconds(2)});
+  for (auto item = items.rbegin(); item != items.rend(); ++item) pool.add([&act, item] { act(*item); });
+  pool.work();
 }
 
 bool may_be_mounted(const Registry& registry, const image::Reference& target, const FoundImage& base) {

@@ -18,13 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-fs::path layer_cache() { return cache_home() / "layers"; }
-
 image::PythonPackages packages_of(const FileContents& files, image::PythonTarget target,
                                   const registry::Access& access) {
   return {.requirements = files.code->requirements,
           .target = std::move(target),
-          .cache = layer_cache(),
+          .cache = image::layer_cache(),
           .go_on = access.go_on,
           .note = access.note};
 }

@@ -62,10 +62,8 @@ std::string path_in(const fs::path& folder, const fs::path& file, bool follow) {
   return way.empty() || *way.begin() == ".." ? "" : way.generic_string();
 }
 
-fs::path layers_home() { return cache_home() / "layers"; }
-
 image::CodeLayers code_layers(const PrepareOptions& options) {
-  return {.cache = layers_home(), .prefix = code_folder + 1, .go_on = options.go_on};
+  return {.cache = image::layer_cache(), .prefix = code_folder + 1, .go_on = options.go_on};
 }
 
 // Keeps what is too large for a ConfigMap, or shall not be in one, in the cache.
@@ -74,7 +72,7 @@ void keep_large(const PrepareOptions& options, const fs::path& folder, const ima
   if (options.note && packed.size > image::long_to_compress)
     options.note(fmt::format("code: compressing {} in {} files", human_size(packed.size), code.files.size()));
   if (options.local) {
-    const fs::path file = layers_home() / ("code-" + packed.digest) / code_archive_file;
+    const fs::path file = image::layer_cache() / ("code-" + packed.digest) / code_archive_file;
     image::write_archive(folder, packed, file, options.go_on);
     code.on_machine = fs::absolute(file.parent_path()).string();
   } else {

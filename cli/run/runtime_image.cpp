@@ -67,7 +67,7 @@ class Files {
     entries_[path] = {{.path = path, .executable = true}, {}, real};
   }
   image::Layer write(const std::string& name) const {
-    const fs::path cache = cache_home() / "layers";
+    const fs::path cache = image::layer_cache();
     LayerWriter writer(cache / name);
     for (const auto& [path, file] : entries_) {
       if (file.from.empty()) {

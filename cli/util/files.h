@@ -26,7 +26,7 @@ void visit_folder(const std::filesystem::path& folder,
 // Replaces the file at once: readers see either the old text or the new one, also after a crash. Throws
 // Error{failure}.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
-// The same of a file whose readers check what is in it: after a crash of the system it may hold anything.
+// The same for a file whose readers check its content: after a crash of the system it may hold anything.
 void write_checked_file(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
 
 // $XDG_STATE_HOME/mlk, $XDG_CONFIG_HOME/mlk, $XDG_CACHE_HOME/mlk, or their defaults below $HOME.

@@ -12,10 +12,10 @@
 
 namespace mlk {
 
-// How many of a crew help the one that calls work().
+// How many threads a pool starts, besides that which calls work().
 struct Helpers {
   std::size_t most;
-  // For tasks that compute: one begins when a task is added and so many wait.
+  // For tasks that compute: a thread starts when a task is added and so many wait.
   std::size_t when_waiting = 1;
   // For tasks that wait for others: if it is not 0, one begins after each such time in which tasks have
   // waited.
@@ -23,14 +23,14 @@ struct Helpers {
 };
 
 // Safe from several threads but for the destructor and work().
-class Crew {
+class ThreadPool {
  public:
   using Task = std::function<void()>;
 
-  explicit Crew(Helpers helpers) : limits_(helpers) {}
-  ~Crew();  // what has not begun is dropped
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  explicit ThreadPool(Helpers helpers) : limits_(helpers) {}
+  ~ThreadPool();  // what has not begun is dropped
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
 
   // A task may add others. The last that was added is the next to begin.
   void add(Task task);

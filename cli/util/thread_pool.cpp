@@ -1,11 +1,11 @@
-#include "cli/util/crew.h"
+#include "cli/util/thread_pool.h"
 
 #include <system_error>
 #include <utility>
 
 namespace mlk {
 
-Crew::~Crew() {
+ThreadPool::~ThreadPool() {
   {
     const std::lock_guard lock(mutex_);
     waiting_.clear();
@@ -13,7 +13,7 @@ Crew::~Crew() {
   for (std::thread& helper : helpers_) helper.join();
 }
 
-void Crew::add(Task task) {
+void ThreadPool::add(Task task) {
   const std::lock_guard lock(mutex_);
   if (thrown_) return;
   waiting_.push_back(std::move(task));
@@ -22,7 +22,7 @@ void Crew::add(Task task) {
 }
 
 // Under the mutex.
-void Crew::begin_helper() {
+void ThreadPool::begin_helper() {
   if (helpers_.size() == limits_.most) return;
   try {
     helpers_.emplace_back([this] { work_off(); });
@@ -31,7 +31,7 @@ void Crew::begin_helper() {
   }
 }
 
-void Crew::work() {
+void ThreadPool::work() {
   if (limits_.pace.count() > 0) {
     std::unique_lock lock(mutex_);
     for (std::size_t i = 0; i < limits_.most && !waiting_.empty(); ++i) {
@@ -43,7 +43,7 @@ void Crew::work() {
   if (thrown_) std::rethrow_exception(thrown_);
 }
 
-void Crew::work_off() {
+void ThreadPool::work_off() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return !waiting_.empty() || running_ == 0; });

@@ -1,5 +1,5 @@
 // Threads that share tasks.
-#include "cli/util/crew.h"
+#include "cli/util/thread_pool.h"
 
 #include <atomic>
 #include <chrono>
@@ -12,25 +12,25 @@
 
 #include <doctest/doctest.h>
 
-using mlk::Crew;
+using mlk::ThreadPool;
 
 TEST_CASE("all tasks are done before work() returns, those that tasks have added as well") {
   std::atomic<int> done = 0;
-  Crew crew({.most = 3, .when_waiting = 8});
+  ThreadPool pool({.most = 3, .when_waiting = 8});
   const std::function<void(int)> act = [&](int depth) {
     ++done;
-    for (int i = 0; i < 4 && depth > 0; ++i) crew.add([&, depth] { act(depth - 1); });
+    for (int i = 0; i < 4 && depth > 0; ++i) pool.add([&, depth] { act(depth - 1); });
   };
-  crew.add([&] { act(5); });
-  crew.work();
+  pool.add([&] { act(5); });
+  pool.work();
   CHECK(done == 1 + 4 + 16 + 64 + 256 + 1024);
 }
 
 TEST_CASE("few tasks are done by the caller alone") {
   std::set<std::thread::id> threads;
-  Crew crew({.most = 3, .when_waiting = 8});
-  for (int i = 0; i < 5; ++i) crew.add([&] { threads.insert(std::this_thread::get_id()); });
-  crew.work();
+  ThreadPool pool({.most = 3, .when_waiting = 8});
+  for (int i = 0; i < 5; ++i) pool.add([&] { threads.insert(std::this_thread::get_id()); });
+  pool.work();
   CHECK(threads == std::set{std::this_thread::get_id()});
 }
 
@@ -39,9 +39,9 @@ TEST_CASE("tasks that wait for each other are done at the same time, at once or 
   for (const mlk::Helpers helpers :
        {mlk::Helpers{.most = all - 1}, mlk::Helpers{.most = all - 1, .pace = std::chrono::milliseconds(1)}}) {
     std::latch all_are_there(all);
-    Crew crew(helpers);
-    for (std::ptrdiff_t i = 0; i < all; ++i) crew.add([&] { all_are_there.arrive_and_wait(); });
-    crew.work();
+    ThreadPool pool(helpers);
+    for (std::ptrdiff_t i = 0; i < all; ++i) pool.add([&] { all_are_there.arrive_and_wait(); });
+    pool.work();
     CHECK(all_are_there.try_wait());
   }
 }
@@ -49,36 +49,36 @@ TEST_CASE("tasks that wait for each other are done at the same time, at once or 
 TEST_CASE("where tasks take little time no helper begins before its time") {
   std::set<std::thread::id> threads;
   std::mutex mutex;
-  Crew crew({.most = 9, .pace = std::chrono::hours(1)});
+  ThreadPool pool({.most = 9, .pace = std::chrono::hours(1)});
   for (int i = 0; i < 100; ++i) {
-    crew.add([&] {
+    pool.add([&] {
       const std::lock_guard lock(mutex);
       threads.insert(std::this_thread::get_id());
     });
   }
-  crew.work();
+  pool.work();
   CHECK(threads.size() == 1);
 }
 
-TEST_CASE("a crew without tasks has nothing to do") { Crew({.most = 3}).work(); }
+TEST_CASE("a pool without tasks has nothing to do") { ThreadPool({.most = 3}).work(); }
 
 TEST_CASE("what a task throws comes out of work(), and no task begins after it") {
   std::atomic<int> begun = 0;
-  Crew crew({.most = 0});
+  ThreadPool pool({.most = 0});
   for (int i = 0; i < 100; ++i) {
-    crew.add([&] {
+    pool.add([&] {
       if (++begun == 10) throw std::runtime_error("the tenth");
     });
   }
-  CHECK_THROWS_WITH(crew.work(), "the tenth");
+  CHECK_THROWS_WITH(pool.work(), "the tenth");
   CHECK(begun == 10);
 }
 
-TEST_CASE("a crew whose work nobody waits for drops what has not begun") {
+TEST_CASE("a pool whose work nobody waits for drops what has not begun") {
   std::atomic<int> begun = 0;
   {
-    Crew crew({.most = 0});
-    for (int i = 0; i < 5; ++i) crew.add([&] { ++begun; });
+    ThreadPool pool({.most = 0});
+    for (int i = 0; i < 5; ++i) pool.add([&] { ++begun; });
   }
   CHECK(begun == 0);
 }
