@@ -5,6 +5,7 @@ find_package(OpenSSL REQUIRED)
 find_package(fmt REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(ZLIB REQUIRED)
+find_library(LIBDEFLATE NAMES libdeflate.a deflate REQUIRED)   # linked in if it can be: its version is seen in digests
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
 if(NOT TARGET yaml-cpp::yaml-cpp)
@@ -44,7 +45,7 @@ target_compile_options(mlk_util PUBLIC $<$<AND:$<CONFIG:Release>,$<STREQUAL:$<TA
 # All that comes from a server passes through the parser.
 set_source_files_properties(${CMAKE_SOURCE_DIR}/cli/util/json.cpp PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
 target_link_libraries(mlk_experiment PUBLIC yaml-cpp::yaml-cpp)
-target_link_libraries(mlk_image PUBLIC ZLIB::ZLIB)
+target_link_libraries(mlk_image PUBLIC ZLIB::ZLIB ${LIBDEFLATE})
 target_link_libraries(mlk_http PUBLIC CURL::libcurl OpenSSL::SSL)
 target_link_libraries(mlk_kube PUBLIC yaml-cpp::yaml-cpp)
 target_link_libraries(mlk_local_api PUBLIC PkgConfig::HTTPLIB OpenSSL::SSL)

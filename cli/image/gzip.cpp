@@ -1,8 +1,14 @@
 #include "cli/image/gzip.h"
 
 #include <algorithm>
+#include <deque>
+#include <future>
 #include <limits>
+#include <new>
+#include <thread>
+#include <vector>
 
+#include <libdeflate.h>
 #include <zlib.h>
 
 #include "cli/util/error.h"
@@ -11,54 +17,98 @@
 namespace mlk::image {
 
 namespace {
+
 constexpr int with_gzip_header = 16;  // added to the size of the window
+constexpr std::size_t member_bytes = 512 << 10;
+constexpr unsigned most_at_once = 8;
+
+struct Free {
+  void operator()(libdeflate_compressor* compressor) const { libdeflate_free_compressor(compressor); }
+};
+
 }  // namespace
 
+// Its memory is used again: fresh memory is slow.
+struct GzipStream::Member {
+  explicit Member(int level)
+      : compressor(libdeflate_alloc_compressor(level)),
+        room(libdeflate_gzip_compress_bound(compressor.get(), member_bytes)),
+        packed(std::make_unique_for_overwrite<char[]>(room)) {
+    if (!compressor) throw std::bad_alloc();
+  }
+
+  void pack() {
+    packed_size = libdeflate_gzip_compress(compressor.get(), bytes.get(), size, packed.get(), room);
+  }
+
+  const std::unique_ptr<libdeflate_compressor, Free> compressor;
+  const std::unique_ptr<char[]> bytes = std::make_unique_for_overwrite<char[]>(member_bytes);
+  std::size_t size = 0;
+  const std::size_t room;
+  const std::unique_ptr<char[]> packed;
+  std::size_t packed_size = 0;
+};
+
 struct GzipStream::State {
-  std::function<void(std::string_view)> take;
-  z_stream stream{};
-  gz_header header{};
-  std::string buffer = std::string(64 << 10, '\0');
+  const int level;
+  const std::function<void(std::string_view)> take;
+  const std::size_t at_once = std::clamp(std::thread::hardware_concurrency(), 1U, most_at_once);
+  std::unique_ptr<Member> current{};
+  std::deque<std::future<std::unique_ptr<Member>>> ahead{};
+  std::vector<std::unique_ptr<Member>> idle{};
 };
 
 GzipStream::GzipStream(int level, std::function<void(std::string_view)> take)
-    : state_(std::make_unique<State>()) {
-  state_->take = std::move(take);
-  if (deflateInit2(&state_->stream, level, Z_DEFLATED, MAX_WBITS + with_gzip_header, MAX_MEM_LEVEL,
-                   Z_DEFAULT_STRATEGY) != Z_OK)
-    throw Error(ExitCode::failure, "zlib cannot be started");
-  state_->header.os = 255;  // unknown: not that of this machine
-  deflateSetHeader(&state_->stream, &state_->header);
+    : state_(new State{.level = level, .take = std::move(take)}) {
+  state_->current = fresh_member();
 }
 
-GzipStream::~GzipStream() { deflateEnd(&state_->stream); }
+GzipStream::~GzipStream() = default;
+
+std::unique_ptr<GzipStream::Member> GzipStream::fresh_member() {
+  if (state_->idle.empty()) return std::make_unique<Member>(state_->level);
+  std::unique_ptr<Member> out = std::move(state_->idle.back());
+  state_->idle.pop_back();
+  out->size = 0;
+  return out;
+}
+
+void GzipStream::take_first() {
+  state_->idle.push_back(state_->ahead.front().get());
+  state_->ahead.pop_front();
+  const Member& member = *state_->idle.back();
+  state_->take({member.packed.get(), member.packed_size});
+}
 
 void GzipStream::add(std::string_view bytes) {
   while (!bytes.empty()) {
-    const std::size_t part = std::min<std::size_t>(bytes.size(), std::numeric_limits<uInt>::max());
-    state_->stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-    state_->stream.avail_in = static_cast<uInt>(part);
+    if (state_->current->size == member_bytes) {
+      if (state_->ahead.size() == state_->at_once) take_first();
+      // Where no more threads can be had, it is done when it is asked for.
+      state_->ahead.push_back(std::async(std::launch::async | std::launch::deferred,
+                                         [member = std::move(state_->current)]() mutable {
+                                           member->pack();
+                                           return std::move(member);
+                                         }));
+      state_->current = fresh_member();
+    }
+    Member& member = *state_->current;
+    const std::size_t part = bytes.copy(member.bytes.get() + member.size, member_bytes - member.size);
+    member.size += part;
     bytes.remove_prefix(part);
-    turn(Z_NO_FLUSH);
   }
 }
 
-void GzipStream::finish() { turn(Z_FINISH); }
-
-void GzipStream::turn(int flush) {
-  int result = Z_OK;
-  do {
-    state_->stream.next_out = reinterpret_cast<Bytef*>(state_->buffer.data());
-    state_->stream.avail_out = static_cast<uInt>(state_->buffer.size());
-    result = deflate(&state_->stream, flush);
-    if (const std::size_t have = state_->buffer.size() - state_->stream.avail_out; have > 0)
-      state_->take({state_->buffer.data(), have});
-  } while (flush == Z_FINISH ? result != Z_STREAM_END : state_->stream.avail_out == 0);
+void GzipStream::finish() {
+  state_->current->pack();
+  while (!state_->ahead.empty()) take_first();
+  state_->take({state_->current->packed.get(), state_->current->packed_size});
 }
 
 std::string gzip(std::string_view bytes) {
+  constexpr int usual = 6;
   std::string out;
-  GzipStream stream(Z_DEFAULT_COMPRESSION, [&](std::string_view part) { out += part; });
+  GzipStream stream(usual, [&](std::string_view part) { out += part; });
   stream.add(bytes);
   stream.finish();
   return out;
@@ -78,6 +128,8 @@ std::string gunzip(std::string_view bytes, std::size_t most_bytes) {
     stream.avail_out = static_cast<uInt>(buffer.size());
     state = inflate(&stream, Z_NO_FLUSH);
     out.append(buffer, 0, buffer.size() - stream.avail_out);
+    const bool has_next_member = state == Z_STREAM_END && stream.avail_in > 0;
+    if (has_next_member) state = inflateReset(&stream);
   }
   inflateEnd(&stream);
   if (out.size() > most_bytes)

@@ -9,13 +9,15 @@
 
 namespace mlk::image {
 
-// Without a name and a time, so that the same bytes give the same result with one version of zlib.
+// Without a name and a time, so that one build of mlk gives the same result for the same bytes on every
+// machine.
 std::string gzip(std::string_view bytes);
 
-// The same of bytes that come in parts.
+// The same of bytes that come in parts. The file has several members, one after the other (section 2.2),
+// which threads compress side by side; their bounds depend on the bytes alone.
 class GzipStream {
  public:
-  // level: 1 (fast) to 9; take: gets the compressed bytes.
+  // level: 1 (fast) to 12; take: gets the compressed bytes, in order, in the thread that calls add().
   GzipStream(int level, std::function<void(std::string_view)> take);
   ~GzipStream();
   GzipStream(const GzipStream&) = delete;
@@ -24,8 +26,10 @@ class GzipStream {
   void finish();  // last
 
  private:
-  void turn(int flush);
+  struct Member;
   struct State;
+  std::unique_ptr<Member> fresh_member();
+  void take_first();
   const std::unique_ptr<State> state_;
 };
 

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int level = 4;  // networks are slower than this, and disks not much faster
+constexpr int level = 3;  // the next ones take longer than most networks need for what they spare
 fs::path note_of(const fs::path& file) { return file.string() + ".json"; }
 
 }  // namespace

@@ -22,6 +22,7 @@ libyaml-cpp-dev <yaml-cpp/yaml.h>
 libcurl4-openssl-dev <curl/curl.h>
 libssl-dev <openssl/ssl.h>
 zlib1g-dev <zlib.h>
+libdeflate-dev <libdeflate.h>
 libfmt-dev <fmt/format.h>
 libcpp-httplib-dev <httplib.h>
 libdnnl-dev <dnnl.h>

@@ -87,6 +87,29 @@ TEST_CASE("gzip gives back what it was given, and refuses more than is allowed")
   CHECK_THROWS_AS(mlk::image::gunzip("nonsense", 100), mlk::Error);
 }
 
+TEST_CASE("a long gzip file is the same in whatever parts its bytes come, and is read whole") {
+  std::string text;
+  for (unsigned i = 0, draw = 1; text.size() < 3'000'000; ++i) {
+    draw = draw * 1664525 + 1013904223;
+    text += std::to_string(draw % 100'000) + ' ';
+  }
+  const std::string packed = mlk::image::gzip(text);
+  CHECK(packed.size() < text.size() / 2);
+  CHECK(mlk::image::gunzip(packed, text.size()) == text);
+  CHECK_THROWS_AS(mlk::image::gunzip(packed, text.size() - 1), mlk::Error);
+  CHECK_THROWS_AS(mlk::image::gunzip(packed.substr(0, packed.size() - 1), text.size()), mlk::Error);
+  CHECK_THROWS_AS(mlk::image::gunzip(packed + "more", text.size()), mlk::Error);
+  const auto in_parts = [&](std::size_t part) {
+    std::string out;
+    mlk::image::GzipStream stream(6, [&](std::string_view bytes) { out += bytes; });
+    for (std::size_t i = 0; i < text.size(); i += part) stream.add(std::string_view(text).substr(i, part));
+    stream.finish();
+    return out;
+  };
+  for (const std::size_t part : {std::size_t{1000}, std::size_t{512 << 10}, std::size_t{1'000'001}})
+    CHECK(in_parts(part) == packed);
+}
+
 TEST_CASE("an archive is unpacked into a folder, and never over a file that is there") {
   const TemporaryFolder folder;
   const std::string tar = tar_of({{{.path = "d", .kind = Kind::folder}, ""},
