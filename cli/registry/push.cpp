@@ -64,7 +64,7 @@ Registry::Source file_source(const image::Layer& layer) {
 // In several threads, the first ones first. Where requests take little time, few connections do.
 template <typename Item>
 void for_each_at_once(const std::vector<Item>& items, const std::function<void(const Item&)>& act) {
-  ThreadPool pool({.most = at_once - 1, .pace = std::chrono::milliseconds(2)});
+  ThreadPool pool({.most = at_once, .pace = std::chrono::milliseconds(3), .first = 3});
   for (auto item = items.rbegin(); item != items.rend(); ++item) pool.add([&act, item] { act(*item); });
   pool.work();
 }

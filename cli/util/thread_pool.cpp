@@ -34,9 +34,12 @@ void ThreadPool::begin_helper() {
 void ThreadPool::work() {
   if (limits_.pace.count() > 0) {
     std::unique_lock lock(mutex_);
-    for (std::size_t i = 0; i < limits_.most && !waiting_.empty(); ++i) {
-      begin_helper();
+    for (std::size_t more = limits_.first; !waiting_.empty() && helpers_.size() < limits_.most;) {
+      for (; more > 0; --more) begin_helper();
+      if (helpers_.empty()) break;
+      const std::size_t ended = ended_;
       changed_.wait_for(lock, limits_.pace, [this] { return waiting_.empty(); });
+      if (ended_ == ended) more = helpers_.size();
     }
   }
   work_off();
@@ -61,6 +64,7 @@ void ThreadPool::work_off() {
     task = {};
     lock.lock();
     --running_;
+    ++ended_;
     if (thrown && !thrown_) {
       thrown_ = thrown;
       waiting_.clear();

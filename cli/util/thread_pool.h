@@ -17,9 +17,10 @@ struct Helpers {
   std::size_t most;
   // For tasks that compute: a thread starts when a task is added and so many wait.
   std::size_t when_waiting = 1;
-  // For tasks that wait for others: if it is not 0, one begins after each such time in which tasks have
-  // waited.
+  // For tasks that wait for others: if it is not 0, `first` begin with work(), and their number doubles after
+  // each such time in which tasks have waited and none has ended.
   std::chrono::milliseconds pace{0};
+  std::size_t first = 1;
 };
 
 // Safe from several threads but for the destructor and work().
@@ -47,7 +48,7 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Task> waiting_;
-  std::size_t running_ = 0;
+  std::size_t running_ = 0, ended_ = 0;
   std::exception_ptr thrown_;
   std::vector<std::thread> helpers_;
 };

@@ -60,6 +60,21 @@ TEST_CASE("where tasks take little time no helper begins before its time") {
   CHECK(threads.size() == 1);
 }
 
+TEST_CASE("helpers become more only while no task ends") {
+  std::set<std::thread::id> threads;
+  std::mutex mutex;
+  ThreadPool pool({.most = 9, .pace = std::chrono::milliseconds(100), .first = 2});
+  for (int i = 0; i < 300; ++i) {
+    pool.add([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      const std::lock_guard lock(mutex);
+      threads.insert(std::this_thread::get_id());
+    });
+  }
+  pool.work();
+  CHECK(threads.size() <= 3);  // with the caller, at the end
+}
+
 TEST_CASE("a pool without tasks has nothing to do") { ThreadPool({.most = 3}).work(); }
 
 TEST_CASE("what a task throws comes out of work(), and no task begins after it") {
