@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <exception>
-#include <mutex>
 #include <utility>
 
+#include "cli/http/connection_pool.h"
+#include "cli/http/handle.h"
 #include "cli/http/tls.h"
 #include "cli/http/url.h"
 #include "cli/util/error.h"
@@ -132,9 +133,16 @@ struct Connection::State {
   }
 
   void set_network() {
-    constexpr long buffer = 256L << 10;
-    set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-    set(CURLOPT_BUFFERSIZE, buffer);
+    // A stream is preferred to a connection of its own. Without TLS there are none, and to learn that would
+    // mean to wait for the first answer.
+    const bool may_be_stream = options.pool != nullptr && call->url.starts_with("https:");
+    set(CURLOPT_HTTP_VERSION,
+        static_cast<long>(may_be_stream ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
+    set(CURLOPT_PIPEWAIT, may_be_stream ? 1L : 0L);
+    // What libcurl before 8.1 reads for another stream of the connection has to find room in the buffer of
+    // that. For what is sent its 7.88 bears no such size: it writes elsewhere into memory.
+    constexpr long buffer = 256L << 10, large_buffer = 2L << 20;
+    set(CURLOPT_BUFFERSIZE, may_be_stream ? large_buffer : buffer);
     set(CURLOPT_UPLOAD_BUFFERSIZE, buffer);
     set(CURLOPT_CONNECTTIMEOUT, connect_seconds);
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
@@ -210,10 +218,7 @@ std::string Reply::header(std::string_view name) const {
 
 Connection::Connection(ConnectionOptions options)
     : state_(std::make_unique<State>(State{.options = std::move(options)})) {
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  state_->easy = curl_easy_init();
-  if (state_->easy == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
+  state_->easy = new_easy();
 }
 
 Connection::~Connection() {
@@ -228,7 +233,8 @@ Reply Connection::exchange(const Call& call) {
   state.set_trust();
   state.set_callbacks();
   state.set_request();
-  const CURLcode code = curl_easy_perform(state.easy);
+  const CURLcode code =
+      state.options.pool ? state.options.pool->perform(state.easy) : curl_easy_perform(state.easy);
   if (code == CURLE_OK && call.sent && call.body.size() > state.reported)
     call.sent(call.body.size() - state.reported);
   if (state.thrown) std::rethrow_exception(state.thrown);

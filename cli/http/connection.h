@@ -1,5 +1,6 @@
-// One exchange after another with any servers, in the thread of the caller: for large bodies that stream
-// through. The loop (cli/http/loop.h) is for many small exchanges with one server.
+// One exchange after another with any servers, over a connection of its own, in the thread of the caller: for
+// large bodies that stream through. Or over those of a pool: for small ones, from several threads. The loop
+// (cli/http/loop.h) is for thousands of small exchanges with one server.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +29,7 @@ struct Call {
   std::function<void(int)> begun{};           // the status of a good answer, before its first part is taken
   std::size_t most_bytes = 1 << 20;           // of Reply::body
   std::function<void(std::uint64_t)> sent{};  // bytes of `body` that have gone out, newly
+  bool is_long = false;  // a connection of a pool is no place for it: it is large, or `take` waits
 };
 
 struct Reply {
@@ -40,10 +42,13 @@ struct Reply {
   bool ok() const { return failure.kind == Failure::Kind::none && status >= 200 && status < 300; }
 };
 
+class ConnectionPool;
+
 struct ConnectionOptions {
   std::string ca_pem{};           // authorities beside those of the system
   bool insecure = false;          // certificates are not checked
   std::function<bool()> go_on{};  // asked about once a second; false ends the exchange with Kind::closed
+  std::shared_ptr<ConnectionPool> pool{};  // its connections are used; Call::take must not wait then
 };
 
 // For one thread at a time. Redirects are answers: the caller decides where credentials may go.

@@ -4,6 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "cli/http/handle.h"
+
 namespace mlk::http {
 namespace {
 
@@ -26,14 +28,6 @@ std::string seconds_text(milliseconds time) {
   const std::string text = std::to_string(time.count() / 1000);
   return time.count() % 1000 == 0 ? text + " s"
                                   : text + "." + std::to_string(time.count() % 1000 / 100) + " s";
-}
-
-CURLM* new_multi() {
-  static std::once_flag once;
-  std::call_once(once, [] { curl_global_init(CURL_GLOBAL_DEFAULT); });
-  CURLM* multi = curl_multi_init();
-  if (multi == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
-  return multi;
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <new>
 #include <sys/socket.h>
 
+#include "cli/http/handle.h"
 #include "cli/http/url.h"
 #include "cli/util/text.h"
 
@@ -87,8 +88,7 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
   error_[0] = '\0';
   credential = std::move(to_send);
   ++attempts;
-  easy = curl_easy_init();
-  if (easy == nullptr) throw Error(ExitCode::failure, "libcurl gives no handle: out of memory");
+  easy = new_easy();
   set(easy, CURLOPT_PRIVATE, this);
   set(easy, CURLOPT_NOSIGNAL, 1L);
   set(easy, CURLOPT_QUICK_EXIT, 1L);  // giving up must not wait for a hanging resolver

@@ -21,7 +21,9 @@ using std::chrono::milliseconds;
 
 namespace {
 constexpr std::size_t part_bytes = 16 << 20;  // of an upload; each upload holds one in memory
-constexpr int most_losses = 5;                // one after the other, without a byte between them
+constexpr std::size_t most_shared =
+    1 << 20;                    // bytes that do not hold up other exchanges of the same connection
+constexpr int most_losses = 5;  // one after the other, without a byte between them
 }  // namespace
 
 bool Registry::has_blob(const std::string& repository, const std::string& digest) {
@@ -59,6 +61,7 @@ void Registry::read_blob(const std::string& repository, const image::Descriptor&
     const std::uint64_t before = have;
     std::uint64_t skip = 0;
     Call call{.url = at(repository, "blobs/" + descriptor.digest)};
+    call.is_long = descriptor.size > most_shared;
     if (have > 0) call.headers = {{"Range", fmt::format("bytes={}-", have)}};
     call.begun = [&](int status) { skip = status == 206 ? 0 : have; };  // some send the whole again
     call.take = [&](std::string_view part) {
@@ -186,7 +189,8 @@ class Upload {
                           .url = session_,
                           .headers = {{"Content-Type", "application/octet-stream"}, {"Content-Range", range}},
                           .body = part,
-                          .sent = sent_},
+                          .sent = sent_,
+                          .is_long = part.size() > most_shared},
                          push_scope(repository_), Registry::Repeat::refused_only);
       if (reply.ok()) {
         take_session(reply);
@@ -236,7 +240,8 @@ class Upload {
                                         .url = url,
                                         .headers = {{"Content-Type", "application/octet-stream"}},
                                         .body = rest,
-                                        .sent = sent_},
+                                        .sent = sent_,
+                                        .is_long = rest.size() > most_shared},
                                        push_scope(repository_), Registry::Repeat::refused_only);
     if (reply.ok()) {
       const std::string said = reply.header("docker-content-digest");

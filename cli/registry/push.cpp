@@ -191,26 +191,22 @@ BaseMount::BaseMount(Registry& registry, const image::Reference& target, const F
 
 BaseMount::~BaseMount() { mounted_.wait(); }
 
-bool BaseMount::is_known_to_be_missing() const {
-  return was_missing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready && was_missing_.get();
-}
-
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
             const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount) {
   if (base && base->registry->name() == registry.name()) registry.speak_as(*base->registry);
   Push push(registry, target, composed, base, progress);
-  // Two questions at once, as each costs a round trip.
-  std::future<bool> base_is_missing = std::async(std::launch::async, [&] {
-    return mount != nullptr ? mount->base_was_missing() : base && lacks_base(registry, target, *base);
-  });
+  std::future<bool> lacks;  // two questions at once, as each costs a round trip
+  if (mount == nullptr)
+    lacks = std::async(std::launch::async, [&] { return base && lacks_base(registry, target, *base); });
+  const bool is_new = mount != nullptr && mount->base_was_missing();
   // An image that is there is there with all of its parts.
-  const bool may_be_there = !target.tag.empty() && !(mount != nullptr && mount->is_known_to_be_missing());
-  if (may_be_there && registry.find_digest(target.repository, target.tag) == composed.digest) {
+  if (!target.tag.empty() && !is_new &&
+      registry.find_digest(target.repository, target.tag) == composed.digest) {
     Pushed out{.digest = composed.digest};
     out.layers_there = static_cast<unsigned>(composed.of_base.size() + composed.own.size());
     return out;
   }
-  return push.run(base_is_missing.get(), mount);
+  return push.run(mount != nullptr ? is_new : lacks.get(), mount);
 }
 
 }  // namespace mlk::registry

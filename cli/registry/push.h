@@ -41,8 +41,6 @@ class BaseMount {
   // These wait for what they tell, throw Error, and are safe from several threads.
   bool base_was_missing() const { return was_missing_.get(); }
   bool has_mounted(const std::string& digest) const { return mounted_.get().contains(digest); }
-  // Does not wait. False: it was there, or nobody knows yet.
-  bool is_known_to_be_missing() const;
 
  private:
   std::shared_future<bool> was_missing_;

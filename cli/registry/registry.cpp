@@ -94,10 +94,11 @@ Scope push_scope(const std::string& repository) { return "repository:" + reposit
 // A connection that one exchange uses.
 struct Registry::Lent {
   Registry& owner;
+  std::vector<std::unique_ptr<http::Connection>>& idle;
   std::unique_ptr<http::Connection> connection;
   ~Lent() {
     const std::lock_guard lock(owner.idle_mutex_);
-    owner.idle_.push_back(std::move(connection));
+    idle.push_back(std::move(connection));
   }
 };
 
@@ -109,21 +110,27 @@ Registry::Registry(Access access, const image::Reference& reference)
 
 Registry::~Registry() = default;
 
-Registry::Lent Registry::lend() {
+Registry::Lent Registry::lend(bool is_shared) {
+  std::vector<std::unique_ptr<http::Connection>>& idle = is_shared ? idle_shared_ : idle_;
   {
     const std::lock_guard lock(idle_mutex_);
-    if (!idle_.empty()) {
-      std::unique_ptr<http::Connection> out = std::move(idle_.back());
-      idle_.pop_back();
-      return {*this, std::move(out)};
+    if (!idle.empty()) {
+      std::unique_ptr<http::Connection> out = std::move(idle.back());
+      idle.pop_back();
+      return {*this, idle, std::move(out)};
     }
   }
-  return {*this, std::make_unique<http::Connection>(http::ConnectionOptions{
-                     .ca_pem = authorities_, .insecure = access_.insecure, .go_on = access_.go_on})};
+  return {*this, idle,
+          std::make_unique<http::Connection>(
+              http::ConnectionOptions{.ca_pem = authorities_,
+                                      .insecure = access_.insecure,
+                                      .go_on = access_.go_on,
+                                      .pool = is_shared ? access_.pool : nullptr})};
 }
 
 Reply Registry::exchange(const Call& call) {
-  Lent lent = lend();
+  // Without TLS there is no HTTP/2, and so nothing to share.
+  Lent lent = lend(!call.is_long && call.url.starts_with("https:"));
   Reply reply = lent.connection->exchange(call);
   if (access_.go_on && !access_.go_on()) throw Error(ExitCode::interrupted, "interrupted");
   return reply;

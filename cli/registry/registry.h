@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cli/http/connection.h"
+#include "cli/http/connection_pool.h"
 #include "cli/image/manifest.h"
 #include "cli/image/reference.h"
 #include "cli/registry/tokens.h"
@@ -27,6 +28,8 @@ struct Access {
   bool insecure = false;          // certificates are not checked, and a registry without TLS is spoken to
   std::function<bool()> go_on{};  // false: the user wants to stop
   std::function<void(const std::string&)> note{};  // long waits, for people; may come from any thread
+  // Of all registries that are given a copy of this.
+  std::shared_ptr<http::ConnectionPool> pool = std::make_shared<http::ConnectionPool>();
 };
 
 // The places where Docker and the containers tools keep these, and MLK_REGISTRY_MIRRORS,
@@ -89,7 +92,7 @@ class Registry {
     refused_only
   };  // refused_only: what the registry may have acted on is not repeated
   struct Lent;
-  Lent lend();
+  Lent lend(bool is_shared);
   const std::string& base();
   std::string find_base();
   http::Reply exchange(const http::Call& call);
@@ -104,7 +107,7 @@ class Registry {
   std::mutex base_mutex_;
   std::string base_, known_base_;
   std::mutex idle_mutex_;
-  std::vector<std::unique_ptr<http::Connection>> idle_;
+  std::vector<std::unique_ptr<http::Connection>> idle_, idle_shared_;
   const std::string authorities_;
   std::unique_ptr<Tokens> tokens_;
   const image::Reference reference_;

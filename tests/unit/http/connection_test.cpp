@@ -1,14 +1,19 @@
-// One exchange after another in the caller's thread: bodies that stream, and what ends them.
+// One exchange after another, in the caller's thread or in that of a pool: bodies that stream, and what ends
+// them.
 #include "cli/http/connection.h"
+
+#include <memory>
 
 #include <doctest/doctest.h>
 
+#include "cli/http/connection_pool.h"
 #include "tests/unit/kube/fake_server.h"
 
 namespace {
 
 using mlk::http::Call;
 using mlk::http::Connection;
+using mlk::http::ConnectionPool;
 using mlk::http::Failure;
 using mlk::http::Reply;
 
@@ -38,11 +43,19 @@ struct EchoServer {
   }
 };
 
+// A case with it runs twice.
+std::shared_ptr<ConnectionPool> pool_or_none() {
+  std::shared_ptr<ConnectionPool> out;
+  SUBCASE("by itself") {}
+  SUBCASE("in a pool") { out = std::make_shared<ConnectionPool>(); }
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("an answer has its status, its body and headers with names in small letters") {
   EchoServer echo;
-  Connection connection({});
+  Connection connection({.pool = pool_or_none()});
   const Reply reply = connection.exchange({.url = echo.url + "/a%2Fb?c=d", .headers = {{"X-Own", "value"}}});
   CHECK(reply.ok());
   CHECK(reply.status == 200);
@@ -62,7 +75,7 @@ TEST_CASE("an answer has its status, its body and headers with names in small le
 
 TEST_CASE("a body that is sent has the type that was given or none, waits for no Expect, and is counted") {
   EchoServer echo;
-  Connection connection({});
+  Connection connection({.pool = pool_or_none()});
   const std::string body(3 << 20, 'x');
   for (const char* method : {"PUT", "POST"}) {
     std::uint64_t sent = 0;
@@ -89,7 +102,7 @@ TEST_CASE("a body that is sent has the type that was given or none, waits for no
 TEST_CASE("a good answer goes to the taker in parts, and a bad one into the reply") {
   EchoServer echo;
   echo.body = std::string(2 << 20, 'y');
-  Connection connection({});
+  Connection connection({.pool = pool_or_none()});
   std::string taken;
   int begun = 0;
   const Call call{.url = echo.url,
@@ -120,7 +133,7 @@ TEST_CASE("a good answer goes to the taker in parts, and a bad one into the repl
 TEST_CASE("a taker ends the exchange, and what it throws comes out, and the connection is good after both") {
   EchoServer echo;
   echo.body = std::string(4 << 20, 'y');
-  Connection connection({});
+  Connection connection({.pool = pool_or_none()});
   int parts = 0;
   const Reply reply =
       connection.exchange({.url = echo.url, .take = [&](std::string_view) { return ++parts < 2; }});
@@ -149,7 +162,7 @@ TEST_CASE("a taker may wait for another connection") {
 TEST_CASE("an answer or a head that is too large ends the exchange for good") {
   EchoServer echo;
   echo.body = std::string(1001, 'y');
-  Connection connection({});
+  Connection connection({.pool = pool_or_none()});
   CHECK(connection.exchange({.url = echo.url, .most_bytes = 1001}).ok());
   const Reply reply = connection.exchange({.url = echo.url, .most_bytes = 1000});
   CHECK(reply.failure.kind == Failure::Kind::too_large);
@@ -165,7 +178,7 @@ TEST_CASE("an answer or a head that is too large ends the exchange for good") {
 TEST_CASE("redirects are answers, and other schemes are not spoken") {
   EchoServer echo;
   EchoServer other;
-  Connection connection({});
+  Connection connection({.pool = pool_or_none()});
   echo.server.http->set_post_routing_handler([&](const Asked&, Answer& response) {
     response.set_header("Location", other.url);
     response.status = 307;
@@ -179,7 +192,7 @@ TEST_CASE("redirects are answers, and other schemes are not spoken") {
 }
 
 TEST_CASE("an answer that is cut, and a server that is not there, are told apart") {
-  Connection connection({});
+  Connection connection({.pool = pool_or_none()});
   std::string taken;
   const RawServer raw(
       [](int, const std::string&) { return "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nonly this"; });
@@ -198,7 +211,7 @@ TEST_CASE("an answer that is cut, and a server that is not there, are told apart
 }
 
 TEST_CASE("headers of an answer before the last one are not those of the last one") {
-  Connection connection({});
+  Connection connection({.pool = pool_or_none()});
   const RawServer raw([](int, const std::string&) {
     return "HTTP/1.1 103 Early Hints\r\nX-Early: yes\r\n\r\nHTTP/1.1 201 Created\r\nX-Late: "
            "yes\r\nContent-Length: 2\r\n\r\n{}";
@@ -213,15 +226,16 @@ TEST_CASE("a user who stops ends an exchange in which nothing moves") {
   FakeServer server;
   server.http->Get(".*", [&](const Asked&, Answer&) { server.hang(); });
   const std::string url = server.listen();
-  Connection connection({.go_on = [] { return false; }});
+  Connection connection({.go_on = [] { return false; }, .pool = pool_or_none()});
   CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::closed);
 }
 
 TEST_CASE("what the functions throw that watch an exchange comes out of it") {
   EchoServer echo;
-  Connection stopped({.go_on = []() -> bool { throw 5; }});
+  const std::shared_ptr<ConnectionPool> pool = pool_or_none();
+  Connection stopped({.go_on = []() -> bool { throw 5; }, .pool = pool});
   CHECK_THROWS_AS((void)stopped.exchange({.url = echo.url}), int);
-  Connection connection({});
+  Connection connection({.pool = pool});
   const std::string body(1 << 20, 'x');
   CHECK_THROWS_AS(
       (void)connection.exchange(
@@ -236,7 +250,9 @@ TEST_CASE("certificates are checked against the authorities that were given, unl
   server.http->Get(".*",
                    [](const Asked&, Answer& response) { response.set_content("content", "text/plain"); });
   const std::string url = server.listen();
-  const auto kind = [&](const mlk::http::ConnectionOptions& options) {
+  const std::shared_ptr<ConnectionPool> pool = pool_or_none();
+  const auto kind = [&](mlk::http::ConnectionOptions options) {
+    options.pool = pool;
     return Connection(options).exchange({.url = url}).failure.kind;
   };
   CHECK(kind({.ca_pem = authority.pem()}) == Failure::Kind::none);

@@ -1,0 +1,88 @@
+#include "cli/http/connection_pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/http/handle.h"
+
+namespace mlk::http {
+namespace {
+
+// To one server that does not speak HTTP/2: as many as exchanges, or some would wait until their time is
+// over.
+constexpr long most_connections = 32;
+
+// Progress is told, and the user's wish to stop seen, at least so often. Also, libcurl before 8.1 may have
+// read data for another stream of a connection without reporting it.
+constexpr int look_again_ms = 50;
+
+}  // namespace
+
+ConnectionPool::~ConnectionPool() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  curl_multi_wakeup(multi_.get());
+  thread_.join();
+}
+
+void ConnectionPool::start() {
+  multi_.reset(new_multi());
+  curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
+  curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, most_connections);
+  thread_ = std::thread([this] { run(); });
+}
+
+CURLcode ConnectionPool::perform(CURL* easy) {
+  Exchange exchange{.easy = easy};
+  std::unique_lock lock(mutex_);
+  if (!thread_.joinable()) start();
+  added_.push_back(&exchange);
+  curl_multi_wakeup(multi_.get());
+  exchange.changed.wait(lock, [&] { return exchange.ended; });
+  return exchange.result;
+}
+
+void ConnectionPool::run() {
+  while (take_added()) {
+    int count = 0;
+    curl_multi_perform(multi_.get(), &count);
+    while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &count)) {
+      if (message->msg == CURLMSG_DONE) end(message->easy_handle, message->data.result);
+    }
+    constexpr int without_end = 60'000;
+    curl_multi_poll(multi_.get(), nullptr, 0, running_.empty() ? without_end : look_again_ms, nullptr);
+  }
+}
+
+// False: the pool ends.
+bool ConnectionPool::take_added() {
+  std::vector<Exchange*> added;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return false;
+    added.swap(added_);
+  }
+  for (Exchange* exchange : added) {
+    running_.push_back(exchange);
+    if (curl_multi_add_handle(multi_.get(), exchange->easy) != CURLM_OK)
+      end(exchange->easy, CURLE_OUT_OF_MEMORY);
+  }
+  return true;
+}
+
+void ConnectionPool::end(CURL* easy, CURLcode result) {
+  curl_multi_remove_handle(multi_.get(), easy);
+  const auto found = std::find_if(running_.begin(), running_.end(),
+                                  [&](const Exchange* each) { return each->easy == easy; });
+  Exchange* const exchange = *found;
+  running_.erase(found);
+  const std::lock_guard lock(mutex_);
+  exchange->result = result;
+  exchange->ended = true;
+  exchange->changed.notify_one();
+}
+
+}  // namespace mlk::http

@@ -1,0 +1,46 @@
+// The connections that exchanges of several threads share. Over HTTP/2 exchanges with a server are streams of
+// one connection, so that only the first of them waits for its handshakes.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <curl/curl.h>
+
+namespace mlk::http {
+
+// Safe from several threads.
+class ConnectionPool {
+ public:
+  ConnectionPool() = default;
+  ~ConnectionPool();  // no exchange may be in progress
+  ConnectionPool(const ConnectionPool&) = delete;
+  ConnectionPool& operator=(const ConnectionPool&) = delete;
+
+  // As curl_easy_perform(), but for callbacks: these run in the thread of the pool, and must not wait.
+  CURLcode perform(CURL* easy);
+
+ private:
+  struct Exchange {
+    CURL* easy;
+    CURLcode result = CURLE_OK;
+    bool ended = false;
+    std::condition_variable changed{};
+  };
+  void start();
+  void run();
+  bool take_added();
+  void end(CURL* easy, CURLcode result);
+
+  std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi_{nullptr, &curl_multi_cleanup};
+  std::vector<Exchange*> running_;  // for the pool's thread
+  std::mutex mutex_;
+  std::vector<Exchange*> added_;
+  bool stopping_ = false;
+  std::thread thread_;  // begins, as multi_ does, with the first exchange
+};
+
+}  // namespace mlk::http

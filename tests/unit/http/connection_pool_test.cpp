@@ -1,0 +1,79 @@
+// Connections that exchanges of several threads share. tests/e2e/test_far_registries.py has a server with
+// HTTP/2.
+#include "cli/http/connection_pool.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "cli/http/connection.h"
+#include "tests/unit/kube/fake_server.h"
+
+using mlk::http::Connection;
+using mlk::http::ConnectionPool;
+using mlk::http::Failure;
+
+TEST_CASE("exchanges of many threads get each its own answer") {
+  FakeServer server;
+  server.http->Post(".*", [](const httplib::Request& request, httplib::Response& response) {
+    response.set_content(request.target + " " + request.body, "text/plain");
+  });
+  const std::string url = server.listen();
+  const auto pool = std::make_shared<ConnectionPool>();
+  std::atomic<int> right = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 40; ++i) {
+    threads.emplace_back([&, own = std::to_string(i)] {
+      Connection connection({.pool = pool});
+      for (int turn = 0; turn < 10; ++turn) {
+        const std::string body(1 + 1000 * turn, 'x');
+        const auto reply = connection.exchange({.method = "POST", .url = url + "/" + own, .body = body});
+        if (reply.ok() && reply.body == "/" + own + " " + body) ++right;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(right == 400);
+}
+
+TEST_CASE("a connection stays in the pool when its exchange, and whoever began it, have ended") {
+  FakeServer server;
+  std::vector<int> ports;
+  server.http->Get(".*", [&](const httplib::Request& request, httplib::Response&) {
+    ports.push_back(request.remote_port);
+  });
+  const std::string url = server.listen();
+  const auto pool = std::make_shared<ConnectionPool>();
+  for (int i = 0; i < 3; ++i) CHECK(Connection({.pool = pool}).exchange({.url = url}).ok());
+  CHECK(ports == std::vector<int>(3, ports.at(0)));
+}
+
+TEST_CASE("an exchange that fails leaves the others of its pool alone") {
+  FakeServer server;
+  server.http->Get("/hangs", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
+  server.http->Get("/answers", [](const httplib::Request&, httplib::Response&) {});
+  const std::string url = server.listen();
+  const auto pool = std::make_shared<ConnectionPool>();
+  std::atomic<bool> go_on = true, begun = false;
+  std::thread hanging([&] {
+    Connection connection({.go_on =
+                               [&] {
+                                 begun = true;
+                                 return go_on.load();
+                               },
+                           .pool = pool});
+    CHECK(connection.exchange({.url = url + "/hangs"}).failure.kind == Failure::Kind::closed);
+  });
+  while (!begun) std::this_thread::yield();
+  Connection connection({.pool = pool});
+  CHECK(connection.exchange({.url = "http://127.0.0.1:1"}).failure.kind == Failure::Kind::refused);
+  CHECK(connection.exchange({.url = url + "/answers"}).ok());
+  go_on = false;
+  hanging.join();
+}
+
+TEST_CASE("a pool that nobody has used ends") { const ConnectionPool pool; }
