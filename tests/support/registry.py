@@ -35,6 +35,7 @@ import urllib.parse
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from registry_proxy import Front, Upstream, basic_authorization, socket_address  # noqa: E402
 from registry_tokens import Tokens, User  # noqa: E402
+import wire  # noqa: E402
 
 USER, PASSWORD = "researcher", "swordfish:7%41/@"
 READER, READER_PASSWORD = "reader", "trout:8 &=?"  # may only pull, where there are tokens
@@ -116,16 +117,10 @@ class Registry:
         """Starts the program, after `end` once more: with what is stored."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(["docker-registry", "serve", self._config], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment())
-        end = time.monotonic() + 30
-        while True:
-            try:
-                with socket.socket(socket.AF_UNIX) as attempt:
-                    attempt.connect(socket_address(self._socket))
-                return
-            except OSError:
-                if self._process.poll() is not None or time.monotonic() > end:
-                    raise RuntimeError("docker-registry does not answer: " + (self.folder / "log").read_text()) from None
-            time.sleep(0.02)
+        try:
+            wait_for_listener(socket.AF_UNIX, socket_address(self._socket), self._process)
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}: " + (self.folder / "log").read_text()) from None
 
     def runs(self):
         return self._process is not None and self._process.poll() is None
@@ -242,7 +237,7 @@ def make_certificates(folder):
     common = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
     for more in (["-subj", "/CN=mlk-test-authority", "-addext", "basicConstraints=critical,CA:TRUE", "-keyout", key, "-out", authority],
                  ["-subj", "/CN=registry", "-CA", authority, "-CAkey", key, "-addext", "basicConstraints=critical,CA:FALSE",
-                  "-addext", "subjectAltName=IP:127.0.0.1,IP:127.0.0.2,DNS:localhost", "-keyout", serving_key, "-out", serving]):
+                  "-addext", f"subjectAltName=IP:127.0.0.1,IP:127.0.0.2,DNS:localhost,IP:{wire.own_address()}", "-keyout", serving_key, "-out", serving]):
         subprocess.run([*common, *more], check=True, capture_output=True, timeout=60)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(serving, serving_key)
@@ -258,6 +253,45 @@ def start(kind, **options):
         yield registry
     finally:
         registry.stop()
+
+
+@contextlib.contextmanager
+def far_away(seconds, storage):
+    """What is stored there, by a registry with TLS and HTTP/2 at the end of a wire; see wire.py. `ca` is its authority's certificate."""
+    with tempfile.TemporaryDirectory() as folder:
+        ca, _ = make_certificates(pathlib.Path(folder))
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        config = {
+            "version": "0.1", "log": {"level": "warn", "accesslog": {"disabled": True}},
+            "storage": {"filesystem": {"rootdirectory": str(storage)}},
+            "http": {"addr": f"127.0.0.1:{port}", "tls": {"certificate": f"{folder}/serving.crt", "key": f"{folder}/serving.key"}}}
+        file = pathlib.Path(folder) / "config.yml"
+        file.write_text(json.dumps(config))
+        process = subprocess.Popen(["docker-registry", "serve", file], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, env=_environment())
+        try:
+            wait_for_listener(socket.AF_INET, ("127.0.0.1", port), process)
+            with wire.start(port, seconds) as far:
+                far.ca = ca
+                yield far
+        finally:
+            process.kill()
+            process.wait()
+
+
+def wait_for_listener(family, address, process):
+    end = time.monotonic() + 30
+    while True:
+        try:
+            with socket.socket(family) as attempt:
+                attempt.connect(address)
+            return
+        except OSError:
+            if process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError("docker-registry does not answer") from None
+        time.sleep(0.02)
 
 
 def anonymous(**options):

@@ -1,0 +1,95 @@
+"""A wire of some length before a server on this machine: what is sent arrives after half of a round trip, and a connection has to be
+made, with round trips of its own, before anything is sent.
+
+    with wire.start(port, seconds=0.01) as far:
+        run(..., far.name)
+        assert far.connections == 1
+
+It listens at an address of this machine that is no loopback one, if there is any, as programs treat these in another way.
+"""
+
+import asyncio
+import contextlib
+import socket
+import threading
+
+PIECE = 256 * 1024
+
+
+def own_address():
+    """That of the interface by which other machines are reached; nothing is sent. On its own: 127.0.0.1."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return probe.getsockname()[0]
+        except OSError:
+            return "127.0.0.1"
+
+
+class Wire:
+    """`name` is the address with the port, `connections` the number of those that were made. While `silent` nothing arrives."""
+
+    def __init__(self, port, seconds):
+        self._port, self._way, self.connections, self.silent = port, seconds / 2, 0, False
+        self._loop, begun = asyncio.new_event_loop(), threading.Event()
+        self._thread = threading.Thread(target=self._run, args=[begun], daemon=True)
+        self._thread.start()
+        begun.wait()
+
+    def _run(self, begun):
+        asyncio.set_event_loop(self._loop)
+        server = self._loop.run_until_complete(asyncio.start_server(self._serve, own_address(), 0))
+        self.name = "{}:{}".format(*server.sockets[0].getsockname())
+        begun.set()
+        self._loop.run_forever()
+        server.close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0))
+
+    def stop(self):
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    async def _serve(self, reader, writer):
+        self.connections += 1
+        try:
+            there, back = await asyncio.open_connection("127.0.0.1", self._port)
+            # The client could not send anything before the server's answer to its first packet.
+            await asyncio.gather(self._carry(reader, back, 2 * self._way), self._carry(there, writer, 0))
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+    async def _carry(self, source, target, handshake):
+        on_the_way = asyncio.Queue()
+        delivery = asyncio.create_task(self._deliver(on_the_way, target))
+        piece = True
+        while piece:
+            piece = await source.read(PIECE)
+            on_the_way.put_nowait((self._loop.time() + self._way + handshake, piece))
+            handshake = 0
+        await delivery
+
+    async def _deliver(self, on_the_way, target):
+        while True:
+            arrival, piece = await on_the_way.get()
+            await asyncio.sleep(arrival - self._loop.time())
+            while self.silent:
+                await asyncio.sleep(0.05)
+            if not piece:
+                if target.can_write_eof():
+                    target.write_eof()
+                return
+            target.write(piece)
+            await target.drain()
+
+
+@contextlib.contextmanager
+def start(port, seconds):
+    wire = Wire(port, seconds)
+    try:
+        yield wire
+    finally:
+        wire.stop()
