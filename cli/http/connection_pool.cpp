@@ -37,9 +37,10 @@ void ConnectionPool::start() {
 
 CURLcode ConnectionPool::perform(CURL* easy) {
   Exchange exchange{.easy = easy};
+  std::list<Exchange*> own{&exchange};
   std::unique_lock lock(mutex_);
   if (!thread_.joinable()) start();
-  added_.push_back(&exchange);
+  added_.splice(added_.end(), own);
   curl_multi_wakeup(multi_.get());
   exchange.changed.wait(lock, [&] { return exchange.ended; });
   return exchange.result;
@@ -59,16 +60,16 @@ void ConnectionPool::run() {
 
 // False: the pool ends.
 bool ConnectionPool::take_added() {
-  std::vector<Exchange*> added;
+  std::list<Exchange*> added;
   {
     const std::lock_guard lock(mutex_);
     if (stopping_) return false;
     added.swap(added_);
   }
-  for (Exchange* exchange : added) {
-    running_.push_back(exchange);
-    if (curl_multi_add_handle(multi_.get(), exchange->easy) != CURLM_OK)
-      end(exchange->easy, CURLE_OUT_OF_MEMORY);
+  while (!added.empty()) {
+    CURL* const easy = added.front()->easy;
+    running_.splice(running_.end(), added, added.begin());
+    if (curl_multi_add_handle(multi_.get(), easy) != CURLM_OK) end(easy, CURLE_OUT_OF_MEMORY);
   }
   return true;
 }

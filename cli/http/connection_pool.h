@@ -3,10 +3,10 @@
 #pragma once
 
 #include <condition_variable>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include <curl/curl.h>
 
@@ -36,9 +36,10 @@ class ConnectionPool {
   void end(CURL* easy, CURLcode result);
 
   std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi_{nullptr, &curl_multi_cleanup};
-  std::vector<Exchange*> running_;  // for the pool's thread
+  // Lists, so that the pool's thread needs no memory, which could be short.
+  std::list<Exchange*> running_;  // for the pool's thread
   std::mutex mutex_;
-  std::vector<Exchange*> added_;
+  std::list<Exchange*> added_;
   bool stopping_ = false;
   std::thread thread_;  // begins, as multi_ does, with the first exchange
 };

@@ -17,7 +17,8 @@ std::string gzip(std::string_view bytes);
 // which threads compress side by side; their bounds depend on the bytes alone.
 class GzipStream {
  public:
-  // level: 1 (fast) to 12; take: gets the compressed bytes, in order, in the thread that calls add().
+  // level: 1 (fast) to 12; take: gets the compressed bytes, in order, in the thread that calls add() and
+  // finish().
   GzipStream(int level, std::function<void(std::string_view)> take);
   ~GzipStream();
   GzipStream(const GzipStream&) = delete;

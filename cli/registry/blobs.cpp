@@ -21,9 +21,8 @@ using std::chrono::milliseconds;
 
 namespace {
 constexpr std::size_t part_bytes = 16 << 20;  // of an upload; each upload holds one in memory
-constexpr std::size_t most_shared =
-    1 << 20;                    // bytes that do not hold up other exchanges of the same connection
-constexpr int most_losses = 5;  // one after the other, without a byte between them
+constexpr std::size_t most_shared = 1 << 20;  // that does not hold up other exchanges of its connection
+constexpr int most_losses = 5;                // one after the other, without a byte between them
 }  // namespace
 
 bool Registry::has_blob(const std::string& repository, const std::string& digest) {
@@ -41,15 +40,22 @@ std::string Registry::blob(const std::string& repository, const image::Descripto
   if (descriptor.size > most_bytes)
     throw Error(ExitCode::failure,
                 fmt::format("registry {}: blob {} of {} is too large", name_, descriptor.digest, repository));
-  read_blob(repository, descriptor, 0, [&](std::string_view part) {
+  const auto take = [&](std::string_view part) {
     out += part;
     return true;
-  });
+  };
+  read_from(repository, descriptor, 0, take, descriptor.size > most_shared);
   return out;
 }
 
 void Registry::read_blob(const std::string& repository, const image::Descriptor& descriptor,
                          std::uint64_t offset, const std::function<bool(std::string_view)>& take) {
+  read_from(repository, descriptor, offset, take, true);
+}
+
+void Registry::read_from(const std::string& repository, const image::Descriptor& descriptor,
+                         std::uint64_t offset, const std::function<bool(std::string_view)>& take,
+                         bool is_long) {
   const std::string what = fmt::format("blob {} of {}/{}", descriptor.digest, name_, repository);
   const auto refuse = [&](const char* why) {
     throw Error(ExitCode::failure, fmt::format("{} {}", what, why));
@@ -61,7 +67,7 @@ void Registry::read_blob(const std::string& repository, const image::Descriptor&
     const std::uint64_t before = have;
     std::uint64_t skip = 0;
     Call call{.url = at(repository, "blobs/" + descriptor.digest)};
-    call.is_long = descriptor.size > most_shared;
+    call.is_long = is_long;
     if (have > 0) call.headers = {{"Range", fmt::format("bytes={}-", have)}};
     call.begun = [&](int status) { skip = status == 206 ? 0 : have; };  // some send the whole again
     call.take = [&](std::string_view part) {

@@ -69,7 +69,7 @@ class Registry {
   std::string blob(const std::string& repository, const image::Descriptor& descriptor,
                    std::size_t most_bytes);
   // Its bytes from `offset` on, in order; false from `take` ends it. A connection that is cut is opened
-  // again. The digest is checked where offset is 0.
+  // again. The digest is checked where offset is 0. `take` may wait for other exchanges.
   void read_blob(const std::string& repository, const image::Descriptor& descriptor, std::uint64_t offset,
                  const std::function<bool(std::string_view)>& take);
   // From another repository of this registry; false: it does not do that.
@@ -99,6 +99,8 @@ class Registry {
   http::Reply send(http::Call call, const Scope& scope, Repeat repeat = Repeat::all);
   http::Reply read(http::Call call, const Scope& scope);
   void wait(std::chrono::milliseconds time, const std::string& why);
+  void read_from(const std::string& repository, const image::Descriptor& descriptor, std::uint64_t offset,
+                 const std::function<bool(std::string_view)>& take, bool is_long);
   [[noreturn]] void fail(const http::Reply& reply, const std::string& what) const;
   std::string at(const std::string& repository, const std::string& path);
 
