@@ -68,11 +68,14 @@ class Wire:
         on_the_way = asyncio.Queue()
         delivery = asyncio.create_task(self._deliver(on_the_way, target))
         piece = True
-        while piece:
-            piece = await source.read(PIECE)
-            on_the_way.put_nowait((self._loop.time() + self._way + handshake, piece))
-            handshake = 0
-        await delivery
+        try:
+            while piece:
+                piece = await source.read(PIECE)
+                on_the_way.put_nowait((self._loop.time() + self._way + handshake, piece))
+                handshake = 0
+            await delivery
+        finally:
+            delivery.cancel()
 
     async def _deliver(self, on_the_way, target):
         while True:
