@@ -55,27 +55,28 @@ class Wire:
 
     async def _serve(self, reader, writer):
         self.connections += 1
+        ends = [writer]
         try:
             there, back = await asyncio.open_connection("127.0.0.1", self._port)
-            # The client could not send anything before the server's answer to its first packet.
-            await asyncio.gather(self._carry(reader, back, 2 * self._way), self._carry(there, writer, 0))
-        except OSError:
+            ends.append(back)
+            async with asyncio.TaskGroup() as tasks:
+                # The client could not send anything before the server's answer to its first packet.
+                for source, target, handshake in ((reader, back, 2 * self._way), (there, writer, 0)):
+                    on_the_way = asyncio.Queue()
+                    tasks.create_task(self._take(source, on_the_way, handshake))
+                    tasks.create_task(self._deliver(on_the_way, target))
+        except* OSError:
             pass
         finally:
-            writer.close()
+            for end in ends:
+                end.close()
 
-    async def _carry(self, source, target, handshake):
-        on_the_way = asyncio.Queue()
-        delivery = asyncio.create_task(self._deliver(on_the_way, target))
+    async def _take(self, source, on_the_way, handshake):
         piece = True
-        try:
-            while piece:
-                piece = await source.read(PIECE)
-                on_the_way.put_nowait((self._loop.time() + self._way + handshake, piece))
-                handshake = 0
-            await delivery
-        finally:
-            delivery.cancel()
+        while piece:
+            piece = await source.read(PIECE)
+            on_the_way.put_nowait((self._loop.time() + self._way + handshake, piece))
+            handshake = 0
 
     async def _deliver(self, on_the_way, target):
         while True:
