@@ -31,6 +31,7 @@ class Wire:
 
     def __init__(self, port, seconds):
         self._port, self._way, self.connections, self.silent = port, seconds / 2, 0, False
+        self._ends = set()
         self._loop, begun = asyncio.new_event_loop(), threading.Event()
         self._thread = threading.Thread(target=self._run, args=[begun], daemon=True)
         self._thread.start()
@@ -43,10 +44,11 @@ class Wire:
         begun.set()
         self._loop.run_forever()
         server.close()
-        tasks = asyncio.all_tasks(self._loop)
-        for task in tasks:
-            task.cancel()
-        self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.silent = False
+        for end in self._ends:
+            end.transport.abort()
+        if tasks := asyncio.all_tasks(self._loop):
+            self._loop.run_until_complete(asyncio.wait(tasks, timeout=10))
         self._loop.close()
 
     def stop(self):
@@ -55,10 +57,9 @@ class Wire:
 
     async def _serve(self, reader, writer):
         self.connections += 1
-        ends = [writer]
+        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        self._ends |= {writer, back}
         try:
-            there, back = await asyncio.open_connection("127.0.0.1", self._port)
-            ends.append(back)
             async with asyncio.TaskGroup() as tasks:
                 # The client could not send anything before the server's answer to its first packet.
                 for source, target, handshake in ((reader, back, 2 * self._way), (there, writer, 0)):
@@ -68,8 +69,8 @@ class Wire:
         except* OSError:
             pass
         finally:
-            for end in ends:
-                end.close()
+            writer.close()
+            back.close()
 
     async def _take(self, source, on_the_way, handshake):
         piece = True
