@@ -21,15 +21,21 @@ namespace {
 constexpr double good_share = 0.1;
 constexpr std::size_t most_good = 25;
 constexpr double good_prior = 0.3, other_prior = 1;
-constexpr int candidates = 100;
 constexpr std::size_t largest_scored = 2000;  // in a space of so few points all of them are scored
-constexpr std::size_t most_fitted = 200;      // the time that a trend takes grows with their third power
-constexpr double trend_weight = 30;
+constexpr std::size_t most_fitted = 150;      // the time that a trend takes grows with their third power
+constexpr double trend_weight = 50;
+constexpr double failed_quantile = 0.75;  // of the losses: a worse one would bend the trend far around it
+
+// Candidates: by the density of good points, anywhere, near the best points, and, in rounds of shrinking
+// width, near the best candidates.
+constexpr int by_density = 70, anywhere = 20, near_each = 12, near_each_candidate = 8, rounds = 6;
+constexpr std::size_t best_points = 5, best_candidates = 3;
+constexpr double widest = 0.3, narrowest = 0.003, first_width = 0.1, shrinking = 0.6;
 
 bool is_known(const Told& one) { return !one.running && one.value && !std::isnan(*one.value); }
 
-// What was told, in two groups. Failed trials count as the worst, and so do those that still run: the
-// constant liar of Ginsbourger et al. 2010, which keeps parallel trials apart.
+// What was told, in two groups. Failed trials count as the worst. So do those that still run: the constant
+// liar of Ginsbourger et al. 2010, which keeps parallel trials apart.
 struct Groups {
   std::vector<Observation> good, others;
 };
@@ -73,33 +79,63 @@ Groups groups_of(const std::vector<Axis>& axes, Objective::Goal goal, const std:
   return groups;
 }
 
-// What a trend is fitted to: the best of the points told.
+// What a trend is fitted to: the best of the points that have ended, and those that run.
 struct Measured {
-  std::vector<Places> points;
+  std::vector<Places> points, running;
   std::vector<double> losses;
 };
 
-// Failed trials, those that run and infinite losses count as the largest finite loss.
+// What counts as the loss of trials that failed. `losses` are sorted.
+double loss_of_failed(const std::vector<double>& losses) {
+  std::vector<double> finite;
+  for (const double loss : losses) {
+    if (std::isfinite(loss)) finite.push_back(loss);
+  }
+  if (finite.empty()) return 0;
+  return finite[static_cast<std::size_t>(failed_quantile * static_cast<double>(finite.size()))];
+}
+
 Measured measured_of(const std::vector<Axis>& axes, Objective::Goal goal, const std::vector<Told>& told) {
   Measured measured;
-  double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const Told* one : ranked(goal, told)) {
-    if (measured.points.size() == most_fitted) break;
-    const double loss = loss_of(goal, *one);
-    measured.points.push_back(places_of(axes, one->point));
-    measured.losses.push_back(loss);
-    if (!std::isfinite(loss)) continue;
-    low = std::min(low, loss);
-    high = std::max(high, loss);
+    if (one->running) {
+      measured.running.push_back(places_of(axes, one->point));
+    } else if (measured.points.size() < most_fitted) {
+      measured.points.push_back(places_of(axes, one->point));
+      measured.losses.push_back(loss_of(goal, *one));
+    }
   }
-  if (low > high) low = high = 0;
-  for (double& loss : measured.losses) loss = std::clamp(loss, low, high);
+  const double failed = loss_of_failed(measured.losses);
+  const auto finite = std::find_if(measured.losses.begin(), measured.losses.end(),
+                                   [](double loss) { return std::isfinite(loss); });
+  const double least = finite == measured.losses.end() ? failed : *finite;
+  for (double& loss : measured.losses) {
+    if (!std::isfinite(loss)) loss = loss > 0 ? failed : least;
+  }
   return measured;
 }
 
-// The expected improvement grows with the ratio of the two densities (Bergstra et al. 2011). Each further
-// parameter makes the density of good points more peaked, so whole ratios are compared only between points
-// with the same parameters. The trend weighs more: the ratio also follows a value that is good by luck.
+// A place of which one coordinate, and perhaps others, lie elsewhere. `width` is a share of the axes.
+PlacedPoint drawn_near(const std::vector<Axis>& axes, const Places& center, double width,
+                       CounterRandom& random) {
+  const auto count = static_cast<double>(axes.size());
+  const double share = std::max(0.3, 1.5 / count);
+  const auto moved = static_cast<std::size_t>(random.uniform() * count);
+  return point_at(axes, [&](std::size_t i) {
+    const bool moves = i == moved || random.uniform() < share;
+    const double step = random.normal(), elsewhere = random.uniform();
+    if (center[i] == absent) return elsewhere;
+    if (!moves) return center[i];
+    if (!axes[i].is_ordered()) return elsewhere;
+    const double least = axes[i].cells() == 0 ? 0 : 0.7 / static_cast<double>(axes[i].cells());
+    const double place = std::fabs(center[i] + std::max(width, least) * step);
+    return place > 1 ? 2 - place : place;
+  });
+}
+
+// Scores candidates by what the trend hopes for: its mean less its deviation (the lower confidence bound of
+// Cox and John 1992). The ratio of the two densities, with which the expected improvement grows (Bergstra et
+// al. 2011), has a small say: it also follows a value that is good by luck.
 class Choice {
  public:
   Choice(const Space& space, const std::set<Point>& taken, const Density& good, const Density& others,
@@ -108,38 +144,25 @@ class Choice {
 
   void consider(PlacedPoint candidate) {
     if (taken_.count(candidate.point) != 0 || is_left_out(space_, candidate.point)) return;
-    const double shared = score(candidate.places, Density::Axes::unconditional);
     const Trend::Guess guess = trend_.at(candidate.places);
-    const double whole =
-        score(candidate.places, Density::Axes::all) - trend_weight * (guess.mean - guess.deviation);
-    scored_.push_back({std::move(candidate), shared, whole});
+    const double ratio = good_.log_at(candidate.places) - others_.log_at(candidate.places);
+    scored_.push_back({std::move(candidate), ratio - trend_weight * (guess.mean - guess.deviation)});
   }
 
-  std::optional<Point> best() const {
-    if (scored_.empty()) return std::nullopt;
-    const auto lead = std::max_element(scored_.begin(), scored_.end(),
-                                       [](const Scored& a, const Scored& b) { return a.shared < b.shared; });
-    const Scored* best = &*lead;
-    for (const Scored& one : scored_) {
-      if (one.whole > best->whole && have_same_parameters(one.candidate, lead->candidate)) best = &one;
-    }
-    return best->candidate.point;
+  // The best candidates so far, at most so many, the best first.
+  std::vector<PlacedPoint> best(std::size_t count) {
+    std::stable_sort(scored_.begin(), scored_.end(),
+                     [](const Scored& a, const Scored& b) { return a.score > b.score; });
+    std::vector<PlacedPoint> out;
+    for (std::size_t i = 0; i < std::min(count, scored_.size()); ++i) out.push_back(scored_[i].candidate);
+    return out;
   }
 
  private:
   struct Scored {
     PlacedPoint candidate;
-    double shared, whole;  // by the parameters that all points have; by all parameters and the trend
+    double score;
   };
-
-  double score(const Places& places, Density::Axes axes) const {
-    return good_.log_at(places, axes) - others_.log_at(places, axes);
-  }
-
-  static bool have_same_parameters(const PlacedPoint& a, const PlacedPoint& b) {
-    return std::equal(a.places.begin(), a.places.end(), b.places.begin(), b.places.end(),
-                      [](double x, double y) { return (x == absent) == (y == absent); });
-  }
 
   const Space& space_;
   const std::set<Point>& taken_;
@@ -147,6 +170,26 @@ class Choice {
   const Trend& trend_;
   std::vector<Scored> scored_;
 };
+
+void consider_many(const std::vector<Axis>& axes, const Density& good, const std::vector<Places>& best,
+                   CounterRandom& random, Choice& choice) {
+  for (int i = 0; i < by_density; ++i) choice.consider(good.draw(random));
+  for (int i = 0; i < anywhere; ++i)
+    choice.consider(point_at(axes, [&](std::size_t) { return random.uniform(); }));
+  for (std::size_t b = 0; b < std::min(best_points, best.size()); ++b) {
+    for (int i = 0; i < near_each; ++i) {
+      const double width = widest * std::pow(narrowest / widest, random.uniform());
+      choice.consider(drawn_near(axes, best[b], width, random));
+    }
+  }
+  double width = first_width;
+  for (int round = 0; round < rounds; ++round, width *= shrinking) {
+    for (const PlacedPoint& candidate : choice.best(best_candidates)) {
+      for (int i = 0; i < near_each_candidate; ++i)
+        choice.consider(drawn_near(axes, candidate.places, width, random));
+    }
+  }
+}
 
 // All points of a small space; none of others.
 std::vector<Point> listed(const Space& space) {
@@ -162,15 +205,16 @@ std::optional<Point> by_model(const Space& space, Objective::Goal goal, std::uin
   const Groups groups = groups_of(axes, goal, told);
   const Density good(axes, groups.good, good_prior), others(axes, groups.others, other_prior);
   const Measured measured = measured_of(axes, goal, told);
-  const Trend trend(axes, measured.points, measured.losses);
+  const Trend trend(axes, measured.points, measured.losses, measured.running);
   Choice choice(space, taken, good, others, trend);
   const std::vector<Point> all = listed(space);
   for (const Point& point : all) choice.consider({point, places_of(axes, point)});
   if (all.empty()) {
     CounterRandom random(seed, told.size());
-    for (int i = 0; i < candidates; ++i) choice.consider(good.draw(random));
+    consider_many(axes, good, measured.points, random, choice);
   }
-  return choice.best();
+  const std::vector<PlacedPoint> best = choice.best(1);
+  return best.empty() ? std::nullopt : std::optional(best.front().point);
 }
 
 std::optional<Point> at_random(const Space& space, std::uint64_t seed, const std::set<Point>& taken) {

@@ -83,11 +83,10 @@ double Density::log_kernel(const Kernel& kernel, const Axis& axis, double place)
   return kernel.log_scale + std::log(std::max(inside, least_mass));
 }
 
-double Density::log_at(const Places& places, Axes which) const {
+double Density::log_at(const Places& places) const {
   std::vector<double> logs = log_weights_;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (places[i] == absent) continue;
-    if (which == Axes::unconditional && !axes_[i].parameter().when.empty()) continue;
     for (std::size_t k = 0; k < kernels_[i].size(); ++k)
       logs[k] += log_kernel(kernels_[i][k], axes_[i], places[i]);
     if (!is_smooth(axes_[i])) logs.back() -= std::log(static_cast<double>(axes_[i].cells()));

@@ -42,10 +42,8 @@ class Density {
   // The axes must live as long. `prior_weight` is above 0.
   Density(const std::vector<Axis>& axes, const std::vector<Observation>& observations, double prior_weight);
 
-  enum class Axes { all, unconditional };  // the parameters of all points alone
-
   // The logarithm. On axes with cells of probabilities, on others of a density over [0, 1].
-  double log_at(const Places& places, Axes which) const;
+  double log_at(const Places& places) const;
 
   PlacedPoint draw(CounterRandom& random) const;
 

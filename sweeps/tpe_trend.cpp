@@ -7,10 +7,6 @@
 namespace mlk::sweeps {
 namespace {
 
-constexpr double lengths[] = {0.15, 0.3, 0.6, 1.2};              // as shares of an axis
-constexpr double noises[] = {0.001, 0.01, 0.05, 0.2, 0.5};       // as shares of the variance
-constexpr double different_words = 0.25, one_without = 1.0 / 6;  // squares of distances on an axis
-
 double mean_of(const std::vector<double>& values) {
   double sum = 0;
   for (const double each : values) sum += each;
@@ -20,6 +16,7 @@ double mean_of(const std::vector<double>& values) {
 // About logarithmic, so that differences between bad values count less; with mean 0 and variance 1. Empty if
 // all values are equal.
 std::vector<double> scaled(std::vector<double> values) {
+  if (values.empty()) return {};
   std::vector<double> sorted = values;
   std::sort(sorted.begin(), sorted.end());
   const double low = sorted.front();
@@ -37,86 +34,35 @@ std::vector<double> scaled(std::vector<double> values) {
 
 }  // namespace
 
-Trend::Trend(const std::vector<Axis>& axes, const std::vector<Places>& points,
-             const std::vector<double>& values)
-    : axes_(axes), points_(points) {
-  const std::vector<double> targets = scaled(values);
+Trend::Trend(const std::vector<Axis>& axes, std::vector<Places> points, const std::vector<double>& values,
+             const std::vector<Places>& running)
+    : axes_(axes), points_(std::move(points)) {
+  std::vector<double> targets = scaled(values);
   if (targets.empty()) return;
-  for (const double length : lengths) {
-    for (const double noise : noises) {
-      Fit fit = fitted(targets, length, noise);
-      if (best_.coefficients.empty() || fit.log_likelihood > best_.log_likelihood) best_ = std::move(fit);
-    }
+  smoothness_ = most_likely(axes_, points_, targets);
+  points_.insert(points_.end(), running.begin(), running.end());
+  factor_ = Triangle(points_.size());
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    double* const row = factor_.row(i);
+    for (std::size_t j = 0; j < i; ++j) row[j] = smoothness_.covariance(axes_, points_[i], points_[j]);
+    row[i] = 1;
   }
+  factorise(factor_);
+  coefficients_ = std::move(targets);
+  solve_forward(factor_, coefficients_);
+  solve_backward(factor_, coefficients_);
 }
 
 Trend::Guess Trend::at(const Places& places) const {
-  if (best_.coefficients.empty()) return {0, 0};
-  double mean = 0, variance = 1 - best_.noise;
-  std::vector<double> solved(points_.size());
-  for (std::size_t i = 0; i < points_.size(); ++i) {
-    const double* const row = best_.factor.row(i);
-    solved[i] = covariance(places, points_[i], best_);
-    mean += best_.coefficients[i] * solved[i];
-    for (std::size_t j = 0; j < i; ++j) solved[i] -= row[j] * solved[j];
-    solved[i] /= row[i];
-    variance -= solved[i] * solved[i];
-  }
+  if (coefficients_.empty()) return {0, 0};
+  std::vector<double> covariances;
+  covariances.reserve(points_.size());
+  for (const Places& point : points_) covariances.push_back(smoothness_.covariance(axes_, places, point));
+  const double mean = dot(coefficients_.data(), covariances.data(), coefficients_.size());
+  solve_forward(factor_, covariances);
+  const double variance =
+      1 - smoothness_.noise - dot(covariances.data(), covariances.data(), covariances.size());
   return {mean, std::sqrt(std::max(variance, 0.0))};
-}
-
-double Trend::covariance(const Places& a, const Places& b, const Fit& fit) const {
-  double sum = 0;
-  for (std::size_t i = 0; i < axes_.size(); ++i) {
-    if (a[i] == b[i]) continue;
-    if (a[i] == absent || b[i] == absent)
-      sum += one_without;
-    else
-      sum += axes_[i].is_ordered() ? (a[i] - b[i]) * (a[i] - b[i]) : different_words;
-  }
-  const auto count = static_cast<double>(std::max<std::size_t>(axes_.size(), 1));
-  return (1 - fit.noise) * std::exp(-0.5 * sum / (fit.length * fit.length * count));
-}
-
-// Cholesky's, in place. The matrix has noise on its diagonal, so that it is positive definite.
-void Trend::factorise(Triangle& matrix, std::size_t size) {
-  for (std::size_t i = 0; i < size; ++i) {
-    double* const row = matrix.row(i);
-    for (std::size_t j = 0; j <= i; ++j) {
-      const double* const other = matrix.row(j);
-      double sum = row[j];
-      for (std::size_t k = 0; k < j; ++k) sum -= row[k] * other[k];
-      row[j] = i == j ? std::sqrt(std::max(sum, 1e-10)) : sum / other[j];
-    }
-  }
-}
-
-// The likelihood is the profile likelihood: that of the common variance which maximises it.
-Trend::Fit Trend::fitted(const std::vector<double>& values, double length, double noise) const {
-  const std::size_t size = values.size();
-  Fit fit{length, noise, Triangle(size), values};
-  for (std::size_t i = 0; i < size; ++i) {
-    double* const row = fit.factor.row(i);
-    for (std::size_t j = 0; j < i; ++j) row[j] = covariance(points_[i], points_[j], fit);
-    row[i] = 1;
-  }
-  factorise(fit.factor, size);
-  std::vector<double>& solved = fit.coefficients;
-  double squares = 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    const double* const row = fit.factor.row(i);
-    for (std::size_t j = 0; j < i; ++j) solved[i] -= row[j] * solved[j];
-    solved[i] /= row[i];
-    squares += solved[i] * solved[i];
-    fit.log_likelihood -= std::log(row[i]);
-  }
-  fit.log_likelihood -= 0.5 * static_cast<double>(size) * std::log(squares);
-  for (std::size_t i = size; i-- > 0;) {
-    const double* const row = fit.factor.row(i);
-    solved[i] /= row[i];
-    for (std::size_t j = 0; j < i; ++j) solved[j] -= row[j] * solved[i];
-  }
-  return fit;
 }
 
 }  // namespace mlk::sweeps

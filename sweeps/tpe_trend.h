@@ -6,15 +6,19 @@
 
 #include "sweeps/axis.h"
 #include "sweeps/tpe_density.h"
+#include "sweeps/tpe_likelihood.h"
+#include "sweeps/triangle.h"
 
 namespace mlk::sweeps {
 
-// A Gaussian process (Rasmussen and Williams 2006). How far apart values still depend on each other, and how
-// much of them is noise, is chosen so that the values become as likely as possible.
+// A Gaussian process (Rasmussen and Williams 2006), as smooth along each axis as makes the values likely.
 class Trend {
  public:
-  // Of finite values, small ones good; as many as points. The axes and points must live as long.
-  Trend(const std::vector<Axis>& axes, const std::vector<Places>& points, const std::vector<double>& values);
+  // `points` have these finite values, small ones good and first. `running` are points whose values are not
+  // known yet: near them the trend is more certain, and what it expects there stays as it is, as if they had
+  // their expected values (the believer of Ginsbourger et al. 2010). The axes must live as long.
+  Trend(const std::vector<Axis>& axes, std::vector<Places> points, const std::vector<double>& values,
+        const std::vector<Places>& running = {});
 
   struct Guess {
     double mean, deviation;
@@ -24,30 +28,11 @@ class Trend {
   Guess at(const Places& places) const;
 
  private:
-  // A lower triangle of a symmetric matrix, one row after the other.
-  class Triangle {
-   public:
-    explicit Triangle(std::size_t size) : cells_(size * (size + 1) / 2) {}
-    double* row(std::size_t i) { return cells_.data() + i * (i + 1) / 2; }
-    const double* row(std::size_t i) const { return cells_.data() + i * (i + 1) / 2; }
-
-   private:
-    std::vector<double> cells_;
-  };
-
-  struct Fit {
-    double length = 1, noise = 0;
-    Triangle factor{0};                // Cholesky's, of the covariances of the values
-    std::vector<double> coefficients;  // of the covariances of a place with the points
-    double log_likelihood = 0;
-  };
-  double covariance(const Places& a, const Places& b, const Fit& fit) const;
-  Fit fitted(const std::vector<double>& values, double length, double noise) const;
-  static void factorise(Triangle& matrix, std::size_t size);
-
   const std::vector<Axis>& axes_;
-  const std::vector<Places>& points_;
-  Fit best_;
+  std::vector<Places> points_;  // with a value, then those that run
+  Smoothness smoothness_;
+  Triangle factor_{0};                // Cholesky's, of the covariances of the points
+  std::vector<double> coefficients_;  // of the covariances of a place with the points that have a value
 };
 
 }  // namespace mlk::sweeps

@@ -19,7 +19,8 @@ struct Problem {
   std::string name;
   sweeps::Space space;
   double best;  // the smallest value
-  std::function<double(const Point&)> value;
+  std::function<double(const Point&)> value;  // NaN: the trial fails
+  double noise = 0;                           // its deviation: a search sees the value with it
 };
 
 inline Parameter number(const std::string& path, Parameter::Kind kind, double low, double high,

@@ -172,6 +172,22 @@ TEST_CASE("failed trials count as the worst, and their part of the space is avoi
   CHECK(failed < all / 10);  // random points: four of ten
 }
 
+TEST_CASE("with eight trials at a time a search finds nearly what it finds one after the other") {
+  double one_by_one = 0, side_by_side = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    one_by_one += smallest(search(bowl_space(), bowl, 48, {seed}));
+    std::vector<Told> told;
+    while (told.size() < 48) {
+      const std::size_t ended = told.size();
+      for (int i = 0; i < 8; ++i) told.push_back({*suggest_tpe(bowl_space(), minimize, {seed}, told), std::nullopt, true});
+      for (std::size_t i = ended; i < told.size(); ++i) told[i] = {told[i].point, bowl(told[i].point)};
+    }
+    side_by_side += smallest(told);
+  }
+  CHECK(one_by_one < 10 * 0.1);
+  CHECK(side_by_side < 10 * 0.15);
+}
+
 TEST_CASE("when everything failed, the search goes on at random") {
   std::vector<Told> told;
   for (const Point& point : random_points(bowl_space(), 1, 30)) told.push_back({point, std::nullopt});

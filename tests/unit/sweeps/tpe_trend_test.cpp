@@ -60,10 +60,36 @@ TEST_CASE("a trend knows words, and parameters that only some points have") {
   CHECK(trend.at({0.25, absent}).mean < trend.at({0.75, absent}).mean);
 }
 
+TEST_CASE("points that run make a trend certain, and leave what it expects as it is") {
+  const Space space{{uniform("x", 0, 1)}, {}};
+  const std::vector<Axis> axes = axes_of(space);
+  std::vector<Places> points;
+  std::vector<double> values;
+  for (const double x : {0.0, 0.1, 0.2, 0.3, 0.4}) {
+    points.push_back({x});
+    values.push_back(std::pow(x - 0.3, 2));
+  }
+  const Trend alone(axes, points, values), beside(axes, points, values, {{0.8}});
+  CHECK(beside.at({0.8}).deviation < 0.5 * alone.at({0.8}).deviation);
+  CHECK(beside.at({0.8}).mean == doctest::Approx(alone.at({0.8}).mean));
+  CHECK(beside.at({0.6}).mean == doctest::Approx(alone.at({0.6}).mean));
+}
+
+TEST_CASE("a trend sees which parameters matter") {
+  const Space space{{uniform("x", 0, 1), uniform("idle", 0, 1)}, {}};
+  const std::vector<Axis> axes = axes_of(space);
+  const std::vector<Places> points = places_in(2, 30);
+  std::vector<double> values;
+  for (const Places& at : points) values.push_back(std::pow(at[0] - 0.4, 2));
+  const Smoothness found = most_likely(axes, points, values);
+  CHECK(found.lengths[1] > 4 * found.lengths[0]);
+}
+
 TEST_CASE("equal values have no trend, nor has a single one") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> two{{0.2}, {0.8}}, one{{0.2}};
   CHECK(Trend(axes, two, {3, 3}).at({0.2}).mean == 0);
   CHECK(Trend(axes, one, {3}).at({0.2}).mean == 0);
+  CHECK(Trend(axes, {}, {}, two).at({0.2}).deviation == 0);
 }

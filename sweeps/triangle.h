@@ -1,0 +1,33 @@
+// Symmetric, positive definite matrices, for Gaussian processes. Pure.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace mlk::sweeps {
+
+// The lower triangle of a symmetric matrix, one row after the other.
+class Triangle {
+ public:
+  explicit Triangle(std::size_t size) : size_(size), cells_(size * (size + 1) / 2) {}
+  std::size_t size() const { return size_; }
+  double* row(std::size_t i) { return cells_.data() + i * (i + 1) / 2; }
+  const double* row(std::size_t i) const { return cells_.data() + i * (i + 1) / 2; }
+
+ private:
+  std::size_t size_;
+  std::vector<double> cells_;
+};
+
+// In an order that depends only on `count`, so that the bits are the same in every build.
+double dot(const double* a, const double* b, std::size_t count);
+
+// Cholesky's factor, in place. What would be the root of a negative number, by rounding, is a small one.
+void factorise(Triangle& matrix);
+
+// Solves factor * x = values for the first values.size() rows, in place.
+void solve_forward(const Triangle& factor, std::vector<double>& values);
+// Solves transposed factor * x = values, for the same rows.
+void solve_backward(const Triangle& factor, std::vector<double>& values);
+
+}  // namespace mlk::sweeps
