@@ -130,6 +130,7 @@ ExitCode run(std::ostream& metrics) {
     Config config = config_of(env, trial);
     settle_length(config, env, reporter, log);
     if (!env.tensorboard.empty()) reporter.write_events(env.tensorboard, log);
+    if (!env.checkpoints.empty()) reporter.keep_curve(env.checkpoints);
     const auto metrics_server = serve_metrics(env, reporter, log);
     Job job{env, config, stop, reporter, log};
     return run_mode(job);

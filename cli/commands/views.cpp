@@ -186,11 +186,13 @@ class StatusPrinter {
                               number(values.front()), number(values.back()), logarithmic ? " (log)" : ""));
   }
 
-  // The newest known one; while a run is going on, the place where it will be.
+  // The newest known one; while a run is going on, the place where it will be, unless it cannot be written.
   void print_checkpoint() {
     std::string text = status_.last_checkpoint;
-    if (status_.checkpoint) text += (text.empty() ? "in " : " in ") + describe(*status_.checkpoint);
-    field("checkpoint", text);
+    const std::string unsaved = unsaved_text(status_.result);
+    if (status_.checkpoint && (unsaved.empty() || !text.empty()))
+      text += (text.empty() ? "in " : " in ") + describe(*status_.checkpoint);
+    field("checkpoint", text.empty() || unsaved.empty() ? text + unsaved : text + "; " + unsaved);
   }
 
   void print_failure() {

@@ -6,6 +6,7 @@
 #include "cli/render/pod.h"
 #include "cli/run/facts.h"
 #include "cli/util/json.h"
+#include "cli/util/text.h"
 
 namespace mlk {
 
@@ -35,6 +36,14 @@ std::string describe(const CheckpointPlace& place) {
            place.path;
   }
   return "its volume, folder " + place.path;
+}
+
+std::string unsaved_text(const json& result) {
+  const std::int64_t since = count_of(result, {"unsaved"}, -1);
+  if (since < 0) return "";
+  const bool any = count_of(result, {"checkpoint"}, -1) >= 0;
+  const std::string reason = printable(text_of(result, {"unsaved_reason"}));
+  return (any ? fmt::format("none since step {}", since) : "none yet") + (reason.empty() ? "" : ": " + reason);
 }
 
 json to_json(const std::optional<CheckpointPlace>& place) {

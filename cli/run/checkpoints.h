@@ -23,6 +23,10 @@ std::optional<CheckpointPlace> checkpoint_place(const nlohmann::json& owner, con
 // "claim checkpoints, folder digits-abcde-1234abcd/step-000000003000", or the folder on this machine.
 std::string describe(const CheckpointPlace& place);
 
+// What the result says of checkpoints that could not be written: "none since step 120: No space left on
+// device", "none yet: Read-only file system"; empty if it says nothing.
+std::string unsaved_text(const nlohmann::json& result);
+
 nlohmann::json to_json(const std::optional<CheckpointPlace>& place);
 
 }  // namespace mlk

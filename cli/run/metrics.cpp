@@ -51,7 +51,8 @@ std::optional<Metrics> parse_metrics(std::string_view line) {
 }
 
 nlohmann::json to_result(const Metrics& metrics) {
-  static const std::set<std::string> beside{"epoch", "checkpoint", "steps"};  // they stand beside the metrics
+  // These stand beside the metrics.
+  static const std::set<std::string> beside{"epoch", "checkpoint", "steps", "unsaved"};
   nlohmann::json result = {{"schema", 1}, {"step", metrics.step}, {"metrics", nlohmann::json::object()}};
   for (const auto& [key, value] : metrics.values) {
     const bool whole = std::isfinite(value) && value == std::floor(value) && std::abs(value) < 1e15;

@@ -3,6 +3,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -10,7 +11,9 @@
 #include <filesystem>
 #include <map>
 #include <stdexcept>
+#include <sys/stat.h>
 #include <system_error>
+#include <unistd.h>
 
 #include "runtime/base/crc32c.h"
 #include "runtime/base/exit_code.h"
@@ -84,6 +87,18 @@ void put_in_place(const fs::path& aside, const fs::path& target) {
   remove_quietly(older);
 }
 
+// Whose folder it is, or the one in which it is to be made, and who this process is: what to compare where the
+// system only says that it is not permitted. Empty where this process may write there.
+std::string owner_of(fs::path folder) {
+  struct stat info{};
+  while (stat(folder.c_str(), &info) != 0 && folder.has_relative_path()) folder = folder.parent_path();
+  if (access(folder.c_str(), W_OK) == 0 || errno != EACCES) return "";
+  char text[160];
+  std::snprintf(text, sizeof text, " (this process is user %u of group %u, and %s has user %u, group %u, mode %o)",
+                geteuid(), getegid(), folder.filename().c_str(), info.st_uid, info.st_gid, info.st_mode & 07777u);
+  return text;
+}
+
 }  // namespace
 
 CheckpointStore::CheckpointStore(std::string folder, int keep, const Log& log)
@@ -149,14 +164,34 @@ void CheckpointStore::discard(const std::string& aside) const {
   if (is_ours(aside, aside_prefix)) remove_quietly(fs::path(folder_) / aside);
 }
 
-bool CheckpointStore::save(const Snapshot& snapshot, std::span<const TensorInfo> tensors) const {
+// Some bytes, and the wait for the disk: a full disk takes empty files.
+std::string CheckpointStore::why_unwritable() const {
+  const fs::path mark = fs::path(folder_) / name_mark();
+  std::string reason;
+  try {
+    fs::create_directories(folder_);
+    write_text(mark, std::string(4096, '\n'));
+  } catch (const std::exception& error) {
+    reason = reason_of(error) + owner_of(folder_);
+  }
+  remove_quietly(mark);
+  return reason;
+}
+
+Failure CheckpointStore::unwritable(const std::string& why) const {
+  return {ExitCode::checkpoint_unusable, "checkpoints cannot be written to " + folder_ + ": " + why};
+}
+
+bool CheckpointStore::save(const Snapshot& snapshot, std::span<const TensorInfo> tensors,
+                           std::string* why) const {
   const std::string aside = name_aside(snapshot.step);
   try {
     const WrittenFile file = write(aside, state_file, snapshot, tensors);
-    commit(aside, {snapshot.step, snapshot.position, {file}});
+    commit(aside, {snapshot.step, snapshot.position, {file}, snapshot.data});
     return true;
   } catch (const std::exception& error) {
     warn(snapshot.step, error.what());
+    if (why) *why = reason_of(error);
     discard(aside);
     return false;
   }
@@ -252,10 +287,14 @@ std::string no_checkpoint_line(std::uint64_t step, const std::string& reason) {
   return "warning: no checkpoint of step " + std::to_string(step) + ": " + reason;
 }
 
-Failure unsaved() {
-  return {ExitCode::internal_error, "trained, but the last checkpoint could not be written"};
+std::string reason_of(const std::exception& error) {
+  const auto* const of_system = dynamic_cast<const std::system_error*>(&error);
+  return of_system ? of_system->code().message() : error.what();
 }
 
-void fail_unsaved() { throw unsaved(); }
+Failure unsaved(const std::string& reason) {
+  return {ExitCode::checkpoint_unusable, "trained, but the last checkpoint could not be written" +
+                                             (reason.empty() ? std::string() : ": " + reason)};
+}
 
 }  // namespace mlk::rt

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -23,6 +24,7 @@ struct TrainingState {
   kernels::Floats optimizer_state;
   std::uint64_t state_since = 0;  // the step at which the optimizer's state was zeros, or would have been
   RunHistory history = {};
+  std::optional<DataSummary> data = {};  // that was trained with, where it is known
 };
 
 // The folder with the checkpoints of one run: step-<number>/ with safetensors files and a manifest.json with
@@ -34,9 +36,15 @@ class CheckpointStore {
   // keep: how many of the newest stay, at least 1. The first save makes the folder. `log` must outlive this.
   CheckpointStore(std::string folder, int keep, const Log& log);
 
+  // Tries whether a checkpoint could be written: makes the folder, and a small file there for a moment. Why
+  // not: "Read-only file system"; empty if it could.
+  std::string why_unwritable() const;
+  // The end of a process that cannot write there. It is final.
+  Failure unwritable(const std::string& why) const;
+
   // Saves a checkpoint made by one process, in state.safetensors. If the disk fails (full, read-only, gone),
-  // writes a line to the log and returns false; training goes on.
-  bool save(const Snapshot& snapshot, std::span<const TensorInfo> tensors) const;
+  // writes a line to the log and returns false, with the reason in `why`; training goes on.
+  bool save(const Snapshot& snapshot, std::span<const TensorInfo> tensors, std::string* why = nullptr) const;
 
   // A checkpoint made by several processes that share the folder. One of them chooses the name of the
   // temporary folder; each writes a file into it; when all have, that one commits. Both calls throw
@@ -78,9 +86,11 @@ class CheckpointStore {
 // The line of the log for a step without a checkpoint.
 std::string no_checkpoint_line(std::uint64_t step, const std::string& reason);
 
-// The end of a process that is trained, but whose last checkpoint could not be written: a retry continues
-// from the previous one.
-Failure unsaved();
-[[noreturn]] void fail_unsaved();  // throws it
+// What went wrong, without the file: "No space left on device". Pure.
+std::string reason_of(const std::exception& error);
+
+// The end of a process that is trained, but whose last checkpoint could not be written for as long as it was
+// patient. It is final: a retry would train the same steps again, and could save them no more than this one.
+Failure unsaved(const std::string& reason);
 
 }  // namespace mlk::rt

@@ -148,12 +148,17 @@ std::string encode(const Manifest& manifest) {
   for (const WrittenFile& file : manifest.files) {
     files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc32c", file.crc32c}});
   }
-  return json{{"schema", schema},
+  json out = {{"schema", schema},
               {"step", manifest.step},
               {"position", manifest.position},
-              {"files", std::move(files)}}
-             .dump() +
-         "\n";
+              {"files", std::move(files)}};
+  if (manifest.data) {
+    const auto part = [](const DataSummary::Part& of) {
+      return json{{"samples", of.samples}, {"crc32c", of.crc32c}};
+    };
+    out["data"] = {{"train", part(manifest.data->train)}, {"held_out", part(manifest.data->held_out)}};
+  }
+  return out.dump() + "\n";
 }
 
 namespace {
@@ -165,6 +170,12 @@ std::uint64_t whole_number(const json& object, const char* key,
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() > most)
     throw std::runtime_error(std::string("manifest.json: ") + key + " is not a whole number");
   return value.get<std::uint64_t>();
+}
+
+DataSummary::Part part_of(const json& data, const char* name) {
+  const json& part = data.at(name);
+  return {whole_number(part, "samples"),
+          static_cast<std::uint32_t>(whole_number(part, "crc32c", ~std::uint32_t{0}))};
 }
 
 }  // namespace
@@ -187,6 +198,8 @@ Manifest decode_manifest(std::string_view text) {
         throw std::runtime_error("its manifest names a file elsewhere: " + name);
       }
     }
+    if (value.contains("data"))
+      manifest.data = {part_of(value["data"], "train"), part_of(value["data"], "held_out")};
     return manifest;
   } catch (const json::exception& error) {
     throw std::runtime_error(std::string("manifest.json: ") + error.what());

@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/data/data_summary.h"
 #include "runtime/model/model.h"
 
 namespace mlk::rt {
@@ -36,6 +38,7 @@ struct Snapshot {
   std::vector<Piece> pieces;
   std::vector<float> values;  // of the pieces, one after the other
   RunHistory history;         // with several files: in that of server 0
+  std::optional<DataSummary> data = {};
 
   // Removes the pieces but keeps the memory, which is then enough for so many floats.
   void restart(std::uint64_t at_step, std::uint64_t at_position, std::size_t floats);
@@ -70,6 +73,7 @@ struct WrittenFile {
 struct Manifest {
   std::uint64_t step = 0, position = 0;
   std::vector<WrittenFile> files;
+  std::optional<DataSummary> data = {};  // that was trained with, where it is known
 };
 
 std::string encode(const Manifest& manifest);

@@ -124,6 +124,7 @@ TrainingState read_checkpoint(const fs::path& folder, std::span<const TensorInfo
   const std::size_t slots = require_whole(std::move(pieces), parameters);
   TrainingState state{manifest.step, manifest.position, kernels::Floats(parameters),
                       kernels::Floats(slots * parameters), slots == 0 ? manifest.step : 0};
+  state.data = manifest.data;
   for (std::size_t i = 0; i < files.size(); ++i) {
     state.history.restarts = std::max(state.history.restarts, files[i].history.restarts);
     state.history.lost_samples = std::max(state.history.lost_samples, files[i].history.lost_samples);

@@ -6,6 +6,7 @@
 #include <future>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "kernels/ops.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -27,11 +28,17 @@ struct LiveState {
 // done. For one thread.
 class Checkpointer {
  public:
-  // All arguments must outlive this. ops: of the tensors in the states.
-  Checkpointer(const Job& job, std::span<const TensorInfo> tensors, kernels::Ops& ops);
+  // All references must outlive this. ops: of the tensors in the states. data: that is trained with.
+  Checkpointer(const Job& job, std::span<const TensorInfo> tensors, kernels::Ops& ops,
+               const std::optional<DataSummary>& data = {});
 
-  // The newest checkpoint that can be used. Throws as CheckpointStore::load_newest().
+  // The newest checkpoint that can be used. Throws as CheckpointStore::load_newest(), and Failure{bad_data} if
+  // it was trained with other data.
   std::optional<TrainingState> restore();
+
+  // Before training goes on from this step: throws CheckpointStore::unwritable() if nothing can be saved,
+  // unless no step is left to be made.
+  void require_writable(std::uint64_t step);
 
   // Call after each step.
   void after_step(const LiveState& state);
@@ -42,14 +49,23 @@ class Checkpointer {
   enum class Last { under_way, committed, failed };
   Last last(const LiveState& state, std::chrono::seconds patience);
 
-  // The same, but waits for the end of the write: for a process that is about to end.
-  bool save_now(const LiveState& state);
+  // The same, but waits for the outcome: for a process that is about to end.
+  bool save_now(const LiveState& state, std::chrono::seconds patience = std::chrono::seconds(0));
+  // How long such a process may try, if it has the trained model: less than a pod is given to end.
+  static constexpr std::chrono::seconds leave_patience{15};
 
   // The newest step that has a checkpoint; 0: none is known.
   std::uint64_t committed() const { return committed_; }
+  // Why there is none of a later step that was tried; the reporter is told so, too.
+  std::string why_unsaved() const { return unsaved_ ? unsaved_->reason : ""; }
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Outcome {
+    bool saved = false;
+    std::string why;  // not
+  };
+  void failed(std::uint64_t step, const std::string& why);
   void start(const LiveState& state);
   bool writing();  // also collects the outcome of a finished write
 
@@ -57,13 +73,15 @@ class Checkpointer {
   kernels::Ops& ops_;
   const CheckpointStore store_;
   const bool wanted_;
-  const std::uint64_t every_;
+  const std::uint64_t every_, last_step_;
+  const Job& job_;
+  std::optional<Unsaved> unsaved_;
   bool due_ = false;
   std::uint64_t committed_ = 0;
   std::optional<Clock::time_point> first_try_;  // of the last checkpoint
   Clock::time_point next_try_;
   Snapshot snapshot_;
-  std::future<bool> written_;  // declared last: destroyed before the things that its thread uses
+  std::future<Outcome> written_;  // declared last: destroyed before the things that its thread uses
 };
 
 }  // namespace mlk::rt

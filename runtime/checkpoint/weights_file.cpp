@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 #include "runtime/checkpoint/checkpoint_format.h"
 #include "runtime/checkpoint/disk.h"
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/checkpoint/weights_rules.h"
 
 namespace mlk::rt {
 namespace {
@@ -84,12 +86,13 @@ class WeightsFile {
   [[noreturn]] void refuse_model(const std::string& what) const { refuse(ExitCode::bad_configuration, what); }
 
   void open();
-  void take(SafeTensor tensor);
+  void take(SafeTensor tensor, const std::string& wrapper);
   void compare_sizes(const ModelConfig& model) const;
   void compare_description(const ModelConfig& model) const;
   void compare_tensors();
   void check_type(const SafeTensor& tensor) const;
   void read(const SafeTensor& tensor, std::span<float> into);
+  void require_numbers(const SafeTensor& tensor, std::span<const float> values) const;
 
   std::string path_;
   bool gpt_;
@@ -101,6 +104,7 @@ class WeightsFile {
 
 void WeightsFile::open() {
   std::error_code error;
+  if (fs::is_directory(path_, error)) refuse_file("it is a folder: name the file in it, model.safetensors");
   const std::uint64_t size = fs::file_size(path_, error);
   if (error) refuse_file(error.message());
   stream_.open(path_, std::ios::binary);
@@ -109,21 +113,30 @@ void WeightsFile::open() {
     if (!stream_.read(text.data(), static_cast<std::streamsize>(count))) refuse_file("cannot be read");
     return text;
   };
+  std::string head_of_file;
   try {
-    std::string head_of_file = read_text(std::min<std::uint64_t>(sizeof(std::uint64_t), size));
+    head_of_file = read_text(std::min<std::uint64_t>(sizeof(std::uint64_t), size));
     head_of_file += read_text(safetensors_header_size(head_of_file, size) - head_of_file.size());
     SafeTensorsFile parsed = parse_safetensors(head_of_file, size);
     data_begin_ = parsed.data_begin;
-    for (SafeTensor& tensor : parsed.tensors) take(std::move(tensor));
+    std::vector<std::string> names;
+    for (const SafeTensor& tensor : parsed.tensors) names.push_back(tensor.name);
+    const std::string wrapper = wrapper_of(names);
+    for (SafeTensor& tensor : parsed.tensors) take(std::move(tensor), wrapper);
   } catch (const Failure&) {
     throw;
   } catch (const std::runtime_error& malformed) {
-    refuse_file(malformed.what());
+    std::string beginning(std::min<std::uint64_t>(16, size), '\0');
+    stream_.clear();
+    stream_.seekg(0);
+    stream_.read(beginning.data(), static_cast<std::streamsize>(beginning.size()));
+    const std::string foreign = foreign_format(beginning);
+    refuse_file(foreign.empty() ? malformed.what() : foreign);
   }
 }
 
-void WeightsFile::take(SafeTensor tensor) {
-  std::string name = tensor.name;
+void WeightsFile::take(SafeTensor tensor, const std::string& wrapper) {
+  std::string name = tensor.name.substr(wrapper.size());
   if (gpt_ && !name.starts_with(prefix) && name != head) name.insert(0, prefix);
   const auto block = gpt_ ? block_of(name) : std::nullopt;
   if (block && (block->second == "attn.bias" || block->second == "attn.masked_bias")) return;
@@ -145,6 +158,9 @@ void WeightsFile::compare_sizes(const ModelConfig& model) const {
     if (const auto block = block_of(name))
       layers = std::max<std::int64_t>(layers, std::int64_t{block->first} + 1);
   }
+  if (layers == 0)
+    refuse_model("it has no tensor h.0.ln_1.weight, and so is of no GPT-2" +
+                 (found_.empty() ? std::string() : "; one of its tensors is " + found_.begin()->second.name));
   compare(of_model, "layers", layers, model.layers);
   if (const Shape* shape = has_rows(tokens)) {
     compare(of_model, "width", shape->back(), model.width);
@@ -158,7 +174,7 @@ void WeightsFile::compare_sizes(const ModelConfig& model) const {
   compare_description(model);
 }
 
-// A file of weights does not tell the number of heads.
+// A file of weights does not tell the number of heads, nor all that is computed with it.
 void WeightsFile::compare_description(const ModelConfig& model) const {
   const fs::path path = fs::path(path_).parent_path() / description_name;
   constexpr std::size_t limit = 1 << 20;
@@ -174,16 +190,10 @@ void WeightsFile::compare_description(const ModelConfig& model) const {
     return;  // not of the weights
   }
   if (!description.is_object() || description.value("model_type", json()) != "gpt2") return;
-  const auto fail = [&](const char* key, const std::string& what) {
-    throw Failure(ExitCode::bad_configuration,
-                  path.string() + ": " + key + " is " + description[key].dump() + what);
-  };
-  if (description.contains("n_head") && description["n_head"] != model.heads)
-    fail("n_head", ", and model.heads is " + std::to_string(model.heads));
-  if (description.contains("activation_function") && description["activation_function"] != activation)
-    fail("activation_function", std::string(", and a gpt computes with ") + activation);
-  if (description.contains("layer_norm_epsilon") && description["layer_norm_epsilon"] != epsilon)
-    fail("layer_norm_epsilon", ", and that of a gpt is 1e-05");
+  std::string differing;
+  for (const std::string& line : computed_otherwise(description, model))
+    differing += (differing.empty() ? "" : "; ") + line;
+  if (!differing.empty()) throw Failure(ExitCode::bad_configuration, path.string() + ": " + differing);
 }
 
 void WeightsFile::check_type(const SafeTensor& tensor) const {
@@ -229,10 +239,21 @@ void WeightsFile::read(const SafeTensor& tensor, std::span<float> into) {
   }
 }
 
+void WeightsFile::require_numbers(const SafeTensor& tensor, std::span<const float> values) const {
+  const auto odd = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+  if (odd == values.end()) return;
+  refuse_file(tensor.name + " holds " + (std::isnan(*odd) ? "NaN" : "infinite numbers") +
+              ": no model can be trained from it");
+}
+
 kernels::Floats WeightsFile::read() {
   kernels::Floats parameters(parameter_count(wanted_));
-  for (const TensorInfo& tensor : wanted_)
-    read(found_.at(tensor.name), std::span(parameters).subspan(tensor.offset, tensor.size));
+  for (const TensorInfo& tensor : wanted_) {
+    const SafeTensor& found = found_.at(tensor.name);
+    const auto into = std::span(parameters).subspan(tensor.offset, tensor.size);
+    read(found, into);
+    require_numbers(found, into);
+  }
   const auto output = found_.find(std::string(head));
   if (output != found_.end()) {
     kernels::Floats logits(wanted_.front().size);

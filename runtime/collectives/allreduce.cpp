@@ -54,7 +54,7 @@ class AllReduce {
   void carry_out(const SaveLast&);
   void carry_out(const ReportTrained&);
   void carry_out(const RunIsTrained&) { peers_.run_is_trained(); }
-  void carry_out(const SaveNow&) { checkpointer_.save_now(live()); }
+  void carry_out(const SaveNow&);
   void carry_out(const EndTrained& wanted);
   void carry_out(const EndWithFound&) { ended_ = end_with(*found_, job_, trainer_, reports_); }
   void carry_out(const EndTerminated&);
@@ -129,7 +129,7 @@ AllReduce::AllReduce(Job& job, Peers& peers)
       peers_(peers),
       trainer_(job),
       reports_(job, trainer_),
-      checkpointer_(job, trainer_.tensors(), trainer_.ops()),
+      checkpointer_(job, trainer_.tensors(), trainer_.ops(), trainer_.data_summary()),
       last_(job),
       sum_(peers.transport(), trainer_.ops(), trainer_.tensors(),
            summed_seconds + static_cast<std::size_t>(job.config.workers.count), job.log),
@@ -159,6 +159,7 @@ ExitCode AllReduce::run() {
 void AllReduce::carry_out(const MakeState&) {
   trainer_.ops().scale(0, optimizer_state_, optimizer_state_);
   auto saved = checkpointer_.restore();
+  checkpointer_.require_writable(saved ? saved->step : 0);
   if (saved) {
     trainer_.restore(*saved, optimizer_state_);
     state_ = std::move(*saved);
@@ -307,7 +308,13 @@ void AllReduce::carry_out(const SaveLast&) {
   using enum Checkpointer::Last;
   const auto last = checkpointer_.last(live(), std::chrono::seconds(job_.config.patience_seconds));
   if (last == committed) act([this](RankTurn& turn) { machine_.last_saved(turn); });
-  if (last == failed) fail_unsaved();
+  if (last == failed) throw unsaved(checkpointer_.why_unsaved());
+}
+
+// A trained model is worth more than one try.
+void AllReduce::carry_out(const SaveNow&) {
+  const bool trained = machine_.point().step >= job_.config.steps;
+  checkpointer_.save_now(live(), trained ? Checkpointer::leave_patience : std::chrono::seconds(0));
 }
 
 void AllReduce::carry_out(const ReportTrained&) {

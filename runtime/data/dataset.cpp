@@ -10,11 +10,17 @@ namespace mlk::rt {
 namespace {
 
 DataSplit split_of(ImageSplit images) {
+  const std::string warning =
+      describe_empty_classes(count_labels(images.train.labels(), images.train.shape().classes));
   return {std::make_unique<ImageDataset>(std::move(images.train)),
-          std::make_unique<ImageDataset>(std::move(images.held_out))};
+          std::make_unique<ImageDataset>(std::move(images.held_out)), warning};
 }
 
 }  // namespace
+
+DataSummary summary_of(const DataSplit& data) {
+  return {{data.train->size(), data.train->checksum()}, {data.held_out->size(), data.held_out->checksum()}};
+}
 
 DataSplit load_data(const Config& config, const std::string& folder) {
   switch (config.data.format) {

@@ -12,6 +12,7 @@
 #include "kernels/dropout.h"
 #include "kernels/ops.h"
 #include "kernels/shapes.h"
+#include "runtime/data/data_summary.h"
 #include "runtime/launch/config.h"
 
 namespace mlk::rt {
@@ -70,6 +71,9 @@ class Dataset {
   const SampleShape& shape() const { return shape_; }
   virtual std::uint64_t size() const = 0;
 
+  // Over the content of all samples, as sampled_crc32c().
+  virtual std::uint32_t checksum() const = 0;
+
   // The samples `ids`, in that order; each id is below size(). Throws Failure{bad_data} that names the file
   // if a sample has a token that is not below shape().classes.
   virtual Batch gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const = 0;
@@ -80,7 +84,10 @@ class Dataset {
 
 struct DataSplit {
   std::unique_ptr<const Dataset> train, held_out;
+  std::string warning = {};  // what is odd about it, if anything
 };
+
+DataSummary summary_of(const DataSplit& data);
 
 // The data that the configuration names, from the files of CONTRACT.md ("Data") in `folder`. Throws
 // Failure{bad_data} that names the file.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,34 +62,58 @@ class PlainSource : public Source {
 };
 
 #if MLK_ZLIB
+// Not zlib's gzread(): it takes a file for whole that ends before the checksum.
 class GzipSource : public Source {
  public:
-  explicit GzipSource(std::string path) : path_(std::move(path)), file_(gzopen(path_.c_str(), "rbe")) {
-    if (!file_) fail(path_, std::strerror(errno));
-    gzbuffer(file_, 128 * 1024);
+  explicit GzipSource(const std::string& path) : path_(path), file_(path), packed_(128 * 1024) {
+    constexpr int gzip_only = 15 + 16;
+    if (inflateInit2(&stream_, gzip_only) != Z_OK) throw std::bad_alloc();
   }
-  ~GzipSource() override { gzclose_r(file_); }
+  ~GzipSource() override { inflateEnd(&stream_); }
 
   std::size_t read(std::uint8_t* out, std::size_t size) override {
     std::size_t done = 0;
-    while (done < size) {
-      const auto part = static_cast<unsigned>(std::min<std::size_t>(size - done, 1 << 30));
-      const int n = gzread(file_, out + done, part);
-      int code = Z_OK;
-      const char* message = gzerror(file_, &code);
-      // A stream that ends early gives Z_BUF_ERROR, also when it has handed out some bytes.
-      if (n < 0 || code == Z_BUF_ERROR) fail(path_, std::string("not a whole gzip file: ") + message);
-      if (n == 0) break;
-      done += static_cast<std::size_t>(n);
+    while (done < size && more()) {
+      const auto room = static_cast<unsigned>(std::min<std::size_t>(size - done, 1 << 30));
+      stream_.next_out = out + done;
+      stream_.avail_out = room;
+      const int code = inflate(&stream_, Z_NO_FLUSH);
+      done += room - stream_.avail_out;
+      if (code == Z_STREAM_END) between_ = true;
+      if (code == Z_STREAM_END || code == Z_OK || code == Z_BUF_ERROR) continue;
+      if (members_ == 1 && stream_.total_out == 0) fail(path_, "not a gzip file");
+      fail(path_, std::string("not a whole gzip file: ") + (stream_.msg ? stream_.msg : "it is damaged"));
     }
-    // zlib passes files that are not gzip through unchanged.
-    if (gzdirect(file_)) fail(path_, "not a gzip file");
     return done;
   }
 
  private:
+  // Whether there is something to unpack. A file may have several members; what comes after the last one, and
+  // is none, is passed over, as gzip does.
+  bool more() {
+    if (over_) return false;
+    if (stream_.avail_in == 0) {
+      stream_.next_in = packed_.data();
+      stream_.avail_in = static_cast<unsigned>(file_.read(packed_.data(), packed_.size()));
+    }
+    if (stream_.avail_in == 0) {
+      if (members_ == 0) fail(path_, "not a gzip file");
+      if (!between_) fail(path_, "not a whole gzip file: unexpected end of file");
+      over_ = true;
+    } else if (between_) {
+      over_ = members_ > 0 && *stream_.next_in != 0x1f;
+      if (!over_ && members_++ > 0) inflateReset(&stream_);
+      between_ = over_;
+    }
+    return !over_;
+  }
+
   std::string path_;
-  gzFile file_;
+  PlainSource file_;
+  std::vector<std::uint8_t> packed_;
+  z_stream stream_{};
+  bool between_ = true, over_ = false;  // two members; the last of them
+  int members_ = 0;                     // begun
 };
 #endif
 
@@ -102,8 +127,13 @@ std::unique_ptr<Source> open_source(std::string& path) {
   const bool gzip = !exists(path) && exists(path + ".gz");
   if (gzip) path += ".gz";
   struct stat info{};
-  if (stat(path.c_str(), &info) != 0)
-    fail(path, std::string(std::strerror(errno)) + ", nor is there a .gz of it");
+  if (stat(path.c_str(), &info) != 0) {
+    const std::string what = std::string(std::strerror(errno)) + ", nor is there a .gz of it";
+    const bool held_out = path.substr(path.rfind('/') + 1).starts_with("t10k");
+    fail(path, what + (held_out ? "; it is of the held-out set: take a part of the training samples for it, or "
+                                  "link it to its train- file to measure on these"
+                                : ""));
+  }
   if (!S_ISREG(info.st_mode)) fail(path, "not a regular file");
   if (!gzip) return std::make_unique<PlainSource>(path);
 #if MLK_ZLIB
@@ -205,6 +235,8 @@ ImageSplit load_idx(const std::string& folder) {
   const std::uint8_t largest = *std::max_element(train.images.data.begin(), train.images.data.end());
   if (largest == 0) fail(train.images.path, "all pixels are 0");
   const int classes = *std::max_element(train.labels.data.begin(), train.labels.data.end()) + 1;
+  const std::vector<std::uint64_t> counts = count_labels(train.labels.data, classes);
+  if (has_stray_label(counts)) fail(train.labels.path, describe_empty_classes(counts) + ": number them from 0");
   if (*std::max_element(held_out.labels.data.begin(), held_out.labels.data.end()) >= classes) {
     fail(held_out.labels.path,
          "has a label above " + std::to_string(classes - 1) + ", the largest in training");

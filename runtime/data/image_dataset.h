@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,12 +20,25 @@ class ImageDataset final : public Dataset {
 
   std::uint64_t size() const override { return labels_.size(); }
   Batch gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const override;
+  std::uint32_t checksum() const override;
+  std::span<const std::uint8_t> labels() const { return labels_; }
 
  private:
   std::vector<std::uint8_t> pixels_;
   std::vector<std::uint8_t> labels_;
   float scale_;
 };
+
+// How many samples each class has. Labels are below `classes`.
+std::vector<std::uint64_t> count_labels(std::span<const std::uint8_t> labels, int classes);
+
+// "245 of 256 classes have no sample to train on (the first is 10), and the largest label, 255, has 1"; empty
+// if all have some. Pure, as the next one.
+std::string describe_empty_classes(std::span<const std::uint64_t> counts);
+
+// Whether most classes are empty though there are two samples for each: then the largest label is hardly one,
+// but a mark such as the 255 of what is to be ignored, and would make a model of as many classes.
+bool has_stray_label(std::span<const std::uint64_t> counts);
 
 struct ImageSplit {
   ImageDataset train, held_out;

@@ -68,6 +68,17 @@ TokenDataset::TokenDataset(std::vector<TokenShard> shards, int length, int vocab
                 "has too few tokens: a sequence takes model.context + 1 = " + std::to_string(length + 1));
 }
 
+// The files may be terabytes, far away: of all together about 256 MiB are read.
+std::uint32_t TokenDataset::checksum() const {
+  constexpr std::uint64_t most = 256 << 20;
+  std::uint32_t crc = 0;
+  for (const TokenShard& shard : shards_) {
+    const auto bytes = shard.file.bytes().subspan(shard.begin, shard.tokens * static_cast<std::size_t>(shard.width));
+    crc = sampled_crc32c(bytes, most / shards_.size(), crc);
+  }
+  return crc;
+}
+
 Batch TokenDataset::gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const {
   const auto length = static_cast<std::size_t>(shape().inputs);
   const std::size_t count = ids.size() * length;

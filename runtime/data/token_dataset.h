@@ -26,6 +26,7 @@ class TokenDataset final : public Dataset {
   TokenDataset(std::vector<TokenShard> shards, int length, int vocabulary, const std::string& what);
 
   std::uint64_t size() const override { return ends_.back(); }
+  std::uint32_t checksum() const override;
   Batch gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const override;
 
  private:

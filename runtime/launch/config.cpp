@@ -337,15 +337,34 @@ Config load_config(const std::string& path, const json& patch, const std::string
   }
 }
 
+// A small set is passed over a few times in one step; with more than this the batch is meant for other data.
+constexpr std::uint64_t most_beyond_epochs = 16;
+
+std::uint64_t samples_of_step(const Config& config) {
+  const bool together = config.mode != Mode::single && config.consistency.sync;
+  return static_cast<std::uint64_t>(config.data.batch) *
+         static_cast<std::uint64_t>(together ? config.workers.count : 1);
+}
+
+std::string step_beyond_data(const Config& config, std::uint64_t samples) {
+  const std::uint64_t of_step = samples_of_step(config);
+  return of_step <= samples ? ""
+                            : "a step takes " + std::to_string(of_step) + " samples, and the data set has " +
+                                  std::to_string(samples);
+}
+
 void settle_steps(Config& config, std::uint64_t samples) {
   if (config.epochs == 0) return;
-  const bool together = config.mode != Mode::single && config.consistency.sync;
-  const std::uint64_t of_step = static_cast<std::uint64_t>(config.data.batch) *
-                                static_cast<std::uint64_t>(together ? config.workers.count : 1);
+  const std::uint64_t of_step = samples_of_step(config);
   if (samples > std::numeric_limits<std::uint32_t>::max())  // no IDX file has so many samples: the product
                                                             // cannot overflow
     fail("configuration: epochs of " + std::to_string(samples) + " samples are too long");
-  config.steps = std::max<std::uint64_t>(1, (config.epochs * samples + of_step - 1) / of_step);
+  const std::uint64_t wanted = config.epochs * samples;
+  if (of_step / most_beyond_epochs > wanted) {
+    fail("configuration: " + std::to_string(config.epochs) + " epochs are " + std::to_string(wanted) +
+         " samples, and one step takes " + std::to_string(of_step) + ": data.batch is too large");
+  }
+  config.steps = std::max<std::uint64_t>(1, (wanted + of_step - 1) / of_step);
   if (config.optimizer.schedule.warmup >= config.steps) {
     fail("configuration: optimizer.schedule.warmup is " + std::to_string(config.optimizer.schedule.warmup) +
          ", but " + std::to_string(config.epochs) + " epochs are " + std::to_string(config.steps) + " steps");

@@ -110,8 +110,15 @@ Config load_config(const std::string& path);
 // The same with a merge patch (RFC 7386) applied; messages call the patch `patch_name`: "trial 7".
 Config load_config(const std::string& path, const nlohmann::json& patch, const std::string& patch_name);
 
+// The samples that one update of the run takes.
+std::uint64_t samples_of_step(const Config& config);
+
+// "a step takes 200000 samples, and the data set has 1500"; empty if it has enough for a step. Pure.
+std::string step_beyond_data(const Config& config, std::uint64_t samples);
+
 // If `epochs` is set, computes `steps` from the number of samples, rounded up. Throws
-// Failure{bad_configuration} if the configuration does not fit that number of steps.
+// Failure{bad_configuration} if the configuration does not fit that number of steps, or if one step takes
+// more than 16 times the samples of all epochs.
 void settle_steps(Config& config, std::uint64_t samples);
 
 }  // namespace mlk::rt

@@ -84,9 +84,12 @@ void PodProcesses::start(int local_rank) {
   if (process.result < 0) fail("cannot make a file for the result of a process");
   const std::string rank = std::to_string(local_rank),
                     result = "/proc/self/fd/" + std::to_string(process.result);
+  const pid_t parent = getpid();
   process.pid = fork();
   if (process.pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    // It may have ended before: then no signal comes.
+    if (getppid() != parent) _exit(static_cast<int>(ExitCode::internal_error));
     setenv("MLK_LOCAL_RANK", rank.c_str(), 1);
     if (!result_path_.empty()) setenv("MLK_RESULT", result.c_str(), 1);
     sigset_t none;
@@ -119,7 +122,8 @@ void PodProcesses::collect_ended() {
   }
 }
 
-// The file may be mounted, so its content is overwritten.
+// The file may be mounted, so its content is overwritten; cut only after that, since a full disk takes no new
+// text, and must not lose the old one.
 void PodProcesses::write_result() {
   if (result_path_.empty()) return;
   std::array<char, most_result_bytes> bytes;
@@ -133,9 +137,11 @@ void PodProcesses::write_result() {
     if (text.find("\"done\":true") != std::string::npos) result = text;
   }
   if (result == written_) return;
-  const int fd = open(result_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int fd = open(result_path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return;
-  if (write(fd, result.data(), result.size()) == static_cast<ssize_t>(result.size())) written_ = result;
+  if (pwrite(fd, result.data(), result.size(), 0) == static_cast<ssize_t>(result.size()) &&
+      ftruncate(fd, static_cast<off_t>(result.size())) == 0)
+    written_ = result;
   close(fd);
 }
 

@@ -13,8 +13,7 @@
 namespace mlk::rt {
 namespace {
 
-constexpr std::size_t max_points = 64;
-constexpr std::size_t max_result_bytes = 3 * 1024;
+constexpr std::size_t max_result_bytes = 3 * 1024, max_reason_bytes = 256;
 
 std::string number(double value, const char* format = "%.4g") {
   char text[64];
@@ -45,33 +44,16 @@ std::string json_string_within(std::string text, std::size_t limit) {
 
 }  // namespace
 
-void Curve::add(std::uint64_t step, double loss) {
-  const bool again = last_ && last_->first == step;  // the last step, once more with the accuracy
-  last_ = {step, loss};
-  if (again) {
-    if (kept_.back().first == step) kept_.back() = *last_;
-    return;
-  }
-  if (seen_++ % stride_ != 0) return;
-  kept_.push_back(*last_);
-  // One place is for the last point. Every second one of the others is dropped, and from now on every second
-  // one is skipped.
-  if (kept_.size() < max_points) return;
-  for (std::size_t i = 1; 2 * i < kept_.size(); ++i) kept_[i] = kept_[2 * i];
-  kept_.resize((kept_.size() + 1) / 2);
-  stride_ *= 2;
-}
-
-std::vector<std::pair<std::uint64_t, double>> Curve::points() const {
-  auto points = kept_;
-  if (last_ && points.back().first != last_->first) points.push_back(*last_);
-  return points;
-}
-
 Reporter::Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock)
     : metrics_(metrics), result_path_(std::move(result_path)), rank_(rank), clock_(std::move(clock)) {}
 
-void Reporter::started(std::uint64_t restored_step, std::uint64_t position) {
+void Reporter::started(std::uint64_t restored_step, std::uint64_t position, std::uint64_t step) {
+  if (curve_file_ && step > 0) {
+    if (auto earlier = curve_file_->load(step)) {
+      curve_ = std::move(*earlier);
+      continued_to_ = curve_.points().back().first;
+    }
+  }
   restored_step_ = restored_step;
   position_ = position;
   reported_at_ = clock_();
@@ -98,12 +80,17 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   reported_at_ = now;
   position_ = position;
   reported_ = true;
-  curve_.add(step, loss);
+  if (continued_to_ == 0 || step > continued_to_) curve_.add(step, loss);
+  if (curve_file_ && checkpoint_ > curve_kept_at_) {
+    curve_file_->save(curve_);
+    curve_kept_at_ = checkpoint_;
+  }
   figures_ = figures(report_, telemetry_.report(report_));
 
   std::string line = "mlk step=" + whole(step) + " epoch=" + whole(epoch);
   if (total_steps_ > 0) line += " steps=" + whole(total_steps_);
   if (checkpoint_ > 0) line += " checkpoint=" + whole(checkpoint_);
+  if (unsaved_) line += " unsaved=" + whole(unsaved_->since);
   std::vector<Scalar> scalars = {{"epoch", static_cast<double>(epoch)}};
   for (const Figure& figure : figures_) {
     const bool evaluated = figure.name == "accuracy" || figure.name == "held_out_loss";
@@ -161,9 +148,17 @@ std::vector<Reporter::Figure> Reporter::figures(const Report& report,
   return figures;
 }
 
-void Reporter::finish(bool done, const std::string& message) { write(result_text(done, message)); }
+void Reporter::finish(bool done, const std::string& message) {
+  keep_last_curve();
+  write(result_text(done, message));
+}
+
+void Reporter::keep_last_curve() {
+  if (reported_ && curve_file_) curve_file_->save_now(curve_);
+}
 
 void Reporter::finish_with(const std::string& trained_result) {
+  keep_last_curve();
   const bool usable = !trained_result.empty() && trained_result.size() <= max_result_bytes;
   write(usable ? trained_result : result_text(true, ""));
 }
@@ -190,6 +185,10 @@ std::string Reporter::result_text(bool done, const std::string& message) const {
     text += "\"rank\":" + std::to_string(rank_);
   }
   if (checkpoint_ > 0) text += ",\"checkpoint\":" + std::to_string(checkpoint_);
+  if (unsaved_) {
+    text += ",\"unsaved\":" + whole(unsaved_->since) +
+            ",\"unsaved_reason\":" + json_string_within(unsaved_->reason, max_reason_bytes);
+  }
   text += std::string(",\"done\":") + (done ? "true" : "false") + ",\"message\":";
   return text + json_string_within(message, max_result_bytes - text.size() - 2) + "}\n";
 }

@@ -9,22 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/metrics/curve.h"
 #include "runtime/metrics/event_writer.h"
 #include "runtime/metrics/telemetry.h"
 
 namespace mlk::rt {
-
-// The loss over a run in at most 64 points, evenly thinned; the first and the last one are always kept.
-class Curve {
- public:
-  void add(std::uint64_t step, double loss);
-  std::vector<std::pair<std::uint64_t, double>> points() const;
-
- private:
-  std::vector<std::pair<std::uint64_t, double>> kept_;
-  std::optional<std::pair<std::uint64_t, double>> last_;
-  std::uint64_t seen_ = 0, stride_ = 1;
-};
 
 // One per process. For one thread at a time, except telemetry(), which is for any. A rank becomes the
 // reporting one with its first report(). Other ranks write only their rank and message into the result file,
@@ -38,6 +27,9 @@ class Reporter {
   // Also writes reports to event files for TensorBoard in this folder, in a thread of their own.
   void write_events(const std::string& folder, const Log& log) { events_.emplace(folder, log); }
 
+  // Keeps the curve of the run beside its checkpoints in this folder.
+  void keep_curve(const std::string& folder) { curve_file_.emplace(folder); }
+
   // The number of steps of the run, if its configuration does not have it: part of each report.
   void total_steps(std::uint64_t steps) { total_steps_ = steps; }
   // Of a model that predicts tokens: reports then tell these, too.
@@ -46,14 +38,17 @@ class Reporter {
   // to the peak of all its devices.
   void peak_seconds_of_sample(double seconds) { peak_seconds_of_sample_ = seconds; }
 
-  // Training starts or continues here: throughput counts from now on. step: 0 for a fresh run.
-  void started(std::uint64_t restored_step, std::uint64_t position);
+  // Training starts or continues here: throughput counts from now on. restored_step: 0 for a fresh run. step: up
+  // to it the curve is that of earlier processes.
+  void started(std::uint64_t restored_step, std::uint64_t position, std::uint64_t step = 0);
 
   // The accuracy on the held-out set, and of models that predict tokens the loss: part of the next report().
   void evaluation(double accuracy, std::optional<double> loss = {});
 
   // The newest step that has a checkpoint; 0: none. Part of the next report, or of the final result.
   void checkpoint(std::uint64_t step) { checkpoint_ = std::max(checkpoint_, step); }
+  // Whether there should be a newer one. Part of these, too.
+  void unsaved(const std::optional<Unsaved>& unsaved) { unsaved_ = unsaved; }
 
   // Prints a line and rewrites the result. position: samples taken by the whole run so far. loss: the mean
   // since the last report. The report includes what telemetry() was told; times are means over the steps of
@@ -78,6 +73,7 @@ class Reporter {
     std::optional<double> value;  // of a number
   };
   void write(std::string text);
+  void keep_last_curve();
   std::vector<Figure> figures(const Report& report, const Telemetry::Interval& interval) const;
   std::string result_text(bool done, const std::string& message) const;
 
@@ -91,6 +87,7 @@ class Reporter {
   Report report_;                // the last
   std::vector<Figure> figures_;  // of the last report
   std::uint64_t restored_step_ = 0, checkpoint_ = 0, total_steps_ = 0;
+  std::optional<Unsaved> unsaved_;
   int tokens_of_sample_ = 0;
   double peak_seconds_of_sample_ = 0;
   std::optional<double> accuracy_, held_out_loss_;  // the newest, stay in the result
@@ -98,6 +95,9 @@ class Reporter {
   std::uint64_t position_ = 0;                      // at the last report
   double reported_at_ = 0;
   Curve curve_;
+  std::uint64_t continued_to_ = 0;  // by the curve of earlier processes
+  std::uint64_t curve_kept_at_ = 0;
+  std::optional<CurveFile> curve_file_;
   std::optional<EventWriter> events_;
   std::size_t longest_ = 0;  // the longest text in the file so far
   bool cut_ = false;         // the rest of an earlier process's text was removed

@@ -10,6 +10,14 @@
 
 namespace mlk::rt {
 
+// Nothing could be saved from this step on, and why.
+struct Unsaved {
+  std::uint64_t since = 0;
+  std::string reason;
+
+  bool operator==(const Unsaved&) const = default;
+};
+
 // The state of a distributed run, without its model.
 struct RunView {
   std::uint32_t workers = 0;  // that take part

@@ -14,9 +14,9 @@ bool is_ready(const std::future<T>& future) {
   return future.valid() && future.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-std::future<bool> not_done() {
-  std::promise<bool> answer;
-  answer.set_value(false);
+std::future<FolderDone> not_done(const std::string& why) {
+  std::promise<FolderDone> answer;
+  answer.set_value({false, why});
   return answer.get_future();
 }
 
@@ -34,6 +34,10 @@ ShardCheckpoint::~ShardCheckpoint() {
 
 std::string ShardCheckpoint::leave_mark() const {
   return !job_.env.checkpoints.empty() && store_.leave_mark(mark_) ? mark_ : "";
+}
+
+std::string ShardCheckpoint::why_unwritable() const {
+  return job_.env.checkpoints.empty() ? "" : store_.why_unwritable();
 }
 
 // Copies the weights of all chunks, then each slot of the optimizer, so that neighbouring chunks are written
@@ -69,13 +73,13 @@ void ShardCheckpoint::capture(const CaptureMessage& capture, const RunHistory& h
         try {
           written.file = store_.write(capture.aside, part_name(server_), snapshot_, model_.tensors);
         } catch (const std::exception& error) {
-          written.reason = error.what();
+          written.reason = reason_of(error);
         }
         return written;
       });
       return;
     } catch (const std::system_error& error) {
-      wrong = error.what();  // no thread is available
+      wrong = reason_of(error);  // no thread is available
     }
   }
   refused_.push_back({capture.step, capture.aside, {}, wrong});
@@ -92,6 +96,11 @@ std::optional<WrittenMessage> ShardCheckpoint::take_written() {
 CheckpointFolder::CheckpointFolder(const Job& job)
     : there_(!job.env.checkpoints.empty()),
       store_(job.env.checkpoints, job.config.checkpoint.keep, job.log) {}
+
+std::optional<Failure> CheckpointFolder::unwritable() const {
+  const std::string why = there_ ? store_.why_unwritable() : "";
+  return why.empty() ? std::nullopt : std::optional(store_.unwritable(why));
+}
 
 std::optional<TrainingState> CheckpointFolder::load(std::span<const TensorInfo> tensors) const {
   if (!there_) return {};
@@ -115,18 +124,18 @@ void CheckpointFolder::commit(const CommitCheckpoint& wanted) {
   const auto work = [this, wanted] {
     try {
       store_.commit(wanted.aside, wanted.manifest);
-      return true;
+      return FolderDone{true, ""};
     } catch (const std::exception& error) {
       store_.warn(wanted.manifest.step, error.what());
       store_.discard(wanted.aside);
-      return false;
+      return FolderDone{false, reason_of(error)};
     }
   };
   try {
     done_ = std::async(std::launch::async, work);
   } catch (const std::system_error& error) {  // no thread is available
     store_.warn(wanted.manifest.step, error.what());
-    done_ = not_done();
+    done_ = not_done(reason_of(error));
   }
 }
 
@@ -135,14 +144,14 @@ void CheckpointFolder::discard(const DiscardAside& wanted) {
   try {
     done_ = std::async(std::launch::async, [this, aside = wanted.aside] {
       store_.discard(aside);
-      return false;
+      return FolderDone{};
     });
   } catch (const std::system_error&) {  // no thread is available: the next checkpoint removes the folder
-    done_ = not_done();
+    done_ = not_done("");
   }
 }
 
-std::optional<bool> CheckpointFolder::take_done() {
+std::optional<FolderDone> CheckpointFolder::take_done() {
   if (!is_ready(done_)) return {};
   return done_.get();
 }

@@ -29,6 +29,8 @@ class ShardCheckpoint {
   // Leaves a mark in the folder, by which server 0 sees that it is the one that it has too. The name of the
   // mark; empty if there is no folder, or none that can be written.
   std::string leave_mark() const;
+  // As CheckpointStore::why_unwritable(); empty without a folder.
+  std::string why_unwritable() const;
 
   // Copies the shard and has the copy written by another thread. When it returns training may go on.
   // history: from server 0.
@@ -50,6 +52,11 @@ class ShardCheckpoint {
   std::future<WrittenMessage> written_;  // after what its thread uses
 };
 
+struct FolderDone {
+  bool committed = false;  // the checkpoint is there
+  std::string why;         // a commit has failed
+};
+
 // The folder as server 0 sees it. For one thread.
 class CheckpointFolder {
  public:
@@ -63,9 +70,11 @@ class CheckpointFolder {
   // take_done() before it asks for more.
   void commit(const CommitCheckpoint& wanted);
   void discard(const DiscardAside& wanted);
-  // What became of it, once: true: the checkpoint is there.
-  std::optional<bool> take_done();
+  // What became of it, once.
+  std::optional<FolderDone> take_done();
 
+  // That nothing can be saved there; nothing if it can be, or without a folder.
+  std::optional<Failure> unwritable() const;
   // As CheckpointStore::load_newest(); nothing without a folder.
   std::optional<TrainingState> load(std::span<const TensorInfo> tensors) const;
 
@@ -73,7 +82,7 @@ class CheckpointFolder {
   const bool there_;
   const CheckpointStore store_;
   std::set<std::string> found_marks_;
-  std::future<bool> done_;
+  std::future<FolderDone> done_;
 };
 
 }  // namespace mlk::rt

@@ -90,6 +90,7 @@ void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const 
   if (reporter_told_ == worker.rank) reporter_told_.reset();
   leases_.leave(worker.rank);
   leases_.join(worker.rank);
+  data_ = join.data;
   offers_[worker.rank] = {join.clock, join.position, join.offline, join.restarts, join.lost_samples};
   const Member member{worker.rank, incarnation};
   if (!generation_.contains(member)) {
@@ -170,6 +171,7 @@ bool Coordinator::serve(std::uint32_t worker, Turn& turn) {
   work.run_position = leases_.position();
   work.restored_step = restored_step_;
   work.checkpoint = checkpoints_.committed();
+  work.unsaved = checkpoints_.unsaved();
   work.reports = is_reporter(worker);
   if (work.reports) {
     work.progress = take_progress(turn);
@@ -216,7 +218,8 @@ void Coordinator::start_checkpoint(Turn& turn) {
   for (const auto& [server, has_weights] : servers_) others.insert(server);
   tried_step_ = leases_.step();
   next_try_ = turn.now + ps_timers::save_retry;
-  checkpoints_.start(leases_.step(), leases_.position(), {restarts_, leases_.lost_samples()}, others, turn);
+  Manifest manifest{leases_.step(), leases_.position(), {}, data_};
+  checkpoints_.start(std::move(manifest), {restarts_, leases_.lost_samples()}, others, turn);
 }
 
 // True when nothing is left to save. Only the servers have the trained weights. So at the end of the run a
@@ -225,10 +228,16 @@ bool Coordinator::save_last(Turn& turn) {
   if (checkpoints_.under_way()) return false;
   if (!checkpoints_.wanted(leases_.step())) return true;
   const bool overdue = turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds);
-  if (stopping_ && (tried_step_ || overdue)) return true;  // async: updates since that try are not saved
+  // A trained model is worth more than one try. async, before the end: updates since that try are not saved.
+  const bool tried = leases_.finished() ? turn.now - stopping_since_ > ps_timers::last_save_patience
+                                        : tried_step_.has_value();
+  if (stopping_ && (tried || overdue)) return true;
   if (overdue) {
     code_probe("ps.last-save-overdue");
-    turn.decide(unsaved());
+    const auto& why = checkpoints_.unsaved();
+    turn.decide(unsaved(!checkpoints_.can_start() ? "a server still writes its part of the one before"
+                        : why                     ? why->reason
+                                                  : ""));
     return false;
   }
   if (!checkpoints_.can_start()) {

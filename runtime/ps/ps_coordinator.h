@@ -64,10 +64,14 @@ class Coordinator {
     std::uint64_t step = 0, position = 0;
     RunHistory history;
     std::optional<Failure> misfit;  // why the run cannot go on from it, though it can be read
+    std::optional<DataSummary> data = {};
   };
   void loaded(const std::optional<Saved>& saved, Turn& turn);
   void unusable(const Failure& why, Turn& turn);  // there are checkpoints, and none can be read
-  void disk_done(bool committed) { checkpoints_.disk_done(committed); }
+  void disk_done(bool committed, const std::string& why = "") { checkpoints_.disk_done(committed, why); }
+  // A server cannot save anything. The run does not begin so, nor again from a checkpoint; what workers have
+  // goes on all the same.
+  void unwritable(const Failure& why) { unwritable_ = why; }
 
   // Moves on what waits for time or a disk: call at least every 100 ms, or more often while saving().
   void tick(Turn& turn);
@@ -130,6 +134,8 @@ class Coordinator {
   bool has_weights_ = false;
   std::set<std::uint32_t> holders_;  // servers that chunks of the model are for
   std::optional<SteadyTime> enough_since_;
+  std::optional<Failure> unwritable_;
+  std::optional<DataSummary> data_;  // that the worker trains with which has joined last
   bool loading_ = false;  // the newest checkpoint was asked for
   SteadyTime next_wait_;
 

@@ -117,6 +117,14 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
   const auto best = best_offer();
   const bool was_empty = !has_weights_;
   const bool from_checkpoint = saved && saved->step > best->second.clock;
+  if (const auto unwritable = std::exchange(unwritable_, {})) {
+    const bool steps_left = !saved || saved->step < settings_.config.steps;
+    if (was_empty && best->second.clock == 0 && steps_left) {
+      code_probe("ps.unwritable");
+      return turn.decide(*unwritable);
+    }
+    turn.log("warning: " + std::string(unwritable->what()));
+  }
   // Offline steps exist only at the worker that made them. They are used only if a server has lost its
   // weights. Then all servers are seeded, since all chunks of a model must be of the same step.
   const bool from_offline = !to_be_seeded(false).empty() && best->second.offline > 0;
@@ -129,6 +137,9 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
   }
 
   if (from_checkpoint && saved->misfit) return turn.decide(*saved->misfit);
+  if (const std::string why = from_checkpoint ? refuse_other_data(saved->data, data_, saved->step) : "";
+      !why.empty())
+    return turn.decide(Failure(ExitCode::bad_data, why));
   seeding_.open(servers, turn);
   if (servers.contains(0)) has_weights_ = false;
   for (auto& [server, has_weights] : servers_) {

@@ -17,10 +17,11 @@ std::string server_name(std::uint32_t server) { return to_string(PeerId{Role::se
 
 std::string part_name(std::uint32_t server) { return "server-" + std::to_string(server) + ".safetensors"; }
 
-void JointCheckpoints::start(std::uint64_t step, std::uint64_t position, const RunHistory& history,
+void JointCheckpoints::start(Manifest manifest, const RunHistory& history,
                              const std::set<std::uint32_t>& others, Turn& turn) {
-  const CaptureMessage capture{step, position, name_aside_(step)};
-  round_ = Round{{step, position, {}}, capture.aside, others, others, turn.now};
+  const std::uint64_t step = manifest.step;
+  const CaptureMessage capture{step, manifest.position, name_aside_(step)};
+  round_ = Round{std::move(manifest), capture.aside, others, others, turn.now};
   round_->writing.insert(0);
   Header header;
   header.type = MessageType::capture;
@@ -54,11 +55,17 @@ void JointCheckpoints::written(std::uint32_t server, const WrittenMessage& writt
   round_.reset();
 }
 
-void JointCheckpoints::disk_done(bool committed) {
+void JointCheckpoints::disk_done(bool committed, const std::string& why) {
   disk_works_ = false;
+  if (!why.empty()) failed(committing_, why);
   if (!committed) return;
   code_probe("ps.checkpoint-made");
   committed_ = committing_;
+  unsaved_.reset();
+}
+
+void JointCheckpoints::failed(std::uint64_t step, const std::string& why) {
+  unsaved_ = {unsaved_ ? unsaved_->since : step, why};
 }
 
 void JointCheckpoints::server_lost(std::uint32_t server, Turn& turn) {
@@ -70,6 +77,7 @@ void JointCheckpoints::give_up(const std::string& reason, Turn& turn) {
   if (!round_) return;
   code_probe("ps.checkpoint-given-up");
   turn.log(no_checkpoint_line(round_->manifest.step, reason));
+  failed(round_->manifest.step, reason);
   disk_works_ = true;
   turn.decide(DiscardAside{round_->aside, true});
   still_writing_ = std::move(round_->writing);

@@ -34,8 +34,8 @@ class JointCheckpoints {
 
   // A checkpoint of this step is asked for and is not there.
   bool wanted(std::uint64_t step) const { return asked_for_ && step != committed_ && step != 0; }
-  void start(std::uint64_t step, std::uint64_t position, const RunHistory& history,
-             const std::set<std::uint32_t>& others, Turn& turn);
+  // manifest: but for its files.
+  void start(Manifest manifest, const RunHistory& history, const std::set<std::uint32_t>& others, Turn& turn);
   bool under_way() const { return round_ || disk_works_; }
   // No checkpoint is under way, and no server still writes its part of one that was given up: a server writes
   // one at a time.
@@ -44,13 +44,16 @@ class JointCheckpoints {
 
   void captured(std::uint32_t server, std::uint64_t step);
   void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);
-  // What CommitCheckpoint and DiscardAside asked for is done. committed: there is the checkpoint.
-  void disk_done(bool committed);
+  // What CommitCheckpoint and DiscardAside asked for is done. committed: there is the checkpoint; else why a
+  // commit has failed.
+  void disk_done(bool committed, const std::string& why = "");
   void server_lost(std::uint32_t server, Turn& turn);
   void tick(Turn& turn);
 
   // The run goes on from the disk, where this is the newest step.
   void loaded(std::uint64_t step) { committed_ = step; }
+  // Since then none could be made, and why.
+  const std::optional<Unsaved>& unsaved() const { return unsaved_; }
   // The newest step of which there is a checkpoint; 0: none is known of.
   std::uint64_t committed() const { return committed_; }
 
@@ -63,6 +66,7 @@ class JointCheckpoints {
   };
 
   void give_up(const std::string& reason, Turn& turn);
+  void failed(std::uint64_t step, const std::string& why);
 
   const bool asked_for_;
   const std::chrono::seconds patience_;
@@ -71,6 +75,7 @@ class JointCheckpoints {
   std::set<std::uint32_t> still_writing_;  // servers: of a round that was given up
   bool disk_works_ = false;                // at a commit, or at the end of a round that was given up
   std::uint64_t committing_ = 0, committed_ = 0;
+  std::optional<Unsaved> unsaved_;
 };
 
 // The file of a server's part.

@@ -6,7 +6,7 @@
 namespace mlk::rt {
 namespace {
 
-constexpr std::size_t most_tensors = 4096, most_dimensions = 8;
+constexpr std::size_t most_tensors = 4096, most_dimensions = 8, most_reason = 200;
 constexpr std::size_t most_floats = std::size_t{1} << 36;  // of a model
 constexpr std::uint32_t nobody = ~std::uint32_t{0};
 
@@ -58,6 +58,9 @@ Bytes encode(const JoinMessage& join) {
     writer.text(tensor.name).put(static_cast<std::uint8_t>(tensor.shape.size()));
     for (const std::int64_t extent : tensor.shape) writer.put(extent);
   }
+  writer.put(static_cast<std::uint8_t>(join.data.has_value()));
+  const DataSummary data = join.data.value_or(DataSummary());
+  for (const DataSummary::Part& part : {data.train, data.held_out}) writer.put(part.samples).put(part.crc32c);
   return writer.bytes();
 }
 
@@ -91,6 +94,13 @@ std::optional<JoinMessage> decode_join(const Header& header, std::span<const std
     offset += tensor.size;
     join.tensors.push_back(std::move(tensor));
   }
+  const bool with_data = reader.get<std::uint8_t>() != 0;
+  DataSummary data;
+  for (DataSummary::Part* part : {&data.train, &data.held_out}) {
+    part->samples = reader.get<std::uint64_t>();
+    part->crc32c = reader.get<std::uint32_t>();
+  }
+  if (with_data) join.data = data;
   if (!reader.complete()) return {};
   return join;
 }
@@ -128,6 +138,8 @@ Bytes encode(const WorkMessage& work) {
       .put(work.run_position)
       .put(work.restored_step)
       .put(work.checkpoint)
+      .put(work.unsaved ? work.unsaved->since : 0)  // no checkpoint is of step 0
+      .text(work.unsaved ? work.unsaved->reason.substr(0, most_reason) : "")
       .put(static_cast<std::uint8_t>(work.reports));
   put_progress(writer, work.progress);
   return writer.bytes();
@@ -143,6 +155,8 @@ std::optional<WorkMessage> decode_work(std::span<const std::byte> payload) {
   work.run_position = reader.get<std::uint64_t>();
   work.restored_step = reader.get<std::uint64_t>();
   work.checkpoint = reader.get<std::uint64_t>();
+  const Unsaved unsaved{reader.get<std::uint64_t>(), reader.text()};
+  if (unsaved.since > 0) work.unsaved = unsaved;
   work.reports = reader.get<std::uint8_t>() != 0;
   work.progress = get_progress(reader);
   if (!reader.complete()) return {};

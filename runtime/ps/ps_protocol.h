@@ -55,6 +55,7 @@ struct JoinMessage {
   std::uint64_t offline = 0;   // number of its last steps that it made offline and no server has
   std::uint64_t restarts = 0, lost_samples = 0;  // of the run, as the worker was last told
   std::vector<TensorInfo> tensors;
+  std::optional<DataSummary> data = {};  // that it trains with
 };
 Bytes encode(const JoinMessage& join);
 std::optional<JoinMessage> decode_join(const Header& header, std::span<const std::byte> payload);
@@ -93,8 +94,9 @@ struct WorkMessage {
   std::uint64_t others_slices = 0;  // bounded: that every other worker has done, at most own_slices + 1
   std::uint64_t run_position = 0;   // samples taken by the whole run
   std::uint64_t restored_step = 0;
-  std::uint64_t checkpoint = 0;  // the newest step of which there is one; 0: none is known of
-  bool reports = false;          // the receiver is the lowest live rank
+  std::uint64_t checkpoint = 0;    // the newest step of which there is one; 0: none is known of
+  std::optional<Unsaved> unsaved;  // none could be made since
+  bool reports = false;            // the receiver is the lowest live rank
   Progress progress;
 };
 Bytes encode(const WorkMessage& work);

@@ -87,7 +87,7 @@ void PsServer::take_messages() {
 void PsServer::look() {
   while (const auto written = part_.take_written())
     act([&](Turn& turn) { machine_.written(*written, turn); });
-  if (const auto committed = folder_.take_done()) machine_.disk_done(*committed);
+  if (const auto done = folder_.take_done()) machine_.disk_done(done->committed, done->why);
   if (job_.stop.requested()) machine_.stop();
   act([this](Turn& turn) { machine_.tick(turn); });
 }
@@ -115,8 +115,9 @@ void PsServer::carry_out(Turn&& turn, const TrainingState* loaded) {
             [this](const DiscardAside& wanted) { folder_.discard(wanted); },
             [this](const ShowRun& wanted) { job_.reporter.telemetry().run(wanted.run); },
             [this](const SendMark& wanted) {
-              peers_.transport().send(server_0, wanted.header,
-                                      PayloadWriter().text(part_.leave_mark()).bytes(), WhenFull::refuse);
+              const std::string why = part_.why_unwritable();
+              const auto mark = PayloadWriter().text(why.empty() ? part_.leave_mark() : "").text(why).bytes();
+              peers_.transport().send(server_0, wanted.header, mark, WhenFull::refuse);
             },
             [this](const RequireShared& wanted) { folder_.require_shared(wanted.server, wanted.mark); },
             [this](const FlushWeights& wanted) { flush_weights(wanted.worker); },
@@ -134,6 +135,9 @@ void PsServer::load() {
   Turn turn{steady_clock::now()};
   try {
     saved = folder_.load(machine_.model().tensors);
+    if (!saved || saved->step < job_.config.steps) {
+      if (const auto why = folder_.unwritable()) machine_.unwritable(*why);
+    }
     turn.now = steady_clock::now();
     machine_.loaded(saved ? &*saved : nullptr, turn);
   } catch (const Failure& failure) {

@@ -38,9 +38,10 @@ class ServerMachine {
   void open_seeding(std::uint64_t round) { model_.open_seeding(round); }
   void loaded(const TrainingState* saved, Turn& turn);  // null: there is none
   void unusable(const Failure& why, Turn& turn);
+  void unwritable(const Failure& why);  // before either, if nothing can be saved where it was looked for
   void seed_from(const TrainingState& saved);               // SeedFromCheckpoint, this server's part
   void written(const WrittenMessage& written, Turn& turn);  // of this server's part
-  void disk_done(bool committed);
+  void disk_done(bool committed, const std::string& why = "");
 
   // The next weights to send to the worker. Call it only while its connection has room: what waits is a list
   // of chunks, not a copy.

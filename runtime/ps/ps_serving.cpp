@@ -37,7 +37,12 @@ void ServerMachine::on_join(const Event& event, Turn& turn) {
     if (!coordinator_) return;
     if (event.header.flags & flag_without)
       return coordinator_->server_without(rank, event.header.clock, turn);
-    turn.decide(RequireShared{rank, PayloadReader(event.payload).text()});
+    PayloadReader reader(event.payload);
+    turn.decide(RequireShared{rank, reader.text()});
+    if (const std::string why = reader.text(); !why.empty()) {
+      coordinator_->unwritable({ExitCode::checkpoint_unusable,
+                                to_string(event.peer) + " cannot write checkpoints: " + why});
+    }
     return coordinator_->server_joined(rank, (event.header.flags & flag_empty) != 0, event.header.clock,
                                        turn);
   }
@@ -213,14 +218,18 @@ void ServerMachine::say_without(std::uint64_t step, Turn& turn) {
   turn.send(server_0, header_of(MessageType::join, step, 0, flag_without));
 }
 
-void ServerMachine::disk_done(bool committed) {
-  if (coordinator_) coordinator_->disk_done(committed);
+void ServerMachine::disk_done(bool committed, const std::string& why) {
+  if (coordinator_) coordinator_->disk_done(committed, why);
+}
+
+void ServerMachine::unwritable(const Failure& why) {
+  if (coordinator_) coordinator_->unwritable(why);
 }
 
 void ServerMachine::loaded(const TrainingState* saved, Turn& turn) {
   if (!coordinator_) return;
   if (saved == nullptr) return coordinator_->loaded({}, turn);
-  Coordinator::Saved found{saved->step, saved->position, saved->history, {}};
+  Coordinator::Saved found{saved->step, saved->position, saved->history, {}, saved->data};
   try {
     model_.shard->optimizer().check_fits(saved->optimizer_state, saved->parameters.size());
   } catch (const Failure& misfit) {

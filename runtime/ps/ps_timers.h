@@ -13,6 +13,7 @@ using std::chrono::seconds;
 inline constexpr seconds wait_message_interval{2};  // a worker that waits for work is told so again
 inline constexpr seconds drain_patience{3};         // after SIGTERM, for the step of sync that is under way
 inline constexpr seconds save_retry{2};             // from one try of the last checkpoint to the next
+inline constexpr seconds last_save_patience{15};    // after SIGTERM: for tries of the last checkpoint
 inline constexpr seconds copy_patience{5};          // for all servers to copy their parts
 inline constexpr seconds seed_patience{20};         // for a round of seeds, besides the time of its bytes
 inline constexpr double seed_bytes_per_second = 4e6;

@@ -50,7 +50,7 @@ struct ShowRun {
   RunView run;
 };
 // This message goes to server 0 with the name of a mark that this server leaves in its folder for
-// checkpoints.
+// checkpoints, and, where it cannot be written, with the reason.
 struct SendMark {
   Header header;
 };

@@ -25,7 +25,8 @@ class PsWorker {
         last_(job),
         offline_(job, trainer_),
         exchange_(job, peers, trainer_.model()),
-        machine_(job.config, trainer_.model().tensors(), std::chrono::steady_clock::now()) {}
+        machine_(job.config, trainer_.model().tensors(), std::chrono::steady_clock::now(),
+                 trainer_.data_summary()) {}
 
   ExitCode run();
 
@@ -50,7 +51,10 @@ class PsWorker {
   void carry_out(const OfflineSlice& wanted);
   void carry_out(const AbandonOfflineStep&) { offline_.abandon_step(); }
   void carry_out(const ForgetOfflineSteps&) { offline_.forget(); }
-  void carry_out(const NoteCheckpoint& wanted) { job_.reporter.checkpoint(wanted.step); }
+  void carry_out(const NoteCheckpoint& wanted) {
+    job_.reporter.checkpoint(wanted.step);
+    job_.reporter.unsaved(wanted.unsaved);
+  }
   void carry_out(const NoteProgress& wanted);
   void carry_out(const ReportStep& wanted) {
     exchange_.take_newest();

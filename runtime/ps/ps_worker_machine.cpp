@@ -16,9 +16,11 @@ std::uint64_t slices_of_step(const Config& config) {
 
 }  // namespace
 
-WorkerMachine::WorkerMachine(const Config& config, std::vector<TensorInfo> tensors, SteadyTime now)
+WorkerMachine::WorkerMachine(const Config& config, std::vector<TensorInfo> tensors, SteadyTime now,
+                             const std::optional<DataSummary>& data)
     : config_(config),
       tensors_(std::move(tensors)),
+      data_(data),
       sync_(config.consistency.sync),
       servers_(static_cast<std::uint32_t>(config.servers.count)),
       book_(cut_chunks(tensors_, servers_), sync_, config.steps) {
@@ -257,7 +259,7 @@ void WorkerMachine::join(WorkerTurn& turn) {
   header.type = MessageType::join;
   header.clock = clock_;
   const Bytes payload =
-      encode(JoinMessage{clock_, position_, offline_made_, run_.restarts, run_.lost_samples, tensors_});
+      encode(JoinMessage{clock_, position_, offline_made_, run_.restarts, run_.lost_samples, tensors_, data_});
   for (std::uint32_t server = 0; server < servers_; ++server) book_.send(server, header, turn, payload);
 }
 

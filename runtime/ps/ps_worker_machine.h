@@ -21,7 +21,8 @@ namespace mlk::rt {
 // has decided how (EndTrained, EndWithFound, EndTerminated, Failure); then it must not be called any more.
 class WorkerMachine {
  public:
-  WorkerMachine(const Config& config, std::vector<TensorInfo> tensors, SteadyTime now);
+  WorkerMachine(const Config& config, std::vector<TensorInfo> tensors, SteadyTime now,
+                const std::optional<DataSummary>& data = {});
 
   void start(WorkerTurn& turn);
   void handle(const Event& event, WorkerTurn& turn);
@@ -90,10 +91,11 @@ class WorkerMachine {
   void go_on_fetching(bool idle, WorkerTurn& turn);
   void have_weights(WorkerTurn& turn);
   bool too_old(const WorkMessage& work) const;
-  void note(std::uint64_t checkpoint, const Progress& progress, WorkerTurn& turn);
+  void note(const NoteCheckpoint& checkpoint, const Progress& progress, WorkerTurn& turn);
 
   const Config config_;
   const std::vector<TensorInfo> tensors_;
+  const std::optional<DataSummary> data_;
   const bool sync_;
   const std::uint32_t servers_;
   WeightBook book_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "runtime/metrics/step_clock.h"
 #include "runtime/ps/ps_protocol.h"
@@ -40,7 +41,8 @@ struct OfflineSlice {
 struct AbandonOfflineStep {};
 struct ForgetOfflineSteps {};
 struct NoteCheckpoint {
-  std::uint64_t step = 0;  // the newest that has one
+  std::uint64_t step = 0;          // the newest that has one
+  std::optional<Unsaved> unsaved;  // none could be made since
 };
 struct NoteProgress {
   Progress progress;

@@ -29,7 +29,7 @@ void WorkerMachine::compute(WorkerTurn& turn) {
   turn.decide(ForgetOfflineSteps{});
   clock_ = at_work_->clock;
   position_ = work.run_position;
-  note(work.checkpoint, work.progress, turn);
+  note({work.checkpoint, work.unsaved}, work.progress, turn);
   if (work.reports) {
     turn.decide(TurnClock{StepClock::Activity::other});
     turn.decide(ReportStep{clock_, position_, work.restored_step});
@@ -55,9 +55,9 @@ void WorkerMachine::step_counted(double own_seconds, WorkerTurn& turn) {
   next_slice(turn);
 }
 
-void WorkerMachine::note(std::uint64_t checkpoint, const Progress& progress, WorkerTurn& turn) {
+void WorkerMachine::note(const NoteCheckpoint& checkpoint, const Progress& progress, WorkerTurn& turn) {
   run_ = progress.run;
-  turn.decide(NoteCheckpoint{checkpoint});
+  turn.decide(checkpoint);
   turn.decide(NoteProgress{progress});
 }
 
@@ -115,7 +115,7 @@ void WorkerMachine::have_weights(WorkerTurn& turn) {
 void WorkerMachine::train_end(WorkerTurn& turn) {
   at_end_ = std::exchange(trained_, {});
   turn.decide(TurnClock{StepClock::Activity::other});
-  note(at_end_->message.checkpoint, at_end_->message.progress, turn);
+  note({at_end_->message.checkpoint, {}}, at_end_->message.progress, turn);
   must_pull_ = true;
   fetch(at_end_->clock, turn);
 }

@@ -18,7 +18,7 @@ class SingleTrainer {
       : job_(job),
         trainer_(job),
         reports_(job, trainer_),
-        checkpointer_(job, trainer_.tensors(), trainer_.ops()),
+        checkpointer_(job, trainer_.tensors(), trainer_.ops(), trainer_.data_summary()),
         optimizer_state_(trainer_.make_state()) {
     restore();
   }
@@ -47,6 +47,7 @@ class SingleTrainer {
 
 void SingleTrainer::restore() {
   std::optional<TrainingState> found = checkpointer_.restore();
+  checkpointer_.require_writable(found ? found->step : 0);
   if (!found) return;
   trainer_.restore(*found, optimizer_state_);
   state_ = std::move(*found);
@@ -65,8 +66,10 @@ void SingleTrainer::step() {
   job_.reporter.telemetry().step(state_.step, batch, trainer_.clock().take());
 }
 
+// A trained model is worth more than one try.
 ExitCode SingleTrainer::terminate() {
-  checkpointer_.save_now(live());
+  const bool trained = state_.step >= job_.config.steps;
+  checkpointer_.save_now(live(), trained ? Checkpointer::leave_patience : std::chrono::seconds(0));
   const bool written = state_.step > 0 && checkpointer_.committed() == state_.step;
   job_.reporter.checkpoint(checkpointer_.committed());
   const std::string message = "terminated after step " + std::to_string(state_.step);
@@ -91,7 +94,7 @@ ExitCode SingleTrainer::run() {
     if (job_.stop.requested()) return terminate();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  if (last == Checkpointer::Last::failed) fail_unsaved();
+  if (last == Checkpointer::Last::failed) throw unsaved(checkpointer_.why_unsaved());
   job_.reporter.checkpoint(checkpointer_.committed());
   job_.reporter.finish(true, "");
   return ExitCode::trained;

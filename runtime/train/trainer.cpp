@@ -37,6 +37,14 @@ std::unique_ptr<kernels::Ops> make_ops(const Job& job) {
   return ops;
 }
 
+// ", 10 classes of 8 x 8"; empty for tokens.
+std::string describe_classes(const SampleShape& shape) {
+  if (shape.image.height == 0) return "";
+  const auto& image = shape.image;
+  return ", " + std::to_string(shape.classes) + " classes of " + std::to_string(image.height) + " x " +
+         std::to_string(image.width) + (image.channels > 1 ? " x " + std::to_string(image.channels) : "");
+}
+
 }  // namespace
 
 Trainer::Trainer(const Job& job)
@@ -55,7 +63,10 @@ Trainer::Trainer(const Job& job)
     job.reporter.peak_seconds_of_sample(model_->training_flops() / *peak);
   job.log.line(std::to_string(data_.train->size()) + " samples to train on, " +
                std::to_string(data_.held_out->size()) + " held out, " +
-               std::to_string(model_->parameters().size()) + " parameters");
+               std::to_string(model_->parameters().size()) + " parameters" + describe_classes(data_.train->shape()));
+  if (!data_.warning.empty()) job.log.line("warning: " + data_.warning);
+  if (const std::string beyond = step_beyond_data(job.config, data_.train->size()); !beyond.empty())
+    job.log.line("warning: " + beyond);
   if (job.env.gpus == 0 && job.config.precision == kernels::Precision::bfloat16 &&
       !kernels::multiplies_bfloat16())
     job.log.line("this processor does not multiply bfloat16: imitated, no faster than float32");
@@ -137,7 +148,7 @@ void RunReports::add_loss(double sum, std::uint64_t count) {
 bool RunReports::at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last) {
   if (!started_) {
     started_ = true;
-    job_.reporter.started(restored_step, position);
+    job_.reporter.started(restored_step, position, step);
     reported_ = evaluated_ = step;
   }
   if (!report(step, position, last)) return false;

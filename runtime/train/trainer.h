@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -62,6 +63,10 @@ class Trainer {
   const Optimizer& optimizer() const { return optimizer_; }
   const std::vector<TensorInfo>& tensors() const { return model_->tensors(); }
   const DataSplit& data() const { return data_; }
+  // By which checkpoints know the data; nothing without a folder for them.
+  std::optional<DataSummary> data_summary() const {
+    return job_.env.checkpoints.empty() ? std::nullopt : std::optional(summary_of(data_));
+  }
   std::uint64_t epoch_at(std::uint64_t position) const { return position / data_.train->size(); }
 
  private:

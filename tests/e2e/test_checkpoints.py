@@ -6,6 +6,7 @@ MLK_TEST_RUN_KILLS=100 kills that many whole runs while they save, instead of th
 import json
 import os
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -210,10 +211,30 @@ def test_a_disk_that_is_full_for_one_server_costs_checkpoints_and_nothing_else(t
         assert not list(run.checkpoints.glob(".*")), "something was left behind"
 
 
-def test_a_run_whose_last_checkpoint_cannot_be_written_is_not_trained(tmp_path):
-    with Run(tmp_path, "ps", servers=2, consistency="sync", checkpoints=True, steps=40, patience_seconds=3) as run:
+@pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2), ("allreduce", 0)])
+def test_a_run_whose_last_checkpoint_cannot_be_written_ends_for_good_and_says_why(tmp_path, mode, servers):
+    with Run(tmp_path, mode, workers=1 if mode == "single" else 2, servers=servers, consistency="sync", checkpoints=True, steps=100,
+             step_delay_ms=10, report_every=10, patience_seconds=3, checkpoint={"every": 20, "keep": 2}, model={"type": "mlp", "hidden": [256, 256]}) as run:
+        run_servers, workers = run.start_all()
+        run.until(lambda: steps_in(run.checkpoints), "a checkpoint")
+        for process in run_servers + workers:  # as on a full disk
+            _, hard = resource.prlimit(process.popen.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(process.popen.pid, resource.RLIMIT_FSIZE, (64 * 1024, hard))
+        saver = (run_servers or workers)[0]
+        for process in run_servers + workers:
+            assert process.wait() == 67, process.errors()
+        assert re.search(r"trained, but the last checkpoint could not be written: (server/\d: )?File too large", saver.errors()), saver.errors()
+        assert 20 < workers[0].result()["unsaved"] <= 100
+        assert "File too large" in workers[0].result()["unsaved_reason"]
+
+
+@pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2), ("allreduce", 0)])
+def test_a_folder_that_cannot_be_written_ends_the_run_before_it_trains(tmp_path, mode, servers):
+    with Run(tmp_path, mode, workers=1 if mode == "single" else 2, servers=servers, consistency="sync", checkpoints=True, steps=40) as run:
         run.checkpoints.symlink_to(tmp_path / "nowhere")
-        servers, workers = run.start_all()
-        assert servers[0].wait() == 70, servers[0].errors()
-        assert servers[0].result()["done"] is False
-        assert servers[0].result()["message"] == "trained, but the last checkpoint could not be written"
+        run_servers, workers = run.start_all()
+        for process in run_servers + workers:
+            assert process.wait() == 67, process.errors()
+        assert not any(worker.lines() for worker in workers), "it has trained"
+        assert any("cannot " in p.errors() and "be written" in p.errors() or "cannot write checkpoints" in p.errors() for p in run_servers + workers)
+

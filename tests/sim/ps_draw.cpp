@@ -169,7 +169,7 @@ void hang_disk(PsScenario& s, Random& random, Duration storm) {
   s.faults.push_back({begin + random.between(Duration(10s), Duration(200s)), Kind::disk_slow, {}, {}, 1});
 }
 
-// Nobody makes room for the last checkpoint while server 0 is patient.
+// Nobody makes room for the last checkpoint while server 0 is patient: the run ends without it.
 void fill_disk(PsScenario& s, Random& random, Duration storm) {
   if (!s.disk) return;
   s.faults.push_back({random.between(Duration(0), storm), Kind::disk_full, {}, {}, 1});

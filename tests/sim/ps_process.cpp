@@ -203,6 +203,8 @@ void PsProcess::carry_out(const rt::OpenSeeding& wanted) {
 }
 
 void PsProcess::carry_out(const rt::LoadCheckpoint&) {
+  if (s_.disk.full && !s_.disk.has(s_.scenario.steps))
+    server_->unwritable({rt::ExitCode::checkpoint_unusable, "no space"});
   const auto newest = s_.disk.made.rbegin();
   if (newest == s_.disk.made.rend()) {
     return act_server([](rt::ServerMachine& machine, rt::Turn& turn) { machine.loaded(nullptr, turn); });
@@ -299,7 +301,7 @@ void PsProcess::carry_out(const rt::CommitCheckpoint& wanted) {
       s_.disk.aside.erase(part);
     }
     plan(s_.random.between(Duration(0), Duration(20ms)), [this, made] {
-      server_->disk_done(made);
+      server_->disk_done(made, made ? "" : "no space");
       tick_server();
     });
   });
@@ -315,7 +317,7 @@ void PsProcess::carry_out(const rt::DiscardAside& wanted) {
 }
 
 void PsProcess::carry_out(const rt::SendMark& wanted) {
-  send({rt::Role::server, 0}, wanted.header, rt::PayloadWriter().text("").bytes());
+  send({rt::Role::server, 0}, wanted.header, rt::PayloadWriter().text("").text(s_.disk.full ? "no space" : "").bytes());
 }
 
 void PsProcess::carry_out(const rt::FlushWeights& wanted) {

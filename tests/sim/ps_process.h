@@ -30,7 +30,7 @@ struct PsDisk {
     bool lost = false;            // some of it
     SteadyTime made{};
   };
-  bool there = true, full = false;
+  bool there = true, full = false, has_failed = false;
   int slowness = 1;
   bool had_last = false;  // the checkpoint of the last step was made
   std::map<std::string, Checkpoint> aside;

@@ -143,6 +143,9 @@ class PsRun {
       const bool trained = id.role == Role::worker || invariants_.is_evaluated();
       trained ? void(trained_ = true) : abandon(place);
     }
+    // What cannot be saved ends the run, and is not trained again.
+    if (code == rt::ExitCode::checkpoint_unusable && disk_.has_failed) abandoned_ = true;
+    if (abandoned_ && rt::is_final(code)) return;
     if (rt::is_final(code)) throw Violation(to_string(id) + " ends the run: " + why);
     if (code == rt::ExitCode::peers_lost && !replaced && !trained_ &&
         clock_.now() > quiet_ + scenario_.patience + settled_after)
@@ -201,9 +204,11 @@ class PsRun {
         return network_.heal(place, current(fault.second));
       case disk_full:
         disk_.full = fault.value != 0;
+        disk_.has_failed = disk_.has_failed || disk_.full;
         return;
       case disk_slow:
         disk_.slowness = std::max(fault.value, 1);
+        disk_.has_failed = disk_.has_failed || disk_.slowness > 1;
         return;
       case lose_disk:
         disk_lost_ = disk_lost_ || disk_.has(scenario_.steps);

@@ -193,6 +193,10 @@ void SimulatedRank::carry_out(const rt::MakeState&) {
   work(s_.disk.there ? write_time() : 0ns, [this] {
     SavedState state;
     if (s_.disk.there && s_.disk.newest) state = *s_.disk.newest;
+    if (s_.disk.there && s_.disk.full && state.point.step < s_.settings.steps) {
+      trace("cannot save anything");
+      return exit(rt::ExitCode::checkpoint_unusable);
+    }
     process_->weights = state.weights;
     process_->made = true;
     trace("makes a state of step " + std::to_string(state.point.step));
@@ -262,7 +266,10 @@ void SimulatedRank::carry_out(const rt::SaveLast&) {
     return act([this](RankTurn& turn) { process_->machine.last_saved(turn); });
   if (!process_->first_try) process_->first_try = local_now();
   if (process_->writing || local_now() < process_->next_try) return;
-  if (local_now() - *process_->first_try > s_.settings.patience) return exit(rt::ExitCode::internal_error);
+  if (local_now() - *process_->first_try > s_.settings.patience) {
+    trace("cannot save the last step");
+    return exit(rt::ExitCode::checkpoint_unusable);
+  }
   write();
 }
 

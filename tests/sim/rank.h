@@ -40,7 +40,7 @@ struct SavedState {
 
 // The folder of checkpoints, which all ranks share. A checkpoint is there whole or not at all.
 struct Disk {
-  bool there = true, full = false;
+  bool there = true, full = false, has_failed = false;
   int slowness = 1;
   std::optional<SavedState> newest;
 };

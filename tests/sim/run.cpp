@@ -156,6 +156,12 @@ class Run {
     }
     if (code == rt::ExitCode::peers_lost && number != started_apart_ && must_find_peers())
       throw Violation("rank " + std::to_string(rank) + " gives up, though all can reach each other");
+    // What cannot be saved ends the run, and is not trained again.
+    if (code == rt::ExitCode::checkpoint_unusable) {
+      if (!disk_.has_failed) throw Violation("rank " + std::to_string(rank) + " ends the run");
+      unsaved_ = true;
+      return;
+    }
     if (scenario_.never.contains(rank)) return;
     clock_.after(restart_pause(code, jobs_[rank].failures), [this, rank] { start(rank); });
   }
@@ -245,6 +251,7 @@ class Run {
         return heal_between(rank, fault.second);
       case disk_full:
         disk_.full = fault.first != 0;
+        disk_.has_failed = disk_.has_failed || disk_.full;
         return;
       case lose_disk:
         disk_.newest.reset();
@@ -293,6 +300,7 @@ class Run {
   // All ranks that may still come know that the run is trained. Without the disk, one that comes late
   // during the storm cannot.
   bool over() const {
+    if (unsaved_) return true;
     const bool tells = invariants_.is_told() || (disk_.there && !disk_lost_);
     if (invariants_.is_trained() && !tells) return true;
     for (std::uint32_t rank = 0; rank < settings_.ranks; ++rank) {
@@ -331,6 +339,7 @@ class Run {
   Disk disk_;
   std::uint32_t transfer_slowness_ = 1;
   bool disk_lost_ = false;
+  bool unsaved_ = false;  // the run has ended, since the disk was full
   Invariants invariants_;
   ProbeFaultDraw probe_draw_;
   std::optional<std::uint32_t> started_apart_;  // the process that has found this out last: it ends with 75

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/util/text.h"
+
 namespace mlk {
 namespace {
 
@@ -52,6 +54,18 @@ TEST_CASE("each kind of volume has words that say where the folder is") {
   CHECK(describe(*checkpoint_place(owner_with(training_on({{"pvc", "c"}})), {{"checkpoint", 0}})) ==
         "claim c, folder mnist-aaaaa-12345678/step-000000000000");
   CHECK_FALSE(checkpoint_place(owner_with(training_on({{"pvc", "c"}})), {{"checkpoint", -1}})->step);
+}
+
+TEST_CASE("what could not be saved is told with the step and the reason") {
+  CHECK(unsaved_text(nullptr) == "");
+  CHECK(unsaved_text({{"checkpoint", 100}}) == "");
+  CHECK(unsaved_text({{"unsaved", 0}, {"unsaved_reason", "Read-only file system"}}) ==
+        "none yet: Read-only file system");
+  CHECK(unsaved_text({{"unsaved", 120}}) == "none yet");
+  CHECK(unsaved_text({{"checkpoint", 100}, {"unsaved", 120}}) == "none since step 120");
+  CHECK(unsaved_text({{"checkpoint", 100}, {"unsaved", 120}, {"unsaved_reason", "No space\x1b[1m left"}}) ==
+        "none since step 120: " + printable("No space\x1b[1m left"));
+  CHECK(unsaved_text({{"unsaved", "many"}}) == "");
 }
 
 TEST_CASE("there is no place without a volume that outlives the pods") {

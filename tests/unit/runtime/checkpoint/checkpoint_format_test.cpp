@@ -166,3 +166,20 @@ TEST_CASE("a manifest says what is wrong with it") {
   CHECK(with("1", "4294967296") == "manifest.json: crc32c is not a whole number");
   CHECK(error_of([] { decode_manifest(R"({"schema":1,"step":1,"position":1,"files":[]})"); }) == "");
 }
+
+TEST_CASE("a manifest knows the data, if it is told of it, and no half of it is taken") {
+  Manifest manifest{1, 2, {{"a", 3, 4}}, DataSummary{{1500, 7}, {297, 4294967295}}};
+  CHECK(decode_manifest(encode(manifest)).data == manifest.data);
+  manifest.data.reset();
+  CHECK_FALSE(decode_manifest(encode(manifest)).data);
+  const auto with = [](const std::string& data) {
+    return error_of([&] {
+      decode_manifest(R"({"schema":1,"step":1,"position":1,"files":[],"data":)" + data + "}");
+    });
+  };
+  CHECK(with(R"({"train":{"samples":1,"crc32c":2},"held_out":{"samples":1,"crc32c":2}})") == "");
+  CHECK(with(R"({"train":{"samples":1,"crc32c":2}})") != "");
+  CHECK(with(R"({"train":{"samples":1,"crc32c":4294967296},"held_out":{"samples":1,"crc32c":2}})") ==
+        "manifest.json: crc32c is not a whole number");
+  CHECK(with("7") != "");
+}

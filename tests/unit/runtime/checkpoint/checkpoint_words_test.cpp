@@ -5,6 +5,9 @@
 #include <stdexcept>
 #include <sys/stat.h>
 
+#include <cerrno>
+#include <system_error>
+
 #include <doctest/doctest.h>
 
 #include "runtime/base/crc32c.h"
@@ -345,13 +348,17 @@ TEST_CASE("the history of a run is that of the file that has gone through most")
   CHECK(run.store().load_newest(nine)->state_since == 0);
 }
 
-TEST_CASE("a trained process whose last checkpoint is not written fails in the end") {
-  try {
-    fail_unsaved();
-  } catch (const Failure& failure) {
-    CHECK(failure.code == ExitCode::internal_error);
-    CHECK(std::string(failure.what()) == "trained, but the last checkpoint could not be written");
-  }
+TEST_CASE("a trained process whose last checkpoint is not written ends for good, and says why") {
+  const std::string sentence = "trained, but the last checkpoint could not be written";
+  CHECK(unsaved("No space left on device").code == ExitCode::checkpoint_unusable);
+  CHECK(unsaved("No space left on device").what() == sentence + ": No space left on device");
+  CHECK(unsaved("").what() == sentence);
+}
+
+TEST_CASE("the reason of an error is what the system says, without the file") {
+  CHECK(reason_of(std::system_error(ENOSPC, std::generic_category(), "/a/file")) == "No space left on device");
+  CHECK(reason_of(std::runtime_error("state.safetensors does not match its checksum")) ==
+        "state.safetensors does not match its checksum");
 }
 
 TEST_CASE("a mark is taken away by its name alone, in a folder that is made for it") {

@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <sstream>
 #include <thread>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "kernels/reference/reference_ops.h"
 #include "tests/unit/runtime/checkpoint_states.h"
@@ -124,6 +126,62 @@ TEST_CASE("the last checkpoint that no try could write has failed") {
   }
   CHECK(outcome == Checkpointer::Last::failed);
   CHECK(checkpointer.committed() == 0);
+}
+
+TEST_CASE("since when nothing could be saved is part of the result, until something is") {
+  LiveRun run;
+  const std::string path = run.folder / "result";
+  Reporter reporter(run.metrics, path, 0);
+  const Job job{run.env, run.config, run.stop, reporter, run.log};
+  write_file(run.env.checkpoints, "a file is in the way");
+  Checkpointer checkpointer(job, live_tensors, *run.ops);
+  const auto result = [&] {
+    reporter.finish(false, "");
+    std::ifstream file(path);
+    return nlohmann::json::parse(file);
+  };
+  CHECK_FALSE(result().contains("unsaved"));
+  CHECK_FALSE(checkpointer.save_now(live(state_at(5, live_parameters))));
+  CHECK_FALSE(checkpointer.save_now(live(state_at(6, live_parameters))));
+  CHECK(result()["unsaved"] == 5);
+  CHECK(result()["unsaved_reason"] == checkpointer.why_unsaved());
+  CHECK_FALSE(checkpointer.why_unsaved().empty());
+  fs::remove(run.env.checkpoints);
+  CHECK(checkpointer.save_now(live(state_at(7, live_parameters))));
+  CHECK_FALSE(result().contains("unsaved"));
+}
+
+TEST_CASE("whether a checkpoint could be written is tried before training goes on, unless nothing is left") {
+  LiveRun run;
+  run.config.steps = 9;
+  Checkpointer checkpointer(run.job, live_tensors, *run.ops);
+  checkpointer.require_writable(0);
+  CHECK(fs::is_empty(run.env.checkpoints));  // what it tried with is gone
+  fs::remove(run.env.checkpoints);
+  write_file(run.env.checkpoints, "a file is in the way");
+  checkpointer.require_writable(9);
+  try {
+    checkpointer.require_writable(8);
+    FAIL("it could");
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::checkpoint_unusable);
+    CHECK(std::string(failure.what()) ==
+          "checkpoints cannot be written to " + run.env.checkpoints + ": " + checkpointer.why_unsaved());
+  }
+}
+
+TEST_CASE("a process that is about to end tries the last checkpoint for as long as it may") {
+  LiveRun run;
+  write_file(run.env.checkpoints, "a file is in the way");
+  Checkpointer checkpointer(run.job, live_tensors, *run.ops);
+  const TrainingState state = state_at(5, live_parameters);
+  CHECK_FALSE(checkpointer.save_now(live(state)));
+  std::thread room([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    fs::remove(run.env.checkpoints);
+  });
+  CHECK(checkpointer.save_now(live(state), std::chrono::seconds(60)));
+  room.join();
 }
 
 TEST_CASE("without a folder there is nothing to write and nothing to wait for") {

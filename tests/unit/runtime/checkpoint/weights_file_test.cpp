@@ -195,19 +195,38 @@ TEST_CASE("numbers of 16 bits become the floats that they stand for") {
     return read_weights(of.path, {}, std::vector{bias});
   };
   const auto halves =
-      read_as("F16", {0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff, 0x0400, 0x03ff, 0x8001, 0x7c00, 0x7e01});
-  const float expected[] = {0, 0, 1, -2, 65504, 0x1p-14f, 0x1.ff8p-15f, -0x1p-24f, INFINITY};
+      read_as("F16", {0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff, 0x0400, 0x03ff, 0x8001, 0xfbff, 0x3555});
+  const float expected[] = {0, 0, 1, -2, 65504, 0x1p-14f, 0x1.ff8p-15f, -0x1p-24f, -65504, 0x1.554p-2f};
   for (std::size_t i = 0; i < std::size(expected); ++i) CHECK(halves[i] == expected[i]);
   CHECK(std::signbit(halves[1]));
-  CHECK(std::isnan(halves[9]));
   const auto brains =
-      read_as("BF16", {0x0000, 0x8000, 0x3f80, 0xc000, 0x3f81, 0x7f80, 0xff80, 0x7fc0, 1, 0x4049});
+      read_as("BF16", {0x0000, 0x8000, 0x3f80, 0xc000, 0x3f81, 0x7f7f, 0xff7f, 0x0080, 1, 0x4049});
   for (std::size_t i = 0; i < brains.size(); ++i) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(brains[i]);
     CHECK((bits & 0xffff) == 0);
-    CHECK((bits >> 16) == std::vector<std::uint32_t>{0x0000, 0x8000, 0x3f80, 0xc000, 0x3f81, 0x7f80, 0xff80,
-                                                     0x7fc0, 1, 0x4049}[i]);
+    CHECK((bits >> 16) == std::vector<std::uint32_t>{0x0000, 0x8000, 0x3f80, 0xc000, 0x3f81, 0x7f7f, 0xff7f,
+                                                     0x0080, 1, 0x4049}[i]);
   }
+  // What is no number is refused, by the name that the file has for the tensor.
+  const auto refused = [&](const std::string& type, const std::string& bytes) {
+    write_file(of.path, file_of({{"b", {{10}, bytes, type}}}));
+    try {
+      read_weights(of.path, {}, std::vector{bias});
+    } catch (const Failure& failure) {
+      CHECK(failure.code == ExitCode::bad_data);
+      return std::string(failure.what()).substr(of.path.size() + 2);
+    }
+    return std::string("taken");
+  };
+  std::vector<float> floats(10, 1);
+  floats[9] = NAN;
+  const std::string after = ": no model can be trained from it";
+  CHECK(refused("F32", bytes_of(floats)) == "b holds NaN" + after);
+  floats[9] = -INFINITY;
+  CHECK(refused("F32", bytes_of(floats)) == "b holds infinite numbers" + after);
+  CHECK(refused("F16", bytes_of(std::vector<std::uint16_t>(10, 0x7c00))) == "b holds infinite numbers" + after);
+  CHECK(refused("F16", bytes_of(std::vector<std::uint16_t>(10, 0x7e01))) == "b holds NaN" + after);
+  CHECK(refused("BF16", bytes_of(std::vector<std::uint16_t>(10, 0x7fc0))) == "b holds NaN" + after);
 }
 
 TEST_CASE("a tensor of 16 bits that is longer than what is converted at once is whole") {
@@ -293,6 +312,33 @@ TEST_CASE("files whose tensors are not those of the model are refused by the nam
                          ExitCode::bad_data) == "it has transformer.wpe.weight twice");
   CHECK(of.refusal_after([](Tensors& tensors) { tensors["ln_f.bias"] = {{6}, std::string(48, '\0'), "F64"}; },
                          ExitCode::bad_data) == "ln_f.bias has the type F64; F32, F16 and BF16 can be read");
+}
+
+TEST_CASE("names that PyTorch's wrappers have lengthened are the model's own") {
+  const Folder of;
+  const auto wrapped = [&](const std::string& wrapper) {
+    Tensors tensors;
+    for (auto& [name, tensor] : of_the_hub()) tensors[wrapper + name] = tensor;
+    return of.refusal(file_of(tensors));
+  };
+  for (const char* wrapper : {"_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module.",
+                              "_orig_mod.transformer.", "module.transformer."})
+    CHECK(wrapped(wrapper) == "taken");
+  CHECK(wrapped("net.") == "it has no tensor h.0.ln_1.weight, and so is of no GPT-2; one of its tensors is "
+                           "net.h.0.attn.bias");
+  CHECK(of.refusal_after([](Tensors& tensors) {
+    tensors["module.ln_f.bias"] = tensors["ln_f.bias"];
+    tensors.erase("ln_f.bias");
+  }) == "it lacks the model's tensor transformer.ln_f.bias");
+}
+
+TEST_CASE("a file of another format is told by what it is") {
+  const Folder of;
+  const auto refusal = [&](const std::string& file) { return of.refusal(file, ExitCode::bad_data); };
+  CHECK(refusal(std::string("PK\x03\x04\0\0\x08\x08\0\0\0\0", 12)).starts_with("it is a file of PyTorch"));
+  CHECK(refusal(R"({"metadata": {"total_size": 1}, "weight_map": {}})").starts_with("it is JSON, perhaps an index"));
+  CHECK(refusal("version https://git-lfs.github.com/spec/v1\noid sha256:0\n").find("git lfs pull") !=
+        std::string::npos);
 }
 
 TEST_CASE("files that are broken are refused, whatever is broken") {

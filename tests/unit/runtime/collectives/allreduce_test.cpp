@@ -258,14 +258,13 @@ TEST_CASE("without a folder for checkpoints the ranks train all the same") {
   CHECK_FALSE(rank.result().contains("checkpoint"));
 }
 
-TEST_CASE("a run whose last checkpoint cannot be written is not trained") {
+TEST_CASE("ranks that cannot write checkpoints end before they train") {
   LoopbackRun run(1);
-  run.config.patience_seconds = 0;
   fs::create_symlink(run.folder / "gone", run.folder / "checkpoints");
   run.start_all();
-  CHECK(run.rank(0).wait() == ExitCode::internal_error);
-  CHECK(run.rank(0).failure() == "trained, but the last checkpoint could not be written");
-  CHECK(run.rank(0).result()["done"] == false);
+  CHECK(run.rank(0).wait() == ExitCode::checkpoint_unusable);
+  CHECK(run.rank(0).failure().starts_with("checkpoints cannot be written to "));
+  CHECK(run.rank(0).metrics().empty());
 }
 
 TEST_CASE("a loss that is not a number ends all ranks as diverged") {

@@ -75,7 +75,9 @@ TEST_CASE("a file that is missing, or not a file, is named") {
         "train-images-idx3-ubyte: No such file or directory, nor is there a .gz of it");
   write_tiny(folder.path());
   std::filesystem::remove(folder.path() / held_out_labels);
-  CHECK(message_for(folder) == "t10k-labels-idx1-ubyte: No such file or directory, nor is there a .gz of it");
+  CHECK(message_for(folder) ==
+        "t10k-labels-idx1-ubyte: No such file or directory, nor is there a .gz of it; it is of the held-out set: "
+        "take a part of the training samples for it, or link it to its train- file to measure on these");
   std::filesystem::create_directory(folder.path() / held_out_labels);
   CHECK(message_for(folder) == "t10k-labels-idx1-ubyte: not a regular file");
 }
@@ -138,6 +140,47 @@ TEST_CASE("files that do not belong together are refused") {
   CHECK(message_for(folder) == "train-images-idx3-ubyte: all pixels are 0");
 }
 
+TEST_CASE("classes without a sample are counted, and most of them make the largest label a stray one") {
+  const auto of = [](std::vector<std::uint64_t> counts, std::uint64_t last, std::size_t classes) {
+    counts.resize(classes - 1);
+    counts.push_back(last);
+    return counts;
+  };
+  CHECK(describe_empty_classes(of({5, 5}, 5, 3)).empty());
+  CHECK(describe_empty_classes(of({0, 5}, 5, 3)) ==
+        "1 of 3 classes have no sample to train on (the first is 0), and the largest label, 2, has 5");
+  CHECK(describe_empty_classes(of(std::vector<std::uint64_t>(10, 150), 1, 256)) ==
+        "245 of 256 classes have no sample to train on (the first is 10), and the largest label, 255, has 1");
+  CHECK(has_stray_label(of(std::vector<std::uint64_t>(10, 150), 1, 256)));
+  CHECK_FALSE(has_stray_label(of({5, 5}, 5, 3)));
+  CHECK_FALSE(has_stray_label(of({10, 10}, 10, 6)));  // half of them
+  CHECK(has_stray_label(of({10, 10}, 10, 7)));
+  CHECK_FALSE(has_stray_label(of({6, 6}, 1, 7)));  // too few samples to say
+  CHECK(has_stray_label(of({6, 7}, 1, 7)));
+  CHECK(count_labels(std::vector<std::uint8_t>{0, 2, 2, 1, 2}, 4) == std::vector<std::uint64_t>{1, 1, 3, 0});
+}
+
+TEST_CASE("a data set with one stray label is refused, and one that lacks a class has a warning") {
+  TemporaryFolder folder;
+  mlk::test::write_learnable(folder.path());
+  std::string labels = read_file(folder.path() / train_labels);
+  const auto with = [&](char stray) {
+    labels[8 + 17] = stray;
+    write_file(folder.path() / train_labels, labels);
+  };
+  with('\x0a');
+  CHECK(message_for(folder) ==
+        "train-labels-idx1-ubyte: 7 of 11 classes have no sample to train on (the first is 3), and the largest "
+        "label, 10, has 1: number them from 0");
+  Config config;
+  config.data.format = DataFormat::idx;
+  with('\x04');
+  CHECK(load_data(config, folder.path().string()).warning ==
+        "1 of 5 classes have no sample to train on (the first is 3), and the largest label, 4, has 1");
+  with('\x02');
+  CHECK(load_data(config, folder.path().string()).warning.empty());
+}
+
 #if MLK_ZLIB
 namespace {
 
@@ -193,5 +236,46 @@ TEST_CASE("a gzipped file that is cut short or damaged is refused") {
   CHECK(message_for(folder) == "train-images-idx3-ubyte.gz: not a gzip file");
   write_file(images.string() + ".gz", packed);
   CHECK(message_for(folder) == "accepted");
+}
+
+TEST_CASE("a gzipped file without its last bytes is refused, whatever its length") {
+  TemporaryFolder folder;
+  write_tiny(folder.path());
+  const std::filesystem::path images = folder.path() / train_images, labels = folder.path() / train_labels;
+  std::filesystem::remove(images);
+  std::filesystem::remove(labels);
+  for (std::uint32_t count = 1; count < 70'000; count += 1 + count / 2) {
+    std::string pixels = idx_header({count, 1, 2}), classes = idx_header({count});
+    for (std::uint32_t i = 0; i < count; ++i) {
+      pixels += static_cast<char>(1 + i * 7919 % 251);
+      pixels += static_cast<char>(i * i % 241);
+      classes += static_cast<char>(i % 10);
+    }
+    const std::string packed = gzip(pixels), packed_labels = gzip(classes);
+    write_file(images.string() + ".gz", packed);
+    for (const std::size_t cut : {1u, 4u, 7u, 8u, 9u}) {
+      write_file(labels.string() + ".gz", packed_labels.substr(0, packed_labels.size() - cut));
+      CHECK(message_for(folder) == "train-labels-idx1-ubyte.gz: not a whole gzip file: unexpected end of file");
+    }
+    write_file(labels.string() + ".gz", packed_labels);
+    for (const std::size_t cut : {1u, 4u, 7u, 8u, 9u}) {
+      write_file(images.string() + ".gz", packed.substr(0, packed.size() - cut));
+      CHECK(message_for(folder) == "train-images-idx3-ubyte.gz: not a whole gzip file: unexpected end of file");
+    }
+  }
+}
+
+TEST_CASE("a gzipped file may have several members, and something after them that is none") {
+  TemporaryFolder folder;
+  write_learnable(folder.path());
+  const std::filesystem::path images = folder.path() / train_images;
+  const std::string good = read_file(images), first = gzip(good.substr(0, 100)), second = gzip(good.substr(100));
+  std::filesystem::remove(images);
+  for (const std::string& packed : {first + second, first + second + std::string(512, '\0')}) {
+    write_file(images.string() + ".gz", packed);
+    CHECK(message_for(folder) == "accepted");
+  }
+  write_file(images.string() + ".gz", first + second.substr(0, second.size() - 8));
+  CHECK(message_for(folder).starts_with("train-images-idx3-ubyte.gz: not a whole gzip file"));
 }
 #endif

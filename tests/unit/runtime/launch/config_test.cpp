@@ -417,3 +417,26 @@ TEST_CASE("a configuration file that cannot be used is named") {
   CHECK(message() == "accepted");
   CHECK_THROWS_AS(load_config(folder.path().string()), Failure);
 }
+
+TEST_CASE("a step of more samples than the data set has is told, and one far above all epochs is refused") {
+  Config config;
+  config.data.batch = 50;
+  config.workers.count = 4;
+  CHECK(step_beyond_data(config, 50).empty());
+  CHECK(step_beyond_data(config, 49) == "a step takes 50 samples, and the data set has 49");
+  config.mode = Mode::ps;
+  CHECK(step_beyond_data(config, 200).empty());
+  CHECK(step_beyond_data(config, 199) == "a step takes 200 samples, and the data set has 199");
+  config.consistency.sync = false;
+  CHECK(step_beyond_data(config, 50).empty());
+  config.mode = Mode::single;
+  config.epochs = 2;
+  config.data.batch = 100'000;
+  CHECK_THROWS_WITH_AS(settle_steps(config, 1500),
+                       "configuration: 2 epochs are 3000 samples, and one step takes 100000: data.batch is too large",
+                       Failure);
+  config.data.batch = 16 * 3000 + 15;
+  CHECK_NOTHROW(settle_steps(config, 1500));
+  config.data.batch = 16 * 3000 + 16;
+  CHECK_THROWS_AS(settle_steps(config, 1500), Failure);
+}

@@ -301,3 +301,40 @@ TEST_CASE("a curve has the last step once, with what was told of it last") {
   curve.add(20, 0.2);
   CHECK(curve.points() == std::vector<std::pair<std::uint64_t, double>>{{10, 0.5}, {20, 0.2}});
 }
+
+TEST_CASE("a curve goes on from its text, thinned as it was") {
+  for (const std::uint64_t length : {1u, 2u, 63u, 64u, 65u, 200u, 1000u}) {
+    CAPTURE(length);
+    Curve whole, before;
+    for (std::uint64_t step = 1; step <= length; ++step) before.add(step, 1.0 / static_cast<double>(step));
+    CHECK(Curve::up_to(length, before.text())->points() == before.points());
+    Curve after = *Curve::up_to(length, before.text());
+    for (std::uint64_t step = length + 1; step <= 5000; ++step) {
+      after.add(step, 0.5);
+      REQUIRE(after.points().size() <= 64);
+    }
+    const auto points = after.points();
+    CHECK(points.front().first == 1);
+    CHECK(points.back().first == 5000);
+    // Nearly even: what came before is as dense as what came after.
+    for (std::size_t i = 2; i + 1 < points.size(); ++i)
+      CHECK(points[i].first - points[i - 1].first <= 2 * (points[1].first - points[0].first));
+  }
+}
+
+TEST_CASE("of a curve's text only what is up to a step is taken") {
+  Curve curve;
+  for (const std::uint64_t step : {10, 20, 30}) curve.add(step, static_cast<double>(step) / 100);
+  const std::string text = curve.text();
+  CHECK(Curve::up_to(25, text)->points() == std::vector<Curve::Point>{{10, 0.1}, {20, 0.2}});
+  CHECK(Curve::up_to(30, text)->points().size() == 3);
+  CHECK(Curve::up_to(10, text)->points().size() == 1);
+  CHECK_FALSE(Curve::up_to(9, text));
+  for (const char* other : {"", "7", "[]", "{", R"({"schema": 2, "every": 1, "curve": [[1, 2]]})",
+                            R"({"schema": 1, "every": 0, "curve": [[1, 2]]})", R"({"schema": 1, "every": 1})",
+                            R"({"schema": 1, "every": 1, "curve": [[1, "2"]]})",
+                            R"({"schema": 1, "every": 1, "curve": [[1, 2], [1, 2]]})"}) {
+    CAPTURE(other);
+    CHECK_FALSE(Curve::up_to(100, other));
+  }
+}

@@ -168,7 +168,7 @@ TEST_CASE("a worker says what it trains on, and when its processor imitates the 
     const bool imitates =
         precision == mlk::kernels::Precision::bfloat16 && !mlk::kernels::multiplies_bfloat16();
     CHECK(worker.log_text() ==
-          "worker: 100 samples to train on, 40 held out, 163 parameters\n" +
+          "worker: 100 samples to train on, 40 held out, 163 parameters, 3 classes of 4 x 4\n" +
               std::string(imitates
                               ? "worker: this processor does not multiply bfloat16: imitated, no faster than "
                                 "float32\n"

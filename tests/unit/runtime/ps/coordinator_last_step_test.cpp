@@ -63,7 +63,9 @@ TEST_CASE("the last checkpoint of a trained run is tried again every 2 s, until 
   CHECK_FALSE(run.failure);
   run.pass(Milliseconds(100));
   REQUIRE(run.failure);
-  CHECK(std::string(run.failure->what()) == "trained, but the last checkpoint could not be written");
+  CHECK(run.failure->code == ExitCode::checkpoint_unusable);
+  CHECK(std::string(run.failure->what()) ==
+        "trained, but the last checkpoint could not be written: server/1: no space");
   CHECK_FALSE(run.is_told(worker(0), MessageType::trained));
 }
 
@@ -88,9 +90,11 @@ TEST_CASE("the last checkpoint is not tried again while a server still writes it
     run.pass(Milliseconds(100));
     REQUIRE(run.failure);
   }
-  SUBCASE("but SIGTERM ends it without one") {
+  SUBCASE("but SIGTERM ends it without one, after 15 s") {
     run.stop();
-    run.tick();
+    run.pass(Milliseconds(15000));
+    CHECK_FALSE(run.coordinator.terminated());
+    run.pass(Milliseconds(100));
     CHECK(run.coordinator.terminated());
   }
   SUBCASE("or the server is lost") {
@@ -101,6 +105,99 @@ TEST_CASE("the last checkpoint is not tried again while a server still writes it
     run.seed_other();
     run.tick();
     CHECK(run.is_told(server(1), MessageType::capture));
+  }
+}
+
+TEST_CASE("after SIGTERM a trained run goes on trying to save, since its pod has time for that") {
+  Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true, .patience = 60});
+  run.start_both();
+  run.done(0, 0, 0);
+  const auto first = run.hear_capture(1);
+  REQUIRE(first);
+  run.stop();
+  run.written(1, {1, first->aside, {}, "no space"});
+  run.pass(Milliseconds(2000));
+  CHECK_FALSE(run.coordinator.terminated());
+  const auto again = run.hear_capture(1);
+  REQUIRE(again);
+  run.captured(1, 1);
+  run.written(1, {1, again->aside, {part_name(1), 1, 2}, ""});
+  run.pass(Milliseconds(200));
+  CHECK(run.coordinator.terminated());
+  CHECK(run.coordinator.committed() == 1);
+}
+
+TEST_CASE("a worker that reports hears since which step nothing could be saved, and why") {
+  Run run({.workers = 1, .servers = 2, .steps = 4, .every = 1, .saves = true});
+  run.start_both();
+  const auto fail = [&](std::uint64_t step, const char* why) {
+    const auto capture = run.hear_capture(1);
+    REQUIRE(capture);
+    run.captured(1, step);
+    run.written(1, {step, capture->aside, {}, why});
+    run.tick();
+  };
+  run.done(0, 0, 0);
+  fail(1, "no space");
+  run.tick();
+  run.done(0, 1, 0);
+  fail(2, "gone");
+  run.ready(0);
+  WorkMessage work;
+  while (!work.unsaved) work = run.hear_work(0);
+  CHECK(work.unsaved->since == 1);
+  CHECK(work.unsaved->reason.starts_with("server/1: "));
+}
+
+TEST_CASE("a run of which nothing can be saved does not begin") {
+  Run run({.workers = 1, .servers = 2, .steps = 4, .saves = true});
+  const Failure why(ExitCode::checkpoint_unusable, "server/1 cannot write checkpoints: no space");
+  run.server_joined(1, true, 0);
+  run.coordinator.unwritable(why);
+  SUBCASE("from the start") { run.join(0); }
+  SUBCASE("or from a checkpoint") {
+    run.saved = Coordinator::Saved{2, 200, {}, {}};
+    run.join(0);
+  }
+  run.tick();
+  REQUIRE(run.failure);
+  CHECK(std::string(run.failure->what()) == why.what());
+  CHECK(run.failure->code == ExitCode::checkpoint_unusable);
+}
+
+TEST_CASE("what cannot be saved is a warning where a worker has the model, or nothing is left to be saved") {
+  Run run({.workers = 1, .servers = 2, .steps = 4, .saves = true});
+  run.server_joined(1, true, 0);
+  run.coordinator.unwritable({ExitCode::checkpoint_unusable, "it is full"});
+  SUBCASE("a worker has it") { run.join(0, 3); }
+  SUBCASE("the last checkpoint is there") {
+    run.saved = Coordinator::Saved{4, 400, {}, {}};
+    run.join(0);
+  }
+  run.tick();
+  CHECK_FALSE(run.failure);
+  CHECK(run.was_logged("warning: it is full"));
+}
+
+TEST_CASE("servers do not go on from a checkpoint of other data than their workers have") {
+  Run run({.workers = 1, .servers = 2, .steps = 4, .saves = true});
+  run.server_joined(1, true, 0);
+  const DataSummary before{{10, 1}, {3, 2}};
+  run.saved = Coordinator::Saved{2, 200, {}, {}, before};
+  JoinMessage join = run.offer();
+  SUBCASE("other data") {
+    join.data = DataSummary{{10, 4}, {3, 2}};
+    run.join(0, join);
+    run.tick();
+    REQUIRE(run.failure);
+    CHECK(run.failure->code == ExitCode::bad_data);
+  }
+  SUBCASE("the same data, which is in the next checkpoint, too") {
+    join.data = before;
+    run.join(0, join);
+    run.tick();
+    CHECK_FALSE(run.failure);
+    CHECK(run.is_told(server(1), MessageType::seed_wanted));
   }
 }
 

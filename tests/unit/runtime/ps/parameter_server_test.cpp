@@ -159,7 +159,8 @@ TEST_CASE("chunks cover every tensor once and lie evenly on the servers") {
 }
 
 TEST_CASE("join reads back with its tensors, and nonsense is refused") {
-  const JoinMessage join{7, 70, 3, 2, 64, {{"a", {2, 3}, 0, 6}, {"b", {4}, 6, 4}}};
+  const JoinMessage join{7, 70, 3, 2, 64, {{"a", {2, 3}, 0, 6}, {"b", {4}, 6, 4}},
+                         DataSummary{{1500, 7}, {297, 8}}};
   const Bytes bytes = encode(join);
   Header header;
   header.clock = 7;
@@ -171,6 +172,7 @@ TEST_CASE("join reads back with its tensors, and nonsense is refused") {
   CHECK(decoded->restarts == 2);
   CHECK(decoded->lost_samples == 64);
   CHECK(decoded->tensors == join.tensors);
+  CHECK(decoded->data == join.data);
   for (std::size_t size = 0; size < bytes.size(); ++size)
     CHECK_FALSE(decode_join(header, {bytes.data(), size}));
   for (const int bits : {31, 32}) {  // the second product does not fit into 64 bits

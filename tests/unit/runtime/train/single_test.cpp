@@ -50,6 +50,7 @@ struct Training {
   ExitCode run() {
     metrics.str("");
     Reporter reporter(metrics, env.result, 0);
+    reporter.keep_curve(env.checkpoints);
     Job job{env, config, stop, reporter, log};
     return run_single(job);
   }
@@ -103,6 +104,54 @@ TEST_CASE("a run that was cut off ends with the same bits as one that was not") 
   CHECK(cut.result()["restored_step"] >= 30);
   CHECK(cut.result()["restored_step"] < 70);
   CHECK(cut.state() == whole.state());
+}
+
+TEST_CASE("a run does not go on with other data than its checkpoint was trained with") {
+  Training bench;
+  bench.config.steps = 100;
+  REQUIRE(bench.run() == ExitCode::trained);
+  bench.config.steps = 200;
+  const std::string path = bench.folder / train_labels, labels = read_file(path);
+  std::string others = labels;
+  for (std::size_t i = 8; i < others.size(); ++i) others[i] = static_cast<char>((others[i] + 1) % 3);
+  write_file(path, others);
+  try {
+    bench.run();
+    FAIL("trained");
+  } catch (const Failure& failure) {
+    CHECK(failure.code == ExitCode::bad_data);
+    CHECK(std::string(failure.what()).starts_with(bench.env.data + ": this is not the data that the checkpoint of "
+                                                  "step 100 was trained with: 100 samples to train on, as before"));
+  }
+  SUBCASE("it goes on with its own") {
+    write_file(path, labels);
+    CHECK(bench.run() == ExitCode::trained);
+  }
+  SUBCASE("or on purpose, when the checkpoint does not know its data, as those of older versions") {
+    const std::string manifest = bench.folder / "checkpoints/step-000000000100/manifest.json";
+    auto json = nlohmann::json::parse(read_file(manifest));
+    REQUIRE(json.erase("data") == 1);
+    write_file(manifest, json.dump());
+    CHECK(bench.run() == ExitCode::trained);
+  }
+}
+
+TEST_CASE("the curve of a run that goes on is that of the whole run") {
+  Training bench;
+  bench.config.steps = 100;
+  REQUIRE(bench.run() == ExitCode::trained);
+  const auto first = bench.result()["curve"];
+  REQUIRE(first.size() == 2);
+  bench.config.steps = 200;
+  REQUIRE(bench.run() == ExitCode::trained);
+  const auto curve = bench.result()["curve"];
+  REQUIRE(curve.size() == 4);
+  CHECK(curve[0][0] == 50);
+  CHECK(curve[1][0] == 100);
+  CHECK(curve[0][1] == first[0][1]);
+  CHECK(curve[3][0] == 200);
+  REQUIRE(bench.run() == ExitCode::trained);  // trains nothing
+  CHECK(bench.result()["curve"] == curve);
 }
 
 TEST_CASE("a run that had ended says again how good it is, and trains nothing") {
@@ -283,9 +332,7 @@ TEST_CASE(
     bench.run();
     FAIL("trained");
   } catch (const Failure& failure) {
-    CHECK(failure.code == ExitCode::internal_error);
-    CHECK(std::string(failure.what()) == "trained, but the last checkpoint could not be written");
+    CHECK(failure.code == ExitCode::checkpoint_unusable);
+    CHECK(std::string(failure.what()).starts_with("checkpoints cannot be written to "));
   }
-  CHECK(bench.result()["step"] == 200);
-  CHECK(bench.result()["done"] == false);
 }
