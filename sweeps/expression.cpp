@@ -4,9 +4,11 @@
 #include <cmath>
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "cli/util/json.h"
+#include "cli/util/number.h"
 #include "sweeps/expression_tokens.h"
 
 namespace mlk::sweeps {
@@ -16,9 +18,18 @@ using nlohmann::json;
 using Operator = Comparison::Operator;
 
 bool is_no_value(const json* value) {
-  return value == nullptr || value->is_null() ||
-         (value->is_number_float() && !std::isfinite(value->get<double>()));
+  return value == nullptr || value->is_null();
 }
+
+// A number, also one that JSON has only as a word: "nan", "inf", "-inf".
+std::optional<double> number_beyond_json(const json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (!value.is_string()) return std::nullopt;
+  const std::optional<double> number = number_of_word(value.get_ref<const std::string&>());
+  return number && !std::isfinite(*number) ? number : std::nullopt;
+}
+
+bool is_not_finite(const std::optional<double>& number) { return number && !std::isfinite(*number); }
 
 std::partial_ordering order_of_numbers(const json& a, const json& b) {
   if (a.is_number_float() || b.is_number_float()) return a.get<double>() <=> b.get<double>();
@@ -32,6 +43,11 @@ std::partial_ordering order_of_numbers(const json& a, const json& b) {
 }
 
 std::partial_ordering order_of(const json& a, const json& b, bool any_case) {
+  if (const std::optional<double> x = number_beyond_json(a), y = number_beyond_json(b);
+      x && y && (is_not_finite(x) || is_not_finite(y))) {
+    if (std::isnan(*x) && std::isnan(*y)) return std::partial_ordering::equivalent;
+    return *x <=> *y;
+  }
   if (a.is_number() && b.is_number()) return order_of_numbers(a, b);
   if (a.is_string() && b.is_string()) {
     if (any_case) return lower_case(a.get<std::string>()) <=> lower_case(b.get<std::string>());

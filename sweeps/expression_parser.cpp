@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "cli/experiment/yaml.h"
+#include "cli/util/number.h"
 #include "sweeps/expression.h"
 #include "sweeps/expression_tokens.h"
 
@@ -34,8 +35,9 @@ std::string shown(const Token& token) {
 
 // As the experiment file reads it, so that a value copied from there is equal.
 json bare_value(const std::string& word) {
-  const std::string lower = lower_case(word);
-  if (lower == "null" || lower == "nan" || lower == "inf" || lower == "-inf") return nullptr;
+  if (lower_case(word) == "null") return nullptr;
+  if (const std::optional<double> number = number_of_word(word); number && !word_of_number(*number).empty())
+    if (!is_number(word)) return word_of_number(*number);  // as metrics are kept
   YamlNode node;
   node.kind = YamlNode::Kind::scalar;
   node.text = word;
@@ -193,7 +195,7 @@ class ExpressionParser {
         op != Operator::at_least)
       return;
     const bool fits = next().kind == Token::Kind::text ||
-                      (next().kind == Token::Kind::word && bare_value(next().text).is_number());
+                      (next().kind == Token::Kind::word && number_of_word(next().text));
     if (!fits)
       refuse(next().place, fmt::format("a number, or text in quotes, must follow '{}', not {}", sign_of(op),
                                        shown(next())));

@@ -60,7 +60,7 @@ void read_lines(const std::vector<kube::LogLine>& lines, const Objective* object
     if (finder == nullptr) continue;
     if (const std::optional<Reported> found = finder->find(line.text)) {
       reports.emplace_back(found->step.value_or(static_cast<std::int64_t>(reports.size()) + 1), found->value);
-      trial.metrics[objective->metric] = found->value;
+      trial.metrics[objective->metric] = metric_to_json(found->value);
     }
   }
   if (reports.empty() || objective == nullptr) return;
@@ -130,8 +130,15 @@ class LogHarvest {
     const bool whole =
         lines.size() < static_cast<std::size_t>(lines_of_log) && answer.response.body.size() < bytes_of_log;
     const bool silent = objective != nullptr && !trial.objective && trial.failure.empty();
-    if (silent && whole) trial.failure = never_reported(objective->metric);
+    if (silent && whole) trial.failure = never_reported(objective->metric, last_near_miss(lines));
     if (trial.state != TrialState::succeeded) trial.failure = failure;  // a succeeded trial has none
+  }
+
+  std::string last_near_miss(const std::vector<kube::LogLine>& lines) const {
+    for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+      if (std::optional<std::string> miss = finder_->near_miss(line->text)) return *miss;
+    }
+    return "";
   }
 
   kube::Client& client_;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/run/metrics.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
@@ -48,18 +49,19 @@ std::string failure_line(const std::string& text) {
   return std::string(cut(line, longest_failure));
 }
 
-// Numbers and words; null if there are none.
+// Numbers and words; null if there are none. Numbers that JSON lacks become words.
 json bounded_metrics(const json& metrics) {
   json out;
   if (!metrics.is_object()) return out;
   std::size_t size = 2;
   for (const auto& [key, value] : metrics.items()) {
-    const bool finite = value.is_number() && std::isfinite(value.get<double>());
-    if (!finite && !value.is_string() && !value.is_boolean()) continue;
+    if (!value.is_number() && !value.is_string() && !value.is_boolean()) continue;
+    const bool is_finite = !value.is_number_float() || std::isfinite(value.get<double>());
+    const json kept = is_finite ? value : metric_to_json(value.get<double>());
     // Two more for a colon and a comma.
-    size += json_text(json(key)).size() + json_text(value).size() + 2;
+    size += json_text(json(key)).size() + json_text(kept).size() + 2;
     if (size > longest_metrics) break;
-    out[key] = value;
+    out[key] = kept;
   }
   return out;
 }

@@ -1,6 +1,7 @@
 #include "sweeps/observe.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include <fmt/format.h>
@@ -338,7 +339,8 @@ void read_result(const json& result, const std::optional<Objective>& objective, 
   }
   if (!objective || objective->of != Objective::Of::last) return;
   const json& value = at_path(trial.metrics, {objective->metric.c_str()});
-  if (value.is_number()) trial.objective = value.get<double>();
+  if (const std::optional<double> number = metric_number(value); number && std::isfinite(*number))
+    trial.objective = number;
 }
 
 SweepStatus observe_sweep(const SweepObjects& objects, Time now) {
@@ -440,7 +442,8 @@ void use_objective(SweepStatus& status, const Objective& objective) {
   status.record.objective = objective;
   for (Trial& trial : status.trials) {
     const json& value = at_path(trial.metrics, {objective.metric.c_str()});
-    trial.objective = value.is_number() ? std::optional<double>(value.get<double>()) : std::nullopt;
+    trial.objective = metric_number(value);
+    if (trial.objective && !std::isfinite(*trial.objective)) trial.objective.reset();
     trial.curve.clear();  // it belonged to the other metric
   }
 }

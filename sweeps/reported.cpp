@@ -1,9 +1,7 @@
 #include "sweeps/reported.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
-#include <cstdlib>
 #include <regex>
 
 #include <fmt/format.h>
@@ -12,6 +10,8 @@
 #include "cli/run/metrics.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
+#include "cli/util/number.h"
+#include "cli/util/program_text.h"
 #include "cli/util/text.h"
 
 namespace mlk::sweeps {
@@ -19,14 +19,8 @@ namespace {
 
 constexpr std::size_t longest_report = 4096;   // bytes of a line
 constexpr std::size_t longest_pattern = 256;   // bytes
+constexpr std::size_t longest_quote = 80;      // bytes of a line that is quoted
 constexpr std::size_t largest_pattern = 2048;  // bytes with the repeats in braces written out, about
-
-std::optional<double> number_in_text(const std::string& text) {
-  if (text.empty() || std::isspace(static_cast<unsigned char>(text.front())) != 0) return std::nullopt;
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  return end == text.c_str() + text.size() ? std::optional(value) : std::nullopt;
-}
 
 std::optional<std::int64_t> reported_step(double value) {
   if (!std::isfinite(value) || value < 0 || value >= most_steps) return std::nullopt;
@@ -40,21 +34,32 @@ std::optional<std::int64_t> place_of(const std::string& position, std::optional<
   return wanted ? reported_step(*wanted) : std::nullopt;
 }
 
+// Where the first word ends. A comma between digits belongs to a word: "12,000" is not 12.
+std::size_t end_of_word(std::string_view line) {
+  constexpr std::string_view between = " \t,;()[]{}";
+  const auto is_digit = [&](std::size_t i) { return i < line.size() && line[i] >= '0' && line[i] <= '9'; };
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (between.find(line[i]) == std::string_view::npos) continue;
+    const bool within_number = line[i] == ',' && i > 0 && is_digit(i - 1) && is_digit(i + 1);
+    if (!within_number) return i;
+  }
+  return line.size();
+}
+
 // `loss=0.3` among words, as in "[train] step=10, loss=0.3".
 std::optional<Reported> find_in_words(std::string_view line, const Objective& objective) {
-  constexpr std::string_view between = " \t,;()[]{}";
   Reported reported;
   std::optional<double> step, epoch;
   bool found = false;
   while (!line.empty()) {
-    const std::string_view word = line.substr(0, line.find_first_of(between));
+    const std::string_view word = line.substr(0, end_of_word(line));
     line.remove_prefix(std::min(word.size() + 1, line.size()));
     const std::size_t equals = word.find('=');
     if (equals == std::string_view::npos) continue;
     const std::string_view key = word.substr(0, equals);
     std::string_view text = word.substr(equals + 1);
     if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
-    const std::optional<double> value = number_in_text(std::string(text));
+    const std::optional<double> value = number_of_word(text);
     if (!value) continue;
     if (key == objective.metric) {
       reported.value = *value;
@@ -90,8 +95,7 @@ std::string with_quoted_words(std::string_view line) {
 std::optional<double> json_number(const nlohmann::json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) return std::nullopt;
-  if (found->is_number()) return found->get<double>();
-  return found->is_string() ? number_in_text(found->get_ref<const std::string&>()) : std::nullopt;
+  return metric_number(*found);
 }
 
 std::optional<Reported> find_in_json(std::string_view line, const Objective& objective) {
@@ -127,6 +131,20 @@ std::size_t size_of_pattern(const std::string& pattern) {
     size = std::min(size * largest, largest_pattern + 1);
   }
   return size;
+}
+
+// Whether the name stands in the line as a word of its own, and digits somewhere behind it.
+bool names_metric(std::string_view line, const std::string& metric) {
+  const auto is_part_of_word = [&](std::size_t i) {
+    const char c = i < line.size() ? line[i] : ' ';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  for (std::size_t at = line.find(metric); at != std::string_view::npos; at = line.find(metric, at + 1)) {
+    const std::size_t end = at + metric.size();
+    const bool is_whole = (at == 0 || !is_part_of_word(at - 1)) && !is_part_of_word(end);
+    if (is_whole && line.find_first_of("0123456789", end) != std::string_view::npos) return true;
+  }
+  return false;
 }
 
 // The library's search backtracks, which can take practically for ever. GNU's can be told to follow all
@@ -185,21 +203,49 @@ MetricFinder& MetricFinder::operator=(MetricFinder&&) noexcept = default;
 
 std::optional<Reported> MetricFinder::find(std::string_view line) const {
   if (line.size() > longest_report) return std::nullopt;
-  line = trim(line);
-  if (!pattern_) {
-    if (line.starts_with('{')) return find_in_json(line, objective_);
-    if (const std::optional<Metrics> metrics = parse_metrics(line))
-      return find_in_metrics(*metrics, objective_);
-    return find_in_words(line, objective_);
+  const std::string shown = program_line(trim(line), Colors::removed);
+  line = trim(shown);
+  if (pattern_) {
+    const std::optional<std::string> text = matched_text(line);
+    const std::optional<double> value = text ? number_beside_signs(*text) : std::nullopt;
+    return value ? std::optional(Reported{std::nullopt, *value}) : std::nullopt;
   }
+  if (line.starts_with('{')) {
+    if (const std::optional<Reported> found = find_in_json(line, objective_)) return found;
+  }
+  if (const std::optional<Metrics> metrics = parse_metrics(line)) {
+    if (const std::optional<Reported> found = find_in_metrics(*metrics, objective_)) return found;
+  }
+  return line.starts_with('{') ? std::nullopt : find_in_words(line, objective_);
+}
+
+// What the first group of the pattern matches in a line; nullopt if the pattern does not match.
+std::optional<std::string> MetricFinder::matched_text(std::string_view line) const {
   std::match_results<std::string_view::const_iterator> match;
   try {
     if (!std::regex_match(line.begin(), line.end(), match, pattern_->regex)) return std::nullopt;
   } catch (const std::regex_error&) {  // the match took too long
     return std::nullopt;
   }
-  const std::optional<double> value = number_in_text(std::string(trim(match[1].str())));
-  return value ? std::optional(Reported{std::nullopt, *value}) : std::nullopt;
+  return std::string(trim(match[1].str()));
+}
+
+std::optional<std::string> MetricFinder::near_miss(std::string_view line) const {
+  if (line.size() > longest_report || find(line)) return std::nullopt;
+  const std::string shown = program_line(trim(line), Colors::removed);
+  line = trim(shown);
+  const auto quoted = [](std::string_view text) {
+    const bool whole = text.size() <= longest_quote;
+    return "'" + std::string(cut(text, longest_quote)) + (whole ? "'" : "...'");
+  };
+  if (pattern_) {
+    const std::optional<std::string> text = matched_text(line);
+    if (!text) return std::nullopt;
+    return "the regex found " + quoted(*text) + ", which is not a number";
+  }
+  if (!names_metric(line, objective_.metric)) return std::nullopt;
+  return fmt::format("the nearest line is {}; print {}=VALUE, or give objective.regex", quoted(line),
+                     objective_.metric);
 }
 
 }  // namespace mlk::sweeps

@@ -37,7 +37,9 @@ bool has_ended(TrialState state) {
   return state == TrialState::succeeded || state == TrialState::failed || state == TrialState::stopped;
 }
 
-std::string never_reported(const std::string& metric) { return never_reported_words + metric; }
+std::string never_reported(const std::string& metric, const std::string& near_miss) {
+  return never_reported_words + metric + (near_miss.empty() ? "" : ": " + near_miss);
+}
 std::string diverged(const std::string& metric) { return diverged_words + metric; }
 
 bool is_verdict(std::string_view failure) {

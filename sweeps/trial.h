@@ -40,7 +40,7 @@ struct Trial {
 
 // The reason for which a trial that ended with 0 counts as failed: it never reported the objective, or never
 // as a number. Stored as Trial::failure of such a trial, everywhere.
-std::string never_reported(const std::string& metric);
+std::string never_reported(const std::string& metric, const std::string& near_miss = "");
 std::string diverged(const std::string& metric);
 // Whether `failure` is such a text.
 bool is_verdict(std::string_view failure);

@@ -3,13 +3,14 @@
 #include "cli/commands/session.h"
 #include "cli/run/find.h"
 #include "cli/run/status.h"
+#include "cli/util/program_text.h"
 #include "cli/util/text.h"
 
 namespace mlk {
 
 void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& style) {
   const std::string prefix = printable(line.role) + "/" + std::to_string(line.rank);
-  out << style.paint(prefix, ui::color_of(prefix)) << ' ' << printable_line(line.text, style.colored())
+  out << style.paint(prefix, ui::color_of(prefix)) << ' ' << program_line(line.text, style.colored() ? Colors::kept : Colors::removed)
       << '\n';
 }
 

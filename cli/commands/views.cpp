@@ -80,8 +80,8 @@ std::vector<std::string> metric_texts(const RunStatus& status) {
   std::map<std::string, std::string> values;
   if (const json* metrics = member(status.result, "metrics"); metrics && metrics->is_object()) {
     for (const auto& [key, value] : metrics->items()) {
-      if (value.is_number()) values[key] = number(value.get<double>());
-      if (value.is_string()) values[key] = printable(value.get<std::string>());  // "slowest worker/1"
+      if (const std::optional<double> read = metric_number(value)) values[key] = number(*read);
+      else if (value.is_string()) values[key] = printable(value.get<std::string>());  // "slowest worker/1"
     }
   }
   std::vector<std::string> texts;
@@ -283,8 +283,8 @@ void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui:
   for (const RunStatus& run : runs) {
     std::string loss;
     if (const json* metrics = member(run.result, "metrics")) {
-      if (const json* value = member(*metrics, "loss"); value && value->is_number())
-        loss = number(value->get<double>());
+      if (const json* value = member(*metrics, "loss"))
+        if (const std::optional<double> read = metric_number(*value)) loss = number(*read);
     }
     const std::string phase(to_string(run.phase)), age = duration_between(run.created, now);
     const std::string told = age_text(run, now);

@@ -6,6 +6,7 @@
 
 #include "cli/kube/failure.h"
 #include "cli/kube/list.h"
+#include "cli/util/program_text.h"
 
 namespace mlk::kube {
 namespace {
@@ -58,14 +59,8 @@ std::optional<LogLine> parse_log_line(std::string_view line) {
   const std::size_t blank = line.find(' ');
   const auto time = parse_time(line.substr(0, blank));
   if (!time) return std::nullopt;
-  return LogLine{*time,
-                 blank == std::string_view::npos ? "" : std::string(last_rewrite(line.substr(blank + 1)))};
-}
-
-std::string_view last_rewrite(std::string_view line) {
-  while (line.ends_with('\r')) line.remove_suffix(1);
-  const std::size_t rewritten = line.rfind('\r');
-  return rewritten == std::string_view::npos ? line : line.substr(rewritten + 1);
+  const std::string_view text = blank == std::string_view::npos ? std::string_view() : line.substr(blank + 1);
+  return LogLine{*time, program_line(text, Colors::kept)};
 }
 
 bool LogPosition::take(LogLine& line, bool has_time) {
@@ -110,7 +105,7 @@ std::vector<LogLine> parse_log(std::string_view rest) {
     if (auto line = parse_log_line(text)) {
       lines.push_back(std::move(*line));
     } else {
-      lines.push_back({lines.empty() ? Time{} : lines.back().time, std::string(last_rewrite(text))});
+      lines.push_back({lines.empty() ? Time{} : lines.back().time, program_line(text, Colors::kept)});
     }
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
@@ -288,7 +283,7 @@ void LogFollower::State::let_go() {
 void LogFollower::State::take(std::string_view text) {
   auto parsed = parse_log_line(text);
   const bool has_time = parsed.has_value();
-  LogLine next = has_time ? std::move(*parsed) : LogLine{Time{}, std::string(last_rewrite(text))};
+  LogLine next = has_time ? std::move(*parsed) : LogLine{Time{}, program_line(text, Colors::kept)};
   {
     std::unique_ptr<Stream> ending;
     const std::lock_guard lock(mutex);

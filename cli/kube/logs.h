@@ -18,7 +18,7 @@ namespace mlk::kube {
 
 struct LogLine {
   Time time;  // when the node took it, by the node's clock
-  std::string text;
+  std::string text;  // as a terminal would leave it, with colours (program_line())
 };
 
 struct LogOptions {
@@ -37,9 +37,6 @@ std::vector<LogLine> read_log(Client& client, const std::string& name_space, con
 // The same in two parts, for those who ask for many logs at once.
 Request log_request(const std::string& name_space, const std::string& pod, const LogOptions& options);
 std::vector<LogLine> parse_log(std::string_view body);
-
-// What a terminal would show of a line that rewrites itself, as progress bars do: what follows the last '\r'.
-std::string_view last_rewrite(std::string_view line);
 
 // "2026-11-21T07:40:25.348347988Z text"; nullopt without a time in front. Pure.
 std::optional<LogLine> parse_log_line(std::string_view line);

@@ -23,8 +23,15 @@ struct Metrics {
   std::map<std::string, std::string> words;  // all keys with a bare word, such as slowest=worker/1
 };
 
-// "mlk step=100 loss=0.2311"; nullopt for any other line. Keys and words in the result are plain ASCII.
+// "mlk step=100 loss=0.2311", whatever stands before it: colours, a logger's prefix. `mlk` is a word of its own
+// and key=value follows it. Without a step the epoch counts as one. nullopt for any other line. Keys and words
+// in the result are plain ASCII.
 std::optional<Metrics> parse_metrics(std::string_view line);
+
+// A metric in a result, a record or JSON: numbers that JSON lacks are "nan", "inf" and "-inf".
+nlohmann::json metric_to_json(double value);
+// The number of such a value; nullopt if it is none, as for words.
+std::optional<double> metric_number(const nlohmann::json& value);
 
 // The same in the form of a result file (CONTRACT.md).
 nlohmann::json to_result(const Metrics& metrics);
@@ -35,7 +42,7 @@ struct MetricsLine {
   Time time{};  // by the clock of the node
 };
 
-// The last metrics line of a text of several lines.
+// The last metrics line of a text of several lines, as a program wrote it.
 std::optional<Metrics> last_metrics(std::string_view text);
 
 }  // namespace mlk

@@ -105,6 +105,10 @@ std::string_view cut(std::string_view text, std::size_t bytes) {
   return text.substr(0, bytes);
 }
 
+std::string_view cut_front(std::string_view text, std::size_t bytes) {
+  return text.size() <= bytes ? text : text.substr(cut(text, text.size() - bytes).size());
+}
+
 namespace {
 
 void append_printable(std::string_view character, const Character& read, std::string& out) {
@@ -132,26 +136,6 @@ std::string printable(std::string_view text) {
     append_printable(text.substr(0, read.bytes), read, out);
     text.remove_prefix(read.bytes);
   }
-  return out;
-}
-
-std::string printable_line(std::string_view line, bool colors) {
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  std::string out;
-  out.reserve(line.size());
-  bool colored = false;
-  while (!line.empty()) {
-    if (const std::size_t sequence = color_sequence(line)) {
-      if (colors) out += line.substr(0, sequence);
-      colored = colors;
-      line.remove_prefix(sequence);
-      continue;
-    }
-    const Character read = first_character(line);
-    append_printable(line.substr(0, read.bytes), read, out);
-    line.remove_prefix(read.bytes);
-  }
-  if (colored) out += "\x1b[0m";
   return out;
 }
 

@@ -24,6 +24,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 // At most `bytes` of UTF-8 text, cut between two characters.
 std::string_view cut(std::string_view text, std::size_t bytes);
+std::string_view cut_front(std::string_view text, std::size_t bytes);  // the same of its end
 
 // Text from outside made safe for a terminal: control characters (cli/util/unicode.h) except
 //  and \t, and bytes that are not UTF-8, each become '?'.
@@ -31,10 +32,6 @@ std::string printable(std::string_view text);
 
 // "3 KiB", "1.5 MiB": rounded up, for people.
 std::string human_size(std::uint64_t bytes);
-
-// One line of a log made safe in the same way. If `colors` is set, its colours (SGR sequences) stay and are
-// reset at its end; otherwise they are removed.
-std::string printable_line(std::string_view line, bool colors);
 
 // The length of the sequence "ESC [ numbers m", which sets colours, at the start of the text; 0 if there is
 // none.

@@ -25,12 +25,45 @@ TEST_CASE("a metrics line has a step, and every other key with a number is a val
 
 TEST_CASE("a line without a step, or not of ours, is no metrics line") {
   for (const char* line :
-       {"", "mlk", "mlk ", "mlk loss=1", "step=3 loss=1", "mlk-runtime worker/0: step=3", " mlk step=3",
-        "mlk step=", "mlk step=x", "mlk step=-1", "mlk step=nan", "mlk step=1e300", "mlk =3"}) {
+       {"", "mlk", "mlk ", "mlk loss=1", "step=3 loss=1", "mlk-runtime worker/0: step=3", "mlk step=",
+        "mlk step=x", "mlk step=-1", "mlk step=nan", "mlk step=1e300", "mlk =3", "mlk step=3,000",
+        "/opt/mlk step=3", "my-mlk step=3", "x.mlk step=3", "mlk2 step=3", "mlk: step=3",
+        "+ mlk submit step=3 a.yaml", "say mlk step={step}", "mlk epoch=x"}) {
     CAPTURE(line);
     CHECK_FALSE(parse_metrics(line));
   }
   CHECK_FALSE(parse_metrics("mlk step=3 loss=" + std::string(5000, '1')));
+}
+
+TEST_CASE("a metrics line is found whatever stands before it, and behind its values") {
+  for (const char* line :
+       {" mlk step=3 loss=0.5", "INFO:root:mlk step=3 loss=0.5", "\033[32mmlk step=3 loss=0.5\033[0m",
+        "\033[1mINFO\033[0m \033[36mmlk\033[0m step=3 loss=0.5", "[rank0]: mlk step=3 loss=0.5",
+        "2026-11-26 19:00:00,123 | INFO | main:7 - mlk step=3 loss=0.5 (train.py:12)",
+        "I1126 19:00:00.123456 99 train.py:10] mlk  step=3  loss=0.5", "mlk submit x.yaml; mlk step=3 loss=0.5",
+        "{\"level\": \"info\", \"message\": \"mlk step=3 loss=0.5\"}", "50%|##  |\rmlk step=3 loss=0.5"}) {
+    CAPTURE(line);
+    const std::optional<Metrics> found = parse_metrics(line);
+    REQUIRE(found);
+    CHECK(found->step == 3);
+    CHECK(found->values == std::map<std::string, double>{{"loss", 0.5}});
+  }
+}
+
+TEST_CASE("without a step the epoch counts as one, and what is no number to its end is a word") {
+  CHECK(parse_metrics("mlk epoch=2 loss=0.5")->step == 2);
+  CHECK(parse_metrics("mlk loss=0.5 epoch=2 step=7")->step == 7);
+  CHECK(parse_metrics("mlk step=1 loss=12,000 acc=5% hex=0x10")->values.empty());
+  CHECK(parse_metrics("mlk step=1 loss=12,000")->words == std::map<std::string, std::string>{{"loss", "12,000"}});
+}
+
+TEST_CASE("numbers that JSON lacks stay in a result as words, and are read back") {
+  const nlohmann::json result = to_result(*parse_metrics("mlk step=2 loss=nan gap=inf low=-Infinity"));
+  CHECK(result["metrics"] == nlohmann::json{{"loss", "nan"}, {"gap", "inf"}, {"low", "-inf"}});
+  CHECK(metric_number(result["metrics"]["gap"]) == HUGE_VAL);
+  CHECK(metric_number(0.5) == 0.5);
+  CHECK_FALSE(metric_number("worker/1"));
+  CHECK_FALSE(metric_number(nullptr));
 }
 
 TEST_CASE("a metrics line may be as long as 4096 bytes, its words 64, its steps as many as a double counts") {
@@ -71,6 +104,7 @@ TEST_CASE("of several lines the last metrics line counts") {
   CHECK(last_metrics("mlk step=1\nhello\nmlk step=2\nend")->step == 2);
   CHECK(last_metrics("mlk step=2\nmlk step=1")->step == 1);
   CHECK_FALSE(last_metrics("hello"));
+  CHECK(last_metrics("1%\rmlk step=3\n\033[31mend")->step == 3);
 }
 
 class Merging {

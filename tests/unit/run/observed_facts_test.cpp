@@ -217,7 +217,7 @@ TEST_CASE("of runs of one second the later name comes first") {
 
 TEST_CASE("a word of a metrics line holds no control character") {
   const std::optional<Metrics> metrics =
-      parse_metrics("mlk step=1 a\x7f=1 b=x\x7f c=\x1f d=~ e=! \tf=2 g=3\r");
+      parse_metrics("mlk step=1 a\x7f=1 b=x\x7f c=\x1f d=~ e=! \tf=2 g=3\x01");
   REQUIRE(metrics);
   CHECK(metrics->words == std::map<std::string, std::string>{{"d", "~"}, {"e", "!"}});
   CHECK(metrics->values.empty());

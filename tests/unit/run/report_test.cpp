@@ -268,6 +268,7 @@ TEST_CASE("metrics of a log are plain text and few, whatever was printed") {
   CHECK(told["epoch"] == 3);
   CHECK(told["steps"] == 9);
   CHECK(told["metrics"].size() == 2);
+  CHECK(told["metrics"]["loss"] == "nan");
   CHECK(told["metrics"]["slowest"] == "worker/1");
   CHECK_NOTHROW(told.dump());
 }

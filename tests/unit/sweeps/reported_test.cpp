@@ -65,6 +65,40 @@ TEST_CASE("values that are no numbers are reports too, as they end a trial") {
   }
 }
 
+TEST_CASE("a number is one to the end of its word, and colours are no part of a line") {
+  for (const char* line : {"loss=12,000", "step=1 loss=12,000 acc=1", "loss=5%", "loss=0x1p3", "mlk step=1 loss=12,000",
+                           "{\"loss\": \"12,000\"}"})
+    CHECK_MESSAGE(!find_loss(line).has_value(), line);
+  check_found("step=1,loss=0.5,acc=0.9", 0.5, 1);
+  check_found("\033[32mloss=0.5\033[0m", 0.5, {});
+  check_found("INFO:root:mlk step=1 loss=0.5", 0.5, 1);
+  check_found("\033[1mmlk\033[0m epoch=2 loss=0.5", 0.5, 2);
+  check_found("50%\rloss=0.5", 0.5, {});
+}
+
+TEST_CASE("signs beside the number that a regex finds belong to the text, and what is no number is said") {
+  CHECK(value_by("loss: (\\S+)", "epoch 1, loss: 0.5, acc: 0.9") == 0.5);
+  CHECK(value_by("loss: (\\S+)", "(loss: 0.5)") == 0.5);
+  CHECK(value_by("loss: (\\S+)", "\033[1mloss: 0.5%\033[0m") == 0.5);
+  CHECK_FALSE(value_by("loss: (\\S+)", "loss: 12,000").has_value());
+  const MetricFinder finder(found_by("loss", "loss: (\\S+)"));
+  CHECK(finder.near_miss("loss: 12,000") == "the regex found '12,000', which is not a number");
+  CHECK_FALSE(finder.near_miss("loss: 0.5,").has_value());
+  CHECK_FALSE(finder.near_miss("acc: x").has_value());
+}
+
+TEST_CASE("a line with the metric's name and a number is the nearest one to a report") {
+  const MetricFinder finder(found_by("loss"));
+  CHECK(finder.near_miss("epoch 1 loss: 0.6") ==
+        "the nearest line is 'epoch 1 loss: 0.6'; print loss=VALUE, or give objective.regex");
+  CHECK(finder.near_miss("{'loss': 0.6}").has_value());
+  CHECK(finder.near_miss("loss=12,000").has_value());
+  const std::string long_line = "loss: 0.6 " + std::string(100, 'x');
+  CHECK(finder.near_miss(long_line)->find("'" + long_line.substr(0, 80) + "...'") != std::string::npos);
+  for (const char* line : {"", "loss is high", "0.5 loss", "val_loss: 0.5", "losses: 3", "loss=0.5", "acc: 0.5"})
+    CHECK_MESSAGE(!finder.near_miss(line).has_value(), line);
+}
+
 TEST_CASE("a step is a whole number that a run can have") {
   for (const char* line : {"loss=1 step=-1", "loss=1 step=nan", "loss=1 step=1e15", "loss=1 step=x",
                            "{\"loss\": 1, \"step\": -1}", "{\"loss\": 1, \"step\": 1e300}"})

@@ -84,12 +84,3 @@ TEST_CASE(
   CHECK(mlk::printable("\xe0\x82\x9b") == "???");  // U+009B in three bytes
   CHECK(mlk::printable("\u00a0\u2027\u202f\u2065\U0001f600") == "\u00a0\u2027\u202f\u2065\U0001f600");
 }
-
-TEST_CASE("a line of a log keeps its colours where colours are on, and they end with it") {
-  CHECK(mlk::printable_line("\x1b[1;31mred\x1b[0m plain", true) == "\x1b[1;31mred\x1b[0m plain\x1b[0m");
-  CHECK(mlk::printable_line("\x1b[1;31mred\x1b[0m plain", false) == "red plain");
-  CHECK(mlk::printable_line("plain\r", true) == "plain");
-  CHECK(mlk::printable_line("\x1b[2J\x1b]0;title\x07\x1b[31", true) == "?[2J?]0;title??[31");
-  CHECK(mlk::printable_line("\x1b[" + std::string(100, '1') + "m", true).front() == '?');
-  CHECK(mlk::printable_line("\u009b31m\x9b", true) == "?31m?");
-}

@@ -1,0 +1,55 @@
+#include "cli/util/number.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace {
+
+using mlk::number_beside_signs;
+using mlk::number_of_word;
+
+TEST_CASE("a number is one to the end of its word") {
+  for (const auto& [word, value] : std::initializer_list<std::pair<const char*, double>>{
+           {"0", 0}, {"12", 12}, {"-0.5", -0.5}, {"+3", 3}, {".5", 0.5}, {"5.", 5}, {"1e-3", 1e-3},
+           {"2E+2", 200}, {"-1.5e1", -15}, {"1e999", std::numeric_limits<double>::infinity()},
+           {"inf", std::numeric_limits<double>::infinity()},
+           {"-Infinity", -std::numeric_limits<double>::infinity()},
+           {"+INF", std::numeric_limits<double>::infinity()}}) {
+    CAPTURE(word);
+    CHECK(number_of_word(word) == value);
+  }
+  for (const char* nan : {"nan", "NaN", "-nan"}) CHECK(std::isnan(number_of_word(nan).value_or(0)));
+  for (const char* word : {"", " ", "-", "+", ".", "e5", "1e", "1e+", "12,000", "0.5x", "0.5%", "0x10", "1_000",
+                           "1 2", " 1", "1 ", "--1", "1.2.3", "nan(1)", "nano", "infinite", "in", "infinitys",
+                           "0.5,", "one"}) {
+    CAPTURE(word);
+    CHECK_FALSE(number_of_word(word));
+  }
+}
+
+TEST_CASE("signs beside a number do not hide it, but those within make it none") {
+  for (const char* text : {"0.5", "0.5,", "(0.5)", "[0.5],", "'0.5'.", "\"0.5\";", "=0.5", ": 0.5", "0.5%", "~0.5",
+                           "<0.5>", "**0.5**", "“0.5”", "0.5...", "0.5-"}) {
+    CAPTURE(text);
+    CHECK(number_beside_signs(text) == 0.5);
+  }
+  CHECK(number_beside_signs("(-0.5)") == -0.5);
+  CHECK(number_beside_signs("5.") == 5);
+  CHECK(number_beside_signs("nan,").has_value());
+  for (const char* text : {"", ",", "12,000", "0.5s", "0.5x,", "0.5,0.6", "loss", "1/3", "(a)"}) {
+    CAPTURE(text);
+    CHECK_FALSE(number_beside_signs(text));
+  }
+}
+
+TEST_CASE("numbers that JSON lacks have a word") {
+  CHECK(mlk::word_of_number(std::nan("")) == "nan");
+  CHECK(mlk::word_of_number(-std::numeric_limits<double>::infinity()) == "-inf");
+  CHECK(mlk::word_of_number(std::numeric_limits<double>::infinity()) == "inf");
+  CHECK(mlk::word_of_number(1e308) == "");
+}
+
+}  // namespace
