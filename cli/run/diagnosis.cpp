@@ -7,7 +7,9 @@
 #include <fmt/format.h>
 
 #include "cli/run/indexes.h"
+#include "cli/run/program_error.h"
 #include "cli/util/json.h"
+#include "cli/util/program_text.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -22,7 +24,7 @@ bool contains(const std::string& text, std::string_view part) { return text.find
 
 // One line of at most `limit` bytes, safe for a terminal.
 std::string line_of(const std::string& text, std::size_t limit = 400) {
-  std::string line = printable(trim(text));
+  std::string line = program_text(trim(text));
   std::replace(line.begin(), line.end(), '\n', ' ');
   std::replace(line.begin(), line.end(), '\t', ' ');
   if (line.size() > limit) line = std::string(cut(line, limit)) + "...";
@@ -247,9 +249,9 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
   if (pod.end_reason == "OOMKilled") failure.signal = 9;
   const json result = parse_result(pod.end_message);
   std::string message = result.is_object() ? text_of(result, {"message"}) : pod.end_message;
-  if (message.size() > longest_message)
-    message = message.substr(cut(message, message.size() - longest_message).size());
-  failure.message = printable(trim(message));
+  const ProgramError error = program_error(program_text(message));
+  failure.said = error.line;
+  failure.message = trim(cut_front(error.text, longest_message));
   failure.reason = describe_exit(pod, failure);
   const bool over = job.end != JobFacts::End::none || job.ending || job.suspended;
   const bool exhausted = job.failed_ranks.count(pod.rank) > 0 || over || pod.final;
@@ -269,7 +271,19 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
   return failure;
 }
 
+bool repeats_a_peer(std::string_view message) {
+  const std::string_view said = trim(message);
+  const std::size_t slash = said.find('/'), words = said.find(" ended with exit code ");
+  const auto digits = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  return slash != std::string_view::npos && words != std::string_view::npos && slash < words &&
+         is_label(said.substr(0, slash)) && digits(said.substr(slash + 1, words - slash - 1)) &&
+         digits(said.substr(words + std::string_view(" ended with exit code ").size()));
+}
+
 bool blames_a_peer(const std::string& message) {
+  if (repeats_a_peer(message)) return true;
   std::string text = message;
   std::transform(text.begin(), text.end(), text.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -288,7 +302,9 @@ bool blames_a_peer(const std::string& message) {
 
 std::string what_happened(const Failure& failure) {
   std::string text = failure.reason;
-  const std::string said = last_line(failure.message);
+  // Who is ended from outside has not said why.
+  std::string said = failure.said.empty() ? program_error(failure.message).line : failure.said;
+  if (failure.message.empty() || failure.disruption) said.clear();
   const bool told = contains(text, said) || text.starts_with("the program could not be started");
   if (!said.empty() && !told) text += ": " + line_of(said, 200);
   return text;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/run/facts.h"
@@ -45,6 +46,8 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest);
 // Whether these are the last words of a program that has lost its connection to another: it may have failed
 // only because the other did.
 bool blames_a_peer(const std::string& message);
+// Whether they only say that another rank has ended: "worker/1 ended with exit code 66".
+bool repeats_a_peer(std::string_view message);
 
 // "exit code 3: cannot open /data/x"
 std::string what_happened(const Failure& failure);

@@ -319,7 +319,14 @@ std::map<std::string, int> roles_of(const json& owner) {
   return roles;
 }
 
-Facts read_facts(const RunObjects& objects) { return read_facts(objects.jobs, objects.pods, objects.events); }
+Facts read_facts(const RunObjects& objects) {
+  Facts facts = read_facts(objects.jobs, objects.pods, objects.events);
+  for (PodFacts& pod : facts.pods) {
+    if (const auto read = objects.endings.find(pod.uid); read != objects.endings.end())
+      pod.end_message = read->second;
+  }
+  return facts;
+}
 
 Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
                  const std::vector<json>& events) {

@@ -138,7 +138,12 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
       return decider.end_message.find("/" + end.pod->name + " ") != std::string::npos;
     });
     if (named) {
-      return first([&](const PodEnd& end) { return end.failure.exit_code == named->failure.exit_code; });
+      const auto alike = [&](const PodEnd& end) {
+        return end.failure.exit_code == named->failure.exit_code;
+      };
+      const PodEnd* own =
+          first([&](const PodEnd& end) { return alike(end) && !repeats_a_peer(end.failure.message); });
+      return own ? own : first(alike);
     }
   }
   const auto exhausted = [&](const PodEnd& end) {

@@ -43,8 +43,7 @@ json summary_of(const RunStatus& status) {
   for (const char* failure : {"first_failure", "last_failure"}) {
     if (!record[failure].is_object()) continue;
     std::string message = record[failure]["message"];
-    if (message.size() > 300)
-      record[failure]["message"] = message.substr(cut(message, message.size() - 300).size());
+    record[failure]["message"] = cut_front(message, 300);
   }
   return record;
 }

@@ -8,8 +8,10 @@
 #include "cli/run/diagnosis.h"
 #include "cli/run/facts.h"
 #include "cli/run/metrics.h"
+#include "cli/run/program_error.h"
 #include "cli/run/record.h"
 #include "cli/run/status.h"
+#include "cli/util/program_text.h"
 
 namespace mlk {
 namespace {
@@ -124,6 +126,27 @@ std::vector<LogToRead> logs_to_read(const RunObjects& objects) {
   if (live.size() > most_logs_of_run) live.resize(most_logs_of_run);
   std::vector<LogToRead> logs;
   for (const PodFacts* pod : live) logs.push_back(log_of(objects, *pod));
+  return logs;
+}
+
+std::vector<LogToRead> endings_to_read(const RunObjects& objects) {
+  const std::optional<RunStatus> recorded = recorded_status(objects.owner);
+  if (recorded && is_final(recorded->phase)) return {};
+  std::vector<PodFacts> failed;
+  for (const PodFacts& pod : read_facts(objects).pods) {
+    const bool by_itself = pod.phase == "Failed" && pod.exit_code.value_or(0) != 0 && pod.disruption.empty() &&
+                           (!pod.deleting || pod.failed_by_itself());
+    if (by_itself && parse_result(pod.end_message).is_null() &&
+        lacks_the_error(program_text(pod.end_message)))
+      failed.push_back(pod);
+  }
+  std::stable_sort(failed.begin(), failed.end(), [](const PodFacts& a, const PodFacts& b) {
+    return a.finished.value_or(Time::max()) < b.finished.value_or(Time::max());
+  });
+  std::vector<LogToRead> logs;
+  for (const PodFacts& pod : failed) {
+    if (logs.size() < most_endings_of_run) logs.push_back(log_of(objects, pod));
+  }
   return logs;
 }
 

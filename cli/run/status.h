@@ -34,7 +34,8 @@ bool is_final(Phase phase);                               // succeeded, failed; 
 struct RunObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> jobs, pods, events;
-  std::map<std::string, MetricsLine> lines;  // the newest line of each log that was read, by the pod's uid
+  std::map<std::string, MetricsLine> lines{};    // the newest line of each log that was read, by the pod's uid
+  std::map<std::string, std::string> endings{};  // more of the end of a log than the pod's status has, likewise
 };
 
 struct RankStatus {
@@ -53,7 +54,8 @@ struct Failure {
   int exit_code = 0;    // -1 if unknown
   int signal = 0;       // exit codes over 128 of a signal
   std::string reason;   // "exit code 3", "killed by signal 9 (SIGKILL)", "out of memory", "evicted: ..."
-  std::string message;  // last lines or result message, printable
+  std::string message;  // last lines or result message, printable, without what launchers add
+  std::string said;     // the program's error in them, in one line; not recorded
   bool disruption = false;
   int attempt = 1, attempts = 1;  // "try 1 of 4"
   std::optional<Time> at, next;   // next: when the Job controller starts the rank again, if it will

@@ -30,6 +30,8 @@ struct Extent {
 constexpr Extent first_look{40, 32 * 1024};
 constexpr Extent longer_look{1000, 256 * 1024};  // for programs that print much else
 constexpr Extent newest_lines{3, 256 * 1024};    // for programs with long lines
+constexpr Extent ending_of_a_log{400, 256 * 1024};
+constexpr milliseconds least_for_endings{100};
 
 struct Look {
   RunObjects* run;
@@ -115,11 +117,52 @@ class Tails {
   std::deque<Look> due_, under_way_;
 };
 
+// More of the end of a log, for pods whose termination message lacks the program's error.
+struct Ending {
+  RunObjects* run;
+  std::string uid;
+  std::future<kube::Answer> answer;
+};
+
+std::vector<Ending> ask_for_endings(kube::Client& client, const std::string& name_space,
+                                    const std::vector<RunObjects*>& runs, milliseconds budget) {
+  std::vector<Ending> out;
+  for (RunObjects* run : runs) {
+    for (const LogToRead& log : endings_to_read(*run)) {
+      if (out.size() == most_at_once) return out;
+      kube::LogOptions options{.container = log.container};
+      options.tail_lines = ending_of_a_log.lines;
+      options.limit_bytes = ending_of_a_log.bytes;
+      kube::Request request = kube::log_request(name_space, log.pod, options);
+      request.timeout = budget;
+      out.push_back({run, log.uid, client.ask(request)});
+    }
+  }
+  return out;
+}
+
+// A longer one was cut off at its end, which is what matters.
+void take_endings(std::vector<Ending>& endings, Clock::time_point deadline) {
+  for (Ending& ending : endings) {
+    if (ending.answer.wait_until(deadline) != std::future_status::ready) continue;
+    const kube::Answer answer = ending.answer.get();
+    const std::string& body = answer.response.body;
+    if (!answer.unreachable.empty() || answer.response.status != 200 || body.size() >= ending_of_a_log.bytes)
+      continue;
+    std::string text;
+    for (const kube::LogLine& line : kube::parse_log(body)) text.append(line.text).append("\n");
+    if (!text.empty()) ending.run->endings[ending.uid] = std::move(text);
+  }
+}
+
 }  // namespace
 
 void read_tails(kube::Client& client, const std::string& name_space, const std::vector<RunObjects*>& runs,
                 milliseconds budget) {
+  const Clock::time_point deadline = Clock::now() + budget;
+  std::vector<Ending> endings = ask_for_endings(client, name_space, runs, budget);
   Tails(client, name_space, budget).read(runs);
+  take_endings(endings, std::max(deadline, Clock::now() + least_for_endings));
 }
 
 }  // namespace mlk

@@ -1,7 +1,9 @@
 // Which of several facts about a run counts: causes beside each other, ends that are no failures, records.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/run/diagnosis.h"
 #include "cli/run/labels.h"
 #include "cli/run/record.h"
 #include "tests/unit/run/plain_run.h"
@@ -211,6 +213,29 @@ TEST_CASE("the failure that a policy names is not taken for decided before the J
   CHECK(run.phase() == "Failed");
   CHECK(run.why() == "worker/0: exit code 66");
   CHECK(run.observed().ended == parse_time("2026-01-03T11:58:00Z"));
+}
+
+TEST_CASE("of ranks that end with the code that decides, one that says why is told before one that repeats it") {
+  for (const int code : {64, 65, 66, 67}) {
+    CAPTURE(code);
+    Run run;
+    run.condition("Failed", "PodFailurePolicy");
+    const std::string repeated = fmt::format("worker/1 ended with exit code {}", code);
+    for (int rank = 0; rank < 3; ++rank) {
+      run.fail(run.pod(rank), code);
+      run.pod(rank)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] =
+          json{{"schema", 1}, {"message", rank == 1 ? "diverged: the loss is not a number" : repeated}}.dump();
+    }
+    CHECK(run.why() == fmt::format("worker/1: exit code {}: diverged: the loss is not a number", code));
+  }
+  CHECK(repeats_a_peer("worker/1 ended with exit code 66"));
+  CHECK(repeats_a_peer(" server/12 ended with exit code 64\n"));
+  for (const char* message : {"", "worker/1 ended", "worker/x ended with exit code 1", "worker/1 ended with exit code ",
+                              "it/s worker/1 ended with exit code 66", "worker/1 ended with exit code 66 again",
+                              "diverged"}) {
+    CAPTURE(message);
+    CHECK_FALSE(repeats_a_peer(message));
+  }
 }
 
 TEST_CASE("a run whose deciding Job is being deleted says so, as one whose owner is") {

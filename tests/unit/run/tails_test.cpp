@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/client.h"
+#include "cli/run/report.h"
 #include "cli/run/status.h"
 #include "tests/unit/kube/fake_server.h"
 
@@ -84,6 +85,53 @@ struct Logs {
 };
 
 using Asked = std::vector<std::string>;
+
+constexpr char launcher_alone[] = "mlk: rank 3 of MPI ended with exit code 1";
+
+// A worker that has failed, with what its pod's status says of that.
+void fail_worker(Logs& run, int rank, const std::string& message, const std::string& log,
+                 const std::string& at = "2026-01-03T00:00:09Z") {
+  run.worker(rank, log);
+  run.objects.pods.back()["status"] = {
+      {"phase", "Failed"},
+      {"containerStatuses",
+       {{{"name", "main"},
+         {"state",
+          {{"terminated",
+            {{"exitCode", 1}, {"reason", "Error"}, {"message", message}, {"finishedAt", at}}}}}}}}};
+}
+
+TEST_CASE("of failed pods whose status lacks the error more of the log is read, and that error is told") {
+  Logs run;
+  fail_worker(run, 0, "ValueError: said", "");
+  fail_worker(run, 1, launcher_alone,
+              Logs::said("\x1b[31mValueError: bad lr") + Logs::said("line 2") + Logs::said(launcher_alone));
+  fail_worker(run, 2, R"({"schema":1,"message":"mlk: rank 1 of MPI ended with exit code 1"})", "");
+  run.read();
+  REQUIRE(run.objects.endings.size() == 1);
+  CHECK(run.objects.endings.count("uid-w1") == 1);
+  const RunStatus status = observe(run.objects, std::chrono::system_clock::now());
+  CHECK(status.ranks.at(1).reason.starts_with("exit code 1: rank 3 of MPI: ValueError: bad lr"));
+  CHECK(status.ranks.at(0).reason.starts_with("exit code 1: ValueError: said"));
+}
+
+TEST_CASE("those that failed first are read, few of a run, and what cannot be read changes nothing") {
+  Logs run;
+  for (int rank = 0; rank < 5; ++rank)
+    fail_worker(run, rank, launcher_alone, "", "2026-01-03T00:00:0" + std::to_string(9 - rank) + "Z");
+  std::vector<std::string> pods;
+  for (const LogToRead& log : endings_to_read(run.objects)) pods.push_back(log.pod);
+  CHECK(pods == std::vector<std::string>{"w4", "w3", "w2"});
+  run.logs["w4"].status = 404;
+  run.logs["w3"].text = Logs::said(std::string(256 * 1024, 'x'));  // cut off at its end, by the server
+  run.read();
+  CHECK(run.objects.endings.empty());
+  CHECK(observe(run.objects, std::chrono::system_clock::now())
+            .ranks.at(4)
+            .reason.starts_with("exit code 1: rank 3 of MPI ended with exit code 1"));
+  run.objects.owner["data"]["record"] = R"({"schema":1,"phase":"Failed","result":null})";
+  CHECK(endings_to_read(run.objects).empty());
+}
 
 TEST_CASE("a line that is not old is found by one short look at the lowest rank, and the last one counts") {
   Logs run;

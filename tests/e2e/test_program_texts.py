@@ -1,0 +1,66 @@
+"""What programs print reaches people clean: bars, colours, numbers, and the program's own error. On both clusters."""
+
+import json
+
+FILE = """
+name: {name}
+mode: single
+run: {program}
+workers: {{cpu: 20m, memory: 32Mi}}
+restart: {{retries: 0}}
+"""
+
+BARS = r"""for i in 1 2 3; do printf '\rstep %d/3 loss=0.%d' $i $i; done
+printf '\n\033[31mRuntimeError\033[0m: CUDA out of memory\n'; printf '\rwriting 1/2\rwriting 2/2'; exit 3"""
+
+SEQUENCES = r"""printf '\033[01;31m\033[Kmatch\033[m\033[K rest\n'
+printf '\033[31mred\033(B\033[m tput\n'
+printf '\033[?25l\033[2K\033[1GDownloading 1/2\033[2K\033[1GDownloading 2/2\033[?25h\n'
+printf '1/3 [=>...]\b\b\b\b\b\b\b\b\b\b\b3/3 [====]\n'
+printf '\033]8;;http://example.com\033\\link\033]8;;\033\\ \033]0;title\007text\n'"""
+
+
+def file_of(name, program):
+    return FILE.format(name=name, program=json.dumps(program))
+
+
+def submitted(cluster, name, experiment, program, code):
+    return cluster.mlk("submit", "--wait", experiment(file_of(name, program)), check=code).stdout.strip()
+
+
+def test_a_bar_below_an_error_does_not_hide_it_and_no_sequence_is_left(cluster, name, experiment):
+    run = submitted(cluster, name, experiment, BARS, 5)
+    told = cluster.mlk("status", run, "-o", "json", check=0).json()
+    assert told["why"] == "worker/0: exit code 3: RuntimeError: CUDA out of memory"
+    assert told["first_failure"]["message"] == "step 3/3 loss=0.3\nRuntimeError: CUDA out of memory\nwriting 2/2"
+    assert "CUDA out of memory" in cluster.mlk("ls", name, check=0).stdout
+
+
+def test_escape_sequences_are_left_out_of_logs_whole(cluster, name, experiment):
+    run = submitted(cluster, name, experiment, SEQUENCES, 0)
+    lines = [line.removeprefix("worker/0 ") for line in cluster.mlk("logs", run, check=0).stdout.splitlines()]
+    assert lines == ["match rest", "red tput", "Downloading 2/2", "3/3 [====]", "link text"]
+
+
+def test_metrics_are_found_behind_a_loggers_prefix_and_infinite_ones_stay(cluster, name, experiment):
+    run = submitted(cluster, name, experiment, "echo INFO:root:mlk step=2 loss=inf", 0)
+    told = cluster.mlk("status", run, "-o", "json", check=0).json()
+    assert told["result"]["step"] == 2 and told["result"]["metrics"] == {"loss": "inf"}
+    assert "loss inf" in cluster.mlk("status", run, check=0).stdout
+    found = cluster.mlk("ls", name, "--where", "loss == inf && loss > 1", "-o", "name", check=0).stdout
+    assert found.split() == [run]
+
+
+SWEEP = """
+  parameters: {{x: [0.5, 0.4]}}
+  objective: {{minimize: loss{more}}}
+"""
+
+
+def test_a_regex_takes_the_number_beside_a_comma_and_a_near_miss_is_shown(cluster, name, experiment):
+    line = 'echo "epoch 1, loss: ${sweep.x}, acc: 0.9"'
+    text = file_of(name, line) + "sweep:" + SWEEP.format(more=", regex: 'loss: (\\S+)'")
+    cluster.mlk("sweep", "--wait", experiment(text), check=0, timeout=120)
+    text = file_of(name + "b", line) + "sweep:" + SWEEP.format(more="")
+    failed = cluster.mlk("sweep", "--wait", experiment(text, "b.yaml"), check=5, timeout=120)
+    assert "never reported loss: the nearest line is 'epoch 1, loss: 0.5, acc: 0.9'" in failed.stderr
