@@ -17,6 +17,7 @@
 #include "cli/util/text.h"
 #include "sweeps/fetch.h"
 #include "sweeps/results.h"
+#include "sweeps/rows.h"
 #include "sweeps/select.h"
 
 namespace mlk {
@@ -98,7 +99,7 @@ void ls(const LsOptions& options, Session& session) {
     return;
   }
   const Time now = std::chrono::system_clock::now();
-  std::vector<RunStatus> runs = list_runs(*client, name_space, now, filter, sweeps::row_of_sweep);
+  std::vector<RunStatus> runs = sweeps::list_runs_and_sweeps(*client, name_space, now, filter);
   if (trials.runs) {
     std::erase_if(runs, [&](const RunStatus& run) { return trials.runs->count(run.run) == 0; });
   } else {

@@ -8,6 +8,7 @@
 #include "cli/commands/session.h"
 #include "cli/util/text.h"
 #include "sweeps/fetch.h"
+#include "sweeps/rows.h"
 #include "sweeps/select.h"
 
 namespace mlk {
@@ -18,7 +19,7 @@ std::vector<RunAddress> runs_that_match(kube::Client& client, RunFilter filter, 
   filter.configured = true;
   const Time now = std::chrono::system_clock::now();
   std::vector<RunStatus> runs =
-      list_runs(client, client.config().name_space, now, filter, sweeps::row_of_sweep);
+      sweeps::list_runs_and_sweeps(client, client.config().name_space, now, filter);
   if (!only.empty()) std::erase_if(runs, [&](const RunStatus& run) { return run.run != only; });
   std::vector<RunAddress> out;
   for (const RunStatus& run : sweeps::select_runs(runs, now, where))

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "sweeps/fetch.h"
+#include "sweeps/rows.h"
 #include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"
 #include "tests/unit/sweeps/played_controllers.h"
@@ -67,6 +68,13 @@ void check_that_all_failed(Telling& telling, const std::string& reason) {
   CHECK(later.phase == Phase::failed);
   CHECK(later.counts.failed == 2);
   CHECK(later.trials[1].failure == reason);
+  // And in lists of runs, of which --where takes its choice.
+  std::vector<RunStatus> rows = list_runs_and_sweeps(client, "default", std::chrono::system_clock::now(), {});
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].phase == Phase::failed);
+  CHECK(rows[0].why == status.why);
+  CHECK(rows[0].steps == 2);
+  CHECK(rows[0].result["step"] == 2);
 }
 
 }  // namespace
