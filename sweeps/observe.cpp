@@ -432,6 +432,7 @@ RunStatus row_of_sweep(const RunObjects& objects) {
 
 void keep_trial(SweepStatus& status, int number) {
   std::erase_if(status.trials, [&](const Trial& trial) { return trial.number != number; });
+  status.is_of_one_trial = true;
   if (status.trials.empty()) {
     throw Error(ExitCode::not_found, fmt::format("sweep {} has no trial {}", status.sweep, number),
                 "list them with: mlk results " + status.sweep);
@@ -455,7 +456,7 @@ bool needs_driver(const SweepStatus& status) {
 }
 
 const Trial* best_of(const SweepStatus& status) {
-  return status.record.objective ? best(status.trials, *status.record.objective) : nullptr;
+  return status.record.objective && !status.is_of_one_trial ? best(status.trials, *status.record.objective) : nullptr;
 }
 
 ExitCode exit_code(const SweepStatus& status) {

@@ -34,6 +34,7 @@ struct SweepStatus {
   bool jobs_go_on = false;                 // the Jobs whose indexes are trials
   std::map<int, Trial> ledger;             // the content of the ledger, by the number of the trial
   bool draining = false;                   // no more trials are started; the sweep is stopped when none runs
+  bool is_of_one_trial = false;            // keep_trial() has dropped the others: none is the best
   bool cannot_start = false;               // no trial has started, and waiting will not help
 
   // For trials that are runs.

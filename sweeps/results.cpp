@@ -120,8 +120,9 @@ std::vector<Column> result_columns(const std::vector<Trial>& trials, const Objec
   ColumnNames names;
   for (const char* name : {"trial", "state", "objective", "duration", "tries", "failure"}) names.take(name);
   std::vector<Column> columns{{Column::Kind::trial, "trial", ""},
-                              {Column::Kind::state, "state", ""},
-                              {Column::Kind::objective, names.of_metric(objective.metric), objective.metric}};
+                              {Column::Kind::state, "state", ""}};
+  if (!objective.metric.empty())
+    columns.push_back({Column::Kind::objective, names.of_metric(objective.metric), objective.metric});
   const std::vector<std::string> paths = parameter_paths(trials, space);
   for (const std::string& path : paths) {
     const std::string name = names.of_parameter(path, paths);

@@ -38,6 +38,9 @@ struct Space {
   std::vector<std::vector<Condition>> except;  // a point is excluded if all conditions of an entry hold
 };
 
+// Whether the parameter may have that value.
+bool can_be(const Parameter& parameter, const nlohmann::json& value);
+
 // Whether all of them hold; true if there are none.
 bool holds(const std::vector<Condition>& conditions, const Point& point);
 

@@ -8,6 +8,7 @@
 #include "cli/experiment/check.h"
 #include "cli/experiment/schema.h"
 #include "cli/experiment/values.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "sweeps/axis.h"
 #include "sweeps/forms.h"
@@ -46,6 +47,7 @@ class Reader {
                              ? check_section(sweep, schema_section("sweep"), "sweep", problems_)
                              : json::object();
     read_parameters(sweep);
+    check_conditions(sweep);  // before the words of the command, which may leave fewer values
     for (const std::string& word : words) read_argument(word);
     check_order();
     read_except(sweep);
@@ -117,6 +119,42 @@ class Reader {
       if (std::optional<Parameter> parameter = read_form(*path, entry.value, names_, problems_))
         put(std::move(*parameter));
     }
+  }
+
+  // Conditions of the file name values that its parameters have: one that never holds is a mistake.
+  void check_conditions(const YamlNode& sweep) {
+    const YamlNode* parameters = sweep.find("parameters");
+    if (parameters == nullptr || parameters->kind != YamlNode::Kind::map) return;
+    for (const YamlEntry& entry : parameters->entries) {
+      if (const YamlNode* when = entry.value.find("when")) check_values(*when, "when of " + entry.key);
+    }
+    const YamlNode* except = sweep.find("except");
+    if (except == nullptr || except->kind != YamlNode::Kind::list) return;
+    for (const YamlNode& item : except->items) check_values(item, "sweep.except");
+  }
+
+  void check_values(const YamlNode& conditions, const std::string& of) {
+    if (conditions.kind != YamlNode::Kind::map) return;
+    for (const YamlEntry& entry : conditions.entries) {
+      const std::optional<std::string> path = names_.resolve(entry.key, entry.place, problems_);
+      const auto parameter =
+          std::find_if(out_.space.parameters.begin(), out_.space.parameters.end(),
+                       [&](const Parameter& each) { return path && each.path == *path; });
+      if (parameter == out_.space.parameters.end() || can_be(*parameter, to_json(entry.value))) continue;
+      const bool is_list = entry.value.kind == YamlNode::Kind::list;
+      for (const YamlNode& item : is_list ? entry.value.items : std::vector<YamlNode>{entry.value}) {
+        if (const json value = to_json(item); !can_be(*parameter, value))
+          problems_.add(item.place, fmt::format("{}: {} is never {}{}", of, entry.key, json_text(value),
+                                                near_value(*parameter, value)));
+      }
+    }
+  }
+
+  static std::string near_value(const Parameter& parameter, const json& value) {
+    std::vector<std::string> texts;
+    for (const json& each : parameter.values) texts.push_back(text_of_value(each));
+    const std::string near = nearest(text_of_value(value), texts);
+    return near.empty() || near == text_of_value(value) ? "" : fmt::format("; did you mean '{}'?", near);
   }
 
   // A parameter on the command line replaces that of the file.

@@ -207,6 +207,11 @@ TEST_CASE("a trial alone is left when one is asked for, and one that is not ther
   keep_trial(status, 2);
   REQUIRE(status.trials.size() == 1);
   CHECK(status.trials[0].number == 2);
+  // Alone it is not the best of the sweep.
+  status.trials[0].state = TrialState::succeeded;
+  status.trials[0].objective = 0.5;
+  CHECK(best_of(status) == nullptr);
+  CHECK(to_json(status)["best"].is_null());
 }
 
 TEST_CASE("objects of which nothing is as it should be give a status all the same") {

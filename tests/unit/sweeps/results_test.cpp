@@ -118,6 +118,8 @@ TEST_CASE("a table has the objective first and the parameters that vary") {
                     "failure"});
   CHECK(result_columns(result_table({}, best_accuracy, space)) ==
         ResultNames{"trial", "state", "accuracy", "lr", "hidden", "duration", "tries"});
+  CHECK(result_columns(result_table({}, Objective{}, space, true)) ==
+        ResultNames{"trial", "state", "lr", "steps", "hidden", "duration", "tries", "failure"});
 }
 
 TEST_CASE("a parameter is called by the shortest end of its path that is the only one") {

@@ -5,6 +5,7 @@
 #include "sweeps/trial.h"
 
 using namespace mlk::sweeps;
+using nlohmann::json;
 
 TEST_CASE("a condition holds for a point that has the parameter with one of the values") {
   const std::vector<Condition> conditions{{"optimizer", {"sgd", "adam"}}};
@@ -18,6 +19,20 @@ TEST_CASE("a condition holds for a point that has the parameter with one of the 
 TEST_CASE("numbers of a condition are compared by value, however they are written") {
   CHECK(holds({{"lr", {1}}}, {{"lr", 1.0}}));
   CHECK_FALSE(holds({{"lr", {"1"}}}, {{"lr", 1}}));
+}
+
+TEST_CASE("a parameter may have the values of its list, or the numbers within its bounds") {
+  const Parameter choice{"a", Parameter::Kind::choice, {"x", true, 1}, 0, 0, {}};
+  CHECK(can_be(choice, "x"));
+  CHECK(can_be(choice, 1.0));
+  CHECK_FALSE(can_be(choice, "true"));
+  CHECK_FALSE(can_be(choice, "y"));
+  const Parameter range{"a", Parameter::Kind::uniform, {}, 0.5, 2, {}};
+  for (const json value : {json(0.5), json(2), json(1.25)}) CHECK(can_be(range, value));
+  for (const json value : {json(0.4), json(2.1), json("1")}) CHECK_FALSE(can_be(range, value));
+  const Parameter whole{"a", Parameter::Kind::integer, {}, 1, 3, {}};
+  CHECK(can_be(whole, 2.0));
+  CHECK_FALSE(can_be(whole, 1.5));
 }
 
 TEST_CASE("a point is left out when all conditions of one exception hold") {

@@ -163,6 +163,26 @@ TEST_CASE("combinations that are left out name parameters of the sweep") {
   CHECK(tells(excepted("[{momentum: 1}]"), "sweep.except names train.optimizer.momentum"));
 }
 
+TEST_CASE("a condition on a value that its parameter never has is refused where it stands") {
+  const auto asked = [](const std::string& when, const std::vector<std::string>& words = {}) {
+    return read_spec(trained + std::string("sweep: {parameters: {train.optimizer.type: [sgd, adam], batch: {int: "
+                                           "[1, 8]}, momentum: {choice: [0, 0.9], when: ") +
+                         when + "}}}\n",
+                     words);
+  };
+  CHECK(asked("{train.optimizer.type: sgd, batch: 8}").problems == "");
+  CHECK(asked("{train.optimizer.type: [sgd, adam]}").problems == "");
+  CHECK(tells(asked("{train.optimizer.type: adamw}"),
+              "when of momentum: train.optimizer.type is never \"adamw\"; did you mean 'adam'?"));
+  CHECK(tells(asked("{train.optimizer.type: [sgd, x]}"), "train.optimizer.type is never \"x\""));
+  CHECK(tells(asked("{batch: 9}"), "batch is never 9"));
+  CHECK(tells(asked("{batch: \"8\"}"), "batch is never \"8\""));
+  // The words of a command may leave fewer values.
+  CHECK(asked("{train.optimizer.type: adam}", {"train.optimizer.type=sgd"}).problems == "");
+  CHECK(tells(read_spec(trained + std::string("sweep: {parameters: {lr: [1, 2]}, except: [{lr: 3}]}\n")),
+              "sweep.except: lr is never 3"));
+}
+
 TEST_CASE("points of a file and parameters exclude each other") {
   CHECK(read_spec(trained + std::string("sweep: {points: p.csv}\n")).spec.search.kind == Search::Kind::list);
   CHECK(tells(read_spec(trained + std::string("sweep: {points: p.csv, parameters: {lr: [1]}}\n")),
