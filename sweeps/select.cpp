@@ -24,7 +24,8 @@ json seconds_between(const std::optional<Time>& from, const std::optional<Time>&
   return from && to ? json(std::chrono::duration<double>(*to - *from).count()) : json();
 }
 
-// A parameter or a metric with the name of a field hides the field, since its author chose the name.
+// A parameter or a metric with the name of a field hides the field, since its author chose the name. Where a
+// parameter hides a metric, both have a longer name as well, as columns of a table do.
 Values values_of_trial(const Trial& trial) {
   Values out{{"trial", trial.number},
              {"state", to_string(trial.state)},
@@ -36,7 +37,13 @@ Values values_of_trial(const Trial& trial) {
   if (trial.metrics.is_object()) {
     for (const auto& [name, value] : trial.metrics.items()) out[name] = value;
   }
-  for (const auto& [path, value] : trial.point) out[path] = value;
+  for (const auto& [path, value] : trial.point) {
+    if (trial.metrics.is_object() && trial.metrics.contains(path)) {
+      out["metrics." + path] = trial.metrics[path];
+      out["parameters." + path] = value;
+    }
+    out[path] = value;
+  }
   return out;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -64,7 +66,7 @@ class Reader {
       out_.points_place = points->place;
     }
     // The columns of a file with points also give values; they are known only when it is read.
-    if (out_.points_file.empty()) names_.check_all_given(out_.space.parameters, problems_);
+    if (out_.points_file.empty()) names_.check_all_given(all_named(), problems_);
     if (!out_.points_file.empty() && !out_.space.parameters.empty())
       problems_.add(out_.points_place,
                     "sweep.points and sweep.parameters exclude each other: the columns of the "
@@ -105,8 +107,15 @@ class Reader {
   }
 
   bool has(const std::string& path) const {
-    return std::any_of(out_.space.parameters.begin(), out_.space.parameters.end(),
-                       [&](const Parameter& each) { return each.path == path; });
+    const std::vector<Parameter> all = all_named();
+    return std::any_of(all.begin(), all.end(), [&](const Parameter& each) { return each.path == path; });
+  }
+
+  // Also those whose values were refused: that they are missing would not be true.
+  std::vector<Parameter> all_named() const {
+    std::vector<Parameter> out = out_.space.parameters;
+    out.insert(out.end(), unread_.begin(), unread_.end());
+    return out;
   }
 
   void read_parameters(const YamlNode& sweep) {
@@ -116,8 +125,12 @@ class Reader {
       const std::optional<std::string> path = names_.resolve(entry.key, entry.place, problems_);
       if (!path) continue;
       if (has(*path)) problems_.add(entry.place, fmt::format("{} is given twice", *path));
-      if (std::optional<Parameter> parameter = read_form(*path, entry.value, names_, problems_))
+      places_.try_emplace(*path, entry.place);
+      if (std::optional<Parameter> parameter = read_form(*path, entry.value, names_, problems_)) {
         put(std::move(*parameter));
+      } else {
+        unread_.emplace_back().path = *path;
+      }
     }
   }
 
@@ -163,8 +176,14 @@ class Reader {
     if (!word) return;
     const std::optional<std::string> path = names_.resolve(word->path, word->place, problems_);
     if (!path) return;
-    if (std::optional<Parameter> parameter = read_form(*path, word->values, names_, problems_))
+    if (!typed_.insert(*path).second)
+      problems_.add(word->place, fmt::format("{} is given twice; several values are written {}=1,2", *path, word->path));
+    places_[*path] = word->place;
+    if (std::optional<Parameter> parameter = read_form(*path, word->values, names_, problems_)) {
       put(std::move(*parameter));
+    } else {
+      unread_.emplace_back().path = *path;
+    }
   }
 
   // A parameter must come after those on which its conditions depend: a search chooses them in order.
@@ -174,12 +193,14 @@ class Reader {
     while (!all.empty()) {
       const auto free = std::find_if(all.begin(), all.end(), [&](const Parameter& each) {
         return std::all_of(each.when.begin(), each.when.end(), [&](const Condition& condition) {
-          return std::any_of(ordered.begin(), ordered.end(),
-                             [&](const Parameter& before) { return before.path == condition.path; });
+          const auto names_it = [&](const Parameter& before) { return before.path == condition.path; };
+          return std::any_of(ordered.begin(), ordered.end(), names_it) ||
+                 std::any_of(unread_.begin(), unread_.end(), names_it);
         });
       });
       if (free == all.end()) {
-        problems_.add(root_.place,
+        const auto place = places_.find(all.front().path);
+        problems_.add(place == places_.end() ? root_.place : place->second,
                       fmt::format("when of {} names a parameter that the sweep does not have, or "
                                   "that depends on {} itself",
                                   all.front().path, all.front().path));
@@ -395,6 +416,9 @@ class Reader {
   const Names names_;
   Problems& problems_;
   Spec out_;
+  std::vector<Parameter> unread_;        // whose values were refused
+  std::set<std::string> typed_;          // paths of words of the command
+  std::map<std::string, Place> places_;  // of parameters, by path
 };
 
 }  // namespace

@@ -53,6 +53,16 @@ TEST_CASE("trials are selected by parameters, metrics and all that the table sho
   CHECK(numbers_of("hidden == [64]") == "1");
 }
 
+TEST_CASE("a parameter and a metric of one name both have a longer one") {
+  Trial trial;
+  trial.point = {{"loss", 0.5}};
+  trial.metrics = {{"loss", 0.1}};
+  const Space space{{{"loss", Parameter::Kind::choice, {0.5}, 0, 0, {}}}, {}};
+  for (const char* text : {"loss == 0.5", "parameters.loss == 0.5", "metrics.loss < 0.15"})
+    CHECK_MESSAGE(select({trial}, space, text).size() == 1, text);
+  CHECK(select({trial}, space, "metrics.loss > 0.15").empty());
+}
+
 TEST_CASE("a name or a state that nothing has is refused at its place") {
   CHECK_THROWS_WITH_AS(numbers_of("lrr < 1"), doctest::Contains("--where:1:1: "), Error);
   CHECK_THROWS_WITH_AS(numbers_of("state == Suceeded"), doctest::Contains("--where:1:10: "), Error);

@@ -183,6 +183,24 @@ TEST_CASE("a condition on a value that its parameter never has is refused where 
               "sweep.except: lr is never 3"));
 }
 
+TEST_CASE("of a parameter whose values are refused nothing else is said, and a circle is shown where it begins") {
+  const std::string own = "name: p\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n";
+  for (const char* form : {"{uniform: [0.5, 0.5]}", "[0.1, 1e-1]", "[null]", "{log_uniform: [0, 1]}",
+                           "{min: 1, max: 2}"}) {
+    CAPTURE(form);
+    const SpecRead read = read_spec(own + "sweep: {parameters: {lr: " + form +
+                                    ", x: {choice: [1], when: {lr: 1}}}, except: [{lr: 1}]}\n");
+    CHECK(read.problems != "");
+    CHECK_FALSE(tells(read, "no parameter"));
+    CHECK_FALSE(tells(read, "does not have"));
+  }
+  CHECK_FALSE(tells(read_spec(own, {"lr=3..1"}), "no parameter"));
+  CHECK(tells(read_spec(own, {"lr=1", "lr=2"}), "lr is given twice; several values are written lr=1,2"));
+  CHECK(tells(read_spec(trained + std::string("sweep: {parameters: {lr: {choice: [1], when: {batch: 1}}, batch: "
+                                              "{choice: [1], when: {lr: 1}}}}\n")),
+              "depends on train.optimizer.lr itself"));
+}
+
 TEST_CASE("points of a file and parameters exclude each other") {
   CHECK(read_spec(trained + std::string("sweep: {points: p.csv}\n")).spec.search.kind == Search::Kind::list);
   CHECK(tells(read_spec(trained + std::string("sweep: {points: p.csv, parameters: {lr: [1]}}\n")),
