@@ -38,6 +38,15 @@ TEST_CASE("runs of one experiment are trials whose parameters are the values in 
   CHECK(trials[1].state == TrialState::succeeded);
 }
 
+TEST_CASE("runs with other programs keep their names, and the program has a name of its own") {
+  std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"loss", 2}}), plain_run("x-a", 0.1, 9, {{"loss", 1}})};
+  runs[0].experiment["run"] = "python3 b.py";
+  runs[1].experiment["run"] = json::array({"python3", "a.py"});
+  const std::vector<Trial> trials = trials_of(runs, usual_objective(runs));
+  CHECK(trials[0].point == Point{{"run", "x-a"}, {"program", json::array({"python3", "a.py"})}});
+  CHECK(trials[1].point == Point{{"run", "x-b"}, {"program", "python3 b.py"}});
+}
+
 TEST_CASE("without an accuracy the smallest loss is the best") {
   CHECK(usual_objective({plain_run("x-a", 1, 1, {{"loss", 2}})}).metric == "loss");
   CHECK(usual_objective({}).goal == Objective::Goal::minimize);
