@@ -25,7 +25,7 @@ struct BestOptions {
 
 void best(const BestOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
-  const RunAddress address = session.find_run(*client, options.sweep);
+  const RunAddress address = session.find_run(*client, options.sweep, Prefer::sweeps);
   require_sweep(address, session);
   const sweeps::SweepStatus status =
       sweeps::read_sweep(*client, client->config().name_space, address.run, sweeps::Harvest::all);

@@ -85,7 +85,7 @@ void ls(const LsOptions& options, Session& session) {
   std::string sweep;
   TrialsToList trials;
   if (!options.sweep.empty()) {
-    const RunAddress address = session.find_run(*client, options.sweep);
+    const RunAddress address = session.find_run(*client, options.sweep, Prefer::sweeps);
     require_sweep(address, session);
     sweep = address.run;
     trials = trials_to_list(*client, sweep, options, session);

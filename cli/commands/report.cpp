@@ -21,7 +21,7 @@ struct ReportOptions {
 
 void report(const ReportOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
-  const RunAddress address = session.find_run(*client, options.sweep);
+  const RunAddress address = session.find_run(*client, options.sweep, Prefer::sweeps);
   require_sweep(address, session);
   const std::string& name_space = client->config().name_space;
   sweeps::SweepStatus status = sweeps::read_sweep(*client, name_space, address.run, sweeps::Harvest::all);

@@ -75,7 +75,7 @@ Shown trials_of_runs(kube::Client& client, const RunAddress& address, const Resu
 
 void results(const ResultsOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
-  const RunAddress address = session.find_run(*client, options.sweep);
+  const RunAddress address = session.find_run(*client, options.sweep, Prefer::sweeps);
   const Shown shown = address.is_sweep ? trials_of_sweep(*client, address, options)
                                        : trials_of_runs(*client, address, options);
   const std::vector<sweeps::Trial> trials =

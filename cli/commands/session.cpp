@@ -64,8 +64,12 @@ std::unique_ptr<kube::Client> Session::connect(Attended attended) {
 }
 
 RunAddress Session::find_run(kube::Client& client, const std::string& typed) {
+  return find_run(client, typed, Prefer::newest);
+}
+
+RunAddress Session::find_run(kube::Client& client, const std::string& typed, Prefer prefer) {
   try {
-    return mlk::find_run(client, client.config().name_space, typed);
+    return mlk::find_run(client, client.config().name_space, typed, prefer);
   } catch (const kube::ApiError&) {
     throw;
   } catch (const Error& error) {

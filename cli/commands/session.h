@@ -20,6 +20,7 @@ namespace mlk {
 
 struct CheckpointPlace;
 struct RunAddress;
+enum class Prefer;
 
 namespace local {
 struct UpOptions;
@@ -55,6 +56,7 @@ struct Session {
   std::unique_ptr<kube::Client> connect(Attended attended = Attended::yes);
   // The meaning of `typed` (run/find.h); adds a hint on how to list runs if there is none.
   RunAddress find_run(kube::Client& client, const std::string& typed);
+  RunAddress find_run(kube::Client& client, const std::string& typed, Prefer prefer);
   // Fills in the folder of the place on this machine, with --local.
   void find_folder(CheckpointPlace& place, const std::string& name_space) const;
   void warn(const std::string& message);  // "mlk: warning: ..." on err

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <future>
 #include <map>
+#include <tuple>
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
@@ -89,14 +90,15 @@ bool pods_are_older(const RunObjects& objects) {
 }
 
 RunAddress choose_run(const std::vector<json>& owners, const std::string& name_space,
-                      const std::string& typed) {
+                      const std::string& typed, Prefer prefer) {
   const std::size_t slash = typed.find('/');
   const std::string name = typed.substr(0, slash);
   const json* found = nullptr;
   std::vector<std::string> names;
-  const auto age_key = [](const json& owner) {
-    return std::pair(time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}),
-                     kube::name_of(owner));
+  const bool sweeps_first = prefer == Prefer::sweeps || slash != std::string::npos;
+  const auto key = [&](const json& owner) {
+    return std::tuple(sweeps_first && is_sweep(owner), time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}),
+                      kube::name_of(owner));
   };
   for (const json& owner : owners) {
     if (!is_owner(owner)) continue;
@@ -105,7 +107,7 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
     if (!trial) names.insert(names.end(), {kube::name_of(owner), kube::label_of(owner, labels::name)});
     const bool exact = kube::name_of(owner) == name;
     const bool of_name = !trial && kube::label_of(owner, labels::name) == name;
-    if (exact || (of_name && (!found || age_key(*found) < age_key(owner)))) found = &owner;
+    if (exact || (of_name && (!found || key(*found) < key(owner)))) found = &owner;
     if (exact) break;
   }
   if (found == nullptr) {
@@ -132,11 +134,12 @@ void require_run_name(const std::string& typed) {
     throw Error(ExitCode::usage, "the name of the run is empty", "list the runs with: mlk ls");
 }
 
-RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed) {
+RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed,
+                    Prefer prefer) {
   require_run_name(typed);
   const std::vector<json> owners =
       client.list(kube::resources::config_maps, name_space, by_label(labels::run, true)).items;
-  return choose_run(owners, name_space, typed);
+  return choose_run(owners, name_space, typed, prefer);
 }
 
 std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json> jobs,

@@ -50,7 +50,11 @@ struct RunAddress {
 // The meaning of `typed`: the run or sweep of that name, else the newest one of the experiment of that name;
 // with /NUMBER a trial of a sweep. Throws Error: not_found with the nearest name as a hint, usage for a trial
 // of a run that is not a sweep.
-RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed);
+// `prefer`: of the name of an experiment that has both, the newest sweep instead of a newer run (of its best trial,
+// as a rule). With /NUMBER a sweep is meant in any case.
+enum class Prefer { newest, sweeps };
+RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed,
+                    Prefer prefer = Prefer::newest);
 
 // All runs of the namespace, newest first. Makes three requests in parallel however many runs there are, then
 // reads a short tail of a log of each running one. Reads no events, so `why` of a waiting run says less than
@@ -67,7 +71,7 @@ bool pods_are_older(const RunObjects& objects);
 
 // The pure part of find_run, on the owners' metadata.
 RunAddress choose_run(const std::vector<nlohmann::json>& owners, const std::string& name_space,
-                      const std::string& typed);
+                      const std::string& typed, Prefer prefer = Prefer::newest);
 // The pure parts of list_runs. Objects by run; Jobs and pods without an owner are left out.
 std::vector<RunObjects> group_by_run(std::vector<nlohmann::json> owners, std::vector<nlohmann::json> jobs,
                                      std::vector<nlohmann::json> pods);

@@ -32,6 +32,19 @@ TEST_CASE("a name means the run of that name, else the newest run of that experi
   CHECK(choose_run({owners[1], owners[0], owners[3]}, "lab", "mnist").run == "mnist-bbbbb");
 }
 
+TEST_CASE("where a sweep is meant, the newest one of the name is found behind newer runs") {
+  json older = owner("mnist-aaaaa", "mnist", "2026-01-01T00:00:00Z"),
+       sweep = owner("mnist-bbbbb", "mnist", "2026-01-03T00:00:00Z");
+  older["metadata"]["labels"]["mlk.dev/sweep"] = "mnist-aaaaa";
+  sweep["metadata"]["labels"]["mlk.dev/sweep"] = "mnist-bbbbb";
+  const std::vector<json> owners{older, sweep, owner("mnist-ccccc", "mnist", "2026-01-05T00:00:00Z")};
+  CHECK(choose_run(owners, "lab", "mnist").run == "mnist-ccccc");
+  CHECK(choose_run(owners, "lab", "mnist", Prefer::sweeps).run == "mnist-bbbbb");
+  CHECK(choose_run(owners, "lab", "mnist/3").run == "mnist-bbbbb");
+  CHECK(choose_run(owners, "lab", "mnist-ccccc", Prefer::sweeps).run == "mnist-ccccc");
+  CHECK(choose_run({owners[2]}, "lab", "mnist", Prefer::sweeps).run == "mnist-ccccc");
+}
+
 TEST_CASE("a name that means no run gets the nearest one, and a ConfigMap of a run is no run") {
   json files = owner("mnist-aaaaa-files", "mnist", "2026-01-03T00:00:00Z");
   files["metadata"]["labels"]["mlk.dev/run"] = "mnist-aaaaa";
