@@ -54,6 +54,11 @@ TEST_CASE("JSON is parsed by cli/util/json.h only") {
           "parse_json() and json_or_null() of cli/util/json.h");
 }
 
+TEST_CASE("numbers in what programs print and users type are read by cli/util/number.h only") {
+  only_in({"cli/util/number.cpp", "cli/util/quantity.cpp", "cli/experiment/values.cpp"},
+          "\\b(strto(d|f|ld)|stod|stof|atof|sscanf)\\b", "number_of_word() of cli/util/number.h");
+}
+
 TEST_CASE("YAML is parsed where its depth, its aliases and its size are bounded") {
   only_in({"cli/experiment/yaml.cpp", "cli/kube/kubeconfig_file.cpp"},
           "YAML::(Load|LoadAll|LoadFile|LoadAllFromFile|Parser)\\b",
