@@ -28,8 +28,8 @@ TEST_CASE("a parameter may have the values of its list, or the numbers within it
   CHECK_FALSE(can_be(choice, "true"));
   CHECK_FALSE(can_be(choice, "y"));
   const Parameter range{"a", Parameter::Kind::uniform, {}, 0.5, 2, {}};
-  for (const json value : {json(0.5), json(2), json(1.25)}) CHECK(can_be(range, value));
-  for (const json value : {json(0.4), json(2.1), json("1")}) CHECK_FALSE(can_be(range, value));
+  for (const json& value : {json(0.5), json(2), json(1.25)}) CHECK(can_be(range, value));
+  for (const json& value : {json(0.4), json(2.1), json("1")}) CHECK_FALSE(can_be(range, value));
   const Parameter whole{"a", Parameter::Kind::integer, {}, 1, 3, {}};
   CHECK(can_be(whole, 2.0));
   CHECK_FALSE(can_be(whole, 1.5));
