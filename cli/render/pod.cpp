@@ -9,6 +9,8 @@
 
 #include "cli/experiment/values.h"
 #include "cli/render/helper.h"
+#include "cli/render/packages.h"
+#include "cli/util/json.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -136,8 +138,6 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
   if (context.key && !experiment.has_train) out.push_back(key);
   if (!experiment.has_train)
     out.push_back(variable("PYTHONUNBUFFERED", "1"));  // otherwise its lines appear only at the end
-  if (experiment.effective.contains("code") && experiment.effective["code"].contains("python"))
-    out.push_back(variable("PYTHONPATH", python_folder));
   if (experiment.effective["checkpoint"].contains("volume")) {
     const std::string folder =
         fmt::format("{}/{}", checkpoint_mount, checkpoint_folder(context.run, context.owner_uid));
@@ -151,6 +151,11 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     put(out, variable(name, value.is_string() ? value.get<std::string>() : value.dump()));
   }
   for (const auto& [name, value] : experiment.effective["env"].items()) put(out, user_variable(name, value));
+  if (experiment.effective.contains("code") && experiment.effective["code"].contains("python")) {
+    const json source = context.code ? json_or_null(context.code->source) : json();
+    const std::string of_base = source.is_object() ? source.value(base_python_path, "") : "";
+    find_packages(out, of_base, !context.python_on_machine.empty());
+  }
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "cli/local/node/pod_values.h"
+#include "cli/util/path_list.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -11,6 +12,8 @@ namespace mlk::local {
 using nlohmann::json;
 
 namespace {
+
+constexpr char packages_folder[] = "/mlk/python";  // where mlk mounts packages of Python
 
 bool is_host_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
@@ -55,6 +58,7 @@ class Localiser {
     for (const std::string& name : order_) {
       set(name, secret_.contains(name) ? env_.at(name) : place(name, env_.at(name)));
     }
+    find_packages();
     for (const char* list : {"command", "args"}) {
       for (const json& word : container_.value(list, json::array())) {
         process_.argv.push_back(place(expand_variables(word.get<std::string>(), env_)));
@@ -96,6 +100,24 @@ class Localiser {
       }
     }
     process_.env.emplace_back(name, value);
+  }
+
+  std::string inherited(const std::string& name) const {
+    for (const auto& [existing, value] : around_.inherited) {
+      if (existing == name) return value;
+    }
+    return "";
+  }
+
+  // This machine takes the place of the image: its PYTHONPATH comes last, and the programs of the packages
+  // are found first.
+  void find_packages() {
+    const auto packages = mounts_.find(packages_folder);
+    if (packages == mounts_.end()) return;
+    for (auto& [name, value] : process_.env) {
+      if (name == "PYTHONPATH" && value != inherited(name)) value = path_first(value, inherited(name));
+      if (name == "PATH") value = path_first(packages->second + "/bin", value);
+    }
   }
 
   void mount_volumes() {

@@ -155,6 +155,30 @@ TEST_CASE("a variable of the pod replaces the inherited one, in its place") {
   CHECK(localise(pod, around).env == expected);
 }
 
+TEST_CASE("packages come first in the paths of a pod that mounts them, and the machine's PYTHONPATH last") {
+  json pod = R"({"metadata": {"name": "p", "namespace": "ns"}, "spec": {
+    "volumes": [{"name": "mlk-python", "hostPath": {"path": "/cache/python-1"}}],
+    "containers": [{"name": "main", "command": ["c"], "env": [{"name": "PYTHONPATH", "value": "/mlk/python:src"}],
+      "volumeMounts": [{"name": "mlk-python", "mountPath": "/mlk/python"}]}]}})"_json;
+  PodContext around;
+  around.pod_folder = "/pods/u";
+  around.address_of = [](const std::string& host) { return host; };
+  const auto variables = [&] {
+    const auto env = localise(pod, around).env;
+    return std::map<std::string, std::string>(env.begin(), env.end());
+  };
+  around.inherited = {{"PATH", "/bin"}, {"PYTHONPATH", "/home/me/lib"}};
+  CHECK(variables().at("PYTHONPATH") == "/cache/python-1:src:/home/me/lib");
+  CHECK(variables().at("PATH") == "/cache/python-1/bin:/bin");
+  around.inherited = {{"PATH", "/bin"}};
+  CHECK(variables().at("PYTHONPATH") == "/cache/python-1:src");
+  pod["spec"]["containers"][0]["env"].push_back({{"name", "PATH"}, {"value", "/mlk/python/bin:/own"}});
+  CHECK(variables().at("PATH") == "/cache/python-1/bin:/own");
+  pod["spec"]["containers"][0]["volumeMounts"] = json::array();
+  around.inherited = {{"PYTHONPATH", "/home/me/lib"}};
+  CHECK(variables().at("PYTHONPATH") == "/mlk/python:src");
+}
+
 TEST_CASE("where a path begins and ends") {
   const std::map<std::string, std::string> mounts = {{"/m", "/real"}, {"/m/n", "/other"}};
   const std::pair<const char*, const char*> table[] = {{"/m/", "/real/"},

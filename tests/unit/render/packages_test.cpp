@@ -1,0 +1,52 @@
+// How programs find packages of Python.
+#include "cli/render/packages.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/util/path_list.h"
+
+namespace {
+
+using nlohmann::json;
+
+json with_packages(json environment, const std::string& of_base, bool on_machine) {
+  mlk::find_packages(environment, of_base, on_machine);
+  return environment;
+}
+
+}  // namespace
+
+TEST_CASE("a list of folders gets another at its beginning, once") {
+  CHECK(mlk::path_first("/a", "/b:/c") == "/a:/b:/c");
+  CHECK(mlk::path_first("/a", "/a:/b") == "/a:/b");
+  CHECK(mlk::path_first("/a", "/a") == "/a");
+  CHECK(mlk::path_first("/a", "/ab") == "/a:/ab");
+  CHECK(mlk::path_first("/a", "") == "/a");
+  CHECK(mlk::path_first("", "/b") == "/b");
+  CHECK(mlk::path_first("", "").empty());
+}
+
+TEST_CASE("packages come before what the experiment says of PYTHONPATH and PATH, and the image's come last") {
+  const json said = {{{"name", "PYTHONPATH"}, {"value", "src"}},
+                     {{"name", "PATH"}, {"value", "/opt/bin:/bin"}}};
+  json found = with_packages(said, "/opt/site", false);
+  CHECK(found[0]["value"] == "/mlk/python:src:/opt/site");
+  CHECK(found[1]["value"] == "/mlk/python/bin:/opt/bin:/bin");
+  CHECK(with_packages(said, "", true)[0]["value"] == "/mlk/python:src");
+  CHECK(with_packages(said, "", true).size() == 2);
+  found = with_packages({{{"name", "PYTHONPATH"}, {"value", ""}}}, "/opt/site", false);
+  CHECK(found[0]["value"] == "/mlk/python:/opt/site");
+}
+
+TEST_CASE("where the experiment says nothing the image does, and on this machine the pod") {
+  CHECK(with_packages(json::array(), "/opt/site", false) == json::array());
+  CHECK(with_packages(json::array(), "", true) == json{{{"name", "PYTHONPATH"}, {"value", "/mlk/python"}}});
+}
+
+TEST_CASE("a list of folders in a Secret is extended as well") {
+  const json from = {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}};
+  CHECK(with_packages({{{"name", "PYTHONPATH"}, {"valueFrom", from}}}, "/opt/site", false) ==
+        json{{{"name", "MLK_OWN_PYTHONPATH"}, {"valueFrom", from}},
+             {{"name", "PYTHONPATH"}, {"value", "/mlk/python:$(MLK_OWN_PYTHONPATH):/opt/site"}}});
+}
