@@ -170,6 +170,7 @@ void provide_image(const ImageNeed& need, const Experiment& experiment, FileCont
   }
   registry::FoundImage base = find_base(experiment, "", platform_of(client, experiment), registries.access());
   const Build build = assemble(experiment, files, std::move(base), registries.access());
+  note_base(files, build);
   files.image = registries.push(build, target_of("", where, experiment.name, build));
 }
 

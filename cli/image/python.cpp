@@ -1,39 +1,26 @@
 #include "cli/image/python.h"
 
 #include <algorithm>
-#include <chrono>
-#include <initializer_list>
+#include <cstdlib>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "cli/image/pip_report.h"
+#include "cli/image/requirements.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
-#include "cli/util/json.h"
-#include "cli/util/process.h"
 #include "cli/util/text.h"
 
 namespace mlk::image {
-
-using nlohmann::json;
 
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t longest_record = 16 << 20;
+constexpr std::size_t longest_record = 16 << 20, longest_report = 64 << 20;
 
 std::string shown(const fs::path& path) { return printable(path.string()); }
-
-std::string text_at(const json& object, std::initializer_list<const char*> path) {
-  const json* at = &object;
-  for (const char* key : path) {
-    if (!at->is_object() || !at->contains(key)) return "";
-    at = &(*at)[key];
-  }
-  return at->is_string() ? at->get<std::string>() : "";
-}
 
 // The lines of pip's that begin with ERROR:, without that.
 std::string errors_of(const std::string& output) {
@@ -46,28 +33,26 @@ std::string errors_of(const std::string& output) {
   return printable(cut(join(out, "; "), longest));
 }
 
-ProcessResult run_python(const Command& command) {
-  try {
-    return run_process(command);
-  } catch (const Error& error) {
-    if (error.code() != ExitCode::not_found) throw;
-    throw Error(ExitCode::failure, "code.python: there is no python3 here",
-                "install python3 with pip, or take an image that has the packages");
-  }
-}
-
-ProcessResult run_pip(const PythonPackages& packages, std::vector<std::string> words) {
-  Command command;
-  command.argv = {"python3", "-m", "pip", "--disable-pip-version-check", "--no-input"};
-  command.argv.insert(command.argv.end(), words.begin(), words.end());
-  command.folder = fs::absolute(packages.requirements).parent_path().string();
-  command.timeout = std::chrono::hours(1);
-  command.output_limit = 64 << 20;
-  command.go_on = [&](const ProcessResult&) { return !packages.go_on || packages.go_on(); };
-  ProcessResult result = run_python(command);
-  if (result.given_up) throw Error(ExitCode::interrupted, "interrupted");
-  if (result.ok()) return result;
-  if (result.error.find("No module named pip") != std::string::npos)
+// Throws what pip's failure means for people.
+[[noreturn]] void explain(const PythonPackages& packages, const PipResult& result) {
+  const std::string file = shown(packages.requirements);
+  const std::string collected = last_collected(result.output);
+  const std::string seen = collected.empty() ? "" : fmt::format("; it was looking at {}", collected);
+  if (result.would_build)
+    throw Error(ExitCode::usage,
+                fmt::format("code.python: pip would build a package that {} asks for, and so execute it, on "
+                            "this machine{}",
+                            file, seen),
+                "name a wheel of it instead, or take an image that has the package");
+  if (!result.refused_marker.empty())
+    throw Error(ExitCode::usage,
+                fmt::format("code.python: whether the image needs a package depends on what is not known of "
+                            "it: {}{}",
+                            printable(result.refused_marker), seen),
+                "say which Python it has, with three numbers: code: {python_version: \"" +
+                    packages.target.version + ".4\"}");
+  if (result.error.find("No module named pip") != std::string::npos ||
+      result.error.find("No module named 'pip'") != std::string::npos)
     throw Error(ExitCode::failure, "code.python: the python3 of this machine has no pip",
                 "install it (python3-pip), or take an image that has the packages");
   if (result.error.find("no such option: --report") != std::string::npos)
@@ -83,45 +68,83 @@ ProcessResult run_pip(const PythonPackages& packages, std::vector<std::string> w
   const std::string said = errors_of(result.error);
   const bool no_wheel = result.error.find("No matching distribution") != std::string::npos ||
                         result.error.find("Could not find a version") != std::string::npos;
-  throw Error(
-      no_wheel ? ExitCode::usage : ExitCode::failure,
-      fmt::format("code.python: pip finds no wheels for Python {} on {} of what {} asks for: {}",
-                  packages.target.version, packages.target.platform.text(), shown(packages.requirements),
-                  said.empty() ? fmt::format("exit code {}", result.exit_code) : said),
-      no_wheel ? "name a version that has a wheel, or take an image that has the package"
-               : "see all of what pip says: python3 -m pip install --dry-run -r " +
-                     shell_word(packages.requirements.string()));
+  throw Error(no_wheel ? ExitCode::usage : ExitCode::failure,
+              fmt::format("code.python: pip finds no wheels for Python {} on {} of what {} asks for: {}",
+                          packages.target.version, packages.target.platform.text(), file,
+                          said.empty() ? fmt::format("exit code {}", result.exit_code) : said),
+              no_wheel ? "name a version that has a wheel, or take an image that has the package"
+                       : "see all of what pip says: python3 -m pip install --dry-run -r " +
+                             shell_word(packages.requirements.string()));
 }
 
-std::vector<std::string> pip_words(const PythonPackages& packages, const fs::path& target) {
-  std::vector<std::string> out{"install",
-                               "--quiet",
-                               "--only-binary=:all:",
-                               "--no-compile",
-                               "--target",
-                               target.string(),
-                               "--implementation",
-                               "cp",
-                               "--python-version",
-                               packages.target.version};
-  for (const std::string& platform : wheel_platforms(packages.target.platform)) {
-    out.emplace_back("--platform");
-    out.push_back(platform);
+PipResult call_pip(const PythonPackages& packages, const fs::path& folder, std::vector<std::string> words) {
+  PipResult result =
+      run_pip({.folder = folder, .words = std::move(words), .go_on = packages.go_on}, packages.target);
+  if (result.exit_code != 0) explain(packages, result);
+  return result;
+}
+
+std::vector<std::string> pip_words(const PythonTarget& target, const fs::path& into) {
+  constexpr char oldest_without_m[] = "3.8";
+  std::vector<std::string> out{"install", "--only-binary=:all:", "--no-compile", "--progress-bar", "off"};
+  const auto add = [&](const std::string& option, const std::string& value) {
+    out.push_back(option);
+    out.push_back(value);
+  };
+  add("--target", into.string());
+  add("--implementation", "cp");
+  add("--python-version", target.full_version.empty() ? target.version : target.full_version);
+  if (target.markers.empty()) {  // else that of this machine's python3, which runs the packages
+    std::string abi = "cp" + target.version;
+    std::erase(abi, '.');
+    const bool has_m = target.version.size() == 3 && target.version < oldest_without_m;
+    add("--abi", has_m ? abi + "m" : abi);
   }
-  out.emplace_back("-r");
-  out.push_back(fs::absolute(packages.requirements).string());
+  for (const std::string& platform : wheel_platforms(target.platform)) add("--platform", platform);
   return out;
 }
 
-Resolved resolve(const PythonPackages& packages) {
-  std::vector<std::string> words = pip_words(packages, packages.cache / "none");
-  for (const char* word : {"--dry-run", "--ignore-installed", "--report", "-"}) words.emplace_back(word);
-  return parse_pip_report(run_pip(packages, words).output);
+struct Resolved {
+  Requirements requirements;
+  std::vector<ResolvedPackage> packages;
+};
+
+// `folder`: an empty one.
+Resolved resolve(const PythonPackages& packages, const fs::path& folder) {
+  constexpr std::size_t longest_file = 4 << 20;
+  Resolved out;
+  out.requirements = read_requirements(
+      fs::absolute(packages.requirements).lexically_normal(),
+      [](const fs::path& path) { return read_file(path, longest_file); },
+      [](const std::string& name) {
+        const char* value = std::getenv(name.c_str());
+        return std::string(value == nullptr ? "" : value);
+      });
+  std::vector<std::string> words = pip_words(packages.target, folder / "none");
+  const fs::path wanted = folder / "requirements.txt", constraints = folder / "constraints.txt",
+                 report = folder / "report.json";
+  write_file_atomically(wanted, out.requirements.wanted, 0600);
+  for (const std::string& word :
+       {std::string("-r"), wanted.string(), std::string("--dry-run"), std::string("--ignore-installed"),
+        std::string("--report"), report.string()})
+    words.push_back(word);
+  if (!out.requirements.constraints.empty()) {
+    write_file_atomically(constraints, out.requirements.constraints, 0600);
+    words.emplace_back("--constraint");
+    words.push_back(constraints.string());
+  }
+  (void)call_pip(packages, folder, words);
+  std::error_code error;
+  out.packages = parse_pip_report(fs::is_regular_file(report, error) ? read_file(report, longest_report) : "",
+                                  marker_environment(packages.target));
+  return out;
 }
 
 std::string key_of(const Resolved& resolved, const PythonTarget& target) {
-  return sha256_hex(
-      fmt::format("1 {} {}\n{}", target.platform.text(), target.version, join(resolved.packages, "\n")));
+  std::string text = fmt::format("2 {} {}", target.platform.text(), target.version);
+  for (const ResolvedPackage& one : resolved.packages)
+    text += fmt::format("\n{}=={} {}", one.name, one.version, one.digest);
+  return sha256_hex(text);
 }
 
 // A folder that goes away.
@@ -133,6 +156,7 @@ class Scratch {
     if (error)
       throw Error(ExitCode::failure,
                   fmt::format("cannot make the folder {}: {}", shown(path_), error.message()));
+    fs::permissions(path_, fs::perms::owner_all, error);
   }
   ~Scratch() {
     std::error_code ignored;
@@ -146,24 +170,41 @@ class Scratch {
   const fs::path path_;
 };
 
-void install(const PythonPackages& packages, const Resolved& resolved, const fs::path& into) {
+// Their programs begin with the path of no Python, and have the same text on every machine.
+void write_scripts(const fs::path& packages) {
+  std::vector<fs::path> entry_points;
+  visit_folder(packages, [&](const fs::directory_entry& entry) {
+    const fs::path file = entry.path() / "entry_points.txt";
+    if (entry.path().extension() == ".dist-info" && fs::is_regular_file(file)) entry_points.push_back(file);
+  });
+  std::sort(entry_points.begin(), entry_points.end());
+  for (const fs::path& file : entry_points) {
+    for (const auto& [name, text] : entry_scripts(read_file(file, longest_record))) {
+      fs::create_directories(packages / scripts_folder);
+      write_file_atomically(packages / scripts_folder / name, text, 0755);
+    }
+  }
+}
+
+void install(const PythonPackages& packages, const Resolved& resolved, const fs::path& scratch,
+             const fs::path& into) {
   if (packages.note)
     packages.note(fmt::format("code.python: installing {} packages for Python {} on {}",
                               resolved.packages.size(), packages.target.version,
                               packages.target.platform.text()));
-  const fs::path constraints = into.string() + ".txt";
-  write_file_atomically(constraints, join(resolved.constraints, "\n") + "\n", 0600);
-  std::vector<std::string> words = pip_words(packages, into);
-  words.emplace_back("--constraint");
-  words.push_back(constraints.string());
-  run_pip(packages, words);
-  fs::remove(constraints);
-  // Scripts begin with the path of this machine's Python.
-  fs::remove_all(into / "bin");
-  fs::create_directories(into);  // of an empty list
+  fs::create_directories(into);
+  if (resolved.packages.empty()) return;
+  const fs::path list = scratch / "pinned.txt";
+  write_file_atomically(
+      list, resolved.requirements.options + pinned(resolved.packages, resolved.requirements.urls), 0600);
+  std::vector<std::string> words = pip_words(packages.target, into);
+  for (const std::string& word : {std::string("--no-deps"), std::string("-r"), list.string()})
+    words.push_back(word);
+  (void)call_pip(packages, scratch, words);
+  write_scripts(into);
 }
 
-// Without the lines of scripts, which are left out and differ from machine to machine.
+// Without the lines of scripts, which mlk writes itself.
 std::string clean_record(const fs::path& path) {
   std::string out;
   for (const std::string& line : split(read_file(path, longest_record), '\n')) {
@@ -204,34 +245,8 @@ void add_folder(LayerWriter& writer, const fs::path& folder, const std::string& 
 
 }  // namespace
 
-Resolved parse_pip_report(const std::string& report) {
-  const json whole = json_or_null(report);
-  const json list = whole.is_object() ? whole.value("install", json()) : json();
-  if (!list.is_array())
-    throw Error(ExitCode::failure, "code.python: pip gave no report of what it would install");
-  std::vector<std::pair<std::string, std::string>> found;
-  for (const json& item : list) {
-    const std::string name = text_at(item, {"metadata", "name"}),
-                      version = text_at(item, {"metadata", "version"});
-    std::string digest = text_at(item, {"download_info", "archive_info", "hashes", "sha256"});
-    if (digest.empty()) digest = text_at(item, {"download_info", "archive_info", "hash"});
-    if (name.empty() || version.empty())
-      throw Error(ExitCode::failure, "code.python: pip's report names a package without its version");
-    found.emplace_back(name + "==" + version, digest);
-  }
-  std::sort(found.begin(), found.end());
-  Resolved out;
-  for (const auto& [pinned, digest] : found) {
-    out.packages.push_back(pinned + " " + digest);
-    out.constraints.push_back(pinned);
-  }
-  return out;
-}
-
 std::vector<std::string> wheel_platforms(const Platform& platform) {
-  const std::string machine = platform.architecture == "amd64"   ? "x86_64"
-                              : platform.architecture == "arm64" ? "aarch64"
-                                                                 : platform.architecture;
+  const std::string machine = machine_name(platform.architecture);
   std::vector<std::string> out;
   constexpr int newest = 28, oldest = 17;  // of glibc 2; 2.17 is that of manylinux2014
   for (int minor = newest; minor >= oldest; --minor)
@@ -245,31 +260,13 @@ std::vector<std::string> wheel_platforms(const Platform& platform) {
   return out;
 }
 
-std::string minor_version(const std::string& version) {
-  const std::vector<std::string> parts = split(version, '.');
-  const auto is_number = [](const std::string& part) {
-    return !part.empty() && part.size() < 4 && part.find_first_not_of("0123456789") == part.npos;
-  };
-  return parts.size() >= 2 && is_number(parts[0]) && is_number(parts[1]) ? parts[0] + "." + parts[1] : "";
-}
-
-std::string own_python_version() {
-  Command command;
-  command.argv = {"python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"};
-  const ProcessResult result = run_python(command);
-  const std::string version = minor_version(std::string(trim(result.output)));
-  if (!result.ok() || version.empty())
-    throw Error(ExitCode::failure, "code.python: the python3 of this machine does not say its version");
-  return version;
-}
-
 Layer python_layer(const PythonPackages& packages, const std::string& prefix) {
-  const Resolved resolved = resolve(packages);
+  const Scratch scratch(packages.cache / ("python.tmp-" + hex(random_bytes(4))));
+  const Resolved resolved = resolve(packages, scratch.path());
   const fs::path file = packages.cache / ("python-" + key_of(resolved, packages.target) + ".tar.gz");
   if (const std::optional<Layer> kept = find_layer(file)) return *kept;
-  const Scratch scratch(packages.cache / ("python.tmp-" + hex(random_bytes(4))));
   const fs::path folder = scratch.path() / "packages";
-  install(packages, resolved, folder);
+  install(packages, resolved, scratch.path(), folder);
   LayerWriter writer(file, packages.go_on);
   for (std::size_t at = prefix.find('/'); at != prefix.npos; at = prefix.find('/', at + 1))
     writer.add({.path = prefix.substr(0, at), .kind = TarEntry::Kind::folder});
@@ -279,15 +276,15 @@ Layer python_layer(const PythonPackages& packages, const std::string& prefix) {
 }
 
 fs::path python_folder(const PythonPackages& packages) {
-  const Resolved resolved = resolve(packages);
+  const Scratch scratch(packages.cache / ("python.tmp-" + hex(random_bytes(4))));
+  const Resolved resolved = resolve(packages, scratch.path());
   const fs::path folder = packages.cache / ("python-" + key_of(resolved, packages.target));
   std::error_code error;
   if (fs::is_directory(folder, error)) {
     fs::last_write_time(folder, fs::file_time_type::clock::now(), error);  // it is in use: unused_layers()
     return folder;
   }
-  const Scratch scratch(packages.cache / ("python.tmp-" + hex(random_bytes(4))));
-  install(packages, resolved, scratch.path() / "packages");
+  install(packages, resolved, scratch.path(), scratch.path() / "packages");
   fs::rename(scratch.path() / "packages", folder, error);
   if (error && !fs::is_directory(folder))
     throw Error(ExitCode::failure,

@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/image/python.h"
+#include "cli/render/packages.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"
+#include "cli/util/path_list.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -17,6 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+// Of an image that names none: what runtimes of containers take.
+constexpr char usual_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 image::PythonPackages packages_of(const FileContents& files, image::PythonTarget target,
                                   const registry::Access& access) {
@@ -34,20 +39,32 @@ json labels_of(const json& node) {
   return labels.is_object() ? labels : json::object();
 }
 
-std::string python_version_of(const Experiment& experiment, const registry::FoundImage& base) {
-  const std::string said = experiment.effective["code"].value(
-      "python_version", variable_of(base.image.configuration, "PYTHON_VERSION"));
-  const std::string version = image::minor_version(said);
-  if (version.empty())
+image::PythonTarget python_of(const Experiment& experiment, const registry::FoundImage& base) {
+  const std::string by_image = variable_of(base.image.configuration, "PYTHON_VERSION");
+  const std::string said = experiment.effective["code"].value("python_version", by_image);
+  image::PythonTarget out{base.image.configuration.platform, image::minor_version(said)};
+  if (out.version.empty())
     throw Error(ExitCode::usage,
                 said.empty()
                     ? fmt::format("code.python: image {} does not say which Python it has", experiment.image)
                     : fmt::format("code.python: '{}' is no version of Python", printable(said)),
                 "say it: code: {python_version: \"3.11\"}");
-  return version;
+  out.full_version = image::full_version(said);
+  if (out.full_version.empty() && image::minor_version(by_image) == out.version)
+    out.full_version = image::full_version(by_image);
+  return out;
 }
 
 }  // namespace
+
+void note_base(FileContents& files, const Build& build) {
+  if (!files.code || !build.base) return;
+  const std::string of_base = variable_of(build.base->image.configuration, "PYTHONPATH");
+  if (of_base.empty()) return;
+  json source = json_or_null(files.code->source);
+  source[base_python_path] = of_base;
+  files.code->source = json_text(source);
+}
 
 bool needs_build(const Experiment& experiment, const FileContents& files) {
   return files.image.empty() && files.code &&
@@ -71,10 +88,13 @@ Build assemble(const Experiment& experiment, const FileContents& files, registry
   std::vector<image::Addition> additions;
   image::Settings settings;
   if (files.code && experiment.effective["code"].contains("python")) {
-    const image::PythonTarget target{out.base->image.configuration.platform,
-                                     python_version_of(experiment, *out.base)};
-    additions.push_back({python_layer(packages_of(files, target, access), python_folder + 1), "python"});
-    settings.env.emplace_back("PYTHONPATH", python_folder);
+    additions.push_back(
+        {python_layer(packages_of(files, python_of(experiment, *out.base), access), python_folder + 1),
+         "python"});
+    const image::Configuration& below = out.base->image.configuration;
+    const std::string path = variable_of(below, "PATH");
+    settings.env.emplace_back("PYTHONPATH", path_first(python_folder, variable_of(below, "PYTHONPATH")));
+    settings.env.emplace_back("PATH", path_first(python_scripts, path.empty() ? usual_path : path));
   }
   if (files.code && files.code->is_layer()) {
     const std::optional<image::Layer> layer = image::find_layer(files.code->layer_file);
@@ -137,7 +157,8 @@ std::optional<image::Platform> platform_of_nodes(const std::vector<json>& nodes,
 void prepare_on_machine(const Experiment& experiment, FileContents& files, const registry::Access& access) {
   if (!files.code || !experiment.effective["code"].contains("python") || !files.python_on_machine.empty())
     return;
-  const image::PythonTarget target{registry::own_platform(), image::own_python_version()};
+  image::PythonTarget target = image::own_python();
+  target.platform = registry::own_platform();
   files.python_on_machine = image::python_folder(packages_of(files, target, access)).string();
   json source = json_or_null(files.code->source);
   source["python"] = files.python_on_machine;

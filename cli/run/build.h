@@ -36,6 +36,9 @@ registry::FoundImage find_base(const Experiment& experiment, const std::string& 
 Build assemble(const Experiment& experiment, const FileContents& files, registry::FoundImage base,
                const registry::Access& access);
 
+// Keeps with the code what the pods have to know of the image below it: they may extend its PYTHONPATH.
+void note_base(FileContents& files, const Build& build);
+
 // mlk-runtime and mlk as they are installed here, with the libraries that they need, on no base. `mlk`: the
 // file of this program, beside which the others lie, or else in PATH. Throws Error{failure} if one is
 // missing.

@@ -2,9 +2,11 @@
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 NUMPY = (
     "numpy==2.2.6"  # for Python 3.10 to 3.13
@@ -52,3 +54,23 @@ def _python_with_pip():
         if subprocess.run([python, "-m", "pip", "--version"], capture_output=True, check=False).returncode == 0:
             return python
     raise RuntimeError("no Python here has pip")
+
+
+def make(folder, name, version="1.0", code="", requires=(), python="", tag="py3-none-any", scripts=None, files=None):
+    """A wheel in that folder, the same bytes for the same arguments: its path. `code` is its module, `requires` lines of Requires-Dist, `python`
+    its Requires-Python, `scripts` its entry points, `files` what else lies in it."""
+    info = f"{name}-{version}.dist-info"
+    metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}", *(f"Requires-Dist: {line}" for line in requires)]
+    extras = sorted(set(re.findall(r"extra == .(\w+).", " ".join(requires))))
+    metadata += [f"Provides-Extra: {extra}" for extra in extras] + ([f"Requires-Python: {python}"] if python else [])
+    content = {f"{name}.py": code, f"{info}/METADATA": "\n".join(metadata) + "\n", **(files or {}),
+               f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {tag}\n"}
+    if scripts:
+        content[f"{info}/entry_points.txt"] = "[console_scripts]\n" + "".join(f"{key} = {value}\n" for key, value in scripts.items())
+    content[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*content, f"{info}/RECORD"])
+    path = pathlib.Path(folder) / f"{name}-{version}-{tag}.whl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as wheel:
+        for file, text in content.items():
+            wheel.writestr(zipfile.ZipInfo(file), text)
+    return path

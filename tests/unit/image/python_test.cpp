@@ -9,14 +9,16 @@
 #include "cli/image/gzip.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "tests/unit/image/pip_reports.h"
 #include "tests/unit/util/temporary_folder.h"
 
 namespace {
 
 namespace fs = std::filesystem;
 using mlk::image::Layer;
-using mlk::image::parse_pip_report;
 using mlk::image::PythonPackages;
+using mlk::image::samples::report_of;
+using mlk::image::samples::report_with;
 using Lines = std::vector<std::string>;
 
 constexpr std::size_t enough = 16 << 20;
@@ -48,13 +50,21 @@ class Variable {
 
 // Packages are "six" 1.16.0 alone; calls are counted in `calls`. MACHINE is in what differs between machines.
 const std::string playing_pip = R"(
+cat > "$PLAYED/input"
+case "$*" in *"config list") cat "$PLAYED/settings" 2>/dev/null; exit 0 ;; esac
+[ -e trap.py ] && exit 9
+shift 3
 echo "$*" >> "$PLAYED/calls"
+env > "$PLAYED/variables"
 case "$*" in
-  *--dry-run*) cat "$PLAYED/report"; exit ;;
+  *--dry-run*) while [ "$1" != --report ]; do [ "$1" = -r ] && cp "$2" "$PLAYED/wanted"; shift; done; cat "$PLAYED/report" > "$2"; exit ;;
 esac
+all="$*"
 while [ "$1" != --target ]; do shift; done
+cp "${all##* }" "$PLAYED/pinned"
 mkdir -p "$2/six-1.16.0.dist-info" "$2/bin" "$2/six/__pycache__"
 echo "#!$MACHINE/python3" > "$2/bin/six"
+printf '[console_scripts]\nsix = six.cli:main\n' > "$2/six-1.16.0.dist-info/entry_points.txt"
 echo "x = 1" > "$2/six/__init__.py"
 echo "$MACHINE" > "$2/six/__pycache__/x.pyc"
 printf '#!/bin/sh\n' > "$2/six/tool"
@@ -76,9 +86,12 @@ class Machine {
         machine_("MACHINE", "/opt/" + name) {
     folder_.write("bin/python3", "#!/bin/sh\n" + script);
     fs::permissions(folder_.path() / "bin/python3", fs::perms::owner_all);
-    folder_.write("report", R"({"version":"1","install":[{"metadata":{"name":"six","version":"1.16.0"},
-      "download_info":{"archive_info":{"hashes":{"sha256":"aa"}}}}]})");
+    report("six", "1.16.0", "aa");
     folder_.write("code/requirements.txt", "six\n");
+  }
+  void report(const std::string& package, const std::string& version, const std::string& digest,
+              const std::string& python = "3.11") const {
+    folder_.write("report", report_of(package, version, digest, python));
   }
   PythonPackages packages() const {
     return {.requirements = folder_.path() / "code/requirements.txt",
@@ -109,41 +122,9 @@ mlk::Error python_error(const std::string& script) {
   return {mlk::ExitCode::ok, "accepted"};
 }
 
-mlk::Error report_error(const std::string& report) {
-  try {
-    (void)parse_pip_report(report);
-  } catch (const mlk::Error& error) {
-    return error;
-  }
-  return {mlk::ExitCode::ok, "accepted"};
-}
-
 std::vector<mlk::image::TarFile> files_in(const std::string& tar) { return mlk::image::read_tar(tar); }
 
 }  // namespace
-
-TEST_CASE("a report of pip gives sorted packages with their digests, in either place where pip writes them") {
-  const auto resolved = parse_pip_report(R"({"version":"1","pip_version":"23.0.1","install":[
-    {"download_info":{"url":"https://x/torch.whl","archive_info":{"hash":"sha256=bb","hashes":{"sha256":"bb"}}},
-     "is_direct":false,"requested":true,"metadata":{"metadata_version":"2.1","name":"torch","version":"2.1.0+cpu"}},
-    {"download_info":{"archive_info":{"hash":"sha256=aa"}},"metadata":{"name":"Jinja2","version":"3.1"}},
-    {"download_info":{"dir_info":{}},"metadata":{"name":"own","version":"0"}}],"environment":{}})");
-  CHECK(resolved.packages == Lines{"Jinja2==3.1 sha256=aa", "own==0 ", "torch==2.1.0+cpu bb"});
-  CHECK(resolved.constraints == Lines{"Jinja2==3.1", "own==0", "torch==2.1.0+cpu"});
-  CHECK(parse_pip_report(R"({"install":[]})").packages.empty());
-}
-
-TEST_CASE("what is no report is refused") {
-  for (const std::string& bad : Lines{"", "pip 23", "null", "[]", "{}", R"({"install":null})",
-                                      R"({"install":{}})", std::string(300, '[')})
-    CHECK_MESSAGE(
-        std::string(report_error(bad).what()) == "code.python: pip gave no report of what it would install",
-        bad);
-  for (const std::string& bad :
-       Lines{R"({"install":[5]})", R"({"install":[{}]})", R"({"install":[{"metadata":{"name":"x"}}]})",
-             R"({"install":[{"metadata":{"name":"x","version":5}}]})", R"({"install":[{"metadata":"x"}]})"})
-    CHECK_MESSAGE(report_error(bad).code() == mlk::ExitCode::failure, bad);
-}
 
 TEST_CASE("wheels may have the names of platforms from the newest glibc to the oldest") {
   const Lines amd64 = mlk::image::wheel_platforms({"linux", "amd64", ""});
@@ -157,14 +138,9 @@ TEST_CASE("wheels may have the names of platforms from the newest glibc to the o
   CHECK(mlk::image::wheel_platforms({"linux", "ppc64le", ""}).back() == "linux_ppc64le");
 }
 
-TEST_CASE("a version of Python has two numbers") {
-  CHECK(mlk::image::minor_version("3.11.9") == "3.11");
-  CHECK(mlk::image::minor_version("3.13") == "3.13");
-  for (const char* bad : {"", "3", "3.", ".11", "3.x", "x.11", "3.1111", "3.11rc1", "-3.11", "3 .11"})
-    CHECK_MESSAGE(mlk::image::minor_version(bad).empty(), std::string(bad));
-}
-
-TEST_CASE("the layer has the packages below its folder, without scripts and what differs between machines") {
+TEST_CASE(
+    "the layer has the packages below its folder, with scripts of mlk's own, without what differs between "
+    "machines") {
   std::string digest;
   for (const char* name : {"one", "other"}) {
     const Machine machine(playing_pip, name);
@@ -175,12 +151,14 @@ TEST_CASE("the layer has the packages below its folder, without scripts and what
     Lines paths;
     for (const auto& file : files_in(tar)) {
       paths.push_back(file.entry.path);
-      if (file.entry.path == "mlk/python/six/tool") CHECK(file.entry.executable);
+      if (file.entry.path == "mlk/python/six/tool" || file.entry.path == "mlk/python/bin/six")
+        CHECK(file.entry.executable);
       if (file.entry.path.ends_with("RECORD"))
         CHECK(file.content == "six/__init__.py,sha256=a,6\nsix-1.16.0.dist-info/RECORD,,\n");
     }
-    CHECK(paths == Lines{"mlk", "mlk/python", "mlk/python/six", "mlk/python/six-1.16.0.dist-info",
-                         "mlk/python/six-1.16.0.dist-info/RECORD", "mlk/python/six/__init__.py",
+    CHECK(paths == Lines{"mlk", "mlk/python", "mlk/python/bin", "mlk/python/bin/six", "mlk/python/six",
+                         "mlk/python/six-1.16.0.dist-info", "mlk/python/six-1.16.0.dist-info/RECORD",
+                         "mlk/python/six-1.16.0.dist-info/entry_points.txt", "mlk/python/six/__init__.py",
                          "mlk/python/six/tool"});
     CHECK(tar.find("/opt/") == tar.npos);
     const auto left = fs::directory_iterator(machine.packages().cache);
@@ -198,21 +176,52 @@ TEST_CASE("pip is told the platform and the versions that it has chosen, and ins
   CHECK(machine.installations() == 1);
   CHECK(notes == Lines{"code.python: installing 1 packages for Python 3.11 on linux/amd64"});
   const std::string calls = machine.calls();
-  for (const char* words : {"-m pip ", "--only-binary=:all:", "--implementation cp --python-version 3.11",
-                            "--platform manylinux_2_17_x86_64", "--constraint ", "--report -"})
+  for (const char* words : {"--only-binary=:all:", "--implementation cp --python-version 3.11 --abi cp311",
+                            "--platform manylinux_2_17_x86_64", "--no-deps -r ", "--report "})
     CHECK_MESSAGE(calls.find(words) != calls.npos, std::string(words));
-  machine.folder().write("report", R"({"install":[{"metadata":{"name":"six","version":"1.17"}}]})");
+  CHECK(mlk::read_file(machine.folder().path() / "pinned", enough) == "six==1.16.0 --hash=sha256:aa\n");
+  machine.report("six", "1.16.0", "bb");  // built again with the same version
   CHECK(mlk::image::python_layer(packages, "mlk/python").file != layer.file);
+  machine.report("six", "1.16.0", "aa", "3.12");
   packages.target.version = "3.12";
   (void)mlk::image::python_layer(packages, "mlk/python");
   CHECK(machine.installations() == 3);
+}
+
+TEST_CASE("pip runs in a folder of its own, with the settings of the network and without the others") {
+  const Machine machine;
+  machine.folder().write("code/trap.py", "");
+  machine.folder().write("settings",
+                         "global.index-url='https://one/'\nglobal.user='true'\ninstall.prefix='/x'\n");
+  const Variable user("PIP_USER", "1"), prefix("PIP_PREFIX", "/nowhere"), target("PIP_TARGET", "/nowhere"),
+      only("PIP_REQUIRE_VIRTUALENV", "1"), verbose("PIP_VERBOSE", "2"), path("PYTHONPATH", "/nowhere"),
+      extra("PIP_EXTRA_INDEX_URL", "https://me:word@two/");
+  (void)mlk::image::python_folder(machine.packages());
+  const std::string variables = "\n" + mlk::read_file(machine.folder().path() / "variables", enough);
+  for (const char* there : {"\nPIP_INDEX_URL=https://one/\n", "\nPIP_EXTRA_INDEX_URL=https://me:word@two/\n",
+                            "\nPIP_CONFIG_FILE=/dev/null\n"})
+    CHECK_MESSAGE(variables.find(there) != variables.npos, std::string(there));
+  for (const char* gone :
+       {"PIP_USER", "PIP_PREFIX", "PIP_TARGET", "PIP_REQUIRE", "PIP_VERBOSE", "PYTHONPATH"})
+    CHECK_MESSAGE(variables.find(gone) == variables.npos, std::string(gone));
+  CHECK(machine.calls().find("word") == std::string::npos);
+}
+
+TEST_CASE("requirements that would run something of the folder never reach pip") {
+  const Machine machine;
+  for (const char* line : {"-e .", "./own", "own @ git+https://x/own.git", "--no-binary=six", "-e ../own"}) {
+    machine.folder().write("code/requirements.txt", std::string("six\n") + line + "\n");
+    CHECK_THROWS_WITH_AS((void)mlk::image::python_layer(machine.packages(), "mlk/python"),
+                         doctest::Contains("code.python: requirements.txt:2: '"), mlk::Error);
+  }
+  CHECK_FALSE(fs::exists(machine.folder().path() / "calls"));
 }
 
 TEST_CASE("a folder of packages is made once, and counts as used whenever it is") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   CHECK(fs::exists(folder / "six/__init__.py"));
-  CHECK_FALSE(fs::exists(folder / "bin"));
+  CHECK(mlk::read_file(folder / "bin/six", enough).starts_with("#!/usr/bin/env python3\n"));
   fs::last_write_time(folder, fs::file_time_type::clock::now() - std::chrono::hours(48));
   CHECK(mlk::image::python_folder(machine.packages()) == folder);
   CHECK(machine.installations() == 1);
@@ -220,7 +229,8 @@ TEST_CASE("a folder of packages is made once, and counts as used whenever it is"
 }
 
 TEST_CASE("an empty list of packages is an empty folder") {
-  const Machine machine("case \"$*\" in *--dry-run*) echo '{\"install\":[]}';; esac");
+  const Machine machine;
+  machine.folder().write("report", report_with(""));
   CHECK(fs::is_empty(mlk::image::python_folder(machine.packages())));
 }
 
@@ -242,11 +252,28 @@ TEST_CASE("what pip says is told with what helps") {
   CHECK(std::string(error.what()).ends_with("exit code 3"));
   error = python_error("echo garbage");
   CHECK(std::string(error.what()) == "code.python: pip gave no report of what it would install");
+  const std::string refuses =
+      "case \"$*\" in *config*) exit;; esac; echo 'Collecting own (from a==1->-r x)'; echo '%' > "
+      "refusal.json; exit 97";
+  const auto refused = [&](const std::string& what) {
+    std::string script = refuses;
+    return python_error(script.replace(script.find('%'), 1, what));
+  };
+  error = refused(R"({"build": true})");
+  CHECK(error.code() == mlk::ExitCode::usage);
+  CHECK(std::string(error.what()).find("would build a package") != std::string::npos);
+  CHECK(std::string(error.what()).ends_with("; it was looking at own (from a==1)"));
+  error = refused(R"({"marker": "python_full_version < \"3.11.4\""})");
+  CHECK(error.code() == mlk::ExitCode::usage);
+  CHECK(std::string(error.what()).find("python_full_version < \"3.11.4\"; it was looking at own") !=
+        std::string::npos);
 }
 
 TEST_CASE("an installation that fails leaves nothing in the cache") {
   const Machine machine(
-      "case \"$*\" in *--dry-run*) cat \"$PLAYED/report\";; *) echo 'ERROR: no space' >&2; exit 1;; esac");
+      "case \"$*\" in *config*) exit;; *--dry-run*) while [ $1 != --report ]; do shift; done; cat "
+      "\"$PLAYED/report\" > $2;; "
+      "*) echo 'ERROR: no space' >&2; exit 1;; esac");
   CHECK_THROWS_WITH_AS((void)mlk::image::python_layer(machine.packages(), "mlk/python"),
                        doctest::Contains("no space"), mlk::Error);
   CHECK_THROWS_AS((void)mlk::image::python_folder(machine.packages()), mlk::Error);
@@ -283,15 +310,19 @@ TEST_CASE("a machine without Python says so") {
     FAIL("there is one");
   };
   fails_with([&] { return mlk::image::python_layer(packages, "mlk/python"); }, "there is no python3 here");
-  fails_with([] { return mlk::image::own_python_version(); }, "python3");
+  fails_with([] { return mlk::image::own_python(); }, "python3");
 }
 
 TEST_CASE("a python3 that does not say its version is told") {
-  for (const char* script : {"echo three", "exit 1", "echo 3.11; exit 1"}) {
+  const std::string said = R"(echo '{"python_full_version": "3.12.4", "os_name": "posix", "x": 5}')";
+  for (const std::string& script :
+       Lines{"echo three", "exit 1", said + "; exit 1", "echo '{}'", "echo 3.12"}) {
     const Machine machine(script);
-    CHECK_THROWS_WITH_AS((void)mlk::image::own_python_version(),
+    CHECK_THROWS_WITH_AS((void)mlk::image::own_python(),
                          "code.python: the python3 of this machine does not say its version", mlk::Error);
   }
-  const Machine machine("echo 3.12");
-  CHECK(mlk::image::own_python_version() == "3.12");
+  const Machine machine(said);
+  CHECK(mlk::image::own_python().version == "3.12");
+  CHECK(mlk::image::own_python().full_version == "3.12.4");
+  CHECK(mlk::image::own_python().markers.at("os_name") == "posix");
 }

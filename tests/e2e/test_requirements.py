@@ -1,0 +1,249 @@
+"""Files of requirements, each for this machine, for an image with another Python and for one of another architecture: what `pip install` would do
+in the image, or a refusal before anything is sent. All wheels are made here."""
+
+import gzip
+import json
+import os
+import pathlib
+import subprocess
+import tarfile
+
+import base_images
+import pytest
+import registry
+import wheels
+from image_builds import Builder
+
+OWN = json.loads(subprocess.run(["python3", "-Ic", "import json, platform, sys; print(json.dumps([*sys.version_info[:3], platform.machine()]))"],
+                                capture_output=True, text=True, check=True).stdout)
+# Of each place: the Python and the machine that programs there have.
+PLACES = {"local": ((OWN[0], OWN[1], OWN[2]), OWN[3]), "old": ((3, 8, 18), "x86_64"), "arm": ((3, 13, 2), "aarch64")}
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+def image_of(images, name, machine, variables):
+    """A base that has nothing but what its configuration says."""
+    tar = b"\0" * 1024
+    layer = base_images.describe("", tar)["digest"]
+    config = {"architecture": ARCHITECTURES[machine], "os": "linux", "config": {"Env": [f"{key}={value}" for key, value in variables.items()]},
+              "rootfs": {"type": "layers", "diff_ids": [layer]}, "history": [{"created_by": "tests"}]}
+    document = {"schemaVersion": 2, "mediaType": base_images.MANIFEST, "config": base_images.put_blob(images, name, "config.v1+json", json.dumps(config).encode()),
+                "layers": [base_images.put_blob(images, name, "layer.v1.tar+gzip", gzip.compress(tar, mtime=0))]}
+    base_images.put_manifest(images, name, "test", document)
+    return f"{images.name}/{name}:test"
+
+
+@pytest.fixture(scope="module")
+def images():
+    with registry.anonymous() as found:
+        for place, (python, machine) in PLACES.items():
+            image_of(found, f"base/{place}", machine, {"PATH": "/usr/bin", "PYTHON_VERSION": ".".join(map(str, python)), "PYTHONPATH": "/opt/site"})
+        yield found
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    """A folder of wheels, which is all that pip finds."""
+    folder = tmp_path_factory.mktemp("wheels")
+    for name in ("plain", "backport", "newer", "arm", "intel", "mac", "linux", "patch", "cpython", "cuda", "windows"):
+        wheels.make(folder, name)
+    wheels.make(folder, "plain", "2.0")
+    wheels.make(folder, "split", "1.0")
+    wheels.make(folder, "split", "2.0", python=">=3.10")
+    wheels.make(folder, "app", requires=["backport; python_version < '3.10'", "newer; python_full_version >= '3.10.0'", "windows; os_name == 'nt'",
+                                         "arm; platform_machine == 'aarch64'", "mac; sys_platform == 'darwin'",
+                                         "cuda; extra == 'gpu' and platform_machine == 'x86_64'", "plain<2; extra == 'gpu'"])
+    wheels.make(folder, "deep", requires=["app[gpu]"])
+    for python, machine in PLACES.values():
+        tag = f"cp{python[0]}{python[1]}"
+        wheels.make(folder, "native", tag=f"{tag}-{tag}-manylinux2014_{machine}")
+    sources = tmp_path_factory.mktemp("sources") / "own"
+    sources.mkdir()
+    (sources / "setup.py").write_text("import pathlib\npathlib.Path(__file__).with_name('executed').touch()\n")
+    wheels.make(folder, "outside", requires=[f"own @ file://{sources}"])
+    wheels.make(folder, "cloned", requires=["own @ git+https://127.0.0.1:9/own.git"])
+    wheels.make(folder, "tool", code="import sys\ndef main():\n    print('tool runs', sys.argv[1])\n", scripts={"tool": "tool:main"})
+    yield folder
+    assert not (sources / "executed").exists()
+
+
+def app(python, machine):
+    return {"app", "backport" if python < (3, 10) else "newer"} | ({"arm"} if machine == "aarch64" else set())
+
+
+def gpu(python, machine):
+    return app(python, machine) | {"plain"} | ({"cuda"} if machine == "x86_64" else set())
+
+
+SETTINGS = ({"PIP_USER": "1"}, {"PIP_PREFIX": "/nowhere"}, {"PIP_REQUIRE_VIRTUALENV": "1"}, {"PIP_CONFIG_FILE": "CODE/pip.conf"}, {"PIP_VERBOSE": "3"},
+            {"PIP_TARGET": "/nowhere"}, {"PIP_NO_BINARY": ":all:"}, {"PIP_QUIET": "3"}, {"PYTHONPATH": "CODE"}, {"PIP_PYTHON": "/bin/false"})
+# Requirements -> what is installed in a place, or a part of the refusal. CODE is the folder of the code, in which `own` has a setup.py.
+CASES = {
+    "plain==1.0": lambda *_: {"plain"},
+    "backport; python_version < '3.10'\nnewer; python_version >= '3.10'": lambda python, _: {"backport"} if python < (3, 10) else {"newer"},
+    "patch; python_full_version >= '3.8.5'\nplain": lambda *_: {"patch", "plain"},
+    "arm; platform_machine == 'aarch64'\nintel; platform_machine == 'x86_64'": lambda _, machine: {"arm"} if machine == "aarch64" else {"intel"},
+    "mac; sys_platform == 'darwin'\nlinux; sys_platform == 'linux' and platform_system == 'Linux'": lambda *_: {"linux"},
+    "windows; os_name == 'nt'\ncpython; implementation_name == 'cpython'": lambda *_: {"cpython"},
+    "app": app,
+    "app[gpu]": gpu,
+    "deep": lambda *place: gpu(*place) | {"deep"},
+    "split": lambda python, _: {"split"},
+    "native": lambda *_: {"native"},
+    "./dist/local-1.0-py3-none-any.whl": lambda *_: {"local"},
+    "local @ file://CODE/dist/local-1.0-py3-none-any.whl ; python_version >= '3'": lambda *_: {"local"},
+    "-r more.txt\n-c limits.txt": lambda *_: {"plain"},
+    "-e .": "'-e .' is a folder",
+    "./own": "'./own' is a folder",
+    "own @ file://CODE/own": "is a folder",
+    "git+file://CODE/own": "is a repository",
+    "own @ git+file://CODE/own@0123456789abcdef0123456789abcdef01234567": "is a repository",
+    "own @ git+file://CODE/own@main": "is a repository",
+    "./own-1.0.tar.gz": "is no wheel",
+    "plain --no-binary plain": "would build a package",
+    "outside": "would build a package",
+    "cloned": "would build a package",
+    "plain; platform_release >= '5'": {"local": lambda *_: {"plain"}, "image": "depends on what is not known of it: platform_release >= \"5\""},
+    **{f"plain==1.0  # {next(iter(setting.items()))}": (setting, lambda *_: {"plain"}) for setting in SETTINGS},
+}
+
+
+class Place:
+    def __init__(self, place, embedded, images, index, folder, name):
+        self.place, self.embedded, self.name = place, embedded, name
+        self.builder = Builder(folder, f"{images.name}/base/{place}:test", images.login())
+        self.code = self.builder.code
+        self.trap = folder / "executed"
+        trap = f"import pathlib\npathlib.Path({str(self.trap)!r}).touch()\n"
+        for file in ("pip.py", "json.py", "own/setup.py", "setup.py", "sitecustomize.py"):
+            path = self.code / file
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(trap)
+        wheels.make(self.code / "dist", "local")
+        (self.code / "more.txt").write_text("plain\n")
+        (self.code / "limits.txt").write_text("plain<2\n")
+        (self.code / "pip.conf").write_text(f"[global]\nuser = true\nprefix = /nowhere\nrequire-virtualenv = true\nno-index = true\nfind-links = {index}\n")
+        (self.code / "main.py").write_text("print(1)\n")
+        self.env = {**self.builder.env, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index)}
+        for variable in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+            self.env[variable] = ""
+        self.more = "code: {path: code, python: requirements.txt}\n"
+
+    def install(self, requirements, settings=None, check=0):
+        """What mlk says, and the names and versions of what is installed: {name: version}."""
+        own = str(self.code)
+        (self.code / "requirements.txt").write_text(requirements.replace("CODE", own) + "\n")
+        env = {**self.env, **{key: value.replace("CODE", own) for key, value in (settings or {}).items()}}
+        if "PIP_CONFIG_FILE" in env:
+            del env["PIP_NO_INDEX"], env["PIP_FIND_LINKS"]
+        before = files_of(self.code)
+        if self.place == "local":
+            file = self.builder.experiment(self.more, name=self.name)
+            file.write_text(file.read_text().replace("run: sh main.sh", "run: [python3, main.py]"))
+            result = self.embedded.mlk("submit", file, env=env, check=check, timeout=120)
+            folders = sorted((self.builder.folder / "home/cache/mlk/layers").glob("python-*/*.dist-info"), key=lambda path: path.parent.stat().st_mtime)
+            newest = [path for path in folders if path.parent == folders[-1].parent]
+            found = [path.name for path in newest]
+        else:
+            layout = self.builder.folder / "layout"
+            result, built = self.builder.build_layout(check=check, more=self.more, env=env)
+            found = [] if check else [path.split("/")[2] for path in built.layer(-1 if len(built.manifest["layers"]) < 3 else 1) if path.endswith(".dist-info")]
+            assert check == 0 or not layout.exists()
+        assert not self.trap.exists(), "something of the folder was executed"
+        assert files_of(self.code) == before, "the folder of the code was changed"
+        return result, dict(name.removesuffix(".dist-info").split("-") for name in found)
+
+
+def files_of(folder):
+    return sorted(str(path) for path in pathlib.Path(folder).rglob("*"))
+
+
+@pytest.fixture(params=list(PLACES))
+def place(request, images, index, embedded, tmp_path, name):
+    return Place(request.param, embedded, images, index, tmp_path, name)
+
+
+@pytest.mark.parametrize("requirements", list(CASES), ids=lambda text: text.replace("\n", " & "))
+def test_requirements_are_those_of_the_image_or_refused(place, requirements):
+    expected = CASES[requirements]
+    settings, expected = expected if isinstance(expected, tuple) else ({}, expected)
+    if isinstance(expected, dict):
+        expected = expected["local" if place.place == "local" else "image"]
+    if isinstance(expected, str):
+        refused, _ = place.install(requirements, settings, check=2)
+        assert "mlk: error: code.python: " in refused.stderr and expected in refused.stderr
+        assert place.embedded.mlk("ls", place.name, "-o", "name", check=0).stdout == ""
+        return
+    python, machine = PLACES[place.place]
+    _, found = place.install(requirements, settings)
+    assert set(found) == expected(python, machine)
+    if requirements == "split":
+        assert found["split"] == ("2.0" if python >= (3, 10) else "1.0")
+    if "plain" in found:
+        assert found["plain"] == ("2.0" if requirements.endswith("\nplain") or "release" in requirements else "1.0")
+
+
+def test_a_wheel_that_is_built_again_with_the_same_version_is_taken(place, tmp_path):
+    """Of a folder of the code, and of one that pip looks through."""
+    for requirements, folder in (("./dist/local-1.0-py3-none-any.whl", place.code / "dist"), (f"--find-links {tmp_path / 'more'}\nlocal", tmp_path / "more")):
+        seen = set()
+        for text in ("V = 'one'\n", "V = 'two'\n"):
+            wheels.make(folder, "local", code=text)
+            place.install(requirements)
+            if place.place == "local":
+                files = (place.builder.folder / "home/cache/mlk/layers").glob("python-*/local.py")
+                seen.add(max(files, key=lambda path: path.parent.stat().st_mtime).read_text())
+            else:
+                layer = max((place.builder.folder / "home/cache/mlk/layers").glob("python-*.tar.gz"), key=lambda path: path.stat().st_mtime)
+                with tarfile.open(layer) as tar:
+                    seen.add(tar.extractfile("mlk/python/local.py").read().decode())
+        assert seen == {"V = 'one'\n", "V = 'two'\n"}
+
+
+def test_a_marker_that_an_unknown_patch_level_decides_is_refused(images, index, tmp_path, embedded, name):
+    image = image_of(images, "base/unknown", "x86_64", {"PATH": "/usr/bin"})
+    place = Place("old", embedded, images, index, tmp_path, name)
+    place.builder.image = image
+    place.more = 'code: {path: code, python: requirements.txt, python_version: "3.8"}\n'
+    refused, _ = place.install("plain; python_full_version < '3.8.5'", check=2)
+    assert 'python_full_version < "3.8.5"' in refused.stderr and 'python_version: "3.8.4"' in refused.stderr
+    assert set(place.install("plain; python_full_version < '3.9'")[1]) == {"plain"}
+    place.more = 'code: {path: code, python: requirements.txt, python_version: "3.8.4"}\n'
+    assert set(place.install("plain; python_full_version < '3.8.5'")[1]) == {"plain"}
+
+
+def test_the_image_finds_packages_first_and_then_what_it_had(images, index, tmp_path, embedded, name):
+    place = Place("old", embedded, images, index, tmp_path, name)
+    place.install("tool")
+    _, built = place.builder.build_layout("again", more=place.more, env=place.env)
+    assert {"PYTHONPATH=/mlk/python:/opt/site", "PATH=/mlk/python/bin:/usr/bin"} <= set(built.config["config"]["Env"])
+    [layer] = [entries for entries in map(built.layer, range(1, len(built.manifest["layers"]))) if "mlk/python" in entries]
+    assert layer["mlk/python/bin/tool"][2]
+
+
+def test_programs_and_modules_of_packages_are_found_on_this_machine(images, index, tmp_path, embedded, name):
+    place = Place("local", embedded, images, index, tmp_path, name)
+    (place.code / "src").mkdir()
+    (place.code / "src/mine.py").write_text("")
+    (place.code / "requirements.txt").write_text("tool\nplain\n")
+    (place.code / "look.py").write_text("import mine, os, plain, subprocess\nsubprocess.run(['tool', 'here'], check=True)\nprint(os.environ['PYTHONPATH'])\n")
+    file = place.builder.experiment(place.more + "env: {PYTHONPATH: src}\n", name=name)
+    for run, seen in (("[tool, alone]", "tool runs alone"), ("[python3, look.py]", "tool runs here")):
+        file.write_text(file.read_text().replace("run: sh main.sh", "run: [tool, alone]").replace("run: [tool, alone]", f"run: {run}"))
+        submitted = embedded.mlk("submit", "--wait", file, env=place.env, check=0, timeout=120).stdout.strip()
+        assert seen in embedded.mlk("logs", submitted, check=0).stdout
+
+
+def test_pip_runs_with_the_index_of_the_user(images, tmp_path, embedded, name):
+    """Its settings go on to count, those with a password as well, which nobody gets to see."""
+    wheels.make(tmp_path / "private", "private")
+    place = Place("arm", embedded, images, tmp_path / "private", tmp_path, name)
+    config = tmp_path / "home/config/pip/pip.conf"
+    config.parent.mkdir(parents=True)
+    config.write_text(f"[install]\nfind-links = {tmp_path / 'private'}\n[global]\nno-index = yes\nquiet = 2\n")
+    for variable in ("PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        place.env.pop(variable, None)
+    unset = [word for variable in os.environ if variable.startswith("PIP_") for word in ("-u", variable)]
+    (place.code / "requirements.txt").write_text("private\n")
+    result = place.builder.build("--output", f"oci:{tmp_path / 'layout'}", more=place.more, env=place.env, before=("env", *unset))
+    assert "installing 1 packages for Python 3.13" in result.stderr

@@ -1,0 +1,122 @@
+// What pip says it would install.
+#include "cli/image/pip_report.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "tests/unit/image/pip_reports.h"
+
+namespace {
+
+using mlk::image::MarkerEnvironment;
+using mlk::image::parse_pip_report;
+using mlk::image::samples::report_of;
+using mlk::image::samples::report_with;
+using Lines = std::vector<std::string>;
+
+const MarkerEnvironment of_image = mlk::image::marker_environment({{"linux", "amd64", ""}, "3.11"});
+
+mlk::Error report_error(const std::string& report) {
+  try {
+    (void)parse_pip_report(report, of_image);
+  } catch (const mlk::Error& error) {
+    return error;
+  }
+  return {mlk::ExitCode::ok, "accepted"};
+}
+
+}  // namespace
+
+TEST_CASE("a report of pip gives sorted packages with their digests, in either place where pip writes them") {
+  const auto resolved = parse_pip_report(report_with(R"(
+    {"download_info":{"url":"https://x/torch.whl","archive_info":{"hash":"sha256=bb","hashes":{"sha256":"bb"}}},
+     "is_direct":false,"requested":true,"metadata":{"metadata_version":"2.1","name":"torch","version":"2.1.0+cpu"}},
+    {"download_info":{"archive_info":{"hash":"sha256=aa"}},"metadata":{"name":"Jinja2","version":"3.1"}},
+    {"download_info":{"url":"https://x/old.whl","archive_info":{"hashes":{"md5":"dd"}}},"metadata":{"name":"old","version":"3"}},
+    {"download_info":{"url":"file:///w/own-0-py3-none-any.whl","archive_info":{"hashes":{"sha256":"cc"}}},
+     "is_direct":true,"metadata":{"name":"own","version":"0"}})"),
+                                         of_image);
+  Lines shown;
+  for (const auto& one : resolved)
+    shown.push_back(one.name + "==" + one.version + " " + one.digest + " " + one.url);
+  CHECK(shown == Lines{"Jinja2==3.1 sha256=aa ", "old==3 md5=dd ",
+                       "own==0 sha256=cc file:///w/own-0-py3-none-any.whl", "torch==2.1.0+cpu sha256=bb "});
+  CHECK(parse_pip_report(report_with(""), of_image).empty());
+}
+
+TEST_CASE("what pip has no digest for, or would build, is refused by name") {
+  const std::string metadata = R"(,"metadata":{"name":"own","version":"0.1"}})";
+  for (const std::string& source : Lines{
+           R"({"download_info":{"url":"file:///home/me/own","dir_info":{}})",
+           R"({"download_info":{"url":"file:///home/me/own","dir_info":{"editable":true}})",
+           R"({"download_info":{"url":"https://x/own.git","vcs_info":{"vcs":"git","commit_id":"aa"}})",
+           R"({"download_info":{"url":"https://x/own-0.1.whl","archive_info":{}})",
+           R"({"download_info":{"url":"https://x/own-0.1.tar.gz","archive_info":{"hashes":{"sha256":"aa"}}})",
+           R"({"download_info":{})", R"({"is_direct":true)"}) {
+    const mlk::Error error = report_error(report_with(source + metadata));
+    CHECK_MESSAGE(error.code() == mlk::ExitCode::usage, source);
+    CHECK(std::string(error.what()).find("own 0.1 is not from a wheel") != std::string::npos);
+  }
+}
+
+TEST_CASE("a report that was made for another Python than the image's is refused") {
+  mlk::Error error = report_error(report_of("six", "1", "aa", "3.12"));
+  CHECK(error.code() == mlk::ExitCode::failure);
+  CHECK(std::string(error.what())
+            .find("does not choose for the image's Python: its implementation_version is "
+                  "'3.12.0' in place of '3.11.0'") != std::string::npos);
+  error = report_error(R"({"install":[]})");
+  CHECK(std::string(error.what()).find("does not choose for the image's Python") != std::string::npos);
+}
+
+TEST_CASE("exactly what was resolved is installed, with its digest and its login") {
+  const std::vector<mlk::image::ResolvedPackage> two{{"own", "0", "sha256=cc", "https://x/own.whl"},
+                                                     {"six", "1.16.0", "sha512=aa", ""}};
+  CHECK(mlk::image::pinned(two, {"https://me:word@x/own.whl#egg=own", "https://y/own.whl"}) ==
+        "own @ https://me:word@x/own.whl --hash=sha256:cc\nsix==1.16.0 --hash=sha512:aa\n");
+  CHECK(mlk::image::pinned({{"a", "1", "sha256=aa", ""}, {"b", "2", "md5=bb", ""}}, {}) == "a==1\nb==2\n");
+  CHECK(mlk::image::pinned({}, {}).empty());
+}
+
+TEST_CASE("the programs of a package are those of its entry points") {
+  const auto scripts = mlk::image::entry_scripts(
+      "[other]\nx = a:b\n[console_scripts]\n# y = a:b\ntorchrun = torch.distributed.run:main\n"
+      "own-tool=own.cli:App.run [extra]\n../bad = a:b\n.hidden = a:b\nspaced out = a:b\nnone = a\ninjected = "
+      "a:b()\n"
+      "[gui_scripts]\nwindow = own:w\n");
+  Lines names;
+  for (const auto& [name, text] : scripts) names.push_back(name);
+  CHECK(names == Lines{"torchrun", "own-tool", "window"});
+  CHECK(scripts[0].second ==
+        "#!/usr/bin/env python3\nimport sys\nfrom torch.distributed.run import main\n"
+        "if __name__ == \"__main__\":\n    sys.exit(main())\n");
+  CHECK(scripts[1].second.find("from own.cli import App\n") != std::string::npos);
+  CHECK(scripts[1].second.find("sys.exit(App.run())") != std::string::npos);
+}
+
+TEST_CASE("what pip was looking at last is told without logins and files of mlk's own") {
+  using mlk::image::last_collected;
+  CHECK(last_collected("").empty());
+  CHECK(last_collected(
+            "Collecting a\nCollecting b==1 (from -r /x/requirements.txt (line 4))\n  Downloading\n") ==
+        "b==1");
+  CHECK(
+      last_collected("Collecting own@ git+https://me:word@h/o.git (from a->b==1->-r /x/r.txt (line 2))\n") ==
+      "own@ git+https://***@h/o.git (from a->b==1)");
+  CHECK(last_collected("Collecting a\nProcessing /x/own (from a->-r /x/r.txt (line 2))") ==
+        "/x/own (from a)");
+}
+
+TEST_CASE("what is no report is refused") {
+  for (const std::string& bad : Lines{"", "pip 23", "null", "[]", "{}", R"({"install":null})",
+                                      R"({"install":{}})", std::string(300, '[')})
+    CHECK_MESSAGE(
+        std::string(report_error(bad).what()) == "code.python: pip gave no report of what it would install",
+        bad);
+  for (const std::string& bad : Lines{"5", "{}", R"({"metadata":{"name":"x"}})",
+                                      R"({"metadata":{"name":"x","version":5}})", R"({"metadata":"x"})"}) {
+    const mlk::Error error = report_error(report_with(bad));
+    CHECK_MESSAGE(error.code() == mlk::ExitCode::failure, bad);
+    CHECK(std::string(error.what()) == "code.python: pip's report names a package without its version");
+  }
+}

@@ -1,0 +1,115 @@
+// What pip is told: settings that stay, and the environment of the image.
+#include "cli/image/pip.h"
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using mlk::image::kept_settings;
+using mlk::image::marker_environment;
+using mlk::image::PipSettings;
+
+}  // namespace
+
+TEST_CASE("of pip's settings those stay that say where packages come from and how the network is reached") {
+  const auto listed = [](const std::string& text) { return kept_settings(text, {}, "/home/me"); };
+  CHECK(listed("").empty());
+  CHECK(listed("global.index-url='https://one/'\n") == PipSettings{{"PIP_INDEX_URL", "https://one/"}});
+  CHECK(listed("install.extra-index-url='\\nhttps://a/\\nhttps://b/'") ==
+        PipSettings{{"PIP_EXTRA_INDEX_URL", " https://a/ https://b/"}});
+  CHECK(listed("global.proxy=\"it's\"") == PipSettings{{"PIP_PROXY", "it's"}});
+  CHECK(listed("global.proxy='a\\\\b'") == PipSettings{{"PIP_PROXY", "a\\b"}});
+  for (const char* key : {"no-index", "trusted-host", "timeout", "default-timeout", "retries", "no-cache-dir",
+                          "keyring-provider", "use-feature", "use-deprecated", "pypi-url"})
+    CHECK_MESSAGE(listed(std::string("global.") + key + "='x'").size() == 1, std::string(key));
+  for (const char* key : {"user",
+                          "prefix",
+                          "target",
+                          "root",
+                          "require-virtualenv",
+                          "verbose",
+                          "quiet",
+                          "python",
+                          "log",
+                          "no-binary",
+                          "constraint",
+                          "pre",
+                          "editable",
+                          "requirement",
+                          "config-settings",
+                          "report",
+                          "dry-run",
+                          "no-deps",
+                          "platform",
+                          "ignore-requires-python",
+                          "force-reinstall",
+                          "upgrade"})
+    CHECK_MESSAGE(listed(std::string("install.") + key + "='x'").empty(), std::string(key));
+  for (const char* noise :
+       {"download.index-url='x'", ":env:.index-url='x'", "global.index-url=x", "global.index-url='x",
+        "global.index-url=", "=", "index-url='x'", "For variant 'user', will try a.b='c'"})
+    CHECK_MESSAGE(listed(noise).empty(), std::string(noise));
+}
+
+TEST_CASE("a variable of pip wins over install, and install over global") {
+  const std::string both = "install.index-url='https://install/'\nglobal.index-url='https://global/'\n";
+  CHECK(kept_settings(both, {}, "/x").at("PIP_INDEX_URL") == "https://install/");
+  CHECK(kept_settings(both, {{"PIP_INDEX_URL", "https://mine/"}, {"PIP_USER", "1"}, {"PATH", "/bin"}},
+                      "/x") == PipSettings{{"PIP_INDEX_URL", "https://mine/"}});
+}
+
+TEST_CASE("relative paths of settings are those of the folder in which the command was typed") {
+  const auto value = [](const std::string& key, const std::string& text) {
+    return kept_settings("", {{key, text}}, "/home/me").at(key);
+  };
+  CHECK(value("PIP_FIND_LINKS", "wheels ../more /opt/w https://x/w file:///w ~/w") ==
+        "/home/me/wheels /home/more /opt/w https://x/w file:///w ~/w");
+  CHECK(value("PIP_CERT", "ca.pem") == "/home/me/ca.pem");
+  CHECK(value("PIP_CLIENT_CERT", "/etc/ca.pem") == "/etc/ca.pem");
+  CHECK(value("PIP_CACHE_DIR", "cache") == "/home/me/cache");
+  CHECK(value("PIP_PROXY", "host:80") == "host:80");
+}
+
+TEST_CASE("markers compare with what is known of an image, and what is not known is said") {
+  const auto named = marker_environment({{"linux", "arm64", ""}, "3.9", "3.9.18"});
+  CHECK(named.known.at("python_version") == "3.9");
+  CHECK(named.known.at("python_full_version") == "3.9.18");
+  CHECK(named.known.at("implementation_version") == "3.9.18");
+  CHECK(named.known.at("platform_machine") == "aarch64");
+  CHECK(named.known.at("sys_platform") == "linux");
+  CHECK(named.known.at("platform_system") == "Linux");
+  CHECK(named.known.at("os_name") == "posix");
+  CHECK(named.known.at("implementation_name") == "cpython");
+  CHECK(named.known.at("platform_python_implementation") == "CPython");
+  CHECK(named.known.size() == 11);
+  CHECK(named.unknown.size() == 2);  // of the node: platform_release, platform_version
+  const auto minor = marker_environment({{"linux", "amd64", ""}, "3.9"});
+  CHECK(minor.known.at("python_full_version") == "3.9.0");
+  CHECK(minor.unknown.size() == 4);
+  CHECK(minor.unknown.at("python_full_version").begins == "3.9.");
+  const auto own = marker_environment({{"linux", "amd64", ""}, "3.9", "", {{"os_name", "posix"}}});
+  CHECK(own.known.size() == 1);
+  CHECK(own.unknown.empty());
+}
+
+TEST_CASE("machines have the names that Linux gives them") {
+  for (const auto& [architecture, name] : std::map<std::string, std::string>{{"amd64", "x86_64"},
+                                                                             {"arm64", "aarch64"},
+                                                                             {"386", "i686"},
+                                                                             {"arm", "armv7l"},
+                                                                             {"ppc64le", "ppc64le"}})
+    CHECK(mlk::image::machine_name(architecture) == name);
+}
+
+TEST_CASE("a version of Python has two numbers") {
+  CHECK(mlk::image::minor_version("3.11.9") == "3.11");
+  CHECK(mlk::image::minor_version("3.13") == "3.13");
+  for (const char* bad : {"", "3", "3.", ".11", "3.x", "x.11", "3.1111", "3.11rc1", "-3.11", "3 .11"})
+    CHECK_MESSAGE(mlk::image::minor_version(bad).empty(), std::string(bad));
+}
+
+TEST_CASE("a full version of Python has three numbers") {
+  CHECK(mlk::image::full_version("3.11.9") == "3.11.9");
+  for (const char* bad : {"", "3.11", "3.11.", "3.11.9.1", "3.11.x", "3.13.0rc1"})
+    CHECK_MESSAGE(mlk::image::full_version(bad).empty(), std::string(bad));
+}

@@ -1,0 +1,170 @@
+// Which lines of a file of requirements are safe to give to pip, and how they look to it.
+#include "cli/image/requirements.h"
+
+#include <map>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using mlk::image::classify_requirement;
+using mlk::image::Requirements;
+using Kind = mlk::image::RequirementKind;
+using Texts = std::map<std::string, std::string>;
+
+Requirements read(const Texts& files, const std::string& name = "requirements.txt") {
+  return mlk::image::read_requirements(
+      "/code/" + name,
+      [&](const fs::path& path) {
+        const auto found = files.find(path.string().substr(std::string("/code/").size()));
+        if (found == files.end()) throw mlk::Error(mlk::ExitCode::not_found, "no file " + path.string());
+        return found->second;
+      },
+      [](const std::string& variable) { return variable == "TOKEN" ? "word" : ""; });
+}
+
+std::string wanted(const std::string& text) { return read({{"requirements.txt", text}}).wanted; }
+
+mlk::Error refusal(const Texts& files) {
+  try {
+    (void)read(files);
+  } catch (const mlk::Error& error) {
+    return error;
+  }
+  return {mlk::ExitCode::ok, "accepted"};
+}
+
+}  // namespace
+
+TEST_CASE("each requirement is a package, a wheel, or what would be built") {
+  const std::vector<std::pair<std::string, Kind>> table{
+      {"six", Kind::package},
+      {"six==1.16.0", Kind::package},
+      {"six[a,b] >= 1 ; python_version < '3.11'", Kind::package},
+      {"six; platform_release == 'a/b'", Kind::package},
+      {"./dist/own-1-py3-none-any.whl", Kind::wheel_file},
+      {"own-1-py3-none-any.whl", Kind::wheel_file},
+      {"./own-1-py3-none-any.whl[extra] ; os_name == 'posix'", Kind::wheel_file},
+      {"file:///w/own-1-py3-none-any.whl", Kind::wheel_file},
+      {"own @ file:///w/own-1-py3-none-any.whl", Kind::wheel_file},
+      {"https://x/own-1-py3-none-any.whl#sha256=aa", Kind::wheel_url},
+      {"own@https://x/own-1-py3-none-any.whl?a=b", Kind::wheel_url},
+      {"own[a] @ https://x/own-1-py3-none-any.whl ; os_name == 'posix'", Kind::wheel_url},
+      {".", Kind::folder},
+      {"..", Kind::folder},
+      {"./own", Kind::folder},
+      {"sub/own[extra]", Kind::folder},
+      {"/home/me/own", Kind::folder},
+      {"file:///home/me/own", Kind::folder},
+      {"file:own", Kind::folder},
+      {"own @ file:///home/me/own", Kind::folder},
+      {"-e .", Kind::editable},
+      {"--editable=.", Kind::editable},
+      {"git+https://x/own.git@main", Kind::repository},
+      {"GIT+https://x/own", Kind::repository},
+      {"own @ git+ssh://git@x/own.git@0123abc#egg=own", Kind::repository},
+      {"git+file:///home/me/own-1.whl", Kind::repository},
+      {"hg+https://x/own", Kind::repository},
+      {"ssh://git@x/own.git", Kind::repository},
+      {"git://x/own.git", Kind::repository},
+      {"https://x/own-1.tar.gz", Kind::sources},
+      {"https://x/own-1.zip", Kind::sources},
+      {"https://x/own", Kind::sources},
+      {"own @ https://x/archive/main.zip", Kind::sources},
+      {"file:///w/own-1.tar.gz", Kind::sources},
+      {"./own-1.tar.gz", Kind::sources},
+      {"own-1.tar.gz", Kind::sources},
+      {"./own-1.WHL", Kind::folder},
+  };
+  for (const auto& [line, kind] : table)
+    CHECK_MESSAGE(static_cast<int>(classify_requirement(line).kind) == static_cast<int>(kind), line);
+  CHECK(classify_requirement("own @ https://x/own.whl ; os_name == 'posix'").place == "https://x/own.whl");
+  CHECK(classify_requirement("./own.whl[extra]").place == "./own.whl");
+}
+
+TEST_CASE("a file of requirements is given to pip line by line, with absolute paths") {
+  CHECK(wanted("# all\n\nsix==1.16.0  # why\ncow\\\nsay==6.1\n") == "six==1.16.0\ncowsay==6.1\n");
+  CHECK(wanted("\xef\xbb\xbfsix\r\n") == "six\n");
+  CHECK(wanted("own @ https://x/o.whl#sha256=aa\n") == "own @ https://x/o.whl#sha256=aa\n");
+  CHECK(wanted("./dist/own.whl[a] ; os_name == 'posix'") == "/code/dist/own.whl[a] ; os_name == 'posix'\n");
+  CHECK(wanted("own @ file:./dist/own.whl") == "own @ file:///code/dist/own.whl\n");
+  CHECK(wanted("/w/own.whl") == "/w/own.whl\n");
+  CHECK(wanted("six==1.16.0 \\\n  --hash=sha256:aa \\\n  --hash sha256:bb") ==
+        "six==1.16.0 --hash=sha256:aa --hash=sha256:bb\n");
+  CHECK(wanted("--only-binary=:none:\nsix") == "six\n");
+}
+
+TEST_CASE("options that say where packages are stay, also for what is installed") {
+  const Requirements found = read({{"requirements.txt",
+                                    "-i https://x/\n--extra-index-url=https://${TOKEN}@y/ --pre\n"
+                                    "--trusted-host y\n-f wheels\n--find-links https://z/w\nsix\n"
+                                    "https://me:${TOKEN}@x/own.whl#sha256=aa\n"}});
+  CHECK(found.options ==
+        "--index-url=https://x/\n--extra-index-url='https://${TOKEN}@y/' --pre\n--trusted-host=y\n"
+        "--find-links=/code/wheels\n--find-links=https://z/w\n");
+  CHECK(found.wanted == found.options + "six\nhttps://me:${TOKEN}@x/own.whl#sha256=aa\n");
+  CHECK(found.urls == std::vector<std::string>{"https://me:word@x/own.whl#sha256=aa"});
+  CHECK(found.constraints.empty());
+}
+
+TEST_CASE("files that a file names are read from its folder, and constraints stay constraints") {
+  const Requirements found = read({{"requirements.txt", "-r sub/more.txt\n-c limits.txt\nsix\n"},
+                                   {"sub/more.txt", "--requirement=again.txt\ncowsay\n"},
+                                   {"sub/again.txt", "tomli\n"},
+                                   {"limits.txt", "six<2\n-c sub/limits.txt\n"},
+                                   {"sub/limits.txt", "tomli<3\n"}});
+  CHECK(found.wanted == "tomli\ncowsay\nsix\n");
+  CHECK(found.constraints == "six<2\ntomli<3\n");
+}
+
+TEST_CASE("what would be built here is refused with its file, its line and what to do") {
+  const std::vector<std::pair<std::string, std::string>> table{
+      {"-e .", "is a folder, which would be built"},
+      {"-e.", "is a folder, which would be built"},
+      {"--editable ./own", "is a folder, which would be built"},
+      {"-e git+https://x/own.git#egg=own", "is a folder, which would be built"},
+      {".", "is a folder, which would be built"},
+      {"./own", "is a folder, which would be built"},
+      {"git+https://x/own.git", "is a repository, which would be built"},
+      {"own @ git+https://x/own.git@0123abc", "is a repository, which would be built"},
+      {"https://x/own-1.tar.gz", "is no wheel: it would be built"},
+      {"./own-1.tar.gz", "is no wheel: it would be built"},
+      {"--no-binary :all:", "would build a package"},
+      {"six --no-binary=six", "would build a package"},
+      {"six --global-option=x", "would build a package"},
+      {"six --config-settings a=b", "would build a package"},
+      {"-C a=b", "would build a package"},
+      {"--edit .", "has the option --edit, which mlk does not know"},
+      {"-x", "has the option -x, which mlk does not know"},
+      {"-r", "ends without a value"},
+      {"-r https://x/r.txt", "is not on this machine"},
+  };
+  for (const auto& [line, part] : table) {
+    const mlk::Error error = refusal({{"requirements.txt", "# one\n\\\nsix\n" + line + "\n"}});
+    CHECK_MESSAGE(error.code() == mlk::ExitCode::usage, line);
+    CHECK_MESSAGE(std::string(error.what()).find(part) != std::string::npos, std::string(error.what()));
+    CHECK(std::string(error.what()).starts_with("code.python: requirements.txt:4: '" + line.substr(0, 3)));
+    CHECK_FALSE(error.hint().empty());
+  }
+  CHECK(std::string(refusal({{"requirements.txt", "-r sub/x.txt"}, {"sub/x.txt", "six\n./own"}}).what())
+            .starts_with("code.python: x.txt:2: './own' is a folder"));
+  CHECK(refusal({{"requirements.txt", "-c x.txt"}, {"x.txt", "own @ git+https://x/o"}}).code() ==
+        mlk::ExitCode::usage);
+  CHECK(refusal({{"requirements.txt", "-r x.txt"}}).code() == mlk::ExitCode::not_found);
+  CHECK(std::string(refusal({{"requirements.txt", "-r requirements.txt"}}).what()).find("name each other") !=
+        std::string::npos);
+}
+
+TEST_CASE("a login in a URL is told to nobody") {
+  using mlk::image::without_logins;
+  CHECK(without_logins("own @ git+https://me:word@x/own.git@main", "***@") ==
+        "own @ git+https://***@x/own.git@main");
+  CHECK(without_logins("https://x/a@b", "***@") == "https://x/a@b");
+  CHECK(without_logins("https://a@b@x/y http://c@z", "") == "https://x/y http://z");
+  CHECK(without_logins("six==1", "***@") == "six==1");
+  CHECK(std::string(refusal({{"requirements.txt", "git+https://me:word@x/own.git"}}).what()).find("word") ==
+        std::string::npos);
+}
