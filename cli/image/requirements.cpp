@@ -13,7 +13,6 @@ namespace mlk::image {
 namespace {
 
 namespace fs = std::filesystem;
-using Kind = RequirementKind;
 
 constexpr int most_nested = 16;
 constexpr std::string_view wheel_ending = ".whl";
@@ -46,9 +45,10 @@ NamedSource classify_url(const std::string& url) {
   const std::string_view path = std::string_view(url).substr(0, url.find_first_of("?#"));
   const bool is_repository = scheme.find('+') != scheme.npos ||
                              std::count(repository_schemes.begin(), repository_schemes.end(), scheme) > 0;
-  if (is_repository) return {Kind::repository, url};
-  if (path.ends_with(wheel_ending)) return {scheme == "file" ? Kind::wheel_file : Kind::wheel_url, url};
-  return {scheme == "file" && !is_archive(path) ? Kind::folder : Kind::sources, url};
+  if (is_repository) return {RequirementKind::repository, url};
+  if (path.ends_with(wheel_ending))
+    return {scheme == "file" ? RequirementKind::wheel_file : RequirementKind::wheel_url, url};
+  return {scheme == "file" && !is_archive(path) ? RequirementKind::folder : RequirementKind::sources, url};
 }
 
 // "own[extra] @ URL": the URL, or nothing.
@@ -267,7 +267,7 @@ class RequirementReader {
       case Effect::has_no_effect:
         return "";
       case Effect::is_editable:
-        refuse_source(Kind::editable);
+        refuse_source(RequirementKind::editable);
       case Effect::builds:
         refuse("would build a package, and so execute it, on this machine; only wheels are taken",
                "leave the option out, or take an image that has the package");
@@ -296,19 +296,19 @@ class RequirementReader {
     return "";
   }
 
-  [[noreturn]] void refuse_source(Kind kind) const {
+  [[noreturn]] void refuse_source(RequirementKind kind) const {
     const std::string would =
         " would be built, and so executed, on this machine, and its path does not say what it holds";
     const std::string wheel =
         "make a wheel of it and name that, as ./dist/own-1.0-py3-none-any.whl: python3 -m pip wheel "
         "--no-deps -w dist SOURCE";
-    if (kind == Kind::editable)
+    if (kind == RequirementKind::editable)
       refuse("is a folder, which" + would,
              "leave the project itself out, since it travels as code: uv export --no-emit-project, with "
              "env: {PYTHONPATH: src}; or " +
                  wheel);
-    if (kind == Kind::folder) refuse("is a folder, which" + would, wheel);
-    if (kind == Kind::repository) refuse("is a repository, which" + would, wheel);
+    if (kind == RequirementKind::folder) refuse("is a folder, which" + would, wheel);
+    if (kind == RequirementKind::repository) refuse("is a repository, which" + would, wheel);
     refuse("is no wheel: it would be built, and so executed, on this machine", wheel);
   }
 
@@ -316,12 +316,12 @@ class RequirementReader {
   std::string safe(const std::string& requirement) {
     const NamedSource source = classify_requirement(expanded(requirement));
     switch (source.kind) {
-      case Kind::package:
+      case RequirementKind::package:
         return requirement;
-      case Kind::wheel_url:
+      case RequirementKind::wheel_url:
         out_.urls.push_back(source.place);
         return requirement;
-      case Kind::wheel_file: {
+      case RequirementKind::wheel_file: {
         constexpr std::string_view scheme = "file:";
         const bool is_url = source.place.starts_with(scheme);
         const std::string path = is_url ? source.place.substr(scheme.size()) : source.place;
@@ -360,7 +360,7 @@ std::string without_logins(std::string text, const std::string& instead) {
 
 NamedSource classify_requirement(std::string_view line) {
   line = trim(line);
-  if (line.starts_with("-e") || line.starts_with("--editable")) return {Kind::editable, ""};
+  if (line.starts_with("-e") || line.starts_with("--editable")) return {RequirementKind::editable, ""};
   const bool is_url = !scheme_of(line).empty();
   const std::optional<std::string> named = is_url ? std::nullopt : url_after_name(line);
   if (named || is_url) {
@@ -369,10 +369,10 @@ NamedSource classify_requirement(std::string_view line) {
     return classify_url(std::string(trim(url.substr(0, std::min(url.find(" ;"), url.find("; "))))));
   }
   const std::string path = without_extras(trim(line.substr(0, line.find(';'))));
-  if (path.ends_with(wheel_ending)) return {Kind::wheel_file, path};
-  if (is_archive(path)) return {Kind::sources, path};
-  if (path.find('/') != path.npos || path.starts_with('.')) return {Kind::folder, path};
-  return {Kind::package, ""};
+  if (path.ends_with(wheel_ending)) return {RequirementKind::wheel_file, path};
+  if (is_archive(path)) return {RequirementKind::sources, path};
+  if (path.find('/') != path.npos || path.starts_with('.')) return {RequirementKind::folder, path};
+  return {RequirementKind::package, ""};
 }
 
 Requirements read_requirements(const fs::path& file, const std::function<std::string(const fs::path&)>& read,

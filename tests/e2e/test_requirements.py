@@ -163,7 +163,12 @@ def place(request, images, index, embedded, tmp_path, name):
     return Place(request.param, embedded, images, index, tmp_path, name)
 
 
-@pytest.mark.parametrize("requirements", list(CASES), ids=lambda text: text.replace("\n", " & "))
+# Settings of pip matter to no place: each is tried in one, two of them in all.
+COMBINATIONS = [(place, text) for text, case in CASES.items() for place in PLACES
+                if place == "old" or not isinstance(case, tuple) or "PIP_USER" in text or "PIP_CONFIG_FILE" in text]
+
+
+@pytest.mark.parametrize(("place", "requirements"), COMBINATIONS, indirect=["place"], ids=[f"{place}: {text}".replace("\n", " & ") for place, text in COMBINATIONS])
 def test_requirements_are_those_of_the_image_or_refused(place, requirements):
     expected = CASES[requirements]
     settings, expected = expected if isinstance(expected, tuple) else ({}, expected)

@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 using mlk::image::classify_requirement;
 using mlk::image::Requirements;
-using Kind = mlk::image::RequirementKind;
+using Wanted = mlk::image::RequirementKind;
 using Texts = std::map<std::string, std::string>;
 
 Requirements read(const Texts& files, const std::string& name = "requirements.txt") {
@@ -40,44 +40,44 @@ mlk::Error refusal(const Texts& files) {
 }  // namespace
 
 TEST_CASE("each requirement is a package, a wheel, or what would be built") {
-  const std::vector<std::pair<std::string, Kind>> table{
-      {"six", Kind::package},
-      {"six==1.16.0", Kind::package},
-      {"six[a,b] >= 1 ; python_version < '3.11'", Kind::package},
-      {"six; platform_release == 'a/b'", Kind::package},
-      {"./dist/own-1-py3-none-any.whl", Kind::wheel_file},
-      {"own-1-py3-none-any.whl", Kind::wheel_file},
-      {"./own-1-py3-none-any.whl[extra] ; os_name == 'posix'", Kind::wheel_file},
-      {"file:///w/own-1-py3-none-any.whl", Kind::wheel_file},
-      {"own @ file:///w/own-1-py3-none-any.whl", Kind::wheel_file},
-      {"https://x/own-1-py3-none-any.whl#sha256=aa", Kind::wheel_url},
-      {"own@https://x/own-1-py3-none-any.whl?a=b", Kind::wheel_url},
-      {"own[a] @ https://x/own-1-py3-none-any.whl ; os_name == 'posix'", Kind::wheel_url},
-      {".", Kind::folder},
-      {"..", Kind::folder},
-      {"./own", Kind::folder},
-      {"sub/own[extra]", Kind::folder},
-      {"/home/me/own", Kind::folder},
-      {"file:///home/me/own", Kind::folder},
-      {"file:own", Kind::folder},
-      {"own @ file:///home/me/own", Kind::folder},
-      {"-e .", Kind::editable},
-      {"--editable=.", Kind::editable},
-      {"git+https://x/own.git@main", Kind::repository},
-      {"GIT+https://x/own", Kind::repository},
-      {"own @ git+ssh://git@x/own.git@0123abc#egg=own", Kind::repository},
-      {"git+file:///home/me/own-1.whl", Kind::repository},
-      {"hg+https://x/own", Kind::repository},
-      {"ssh://git@x/own.git", Kind::repository},
-      {"git://x/own.git", Kind::repository},
-      {"https://x/own-1.tar.gz", Kind::sources},
-      {"https://x/own-1.zip", Kind::sources},
-      {"https://x/own", Kind::sources},
-      {"own @ https://x/archive/main.zip", Kind::sources},
-      {"file:///w/own-1.tar.gz", Kind::sources},
-      {"./own-1.tar.gz", Kind::sources},
-      {"own-1.tar.gz", Kind::sources},
-      {"./own-1.WHL", Kind::folder},
+  const std::vector<std::pair<std::string, Wanted>> table{
+      {"six", Wanted::package},
+      {"six==1.16.0", Wanted::package},
+      {"six[a,b] >= 1 ; python_version < '3.11'", Wanted::package},
+      {"six; platform_release == 'a/b'", Wanted::package},
+      {"./dist/own-1-py3-none-any.whl", Wanted::wheel_file},
+      {"own-1-py3-none-any.whl", Wanted::wheel_file},
+      {"./own-1-py3-none-any.whl[extra] ; os_name == 'posix'", Wanted::wheel_file},
+      {"file:///w/own-1-py3-none-any.whl", Wanted::wheel_file},
+      {"own @ file:///w/own-1-py3-none-any.whl", Wanted::wheel_file},
+      {"https://x/own-1-py3-none-any.whl#sha256=aa", Wanted::wheel_url},
+      {"own@https://x/own-1-py3-none-any.whl?a=b", Wanted::wheel_url},
+      {"own[a] @ https://x/own-1-py3-none-any.whl ; os_name == 'posix'", Wanted::wheel_url},
+      {".", Wanted::folder},
+      {"..", Wanted::folder},
+      {"./own", Wanted::folder},
+      {"sub/own[extra]", Wanted::folder},
+      {"/home/me/own", Wanted::folder},
+      {"file:///home/me/own", Wanted::folder},
+      {"file:own", Wanted::folder},
+      {"own @ file:///home/me/own", Wanted::folder},
+      {"-e .", Wanted::editable},
+      {"--editable=.", Wanted::editable},
+      {"git+https://x/own.git@main", Wanted::repository},
+      {"GIT+https://x/own", Wanted::repository},
+      {"own @ git+ssh://git@x/own.git@0123abc#egg=own", Wanted::repository},
+      {"git+file:///home/me/own-1.whl", Wanted::repository},
+      {"hg+https://x/own", Wanted::repository},
+      {"ssh://git@x/own.git", Wanted::repository},
+      {"git://x/own.git", Wanted::repository},
+      {"https://x/own-1.tar.gz", Wanted::sources},
+      {"https://x/own-1.zip", Wanted::sources},
+      {"https://x/own", Wanted::sources},
+      {"own @ https://x/archive/main.zip", Wanted::sources},
+      {"file:///w/own-1.tar.gz", Wanted::sources},
+      {"./own-1.tar.gz", Wanted::sources},
+      {"own-1.tar.gz", Wanted::sources},
+      {"./own-1.WHL", Wanted::folder},
   };
   for (const auto& [line, kind] : table)
     CHECK_MESSAGE(static_cast<int>(classify_requirement(line).kind) == static_cast<int>(kind), line);
