@@ -13,9 +13,9 @@ namespace fs = std::filesystem;
 using mlk::image::classify_requirement;
 using mlk::image::Requirements;
 using Wanted = mlk::image::RequirementKind;
-using Texts = std::map<std::string, std::string>;
+using RequirementFiles = std::map<std::string, std::string>;
 
-Requirements read(const Texts& files, const std::string& name = "requirements.txt") {
+Requirements read_all(const RequirementFiles& files, const std::string& name = "requirements.txt") {
   return mlk::image::read_requirements(
       "/code/" + name,
       [&](const fs::path& path) {
@@ -26,11 +26,11 @@ Requirements read(const Texts& files, const std::string& name = "requirements.tx
       [](const std::string& variable) { return variable == "TOKEN" ? "word" : ""; });
 }
 
-std::string wanted(const std::string& text) { return read({{"requirements.txt", text}}).wanted; }
+std::string wanted_of(const std::string& text) { return read_all({{"requirements.txt", text}}).wanted; }
 
-mlk::Error refusal(const Texts& files) {
+mlk::Error requirement_refusal(const RequirementFiles& files) {
   try {
-    (void)read(files);
+    (void)read_all(files);
   } catch (const mlk::Error& error) {
     return error;
   }
@@ -86,22 +86,23 @@ TEST_CASE("each requirement is a package, a wheel, or what would be built") {
 }
 
 TEST_CASE("a file of requirements is given to pip line by line, with absolute paths") {
-  CHECK(wanted("# all\n\nsix==1.16.0  # why\ncow\\\nsay==6.1\n") == "six==1.16.0\ncowsay==6.1\n");
-  CHECK(wanted("\xef\xbb\xbfsix\r\n") == "six\n");
-  CHECK(wanted("own @ https://x/o.whl#sha256=aa\n") == "own @ https://x/o.whl#sha256=aa\n");
-  CHECK(wanted("./dist/own.whl[a] ; os_name == 'posix'") == "/code/dist/own.whl[a] ; os_name == 'posix'\n");
-  CHECK(wanted("own @ file:./dist/own.whl") == "own @ file:///code/dist/own.whl\n");
-  CHECK(wanted("/w/own.whl") == "/w/own.whl\n");
-  CHECK(wanted("six==1.16.0 \\\n  --hash=sha256:aa \\\n  --hash sha256:bb") ==
+  CHECK(wanted_of("# all\n\nsix==1.16.0  # why\ncow\\\nsay==6.1\n") == "six==1.16.0\ncowsay==6.1\n");
+  CHECK(wanted_of("\xef\xbb\xbfsix\r\n") == "six\n");
+  CHECK(wanted_of("own @ https://x/o.whl#sha256=aa\n") == "own @ https://x/o.whl#sha256=aa\n");
+  CHECK(wanted_of("./dist/own.whl[a] ; os_name == 'posix'") ==
+        "/code/dist/own.whl[a] ; os_name == 'posix'\n");
+  CHECK(wanted_of("own @ file:./dist/own.whl") == "own @ file:///code/dist/own.whl\n");
+  CHECK(wanted_of("/w/own.whl") == "/w/own.whl\n");
+  CHECK(wanted_of("six==1.16.0 \\\n  --hash=sha256:aa \\\n  --hash sha256:bb") ==
         "six==1.16.0 --hash=sha256:aa --hash=sha256:bb\n");
-  CHECK(wanted("--only-binary=:none:\nsix") == "six\n");
+  CHECK(wanted_of("--only-binary=:none:\nsix") == "six\n");
 }
 
 TEST_CASE("options that say where packages are stay, also for what is installed") {
-  const Requirements found = read({{"requirements.txt",
-                                    "-i https://x/\n--extra-index-url=https://${TOKEN}@y/ --pre\n"
-                                    "--trusted-host y\n-f wheels\n--find-links https://z/w\nsix\n"
-                                    "https://me:${TOKEN}@x/own.whl#sha256=aa\n"}});
+  const Requirements found = read_all({{"requirements.txt",
+                                        "-i https://x/\n--extra-index-url=https://${TOKEN}@y/ --pre\n"
+                                        "--trusted-host y\n-f wheels\n--find-links https://z/w\nsix\n"
+                                        "https://me:${TOKEN}@x/own.whl#sha256=aa\n"}});
   CHECK(found.options ==
         "--index-url=https://x/\n--extra-index-url='https://${TOKEN}@y/' --pre\n--trusted-host=y\n"
         "--find-links=/code/wheels\n--find-links=https://z/w\n");
@@ -111,11 +112,11 @@ TEST_CASE("options that say where packages are stay, also for what is installed"
 }
 
 TEST_CASE("files that a file names are read from its folder, and constraints stay constraints") {
-  const Requirements found = read({{"requirements.txt", "-r sub/more.txt\n-c limits.txt\nsix\n"},
-                                   {"sub/more.txt", "--requirement=again.txt\ncowsay\n"},
-                                   {"sub/again.txt", "tomli\n"},
-                                   {"limits.txt", "six<2\n-c sub/limits.txt\n"},
-                                   {"sub/limits.txt", "tomli<3\n"}});
+  const Requirements found = read_all({{"requirements.txt", "-r sub/more.txt\n-c limits.txt\nsix\n"},
+                                       {"sub/more.txt", "--requirement=again.txt\ncowsay\n"},
+                                       {"sub/again.txt", "tomli\n"},
+                                       {"limits.txt", "six<2\n-c sub/limits.txt\n"},
+                                       {"sub/limits.txt", "tomli<3\n"}});
   CHECK(found.wanted == "tomli\ncowsay\nsix\n");
   CHECK(found.constraints == "six<2\ntomli<3\n");
 }
@@ -143,19 +144,20 @@ TEST_CASE("what would be built here is refused with its file, its line and what 
       {"-r https://x/r.txt", "is not on this machine"},
   };
   for (const auto& [line, part] : table) {
-    const mlk::Error error = refusal({{"requirements.txt", "# one\n\\\nsix\n" + line + "\n"}});
+    const mlk::Error error = requirement_refusal({{"requirements.txt", "# one\n\\\nsix\n" + line + "\n"}});
     CHECK_MESSAGE(error.code() == mlk::ExitCode::usage, line);
     CHECK_MESSAGE(std::string(error.what()).find(part) != std::string::npos, std::string(error.what()));
     CHECK(std::string(error.what()).starts_with("code.python: requirements.txt:4: '" + line.substr(0, 3)));
     CHECK_FALSE(error.hint().empty());
   }
-  CHECK(std::string(refusal({{"requirements.txt", "-r sub/x.txt"}, {"sub/x.txt", "six\n./own"}}).what())
+  CHECK(std::string(
+            requirement_refusal({{"requirements.txt", "-r sub/x.txt"}, {"sub/x.txt", "six\n./own"}}).what())
             .starts_with("code.python: x.txt:2: './own' is a folder"));
-  CHECK(refusal({{"requirements.txt", "-c x.txt"}, {"x.txt", "own @ git+https://x/o"}}).code() ==
+  CHECK(requirement_refusal({{"requirements.txt", "-c x.txt"}, {"x.txt", "own @ git+https://x/o"}}).code() ==
         mlk::ExitCode::usage);
-  CHECK(refusal({{"requirements.txt", "-r x.txt"}}).code() == mlk::ExitCode::not_found);
-  CHECK(std::string(refusal({{"requirements.txt", "-r requirements.txt"}}).what()).find("name each other") !=
-        std::string::npos);
+  CHECK(requirement_refusal({{"requirements.txt", "-r x.txt"}}).code() == mlk::ExitCode::not_found);
+  CHECK(std::string(requirement_refusal({{"requirements.txt", "-r requirements.txt"}}).what())
+            .find("name each other") != std::string::npos);
 }
 
 TEST_CASE("a login in a URL is told to nobody") {
@@ -165,6 +167,6 @@ TEST_CASE("a login in a URL is told to nobody") {
   CHECK(without_logins("https://x/a@b", "***@") == "https://x/a@b");
   CHECK(without_logins("https://a@b@x/y http://c@z", "") == "https://x/y http://z");
   CHECK(without_logins("six==1", "***@") == "six==1");
-  CHECK(std::string(refusal({{"requirements.txt", "git+https://me:word@x/own.git"}}).what()).find("word") ==
-        std::string::npos);
+  CHECK(std::string(requirement_refusal({{"requirements.txt", "git+https://me:word@x/own.git"}}).what())
+            .find("word") == std::string::npos);
 }
