@@ -81,6 +81,18 @@ sys.argv[0] = "pip"
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 )python";
 
+// Not `pip config list`, which `user = true` or `quiet = 3` in these settings would change.
+constexpr char lists_settings[] = R"python(
+import os, sys
+sys.path[:] = [folder for folder in sys.path if folder and os.path.abspath(folder) != os.getcwd()]
+from pip._internal.configuration import Configuration
+found = Configuration(isolated=False)
+found.load()
+for key, value in found.items():
+    for name, text in value.items() if isinstance(value, dict) else [(key, value)]:
+        print("%s=%r" % (name, text))
+)python";
+
 constexpr char says_markers[] = R"python(
 import json, os, platform, sys
 version = ".".join(map(str, sys.version_info[:3]))
@@ -194,17 +206,7 @@ std::string listed_settings(const PipCall& call, const PipSettings& variables) {
   const auto named = variables.find("PIP_CONFIG_FILE");
   if (named != variables.end() && named->second == no_file) return "";
   Command command;
-  // Against a `quiet` in them.
-  command.argv = {"python3",
-                  "-E",
-                  "-c",
-                  "import os, runpy, sys; sys.path[:] = [f for f in sys.path if f and os.path.abspath(f) != "
-                  "os.getcwd()]; sys.argv[0] = 'pip'; runpy.run_module('pip', run_name='__main__')",
-                  "-vvv",
-                  "--no-input",
-                  "--disable-pip-version-check",
-                  "config",
-                  "list"};
+  command.argv = {"python3", "-E", "-c", lists_settings};
   command.empty_env = true;
   command.env = other_variables();
   if (named != variables.end())
@@ -213,6 +215,9 @@ std::string listed_settings(const PipCall& call, const PipSettings& variables) {
   command.go_on = [&](const ProcessResult&) { return !call.go_on || call.go_on(); };
   const ProcessResult result = run_python(command);
   if (result.given_up) throw Error(ExitCode::interrupted, "interrupted");
+  if (result.error.find("ConfigurationFileCouldNotBeLoaded") != std::string::npos)
+    throw Error(ExitCode::failure, "code.python: pip's settings cannot be read",
+                "see what is wrong with them: python3 -m pip config list");
   return result.ok() ? result.output : "";  // without pip: the call itself says so
 }
 

@@ -51,7 +51,7 @@ class Variable {
 // Packages are "six" 1.16.0 alone; calls are counted in `calls`. MACHINE is in what differs between machines.
 const std::string playing_pip = R"(
 cat > "$PLAYED/input"
-case "$*" in *"config list") cat "$PLAYED/settings" 2>/dev/null; exit 0 ;; esac
+case "$*" in *pip._internal.configuration*) cat "$PLAYED/settings" 2>/dev/null; exit 0 ;; esac
 [ -e trap.py ] && exit 9
 shift 3
 echo "$*" >> "$PLAYED/calls"
@@ -252,8 +252,11 @@ TEST_CASE("what pip says is told with what helps") {
   CHECK(std::string(error.what()).ends_with("exit code 3"));
   error = python_error("echo garbage");
   CHECK(std::string(error.what()) == "code.python: pip gave no report of what it would install");
+  error = python_error("echo ConfigurationFileCouldNotBeLoaded >&2; exit 1");
+  CHECK(std::string(error.what()) == "code.python: pip's settings cannot be read");
   const std::string refuses =
-      "case \"$*\" in *config*) exit;; esac; echo 'Collecting own (from a==1->-r x)'; echo '%' > "
+      "case \"$*\" in *pip._internal.configuration*) exit;; esac; echo 'Collecting own (from a==1->-r x)'; "
+      "echo '%' > "
       "refusal.json; exit 97";
   const auto refused = [&](const std::string& what) {
     std::string script = refuses;
@@ -271,8 +274,10 @@ TEST_CASE("what pip says is told with what helps") {
 
 TEST_CASE("an installation that fails leaves nothing in the cache") {
   const Machine machine(
-      "case \"$*\" in *config*) exit;; *--dry-run*) while [ $1 != --report ]; do shift; done; cat "
-      "\"$PLAYED/report\" > $2;; "
+      "case \"$*\" in *pip._internal.configuration*) exit;; *--dry-run*) while [ \"$1\" != --report ]; do "
+      "shift; "
+      "done; cat "
+      "\"$PLAYED/report\" > \"$2\";; "
       "*) echo 'ERROR: no space' >&2; exit 1;; esac");
   CHECK_THROWS_WITH_AS((void)mlk::image::python_layer(machine.packages(), "mlk/python"),
                        doctest::Contains("no space"), mlk::Error);
