@@ -48,7 +48,7 @@ def refuse(what):
 def start(self, args, *more, **named):
     words = [args] if isinstance(args, (str, bytes)) else list(args)
     program = os.fsdecode(words[0])
-    if program == own_python or os.path.basename(program) in ("git", "hg", "svn", "bzr"):
+    if program in (own_python, sys.executable) or os.path.basename(program) in ("git", "hg", "svn", "bzr"):
         refuse({"build": True})
     plain_start(self, args, *more, **named)
 
