@@ -31,7 +31,7 @@ std::string words_of_job(const JobFacts& job, const Facts& facts, Time now) {
     const Cause cause = why_no_pod(job, facts);
     return cause.weight == 0 ? "is being started" : "is not started: " + cause.text;
   }
-  if (newest->phase == "Running") return "runs in the cluster";
+  if (newest->program_runs()) return "runs in the cluster";
   if (!newest->ended()) {
     const Cause cause = why_pod_waits(*newest, job, facts);
     return cause.weight == 0 ? "is being started" : "is not started: " + cause.text;
@@ -43,7 +43,7 @@ std::string words_of_job(const JobFacts& job, const Facts& facts, Time now) {
 }  // namespace
 
 DriverStatus observe_driver(const SweepObjects& objects, Time now) {
-  const Facts facts = read_facts(objects.drivers, objects.driver_pods, objects.events);
+  const Facts facts = read_facts(objects.drivers, objects.driver_pods, objects.events, now);
   DriverStatus out;
   for (const JobFacts& job : facts.jobs) {
     if (out.goes_on && job.finished) continue;

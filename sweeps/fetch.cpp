@@ -91,11 +91,12 @@ class LogHarvest {
       const auto left = std::chrono::floor<milliseconds>(deadline - Clock::now());
       if (left <= milliseconds(0)) return;
       while (!due.empty() && under_way.size() < most_logs_at_once) {
-        kube::LogOptions options;
+        const std::string& pod = status_.newest_pods.at(due.front()->number);
+        const auto program = status_.program_of.find(pod);
+        kube::LogOptions options{.container = program == status_.program_of.end() ? "" : program->second};
         options.tail_lines = lines_of_log;
         options.limit_bytes = bytes_of_log;
-        kube::Request request =
-            kube::log_request(name_space_, status_.newest_pods.at(due.front()->number), options);
+        kube::Request request = kube::log_request(name_space_, pod, options);
         request.timeout = left;
         under_way.emplace_back(due.front(), client_.ask(request));
         due.pop_front();

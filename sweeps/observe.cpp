@@ -60,7 +60,7 @@ class SweepObservation {
     status_.mode = kube::label_of(objects_.owner, labels::mode);
     status_.created = time_of(objects_.owner, {"metadata", "creationTimestamp"});
     status_.record = read_record(objects_.owner);
-    facts_ = read_facts(objects_.jobs, objects_.pods, objects_.events);
+    facts_ = read_facts(objects_.jobs, objects_.pods, objects_.events, now_);
     stopped_ = !kube::annotation_of(objects_.owner, labels::stopped).empty();
     status_.jobs_go_on = any_job_goes_on(batches_);
     status_.draining = !kube::annotation_of(objects_.owner, labels::draining).empty();
@@ -136,14 +136,19 @@ class SweepObservation {
     }
   }
 
+  void use_pod(int number, const PodFacts& pod) {
+    status_.newest_pods[number] = pod.name;
+    status_.program_of[pod.name] = pod.program;
+  }
+
   // The newest pod of the lowest rank: it reports for the run (CONTRACT.md).
-  static std::string reporting_pod(const RunObjects& run) {
+  static std::optional<PodFacts> reporting_pod(const RunObjects& run) {
     const PodFacts* best = nullptr;
     const Facts facts = read_facts(run);
     for (const PodFacts& pod : facts.pods) {  // oldest first
       if (pod.role == "worker" && pod.started && (best == nullptr || pod.rank <= best->rank)) best = &pod;
     }
-    return best == nullptr ? "" : best->name;
+    return best == nullptr ? std::nullopt : std::optional(*best);
   }
 
   bool is_settled(const std::string& run, int number) const {
@@ -174,19 +179,18 @@ class SweepObservation {
         trial.state = TrialState::stopped;
         trial.failure = printable(early);
       }
-      const std::string pod = reporting_pod(run->second);
-      if (!pod.empty()) status_.newest_pods[number] = pod;
+      if (const std::optional<PodFacts> pod = reporting_pod(run->second)) use_pod(number, *pod);
     }
   }
 
   void read_index(const JobFacts& job, int index, Trial& trial) {
     const auto found = newest_.find({job.name, index});
     const PodFacts* pod = found == newest_.end() ? nullptr : found->second;
-    if (job.completed.count(index) == 1) {
+    if (job.completed.count(index) == 1 || (pod != nullptr && pod->done)) {
       trial.state = TrialState::succeeded;
     } else if (job.failed_ranks.count(index) == 1) {
       trial.state = TrialState::failed;
-    } else if (pod != nullptr && pod->phase == "Running" && !pod->deleting) {
+    } else if (pod != nullptr && pod->program_runs() && !pod->deleting) {
       trial.state = TrialState::running;
     } else if (stopped_ || job.finished) {
       trial.state = TrialState::stopped;
@@ -197,8 +201,8 @@ class SweepObservation {
     }
     trial.tries += pod->failures_before + 1;
     trial.started = pod->started;
-    if (pod->ended()) trial.ended = pod->finished;
-    if (pod->started) status_.newest_pods[trial.number] = pod->name;
+    if (pod->ended() || pod->exit_code) trial.ended = pod->finished;
+    if (pod->started) use_pod(trial.number, *pod);
     read_result(parse_result(pod->end_message), status_.record.objective, trial);
     if (trial.state == TrialState::failed) {
       trial.failure = what_happened(describe_end(*pod, job, true));

@@ -31,6 +31,7 @@ struct SweepStatus {
   Counts counts;
   std::vector<Trial> trials;               // ascending by number
   std::map<int, std::string> newest_pods;  // by the number of the trial
+  std::map<std::string, std::string> program_of;  // the container of the program of each of them, by the pod's name
   bool jobs_go_on = false;                 // the Jobs whose indexes are trials
   std::map<int, Trial> ledger;             // the content of the ledger, by the number of the trial
   bool draining = false;                   // no more trials are started; the sweep is stopped when none runs

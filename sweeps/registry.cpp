@@ -103,9 +103,13 @@ void slim(json& object) {
   if (!spec->contains("containers")) return;
   json kept = json::object();  // of a pod
   if (const json& node = at_path(object, {"spec", "nodeName"}); node.is_string()) kept["nodeName"] = node;
-  for (const json& container : at_path(object, {"spec", "containers"}))
-    kept["containers"].push_back(
-        {{"name", text_of(container, {"name"})}, {"image", text_of(container, {"image"})}});
+  for (const char* list : {"containers", "initContainers"}) {
+    for (const json& container : at_path(object, {"spec", list})) {
+      json part = {{"name", text_of(container, {"name"})}, {"image", text_of(container, {"image"})}};
+      if (container.contains("restartPolicy")) part["restartPolicy"] = container["restartPolicy"];
+      kept[list].push_back(std::move(part));
+    }
+  }
   *spec = std::move(kept);
 }
 

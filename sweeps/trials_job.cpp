@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/render/containers.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/head.h"
 #include "cli/render/merge.h"
@@ -136,7 +137,10 @@ TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, 
   TrialsObjects out;
   out.points = shape("points");
   json pod = of_run["spec"]["template"];
-  json& variables = pod["spec"]["containers"][0]["env"];
+  json* program = main_container(pod["spec"]);
+  if (program == nullptr)
+    throw Error(ExitCode::usage, "a patch or a template has left no container `main` in the pods: it runs the trial");
+  json& variables = (*program)["env"];
   variables = environment_of(variables, rendered.run, experiment.has_train);
   scope["trials"]["pod"] = merge(std::move(pod), shape("trial-pod"));
   out.job = shape("trials");

@@ -33,14 +33,15 @@ constexpr std::chrono::seconds log_grace{5};  // a broken stream is opened again
 
 Time now() { return std::chrono::system_clock::now(); }
 
-bool has_started(Phase phase) {
-  return phase == Phase::running || phase == Phase::restarting || phase == Phase::succeeded ||
-         phase == Phase::failed;
+// A run whose programs have never started is tried again as well: for a container before them, or a program that is not there.
+bool has_started(const RunStatus& status) {
+  const bool again = status.phase == Phase::restarting && status.started;
+  return again || status.phase == Phase::running || is_final(status.phase);
 }
 
 // How long to wait for the last processes of an ended run: those of a trained one end by themselves within 60
 // s (CONTRACT.md), and their logs are lost with their pods.
-constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10};
+constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10}, patience_beside{10};
 
 // One of the awaited runs.
 class Await {
@@ -81,7 +82,7 @@ class Await {
     print_due_lines();
     objects.lines = lines_;
     last_ = observe(objects, now());
-    started_ = started_ || has_started(last_->phase);
+    started_ = started_ || has_started(*last_);
     over_ = is_over(objects, *last_);
     if (over_) drain_logs();
     // The end is told after the last log lines.
@@ -120,11 +121,14 @@ class Await {
   bool is_over(const RunObjects& objects, const RunStatus& status) {
     if (!is_final(status.phase)) {
       final_since_.reset();
-      return status.phase == Phase::stopped && !has_live_pods(objects);
+      return status.phase == Phase::stopped && !has_live_pods(objects, now());
     }
     if (!final_since_) final_since_ = steady_clock::now();
     const auto patience = status.phase == Phase::succeeded ? patience_if_trained : patience_if_failed;
-    return !has_running_pods(objects) || steady_clock::now() - *final_since_ > patience;
+    const auto since = steady_clock::now() - *final_since_;
+    // Programs that have ended have nothing more to tell; but a container beside one may still send something away.
+    if (has_running_programs(objects, now())) return since > patience;
+    return !has_waiting_pods(objects, now()) || since > patience_beside;
   }
 
   // If several runs are awaited, the others are still waited for.
@@ -159,7 +163,7 @@ class Await {
     if (options_.follow) warn_of_logs();
     const std::vector<RunLogLine> lines = follower_->take();
     for (const RunLogLine& line : lines) {
-      if (std::optional<Metrics> metrics = parse_metrics(line.text))
+      if (std::optional<Metrics> metrics = parse_metrics(line.text); metrics && line.container.empty())
         lines_[line.uid] = {std::move(*metrics), line.time};
       if (!options_.follow) continue;
       progress_.clear();
@@ -234,7 +238,7 @@ class Await {
     const std::optional<RunObjects> objects = read_again();
     if (!objects) return std::nullopt;
     const RunStatus status = observe(*objects, now());
-    started_ = has_started(status.phase);
+    started_ = has_started(status);
     if (started_ || (!is_hopeless(status) && !late)) return std::nullopt;
     return cannot_start(status,
                         is_hopeless(status) ? "" : " within " + format_duration(*options_.start_timeout));

@@ -82,7 +82,7 @@ class SweepLogs {
     if (trial_) sweeps::keep_trial(status_, *trial_);
     add_trial_numbers(*objects, numbers_);
     const std::vector<json>& pods = pods_of(*objects, filter_);
-    any_runs_ = has_running_pods({objects->owner, objects->jobs, pods, {}, {}});
+    any_runs_ = has_running_programs({objects->owner, objects->jobs, pods, {}, {}}, std::chrono::system_clock::now());
     follow(memory_.with_gone(pods));
   }
 
@@ -186,6 +186,7 @@ void print_sweep_logs(Session& session, kube::Client& client, const std::string&
   std::map<std::string, int> numbers;
   add_trial_numbers(objects, numbers);
   const std::vector<json>& pods = pods_of(objects, filter);
+  require_container(sweep, pods, filter.container);
   std::map<std::string, std::string> runs;  // of pods, by uid
   for (const json& pod : pods) runs[kube::uid_of(pod)] = kube::label_of(pod, labels::run);
   std::vector<std::string> problems;

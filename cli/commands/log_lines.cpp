@@ -1,7 +1,12 @@
 #include "cli/commands/log_lines.h"
 
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
 #include "cli/commands/session.h"
 #include "cli/run/find.h"
+#include "cli/run/log_sources.h"
 #include "cli/run/status.h"
 #include "cli/util/program_text.h"
 #include "cli/util/text.h"
@@ -9,13 +14,23 @@
 namespace mlk {
 
 void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& style) {
-  const std::string prefix = printable(line.role) + "/" + std::to_string(line.rank);
+  std::string prefix = printable(line.role) + "/" + std::to_string(line.rank);
+  if (!line.container.empty()) prefix += "/" + printable(line.container);
   out << style.paint(prefix, ui::color_of(prefix)) << ' ' << program_line(line.text, style.colored() ? Colors::kept : Colors::removed)
       << '\n';
 }
 
+void require_container(const std::string& run, const std::vector<nlohmann::json>& pods, const std::string& container) {
+  if (container.empty() || pods.empty()) return;
+  const std::vector<std::string> names = container_names(pods);
+  if (std::find(names.begin(), names.end(), container) != names.end()) return;
+  throw Error(ExitCode::usage, "no pod of " + run + " has a container '" + printable(container) + "'",
+              "their containers: " + printable(join(names, ", ")));
+}
+
 void print_logs(Session& session, kube::Client& client, const std::string& run, const LogFilter& filter) {
   const RunObjects objects = fetch_run(client, client.config().name_space, run);
+  require_container(run, objects.pods, filter.container);
   std::vector<std::string> problems;
   const std::vector<RunLogLine> lines =
       read_run_logs(client, client.config().name_space, objects.pods, filter, &problems);

@@ -28,6 +28,7 @@ struct LogsOptions {
   std::string since;
   std::string role;
   int rank = -1;
+  std::string container;
 };
 
 // Throws Error{usage} for a role or a rank that the run does not have.
@@ -60,6 +61,7 @@ void logs(const LogsOptions& options, Session& session) {
   filter.since = duration_option("--since", options.since);
   filter.role = options.role;
   if (options.rank >= 0) filter.rank = options.rank;
+  filter.container = options.container;
   const std::unique_ptr<kube::Client> client = session.connect();
   const RunAddress address = session.find_run(*client, options.run);
   std::string run = address.run;
@@ -77,6 +79,8 @@ void logs(const LogsOptions& options, Session& session) {
     return;
   }
   if (options.follow) {
+    if (!filter.container.empty())
+      require_container(run, fetch_run(*client, client->config().name_space, run).pods, filter.container);
     AwaitOptions await;
     await.follow = true;
     await.logs_to_stdout = true;
@@ -104,6 +108,7 @@ void add_logs(CLI::App& root, Session& session) {
   command->add_option("--rank", options->rank, "Only this rank of each role")
       ->type_name("RANK")
       ->check(whole_number());
+  command->add_option("--container", options->container, "Only this container of each pod")->type_name("NAME");
   command->callback([options, &session] { logs(*options, session); });
 }
 

@@ -102,7 +102,7 @@ class LastLines {
   void look() {
     follower_.update(watcher_.objects().pods);
     for (const RunLogLine& line : follower_.take()) {
-      if (std::optional<Metrics> metrics = parse_metrics(line.text))
+      if (std::optional<Metrics> metrics = parse_metrics(line.text); metrics && line.container.empty())
         lines_[line.uid] = {std::move(*metrics), line.time};
     }
   }
@@ -133,7 +133,7 @@ class StopWait {
       : session_(session), watcher_(watcher), run_(run), deadline_(deadline) {}
 
   void until_over(const Generations& generations, LastLines& lines) {
-    while (!watcher_.synced() || has_live_pods(watcher_.objects())) {
+    while (!watcher_.synced() || has_live_pods(watcher_.objects(), std::chrono::system_clock::now())) {
       lines.look();
       if (watcher_.synced()) check_resumed(watcher_.objects(), generations);
       const std::string hint =

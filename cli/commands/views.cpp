@@ -215,6 +215,7 @@ class StatusPrinter {
 
   // The reason of the rank without the last words that are printed above.
   std::string reason_of(const RankStatus& rank) const {
+    if (!rank.meanwhile.empty()) return rank.meanwhile;
     const std::optional<Failure>& first = status_.first_failure;
     const bool told = first && first->role == rank.role && first->rank == rank.rank &&
                       !first->message.empty() && rank.state == "Failed" &&
@@ -228,7 +229,7 @@ class StatusPrinter {
     ui::Table table({"ROLE", "RANK", "STATE", "RESTARTS", "AGE", "NODE", "REASON"});
     std::map<std::string, int> quiet;
     for (const RankStatus& rank : status_.ranks) {
-      const bool dull = rank.reason.empty() && rank.restarts == 0;
+      const bool dull = rank.reason.empty() && rank.meanwhile.empty() && rank.restarts == 0;
       if (folded && dull) {
         ++quiet[rank.state];
         continue;

@@ -24,10 +24,13 @@ struct ContainerState {
   Phase phase = Phase::waiting;
   int restarts = 0;
   bool ran_before = false;  // there is a previous incarnation to read
+  bool never_starts = false;  // the pod has ended before it
 };
 
 ContainerState container_state(const json& pod, const std::string& container) {
   ContainerState state;
+  const std::string phase = text_at(pod, json::json_pointer("/status/phase"));
+  state.never_starts = phase == "Failed" || phase == "Succeeded";
   for (const char* list : {"/status/containerStatuses", "/status/initContainerStatuses"}) {
     const json::json_pointer pointer(list);
     if (!pod.contains(pointer) || !pod.at(pointer).is_array()) continue;
@@ -38,6 +41,8 @@ ContainerState container_state(const json& pod, const std::string& container) {
       if (status.contains(json::json_pointer("/state/running"))) state.phase = ContainerState::Phase::running;
       if (status.contains(json::json_pointer("/state/terminated")))
         state.phase = ContainerState::Phase::terminated;
+      state.never_starts =
+          state.never_starts && state.phase == ContainerState::Phase::waiting && !state.ran_before;
       return state;
     }
   }
@@ -209,6 +214,8 @@ void LogFollower::State::look() {
   {
     const std::lock_guard lock(mutex);
     if (is_finished && now.restarts <= instance) return;
+    if (now.never_starts && instance < 0) is_finished = true;  // it has no log
+    if (is_finished && now.never_starts) return;
     if (behind && !has_room()) return;
     if (behind && mode == Mode::previous) drained = false;  // it is not read to its end
     behind = false;

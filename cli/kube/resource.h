@@ -19,6 +19,7 @@ inline const Resource secrets{"", "v1", "secrets", "Secret"};
 inline const Resource services{"", "v1", "services", "Service"};
 inline const Resource pods{"", "v1", "pods", "Pod"};
 inline const Resource events{"", "v1", "events", "Event"};
+inline const Resource nodes{"", "v1", "nodes", "Node", false};
 inline const Resource jobs{"batch", "v1", "jobs", "Job"};
 inline const Resource service_accounts{"", "v1", "serviceaccounts", "ServiceAccount"};
 inline const Resource roles{"rbac.authorization.k8s.io", "v1", "roles", "Role"};

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/render/containers.h"
+
 namespace mlk {
 
 using nlohmann::json;
@@ -13,16 +15,6 @@ namespace {
 
 constexpr char shared_memory[] = "/dev/shm";
 constexpr char shared_memory_volume[] = "mlk-shm";
-
-// The container of the experiment's program; null if a patch has left none.
-json* main_container(json& spec) {
-  const auto containers = spec.find("containers");
-  if (containers == spec.end()) return nullptr;
-  const auto found = std::find_if(containers->begin(), containers->end(), [](const json& container) {
-    return container.is_object() && container.value("name", json()) == "main";
-  });
-  return found == containers->end() ? nullptr : &*found;
-}
 
 bool asks_for_devices(const json& container) {
   const json resources = container.value("resources", json());

@@ -249,7 +249,9 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
   rules.push_back({{"action", retry_disruptions ? "Ignore" : "FailJob"},
                    {"onPodConditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}});
   if (!codes.empty())
-    rules.push_back({{"action", "FailJob"}, {"onExitCodes", {{"operator", "In"}, {"values", codes}}}});
+    // Of the program alone: the codes of containers beside or before it mean other things.
+    rules.push_back({{"action", "FailJob"},
+                     {"onExitCodes", {{"containerName", "main"}, {"operator", "In"}, {"values", codes}}}});
   return rules;
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/render/containers.h"
 #include "cli/render/devices.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/framework.h"
@@ -366,6 +367,7 @@ class Renderer {
       check_job(out, identity_.run, layer.source);
     }
     fit_to_devices(out["spec"]["template"]);
+    keep_last_words(out["spec"]["template"]);
     scope_.erase("pod");
     scope_.erase("role");
     return out;

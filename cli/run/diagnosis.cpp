@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cli/run/indexes.h"
+#include "cli/run/next_try.h"
 #include "cli/run/program_error.h"
 #include "cli/util/json.h"
 #include "cli/util/program_text.h"
@@ -21,15 +22,6 @@ using std::chrono::seconds;
 constexpr std::size_t longest_message = 4096;
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
-
-// One line of at most `limit` bytes, safe for a terminal.
-std::string line_of(const std::string& text, std::size_t limit = 400) {
-  std::string line = program_text(trim(text));
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  std::replace(line.begin(), line.end(), '\t', ' ');
-  if (line.size() > limit) line = std::string(cut(line, limit)) + "...";
-  return line;
-}
 
 std::string signal_name(int signal) {
   switch (signal) {
@@ -81,10 +73,30 @@ std::string describe_start_error(const std::string& message) {
   return "the program could not be started: " + line_of(text);
 }
 
-std::string describe_exit(const PodFacts& pod, const Failure& failure) {
+int signal_of(int exit_code) { return exit_code > 128 && exit_code <= 128 + 64 ? exit_code - 128 : 0; }
+
+std::string describe_code(int exit_code) {
+  const int signal = signal_of(exit_code);
+  if (signal == 0) return fmt::format("exit code {}", exit_code);
+  const std::string name = signal_name(signal);
+  return fmt::format("killed by signal {}{}", signal, name.empty() ? "" : " (" + name + ")");
+}
+
+bool did_not_start(const std::string& reason) {
+  return reason == "StartError" || reason == "ContainerCannotRun";
+}
+
+// Of a container beside main.
+std::string describe_other(const Container& container, const ContainerEnd& end) {
+  std::string what = describe_code(end.exit_code);
+  if (end.reason == "OOMKilled") what = "out of memory";
+  if (did_not_start(end.reason)) what = describe_start_error(end.message);
+  return title(container) + ": " + what;
+}
+
+std::string describe_exit(const PodFacts& pod) {
   if (pod.end_reason == "OOMKilled") return "out of memory";
-  if (pod.end_reason == "StartError" || pod.end_reason == "ContainerCannotRun")
-    return describe_start_error(pod.end_message);
+  if (did_not_start(pod.end_reason)) return describe_start_error(pod.end_message);
   if (!pod.disruption.empty()) return describe_disruption(pod);
   if (pod.pod_reason == "Evicted") return "evicted: " + line_of(pod.pod_message);
   if (pod.pod_reason == "NodeLost" || pod.node_lost) return "node " + pod.node + " is lost";
@@ -95,14 +107,16 @@ std::string describe_exit(const PodFacts& pod, const Failure& failure) {
   }
   if (!pod.exit_code) return pod.deleting ? "its pod was deleted" : "its pod failed";
   if (pod.deleting && !pod.failed_by_itself()) return "its pod was deleted";
-  if (failure.signal != 0) {
-    const std::string name = signal_name(failure.signal);
-    return fmt::format("killed by signal {}{}", failure.signal, name.empty() ? "" : " (" + name + ")");
-  }
   // The runtime's code for what the machine or mlk is to blame for, a faulty GPU for one.
   constexpr int internal_error = 70;
   const bool by_machine = *pod.exit_code == internal_error && !pod.node.empty();
-  return fmt::format("exit code {}{}", *pod.exit_code, by_machine ? " on node " + pod.node : "");
+  return describe_code(*pod.exit_code) + (by_machine ? " on node " + pod.node : "");
+}
+
+std::string times(int count) { return count == 1 ? "once" : fmt::format("{} times", count); }
+
+std::string names_of(const std::vector<std::string>& containers) {
+  return (containers.size() == 1 ? "container " : "containers ") + join(containers, ", ");
 }
 
 std::string describe_creation_refusal(const std::string& message) {
@@ -132,19 +146,31 @@ std::string describe_unschedulable(const std::string& message) {
   return "cannot be scheduled: " + text;
 }
 
-Cause image_cause(const PodFacts& pod, std::string text) {
+// A container that does not start: main, or the one that main waits for.
+struct Starting {
+  std::string title, image;  // the title is empty for main
+  std::string reason, message;
+};
+
+Starting starting_of(const PodFacts& pod) {
+  const Container* held = holding_up(pod);
+  if (held == nullptr) return {"", pod.image, pod.waiting_reason, pod.waiting_message};
+  return {title(*held) + ": ", held->image, held->waiting_reason, held->waiting_message};
+}
+
+Cause image_cause(const Starting& container, std::string text) {
   // "Back-off pulling image "x": ErrImagePull: failed to pull and unpack image "x": failed to resolve
   // reference "x": ...": the last part is the reason; the others repeat what is known.
   for (const std::string& wrapper :
-       {std::string("ErrImagePull: "), "Failed to pull image \"" + pod.image + "\": ",
-        "failed to pull and unpack image \"" + pod.image + "\": ",
-        "failed to resolve reference \"" + pod.image + "\": "}) {
+       {std::string("ErrImagePull: "), "Failed to pull image \"" + container.image + "\": ",
+        "failed to pull and unpack image \"" + container.image + "\": ",
+        "failed to resolve reference \"" + container.image + "\": "}) {
     if (const std::size_t at = text.find(wrapper); at != std::string::npos)
       text = text.substr(at + wrapper.size());
   }
-  if (text.empty()) text = pod.waiting_reason;
+  if (text.empty()) text = container.reason;
   return {cause_weight::container_problem,
-          "image " + line_of(pod.image) + " cannot be pulled: " + line_of(text),
+          container.title + "image " + line_of(container.image) + " cannot be pulled: " + line_of(text),
           false,
           "",
           {}};
@@ -152,14 +178,30 @@ Cause image_cause(const PodFacts& pod, std::string text) {
 
 }  // namespace
 
+namespace {
+
+// Main has ended, or a container before it has failed: why the pod has not ended as well, or what failed.
+std::string describe_unfinished(const PodFacts& pod, const JobFacts& job) {
+  if (pod.exit_code.value_or(0) == 0 && at_fault(pod) == nullptr) return what_keeps_pod(pod);
+  std::string text = what_happened(describe_end(pod, job, false));
+  if (const Container* held = holding_up(pod); held != nullptr && held->restarts > 0)
+    text += fmt::format(" (started again {})", times(held->restarts));
+  const std::vector<std::string> waits = waited_for(pod);
+  return waits.empty() ? text : text + "; its pod waits for " + names_of(waits);
+}
+
+}  // namespace
+
 Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts) {
   Cause cause;
-  const std::string& reason = pod.waiting_reason;
+  const Starting container = starting_of(pod);
+  const std::string& reason = container.reason;
   // While the kubelet pulls an image again, it does not mention the last failure.
   const auto pull = facts.failed_pulls.find(pod.uid);
   const bool pulls_again = pod.phase == "Pending" && pod.scheduled && reason == "ContainerCreating" &&
-                           pull != facts.failed_pulls.end();
-  const std::string& message = pulls_again ? pull->second.message : pod.waiting_message;
+                           pull != facts.failed_pulls.end() &&
+                           contains(pull->second.message, '"' + container.image + '"');
+  const std::string& message = pulls_again ? pull->second.message : container.message;
   auto warning = facts.warnings.find(pod.uid);
   // The kubelet has not read an existing ConfigMap or Secret yet: it does so within seconds, but its warning
   // stays longer.
@@ -182,19 +224,18 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
     if (const std::size_t format = text.find("invalid reference format"); format != std::string::npos)
       text = text.substr(format);
     cause = {cause_weight::image_name,
-             "invalid image name " + line_of(pod.image) + ": " + line_of(text),
+             container.title + "invalid image name " + line_of(container.image) + ": " + line_of(text),
              true,
              "",
              {}};
   } else if (pulls_again || reason == "ErrImagePull" || reason == "ImagePullBackOff" ||
              reason == "ErrImageNeverPull" || reason == "RegistryUnavailable" ||
              reason == "ImageInspectError" || reason == "SignatureValidationFailed") {
-    cause = image_cause(pod, message);
+    cause = image_cause(container, message);
   } else if (reason == "CreateContainerConfigError" || reason == "CreateContainerError" ||
              reason == "RunContainerError") {
     cause = {cause_weight::container_problem,
-             "the container cannot be made: " +
-                 line_of(pod.waiting_message.empty() ? reason : pod.waiting_message),
+             container.title + "the container cannot be made: " + line_of(message.empty() ? reason : message),
              false,
              "",
              {}};
@@ -203,9 +244,11 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
               warning->second.reason == "FailedCreatePodSandBox" ||
               warning->second.reason == "NetworkNotReady")) {
     cause = {cause_weight::cannot_begin, line_of(warning->second.message), false, "", {}};
-  } else if (pod.exit_code && *pod.exit_code != 0 && !pod.ended()) {
-    cause = {
-        cause_weight::failed, "init container failed: " + line_of(last_line(pod.end_message)), false, "", {}};
+  } else if (!pod.ended() && (pod.exit_code || at_fault(pod) != nullptr)) {
+    const std::string text = describe_unfinished(pod, job);
+    cause = {text.empty() ? 0 : cause_weight::failed, text, false, "", {}};
+  } else if (!container.title.empty()) {
+    cause = {cause_weight::starting, "waits for " + title(*holding_up(pod)), false, "", {}};
   }
   cause.role = job.role;
   cause.ranks = {pod.rank};
@@ -244,17 +287,19 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
   Failure failure;
   failure.role = pod.role.empty() ? job.role : pod.role;
   failure.rank = pod.rank;
-  failure.exit_code = pod.exit_code.value_or(-1);
-  if (failure.exit_code > 128 && failure.exit_code <= 128 + 64) failure.signal = failure.exit_code - 128;
-  if (pod.end_reason == "OOMKilled") failure.signal = 9;
-  const json result = parse_result(pod.end_message);
-  std::string message = result.is_object() ? text_of(result, {"message"}) : pod.end_message;
+  const Container* other = at_fault(pod);
+  const ContainerEnd end = other == nullptr ? ContainerEnd{pod.exit_code.value_or(-1), pod.end_reason, pod.end_message, {}, {}}
+                           : other->end     ? *other->end
+                                            : *other->last_end;
+  if (other != nullptr) failure.container = other->name;
+  failure.exit_code = end.exit_code;
+  failure.signal = end.reason == "OOMKilled" ? 9 : signal_of(end.exit_code);
+  const json result = parse_result(end.message);
+  const std::string message = result.is_object() ? text_of(result, {"message"}) : end.message;
   const ProgramError error = program_error(program_text(message));
   failure.said = error.line;
   failure.message = trim(cut_front(error.text, longest_message));
-  failure.reason = describe_exit(pod, failure);
-  const bool over = job.end != JobFacts::End::none || job.ending || job.suspended;
-  const bool exhausted = job.failed_ranks.count(pod.rank) > 0 || over || pod.final;
+  failure.reason = other == nullptr ? describe_exit(pod) : describe_other(*other, end);
   const bool killed_by_job =
       pod.deleting && (job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting);
   failure.disruption = !pod.disruption.empty() || pod.node_lost || pod.pod_reason == "NodeLost" ||
@@ -262,12 +307,7 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
   failure.attempts = pod.final ? 1 : job.attempts;
   failure.attempt = std::min(pod.counted_before + 1, failure.attempts);
   failure.at = pod.finished;
-  if (newest && !exhausted && pod.ended() && pod.finished) {
-    // The Job controller's delay, for each index: 10 s, doubled with each earlier failure, at most 10
-    // minutes.
-    const int doublings = std::min(pod.failures_before, 6);
-    failure.next = *pod.finished + std::min(seconds(10 * (1 << doublings)), seconds(600));
-  }
+  if (newest) failure.next = next_try(pod, job);
   return failure;
 }
 
@@ -300,12 +340,40 @@ bool blames_a_peer(const std::string& message) {
   return std::any_of(words.begin(), words.end(), [&](const char* each) { return contains(text, each); });
 }
 
+std::string what_keeps_pod(const PodFacts& pod) {
+  const std::vector<std::string> waits = waited_for(pod);
+  if (waits.empty()) return "";
+  return fmt::format("the program has ended ({}), its pod waits for {}", describe_code(*pod.exit_code), names_of(waits));
+}
+
+std::string trouble_beside(const PodFacts& pod) {
+  const auto told = [](const Container& other, const ContainerEnd& end) {
+    std::string text = describe_other(other, end);
+    const std::string words = line_of(last_line(end.message), 200);
+    if (!words.empty() && !contains(text, words) && !did_not_start(end.reason)) text += ": " + words;
+    return other.restarts > 0 ? text + fmt::format(" (started again {})", times(other.restarts)) : text;
+  };
+  if (const Container* other = at_fault(pod); other != nullptr && other->end) return told(*other, *other->end);
+  if (pod.ended() || pod.deleting) return "";
+  for (const Container& other : pod.others) {
+    if (other.kind == ContainerKind::init || (pod.exit_code && other.kind == ContainerKind::sidecar)) continue;
+    const bool waits = !other.waiting_reason.empty() && other.waiting_reason != "PodInitializing" &&
+                       other.waiting_reason != "ContainerCreating";
+    const std::optional<ContainerEnd>& end = other.end ? other.end : other.last_end;
+    if (end && end->exit_code != 0 && (other.end || waits)) return told(other, *end);
+    if (!waits || end) continue;
+    return title(other) + " does not start: " +
+           line_of(other.waiting_message.empty() ? other.waiting_reason : other.waiting_message);
+  }
+  return "";
+}
+
 std::string what_happened(const Failure& failure) {
   std::string text = failure.reason;
   // Who is ended from outside has not said why.
   std::string said = failure.said.empty() ? program_error(failure.message).line : failure.said;
   if (failure.message.empty() || failure.disruption) said.clear();
-  const bool told = contains(text, said) || text.starts_with("the program could not be started");
+  const bool told = contains(text, said) || contains(text, "the program could not be started: ");
   if (!said.empty() && !told) text += ": " + line_of(said, 200);
   return text;
 }
@@ -347,6 +415,14 @@ std::string one_line(const Cause& cause) {
   if (cause.role.empty()) return cause.text;
   if (cause.ranks.empty()) return cause.role + ": " + cause.text;
   return cause.role + "/" + index_list(cause.ranks) + ": " + cause.text;
+}
+
+std::string line_of(const std::string& text, std::size_t limit) {
+  std::string line = program_text(trim(text));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  if (line.size() > limit) line = std::string(cut(line, limit)) + "...";
+  return line;
 }
 
 std::string last_line(const std::string& text) {

@@ -9,6 +9,8 @@
 #include "cli/run/diagnosis.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
+#include "cli/run/next_try.h"
+#include "cli/run/node_loss.h"
 #include "cli/run/status.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
@@ -33,48 +35,39 @@ const json* condition_of(const json& object, std::string_view type, std::string_
   return nullptr;
 }
 
-void read_container(const json& pod, PodFacts& facts) {
-  const json& states = at_path(pod, {"status", "containerStatuses"});
-  // An init container that fails or waits keeps the others from starting, so it is the one to report.
-  for (const json& init : at_path(pod, {"status", "initContainerStatuses"})) {
-    const json& state = at_path(init, {"state"});
-    facts.waiting_reason = text_of(state, {"waiting", "reason"});
-    facts.waiting_message = text_of(state, {"waiting", "message"});
-    if (number_of(state, {"terminated", "exitCode"}, 0) != 0) {
-      facts.exit_code = number_of(state, {"terminated", "exitCode"}, 0);
-      facts.end_reason = text_of(state, {"terminated", "reason"});
-      facts.end_message = text_of(state, {"terminated", "message"});
-      facts.finished = time_of(state, {"terminated", "finishedAt"});
-      return;
-    }
-    if (!facts.waiting_reason.empty() && facts.waiting_reason != "PodInitializing") return;
+void read_program(const json& pod, PodFacts& facts) {
+  PodContainers containers = read_containers(pod);
+  Container& main = containers.main;
+  facts.program = std::move(main.name);
+  facts.image = std::move(main.image);
+  facts.waiting_reason = std::move(main.waiting_reason);
+  facts.waiting_message = std::move(main.waiting_message);
+  facts.main_runs = main.runs;
+  facts.started = main.runs_since;
+  if (main.end) {
+    facts.exit_code = main.end->exit_code;
+    facts.end_reason = std::move(main.end->reason);
+    facts.end_message = std::move(main.end->message);
+    facts.started = main.end->started;
+    facts.finished = facts.pod_finished = main.end->finished;
   }
-  if (!states.is_array() || states.empty()) return;
-  const json& state = at_path(states.front(), {"state"});
-  facts.waiting_reason = text_of(state, {"waiting", "reason"});
-  facts.waiting_message = text_of(state, {"waiting", "message"});
-  facts.started = time_of(state, {"running", "startedAt"});
-  const json& end = at_path(state, {"terminated"});
-  if (!end.is_object()) return;
-  facts.exit_code = number_of(end, {"exitCode"}, -1);
-  facts.end_reason = text_of(end, {"reason"});
-  facts.end_message = text_of(end, {"message"});
-  facts.started = time_of(end, {"startedAt"});
-  facts.finished = time_of(end, {"finishedAt"});
-  // A container that never started has 1970 here.
-  if (facts.started && facts.started->time_since_epoch().count() == 0) facts.started.reset();
-  if (facts.finished && facts.finished->time_since_epoch().count() == 0) facts.finished.reset();
+  facts.others = std::move(containers.others);
+  for (const Container& other : facts.others) {
+    if (other.kind == ContainerKind::plain && other.end && other.end->finished)
+      facts.pod_finished = std::max(facts.pod_finished.value_or(Time{}), *other.end->finished);
+  }
 }
 
-// The node controller marks the pods of a silent node as not ready, whereas a container that runs without
-// probes reports itself as ready.
-bool says_node_lost(const json& pod, const PodFacts& facts) {
-  if (facts.pod_reason == "NodeLost" || facts.phase == "Unknown") return true;
-  if (facts.phase != "Running" || facts.node.empty()) return false;
-  if (!condition_of(pod, "Ready", "False"))
-    return facts.disruption == "DeletionByTaintManager" && facts.deleting;
-  const json& states = at_path(pod, {"status", "containerStatuses"});
-  return states.is_array() && !states.empty() && at_path(states.front(), {"ready"}) == true;
+// Ends that are the program's own: not those that came with the end of its pod.
+bool has_ended_well(const PodFacts& facts) {
+  if (facts.exit_code != 0 || facts.phase == "Succeeded") return facts.phase == "Succeeded";
+  if (!facts.pod_reason.empty() || !facts.disruption.empty()) return false;
+  // Without another container that failed, the pod did for another reason.
+  const bool others_failed = std::any_of(facts.others.begin(), facts.others.end(), [](const Container& other) {
+    return other.kind == ContainerKind::plain && other.end && other.end->exit_code != 0;
+  });
+  if (facts.phase == "Failed" && !others_failed) return false;
+  return !facts.deleting || (facts.finished && facts.asked_to_end && *facts.finished <= *facts.asked_to_end);
 }
 
 PodFacts read_pod(const json& pod) {
@@ -93,9 +86,7 @@ PodFacts read_pod(const json& pod) {
   facts.phase = text_of(pod, {"status", "phase"});
   facts.pod_reason = text_of(pod, {"status", "reason"});
   facts.pod_message = text_of(pod, {"status", "message"});
-  const json& containers = at_path(pod, {"spec", "containers"});
-  if (containers.is_array() && !containers.empty()) facts.image = text_of(containers.front(), {"image"});
-  read_container(pod, facts);
+  read_program(pod, facts);
   facts.trained = at_path(parse_result(facts.end_message), {"done"}) == true;
   if (const json* scheduled = condition_of(pod, "PodScheduled", "False")) {
     facts.unschedulable = text_of(*scheduled, {"message"});
@@ -111,12 +102,15 @@ PodFacts read_pod(const json& pod) {
     if (!facts.finished && facts.phase == "Failed")
       facts.finished = time_of(*disrupted, {"lastTransitionTime"});
   }
+  if (const Container* other = at_fault(facts); other != nullptr && other->end)
+    facts.finished = other->end->finished;
   if (!facts.finished && facts.ended()) {
     if (const json* ready = condition_of(pod, "Ready", "False"))
       facts.finished = time_of(*ready, {"lastTransitionTime"});
     if (!facts.finished) facts.finished = time_of(pod, {"metadata", "deletionTimestamp"});
   }
-  facts.node_lost = says_node_lost(pod, facts);
+  if (!facts.pod_finished) facts.pod_finished = facts.finished;
+  facts.done = has_ended_well(facts);
   return facts;
 }
 
@@ -143,33 +137,6 @@ void read_end(const json& job, JobFacts& facts) {
   }
 }
 
-bool has_condition(const json& pod, const json& pattern) {
-  const std::string status = text_of(pattern, {"status"});
-  return condition_of(pod, text_of(pattern, {"type"}), status.empty() ? "True" : status) != nullptr;
-}
-
-bool has_exit_code(const PodFacts& facts, const json& pattern) {
-  if (facts.exit_code.value_or(0) == 0) return false;
-  const json& values = at_path(pattern, {"values"});
-  const bool listed = std::find(values.begin(), values.end(), *facts.exit_code) != values.end();
-  return listed == (text_of(pattern, {"operator"}) == "In");
-}
-
-// Whether the Job's podFailurePolicy makes this end of a pod the end of the Job: the first matching rule
-// decides. The Job controller reports it a moment later than the pod.
-bool fails_job(const json& job, const json& pod, const PodFacts& facts) {
-  if (facts.phase != "Failed") return false;
-  for (const json& rule : at_path(job, {"spec", "podFailurePolicy", "rules"})) {
-    const json& conditions = at_path(rule, {"onPodConditions"});
-    const json& codes = at_path(rule, {"onExitCodes"});
-    const bool fits = codes.is_object() ? has_exit_code(facts, codes)
-                                        : std::any_of(conditions.begin(), conditions.end(),
-                                                      [&](const json& c) { return has_condition(pod, c); });
-    if (fits) return text_of(rule, {"action"}) == "FailJob";
-  }
-  return false;
-}
-
 JobFacts read_job(const json& job) {
   JobFacts facts;
   facts.name = kube::name_of(job);
@@ -185,6 +152,7 @@ JobFacts read_job(const json& job) {
   facts.enough = facts.trains ? 1 : std::max(1, facts.needed);
   facts.attempts =
       number_of(job, {"spec", "backoffLimitPerIndex"}, number_of(job, {"spec", "backoffLimit"}, 0)) + 1;
+  facts.counts_by_rank = at_path(job, {"spec", "backoffLimitPerIndex"}).is_number();
   facts.active = number_of(job, {"status", "active"}, 0);
   facts.decides = annotation_of(job, labels::decides) == "true";
   facts.has_success_policy = at_path(job, {"spec", "successPolicy"}).is_object();
@@ -198,19 +166,52 @@ JobFacts read_job(const json& job) {
   return facts;
 }
 
-// The Job still runs: its controller has not processed the pod that fails it yet.
+bool is_decided(const JobFacts& job) { return job.end != JobFacts::End::none || job.ending || job.suspended; }
+
+// The newest pod of each rank, of this start of the Job.
+std::map<int, const PodFacts*> newest_pods(const Facts& facts, const JobFacts& job) {
+  std::map<int, const PodFacts*> newest;
+  for (const PodFacts& pod : facts.pods) {  // oldest first
+    const bool earlier = job.started && pod.created < *job.started;  // from before the run was stopped
+    if (pod.job == job.name && !earlier) newest[pod.rank] = &pod;
+  }
+  return newest;
+}
+
+// Whether other containers may keep the pod after its program's end.
+bool has_containers_beside(const PodFacts& pod) {
+  return std::any_of(pod.others.begin(), pod.others.end(),
+                     [](const Container& other) { return other.kind != ContainerKind::init; });
+}
+
+// The Job says it a moment later than the pod; and as long as another container keeps a pod whose program has failed, it
+// does not say it at all: then the program's end is the run's.
+void expect_end(JobFacts& job, const PodFacts& pod, const char* reason) {
+  job.failing = true;
+  job.ending = !has_containers_beside(pod);
+  if (!job.ending) job.end = JobFacts::End::failed;
+  if (!job.ending) job.ended_at = pod.finished;
+  job.end_reason = reason;
+  job.end_message = "pod /" + pod.name + " failed";
+}
+
+// The Job still runs: its controller has not processed the pods that fail it yet.
 void expect_failure(Facts& facts) {
   JobFacts& decider = facts.jobs.front();
-  if (decider.end != JobFacts::End::none || decider.ending || decider.suspended) return;
+  if (is_decided(decider)) return;
   for (const PodFacts& pod : facts.pods) {
-    const bool earlier =
-        decider.started && pod.created < *decider.started;  // from before the run was stopped
-    if (!pod.final || pod.job != decider.name || earlier) continue;
-    decider.ending = decider.failing = true;
-    decider.end_reason = "PodFailurePolicy";
-    decider.end_message = "pod /" + pod.name + " failed";
-    return;
+    const bool earlier = decider.started && pod.created < *decider.started;
+    if (pod.final && pod.job == decider.name && !earlier) return expect_end(decider, pod, "PodFailurePolicy");
   }
+  const PodFacts* last = nullptr;
+  for (const auto& [rank, pod] : newest_pods(facts, decider)) {
+    const bool lost = decider.completed.count(rank) == 0 && !pod->done && pod->program_failed() && was_last_try(*pod, decider);
+    if (!lost) continue;
+    decider.failed_ranks.insert(rank);
+    if (last == nullptr || has_containers_beside(*pod)) last = pod;
+  }
+  if (last != nullptr && static_cast<int>(decider.failed_ranks.size()) > decider.completions - decider.needed)
+    expect_end(decider, *last, "FailedIndexes");
 }
 
 // What is trained stays trained: when enough ranks have ended well, the run has succeeded, whatever the other
@@ -220,7 +221,15 @@ bool has_succeeded(const Facts& facts) {
   if (facts.jobs.empty()) return false;
   const JobFacts& decider = facts.jobs.front();
   if (decider.end == JobFacts::End::succeeded) return true;
-  if (static_cast<int>(decider.completed.size()) >= decider.enough) return true;
+  // The Job does not count a rank whose program ended well beside a container that failed, or that goes on.
+  std::set<int> done = decider.completed;
+  for (const PodFacts& pod : facts.pods) {
+    const bool earlier = decider.started && pod.created < *decider.started;
+    const bool said_by_job = pod.phase == "Succeeded" && pod.deleting;
+    if (pod.job == decider.name && pod.done && has_containers_beside(pod) && !said_by_job && !earlier)
+      done.insert(pod.rank);
+  }
+  if (static_cast<int>(done.size()) >= decider.enough) return true;
   return decider.trains &&
          std::any_of(facts.pods.begin(), facts.pods.end(), [](const PodFacts& pod) { return pod.trained; });
 }
@@ -229,7 +238,7 @@ bool has_succeeded(const Facts& facts) {
 void settle_success(Facts& facts) {
   std::optional<Time> last;
   for (const PodFacts& pod : facts.pods) {
-    if (pod.job == facts.jobs.front().name && pod.finished && (pod.trained || pod.phase == "Succeeded"))
+    if (pod.job == facts.jobs.front().name && pod.finished && (pod.trained || pod.done))
       last = std::max(last.value_or(*pod.finished), *pod.finished);
   }
   for (JobFacts& job : facts.jobs) {
@@ -256,6 +265,7 @@ void read_warnings(const std::vector<json>& events, Facts& facts) {
     const std::string object = text_of(event, {"involvedObject", "uid"});
     keep(facts.warnings, object, warning);
     if (warning.message.starts_with("Failed to pull image")) keep(facts.failed_pulls, object, warning);
+    if (warning.reason == "NodeNotReady") facts.told_not_ready.insert(object);
   }
 }
 
@@ -319,18 +329,29 @@ std::map<std::string, int> roles_of(const json& owner) {
   return roles;
 }
 
-Facts read_facts(const RunObjects& objects) {
-  Facts facts = read_facts(objects.jobs, objects.pods, objects.events);
-  for (PodFacts& pod : facts.pods) {
-    if (const auto read = objects.endings.find(pod.uid); read != objects.endings.end())
-      pod.end_message = read->second;
+namespace {
+
+void add_last_words(const std::map<std::string, std::string>& words, PodFacts& pod) {
+  for (Container& other : pod.others) {
+    for (std::optional<ContainerEnd>* end : {&other.end, &other.last_end}) {
+      if (!*end || !(*end)->message.empty()) continue;
+      if (const auto found = words.find(last_words_key(pod.uid, other.name)); found != words.end())
+        (*end)->message = found->second;
+    }
   }
-  return facts;
 }
 
-Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
-                 const std::vector<json>& events) {
+// One reader for both, since sweeps have their objects in another form.
+struct ObjectsToRead {
+  const std::vector<json>&jobs, &pods, &events;
+  const std::map<std::string, json>& nodes;
+  const std::map<std::string, std::string>&last_words, &endings;
+};
+
+Facts read_objects(const ObjectsToRead& objects, Time now) {
+  const auto& [jobs, pods, events, nodes, last_words, endings] = objects;
   Facts facts;
+  read_warnings(events, facts);
   for (const json& job : jobs) facts.jobs.push_back(read_job(job));
   // If no Job is marked: the one with a success policy decides, else the workers' one, else the only Job.
   const auto any = [&](bool JobFacts::* member) {
@@ -354,27 +375,52 @@ Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
     const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const json& each) {
       return kube::name_of(each) == facts.pods.back().job;
     });
-    if (job != jobs.end()) facts.pods.back().final = fails_job(*job, pod, facts.pods.back());
+    PodFacts& read = facts.pods.back();
+    if (job != jobs.end() && read.program_failed()) read.action = policy_action(*job, pod);
+    read.final = read.action == PolicyAction::fail_job;
+    add_last_words(last_words, read);
+    if (const auto longer = endings.find(read.uid); longer != endings.end()) read.end_message = longer->second;
+    LossSigns signs = signs_of_pod(pod, now);
+    signs.told_not_ready = facts.told_not_ready.count(read.uid) > 0;
+    if (const auto node = nodes.find(read.node); node != nodes.end()) signs.node = word_of_node(node->second);
+    read.node_lost = is_node_lost(signs);
   }
   std::sort(facts.pods.begin(), facts.pods.end(), [](const PodFacts& a, const PodFacts& b) {
     return std::tie(a.created, a.failures_before, a.name) < std::tie(b.created, b.failures_before, b.name);
   });
   if (!facts.jobs.empty()) expect_failure(facts);
   if (has_succeeded(facts)) settle_success(facts);
-  read_warnings(events, facts);
+  for (JobFacts& job : facts.jobs) job.run_over = is_decided(facts.jobs.front());
   return facts;
 }
 
-bool has_live_pods(const RunObjects& objects) {
-  const Facts facts = read_facts(objects);
+}  // namespace
+
+Facts read_facts(const RunObjects& objects, Time now) {
+  return read_objects({objects.jobs, objects.pods, objects.events, objects.nodes, objects.last_words, objects.endings}, now);
+}
+
+Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods, const std::vector<json>& events,
+                 Time now) {
+  return read_objects({jobs, pods, events, {}, {}, {}}, now);
+}
+
+bool has_live_pods(const RunObjects& objects, Time now) {
+  const Facts facts = read_facts(objects, now);
   return std::any_of(facts.pods.begin(), facts.pods.end(),
                      [](const PodFacts& pod) { return !pod.ended() && !pod.node_lost; });
 }
 
-bool has_running_pods(const RunObjects& objects) {
-  const Facts facts = read_facts(objects);
+bool has_running_programs(const RunObjects& objects, Time now) {
+  const Facts facts = read_facts(objects, now);
   return std::any_of(facts.pods.begin(), facts.pods.end(),
-                     [](const PodFacts& pod) { return pod.phase == "Running" && !pod.node_lost; });
+                     [](const PodFacts& pod) { return pod.program_runs() && !pod.node_lost; });
+}
+
+bool has_waiting_pods(const RunObjects& objects, Time now) {
+  const Facts facts = read_facts(objects, now);
+  return std::any_of(facts.pods.begin(), facts.pods.end(),
+                     [](const PodFacts& pod) { return !waited_for(pod).empty() && !pod.node_lost; });
 }
 
 std::vector<std::string> jobs_going_on(const RunObjects& objects) {

@@ -10,6 +10,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/run/containers.h"
+#include "cli/run/failure_policy.h"
 #include "cli/util/time.h"
 
 namespace mlk {
@@ -28,23 +30,32 @@ struct PodFacts {
       0;  // failures of this rank of all kinds, as the Job controller counted them when it made the pod
   int counted_before = 0;  // those of them that use up retries
   Time created{};
+  // Of the program's container, unless another one is at fault: its end is `finished` then.
   std::optional<Time> started, finished;
-  std::optional<int> exit_code;                // of the first container; absent without one
-  std::string end_reason, end_message;         // "Error", "OOMKilled", "StartError"; the termination message
+  std::optional<Time> pod_finished;     // when the last of its containers ended
+  bool main_runs = false;
+  std::optional<int> exit_code;         // absent until the program has ended
+  std::string end_reason, end_message;  // "Error", "OOMKilled", "StartError"; the termination message
+  std::vector<Container> others;        // beside the program's
+  bool done = false;  // the program has ended with 0 by itself, whatever the other containers do
   std::string pod_reason, pod_message;         // status.reason: "Evicted", "NodeLost" ...
   std::string disruption, disruption_message;  // reason of the DisruptionTarget condition
   std::optional<Time> asked_to_end;            // when it was disrupted or deleted, which its end follows
   std::string waiting_reason, waiting_message;
   bool trained = false;  // its result says that the run is trained
-  bool final = false;    // a rule of its Job makes this end the failure of the Job
-  std::string image;
+  PolicyAction action = PolicyAction::none;  // of its Job's podFailurePolicy; of a pod that has failed, or whose program has
+  bool final = false;                        // this end is the failure of the Job
+  std::string program, image;  // the container of the program
   std::string unschedulable;  // the scheduler's sentence
 
   bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
+  bool program_runs() const { return !ended() && !exit_code && (main_runs || phase == "Running"); }
+  bool program_failed() const { return phase == "Failed" || (!ended() && exit_code.value_or(0) != 0); }
   // It was to be deleted, but had failed before, as far as times in whole seconds can tell.
   bool failed_by_itself() const {
     constexpr int by_sigterm = 143, by_sigkill = 137;
-    const int code = exit_code.value_or(0);
+    const Container* other = at_fault(*this);
+    const int code = other && other->end ? other->end->exit_code : exit_code.value_or(0);
     return deleting && finished && asked_to_end && *finished <= *asked_to_end && code != 0 &&
            code != by_sigterm && code != by_sigkill;
   }
@@ -58,6 +69,8 @@ struct JobFacts {
   int enough =
       1;  // if so many ranks end well, the run has succeeded, whatever happens to the others and to the Job
   int attempts = 1;  // of a rank
+  bool counts_by_rank = false;  // each rank has so many; else all together
+  bool run_over = false;        // the end of the run is decided
   int active = 0;
   bool decides = false, trains = false, has_success_policy = false, suspended = false, deleting = false;
   bool replaced_when_terminating = false;  // podReplacementPolicy
@@ -87,16 +100,20 @@ struct Facts {
   std::vector<PodFacts> pods;                   // oldest first
   std::map<std::string, Warning> warnings;      // the newest by uid of the Job or pod, since names are reused
   std::map<std::string, Warning> failed_pulls;  // of images: the newest by uid of the pod
+  std::set<std::string> told_not_ready;         // uids of pods of which the node controller says that their node is not
 };
 
-Facts read_facts(const RunObjects& objects);
+// `now` decides which pods are past their grace; at the beginning of time none is.
+Facts read_facts(const RunObjects& objects, Time now = {});
 Facts read_facts(const std::vector<nlohmann::json>& jobs, const std::vector<nlohmann::json>& pods,
-                 const std::vector<nlohmann::json>& events = {});
+                 const std::vector<nlohmann::json>& events = {}, Time now = {});
 
 // Whether there is a pod that has not ended and can still report: a pod on a lost node cannot.
-bool has_live_pods(const RunObjects& objects);
-// The same, but only pods that have a process by now.
-bool has_running_pods(const RunObjects& objects);
+bool has_live_pods(const RunObjects& objects, Time now);
+// Whether there is one whose program runs.
+bool has_running_programs(const RunObjects& objects, Time now);
+// Whether there is one whose program has ended, and that waits for another container.
+bool has_waiting_pods(const RunObjects& objects, Time now);
 
 // The names of the Jobs that would continue by themselves: they have pods, or would start one again.
 std::vector<std::string> jobs_going_on(const RunObjects& objects);

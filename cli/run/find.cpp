@@ -10,6 +10,8 @@
 #include "cli/run/facts.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
+#include "cli/run/node_loss.h"
+#include "cli/run/side_reads.h"
 #include "cli/run/tails.h"
 #include "cli/util/text.h"
 
@@ -64,6 +66,7 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
   std::erase_if(objects.events, [&](const json& event) {
     return !text_of(event, {"involvedObject", "name"}).starts_with(run);
   });
+  SideReads(client, name_space).wait({&objects});
   return objects;
 }
 
@@ -223,6 +226,31 @@ std::vector<std::string> list_names(kube::Client& client, const std::string& nam
   return names;
 }
 
+namespace {
+
+// The events that tell of a silent node, where pods are in doubt and the nodes say nothing: a list reads no others.
+void read_node_events(kube::Client& client, const std::string& name_space, const std::vector<RunObjects*>& runs,
+                      Time now) {
+  const auto in_doubt = [&](const RunObjects* run) {
+    return std::any_of(run->pods.begin(), run->pods.end(), [&](const json& pod) {
+      const LossSigns signs = signs_of_pod(pod, now);
+      const bool marked = signs.not_ready && signs.containers_ready && !signs.waits_for_gates;
+      return is_doubtful(signs) && marked && run->nodes.count(text_of(pod, {"spec", "nodeName"})) == 0;
+    });
+  };
+  if (std::none_of(runs.begin(), runs.end(), in_doubt)) return;
+  kube::ListOptions options;
+  options.field_selector = "reason=NodeNotReady";
+  try {
+    const std::vector<json> events = client.list(kube::resources::events, name_space, options).items;
+    for (RunObjects* run : runs) run->events = events;
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 403) throw;
+  }
+}
+
+}  // namespace
+
 std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
                                  const RunFilter& filter, const SweepRow& of_sweep) {
   using namespace kube::resources;
@@ -237,6 +265,8 @@ std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_s
   std::vector<RunObjects*> all;
   for (RunObjects& run : runs) all.push_back(&run);
   read_tails(client, name_space, all);
+  SideReads(client, name_space).wait(all);
+  read_node_events(client, name_space, all, now);
   return observe_all(runs, now, of_sweep);
 }
 

@@ -11,7 +11,7 @@
 #include "cli/kube/logs.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
-#include "cli/run/status.h"
+#include "cli/run/log_sources.h"
 
 namespace mlk {
 namespace {
@@ -21,41 +21,9 @@ using json = nlohmann::json;
 constexpr std::size_t most_held_lines = 100'000;
 constexpr std::size_t reads_at_once = 16;
 
-// Whose log it is; the line's text and time are filled in later.
-struct LogSource {
-  RunLogLine who;
-  std::string uid, container;
-};
-
-std::vector<std::pair<LogSource, const json*>> choose_sources(const std::vector<json>& pods,
-                                                              const LogFilter& filter) {
-  RunObjects objects;
-  objects.pods = pods;
-  const Facts facts = read_facts(objects);
-  std::map<std::string, const PodFacts*> by_uid;
-  for (const PodFacts& pod : facts.pods) by_uid[pod.uid] = &pod;
-  std::vector<std::pair<LogSource, const json*>> sources;
-  for (const json& pod : pods) {
-    const PodFacts& known = *by_uid.at(kube::uid_of(pod));
-    if (!filter.role.empty() && known.role != filter.role) continue;
-    if (filter.rank && known.number != *filter.rank) continue;
-    LogSource source;
-    source.who.role = known.role;
-    source.who.rank = known.number;
-    source.who.attempt = known.failures_before + 1;
-    source.who.pod = known.name;
-    source.uid = source.who.uid = known.uid;
-    const json& containers = at_path(pod, {"spec", "containers"});
-    if (containers.is_array() && !containers.empty())
-      source.container = text_of(containers.front(), {"name"});
-    sources.emplace_back(std::move(source), &pod);
-  }
-  return sources;
-}
-
 bool has_not_started(const json& pod) { return text_of(pod, {"status", "phase"}) == "Pending"; }
 
-RunLogLine line_of(const LogSource& source, Time time, std::string text) {
+RunLogLine line_from(const LogSource& source, Time time, std::string text) {
   RunLogLine line = source.who;
   line.time = time;
   line.text = std::move(text);
@@ -110,7 +78,7 @@ std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& n
       const LogSource& source = sources[i].first;
       try {
         for (kube::LogLine& line : reads[i - first].get()) {
-          merger.push(static_cast<int>(i), line_of(source, line.time, std::move(line.text)), {});
+          merger.push(static_cast<int>(i), line_from(source, line.time, std::move(line.text)), {});
         }
         answered = true;
       } catch (const kube::ApiError& error) {
@@ -154,7 +122,8 @@ struct RunLogFollower::State {
     std::unique_ptr<kube::LogFollower> follower;
   };
   bool first_update = true;
-  std::map<std::string, Followed> followed;  // by uid; last, so that it goes first
+  int next_stream = 0;
+  std::map<std::pair<std::string, std::string>, Followed> followed;  // by uid and container; last, so that it goes first
 
   // On the client's loop thread, as room().
   void push(int stream, RunLogLine line) {
@@ -177,23 +146,33 @@ RunLogFollower::~RunLogFollower() = default;
 
 void RunLogFollower::update(const std::vector<json>& pods) {
   State& state = *state_;
-  for (const auto& [source, pod] : choose_sources(pods, state.filter)) {
-    auto found = state.followed.find(source.uid);
+  const auto sources = choose_sources(pods, state.filter);
+  std::set<std::pair<std::string, std::string>> chosen;
+  for (const auto& [source, pod] : sources) chosen.emplace(source.who.uid, source.container);
+  // A pod may end before its program has started.
+  for (const json& pod : pods) {
+    std::erase_if(state.followed, [&](const auto& entry) {
+      return entry.first.first == kube::uid_of(pod) && chosen.count(entry.first) == 0;
+    });
+  }
+  for (const auto& [source, pod] : sources) {
+    const std::pair key(source.who.uid, source.container);
+    auto found = state.followed.find(key);
     if (found == state.followed.end()) {
       kube::LogFollower::Start start;
       // Pods that appear later are new: nothing of theirs is old enough to be left out.
       if (state.first_update && state.filter.tail)
         start.tail_lines = static_cast<int>(std::min(*state.filter.tail, 1'000'000'000L));
       if (state.first_update) start.since = state.filter.since;
-      const int stream = static_cast<int>(state.followed.size());
+      const int stream = state.next_stream++;
       auto follower = std::make_unique<kube::LogFollower>(
           state.client, state.name_space, source.who.pod, source.container, start,
           kube::LogFollower::Reader{.line =
                                         [&state, stream, source = source](const kube::LogLine& line) {
-                                          state.push(stream, line_of(source, line.time, line.text));
+                                          state.push(stream, line_from(source, line.time, line.text));
                                         },
                                     .room = [&state] { return state.room(); }});
-      found = state.followed.emplace(source.uid, State::Followed{source.who.pod, std::move(follower)}).first;
+      found = state.followed.emplace(key, State::Followed{source.who.pod, std::move(follower)}).first;
     }
     found->second.follower->update(*pod);
   }
@@ -218,8 +197,8 @@ bool RunLogFollower::finished() const {
 
 std::set<std::string> RunLogFollower::unfinished() const {
   std::set<std::string> uids;
-  for (const auto& [uid, one] : state_->followed) {
-    if (!one.follower->finished()) uids.insert(uid);
+  for (const auto& [key, one] : state_->followed) {
+    if (!one.follower->finished()) uids.insert(key.first);
   }
   return uids;
 }

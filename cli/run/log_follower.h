@@ -24,6 +24,7 @@ struct RunLogLine {
   int rank = 0;
   int attempt = 1;  // of the rank: its second pod says 2
   std::string pod, uid;
+  std::string container{};  // that of the program: empty
   Time time{};       // by the clock of the node
   std::string text;  // without the newline, as the program printed it: not safe for a terminal
 };
@@ -33,6 +34,7 @@ struct LogFilter {
   std::optional<std::chrono::seconds> since{};  // not older than this
   std::string role{};                           // empty: all
   std::optional<int> rank{};
+  std::string container{};  // of each pod; empty: the program's, and one before it that failed
   bool lossy = false;  // of RunLogFollower: what nobody takes in time is left out, the oldest lines first
 };
 

@@ -2,7 +2,6 @@
 #include <charconv>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 #include "cli/run/diagnosis.h"
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
+#include "cli/run/ranks.h"
 #include "cli/run/record.h"
 #include "cli/run/report.h"
 #include "cli/run/status.h"
@@ -23,168 +23,6 @@ using json = nlohmann::json;
 using std::chrono::seconds;
 
 constexpr seconds submit_grace{60};       // an owner younger than this may still be getting its objects
-constexpr int peers_lost_exit_code = 75;  // CONTRACT.md: this rank only followed the loss of another
-
-// The progress of a rank, in the order of the table: the least advanced of the needed ranks decides the
-// phase.
-enum class RankState { absent, unscheduled, starting, restarting, lost, removed, failed, running, succeeded };
-
-struct Rank {
-  const JobFacts* job = nullptr;
-  int number = 0;
-  std::vector<const PodFacts*> pods;  // oldest first
-  RankState state = RankState::absent;
-  int restarts = 0;
-  Cause cause;
-};
-
-struct PodEnd {
-  const PodFacts* pod = nullptr;
-  Failure failure;
-  bool cascade =
-      false;  // ended by the Job controller because the Job had ended, or because the run was stopped
-  bool blames_a_peer = false;
-};
-
-RankState state_of(const Rank& rank) {
-  const JobFacts& job = *rank.job;
-  if (job.completed.count(rank.number)) return RankState::succeeded;
-  if (job.failed_ranks.count(rank.number)) return RankState::failed;
-  if (rank.pods.empty()) return RankState::absent;
-  const PodFacts& pod = *rank.pods.back();
-  if (pod.phase == "Succeeded") return RankState::succeeded;
-  // If fewer ranks are needed than there are, the Job removes those whose end it has not seen by then.
-  const bool done = job.end == JobFacts::End::succeeded || (job.ending && !job.failing);
-  if (pod.phase == "Failed" && pod.deleting && pod.disruption.empty() && done) return RankState::removed;
-  if (pod.phase == "Failed") return pod.final ? RankState::failed : RankState::restarting;
-  if (pod.node_lost) return RankState::lost;
-  if (pod.phase == "Running") return RankState::running;
-  if (rank.restarts > 0) return RankState::restarting;
-  return pod.scheduled ? RankState::starting : RankState::unscheduled;
-}
-
-std::vector<Rank> collect_ranks(const Facts& facts) {
-  std::vector<Rank> ranks;
-  std::map<std::pair<std::string, int>, std::vector<const PodFacts*>> pods;
-  std::map<std::string, const JobFacts*> jobs;
-  for (const JobFacts& job : facts.jobs) jobs[job.name] = &job;
-  for (const PodFacts& pod : facts.pods) {
-    const auto job = jobs.find(pod.job);
-    if (job == jobs.end()) continue;
-    // Stopping and resuming a run starts its Jobs again; failures of earlier pods do not count for this
-    // start.
-    if (pod.ended() && job->second->started && pod.created < *job->second->started) continue;
-    pods[{pod.job, pod.rank}].push_back(&pod);
-  }
-  for (const JobFacts& job : facts.jobs) {
-    for (int number = 0; number < job.completions; ++number) {
-      Rank rank;
-      rank.job = &job;
-      rank.number = number;
-      if (const auto found = pods.find({job.name, number}); found != pods.end()) rank.pods = found->second;
-      if (!rank.pods.empty()) {
-        rank.restarts = std::max(static_cast<int>(rank.pods.size()) - 1, rank.pods.back()->failures_before);
-      }
-      rank.state = state_of(rank);
-      ranks.push_back(std::move(rank));
-    }
-  }
-  return ranks;
-}
-
-std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
-  std::vector<PodEnd> ends;
-  for (const Rank& rank : ranks) {
-    const JobFacts& job = *rank.job;
-    for (const PodFacts* pod : rank.pods) {
-      const bool lost = pod->node_lost && pod->deleting;
-      if (pod->phase != "Failed" && !lost) continue;
-      PodEnd end{pod, describe_end(*pod, job, pod == rank.pods.back()), false};
-      const bool over =
-          job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting || stopped;
-      end.cascade = pod->deleting && pod->disruption.empty() && over && !pod->failed_by_itself();
-      end.blames_a_peer = !end.failure.disruption && blames_a_peer(end.failure.message);
-      ends.push_back(std::move(end));
-    }
-  }
-  // Times are whole seconds. Within one second, ends that the controller or a lost peer caused come last. A
-  // disruption begins before its pod ends. A program that blames a peer may be faster than the peer's end,
-  // and clocks of nodes differ.
-  const auto key = [](const PodEnd& end) {
-    Time at = end.failure.at.value_or(Time::max());
-    if (end.failure.disruption && end.pod->asked_to_end) at = std::min(at, *end.pod->asked_to_end);
-    if (end.blames_a_peer && end.failure.at) at += seconds(2);
-    return std::tuple(end.cascade, std::chrono::floor<seconds>(at), !end.failure.disruption,
-                      end.failure.exit_code == peers_lost_exit_code,
-                      end.failure.exit_code == 143 || end.failure.exit_code == 137,
-                      end.pod->failed_by_itself(), end.failure.rank);
-  };
-  std::stable_sort(ends.begin(), ends.end(),
-                   [&](const PodEnd& a, const PodEnd& b) { return key(a) < key(b); });
-  return ends;
-}
-
-// The cause of a run's failure, and not an earlier loss from which it recovered.
-const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decider) {
-  const auto first = [&](auto&& wanted) -> const PodEnd* {
-    const auto found = std::find_if(ends.begin(), ends.end(),
-                                    [&](const PodEnd& end) { return !end.cascade && wanted(end); });
-    return found == ends.end() ? nullptr : &*found;
-  };
-  if (decider.end_reason == "DeadlineExceeded") return nullptr;  // no pod caused it
-  if (decider.end_reason == "PodFailurePolicy") {
-    // "Container main for pod ns/name failed with exit code 66 matching FailJob rule at index 1"
-    const PodEnd* named = first([&](const PodEnd& end) {
-      return decider.end_message.find("/" + end.pod->name + " ") != std::string::npos;
-    });
-    if (named) {
-      const auto alike = [&](const PodEnd& end) {
-        return end.failure.exit_code == named->failure.exit_code;
-      };
-      const PodEnd* own =
-          first([&](const PodEnd& end) { return alike(end) && !repeats_a_peer(end.failure.message); });
-      return own ? own : first(alike);
-    }
-  }
-  const auto exhausted = [&](const PodEnd& end) {
-    return end.pod->job == decider.name && decider.failed_ranks.count(end.pod->rank) &&
-           end.failure.exit_code != peers_lost_exit_code;
-  };
-  // Disruptions are not counted as tries.
-  const auto counted = [](const PodEnd& end) { return !end.failure.disruption && !end.blames_a_peer; };
-  const PodEnd* cause = first([&](const PodEnd& end) { return exhausted(end) && counted(end); });
-  if (cause) return cause;
-  // A rank whose tries were used up by failures of its peers.
-  if (first([&](const PodEnd& end) { return exhausted(end) && end.blames_a_peer; })) {
-    cause = first([&](const PodEnd& end) { return end.pod->job == decider.name && counted(end); });
-    if (cause) return cause;
-  }
-  cause = first([&](const PodEnd& end) { return exhausted(end) && !end.failure.disruption; });
-  if (cause) return cause;
-  const PodEnd* any = first(exhausted);
-  return any ? any : first([](const PodEnd&) { return true; });
-}
-
-std::string_view state_name(const Rank& rank) {
-  switch (rank.state) {
-    case RankState::succeeded:
-      return "Succeeded";
-    case RankState::failed:
-      return "Failed";
-    case RankState::running:
-      return "Running";
-    case RankState::absent:
-    case RankState::lost:
-    case RankState::removed:
-      return "Missing";
-    case RankState::restarting:
-      return rank.pods.back()->ended() ? "Failed" : "Pending";
-    case RankState::unscheduled:
-    case RankState::starting:
-      return "Pending";
-  }
-  return "Missing";
-}
 
 // For an owner that was read as metadata only.
 long steps_of_annotation(const json& owner) {
@@ -198,7 +36,7 @@ long steps_of_annotation(const json& owner) {
 class Observation {
  public:
   Observation(const RunObjects& objects, Time now)
-      : objects_(objects), now_(now), facts_(read_facts(objects)) {}
+      : objects_(objects), now_(now), facts_(read_facts(objects, now)) {}
 
   RunStatus run() {
     describe_owner();
@@ -262,10 +100,11 @@ class Observation {
   //   otherwise                                                       as its ranks are
   void decide_phase() {
     const JobFacts* decider = facts_.jobs.empty() ? nullptr : &facts_.jobs.front();
-    if (decider && decider->end == JobFacts::End::succeeded) return set(Phase::succeeded);
+    if (decider && decider->end == JobFacts::End::succeeded) return set(Phase::succeeded, what_causes_say());
     if (decider && decider->end == JobFacts::End::failed) return set(Phase::failed, why_failed(*decider));
     if (decider && decider->ending && decider->ended_at && only_lost_pods_are_left(*decider)) {
-      return decider->failing ? set(Phase::failed, why_failed(*decider)) : set(Phase::succeeded);
+      return decider->failing ? set(Phase::failed, why_failed(*decider))
+                              : set(Phase::succeeded, what_causes_say());
     }
     if (stopped_at_) return set(Phase::stopped, why_stopped());
     if (!decider || lacks_a_job()) {
@@ -308,9 +147,10 @@ class Observation {
 
   void find_causes() {
     for (Rank& rank : ranks_) {
-      if (rank.state == RankState::running || rank.state == RankState::succeeded) continue;
       const JobFacts& job = *rank.job;
-      if (rank.pods.empty()) {
+      if (rank.state == RankState::running || rank.state == RankState::succeeded) {
+        if (!rank.pods.empty()) rank.cause = why_not_all_well(rank);
+      } else if (rank.pods.empty()) {
         rank.cause = why_no_pod(job, facts_);
         rank.cause.ranks = {rank.number};
       } else if (rank.state == RankState::removed) {
@@ -333,6 +173,14 @@ class Observation {
     }
   }
 
+  // The program runs or has ended well; its pod has more containers.
+  static Cause why_not_all_well(const Rank& rank) {
+    const PodFacts& pod = done_pod(rank) != nullptr ? *done_pod(rank) : *rank.pods.back();
+    std::string text = what_keeps_pod(pod);
+    if (text.empty()) text = trouble_beside(pod);
+    return {text.empty() ? 0 : cause_weight::beside, text, false, rank.job->role, {rank.number}};
+  }
+
   // Nothing blocks the new pod; it only does not exist yet.
   static Cause why_restarting(const Rank& rank) {
     const PodFacts& pod = *rank.pods.back();
@@ -351,14 +199,25 @@ class Observation {
       causes.push_back(rank.cause);
       if (short_jobs_.count(rank.job)) causes.back().weight += cause_weight::short_of_ranks;
     }
-    causes = merge_causes(std::move(causes));
     status_.cannot_start =
         std::any_of(causes.begin(), causes.end(), [](const Cause& cause) { return cause.cannot_start; });
-    if (causes.empty()) {
-      if (status_.phase == Phase::scheduling && facts_.pods.empty())
-        return "the cluster has not made its pods yet";
-      return "";
+    if (causes.empty() && status_.phase == Phase::scheduling && facts_.pods.empty())
+      return "the cluster has not made its pods yet";
+    return heaviest(std::move(causes));
+  }
+
+  // Of a run that has succeeded.
+  std::string what_causes_say() const {
+    std::vector<Cause> causes;
+    for (const Rank& rank : ranks_) {
+      if (rank.cause.weight == cause_weight::beside) causes.push_back(rank.cause);
     }
+    return heaviest(std::move(causes));
+  }
+
+  static std::string heaviest(std::vector<Cause> causes) {
+    causes = merge_causes(std::move(causes));
+    if (causes.empty()) return "";
     std::string why = one_line(causes[0]);
     if (causes.size() > 1) why += "; " + one_line(causes[1]);
     if (causes.size() > 2) why += fmt::format("; and {} more", causes.size() - 2);
@@ -446,11 +305,13 @@ class Observation {
       out.state = state_name(rank);
       out.restarts = rank.restarts;
       out.reason = rank.cause.text;
+      if (!rank.pods.empty()) out.meanwhile = what_keeps_pod(*rank.pods.back());
+      if (out.reason == out.meanwhile) out.reason.clear();
       if (!rank.pods.empty()) {
         const PodFacts& pod = *rank.pods.back();
         out.pod = pod.name;
         out.node = pod.node;
-        out.since = pod.ended() ? pod.finished : pod.started ? pod.started : pod.created;
+        out.since = pod.ended() || pod.exit_code ? pod.finished : pod.started ? pod.started : pod.created;
         if (rank.state == RankState::running && pod.deleting) out.reason = "it is ending";
       }
       const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;

@@ -25,6 +25,7 @@ std::optional<Failure> read_failure(const json& value) {
   failure.rank = number_of(value, {"rank"}, 0);
   failure.exit_code = number_of(value, {"exit_code"}, -1);
   failure.signal = number_of(value, {"signal"}, 0);
+  failure.container = line(value, "container");
   failure.reason = line(value, "reason");
   failure.message = line(value, "message");
   failure.disruption = at_path(value, {"disruption"}) == true;

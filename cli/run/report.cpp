@@ -25,9 +25,9 @@ constexpr seconds precision{1};  // of the times of pods
 
 std::int64_t step_of(const json& result) { return count_of(result, {"step"}, -1); }
 bool is_done(const json& result) { return at_path(result, {"done"}) == true; }
-bool is_live(const PodFacts& pod) { return pod.phase == "Running" && !pod.node_lost; }
+bool is_live(const PodFacts& pod) { return pod.program_runs() && !pod.node_lost; }
 
-// The data that an ended pod left: its result, or the last metrics line of its output.
+// The data that an ended program left: its result, or the last metrics line of its output.
 json result_of(const PodFacts& pod) {
   json result = parse_result(pod.end_message);
   if (result.is_null()) {
@@ -71,9 +71,7 @@ Report newest_line(const Facts& facts, const std::map<std::string, MetricsLine>&
 LogToRead log_of(const RunObjects& objects, const PodFacts& pod) {
   LogToRead log{pod.name, pod.uid, ""};
   for (const json& object : objects.pods) {
-    if (kube::uid_of(object) != pod.uid) continue;
-    const json& containers = at_path(object, {"spec", "containers"});
-    if (containers.is_array() && !containers.empty()) log.container = text_of(containers.front(), {"name"});
+    if (kube::uid_of(object) == pod.uid) log.container = main_container_of(object);
   }
   return log;
 }
@@ -107,7 +105,7 @@ std::vector<LogToRead> logs_to_read(const RunObjects& objects) {
   for (const PodFacts& pod : facts.pods) {
     if (!facts.jobs.empty() && pod.job != facts.jobs.front().name) continue;
     if (is_live(pod)) live.push_back(&pod);
-    if (pod.ended() && pod.started) ended.push_back(&pod);
+    if ((pod.ended() || (pod.exit_code && !pod.node_lost)) && pod.started) ended.push_back(&pod);
   }
   if (live.empty() && !newest_result(facts).result.is_null()) return {};
   std::sort(live.begin(), live.end(), [](const PodFacts* a, const PodFacts* b) {

@@ -1,5 +1,6 @@
 #include "cli/run/status.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -28,6 +29,7 @@ json failure_json(const std::optional<Failure>& failure) {
           {"rank", failure->rank},
           {"exit_code", failure->exit_code},
           {"signal", failure->signal},
+          {"container", failure->container},
           {"reason", failure->reason},
           {"message", failure->message},
           {"disruption", failure->disruption},
@@ -73,6 +75,10 @@ std::optional<Phase> parse_phase(std::string_view text) {
 
 bool is_final(Phase phase) { return phase == Phase::succeeded || phase == Phase::failed; }
 
+std::string last_words_key(const std::string& pod_uid, const std::string& container) {
+  return pod_uid + "/" + container;
+}
+
 ExitCode exit_code(const RunStatus& status) {
   switch (status.phase) {
     case Phase::succeeded:
@@ -92,6 +98,9 @@ json to_record(const RunStatus& status) {
   constexpr std::size_t most_ranks = 256, longest_reason = 500;
   json record = common_json(status);
   record["schema"] = 1;
+  const auto waits = [](const RankStatus& rank) { return !rank.meanwhile.empty(); };
+  if (status.phase == Phase::succeeded && std::any_of(status.ranks.begin(), status.ranks.end(), waits))
+    record["why"] = "";  // it was of that moment
   record["ranks"] = json::array();
   for (const RankStatus& rank : status.ranks) {
     if (record["ranks"].size() == most_ranks) break;
@@ -122,7 +131,7 @@ json to_json(const RunStatus& status) {
                             {"node", rank.node},
                             {"state", rank.state},
                             {"restarts", rank.restarts},
-                            {"reason", rank.reason},
+                            {"reason", rank.meanwhile.empty() ? rank.reason : rank.meanwhile},
                             {"since", time_json(rank.since)}});
   }
   return out;

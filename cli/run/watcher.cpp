@@ -12,6 +12,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/side_reads.h"
 
 namespace mlk {
 namespace {
@@ -68,7 +69,7 @@ std::vector<json> PodMemory::with_gone(std::vector<json> pods) {
 
 struct RunWatcher::State {
   State(kube::Client& api, std::string where, std::string which)
-      : client(api), name_space(std::move(where)), run(std::move(which)) {}
+      : client(api), name_space(std::move(where)), run(std::move(which)), side_reads(api, name_space) {}
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -76,6 +77,7 @@ struct RunWatcher::State {
   kube::Client& client;
   const std::string name_space, run;
   PodMemory memory;
+  SideReads side_reads;  // of the thread that asks for objects
   // Declared last, so that they stop before the things that their callbacks use are destroyed.
   std::unique_ptr<kube::Reflector> owner, jobs, pods, events;
 
@@ -155,6 +157,7 @@ RunObjects RunWatcher::objects() {
   std::erase_if(objects.events, [&](const json& event) {
     return !text_of(event, {"involvedObject", "name"}).starts_with(state_->run);
   });
+  state_->side_reads.look(objects);
   return objects;
 }
 

@@ -363,11 +363,11 @@ TEST_CASE("each thing that a pod can wait for has its words and its weight") {
   CHECK(why(waiting("ContainerCreating", "on its way")) == Waiting{0, ""});
   CHECK(why(waiting("PodInitializing")) == Waiting{0, ""});
 
-  const auto init_failed = [](PodFacts& pod) {
+  const auto ends_before_its_pod = [](PodFacts& pod) {
     pod.exit_code = 2;
     pod.end_message = "first\nno such volume\n";
   };
-  CHECK(why(init_failed) == Waiting{45, "init container failed: no such volume"});
+  CHECK(why(ends_before_its_pod) == Waiting{45, "exit code 2: no such volume"});
   CHECK(why([](PodFacts& pod) { pod.exit_code = 0; }) == Waiting{0, ""});
   CHECK(why([](PodFacts& pod) {
           pod.exit_code = 2;

@@ -31,7 +31,7 @@ struct ManyLogs {
                          {{"batch.kubernetes.io/job-completion-index", std::to_string(rank)},
                           {"batch.kubernetes.io/job-index-failure-count", "1"},
                           {"batch.kubernetes.io/job-index-ignored-failure-count", "2"}}}}},
-                      {"spec", {{"containers", {{{"name", "c" + std::to_string(rank)}}, {{"name", "x"}}}}}},
+                      {"spec", {{"containers", {{{"name", "x"}}, {{"name", "main"}}}}}},
                       {"status", {{"phase", "Running"}}}});
     }
     // The higher the rank, the earlier its line; every tenth has no log.
@@ -39,7 +39,7 @@ struct ManyLogs {
                                                                      httplib::Response& response) {
       const int rank = std::stoi(request.matches[1]);
       if (rank % 10 == 9) return answer(response, 404, status_body(404, "NotFound", "no log"));
-      CHECK(request.get_param_value("container") == "c" + std::to_string(rank));
+      CHECK(request.get_param_value("container") == "main");
       const std::string second = std::to_string(99 - rank);  // two digits each
       response.set_content("2026-01-03T00:00:00.0" + second + "Z said by " + std::to_string(rank) + "\n",
                            "text/plain");

@@ -111,7 +111,7 @@ TEST_CASE(
   const auto waits = [&](json& pod, const char* reason) {
     run.pending(pod);
     pod["status"]["containerStatuses"] = {
-        {{"state", {{"waiting", {{"reason", reason}, {"message", "so it is"}}}}}}};
+        {{"name", "main"}, {"state", {{"waiting", {{"reason", reason}, {"message", "so it is"}}}}}}};
   };
   waits(run.pod(0), "CreateContainerError");
   waits(run.pod(1), "ErrImagePull");

@@ -24,7 +24,7 @@ json plain_pod() {
             {"annotations", {{"batch.kubernetes.io/job-completion-index", "2"}}}}},
           {"spec",
            {{"nodeName", "n1"},
-            {"containers", {{{"name", "main"}, {"image", "image:1"}}, {{"image", "side:1"}}}}}},
+            {"containers", {{{"name", "main"}, {"image", "image:1"}}, {{"name", "side"}, {"image", "side:1"}}}}}},
           {"status", {{"phase", "Running"}}}};
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("the identity of a pod, its place, and the earlier failures of its ran
 }
 
 TEST_CASE(
-    "the state of the first container is the pod's: what it waits for, since when it runs, how it ended") {
+    "the state of main is the pod's: what it waits for, since when it runs, how it ended") {
   const PodFacts waiting = read_state({{"waiting", {{"reason", "ErrImagePull"}, {"message", "no host"}}}});
   CHECK(waiting.waiting_reason == "ErrImagePull");
   CHECK(waiting.waiting_message == "no host");
@@ -128,33 +128,6 @@ TEST_CASE(
   CHECK(read_pod({{"status", {{"containerStatuses", json::array()}}}}).waiting_reason.empty());
 }
 
-TEST_CASE("an init container that waits or has failed is the one to talk about, one that is done is not") {
-  const auto with_init = [](const json& first, const json& second = nullptr) {
-    json states = {{{"state", first}}};
-    if (!second.is_null()) states.push_back({{"state", second}});
-    return read_pod(
-        {{"status",
-          {{"initContainerStatuses", states},
-           {"containerStatuses", {{{"state", {{"waiting", {{"reason", "PodInitializing"}}}}}}}}}}});
-  };
-  const json done = {{"terminated", {{"exitCode", 0}, {"message", "done"}}}};
-  const json failed = {
-      {"terminated",
-       {{"exitCode", 2}, {"reason", "Error"}, {"message", "lost"}, {"finishedAt", "2026-01-03T12:00:00Z"}}}};
-  const json waits = {{"waiting", {{"reason", "ErrImagePull"}, {"message", "no host"}}}};
-  const json is_next = {{"waiting", {{"reason", "PodInitializing"}}}};
-  CHECK(with_init(done).waiting_reason == "PodInitializing");
-  CHECK_FALSE(with_init(done).exit_code);
-  CHECK(with_init(waits).waiting_reason == "ErrImagePull");
-  CHECK(with_init(waits).waiting_message == "no host");
-  CHECK(with_init(done, waits).waiting_reason == "ErrImagePull");
-  CHECK(with_init(failed, is_next).exit_code == 2);
-  CHECK(with_init(failed).end_reason == "Error");
-  CHECK(with_init(failed).end_message == "lost");
-  CHECK(with_init(failed).finished == midday);
-  CHECK(with_init(is_next, failed).exit_code == 2);
-}
-
 TEST_CASE("an unscheduled pod has the scheduler's message, or at least its reason") {
   CHECK(read_pod(with_conditions({condition_of_type("PodScheduled", "Unschedulable", "False")}))
             .unschedulable == "in words");
@@ -173,7 +146,7 @@ TEST_CASE("a disruption is read of its condition, and dates the end of a pod tha
   CHECK(read_pod(patch).finished == midday);
   CHECK(read_pod(with_conditions({condition_of_type("DisruptionTarget", "x", "False")})).disruption.empty());
   patch["status"]["containerStatuses"] =
-      R"([{"state": {"terminated": {"finishedAt": "2026-01-03T11:00:00Z"}}}])"_json;
+      R"([{"name": "main", "state": {"terminated": {"finishedAt": "2026-01-03T11:00:00Z"}}}])"_json;
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T11:00:00Z"));
 }
 
@@ -187,30 +160,6 @@ TEST_CASE("a pod without a known end ended when it was last not ready, else when
   }
   patch["status"]["conditions"] = json::array();
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T12:30:00Z"));
-}
-
-TEST_CASE("a node is lost when the cluster says so, or calls a pod not ready whose container is") {
-  CHECK_FALSE(read(plain_pod()).node_lost);
-  CHECK(read_pod({{"status", {{"reason", "NodeLost"}}}}).node_lost);
-  CHECK(read_pod({{"status", {{"phase", "Unknown"}}}}).node_lost);
-  json silent = with_conditions({condition_of_type("Ready", "NodeNotReady", "False")});
-  CHECK_FALSE(read_pod(silent).node_lost);
-  silent["status"]["containerStatuses"] = {{{"ready", false}}};
-  CHECK_FALSE(read_pod(silent).node_lost);
-  silent["status"]["containerStatuses"] = {{{"ready", true}}};
-  CHECK(read_pod(silent).node_lost);
-  silent["status"]["phase"] = "Failed";
-  CHECK_FALSE(read_pod(silent).node_lost);
-  silent["status"]["phase"] = "Running";
-  silent["spec"]["nodeName"] = nullptr;
-  CHECK_FALSE(read_pod(silent).node_lost);
-
-  json tainted = with_conditions({condition_of_type("DisruptionTarget", "DeletionByTaintManager")});
-  CHECK_FALSE(read_pod(tainted).node_lost);
-  tainted["metadata"]["deletionTimestamp"] = "2026-01-03T12:00:00Z";
-  CHECK(read_pod(tainted).node_lost);
-  tainted["status"]["conditions"][0]["reason"] = "EvictionByEvictionAPI";
-  CHECK_FALSE(read_pod(tainted).node_lost);
 }
 
 TEST_CASE("the needs of a Job: ranks, tries, time, a queue, and how many must end well") {
@@ -335,7 +284,7 @@ TEST_CASE("pods are told oldest first, those of one second by the failures befor
 TEST_CASE("an exit code or a condition that its Job's policy fails the Job for makes a pod's end final") {
   json job = plain_job(), pod = plain_pod();
   pod["status"] =
-      R"({"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 65}}}]})"_json;
+      R"({"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 65}}}]})"_json;
   const auto final = [&](const json& rules) {
     job["spec"]["podFailurePolicy"]["rules"] = rules;
     RunObjects objects;
@@ -365,8 +314,11 @@ TEST_CASE("an exit code or a condition that its Job's policy fails the Job for m
   CHECK(final(json::array({on_disruption})));
   CHECK(final(
       json::array({R"({"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]})"_json})));
-  pod["status"]["phase"] = "Running";
+  pod["status"]["phase"] = "Running";  // it waits for another container, and its program's end will not change
+  CHECK(final(json::array({fails_65})));
+  pod["status"]["containerStatuses"][0]["state"] = {{"running", json::object()}};
   CHECK_FALSE(final(json::array({fails_65})));
+  pod["status"]["containerStatuses"][0]["state"] = {{"terminated", {{"exitCode", 65}}}};
   pod["status"]["phase"] = "Failed";
   pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = 0;
   CHECK_FALSE(final(
@@ -380,7 +332,7 @@ TEST_CASE("a pod whose end is final makes its Job failing before the Job says so
   job["spec"]["podFailurePolicy"]["rules"] = {
       R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [65]}})"_json};
   pod["status"] =
-      R"({"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 65}}}]})"_json;
+      R"({"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 65}}}]})"_json;
   const auto decider = [&] {
     RunObjects objects;
     objects.jobs = {job};
@@ -411,7 +363,7 @@ TEST_CASE("a run that has succeeded says so of all its Jobs, and ended when its 
   worker["metadata"]["annotations"]["mlk.dev/trains"] = "true";
   worker["status"]["completedIndexes"] = "2";
   server["status"]["conditions"] = {condition_of_type("Failed")};
-  pod["status"] = R"({"phase": "Succeeded", "containerStatuses": [{"state": {"terminated":
+  pod["status"] = R"({"phase": "Succeeded", "containerStatuses": [{"name": "main", "state": {"terminated":
     {"exitCode": 0, "finishedAt": "2026-01-03T12:00:00Z"}}}]})"_json;
   json later = pod;
   later["metadata"]["uid"] = "later";
@@ -445,14 +397,14 @@ TEST_CASE("a pod lives until it has ended or its node is lost, and runs once it 
     pod.merge_patch(patch);
     RunObjects objects;
     objects.pods = {pod};
-    return std::pair(has_live_pods(objects), has_running_pods(objects));
+    return std::pair(has_live_pods(objects, midday), has_running_programs(objects, midday));
   };
   CHECK(ask(json::object()) == std::pair(true, true));
   CHECK(ask({{"status", {{"phase", "Pending"}}}}) == std::pair(true, false));
   for (const char* phase : {"Succeeded", "Failed", "Unknown"})
     CHECK(ask({{"status", {{"phase", phase}}}}) == std::pair(false, false));
   CHECK(ask({{"status", {{"reason", "NodeLost"}}}}) == std::pair(false, false));
-  CHECK_FALSE(has_live_pods({}));
+  CHECK_FALSE(has_live_pods({}, midday));
 }
 
 TEST_CASE("a Job goes on by itself until all its ranks are over, or it removes its pods anyway") {

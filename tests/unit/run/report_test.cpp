@@ -39,12 +39,12 @@ struct Workers {
   void live(const std::string& uid, int rank, Time at) {
     add(uid, rank, at)["status"] = {
         {"phase", "Running"},
-        {"containerStatuses", {{{"state", {{"running", {{"startedAt", format_time(at)}}}}}}}}};
+        {"containerStatuses", {{{"name", "main"}, {"state", {{"running", {{"startedAt", format_time(at)}}}}}}}}};
   }
   void ended(const std::string& uid, int rank, Time at, Time end, const std::string& message) {
     add(uid, rank, at)["status"] = {{"phase", "Failed"},
                                     {"containerStatuses",
-                                     {{{"state",
+                                     {{{"name", "main"}, {"state",
                                         {{"terminated",
                                           {{"startedAt", format_time(at)},
                                            {"finishedAt", format_time(end)},
@@ -302,7 +302,7 @@ TEST_CASE("of results without times the larger step counts") {
   CHECK_FALSE(run.report().at);
 }
 
-TEST_CASE("the log of a pod is that of its first container, of a pod without any it has no name") {
+TEST_CASE("the log of a pod is that of main, wherever it stands, or of its only container") {
   Workers run;
   run.live("a", 0, start);
   run.live("b", 1, start);
@@ -312,9 +312,9 @@ TEST_CASE("the log of a pod is that of its first container, of a pod without any
   CHECK(logs[0].container == "main");
   CHECK(logs[1].pod == "pod-b");
   CHECK(logs[1].uid == "b");
-  CHECK(logs[1].container == "train");
-  run.objects.pods[0]["spec"]["containers"] = json::array();
-  CHECK(logs_to_read(run.objects)[0].container == "");
+  CHECK(logs[1].container == "main");
+  run.objects.pods[0]["spec"]["containers"] = {{{"name", "train"}}};
+  CHECK(logs_to_read(run.objects)[0].container == "train");
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ TEST_CASE("a final exit code ends its trial, and not the sweep") {
   CHECK(rules[0]["action"] == "Ignore");
   CHECK(rules[1]["action"] == "FailIndex");
   CHECK(rules[1]["onExitCodes"]["values"] == json{64, 65, 66, 67});
+  CHECK(rules[1]["onExitCodes"]["containerName"] == "main");
 }
 
 TEST_CASE("a trial of train is rank 0 of itself and knows where its values are") {

@@ -1,0 +1,165 @@
+#include "cli/run/side_reads.h"
+
+#include <future>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/client.h"
+#include "cli/kube/logs.h"
+#include "cli/kube/objects.h"
+#include "cli/run/facts.h"
+#include "cli/run/node_loss.h"
+#include "cli/run/status.h"
+#include "cli/util/json.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr seconds ask_node_again{3};
+constexpr seconds longest_answer{10};
+constexpr std::size_t most_nodes_asked = 64, most_words_of_run = 8;
+constexpr int lines_of_words = 10;
+constexpr std::size_t bytes_of_words = 16 * 1024;
+
+}  // namespace
+
+struct SideReads::State {
+  struct Node {
+    std::future<kube::Answer> answer;
+    Clock::time_point asked{};
+    std::optional<json> known;  // null: there is none
+  };
+  struct Words {
+    std::future<kube::Answer> answer;
+    int restarts = 0;
+    std::string known;
+  };
+
+  kube::Client& client;
+  const std::string name_space;
+  std::map<std::string, Node> nodes;
+  std::map<std::string, Words> words;  // by last_words_key()
+  bool nodes_are_forbidden = false;
+
+  void ask_nodes(const RunObjects& objects) {
+    const Time now = std::chrono::system_clock::now();
+    std::size_t asked = 0;
+    for (const json& pod : objects.pods) {
+      if (nodes_are_forbidden || asked == most_nodes_asked) return;
+      if (!is_doubtful(signs_of_pod(pod, now))) continue;
+      const std::string name = text_of(pod, {"spec", "nodeName"});
+      Node& node = nodes[name];
+      if (node.answer.valid() || (node.asked != Clock::time_point{} && Clock::now() - node.asked < ask_node_again))
+        continue;
+      kube::Request request;
+      request.path = kube::path_of(kube::resources::nodes, "", name);
+      request.timeout = longest_answer;
+      node.answer = client.ask(request);
+      node.asked = Clock::now();
+      ++asked;
+    }
+  }
+
+  void ask_words(const RunObjects& objects) {
+    std::size_t asked = 0;
+    const Facts facts = read_facts(std::vector<json>(), objects.pods);
+    for (auto pod = facts.pods.rbegin(); pod != facts.pods.rend() && asked < most_words_of_run; ++pod) {  // newest first
+      const Container* other = at_fault(*pod);
+      if (other == nullptr || !(other->end ? *other->end : *other->last_end).message.empty()) continue;
+      ++asked;
+      const auto [found, is_new] = words.try_emplace(last_words_key(pod->uid, other->name));
+      if (!is_new && (found->second.answer.valid() || found->second.restarts == other->restarts)) continue;
+      kube::LogOptions options{.container = other->name};
+      options.tail_lines = lines_of_words;
+      options.limit_bytes = bytes_of_words;
+      kube::Request request = kube::log_request(name_space, pod->name, options);
+      request.timeout = longest_answer;
+      found->second.restarts = other->restarts;
+      found->second.answer = client.ask(request);
+    }
+  }
+
+  void take(Node& node) {
+    const kube::Answer answer = node.answer.get();
+    const int status = answer.unreachable.empty() ? answer.response.status : 0;
+    if (status == 401 || status == 403) nodes_are_forbidden = true;
+    if (status != 200 && status != 404) return;
+    json object = json_or_null(answer.response.body);
+    // Whoever else answers for this path knows of no nodes.
+    if (status == 404 && text_of(object, {"details", "kind"}) == "nodes") node.known = json();
+    if (status == 404) return;
+    kube::repair(object);
+    node.known = std::move(object);
+  }
+
+  static void take(Words& of) {
+    const kube::Answer answer = of.answer.get();
+    if (!answer.unreachable.empty() || answer.response.status != 200) return;
+    std::string text;
+    for (const kube::LogLine& line : kube::parse_log(answer.response.body)) text += line.text + '\n';
+    if (!text.empty()) of.known = std::move(text);
+  }
+
+  // Whether all has come that was asked for.
+  bool take_answers() {
+    bool all = true;
+    const auto take_from = [&](auto& asked) {
+      for (auto& [name, one] : asked) {
+        if (!one.answer.valid()) continue;
+        if (one.answer.wait_for(milliseconds(0)) == std::future_status::ready) take(one);
+        else all = false;
+      }
+    };
+    take_from(nodes);
+    take_from(words);
+    return all;
+  }
+
+  void add(RunObjects& objects) const {
+    if (nodes.empty() && words.empty()) return;
+    for (const json& pod : objects.pods) {
+      const auto node = nodes.find(text_of(pod, {"spec", "nodeName"}));
+      if (node != nodes.end() && node->second.known) objects.nodes[node->first] = *node->second.known;
+      for (auto of = words.lower_bound(last_words_key(kube::uid_of(pod), "")); of != words.end(); ++of) {
+        if (!of->first.starts_with(last_words_key(kube::uid_of(pod), ""))) break;
+        if (!of->second.known.empty()) objects.last_words[of->first] = of->second.known;
+      }
+    }
+  }
+};
+
+SideReads::SideReads(kube::Client& client, std::string name_space)
+    : state_(new State{client, std::move(name_space), {}, {}}) {}
+
+SideReads::~SideReads() = default;
+
+void SideReads::look(RunObjects& objects) {
+  state_->take_answers();
+  state_->ask_nodes(objects);
+  state_->ask_words(objects);
+  state_->add(objects);
+}
+
+void SideReads::wait(const std::vector<RunObjects*>& runs, milliseconds budget) {
+  const Clock::time_point deadline = Clock::now() + budget;
+  for (RunObjects* run : runs) look(*run);
+  while (!state_->take_answers() && Clock::now() < deadline) {
+    for (auto& [name, node] : state_->nodes) {
+      if (node.answer.valid()) node.answer.wait_for(milliseconds(1));
+    }
+    for (auto& [key, words] : state_->words) {
+      if (words.answer.valid()) words.answer.wait_for(milliseconds(1));
+    }
+  }
+  for (RunObjects* run : runs) state_->add(*run);
+}
+
+}  // namespace mlk

@@ -1,0 +1,38 @@
+// What the objects of a run leave open and a request more answers: whether the node of a doubtful pod is there, and the last words
+// of a container that failed and left none in the pod's status, as injected ones do.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace mlk::kube {
+class Client;
+}
+
+namespace mlk {
+
+struct RunObjects;
+
+class SideReads {
+ public:
+  // The client must outlive it.
+  SideReads(kube::Client& client, std::string name_space);
+  ~SideReads();
+  SideReads(const SideReads&) = delete;
+  SideReads& operator=(const SideReads&) = delete;
+
+  // Adds what is known to the objects, and asks for what is not. Does not wait; nodes are asked about again after 3 s. From one
+  // thread.
+  void look(RunObjects& objects);
+
+  // The same, and waits for the answers, `budget` at most.
+  void wait(const std::vector<RunObjects*>& runs, std::chrono::milliseconds budget = std::chrono::milliseconds(1500));
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mlk
