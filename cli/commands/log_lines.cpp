@@ -16,8 +16,8 @@ namespace mlk {
 void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& style) {
   std::string prefix = printable(line.role) + "/" + std::to_string(line.rank);
   if (!line.container.empty()) prefix += "/" + printable(line.container);
-  out << style.paint(prefix, ui::color_of(prefix)) << ' ' << program_line(line.text, style.colored() ? Colors::kept : Colors::removed)
-      << '\n';
+  const Colors colors = style.colored() ? Colors::kept : Colors::removed;
+  out << style.paint(prefix, ui::color_of(prefix)) << ' ' << program_line(line.text, colors) << '\n';
 }
 
 void require_container(const std::string& run, const std::vector<nlohmann::json>& pods, const std::string& container) {

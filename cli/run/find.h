@@ -72,6 +72,7 @@ bool pods_are_older(const RunObjects& objects);
 // The pure part of find_run, on the owners' metadata.
 RunAddress choose_run(const std::vector<nlohmann::json>& owners, const std::string& name_space,
                       const std::string& typed, Prefer prefer = Prefer::newest);
+
 // The pure parts of list_runs. Objects by run; Jobs and pods without an owner are left out.
 std::vector<RunObjects> group_by_run(std::vector<nlohmann::json> owners, std::vector<nlohmann::json> jobs,
                                      std::vector<nlohmann::json> pods);
