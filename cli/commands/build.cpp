@@ -56,11 +56,12 @@ void check_flags(const BuildOptions& options) {
   }
 }
 
-void save(const Build& build, const Destination& destination, const std::string& name) {
+void save(const Build& build, const Destination& destination, const std::string& name,
+          const std::function<bool()>& go_on) {
   if (destination.is_oci) {
-    registry::save_oci(destination.path, name, build.composed, build.base);
+    registry::save_oci(destination.path, name, build.composed, build.base, go_on);
   } else {
-    registry::save_docker_archive(destination.path, name, build.composed, build.base);
+    registry::save_docker_archive(destination.path, name, build.composed, build.base, go_on);
   }
 }
 
@@ -116,7 +117,7 @@ void build(const BuildOptions& options, Session& session) {
     built = build_of_experiment(options, file, prepared, experiment, repository, registries, session);
   }
   if (destination) {
-    save(*built, *destination, target.empty() ? name + ":latest" : target);
+    save(*built, *destination, target.empty() ? name + ":latest" : target, registries.access().go_on);
     session.out << printable(destination->path.string()) << '\n';
   } else {
     session.out << registries.push(*built, target_of(target, registry, name, *built)) << '\n';

@@ -168,6 +168,7 @@ std::vector<json> owners_to_delete(const DeleteOptions& options, Session& sessio
   if (!selection.where.empty()) {
     targets = select_targets(session, client, selection);
     if (!may_do(session, "delete", targets, selection)) return {};
+    keep_those_that_still_match(session, client, selection, targets);
   } else if (selection.yes) {
     throw Error(ExitCode::usage, "--yes needs --where");
   } else if (selection.names.empty()) {

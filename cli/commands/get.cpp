@@ -1,10 +1,10 @@
 // mlk get: the experiment file of a run as it was submitted, and with --to its code and files too.
 
-#include <cstdlib>
+#include <cerrno>
 #include <filesystem>
 #include <map>
+#include <sys/stat.h>
 #include <system_error>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -19,6 +19,7 @@
 #include "cli/render/yaml.h"
 #include "cli/run/find.h"
 #include "cli/run/stored.h"
+#include "cli/util/files.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -52,13 +53,9 @@ class NewFolder {
       throw Error(ExitCode::usage,
                   fmt::format("--to: {} is there already, and not empty", printable(to.string())));
     fs::create_directories(to_.parent_path(), error);
-    std::string pattern = to_.string() + ".XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) fail(to, std::error_code(errno, std::generic_category()));
-    path_ = pattern;
-    fs::permissions(
-        path_,
-        fs::perms::group_read | fs::perms::group_exec | fs::perms::others_read | fs::perms::others_exec,
-        fs::perm_options::add, error);
+    const fs::path aside = beside(to_);
+    if (::mkdir(aside.c_str(), 0777) != 0) fail(to, std::error_code(errno, std::generic_category()));
+    path_ = aside;
   }
   ~NewFolder() {
     std::error_code ignored;
@@ -93,8 +90,8 @@ void write_all(const StoredRun& stored, const FileContents& files, const std::st
   if (files.code) {
     const fs::path code = folder.path() / place_of(experiment["code"]["path"], "code");
     fs::create_directories(code);
-    image::unpack(tar, code);
-    for (const image::TarFile& file : image::read_tar(tar))
+    image::unpack(tar, code, [&session] { session.check_interrupted(); });
+    for (const image::TarFile& file : image::read_tar(tar, [&session] { session.check_interrupted(); }))
       of_code[(code / file.entry.path).lexically_normal()] = file.content;
   }
   for (nlohmann::json& entry : experiment["data"]) {
@@ -102,6 +99,7 @@ void write_all(const StoredRun& stored, const FileContents& files, const std::st
     const auto name = entry["name"].get<std::string>();
     const fs::path place = folder.path() / place_of(entry["files"], name);
     for (const auto& [file, bytes] : files.folders.at(name)) {
+      session.check_interrupted();
       const fs::path path = (place / file).lexically_normal();
       const auto same = of_code.find(path);
       if (same == of_code.end() || same->second != bytes) image::write_new_file(path, bytes);

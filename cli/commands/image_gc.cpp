@@ -12,7 +12,9 @@
 #include "cli/commands/images.h"
 #include "cli/commands/session.h"
 #include "cli/image/layer.h"
+#include "cli/image/pushed.h"
 #include "cli/kube/objects.h"
+#include "cli/local/local.h"
 #include "cli/registry/registry.h"
 #include "cli/run/build.h"
 #include "cli/util/files.h"
@@ -35,7 +37,9 @@ std::string counted(std::size_t count, const char* what) {
 // What the cache holds that has not been used for this long.
 void clear_cache(const GcOptions& options, Session& session) {
   const auto age = duration_option("--unused", options.unused).value_or(std::chrono::hours(24 * 30));
-  const fs::path cache = image::layer_cache(), packed = cache_home() / "code";
+  const std::optional<fs::path> home = cache_home_if_any();
+  if (!home) return session.note("there is no cache without a home folder");
+  const fs::path cache = image::layer_cache(), packed = *home / "code";
   std::error_code error;
   std::vector<fs::path> entries;
   for (const fs::path& folder : {cache, packed}) {
@@ -46,8 +50,11 @@ void clear_cache(const GcOptions& options, Session& session) {
   if (!fs::is_directory(cache, error) && entries.empty()) return session.note("the cache of layers is empty");
   std::uint64_t bytes = 0;
   std::size_t count = 0;
+  const std::set<std::string> in_use = local::layers_in_use();
   for (const fs::path& entry : entries) {
     session.check_interrupted();
+    // Looked at again: a submit may have found it useful meanwhile.
+    if (!image::is_unused(entry, age) || in_use.contains(entry.filename().string())) continue;
     bytes += image::size_on_disk(entry);
     if (entry.parent_path() == cache) ++count;  // the rest is only a note of what a folder holds
     session.out << printable(entry.filename().string()) << '\n';
@@ -96,12 +103,18 @@ void clear_repository(const GcOptions& options, Session& session) {
   for (const std::string& tag : registry.tags(repository.repository, most_tags)) {
     const std::optional<std::string> digest = registry.find_digest(repository.repository, tag);
     if (!digest) continue;
-    if (tag.starts_with(built_tag)) {
+    if (is_built_tag(tag, *digest)) {
       built[*digest] = tag;
     } else {
       named.insert(*digest);
     }
   }
+  const std::optional<fs::path> cache = cache_home_if_any();
+  const std::size_t without_young = std::erase_if(built, [&](const auto& image) {
+    return cache && !used.contains(image.first) && image::is_just_pushed(*cache, image.first);
+  });
+  if (without_young > 0)
+    session.note(counted(without_young, "image") + " of the last hour stay: their runs may just be starting");
   std::erase_if(built,
                 [&](const auto& image) { return used.contains(image.first) || named.contains(image.first); });
   for (const auto& [digest, tag] : built) session.out << printable(repository.name() + ":" + tag) << '\n';
@@ -111,12 +124,19 @@ void clear_repository(const GcOptions& options, Session& session) {
                   repository.name(), client->config().name_space);
   if (built.empty() || options.dry_run) return session.note("would " + what);
   if (!is_agreed(what, options, session)) return session.note("nothing was deleted");
+  std::size_t deleted = 0;
   for (const auto& [digest, tag] : built) {
     session.check_interrupted();
+    // Somebody may have submitted a run with it since the question was asked.
+    if (digests_in_use(*client).contains(digest)) {
+      session.note(printable(tag) + " stays: it is in use now");
+      continue;
+    }
     (void)registry.remove_manifest(repository.repository, digest);
+    ++deleted;
   }
   session.note(fmt::format("deleted {}; the registry frees their layers in its own time",
-                           counted(built.size(), "image")));
+                           counted(deleted, "image")));
 }
 
 }  // namespace

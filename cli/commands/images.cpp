@@ -11,9 +11,11 @@
 
 #include "cli/commands/load.h"
 #include "cli/commands/session.h"
+#include "cli/image/pushed.h"
 #include "cli/kube/objects.h"
 #include "cli/ui/progress.h"
 #include "cli/ui/width.h"
+#include "cli/util/files.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -113,6 +115,8 @@ std::string Registries::push(const Build& build, const image::Reference& target)
   for (const std::string& note : state_->take_notes()) session.note(note);
   const registry::Pushed sent = pushed.get();
   session.note(fmt::format("image {}: {}", target.text(), what_went(sent)));
+  if (const std::optional<std::filesystem::path> cache = cache_home_if_any())
+    image::note_pushed(*cache, sent.digest);
   return target.name() + "@" + sent.digest;
 }
 

@@ -10,7 +10,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/run/prepare.h"
-#include "cli/util/files.h"
+#include "cli/util/output_file.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -81,7 +81,7 @@ void new_experiment(const NewOptions& options, Session& session) {
       program, has_framework ? 2 : 1);
   // Nothing is written that submit would refuse, such as a wrong --name.
   (void)load_experiment(text, options.file, {}, load_templates().names());
-  write_file_atomically(file, text);
+  write_user_file(file, text);
   session.out << file.string() << '\n';
   const std::string word = shell_word(file.string());
   if (!fs::exists(folder / program, error))

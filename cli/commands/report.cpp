@@ -8,7 +8,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/session.h"
 #include "cli/run/find.h"
-#include "cli/util/files.h"
+#include "cli/util/output_file.h"
 #include "sweeps/fetch.h"
 
 namespace mlk {
@@ -40,7 +40,7 @@ void report(const ReportOptions& options, Session& session) {
     return;
   }
   const std::string file = options.file.empty() ? address.run + ".html" : options.file;
-  write_file_atomically(file, text);
+  write_user_file(file, text);
   session.out << file << '\n';
 }
 

@@ -1,6 +1,7 @@
 #include "cli/commands/selection.h"
 
 #include <algorithm>
+#include <set>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -95,6 +96,17 @@ bool may_do(Session& session, const std::string& doing, const std::vector<RunAdd
   if (answer == "y" || answer == "Y" || answer == "yes") return true;
   session.note("nothing was changed");
   return false;
+}
+
+void keep_those_that_still_match(Session& session, kube::Client& client, const Selection& selection,
+                                 std::vector<RunAddress>& targets) {
+  std::set<std::string> now;
+  for (const RunAddress& address : select_targets(session, client, selection)) now.insert(name_of(address));
+  std::erase_if(targets, [&](const RunAddress& target) {
+    const bool gone = !now.contains(name_of(target));
+    if (gone) session.note(name_of(target) + " stays: " + selection.where + " does not hold any more");
+    return gone;
+  });
 }
 
 std::string name_of(const RunAddress& address) {

@@ -41,4 +41,8 @@ std::string name_of(const RunAddress& address);
 // The numbers of the trials among `targets`, by sweep.
 std::map<std::string, std::vector<int>> trials_by_sweep(const std::vector<RunAddress>& targets);
 
+// Once more after the question: what the expression does not hold for any more is taken out, and told.
+void keep_those_that_still_match(Session& session, kube::Client& client, const Selection& selection,
+                                 std::vector<RunAddress>& targets);
+
 }  // namespace mlk

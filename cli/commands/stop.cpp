@@ -253,8 +253,10 @@ void stop_runs(Session& session, kube::Client& client, const std::vector<std::st
 std::vector<RunAddress> targets_of(const StopOptions& options, const std::string& doing, Session& session,
                                    kube::Client& client) {
   if (!options.selection.where.empty()) {
-    const std::vector<RunAddress> targets = select_targets(session, client, options.selection);
-    return may_do(session, doing, targets, options.selection) ? targets : std::vector<RunAddress>{};
+    std::vector<RunAddress> targets = select_targets(session, client, options.selection);
+    if (!may_do(session, doing, targets, options.selection)) return {};
+    keep_those_that_still_match(session, client, options.selection, targets);
+    return targets;
   }
   if (options.selection.yes) throw Error(ExitCode::usage, "--yes needs --where");
   if (options.selection.names.empty())

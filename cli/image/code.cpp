@@ -13,6 +13,7 @@
 #include "cli/image/gzip.h"
 #include "cli/image/kept_code.h"
 #include "cli/image/open_file.h"
+#include "cli/image/stays.h"
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 #include "cli/util/text.h"
@@ -68,10 +69,7 @@ struct Part {
 
 class TarOfFolder {
  public:
-  TarOfFolder(const fs::path& folder, const Tree& tree)
-      : folder_(folder), tree_(tree), open_(folder, O_RDONLY | O_DIRECTORY) {
-    if (open_.number() < 0) fail_with(folder, errno);
-  }
+  TarOfFolder(const fs::path& folder, const Tree& tree) : folder_(folder), tree_(tree) {}
 
   // To open ten thousand files takes as long as the digest of what is in them, so that other threads do it.
   void write(const Take& take) const {
@@ -103,19 +101,26 @@ class TarOfFolder {
   // Without the content of a large file.
   void read(const Batch& batch, Part& part) const {
     part.size = 0;
+    WayDown way(folder_);
     for (std::size_t i = batch.begin; i < batch.end; ++i) {
       const TreeEntry& entry = tree_.entries[i];
       part.add(tar_header(entry.of_tar, entry.size));
       if (entry.of_tar.kind != TarEntry::Kind::file || is_large(batch)) continue;
+      const OpenFile* open = nullptr;
+      named("", [&] { open = &way.folder_of(entry.of_tar.path); });
       named(folder_.string() + "/",
-            [&] { read_whole(open_, entry.of_tar.path, entry.size, part.room_for(entry.size + 1)); });
+            [&] { read_whole(*open, entry.of_tar.path, entry.size, part.room_for(entry.size + 1)); });
       part.size += entry.size;
       part.add({zeros, tar_padding(entry.size)});
     }
   }
 
   void stream(const TreeEntry& entry, const Take& take) const {
-    named("", [&] { read_whole(folder_ / entry.of_tar.path, entry.size, take); });
+    named("", [&] {
+      WayDown way(folder_);
+      read_whole(way.folder_of(entry.of_tar.path), name_of_path(entry.of_tar.path),
+                 folder_ / entry.of_tar.path, entry.size, take);
+    });
     take({zeros, tar_padding(entry.size)});
   }
 
@@ -132,7 +137,6 @@ class TarOfFolder {
   static constexpr char zeros[tar_block] = {};
   const fs::path& folder_;
   const Tree& tree_;
-  const OpenFile open_;
 };
 
 std::string largest_files(const Code& code) {
@@ -203,6 +207,31 @@ void warn_and_count(const fs::path& folder, Code& out) {
                 "leave files out with exclude: or a file .mlkignore, and put data on a volume (data:)");
 }
 
+// Only where git is told of such files at all, since the others would be read for nothing.
+void warn_of_pointers(const fs::path& folder, Code& out) {
+  const auto tells_git = [](const TreeEntry& entry) {
+    return name_of_path(entry.of_tar.path) == ".gitattributes";
+  };
+  if (std::none_of(out.tree.entries.begin(), out.tree.entries.end(), tells_git)) return;
+  std::vector<std::string> found;
+  WayDown way(folder);
+  for (const TreeEntry& entry : out.tree.entries) {
+    if (entry.of_tar.kind != TarEntry::Kind::file || !may_be_lfs_pointer(entry.size)) continue;
+    std::string content;
+    read_whole(way.folder_of(entry.of_tar.path), name_of_path(entry.of_tar.path),
+               folder / entry.of_tar.path, entry.size, [&](std::string_view part) { content += part; });
+    if (is_lfs_pointer(content)) found.push_back(printable(entry.of_tar.path));
+  }
+  constexpr std::size_t most_shown = 3;
+  const std::size_t all = found.size();
+  if (all == 0) return;
+  found.resize(std::min(all, most_shown));
+  out.warnings.push_back(
+      fmt::format("code: {} of Git LFS travel without their content ({}{}); fetch it first: git lfs pull",
+                  all == 1 ? "1 pointer" : fmt::format("{} pointers", all), join(found, ", "),
+                  all > most_shown ? ", ..." : ""));
+}
+
 // Reads all files once.
 PackedCode read_and_pack(const fs::path& folder, const Code& code, const ArchiveBounds& bounds) {
   PackedCode out;
@@ -231,6 +260,7 @@ std::string write_layer(LayerWriter& writer, const fs::path& folder, const Tree&
                         const std::string& prefix) {
   constexpr unsigned for_all_to_read_and_write = 0666, for_all_to_execute = 0777;
   refuse_marks_of_deletion(folder, tree);
+  WayDown way(folder);
   Sha256 digest;  // of the archive without the prefix, which is a part of the run's identity
   const Take also = [&](std::string_view part) { digest.add(part); };
   for (std::size_t at = prefix.find('/'); at != prefix.npos; at = prefix.find('/', at + 1))
@@ -243,7 +273,7 @@ std::string write_layer(LayerWriter& writer, const fs::path& folder, const Tree&
     in_layer.mode = is_file && !entry.of_tar.executable ? for_all_to_read_and_write : for_all_to_execute;
     also(tar_header(entry.of_tar, entry.size));
     if (is_file) {
-      writer.add_file(in_layer, folder / entry.of_tar.path, entry.size, also);
+      writer.add_file(in_layer, way.folder_of(entry.of_tar.path), folder / entry.of_tar.path, entry.size, also);
       also(std::string(tar_padding(entry.size), '\0'));
     } else {
       writer.add(in_layer);
@@ -273,6 +303,7 @@ Code pack_code(const fs::path& folder, const TreeRules& rules, const PackOptions
   Code out;
   out.tree = list_tree(folder, rules);
   warn_and_count(folder, out);
+  warn_of_pointers(folder, out);
   const bool refuses = options.too_large == TooLarge::is_refused;
   if (refuses && out.size > most_unpacked_code)
     refuse_size(folder, human_size(out.size), options.most_bytes, out);
@@ -316,11 +347,12 @@ std::string archive_of_layer(std::string_view layer, const std::string& prefix) 
 
 void write_archive(const fs::path& folder, const Code& code, const fs::path& file,
                    const std::function<bool()>& go_on) {
-  if (find_layer(file)) return;
+  if (find_whole_layer(file, "sha256:" + code.digest, go_on)) return;
   LayerWriter writer(file, go_on);
+  WayDown way(folder);
   for (const TreeEntry& entry : code.tree.entries) {
     if (entry.of_tar.kind == TarEntry::Kind::file) {
-      writer.add_file(entry.of_tar, folder / entry.of_tar.path, entry.size);
+      writer.add_file(entry.of_tar, way.folder_of(entry.of_tar.path), folder / entry.of_tar.path, entry.size);
     } else {
       writer.add(entry.of_tar);
     }

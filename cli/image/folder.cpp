@@ -49,9 +49,21 @@ NamedEntry::Kind kind_of(mode_t mode) {
 
 }  // namespace
 
-Folder read_folder(const fs::path& folder, Links links) {
-  const int flags = O_RDONLY | O_CLOEXEC | O_DIRECTORY | (links == Links::are_refused ? O_NOFOLLOW : 0);
-  const int number = open(folder.c_str(), flags);
+namespace {
+
+int open_folder(const fs::path& top, const std::string& path) {
+  constexpr int flags = O_RDONLY | O_CLOEXEC | O_DIRECTORY;
+  if (path.empty()) return open(top.c_str(), flags);
+  const std::string folder = path.substr(0, path.size() - 1);
+  WayDown way(top);
+  return openat(way.folder_of(folder).number(), name_of_path(folder).c_str(), flags | O_NOFOLLOW);
+}
+
+}  // namespace
+
+Folder read_folder(const fs::path& top, const std::string& path) {
+  const fs::path folder = path.empty() ? top : top / path;
+  const int number = open_folder(top, path);
   if (number < 0) refuse_folder(folder, errno);
   DIR* stream = fdopendir(number);
   if (stream == nullptr) {
@@ -75,6 +87,18 @@ Folder read_folder(const fs::path& folder, Links links) {
     }
     out.entries.push_back({std::string(name), kind_of(mode)});
   }
+}
+
+std::string link_target(DIR& folder, const fs::path& top, const std::string& path) {
+  constexpr std::size_t longest = 4096;
+  std::string target(longest, '\0');
+  const ssize_t size =
+      readlinkat(dirfd(&folder), name_of_path(path).c_str(), target.data(), target.size());
+  if (size < 0)
+    throw Error(ExitCode::failure,
+                fmt::format("code: {}: {}", printable((top / path).string()), std::strerror(errno)));
+  target.resize(static_cast<std::size_t>(size));
+  return target;
 }
 
 FileStatus status_of(DIR& folder, const fs::path& top, const std::string& path) {

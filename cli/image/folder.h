@@ -30,16 +30,17 @@ struct FileStatus {
   Stamp stamp;
 };
 
-enum class Links { are_followed, are_refused };
-
 struct Folder {
   std::shared_ptr<DIR> open;
   std::vector<NamedEntry> entries;  // in no order
 };
 
-// `links`: whether the path itself may be one. Throws Error: not_found if there is no such folder, failure if
-// it cannot be read.
-Folder read_folder(const std::filesystem::path& folder, Links links);
+// The folder `path` below `top`, which is empty or ends with a slash; only `top` itself may be a link. Throws
+// Error: not_found if there is no such folder, failure if it cannot be read.
+Folder read_folder(const std::filesystem::path& top, const std::string& path);
+
+// Where the link at `path` below `top`, in this folder, leads. Throws Error{failure} if it is none any more.
+std::string link_target(DIR& folder, const std::filesystem::path& top, const std::string& path);
 
 // Of the file at `path` below `top`, in this folder. Throws Error{failure} if it is no file any more. Safe
 // from several threads.

@@ -13,6 +13,7 @@
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
+#include "cli/util/own_folder.h"
 
 namespace mlk::image {
 namespace {
@@ -85,9 +86,7 @@ std::string read_own(const fs::path& path, std::size_t most_bytes) {
   const OpenFile file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat status{};
   if (file.number() < 0 || fstat(file.number(), &status) != 0) return "";
-  const bool is_own =
-      S_ISREG(status.st_mode) && status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-  if (!is_own || std::cmp_greater(status.st_size, most_bytes)) return "";
+  if (!S_ISREG(status.st_mode) || !is_own(status) || std::cmp_greater(status.st_size, most_bytes)) return "";
   return read_descriptor(file.number(), path.string(), most_bytes);
 }
 
@@ -139,8 +138,7 @@ void KeptCode::keep(const Tree& tree, const PackedCode& packed,
                     std::chrono::system_clock::time_point listed) const {
   if (record_.empty() || !is_old_enough(tree, listed)) return;
   try {
-    std::error_code ignored;
-    fs::create_directories(cache_, ignored);
+    make_cache_folder(cache_);
     const std::string content = packed.digest + "\n" + packed.archive;
     write_checked_file(record_, head_of(tree) + sha256_hex(content) + "\n" + content, 0600);
     remove_least_used(cache_, most_records);

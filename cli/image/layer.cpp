@@ -18,6 +18,7 @@
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "cli/util/own_folder.h"
 #include "cli/util/text.h"
 
 namespace mlk::image {
@@ -28,14 +29,20 @@ namespace fs = std::filesystem;
 constexpr int level = 3;  // the next ones take longer than most networks need for what they spare
 fs::path note_of(const fs::path& file) { return file.string() + ".json"; }
 
+// Who may have renamed a file and its note has not made another layer of them. That of a folder of its own
+// is named by the folder.
+std::string name_in_note(const fs::path& file) {
+  return (file.parent_path().filename() / file.filename()).generic_string();
+}
+
 }  // namespace
 
 struct LayerWriter::State {
   State(fs::path path, std::function<bool()> asked)
       : file(std::move(path)),
         go_on(std::move(asked)),
-        aside(fmt::format("{}.tmp-{}", file.string(), hex(random_bytes(4)))),
-        out(aside, O_WRONLY | O_CREAT | O_EXCL),
+        aside(beside(file)),
+        out(aside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW),
         gzip(level, [this](std::string_view part) { write_out(part); }) {}
 
   void write_out(std::string_view part) {
@@ -61,8 +68,7 @@ struct LayerWriter::State {
 
 LayerWriter::LayerWriter(fs::path file, std::function<bool()> go_on)
     : state_([&] {
-        std::error_code error;
-        if (file.has_parent_path()) fs::create_directories(file.parent_path(), error);
+        if (file.has_parent_path()) make_cache_folder(file.parent_path());
         return std::make_unique<State>(std::move(file), std::move(go_on));
       }()) {
   if (state_->out.number() < 0) fail_with(state_->aside, errno);
@@ -89,6 +95,16 @@ void LayerWriter::add_file(const TarEntry& entry, const fs::path& from, std::uin
                            const std::function<void(std::string_view)>& also) {
   put(tar_header(entry, size));
   read_whole(from, size, [&](std::string_view part) {
+    put(part);
+    if (also) also(part);
+  });
+  put(std::string(tar_padding(size), '\0'));
+}
+
+void LayerWriter::add_file(const TarEntry& entry, const OpenFile& folder, const fs::path& shown,
+                           std::uint64_t size, const std::function<void(std::string_view)>& also) {
+  put(tar_header(entry, size));
+  read_whole(folder, shown.filename().string(), shown, size, [&](std::string_view part) {
     put(part);
     if (also) also(part);
   });
@@ -127,7 +143,7 @@ Layer LayerWriter::keep(const fs::path& file) {
   if (error) fail_with(file, error.value());
   state_->done = true;
   const nlohmann::json note = {
-      {"digest", out.blob.digest}, {"size", out.blob.size}, {"diff_id", out.diff_id}};
+      {"digest", out.blob.digest}, {"size", out.blob.size}, {"diff_id", out.diff_id}, {"file", name_in_note(file)}};
   write_checked_file(note_of(file), json_text(note), 0600);
   return out;
 }
@@ -136,11 +152,13 @@ fs::path layer_cache() { return cache_home() / "layers"; }
 
 std::optional<Layer> find_layer(const fs::path& file) {
   std::error_code error;
-  if (!fs::exists(note_of(file), error)) return std::nullopt;
+  if (!is_own(note_of(file)) || !is_own(file)) return std::nullopt;
+  if (file.has_parent_path()) make_cache_folder(file.parent_path());
   const nlohmann::json note = json_or_null(read_file(note_of(file), 4096), {.depth = 4, .values = 100});
   if (!note.is_object()) return std::nullopt;
   const auto text = [&](const char* key) { return note.value(key, nlohmann::json()); };
-  if (!text("digest").is_string() || !text("diff_id").is_string() || !text("size").is_number_unsigned())
+  if (!text("digest").is_string() || !text("diff_id").is_string() || !text("size").is_number_unsigned() ||
+      text("file") != name_in_note(file))
     return std::nullopt;
   const Layer out{
       {.media_type = oci_types.layer, .digest = note["digest"], .size = note["size"]}, note["diff_id"], file};
@@ -151,13 +169,30 @@ std::optional<Layer> find_layer(const fs::path& file) {
   return out;
 }
 
+fs::file_time_type last_use(const fs::path& entry) {
+  std::error_code error;
+  fs::file_time_type newest = fs::last_write_time(entry, error);
+  if (error) newest = fs::file_time_type::min();
+  const auto look = [&](const fs::path& path) {
+    const fs::file_time_type used = fs::last_write_time(path, error);
+    if (!error) newest = std::max(newest, used);
+  };
+  if (fs::is_directory(fs::symlink_status(entry, error))) {
+    visit_folder(entry, [&](const fs::directory_entry& inside) { look(inside.path()); });
+  } else {
+    look(note_of(entry));
+  }
+  return newest;
+}
+
+bool is_unused(const fs::path& entry, std::chrono::seconds age) {
+  return last_use(entry) < fs::file_time_type::clock::now() - age;
+}
+
 std::vector<fs::path> unused_layers(const fs::path& cache, std::chrono::seconds age) {
-  const fs::file_time_type before = fs::file_time_type::clock::now() - age;
   std::vector<fs::path> out;
   visit_folder(cache, [&](const fs::directory_entry& entry) {
-    std::error_code error;
-    if (const fs::file_time_type used = entry.last_write_time(error); !error && used < before)
-      out.push_back(entry.path());
+    if (is_unused(entry.path(), age)) out.push_back(entry.path());
   });
   std::sort(out.begin(), out.end());
   return out;
@@ -176,13 +211,36 @@ std::uint64_t size_on_disk(const fs::path& path) {
   return out;
 }
 
-void check_layer(const Layer& layer) {
+namespace {
+
+bool is_whole(const Layer& layer, const std::function<bool()>& go_on) {
   Sha256 digest;
-  read_whole(layer.file, layer.blob.size, [&](std::string_view part) { digest.add(part); });
-  if ("sha256:" + digest.hex() == layer.blob.digest) return;
+  read_whole(layer.file, layer.blob.size, [&](std::string_view part) {
+    if (go_on && !go_on()) throw Error(ExitCode::interrupted, "interrupted");
+    digest.add(part);
+  });
+  return "sha256:" + digest.hex() == layer.blob.digest;
+}
+
+void remove_layer(const Layer& layer) {
   std::error_code ignored;
   fs::remove(layer.file, ignored);
   fs::remove(note_of(layer.file), ignored);
+}
+
+}  // namespace
+
+std::optional<Layer> find_whole_layer(const fs::path& file, const std::string& diff_id,
+                                      const std::function<bool()>& go_on) {
+  const std::optional<Layer> kept = find_layer(file);
+  if (!kept || (kept->diff_id == diff_id && is_whole(*kept, go_on))) return kept;
+  remove_layer(*kept);
+  return std::nullopt;
+}
+
+void check_layer(const Layer& layer, const std::function<bool()>& go_on) {
+  if (is_whole(layer, go_on)) return;
+  remove_layer(layer);
   throw Error(ExitCode::failure,
               fmt::format("{} was damaged, and is deleted", printable(layer.file.string())),
               "type the command again: it is made anew");

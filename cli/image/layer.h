@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/image/manifest.h"
+#include "cli/image/open_file.h"
 #include "cli/image/tar.h"
 
 namespace mlk::image {
@@ -38,6 +39,9 @@ class LayerWriter {
   // `also` gets the content too.
   void add_file(const TarEntry& entry, const std::filesystem::path& from, std::uint64_t size,
                 const std::function<void(std::string_view)>& also = {});
+  // The same of a file in a folder; `shown`: its path, for messages.
+  void add_file(const TarEntry& entry, const OpenFile& folder, const std::filesystem::path& shown,
+                std::uint64_t size, const std::function<void(std::string_view)>& also = {});
   Layer finish();
   // Into a file that is named by what was written; `digits`: of diff_id.
   Layer finish(const std::function<std::filesystem::path(const std::string& digits)>& file_of);
@@ -55,17 +59,27 @@ class LayerWriter {
 // The folder of all layers that mlk keeps, ~/.cache/mlk/layers. Throws as cache_home().
 std::filesystem::path layer_cache();
 
-// What finish() has returned for this file, from a note beside it; nullopt if either is missing or was cut
-// off. It counts as used now.
+// What finish() has returned for this file, from a note beside it; nullopt if either is missing, was cut off,
+// renamed, or could have been written by others. It counts as used now. Throws Error: failure for a folder of
+// another user.
 std::optional<Layer> find_layer(const std::filesystem::path& file);
+
+// The same, with its bytes read and compared with their digest; nullopt for another content than `diff_id`
+// too, which is removed.
+std::optional<Layer> find_whole_layer(const std::filesystem::path& file, const std::string& diff_id,
+                                      const std::function<bool()>& go_on = {});
 
 // Reads a layer whole before it is used. Throws Error{failure} if its bytes are not those of its digest, and
 // removes it, so that it is made anew.
-void check_layer(const Layer& layer);
+void check_layer(const Layer& layer, const std::function<bool()>& go_on = {});
+
+// The newest use of what lies in a cache: of the entry, its note, or what is directly in it.
+std::filesystem::file_time_type last_use(const std::filesystem::path& entry);
 
 // What lies in a folder of layers and has not been used for so long: files with their notes, and folders.
 std::vector<std::filesystem::path> unused_layers(const std::filesystem::path& cache,
                                                  std::chrono::seconds age);
+bool is_unused(const std::filesystem::path& entry, std::chrono::seconds age);
 // Bytes of a file, or of all that is in a folder.
 std::uint64_t size_on_disk(const std::filesystem::path& path);
 

@@ -10,6 +10,7 @@
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
+#include "cli/util/own_folder.h"
 #include "cli/util/text.h"
 
 namespace mlk::image {
@@ -151,12 +152,8 @@ std::string key_of(const Resolved& resolved, const PythonTarget& target) {
 class Scratch {
  public:
   explicit Scratch(fs::path path) : path_(std::move(path)) {
-    std::error_code error;
-    fs::create_directories(path_, error);
-    if (error)
-      throw Error(ExitCode::failure,
-                  fmt::format("cannot make the folder {}: {}", shown(path_), error.message()));
-    fs::permissions(path_, fs::perms::owner_all, error);
+    make_cache_folder(path_.parent_path());
+    make_cache_folder(path_);
   }
   ~Scratch() {
     std::error_code ignored;
@@ -280,11 +277,13 @@ fs::path python_folder(const PythonPackages& packages) {
   const Resolved resolved = resolve(packages, scratch.path());
   const fs::path folder = packages.cache / ("python-" + key_of(resolved, packages.target));
   std::error_code error;
-  if (fs::is_directory(folder, error)) {
+  if (is_own(folder)) {
     fs::last_write_time(folder, fs::file_time_type::clock::now(), error);  // it is in use: unused_layers()
     return folder;
   }
   install(packages, resolved, scratch.path(), scratch.path() / "packages");
+  fs::permissions(scratch.path() / "packages", fs::perms::owner_all, error);
+  fs::remove_all(folder, error);  // one that others could write to
   fs::rename(scratch.path() / "packages", folder, error);
   if (error && !fs::is_directory(folder))
     throw Error(ExitCode::failure,

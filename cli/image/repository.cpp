@@ -1,5 +1,6 @@
 #include "cli/image/repository.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "cli/util/error.h"
@@ -26,20 +27,78 @@ Revision parse_revision(const std::string& status) {
   return out;
 }
 
-std::optional<Revision> revision_of(const std::filesystem::path& folder) {
+std::optional<std::vector<std::string>> harmless_settings(const std::string& names) {
+  std::vector<std::string> out{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
+  for (const std::string& name : split(names, '\0')) {
+    const bool is_program =
+        name.ends_with(".clean") || name.ends_with(".smudge") || name.ends_with(".process");
+    const bool is_need = name.ends_with(".required");
+    if (!is_program && !is_need) continue;
+    // `git -c` takes what stands before the first of these for the name.
+    if (name.find('=') != name.npos || name.find('\n') != name.npos) return std::nullopt;
+    out.push_back(name + (is_need ? "=false" : "="));
+  }
+  return out;
+}
+
+namespace {
+
+// A repository may come from a stranger, and its configuration and hooks name programs.
+Command git(const std::filesystem::path& folder, const std::vector<std::string>& settings,
+            const std::vector<std::string>& words) {
+  constexpr std::size_t most_output = 64 << 20;
   Command command;
-  // Otherwise status would start a program that the repository may name.
-  command.argv = {"git", "-c", "core.fsmonitor=false", "status", "--porcelain=v2", "--branch", "--", "."};
-  command.env = {{"GIT_OPTIONAL_LOCKS", "0"}, {"LC_ALL", "C"}};
+  command.argv = {"git"};
+  for (const std::string& setting : settings) command.argv.insert(command.argv.end(), {"-c", setting});
+  command.argv.insert(command.argv.end(), words.begin(), words.end());
+  command.env = {{"GIT_OPTIONAL_LOCKS", "0"},
+                 {"LC_ALL", "C"},
+                 {"GIT_ALLOW_PROTOCOL", "none"},  // nothing is fetched that a partial clone lacks
+                 {"GIT_NO_LAZY_FETCH", "1"},
+                 {"GIT_TERMINAL_PROMPT", "0"}};
   command.folder = folder.string();
   command.timeout = std::chrono::seconds(10);
+  command.output_limit = most_output;
+  return command;
+}
+
+std::optional<std::vector<std::string>> settings_for(const std::filesystem::path& folder) {
+  const ProcessResult filters = run_process(
+      git(folder, {}, {"config", "--null", "--name-only", "--get-regexp", "^filter[.]"}));
+  if (!filters.ok() && filters.exit_code != 1) return std::nullopt;  // 1: there are none
+  return harmless_settings(filters.output);
+}
+
+}  // namespace
+
+std::optional<Revision> revision_of(const std::filesystem::path& folder) {
   try {
-    const ProcessResult result = run_process(command);
+    const std::optional<std::vector<std::string>> settings = settings_for(folder);
+    if (!settings) return std::nullopt;
+    // Git would look into a submodule by another git, for which these settings do not count.
+    const ProcessResult result = run_process(git(
+        folder, *settings, {"status", "--porcelain=v2", "--branch", "--ignore-submodules=dirty", "--", "."}));
     if (result.ok()) return parse_revision(result.output);
   } catch (const Error&) {
     // There is no git, or it tells too much: the record of a run then says nothing of it.
   }
   return std::nullopt;
+}
+
+std::vector<std::string> tracked_files(const std::filesystem::path& folder) {
+  std::vector<std::string> out;
+  try {
+    const ProcessResult result =
+        run_process(git(folder, {"core.fsmonitor=false", "core.hooksPath=/dev/null"}, {"ls-files", "-z"}));
+    if (!result.ok()) return out;
+    for (std::string& path : split(result.output, '\0')) {
+      if (!path.empty()) out.push_back(std::move(path));
+    }
+    std::sort(out.begin(), out.end());
+  } catch (const Error&) {
+    // Without git nothing is said of what it has.
+  }
+  return out;
 }
 
 }  // namespace mlk::image

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace mlk::image {
 
@@ -16,7 +17,16 @@ struct Revision {
 // nullopt without git, or if the folder is in no repository. Waits for git, 10 s at most.
 std::optional<Revision> revision_of(const std::filesystem::path& folder);
 
-// The same from what `git status --porcelain=v2 --branch` prints. Pure.
+// The settings that keep git from starting programs which the configuration of the repository names, from the
+// names of those that it has for filters (`git config --null --name-only --get-regexp '^filter[.]'`). nullopt
+// if one of them cannot be overruled. Pure.
+std::optional<std::vector<std::string>> harmless_settings(const std::string& names);
+
+// The paths that git has of the folder, in the order of their bytes; empty without git. Waits for it, 10 s at
+// most.
+std::vector<std::string> tracked_files(const std::filesystem::path& folder);
+
+// The same as revision_of() from what `git status --porcelain=v2 --branch` prints. Pure.
 Revision parse_revision(const std::string& status);
 
 }  // namespace mlk::image

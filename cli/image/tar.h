@@ -4,12 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace mlk::image {
 
+inline constexpr std::size_t longest_path = 4096;  // what Linux opens, in bytes
 inline constexpr std::size_t tar_block = 512;  // bytes: headers and contents take whole blocks
 
 struct TarEntry {
@@ -43,7 +45,8 @@ struct TarFile {
 };
 
 // The entries of an archive that append_to_tar() has written. Throws Error{failure} for anything else: one
-// that is cut off, other kinds of entries, and paths that lead out of the folder where it is unpacked.
-std::vector<TarFile> read_tar(std::string_view tar);
+// that is cut off, other kinds of entries, paths of more than 4096 bytes, and paths that lead out of the
+// folder where it is unpacked. `before_each`: called for each entry; may throw, for a user who wants to stop.
+std::vector<TarFile> read_tar(std::string_view tar, const std::function<void()>& before_each = {});
 
 }  // namespace mlk::image

@@ -2,6 +2,8 @@
 #include <optional>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "cli/image/tar.h"
 #include "cli/util/error.h"
 #include "cli/util/text.h"
@@ -38,11 +40,13 @@ bool is_safe(std::string_view path) {
 
 class Reader {
  public:
-  explicit Reader(std::string_view tar) : left_(tar) {}
+  Reader(std::string_view tar, const std::function<void()>& before_each)
+      : left_(tar), before_each_(before_each) {}
 
   std::vector<TarFile> read() {
     std::vector<TarFile> out;
     while (std::optional<TarFile> file = next()) {
+      if (before_each_) before_each_();
       if (!out.empty() && file->entry.path <= out.back().entry.path) refuse("its entries have no order");
       check_place(file->entry);
       out.push_back(std::move(*file));
@@ -99,12 +103,15 @@ class Reader {
       } else {
         refuse("an entry is of another kind");
       }
+      if (out.entry.path.size() > longest_path || out.entry.target.size() > longest_path)
+        refuse(fmt::format("a path in it has more than {} bytes", longest_path));
       if (!is_safe(out.entry.path)) refuse("an entry leads out of its folder");
       return out;
     }
   }
 
   std::string_view left_;
+  const std::function<void()>& before_each_;
   std::set<std::string> no_folders_;
 };
 
@@ -121,6 +128,8 @@ bool leads_inside(const std::string& path, const std::string& target) {
   return ups <= std::count(path.begin(), path.end(), '/') && std::none_of(down, parts.end(), is_up);
 }
 
-std::vector<TarFile> read_tar(std::string_view tar) { return Reader(tar).read(); }
+std::vector<TarFile> read_tar(std::string_view tar, const std::function<void()>& before_each) {
+  return Reader(tar, before_each).read();
+}
 
 }  // namespace mlk::image

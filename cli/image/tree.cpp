@@ -43,13 +43,32 @@ __pycache__/
 .nox/
 node_modules/
 .DS_Store
-.env
-.env.*
-.netrc
-.ssh/
-.aws/
-.kube/
-.gnupg/
+)";
+
+// Names that tools for logins, shells and keys give to what they keep. Some hidden ones tell of the folder.
+constexpr char usually_secret[] = R"(
+.*
+!.gitignore
+!.gitattributes
+!.gitmodules
+!.gitkeep
+!.keep
+!.mlkignore
+!.dockerignore
+!.python-version
+_netrc
+id_rsa
+id_dsa
+id_ecdsa
+id_ecdsa_sk
+id_ed25519
+id_ed25519_sk
+*.pem
+*.p12
+*.pfx
+*.ppk
+credentials.json
+kubeconfig
 )";
 
 // The folder of the repository in which `folder` lies; empty if it lies in none.
@@ -81,7 +100,7 @@ struct Listing {
   std::string path;                // from the top, with a slash at its end; empty for the top
   bool travels = false;            // itself, even if nothing in it does
   std::vector<TreeEntry> files{};  // and links, in the order of the bytes of their paths
-  std::vector<std::string> no_files{};
+  std::vector<std::string> no_files{}, secrets{}, ignored{};
   std::deque<Listing> folders{};
 
   std::string_view name() const { return std::string_view(path).substr(0, path.size() - 1); }
@@ -114,13 +133,16 @@ void put_in_order(Listing& from, Tree& to) {
     }
   }
   to.entries.insert(to.entries.end(), std::move_iterator(file), std::move_iterator(from.files.end()));
-  to.no_files.insert(to.no_files.end(), from.no_files.begin(), from.no_files.end());
+  for (auto [of, all] : {std::pair(&from.no_files, &to.no_files), std::pair(&from.secrets, &to.secrets),
+                         std::pair(&from.ignored, &to.ignored)})
+    all->insert(all->end(), of->begin(), of->end());
 }
 
 class Lister {
  public:
   Lister(const fs::path& top, const TreeRules& rules) : top_(top), rules_(rules), includes_(rules.include) {
     usual_.add(usually_left_out, "");
+    secret_.add(usually_secret, "");
     for (const std::string& line : rules.exclude) excludes_.add(line, "");
   }
 
@@ -133,7 +155,7 @@ class Lister {
     Tree out;
     out.entries.reserve(count_);
     put_in_order(top, out);
-    std::sort(out.no_files.begin(), out.no_files.end());
+    for (auto* list : {&out.no_files, &out.secrets, &out.ignored}) std::sort(list->begin(), list->end());
     out.vain = includes_.vain();
     return out;
   }
@@ -142,7 +164,8 @@ class Lister {
   using Kind = NamedEntry::Kind;
 
   // What rules say of a path. Nothing brings back a folder that tools have made but a rule that keeps it.
-  enum class Verdict { travels, travels_unless_made_by_tools, stays };
+  enum class Verdict { travels, travels_unless_made_by_tools, stays, stays_as_secret, stays_for_git };
+  static bool stays(Verdict verdict) { return verdict >= Verdict::stays; }
 
   // How a folder was found.
   struct Found {
@@ -160,10 +183,10 @@ class Lister {
     if (found.depth > deepest)
       throw Error(ExitCode::usage, fmt::format("code: {} has more than {} folders in each other",
                                                printable(top_.string()), deepest));
-    Folder folder = read_folder(top_ / to.path, to.path.empty() ? Links::are_followed : Links::are_refused);
-    const bool stays = found.verdict == Verdict::stays ||
+    Folder folder = read_folder(top_, to.path);
+    const bool is_out = stays(found.verdict) ||
                        (found.verdict == Verdict::travels_unless_made_by_tools && is_made_by_tools(folder));
-    const bool left_out = stays && !found.included;
+    const bool left_out = is_out && !found.included;
     if (left_out && !found.may_hold_included) return;
     to.travels = !left_out;
     if (to.travels && !to.path.empty()) count_one();
@@ -179,10 +202,14 @@ class Lister {
     to.files.reserve(folder.entries.size());
     for (const NamedEntry& entry : folder.entries) {
       std::string path = to.path + entry.name;
+      if (path.size() >= longest_path)
+        throw Error(ExitCode::usage, fmt::format("code: {} has a path that is too long: more than {} bytes",
+                                                 printable(top_.string()), longest_path - 1));
       if (std::find(rules_.never.begin(), rules_.never.end(), path) != rules_.never.end()) continue;
       if (entry.kind != Kind::folder) {
-        if (includes_.matches(path) || verdict(path, false) != Verdict::stays)
-          add_file(entry.kind, std::move(path), to);
+        const Verdict on_file = includes_.matches(path) ? Verdict::travels : verdict(path, false);
+        note_what_stays(on_file, path, to);
+        if (!stays(on_file)) add_file(folder, entry.kind, std::move(path), to);
         continue;
       }
       Found below{.verdict = verdict(path, true),
@@ -190,11 +217,19 @@ class Lister {
                   .may_hold_included = includes_.may_match_below(path),
                   .depth = found.depth + 1,
                   .ignore_files = ignore_files};
-      if (below.verdict == Verdict::stays && !below.included && !below.may_hold_included) continue;
+      if (stays(below.verdict) && !below.included && !below.may_hold_included) {
+        note_what_stays(below.verdict, path + "/", to);
+        continue;
+      }
       to.folders.push_back({.path = std::move(path) + "/"});
       begin(to.folders.back(), std::move(below));
     }
     ask_for_statuses(folder, to);
+  }
+
+  static void note_what_stays(Verdict verdict, const std::string& path, Listing& to) {
+    if (verdict == Verdict::stays_as_secret) to.secrets.push_back(path);
+    if (verdict == Verdict::stays_for_git) to.ignored.push_back(path);
   }
 
   // In tasks of their own where there are many.
@@ -261,13 +296,14 @@ class Lister {
     const auto as_verdict = [](bool out) { return out ? Verdict::stays : Verdict::travels; };
     if (const std::optional<bool> out = excludes_.leaves_out(path, is_folder)) return as_verdict(*out);
     if (usual_.leaves_out(path, is_folder).value_or(false)) return Verdict::stays;
+    if (secret_.leaves_out(path, is_folder).value_or(false)) return Verdict::stays_as_secret;
     const std::string with_above = above_.empty() ? "" : above_ + path;
     const std::string& from_repository = above_.empty() ? path : with_above;
     const auto said = [&](IgnoreRules IgnoreFiles::* rules) {
       return IgnoreFiles::leave_out(files, rules, from_repository, is_folder);
     };
     if (const std::optional<bool> out = said(&IgnoreFiles::of_mlk)) return as_verdict(*out);
-    return said(&IgnoreFiles::of_git).value_or(false) ? Verdict::stays
+    return said(&IgnoreFiles::of_git).value_or(false) ? Verdict::stays_for_git
                                                       : Verdict::travels_unless_made_by_tools;
   }
 
@@ -281,15 +317,13 @@ class Lister {
     return has(folder, "pyvenv.cfg") || has(folder, "CACHEDIR.TAG");
   }
 
-  void add_file(Kind kind, std::string path, Listing& to) {
+  void add_file(const Folder& folder, Kind kind, std::string path, Listing& to) {
     if (kind == Kind::other) return to.no_files.push_back(std::move(path));
     count_one();
     if (kind == Kind::file)
       return to.files.push_back({.of_tar = {.path = std::move(path), .kind = TarEntry::Kind::file}});
-    std::error_code error;
-    const std::string target = fs::read_symlink(top_ / path, error).string();
+    const std::string target = link_target(*folder.open, top_, path);
     const std::string shown = printable((top_ / path).string());
-    if (error) throw Error(ExitCode::failure, fmt::format("code: {}: {}", shown, error.message()));
     if (!leads_inside(path, target))
       throw Error(
           ExitCode::usage,
@@ -315,7 +349,7 @@ class Lister {
   const TreeRules& rules_;
   std::string
       above_;  // the way from the repository to the top, with a slash at its end; empty if there is none
-  IgnoreRules usual_, excludes_;
+  IgnoreRules usual_, secret_, excludes_;
   Includes includes_;
   ThreadPool* pool_ = nullptr;
   std::atomic<std::size_t> count_ = 0;  // of entries

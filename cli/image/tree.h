@@ -24,12 +24,16 @@ struct TreeEntry {
 };
 
 struct Tree {
-  std::vector<TreeEntry> entries;  // in the order of the bytes of their paths: a folder before what is in it
-  std::vector<std::string> no_files;  // sockets, pipes and devices, which cannot travel
-  std::vector<std::string> vain;      // patterns of `include` that match nothing
+  std::vector<TreeEntry> entries{};  // in the order of the bytes of their paths: a folder before what is in it
+  std::vector<std::string> no_files{};  // sockets, pipes and devices, which cannot travel
+  std::vector<std::string> vain{};      // patterns of `include` that match nothing
+  // What stays behind, folders with a slash at the end: hidden names and files that usually hold secrets; and
+  // what files .gitignore name. In the order of their bytes.
+  std::vector<std::string> secrets{}, ignored{};
 };
 
-// Left out are repositories, virtual environments, caches and files that usually hold passwords; what files
+// Left out are repositories, virtual environments, caches, hidden names (but .gitignore and a few others that
+// tell of the folder itself) and files that usually hold secrets; what files
 // .mlkignore say, and then what files .gitignore say, also those above the folder in a repository of git.
 // Links are not followed. Throws Error: usage for a link that leads out of the folder and for too many files,
 // not_found or failure if a folder cannot be read.

@@ -38,8 +38,9 @@ void write_new_file(const fs::path& path, std::string_view content, bool executa
   if (error) fail(path, error);
 }
 
-void unpack(std::string_view tar, const fs::path& folder) {
-  for (const TarFile& file : read_tar(tar)) {
+void unpack(std::string_view tar, const fs::path& folder, const std::function<void()>& before_each) {
+  for (const TarFile& file : read_tar(tar, before_each)) {
+    if (before_each) before_each();
     const fs::path path = folder / file.entry.path;
     std::error_code error;
     fs::create_directories(file.entry.kind == TarEntry::Kind::folder ? path : path.parent_path(), error);

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <functional>
 #include <set>
 #include <unistd.h>
 
@@ -12,8 +13,8 @@
 #include "cli/image/tar.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
-#include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "cli/util/output_file.h"
 #include "cli/util/text.h"
 
 namespace mlk::registry {
@@ -29,7 +30,7 @@ constexpr std::size_t prefix = 7;  // "sha256:"
 
 class File {
  public:
-  explicit File(fs::path path) : path_(std::move(path)), file_(path_, O_WRONLY | O_CREAT | O_TRUNC) {
+  explicit File(fs::path path) : path_(std::move(path)), file_(path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666) {
     if (file_.number() < 0) image::fail_with(path_, errno);
   }
   void put(std::string_view bytes) {
@@ -51,7 +52,7 @@ class Aside {
  public:
   explicit Aside(const fs::path& goal)  // "folder/" is "folder": what is beside it must not lie in it
       : goal_(goal.has_filename() ? goal : goal.parent_path()),
-        path_(fmt::format("{}.tmp-{}", goal_.string(), hex(random_bytes(4)))) {}
+        path_(beside(goal_)) {}
   ~Aside() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
@@ -71,8 +72,12 @@ class Aside {
 
 // Calls `put` with the blobs of the image, each once: its digest, size, and a function that gives its bytes.
 template <typename Put>
-void each_blob(const image::Composed& composed, const std::optional<FoundImage>& base, const Put& put) {
+void each_blob(const image::Composed& composed, const std::optional<FoundImage>& base,
+               const std::function<bool()>& go_on, const Put& put) {
   std::set<std::string> done;
+  const auto check = [&] {
+    if (go_on && !go_on()) throw Error(ExitCode::interrupted, "interrupted");
+  };
   for (const image::Descriptor& layer : composed.of_base) {
     if (!done.insert(layer.digest).second) continue;
     put(layer,
@@ -80,9 +85,13 @@ void each_blob(const image::Composed& composed, const std::optional<FoundImage>&
   }
   for (const image::Layer& layer : composed.own) {
     if (!done.insert(layer.blob.digest).second) continue;
-    image::check_layer(layer);
+    check();
+    image::check_layer(layer, go_on);
     put(layer.blob, [&](const Take& take) {
-      image::read_whole(layer.file, layer.blob.size, [&](std::string_view part) { take(part); });
+      image::read_whole(layer.file, layer.blob.size, [&](std::string_view part) {
+        check();
+        take(part);
+      });
     });
   }
   put(composed.configuration_blob, [&](const Take& take) { take(composed.configuration); });
@@ -97,7 +106,7 @@ void make_folder(const fs::path& folder) {
 }  // namespace
 
 void save_oci(const fs::path& folder, const std::string& name, const image::Composed& composed,
-              const std::optional<FoundImage>& base) {
+              const std::optional<FoundImage>& base, const std::function<bool()>& go_on) {
   std::error_code error;
   if (fs::exists(folder, error) && !(fs::is_directory(folder, error) && fs::is_empty(folder, error)))
     throw Error(ExitCode::usage, fmt::format("{} holds something already", printable(folder.string())),
@@ -105,7 +114,7 @@ void save_oci(const fs::path& folder, const std::string& name, const image::Comp
   Aside aside(folder);
   const fs::path blobs = aside.path() / "blobs" / "sha256";
   make_folder(blobs);
-  each_blob(composed, base, [&](const image::Descriptor& blob, const auto& bytes) {
+  each_blob(composed, base, go_on, [&](const image::Descriptor& blob, const auto& bytes) {
     File out(blobs / blob.digest.substr(prefix));
     bytes([&](std::string_view part) {
       out.put(part);
@@ -126,34 +135,31 @@ void save_oci(const fs::path& folder, const std::string& name, const image::Comp
 }
 
 void save_docker_archive(const fs::path& file, const std::string& name, const image::Composed& composed,
-                         const std::optional<FoundImage>& base) {
+                         const std::optional<FoundImage>& base, const std::function<bool()>& go_on) {
   const auto entry = [](const image::Descriptor& blob, bool is_layer) {
     return blob.digest.substr(prefix) + (is_layer ? ".tar.gz" : ".json");
   };
-  Aside aside(file);
-  {
-    File out(aside.path());
-    each_blob(composed, base, [&](const image::Descriptor& blob, const auto& bytes) {
-      const bool is_layer = blob.digest != composed.configuration_blob.digest;
-      out.put(image::tar_header({.path = entry(blob, is_layer)}, blob.size));
-      bytes([&](std::string_view part) {
-        out.put(part);
-        return true;
-      });
-      out.put(std::string(image::tar_padding(blob.size), '\0'));
+  OutputFile out(file);
+  each_blob(composed, base, go_on, [&](const image::Descriptor& blob, const auto& bytes) {
+    const bool is_layer = blob.digest != composed.configuration_blob.digest;
+    out.put(image::tar_header({.path = entry(blob, is_layer)}, blob.size));
+    bytes([&](std::string_view part) {
+      out.put(part);
+      return true;
     });
-    json layers = json::array();
-    for (const image::Descriptor& layer : composed.of_base) layers.push_back(entry(layer, true));
-    for (const image::Layer& layer : composed.own) layers.push_back(entry(layer.blob, true));
-    const json manifest = {{{"Config", entry(composed.configuration_blob, false)},
-                            {"RepoTags", name.empty() ? json::array() : json::array({name})},
-                            {"Layers", layers}}};
-    std::string end;
-    image::append_to_tar(end, {.path = "manifest.json"}, json_text(manifest));
-    image::end_tar(end);
-    out.put(end);
-  }
-  aside.keep();
+    out.put(std::string(image::tar_padding(blob.size), '\0'));
+  });
+  json layers = json::array();
+  for (const image::Descriptor& layer : composed.of_base) layers.push_back(entry(layer, true));
+  for (const image::Layer& layer : composed.own) layers.push_back(entry(layer.blob, true));
+  const json manifest = {{{"Config", entry(composed.configuration_blob, false)},
+                          {"RepoTags", name.empty() ? json::array() : json::array({name})},
+                          {"Layers", layers}}};
+  std::string end;
+  image::append_to_tar(end, {.path = "manifest.json"}, json_text(manifest));
+  image::end_tar(end);
+  out.put(end);
+  out.finish();
 }
 
 }  // namespace mlk::registry

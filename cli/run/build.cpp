@@ -39,6 +39,11 @@ json labels_of(const json& node) {
   return labels.is_object() ? labels : json::object();
 }
 
+std::string tag_made_of(const std::string& digest) {
+  constexpr std::size_t algorithm = 7, digits = 12;  // "sha256:"
+  return built_tag + digest.substr(algorithm, digits);
+}
+
 image::PythonTarget python_of(const Experiment& experiment, const registry::FoundImage& base) {
   const std::string by_image = variable_of(base.image.configuration, "PYTHON_VERSION");
   const std::string said = experiment.effective["code"].value("python_version", by_image);
@@ -124,11 +129,12 @@ image::Reference repository_of(const std::string& typed, const std::string& regi
 
 image::Reference target_of(const std::string& typed, const std::string& registry, const std::string& name,
                            const Build& build) {
-  constexpr std::size_t algorithm = 7, digits = 12;
   image::Reference out = repository_of(typed, registry, name);
-  if (typed.empty()) out.tag = built_tag + build.composed.digest.substr(algorithm, digits);
+  if (typed.empty()) out.tag = tag_made_of(build.composed.digest);
   return out;
 }
+
+bool is_built_tag(const std::string& tag, const std::string& digest) { return tag == tag_made_of(digest); }
 
 std::string runtime_reference(const std::string& registry, const std::string& version) {
   return image::parse_repository(registry + "/mlk-runtime").name() + ":" + version;

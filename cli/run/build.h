@@ -55,6 +55,10 @@ image::Reference target_of(const std::string& typed, const std::string& registry
 
 inline constexpr char built_tag[] = "mlk-";  // how tags begin that nobody has typed
 
+// Whether the tag is the one that target_of() makes of this digest: one that people typed is none, even if it
+// begins so. Pure.
+bool is_built_tag(const std::string& tag, const std::string& digest);
+
 // "registry.example/team/mlk-runtime:0.1.0". Throws Error{usage} for a registry that is none.
 std::string runtime_reference(const std::string& registry, const std::string& version);
 

@@ -7,6 +7,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
+#include "cli/run/shared_content.h"
 #include "cli/util/hash.h"
 #include "cli/util/text.h"
 
@@ -229,6 +230,7 @@ Creation::Stored Creation::create_shared(const json& object, const std::string& 
         sent = true;
         Stored out{post(resource, object), true};
         check_dropped(object, out.object);
+        note_own_content(out.object);
         hooks_.note("sent " + title(object) + ", " + human_size(bytes_of(object)));
         return out;
       } catch (const ApiError& error) {
@@ -240,7 +242,9 @@ Creation::Stored Creation::create_shared(const json& object, const std::string& 
       if (kube::annotation_of(*existing, labels::digest) != kube::annotation_of(object, labels::digest))
         throw Error(ExitCode::failure, title(object) + " exists and belongs to something else",
                     "look at it with: kubectl describe " + title(object));
-      if (belongs_to(*existing, owner_uid) || add_owner(*existing, object)) {
+      const bool is_good =
+          check_shared(client_, resource, name_space_, *existing) == SharedContent::good;
+      if (is_good && (belongs_to(*existing, owner_uid) || add_owner(*existing, object))) {
         if (!sent) hooks_.note(title(object) + " is there already: nothing of it was sent");
         return {*existing, false};
       }
@@ -254,7 +258,9 @@ Creation::Stored Creation::create_shared(const json& object, const std::string& 
 
 void Creation::keep_shared(const std::vector<json>& objects, const std::string& owner_uid) {
   for (const json& object : objects) {
-    if (is_shared(object) && !find_owned(object, owner_uid)) create_shared(object, owner_uid);
+    if (!is_shared(object)) continue;
+    const std::optional<json> existing = find_owned(object, owner_uid);
+    if (!existing || !is_known_content(*existing)) create_shared(object, owner_uid);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "cli/run/prepare.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <future>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include "cli/experiment/yaml.h"
 #include "cli/image/code.h"
 #include "cli/image/repository.h"
+#include "cli/image/stays.h"
 #include "cli/render/limits.h"
 #include "cli/run/left_behind.h"
 #include "cli/util/error.h"
@@ -85,11 +87,17 @@ void keep_large(const PrepareOptions& options, const fs::path& folder, const ima
 
 // Empty without a home: then nothing is kept.
 fs::path packed_code_home() {
-  try {
-    return cache_home() / "code";
-  } catch (const Error&) {
-    return {};
-  }
+  const std::optional<fs::path> home = cache_home_if_any();
+  return home ? *home / "code" : fs::path();
+}
+
+// It holds what belongs to no program: mail, keys, other work.
+void refuse_home(const fs::path& folder) {
+  const char* home = std::getenv("HOME");
+  std::error_code error;
+  if (home == nullptr || fs::path(home).relative_path().empty() || !fs::equivalent(folder, home, error)) return;
+  throw Error(ExitCode::usage, fmt::format("code: {} is your home folder", printable(folder.string())),
+              "put the program and its experiment file into a folder of their own");
 }
 
 // `own_place`: files that are left out of the code, since what counts in them has its own place in the
@@ -112,8 +120,11 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
     throw Error(ExitCode::usage, "code.layer needs a registry for the image",
                 "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
   // Git looks at the same files meanwhile; for the record of a run, which an image does not have.
+  refuse_home(folder);
   std::future<std::optional<image::Revision>> revision;
   if (!options.all_code_is_layer) revision = std::async(std::launch::async, image::revision_of, folder);
+  std::future<std::vector<std::string>> tracked =
+      std::async(std::launch::async, image::tracked_files, folder);
   image::Code packed = image::pack_code(
       folder, rules,
       {.most_bytes = shall ? 0 : most_config_map_bytes,
@@ -123,6 +134,8 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   files.code = CodeArchive{
       .digest = packed.digest, .bytes = std::move(packed.archive), .files = std::move(packed.files)};
   files.warnings = std::move(packed.warnings);
+  for (std::string& text : image::told_of_what_stays(packed.tree, tracked.get()))
+    files.warnings.push_back(std::move(text));
   if (code.contains("python")) {
     const auto requirements = code["python"].get<std::string>();
     if (!std::binary_search(files.code->files.begin(), files.code->files.end(),
@@ -144,12 +157,20 @@ void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
   });
 }
 
+// What a shell gives for <(command) lies in no folder of the user: what it names is in the working folder.
+fs::path folder_of_file(const fs::path& file) {
+  std::error_code error;
+  const std::string text = file.lexically_normal().string();
+  const bool is_of_system = text.starts_with("/dev/") || text.starts_with("/proc/");
+  return is_of_system || fs::is_fifo(fs::status(file, error)) ? fs::path() : file.parent_path();
+}
+
 }  // namespace
 
 ExperimentFile read_experiment_file(const std::string& path) {
   // Not by the name /dev/stdin, which cannot be opened if it is a socket.
   if (path == "-") return {"<stdin>", "", read_descriptor(STDIN_FILENO, "standard input", longest_yaml)};
-  return {path, fs::path(path).parent_path(), read_file(path, longest_yaml)};
+  return {path, folder_of_file(path), read_file(path, longest_yaml)};
 }
 
 ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
@@ -202,7 +223,9 @@ Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, cons
 
 Templates load_templates() {
   Templates templates;
-  const fs::path folder = config_home() / "templates";
+  const std::optional<fs::path> home = config_home_if_any();
+  if (!home) return templates;
+  const fs::path folder = *home / "templates";
   std::error_code error;
   if (!fs::is_directory(folder, error)) return templates;
   std::vector<fs::path> files;

@@ -17,6 +17,7 @@
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "cli/util/path_part.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -65,6 +66,27 @@ std::string code_in_image(const StoredRun& run, const registry::Access& access) 
   throw Error(ExitCode::failure, "image " + run.image + " has no layer of code");
 }
 
+// What is wrong with the parts of a recorded experiment that name folders and files; empty: nothing. The
+// record comes from the cluster, where others may have written it.
+std::string wrong_with_places(const json& experiment) {
+  if (experiment.contains("code")) {
+    const json& path = at_path(experiment, {"code", "path"});
+    if (!path.is_string() || path == "") return "code.path is not the name of a folder";
+  }
+  if (!experiment.contains("data")) return "";
+  if (!experiment["data"].is_array()) return "data is not a list";
+  for (const json& entry : experiment["data"]) {
+    if (!entry.is_object()) return "an entry of data is not an object";
+    const json name = entry.value("name", json());
+    if (!name.is_string() || !is_label(name.get<std::string>())) return "an entry of data has no name";
+    if (entry.contains("files") && (!entry["files"].is_string() || entry["files"] == ""))
+      return "data '" + name.get<std::string>() + "': files is not the name of a folder";
+  }
+  return "";
+}
+
+bool is_code_digest(const std::string& text) { return image::is_digest("sha256:" + text); }
+
 }  // namespace
 
 std::map<std::string, std::string> files_in(const json& map) {
@@ -72,6 +94,9 @@ std::map<std::string, std::string> files_in(const json& map) {
   const json& binary = at_path(map, {"binaryData"});
   if (!binary.is_object()) return out;
   for (const auto& [file, encoded] : binary.items()) {
+    if (!is_path_part(file))
+      throw Error(ExitCode::failure, "configmap/" + printable(kube::name_of(map)) + ": " + printable(file) +
+                                         " is not the name of a file");
     try {
       out[file] = base64_decode(encoded.is_string() ? encoded.get<std::string>() : "");
     } catch (const std::invalid_argument&) {
@@ -89,8 +114,14 @@ StoredRun read_stored(const json& owner) {
   out.experiment = json_or_null(text_of(owner, {"data", "experiment"}));
   if (!out.experiment.is_object() || out.experiment.empty())
     throw Error(ExitCode::failure, "the record of run " + out.run + " does not have its experiment");
+  if (const std::string wrong = wrong_with_places(out.experiment); !wrong.empty())
+    throw Error(ExitCode::failure, "the record of run " + out.run + " was changed: " + wrong);
   out.digests = json_or_null(text_of(owner, {"data", "digests"}));
   out.code = text_of(out.digests, {code_file});
+  if (!out.code.empty() && !is_code_digest(out.code))
+    throw Error(ExitCode::failure, "the record of run " + out.run + " was changed: its code has no digest");
+  if (!out.code.empty() && !out.experiment.contains("code"))
+    throw Error(ExitCode::failure, "the record of run " + out.run + " was changed: it has no code");
   out.code_source = text_of(owner, {"data", "code"});
   out.image = kube::annotation_of(owner, "mlk.dev/image");
   return out;

@@ -40,7 +40,8 @@ FileContents fetch_stored_files(kube::Client& client, const std::string& name_sp
 std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run,
                        const registry::Access& access);
 
-// The files in the binaryData of a ConfigMap. Throws Error{failure} if it is not base64.
+// The files in the binaryData of a ConfigMap. Throws Error{failure} for what is not base64, and for a name
+// that is not that of a file.
 std::map<std::string, std::string> files_in(const nlohmann::json& config_map);
 
 }  // namespace mlk

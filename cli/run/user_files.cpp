@@ -1,7 +1,11 @@
 #include "cli/run/user_files.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
 
+#include "cli/image/open_file.h"
 #include "cli/render/limits.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
@@ -66,9 +70,8 @@ class Reader {
 
   std::string read_one(const std::string& named, std::size_t limit) const {
     const fs::path shown = given_ / named;
-    check(shown);
     try {
-      return read_file(shown, limit);
+      return read_checked(shown, limit);
     } catch (const Error& error) {
       throw Error(error.code(), what_ + ": " + error.what(), "it is relative to the experiment file");
     }
@@ -92,20 +95,44 @@ class Reader {
                       std::to_string(most_config_map_bytes / 1024) + " KiB",
                   "files: is for small data sets; put larger ones on a volume (pvc, nfs)");
     }
-    std::string bytes = read_file(entry.path(), most_config_map_bytes);
+    std::string bytes = read_checked(entry.path(), most_config_map_bytes);
     total_ += bytes.size();
     contents_.emplace(name.string(), std::move(bytes));
   }
 
-  void check(const fs::path& path) const {
+  // The real path of a file, and the folder that allows it, below which the way has no links.
+  struct Place {
+    fs::path real, below;
+  };
+
+  // Not the file that was checked and another one that is there a moment later: no part of the way to it may
+  // have become a link.
+  std::string read_checked(const fs::path& path, std::size_t limit) const {
+    const Place place = check(path);
+    if (place.real.empty()) return read_file(path, limit);  // it says why
+    if (place.real == place.below) return read_file(place.real, limit);
+    const std::string way = place.real.lexically_relative(place.below).generic_string();
+    image::WayDown down(place.below);
+    const image::OpenFile file(down.folder_of(way), image::name_of_path(way),
+                               O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    struct stat status{};
+    if (file.number() < 0 || ::fstat(file.number(), &status) != 0) image::fail_with(path, errno);
+    if (S_ISDIR(status.st_mode))
+      throw Error(ExitCode::usage, path.string() + " is a folder, not a file");
+    if (!S_ISREG(status.st_mode)) throw Error(ExitCode::usage, path.string() + " is not a plain file");
+    return read_descriptor(file.number(), path.string(), limit);
+  }
+
+  Place check(const fs::path& path) const {
     const fs::path real = real_path(path);
-    if (real.empty()) return;  // opening it reports why
+    if (real.empty()) return {};  // opening it reports why
     const auto covers = [&](const fs::path& allowed) { return !way_down(allowed, real).empty(); };
-    if (std::any_of(allowed_.begin(), allowed_.end(), covers)) return;
+    const auto allowed = std::find_if(allowed_.begin(), allowed_.end(), covers);
+    if (allowed != allowed_.end()) return {real, *allowed};
     const fs::path way = way_down(folder_, real);
     const bool hidden = std::any_of(way.begin(), way.end(),
                                     [](const fs::path& part) { return part != "." && is_hidden(part); });
-    if (!way.empty() && !hidden) return;
+    if (!way.empty() && !hidden) return {real, folder_};
     throw Error(
         ExitCode::usage,
         what_ + ": " + path.string() +

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/util/error.h"
+#include "cli/util/hash.h"
 
 namespace mlk {
 namespace {
@@ -105,32 +106,25 @@ void visit_folder(const std::filesystem::path& folder,
 namespace {
 
 void replace_file(const std::filesystem::path& path, std::string_view text, mode_t mode, bool to_disk) {
-  const std::filesystem::path aside = path.string() + ".tmp-" + std::to_string(::getpid());
+  const std::filesystem::path aside = beside(path);
+  const auto fail = [&](bool is_made) {
+    const int number = errno;
+    if (is_made) ::unlink(aside.c_str());
+    throw system_error("cannot write", path, number);
+  };
   {
-    const Descriptor file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
-    if (file.get() < 0) throw system_error("cannot write", path, errno);
+    const Descriptor file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (file.get() < 0) fail(false);
     std::string_view rest = text;
     while (!rest.empty()) {
       const ssize_t count = ::write(file.get(), rest.data(), rest.size());
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0 || ::fchmod(file.get(), mode) != 0) {
-        const int number = errno;
-        ::unlink(aside.c_str());
-        throw system_error("cannot write", path, number);
-      }
+      if (count < 0) fail(true);
       rest.remove_prefix(static_cast<std::size_t>(count));
     }
-    if (to_disk && ::fsync(file.get()) != 0) {
-      const int number = errno;
-      ::unlink(aside.c_str());
-      throw system_error("cannot write", path, number);
-    }
+    if (::fchmod(file.get(), mode) != 0 || (to_disk && ::fsync(file.get()) != 0)) fail(true);
   }
-  if (::rename(aside.c_str(), path.c_str()) != 0) {
-    const int number = errno;
-    ::unlink(aside.c_str());
-    throw system_error("cannot write", path, number);
-  }
+  if (::rename(aside.c_str(), path.c_str()) != 0) fail(true);
 }
 
 }  // namespace
@@ -143,8 +137,29 @@ void write_checked_file(const std::filesystem::path& path, std::string_view text
   replace_file(path, text, mode, false);
 }
 
+std::filesystem::path beside(const std::filesystem::path& path) {
+  constexpr std::size_t bytes = 8;
+  return path.string() + ".tmp-" + hex(random_bytes(bytes));
+}
+
 std::filesystem::path state_home() { return xdg("XDG_STATE_HOME", ".local/state"); }
 std::filesystem::path config_home() { return xdg("XDG_CONFIG_HOME", ".config"); }
+namespace {
+
+template <typename Home>
+std::optional<std::filesystem::path> if_any(const Home& home) {
+  try {
+    return home();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> state_home_if_any() { return if_any(state_home); }
+std::optional<std::filesystem::path> config_home_if_any() { return if_any(config_home); }
+std::optional<std::filesystem::path> cache_home_if_any() { return if_any(cache_home); }
 std::filesystem::path cache_home() { return xdg("XDG_CACHE_HOME", ".cache"); }
 
 }  // namespace mlk

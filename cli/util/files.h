@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -29,9 +30,17 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 // The same for a file whose readers check its content: after a crash of the system it may hold anything.
 void write_checked_file(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
 
+// A name beside the path that nobody can foresee, for what is renamed to it when it is whole. To be opened with
+// O_EXCL and O_NOFOLLOW.
+std::filesystem::path beside(const std::filesystem::path& path);
+
 // $XDG_STATE_HOME/mlk, $XDG_CONFIG_HOME/mlk, $XDG_CACHE_HOME/mlk, or their defaults below $HOME.
 std::filesystem::path state_home();
 std::filesystem::path config_home();
 std::filesystem::path cache_home();
+// The same for what can do without a home: nullopt then.
+std::optional<std::filesystem::path> state_home_if_any();
+std::optional<std::filesystem::path> config_home_if_any();
+std::optional<std::filesystem::path> cache_home_if_any();
 
 }  // namespace mlk

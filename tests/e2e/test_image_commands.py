@@ -4,7 +4,11 @@ import concurrent.futures
 import copy
 import json
 import os
+import pathlib
+import pty
 import random
+import select
+import subprocess
 import threading
 
 import base_images
@@ -245,3 +249,83 @@ def test_a_disk_that_is_full_is_said_and_keeps_nothing(size, images, builder):
         assert not list(disk.glob("archive*"))
     finally:
         mlk.run("umount", disk, check=0)
+
+
+class Asked:
+    """mlk at a terminal, which waits for an answer."""
+
+    def __init__(self, cluster, *words, **env):
+        self.terminal, end = pty.openpty()
+        self.process = subprocess.Popen([str(mlk.MLK), *words], stdin=end, stdout=end, stderr=end, start_new_session=True,
+                                        env={**os.environ, **cluster.env, "KUBECONFIG": cluster.kubeconfig, **env})
+        os.close(end)
+        self.said = ""
+
+    def read_until(self, mark):
+        """Up to these words; None: to the end."""
+        while mark is None or mark not in self.said:
+            if not select.select([self.terminal], [], [], 30)[0]:
+                raise AssertionError(f"said no more than {self.said}")
+            try:
+                self.said += os.read(self.terminal, 65536).decode()
+            except OSError:   # the other end has closed
+                break
+        return self.said
+
+    def answer(self, text):
+        os.write(self.terminal, text.encode() + b"\n")
+        said = self.read_until(None)
+        assert self.process.wait(30) == 0, said
+        return said
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self.terminal)
+
+
+def test_an_image_that_a_run_names_while_the_question_is_asked_stays(embedded, images, builder, name):
+    where = f"{images.name}/team/trainer"
+    built = []
+    for word in ("wanted", "unwanted"):
+        (builder.code / "main.sh").write_text(f"echo {word}\n")
+        built.append(builder.build(env={"MLK_REGISTRY": f"{images.name}/team"}).stdout.strip())
+    builder.build("-t", f"{where}:mlk-paper-final", check=0)   # a name that a person has given to the second
+    (builder.code / "main.sh").write_text("echo third\n")
+    third = builder.build(env={"MLK_REGISTRY": f"{images.name}/team"}).stdout.strip()
+    run = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "name": name, "labels": {"app.kubernetes.io/managed-by": "mlk", "mlk.dev/hash": "a", "mlk.dev/name": name, "mlk.dev/run": name}, "annotations": {"mlk.dev/image": built[0]}}}
+    asked = Asked(embedded, "image", "gc", where, DOCKER_CONFIG=builder.env["HOME"])
+    try:
+        assert "delete 2 images" in asked.read_until("[y/N]")
+        embedded.kubectl("apply", "-f", "-", input=json.dumps(run))
+        said = asked.answer("y")
+    finally:
+        asked.close()
+        embedded.kubectl("delete", "configmap", name)
+    assert "stays: it is in use now" in said and "deleted 1 image;" in said
+    tags = {line.split()[0] for line in image(builder, "ls", where, check=0).stdout.splitlines()[1:]}
+    assert tags == {"mlk-paper-final", *(f"mlk-{each.split(':')[-1][:12]}" for each in built)}
+    assert f"mlk-{third.split(':')[-1][:12]}" not in tags
+
+
+def test_an_image_that_this_machine_has_just_sent_stays(embedded, images, builder):
+    where = f"{images.name}/team/trainer"
+    builder.build(env={"MLK_REGISTRY": f"{images.name}/team"})
+    options = {"env": {"DOCKER_CONFIG": builder.env["HOME"], "XDG_CACHE_HOME": builder.env["XDG_CACHE_HOME"]}}
+    kept = embedded.mlk("image", "gc", where, "--yes", check=0, **options)
+    assert kept.stdout == "" and "1 image of the last hour stay" in kept.stderr
+    note, = pathlib.Path(builder.env["XDG_CACHE_HOME"]).glob("mlk/pushed/*")
+    os.utime(note, (10 ** 9, 10 ** 9))
+    assert "deleted 1 image;" in embedded.mlk("image", "gc", where, "--yes", check=0, **options).stderr
+
+
+@pytest.mark.parametrize("umask,mode", ((0o022, 0o644), (0o077, 0o600)))
+def test_an_archive_has_the_mode_that_the_umask_leaves_and_goes_through_a_pipe(builder, tmp_path, umask, mode):
+    made = ["bash", "-c", f"umask {umask:o}; {mlk.MLK} build --output docker-archive:out.tar e.yaml && mkfifo p && "
+            f"(timeout 30 cat p > piped.tar & {mlk.MLK} build --output docker-archive:p e.yaml; wait) && test -p p && cmp out.tar piped.tar"]
+    os.rename(builder.experiment(), tmp_path / "e.yaml")
+    mlk.run(*made, env=builder.env, cwd=tmp_path, check=0)
+    assert (tmp_path / "out.tar").stat().st_mode & 0o777 == mode
+    assert not list(tmp_path.glob("*.tmp-*"))

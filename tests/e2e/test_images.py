@@ -357,10 +357,14 @@ REFUSED = {folders_deeper_than_the_system_can_name: r"code: .*(File name too lon
            marks_of_deletion: r"\.wh\.main\.sh", mark_of_an_opaque_folder: r"\.wh\.\.wh\.\.opq"}
 
 
+# Hidden names travel only where they are included.
+MORE = dict.fromkeys([names_that_differ_little, marks_of_deletion, mark_of_an_opaque_folder], "code: {path: code, include: ['**/.*']}\n")
+
+
 @pytest.mark.parametrize("write", RIGHT)
 def test_an_odd_folder_is_in_the_image_as_it_is(write, builder, tmp_path):
     write(builder.code)
-    _, layout = builder.build_layout()
+    _, layout = builder.build_layout(more=MORE.get(write, ""))
     assert layout.wrong() == []
     assert code_of(layout.layer()) == tree(builder.code)
     if os.geteuid() == 0:
@@ -373,7 +377,7 @@ def test_an_odd_folder_is_in_the_image_as_it_is(write, builder, tmp_path):
 def test_a_folder_that_no_image_can_hold_is_refused(write, images, builder, tmp_path, name):
     try:
         write(builder.code)
-        refused = builder.build("-t", f"{images.name}/{name}:1", check=None)
+        refused = builder.build("-t", f"{images.name}/{name}:1", more=MORE.get(write, ""), check=None)
         said = said_clearly(refused)
         assert re.search(REFUSED[write], said), refused
         assert images.tags(name) == []

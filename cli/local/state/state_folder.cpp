@@ -1,35 +1,22 @@
 #include "cli/local/state/state_folder.h"
 
 #include <limits>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <nlohmann/json.hpp>
 
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"
+#include "cli/util/own_folder.h"
 
 namespace mlk::local {
 
 using nlohmann::json;
 
-void make_state_folder(const std::filesystem::path& folder) {
-  std::filesystem::create_directories(folder.parent_path());
-  ::mkdir(folder.c_str(), 0700);
-  struct stat info{};
-  // Does not follow a link: another user may have put it there.
-  if (::lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    throw Error(ExitCode::failure, "cannot make the folder " + folder.string());
-  }
-  if (info.st_uid != ::geteuid()) {
-    throw Error(ExitCode::failure, folder.string() + " belongs to another user",
-                "set XDG_STATE_HOME to a folder of your own");
-  }
-  if ((info.st_mode & 0777) != 0700 && ::chmod(folder.c_str(), 0700) != 0) {
-    throw Error(ExitCode::failure, "cannot protect " + folder.string());
-  }
-}
+namespace {
+constexpr char advice[] = "set XDG_STATE_HOME to a folder of your own";
+}  // namespace
+
+void make_state_folder(const std::filesystem::path& folder) { make_own_folder(folder, advice); }
 
 std::optional<Address> read_address(const Paths& paths) {
   json saved;
@@ -51,6 +38,10 @@ void write_address(const Paths& paths, const Address& address) {
   write_file_atomically(paths.server(), json{{"pid", address.pid}, {"port", address.port}}.dump(), 0600);
 }
 
-Paths default_paths() { return Paths(state_home() / "local"); }
+Paths default_paths() {
+  Paths out(state_home() / "local");
+  require_own_folder(out.root, advice);
+  return out;
+}
 
 }  // namespace mlk::local

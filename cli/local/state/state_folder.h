@@ -28,7 +28,7 @@ struct Paths {
   std::filesystem::path log() const { return root / "server.log"; }
 };
 
-// $XDG_STATE_HOME/mlk/local.
+// $XDG_STATE_HOME/mlk/local. Throws Error{failure} if it belongs to another user, or is a link.
 Paths default_paths();
 
 // Creates it with mode 0700, or gives it that mode. Throws Error{failure} if it belongs to another user.

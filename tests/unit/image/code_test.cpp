@@ -65,8 +65,8 @@ TEST_CASE(
   write(top / ".gitignore", "runs/\n*.pt\n");
   write(top / ".mlkignore", "!keep.pt\n");
   write(top / "src/.gitignore", "local.txt\n");
-  CHECK(files_of(top) == Paths{".gitignore", ".hidden", ".mlkignore", "keep.pt", "src/.gitignore",
-                               "src/model.py", "train.py"});
+  CHECK(files_of(top) ==
+        Paths{".gitignore", ".mlkignore", "keep.pt", "src/.gitignore", "src/model.py", "train.py"});
   CHECK(files_of(top, {.include = {"runs/1"}, .exclude = {"*.py", ".*", "/keep.pt"}, .never = {}}) ==
         Paths{"runs/1/log"});
 }
@@ -252,7 +252,8 @@ TEST_CASE("in a repository the ignore files above the folder count, unless it le
   write(folder.path() / ".gitignore", "*.pem\n/sub/a\n/mine/\n");
   for (const char* file : {"sub/key.pem", "sub/a", "sub/b", "mine/key.pem"}) write(folder.path() / file);
   CHECK(files_of(folder.path() / "sub") == Paths{"b"});
-  CHECK(files_of(folder.path() / "mine") == Paths{"key.pem"});
+  CHECK(files_of(folder.path() / "mine", {.include = {"key.pem"}, .exclude = {}, .never = {}}) ==
+        Paths{"key.pem"});
 }
 
 TEST_CASE("code that is too large to travel has no archive, and the digest of its archive") {
@@ -364,10 +365,56 @@ TEST_CASE("a name by which a layer would delete files is refused in a layer, and
     const TemporaryFolder folder, out;
     write(folder.path() / "train.py", "print()");
     write(folder.path() / name, "");
-    const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
+    const Code code = mlk::image::pack_code(
+        folder.path(), {.include = {name}, .exclude = {}, .never = {}}, {.most_bytes = plenty});
     CHECK_THROWS_WITH_AS(
         mlk::image::write_code_layer(folder.path(), code, {.cache = out.path(), .prefix = "mlk/code"}),
         doctest::Contains("by which layers of images delete files"), mlk::Error);
     CHECK(fs::is_empty(out.path()));
   }
+}
+
+TEST_CASE("hidden names and files that usually hold secrets stay behind unless they are included") {
+  const TemporaryFolder folder;
+  const fs::path& top = folder.path();
+  const Paths secrets{".Xauthority",     ".azure/x",      ".bash_history",      ".boto",
+                      ".config/gcloud/x", ".docker/config.json", ".env.local",  ".envrc",
+                      ".git-credentials", ".huggingface/token", ".kaggle/kaggle.json", ".my.cnf",
+                      ".npmrc",          ".pgpass",       ".pypirc",            ".python_history",
+                      ".s3cfg",          ".vault-token",  "_netrc",             "a/credentials.json",
+                      "a/id_ed25519",    "id_rsa",        "key.pem",            "kubeconfig"};
+  for (const std::string& secret : secrets) write(top / secret);
+  for (const char* file : {"train.py", "id_map.json", "id_rsa.pub", "a/pem", ".gitkeep"}) write(top / file);
+  const Code code = mlk::image::pack_code(top, {}, {plenty});
+  CHECK(code.files == Paths{".gitkeep", "a/pem", "id_map.json", "id_rsa.pub", "train.py"});
+  CHECK(code.tree.secrets.size() == secrets.size());
+  CHECK(code.tree.ignored.empty());
+  for (const std::string& secret : secrets) {
+    const Paths found = files_of(top, {.include = {secret}, .exclude = {}, .never = {}});
+    CHECK_MESSAGE(std::find(found.begin(), found.end(), secret) != found.end(), secret);
+  }
+}
+
+TEST_CASE("what files .gitignore name is listed, folders as one, and nothing that other rules leave out") {
+  const TemporaryFolder folder;
+  const fs::path& top = folder.path();
+  for (const char* file : {"train.py", "data.bin", "runs/1/log", "src/a.bin", "src/m.py", "other", "__pycache__/x"})
+    write(top / file);
+  write(top / ".gitignore", "*.bin\nruns/\n__pycache__\n");
+  write(top / ".mlkignore", "other\n");
+  CHECK(mlk::image::pack_code(top, {}, {plenty}).tree.ignored == Paths{"data.bin", "runs/", "src/a.bin"});
+  const Code with = mlk::image::pack_code(top, {.include = {"data.bin"}, .exclude = {"/src"}, .never = {}}, {plenty});
+  CHECK(with.tree.ignored == Paths{"runs/"});
+}
+
+TEST_CASE("pointers of Git LFS are told where git is told of such files") {
+  const TemporaryFolder folder;
+  write(folder.path() / "model.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:" +
+                                         std::string(64, 'a') + "\nsize 12345\n");
+  write(folder.path() / "train.py", std::string(130, '#'));
+  CHECK(mlk::image::pack_code(folder.path(), {}, {plenty}).warnings.empty());
+  write(folder.path() / ".gitattributes", "*.bin filter=lfs\n");
+  CHECK(mlk::image::pack_code(folder.path(), {}, {plenty}).warnings ==
+        Paths{"code: 1 pointer of Git LFS travel without their content (model.bin); fetch it first: git lfs "
+              "pull"});
 }

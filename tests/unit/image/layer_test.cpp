@@ -227,3 +227,66 @@ TEST_CASE("a layer that was damaged on the disk is deleted when it is to be used
                        mlk::Error);
   CHECK(fs::is_empty(folder.path()));
 }
+
+TEST_CASE("a layer that others own, may write to or have renamed is none") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "layer", note = folder.path() / "layer.json";
+  write_small(file);
+  for (const fs::path& open : {file, note}) {
+    fs::permissions(open, fs::perms::others_write, fs::perm_options::add);
+    CHECK_FALSE(find_layer(file));
+    fs::permissions(open, fs::perms::others_write, fs::perm_options::remove);
+    CHECK(find_layer(file));
+  }
+  fs::rename(file, folder.path() / "other");
+  fs::rename(note, folder.path() / "other.json");
+  CHECK_FALSE(find_layer(folder.path() / "other"));
+}
+
+TEST_CASE("the folder of layers is closed to others whenever one is written or looked for") {
+  const TemporaryFolder folder;
+  const fs::path cache = folder.path() / "cache";
+  const mode_t before = umask(0);
+  write_small(cache / "layer");
+  umask(before);
+  CHECK(fs::status(cache).permissions() == fs::perms::owner_all);
+  fs::permissions(cache, fs::perms::all);
+  CHECK(find_layer(cache / "layer"));
+  CHECK(fs::status(cache).permissions() == fs::perms::owner_all);
+}
+
+TEST_CASE("a layer is whole if its bytes are those of its digest and its content is the one that is asked for") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "layer";
+  const Layer layer = write_small(file);
+  CHECK(mlk::image::find_whole_layer(file, layer.diff_id));
+  CHECK_FALSE(mlk::image::find_whole_layer(file, "sha256:" + std::string(64, 'a')));
+  CHECK_FALSE(fs::exists(file));
+  write_small(file);
+  std::string bytes = mlk::read_file(file, 1 << 20);
+  bytes[bytes.size() / 2] ^= 1;
+  folder.write("layer", bytes);
+  CHECK(find_layer(file));
+  CHECK_FALSE(mlk::image::find_whole_layer(file, layer.diff_id));
+  CHECK_FALSE(fs::exists(file));
+  write_small(file);
+  CHECK_THROWS_AS(mlk::image::find_whole_layer(file, layer.diff_id, [] { return false; }), mlk::Error);
+}
+
+TEST_CASE("the age of an entry is its newest use, of its note and of what is in a folder too") {
+  const TemporaryFolder folder;
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(48);
+  const auto unused = [&](const fs::path& entry) {
+    return mlk::image::is_unused(entry, std::chrono::hours(24));
+  };
+  const fs::path file = folder.write("layer", "x"), note = folder.write("layer.json", "{}");
+  const fs::path inside = folder.write("code/code.tar.gz", "x");
+  fs::last_write_time(file, old);
+  CHECK_FALSE(unused(file));
+  fs::last_write_time(note, old);
+  CHECK(unused(file));
+  fs::last_write_time(folder.path() / "code", old);
+  CHECK_FALSE(unused(folder.path() / "code"));
+  fs::last_write_time(inside, old);
+  CHECK(unused(folder.path() / "code"));
+}

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/util/process.h"
+#include "tests/unit/util/temporary_folder.h"
+
 using mlk::image::parse_revision;
 using mlk::image::Revision;
 
@@ -18,4 +21,50 @@ TEST_CASE("commit and branch are read, and a changed or unknown file means that 
   revision = parse_revision("# branch.oid (initial)\n# branch.head (detached)\n");
   CHECK(revision.commit.empty());
   CHECK(revision.branch.empty());
+}
+
+TEST_CASE("settings overrule every filter of a repository, and a name that cannot be overruled keeps git away") {
+  using Settings = std::optional<std::vector<std::string>>;
+  const std::vector<std::string> always{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
+  CHECK(mlk::image::harmless_settings("") == Settings(always));
+  const std::string names("filter.lfs.clean\0filter.a b.c.process\0filter.x.required\0filter.x.other\0", 71);
+  std::vector<std::string> wanted = always;
+  wanted.insert(wanted.end(), {"filter.lfs.clean=", "filter.a b.c.process=", "filter.x.required=false"});
+  CHECK(mlk::image::harmless_settings(names) == Settings(wanted));
+  CHECK(mlk::image::harmless_settings("filter.x.smudge") ==
+        Settings({always[0], always[1], "filter.x.smudge="}));
+  CHECK_FALSE(mlk::image::harmless_settings("filter.a=b.clean"));
+  CHECK_FALSE(mlk::image::harmless_settings("filter.a\nb.clean"));
+  CHECK(mlk::image::harmless_settings("filter.a=b.other") == Settings(always));
+}
+
+TEST_CASE("git starts no program that the repository names, and says what it has of the folder") {
+  const TemporaryFolder folder;
+  const std::string top = folder.path().string();
+  const std::string program = "sh -c 'echo ran >" + top + "/ran; cat'";
+  const auto git = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"git", "-c", "user.name=x", "-c", "user.email=x@example.com"});
+    mlk::Command command;
+    command.argv = words;
+    command.folder = top + "/src";
+    return mlk::run_process(command).ok();
+  };
+  folder.write("src/train.py", "print()\n");
+  folder.write("src/.gitattributes", "* filter=evil\n");
+  REQUIRE(git({"init", "-q"}));
+  REQUIRE(git({"add", "."}));
+  REQUIRE(git({"commit", "-q", "-m", "x"}));
+  for (const char* name : {"filter.evil.clean", "filter.evil.process", "filter.evil.smudge", "core.fsmonitor"})
+    REQUIRE(git({"config", name, program}));
+  REQUIRE(git({"config", "filter.evil.required", "true"}));
+  folder.write("src/.git/hooks/post-index-change", "#!/bin/sh\n" + program + "\n");
+  std::filesystem::permissions(folder.path() / "src/.git/hooks/post-index-change", std::filesystem::perms::all);
+  std::filesystem::last_write_time(folder.path() / "src/train.py",
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(9999));
+  const std::optional<mlk::image::Revision> found = mlk::image::revision_of(folder.path() / "src");
+  REQUIRE(found);
+  CHECK(found->clean);
+  CHECK(mlk::image::tracked_files(folder.path() / "src") ==
+        std::vector<std::string>{".gitattributes", "train.py"});
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "ran"));
 }

@@ -132,3 +132,34 @@ TEST_CASE("links inside of the folder lead up only at their beginning, so that n
   CHECK_FALSE(leads_inside("a/b/l", "k/../OUT"));  // k may be a link to ../..
   CHECK_FALSE(leads_inside("a/l", "../b/../../c"));
 }
+
+TEST_CASE("paths of more than 4096 bytes are refused before they are looked at") {
+  const auto deep = [](std::size_t bytes) {
+    std::string path(bytes, 'a');
+    for (std::size_t i = 1; i < bytes; i += 2) path[i] = '/';
+    if (path.back() == '/') path.back() = 'a';
+    return path;
+  };
+  CHECK(refusal(tar_of({{{.path = deep(4096)}, ""}})).empty());
+  CHECK(refusal(tar_of({{{.path = deep(4097)}, ""}})).find("more than 4096 bytes") != std::string::npos);
+  CHECK(refusal(tar_of({{{.path = "l", .kind = Kind::link, .target = deep(4097)}, ""}}))
+            .find("more than 4096 bytes") != std::string::npos);
+  CHECK_FALSE(refusal(tar_of({{{.path = deep(2'000'000)}, ""}})).empty());
+}
+
+TEST_CASE("a user who stops ends the reading and the unpacking at the next entry") {
+  const TemporaryFolder folder;
+  const std::string tar = tar_of({{{.path = "a"}, "1"}, {{.path = "b"}, "2"}, {{.path = "c"}, "3"}});
+  int calls = 0;
+  const auto stop_at = [&](int last) {
+    return [&calls, last] {
+      if (++calls == last) throw mlk::Error(mlk::ExitCode::interrupted, "interrupted");
+    };
+  };
+  CHECK_THROWS_AS((void)mlk::image::read_tar(tar, stop_at(2)), mlk::Error);
+  CHECK(calls == 2);
+  calls = 0;
+  CHECK_THROWS_AS(mlk::image::unpack(tar, folder.path(), stop_at(5)), mlk::Error);
+  CHECK(std::filesystem::exists(folder.path() / "a"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "b"));
+}

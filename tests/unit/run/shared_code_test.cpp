@@ -1,6 +1,10 @@
 // Code that runs share: sent once, owned by all that use it.
 #include <doctest/doctest.h>
 
+#include "cli/image/gzip.h"
+#include "cli/image/tar.h"
+#include "cli/run/shared_content.h"
+#include "cli/util/hash.h"
 #include "tests/unit/run/submitter.h"
 
 namespace {
@@ -12,15 +16,35 @@ using mlk::test::one_worker;
 using mlk::test::Submitter;
 using nlohmann::json;
 
+std::string archive_of(const std::string& program) {
+  std::string tar;
+  mlk::image::append_to_tar(tar, {.path = "main.sh"}, program);
+  mlk::image::end_tar(tar);
+  return tar;
+}
+const std::string tar = archive_of("echo hello"), digest = mlk::sha256_hex(tar);
+
+// What stands for that code in the cluster, with this archive.
+json map_of_code(const std::string& packed) {
+  return {{"apiVersion", "v1"},
+          {"kind", "ConfigMap"},
+          {"metadata",
+           {{"name", "mlk-code-" + digest.substr(0, 16)},
+            {"labels", {{"mlk.dev/shared", "code"}}},
+            {"annotations", {{"mlk.dev/digest", digest}}}}},
+          {"immutable", true},
+          {"binaryData", {{"code.tar.gz", mlk::base64_encode(packed)}}}};
+}
+
 // Submits that have the same code.
 struct CodeSubmitter : Submitter {
-  explicit CodeSubmitter(const std::string& note, const std::string& bytes = "bytes") {
+  explicit CodeSubmitter(const std::string& note) {
     experiment = mlk::load_experiment(one_worker + "code: .\nenv: {N: '" + note + "'}\n", "x.yaml", {},
                                       templates.names());
-    files.code = mlk::CodeArchive{.digest = std::string(64, 'd'), .bytes = bytes};
+    files.code = mlk::CodeArchive{.digest = digest, .bytes = mlk::image::gzip(tar)};
   }
 };
-const std::string code_map = "mlk-code-dddddddddddddddd";
+const std::string code_map = "mlk-code-" + digest.substr(0, 16);
 
 std::vector<std::string> owners_of_code(const FakeCluster& cluster) {
   const mlk::local::Object map = cluster.store.find("configmaps", "default", code_map);
@@ -88,13 +112,7 @@ TEST_CASE("a ConfigMap of that name with another content is not taken for the co
 
 TEST_CASE("code that was made by hand serves, and is not owned, so that no run deletes it") {
   CodeSubmitter submitter("1");
-  submitter.cluster.ask("POST", "/api/v1/namespaces/default/configmaps",
-                        {{"apiVersion", "v1"},
-                         {"kind", "ConfigMap"},
-                         {"metadata",
-                          {{"name", code_map},
-                           {"labels", {{"mlk.dev/shared", "code"}}},
-                           {"annotations", {{"mlk.dev/digest", std::string(64, 'd')}}}}}});
+  submitter.cluster.ask("POST", mlk::test::config_maps_path, map_of_code(mlk::image::gzip(tar)));
   CHECK(submitter.submit().outcome == SubmitOutcome::created);
   CHECK(submitter.submit().outcome == SubmitOutcome::running);
   CHECK_FALSE(submitter.cluster.store.find("configmaps", "default", code_map)
@@ -113,4 +131,60 @@ TEST_CASE("code that a collector deletes while the run is created is created aga
   });
   const std::string second = submitter.submit().run;
   CHECK(owners_of_code(submitter.cluster) == std::vector{second});
+}
+
+TEST_CASE("another program under the name and the note of the code is refused, and nothing runs") {
+  for (const std::string& packed :
+       {mlk::image::gzip(archive_of("echo stolen")), std::string("no archive"), std::string()}) {
+    CodeSubmitter submitter("1");
+    submitter.cluster.ask("POST", mlk::test::config_maps_path, map_of_code(packed));
+    const auto [code, what] = submitter.refused();
+    CHECK(code == ExitCode::failure);
+    CHECK(what ==
+          "configmap/" + code_map + " does not hold what its name says: somebody else has made it");
+    CHECK(submitter.cluster.names("jobs").empty());
+    CHECK(owners_of_code(submitter.cluster).empty());
+  }
+}
+
+TEST_CASE("another program that takes the place of the code while the run is created is refused") {
+  CodeSubmitter submitter("1");
+  submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method != "POST" || !request.path.ends_with("/jobs")) return std::nullopt;
+    const mlk::local::Object map = submitter.cluster.store.find("configmaps", "default", code_map);
+    json other = map_of_code(mlk::image::gzip(archive_of("echo stolen")));
+    other["metadata"]["ownerReferences"] = map->at("metadata").at("ownerReferences");
+    submitter.cluster.store.remove("configmaps", "default", code_map);
+    submitter.cluster.ask("POST", mlk::test::config_maps_path, other);
+    return std::nullopt;
+  });
+  CHECK(submitter.refused().first == ExitCode::failure);
+}
+
+TEST_CASE("the content of a shared object is one file with its digest that nobody can change") {
+  const json good = map_of_code(mlk::image::gzip(tar));
+  CHECK(mlk::holds_digest(good, digest));
+  CHECK_FALSE(mlk::holds_digest(good, std::string(64, 'd')));
+  CHECK_FALSE(mlk::holds_digest(good, ""));
+  const auto changed = [&](const json& patch) {
+    json out = good;
+    out.merge_patch(patch);
+    return mlk::holds_digest(out, digest);
+  };
+  CHECK_FALSE(changed({{"immutable", false}}));
+  CHECK_FALSE(changed({{"immutable", nullptr}}));
+  CHECK_FALSE(changed({{"kind", "Secret"}}));
+  CHECK_FALSE(changed({{"binaryData", nullptr}}));
+  CHECK_FALSE(changed({{"binaryData", {{"code.tar.gz", nullptr}}}}));
+  CHECK_FALSE(changed({{"binaryData", {{"more", ""}}}}));
+  CHECK_FALSE(changed({{"data", {{"more", ""}}}}));
+  CHECK(changed({{"data", json::object()}}));
+  // Helpers are not compressed.
+  json helper = good;
+  helper["binaryData"] = {{"mlk-mpi", mlk::base64_encode("program")}};
+  CHECK(mlk::holds_digest(helper, mlk::sha256_hex("program")));
+  CHECK_FALSE(mlk::holds_digest(helper, mlk::sha256_hex("another")));
+  // Only what is named so is unpacked.
+  helper["binaryData"] = {{"mlk-mpi", mlk::base64_encode(mlk::image::gzip("program"))}};
+  CHECK_FALSE(mlk::holds_digest(helper, mlk::sha256_hex("program")));
 }

@@ -1,0 +1,25 @@
+// Images that were sent a moment ago.
+#include "cli/image/pushed.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/util/temporary_folder.h"
+
+TEST_CASE("an image counts as just pushed for an hour, and older notes go with the next one") {
+  const TemporaryFolder folder;
+  const std::string one = "sha256:" + std::string(64, 'a'), other = "sha256:" + std::string(64, 'b');
+  CHECK_FALSE(mlk::image::is_just_pushed(folder.path(), one));
+  mlk::image::note_pushed(folder.path(), one);
+  CHECK(mlk::image::is_just_pushed(folder.path(), one));
+  CHECK_FALSE(mlk::image::is_just_pushed(folder.path(), other));
+  const std::filesystem::path note = folder.path() / "pushed" / one;
+  const auto now = std::filesystem::file_time_type::clock::now();
+  std::filesystem::last_write_time(note, now - std::chrono::minutes(59));
+  CHECK(mlk::image::is_just_pushed(folder.path(), one));
+  std::filesystem::last_write_time(note, now - std::chrono::minutes(61));
+  CHECK_FALSE(mlk::image::is_just_pushed(folder.path(), one));
+  mlk::image::note_pushed(folder.path(), other);
+  CHECK_FALSE(std::filesystem::exists(note));
+  mlk::image::note_pushed(folder.path(), "../x");
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "x"));
+}
