@@ -77,6 +77,7 @@ DriverTask read_driver_task(kube::Client& client, const std::string& name_space,
                                  .layer_file = out.input.code_in_image ? in_image_already : "",
                                  .on_machine = out.input.code_on_machine};
   out.files.image = out.input.image_built;
+  out.files.user = out.input.user;
   out.files.python_on_machine = out.input.python_on_machine;
   return out;
 }

@@ -21,6 +21,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int input_schema = 1;
+constexpr int driver_user = 65532;  // "nonroot" of the image that mlk builds
 constexpr std::size_t key_length = 5;
 constexpr char shape_of_driver[] = "shapes/driver.yaml";
 
@@ -71,6 +72,7 @@ std::string to_text(const DriverInput& input) {
                     {"folders", input.folders},
                     {"code", input.code},
                     {"image_built", input.image_built},
+                    {"user", to_json(input.user)},
                     {"code_in_image", input.code_in_image},
                     {"code_on_machine", input.code_on_machine},
                     {"python_on_machine", input.python_on_machine},
@@ -98,6 +100,7 @@ DriverInput parse_driver_input(std::string_view text) {
   out.folders = texts_in(at_path(value, {"folders"}));
   out.code = text_of(value, {"code"});
   out.image_built = text_of(value, {"image_built"});
+  out.user = parse_user_facts(at_path(value, {"user"}));
   out.code_in_image = at_path(value, {"code_in_image"}) == true;
   out.code_on_machine = text_of(value, {"code_on_machine"});
   out.python_on_machine = text_of(value, {"python_on_machine"});
@@ -200,6 +203,7 @@ json render_driver(const Definition& definition, const DriverInput& input, const
                         {"image_pull_policy", effective["image_pull_policy"]},
                         {"image_pull_secrets", secrets},
                         {"command", command},
+                        {"user", input.user.is_assigned ? json() : json(driver_user)},
                         {"account", has_account ? json(driver_account) : json()},
                         {"has_account", has_account}}}};
   json job = evaluate(*parse_template(templates, shape_of_driver), scope);

@@ -30,6 +30,7 @@ struct DriverInput {
   std::vector<std::string> folders;                    // entries of `data:` whose files travel
   std::string code{};                                  // digest of the code that travels; empty: none
   std::string image_built{};                           // FileContents::image
+  UserFacts user{};                                    // FileContents::user
   bool code_in_image = false;                          // CodeArchive::is_layer()
   std::string code_on_machine{}, python_on_machine{};  // as in CodeArchive and FileContents
   std::map<std::string, std::string> texts;            // as in CarriedFiles

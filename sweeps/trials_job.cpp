@@ -125,7 +125,7 @@ TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, 
   trials["deadline"] = experiment.time_limit ? json(experiment.time_limit->count()) : json();
   trials["command"] = experiment.has_train
                           ? json()
-                          : json(with_code(experiment, files.code, trial_command(experiment.command)));
+                          : json(prepared(experiment, files.code, trial_command(experiment.command)));
   trials["failure_rules"] =
       rules_for_trials(of_run["spec"].value("podFailurePolicy", json::object()).value("rules", json()));
   json scope = {{"run", rendered.run}, {"name", experiment.name}, {"trials", std::move(trials)}};

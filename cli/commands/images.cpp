@@ -155,6 +155,43 @@ void require_some_image(const ImageNeed& need, const Experiment& experiment, con
   if (!session.local() && !has_runtime) require_image(experiment, need.file);
 }
 
+namespace {
+
+// Whether the namespace gives each pod its number. Who may not see the namespace is not on such a cluster:
+// there everybody sees the projects that are theirs.
+bool assigns_users(kube::Client& client) {
+  try {
+    const std::optional<nlohmann::json> found =
+        client.find(kube::resources::namespaces, "", client.config().name_space);
+    return found && !kube::annotation_of(*found, assigned_user_annotation).empty();
+  } catch (const kube::ApiError& error) {
+    if (error.status() == 403) return false;
+    throw;
+  }
+}
+
+}  // namespace
+
+void provide_user(const Experiment& experiment, FileContents& files, const image::Configuration* built,
+                  kube::Client& client, Session& session, bool insecure) {
+  files.user.is_assigned = assigns_users(client);
+  std::string unknown;
+  const std::string& image = files.image.empty() ? experiment.image : files.image;
+  if (built != nullptr) {
+    files.user.image = user_of(*built);
+  } else if (choose_user(experiment, files.user).is_guess && !image.empty()) {
+    Registries registries(session, insecure);
+    registry::Access access = registries.access();
+    constexpr std::chrono::seconds patience{5};
+    access.go_on = [go_on = access.go_on, end = steady_clock::now() + patience] {
+      return go_on() && steady_clock::now() < end;
+    };
+    files.user.image = ask_user_of_image(image, std::move(access), unknown);
+    session.check_interrupted();
+  }
+  if (const std::string note = note_on_user(experiment, files.user, unknown); !note.empty()) session.note(note);
+}
+
 void provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,
                    kube::Client& client, Session& session) {
   const bool builds = needs_build(experiment, files);
@@ -164,6 +201,7 @@ void provide_image(const ImageNeed& need, const Experiment& experiment, FileCont
     return;
   }
   const bool wants_runtime = needs_image(experiment);
+  if (!builds || need.dry_run) provide_user(experiment, files, nullptr, client, session, need.insecure);
   if (!wants_runtime && !builds) return;
   if (need.dry_run && builds)
     return session.note("an image would be built for its code, on " + experiment.image);
@@ -173,6 +211,7 @@ void provide_image(const ImageNeed& need, const Experiment& experiment, FileCont
     return;
   }
   registry::FoundImage base = find_base(experiment, "", platform_of(client, experiment), registries.access());
+  provide_user(experiment, files, &base.image.configuration, client, session, need.insecure);
   const Build build = assemble(experiment, files, std::move(base), registries.access());
   note_base(files, build);
   files.image = registries.push(build, target_of("", where, experiment.name, build));

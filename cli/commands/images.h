@@ -52,8 +52,13 @@ void require_some_image(const ImageNeed& need, const Experiment& experiment, con
 inline constexpr char insecure_registry[] =
     "Do not check the certificate of the registry for images that are built, and speak to one without TLS";
 
+// Finds out as whom the pods can run on the cluster, and says so where that is a guess. `built`: the
+// configuration of the image, where it is known; nullptr: its registry is asked, for 5 s at most.
+void provide_user(const Experiment& experiment, FileContents& files, const image::Configuration* built,
+                  kube::Client& client, Session& session, bool insecure);
+
 // What a run or a sweep needs of an image: builds the one of its code and packages, or looks for that of the
-// runtime, and notes it in `files`. With --local: has the packages on this machine. Throws Error if it
+// runtime, and finds out as whom its program can run; notes both in `files`. With --local: has the packages on this machine. Throws Error if it
 // cannot be built. Call after require_some_image().
 void provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,
                    kube::Client& client, Session& session);

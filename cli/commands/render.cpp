@@ -30,6 +30,8 @@ void render_command(const RenderCommand& options, Session& session) {
   const Rendered rendered = render(loaded.experiment, loaded.files, templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   for (const std::string& warning : loaded.files.warnings) session.warn(warning);
+  if (const std::string note = note_on_user(loaded.experiment, loaded.files.user, ""); !note.empty())
+    session.note(note);  // nobody is asked of the image
   std::vector<nlohmann::json> objects{rendered.owner};
   objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());
   if (options.output == "json") {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/images.h"
 #include "cli/commands/session.h"
 #include "cli/commands/submitted.h"
 #include "cli/commands/validators.h"
@@ -50,7 +51,9 @@ void rollback(const RollbackOptions& options, Session& session) {
   const Templates templates = load_templates();
   const Experiment experiment =
       load_experiment(json_text(stored.experiment), "the record of run " + stored.run, {}, templates.names());
-  const FileContents files = fetch_stored_files(*client, name_space, stored);
+  FileContents files = fetch_stored_files(*client, name_space, stored);
+  files.user.on_machine = session.local();
+  if (!session.local()) provide_user(experiment, files, nullptr, *client, session, false);
   if (!identify(experiment, digests_of(experiment, files), templates, 1).hash.starts_with(stored.hash))
     session.warn("with the mlk and the templates of this machine it is another run than " + stored.run);
   const SubmitRequest request{.experiment = experiment,

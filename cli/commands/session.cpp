@@ -97,7 +97,11 @@ void require_no_trial(const RunAddress& address) {
 void Session::find_folder(CheckpointPlace& place, const std::string& name_space) const {
   if (!local()) return;
   const std::filesystem::path volume = local::volume_folder(name_space, checkpoint_volume, place.volume);
-  if (!volume.empty()) place.folder = (volume / place.path).string();
+  if (volume.empty()) return;
+  place.folder = (volume / place.path).string();
+  std::error_code error;
+  const bool is_empty = std::filesystem::is_empty(place.folder, error);
+  place.has_files = !error && !is_empty;
 }
 
 void Session::warn(const std::string& message) {

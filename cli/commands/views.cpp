@@ -186,12 +186,11 @@ class StatusPrinter {
                               number(values.front()), number(values.back()), logarithmic ? " (log)" : ""));
   }
 
-  // The newest known one; while a run is going on, the place where it will be, unless it cannot be written.
   void print_checkpoint() {
-    std::string text = status_.last_checkpoint;
     const std::string unsaved = unsaved_text(status_.result);
-    if (status_.checkpoint && (unsaved.empty() || !text.empty()))
-      text += (text.empty() ? "in " : " in ") + describe(*status_.checkpoint);
+    std::string text;
+    if (unsaved.empty() || !status_.last_checkpoint.empty())
+      text = checkpoint_text(status_.last_checkpoint, status_.checkpoint, is_final(status_.phase));
     field("checkpoint", text.empty() || unsaved.empty() ? text + unsaved : text + "; " + unsaved);
   }
 

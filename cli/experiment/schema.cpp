@@ -27,6 +27,8 @@ constexpr Key experiment_keys[] = {
     {"code", folder_section, "code", "", "a folder that travels with the run, in which `run` starts"},
     {"workdir", path, "or relative", "",
      "working folder of `run`; the image's own by default. With code it is a folder in that"},
+    {"user", pod_user, "", "",
+     "as whom the program runs: a number, image, or auto: the image's number where that is known, else 1000"},
     {"workers", section, "role", "", "short for roles.worker"},
     {"servers", section, "role", "", "short for roles.server"},
     {"roles", section_map, "role", "{}", "replicas of each role of the job type"},

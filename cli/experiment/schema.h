@@ -25,6 +25,7 @@ enum class Type {
   memory,    // 512Mi, 4Gi
   command,   // text for sh -c, or a list of words
   consistency,
+  pod_user,        // auto, image or a number
   retry_rules,     // list of `preemption`, `any`, exit codes and ranges of them
   environment,     // map of variables to text or {secret: name/key}
   texts,           // list of text

@@ -153,6 +153,12 @@ json consistency_value(const YamlNode& node, const std::string& path, Problems& 
   return wrong(node, path, "sync, async or {staleness: N}", problems);
 }
 
+json pod_user_value(const YamlNode& node, const std::string& path, Problems& problems) {
+  if (is_text(node) && (node.text == "auto" || node.text == "image")) return node.text;
+  if (is_text(node) && is_whole_number(node.text)) return whole_value(node, "0..2147483647", path, problems);
+  return wrong(node, path, "auto, image or the number of a user", problems);
+}
+
 bool is_exit_code(std::string_view text) {
   return is_whole_number(text) && text.size() <= 3 && std::stoi(std::string(text)) >= 1 &&
          std::stoi(std::string(text)) <= 255;
@@ -408,6 +414,8 @@ json check_value(const YamlNode& node, const Key& key, const std::string& path, 
       return command_value(node, path, problems);
     case Type::consistency:
       return consistency_value(node, path, problems);
+    case Type::pod_user:
+      return pod_user_value(node, path, problems);
     case Type::environment:
       return environment_value(node, path, problems);
     case Type::retry_rules:

@@ -1,6 +1,7 @@
 #include "cli/image/manifest.h"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -47,8 +48,15 @@ Descriptor descriptor_of(const json& value, const std::string& name) {
 
 Platform platform_of(const json& value, const std::string& name) {
   Platform out;
-  if (!value.is_object()) return out;
+  if (!value.is_object()) {
+    out.is_unsaid = true;
+    return out;
+  }
   out.os = text_of(value, "os", name);
+  if (const auto features = value.find("os.features"); features != value.end() && features->is_array()) {
+    for (const json& feature : *features)
+      out.features.push_back(feature.is_string() ? feature.get<std::string>() : feature.dump());
+  }
   out.architecture = text_of(value, "architecture", name);
   out.variant = text_of(value, "variant", name);
   if (out.architecture == "unknown") out.architecture.clear();
@@ -110,18 +118,58 @@ std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::
   return out;
 }
 
+namespace {
+
+// The number of a variant, "v8" or "8"; nullopt: it has none.
+std::optional<int> number_of_variant(std::string_view variant) {
+  if (variant.starts_with('v')) variant.remove_prefix(1);
+  if (variant.empty() || variant.size() > 3 || variant.find_first_not_of("0123456789") != variant.npos)
+    return std::nullopt;
+  return std::stoi(std::string(variant));
+}
+
+// What an architecture without a variant means to those who run containers.
+std::string_view usual_variant(std::string_view architecture) {
+  if (architecture == "amd64") return "v1";
+  if (architecture == "arm64") return "v8";
+  return architecture == "arm" ? "v7" : "";
+}
+
+// How well an entry suits; the smallest is the best. nullopt: its programs may not run there at all.
+std::optional<int> distance(const Platform& platform, const Platform& wanted) {
+  if (platform.os != wanted.os || platform.architecture != wanted.architecture) return std::nullopt;
+  const std::string usual(usual_variant(wanted.architecture));
+  const auto or_usual = [&](const std::string& variant) { return variant.empty() ? usual : variant; };
+  const std::string own = or_usual(platform.variant), asked = or_usual(wanted.variant);
+  constexpr int of_features = 10'000;  // of the system, which nobody has said that the nodes have
+  const int last = platform.features.empty() ? 0 : of_features;
+  if (own == asked) return last + (platform.variant == wanted.variant ? 0 : 1);
+  const std::optional<int> has = number_of_variant(own), needs = number_of_variant(asked);
+  constexpr int another = 10, newer = 2000;
+  if (has && needs && *has <= *needs) return last + another + *needs - *has;  // an older processor's programs
+  // Somebody who has named no variant gets what there is.
+  if (!wanted.variant.empty()) return std::nullopt;
+  return last + (has && needs ? newer + *has - *needs : 2 * newer);
+}
+
+}  // namespace
+
 const Index::Entry& choose(const Index& index, const Platform& wanted, const std::string& name) {
   const Index::Entry* found = nullptr;
+  int best = 0;
   std::vector<std::string> there;
   for (const Index::Entry& entry : index.entries) {
-    const Platform& platform = entry.platform;
-    if (platform.architecture.empty()) continue;
-    there.push_back(platform.text());
-    if (platform.os != wanted.os || platform.architecture != wanted.architecture) continue;
-    if (platform.variant == wanted.variant) return entry;
-    const bool fits = wanted.variant.empty() || platform.variant.empty();
-    if (found == nullptr && fits) found = &entry;
+    if (entry.platform.architecture.empty()) continue;
+    there.push_back(entry.platform.text());
+    const std::optional<int> how_far = distance(entry.platform, wanted);
+    if (!how_far || (found != nullptr && *how_far >= best)) continue;
+    found = &entry;
+    best = *how_far;
   }
+  // An entry may leave its platform to the configuration of the image, or to the index that it names.
+  const auto is_unsaid = [](const Index::Entry& entry) { return entry.platform.is_unsaid; };
+  if (there.empty() && std::count_if(index.entries.begin(), index.entries.end(), is_unsaid) == 1)
+    return *std::find_if(index.entries.begin(), index.entries.end(), is_unsaid);
   if (found == nullptr)
     throw Error(ExitCode::not_found, fmt::format("{} is not there for {}", name, wanted.text()),
                 there.empty() ? "" : "it is there for " + printable(join(there, ", ")));

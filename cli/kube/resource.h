@@ -21,6 +21,7 @@ inline const Resource pods{"", "v1", "pods", "Pod"};
 inline const Resource events{"", "v1", "events", "Event"};
 inline const Resource nodes{"", "v1", "nodes", "Node", false};
 inline const Resource jobs{"batch", "v1", "jobs", "Job"};
+inline const Resource namespaces{"", "v1", "namespaces", "Namespace", false};
 inline const Resource service_accounts{"", "v1", "serviceaccounts", "ServiceAccount"};
 inline const Resource roles{"rbac.authorization.k8s.io", "v1", "roles", "Role"};
 inline const Resource role_bindings{"rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"};

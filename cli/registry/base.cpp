@@ -69,7 +69,10 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
   FoundImage out{.registry = found->registry, .reference = reference, .image = {}};
   std::string digest = found->document.digest;
   auto parsed = image::parse_manifest(found->document.bytes, found->document.type, name);
-  if (const auto* index = std::get_if<image::Index>(&parsed)) {
+  constexpr int deepest = 4;  // of indexes in indexes
+  for (int depth = 0; depth < deepest; ++depth) {
+    const auto* index = std::get_if<image::Index>(&parsed);
+    if (index == nullptr) break;
     digest = choose(*index, platform ? *platform : usual_platform(*index), name).manifest.digest;
     const auto document = out.registry->find_manifest(reference.repository, digest);
     if (!document)
@@ -77,7 +80,8 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
     parsed = image::parse_manifest(document->bytes, document->type, name);
   }
   const auto* manifest = std::get_if<image::Manifest>(&parsed);
-  if (manifest == nullptr) throw Error(ExitCode::failure, name + ": its index names another index");
+  if (manifest == nullptr)
+    throw Error(ExitCode::failure, fmt::format("{}: more than {} indexes name each other", name, deepest - 1));
   out.reference.digest = digest;
   out.image.manifest = *manifest;
   for (const image::Descriptor& layer : manifest->layers) out.size += layer.size;

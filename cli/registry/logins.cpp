@@ -66,9 +66,17 @@ bool is_empty(const Login& login) {
   return login.user.empty() && login.password.empty() && login.identity_token.empty();
 }
 
-std::optional<Login> ask_helper(const std::string& name, const std::string& registry,
-                                const std::function<bool()>& go_on) {
-  const std::string program = "docker-credential-" + name;
+std::string program_of(const std::string& helper) { return "docker-credential-" + helper; }
+
+// What a helper says of a registry.
+struct HelperAnswer {
+  std::optional<Login> login{};
+  bool is_missing = false;  // there is no such program
+};
+
+HelperAnswer ask_helper(const std::string& name, const std::string& registry,
+                        const std::function<bool()>& go_on) {
+  const std::string program = program_of(name);
   const std::string shown = printable(program);
   if (name.empty() || name.find('/') != name.npos)
     throw Error(ExitCode::failure, shown + " is not the name of a helper for logins");
@@ -81,17 +89,14 @@ std::optional<Login> ask_helper(const std::string& name, const std::string& regi
   try {
     result = run_process(command);
   } catch (const Error& error) {
-    if (error.code() == ExitCode::not_found)
-      throw Error(
-          ExitCode::failure,
-          fmt::format("there is no program {}, which holds the login for {}", shown, printable(registry)),
-          "install it, or log in by another tool");
+    // A file that was copied from another machine, or from Windows.
+    if (error.code() == ExitCode::not_found) return {.is_missing = true};
     throw;
   }
   if (result.given_up) throw Error(ExitCode::interrupted, "interrupted");
-  if (result.ok()) return parse_helper_answer(result.output, shown);
+  if (result.ok()) return {.login = parse_helper_answer(result.output, shown)};
   // This text is part of the protocol.
-  if ((result.output + result.error).find("credentials not found") != std::string::npos) return std::nullopt;
+  if ((result.output + result.error).find("credentials not found") != std::string::npos) return {};
   throw Error(
       ExitCode::failure,
       result.timed_out
@@ -154,7 +159,7 @@ std::vector<fs::path> login_files(const std::function<std::string(const std::str
 }
 
 std::optional<Login> find_login(const std::vector<fs::path>& files, const image::Reference& reference,
-                                const std::function<bool()>& go_on) {
+                                const std::function<bool()>& go_on, std::string* missing) {
   const std::vector<std::string> keys = login_keys(reference);
   for (const fs::path& path : files) {
     std::error_code error;
@@ -163,7 +168,11 @@ std::optional<Login> find_login(const std::vector<fs::path>& files, const image:
     const auto helper = file.helpers.find(reference.registry);
     const std::string& program = helper == file.helpers.end() ? file.store : helper->second;
     if (!program.empty()) {
-      if (std::optional<Login> login = ask_helper(program, reference.registry, go_on)) return login;
+      HelperAnswer answer = ask_helper(program, reference.registry, go_on);
+      if (answer.login) return std::move(answer.login);
+      if (answer.is_missing && missing != nullptr && missing->empty())
+        *missing = fmt::format("there is no program {}, which {} names for logins", program_of(program),
+                               path.string());
     }
     for (const std::string& key : keys) {
       if (const auto found = file.logins.find(key); found != file.logins.end()) return found->second;

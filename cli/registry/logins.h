@@ -39,9 +39,11 @@ std::optional<Login> parse_helper_answer(std::string_view output, const std::str
 // The files in the order in which they are asked. `env`: the value of a variable, "" when unset.
 std::vector<std::filesystem::path> login_files(const std::function<std::string(const std::string&)>& env);
 
-// The first login that one of the files or its helper has; nullopt: there is none. Waits for helpers, 30 s at
-// most. Throws Error: failure for a file or a helper that cannot be used, interrupted when go_on says no.
+// The first login that one of the files or its helper has; nullopt: there is none. A helper that is not
+// installed has none, and `missing` says which. Waits for helpers, 30 s at most. Throws Error: failure for a
+// file or a helper that cannot be used, interrupted when go_on says no.
 std::optional<Login> find_login(const std::vector<std::filesystem::path>& files,
-                                const image::Reference& reference, const std::function<bool()>& go_on);
+                                const image::Reference& reference, const std::function<bool()>& go_on,
+                                std::string* missing = nullptr);
 
 }  // namespace mlk::registry

@@ -167,13 +167,24 @@ const std::string& Registry::base() {
   if (!base_.empty()) return base_;
   base_ = known_base_.empty() ? find_base() : known_base_;
   tokens_ = std::make_unique<Tokens>(
-      base_, [this] { return find_login(access_.login_files, reference_, access_.go_on); },
+      base_, [this] { return find_own_login(); },
       [this](const Call& call) { return exchange(call); });
   return base_;
 }
 
 std::string Registry::at(const std::string& repository, const std::string& path) {
   return base() + "/v2/" + repository + "/" + path;
+}
+
+// Without a login what all may read can be read; people hear where one may have been.
+std::optional<Login> Registry::find_own_login() {
+  std::string missing;
+  std::optional<Login> login = find_login(access_.login_files, reference_, access_.go_on, &missing);
+  if (!login && !missing.empty() && access_.note)
+    access_.note(printable(fmt::format("{}: going on without a login for {}; podman login and skopeo login "
+                                       "need no such program",
+                                       missing, name_)));
+  return login;
 }
 
 void Registry::wait(milliseconds time, const std::string& why) {
@@ -216,7 +227,7 @@ Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
     } else if (may_pass(reply) && (repeat == Repeat::all || reply.status == 429)) {
       why = fmt::format("answered with status {}", reply.status);
     }
-    if (!why || attempt >= most_attempts) return reply;
+    if (!why || attempt >= most_attempts || !access_.is_patient) return reply;
     milliseconds time = pause;
     const std::string asked = reply.header("retry-after");
     if (!asked.empty() && asked.size() < 6 && asked.find_first_not_of("0123456789") == asked.npos)

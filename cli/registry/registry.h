@@ -26,6 +26,7 @@ struct Access {
   std::vector<std::filesystem::path> authorities;  // folders; in them HOST[:PORT]/*.crt, as Docker has them
   std::map<std::string, std::string> mirrors;      // registry -> host[:port] that is asked before it, to read
   bool insecure = false;          // certificates are not checked, and a registry without TLS is spoken to
+  bool is_patient = true;         // what may pass by itself is tried again
   std::function<bool()> go_on{};  // false: the user wants to stop
   std::function<void(const std::string&)> note{};  // long waits, for people; may come from any thread
   // Of all registries that are given a copy of this.
@@ -95,6 +96,7 @@ class Registry {
   Lent lend(bool is_shared);
   const std::string& base();
   std::string find_base();
+  std::optional<Login> find_own_login();
   http::Reply exchange(const http::Call& call);
   http::Reply send(http::Call call, const Scope& scope, Repeat repeat = Repeat::all);
   http::Reply read(http::Call call, const Scope& scope);

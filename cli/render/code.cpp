@@ -11,8 +11,21 @@ using nlohmann::json;
 
 namespace {
 
-// $0: the archive; $1: the folder; $2: the folder in it where the command starts; then the command. Without
-// `$(` and `$$`, which Kubernetes would replace.
+// Scripts without `$(` and `$$`, which Kubernetes would replace.
+
+// A program that could never write there is told so at once, and not when its first hours are to be saved.
+constexpr char make_folder[] =
+    "said=`mkdir -p \"$MLK_CHECKPOINTS\" 2>&1`; [ -w \"$MLK_CHECKPOINTS\" ] || {\n"
+    "  at=$MLK_CHECKPOINTS; [ -d \"$at\" ] || at=${at%/*}\n"
+    "  is=`stat -c 'mode %a, owner %u:%g' \"$at\" 2>/dev/null`\n"
+    "  echo \"mlk: uid `id -u` cannot write checkpoints in $at ($is)${said:+: ${said##*: }}; "
+    "let it write there, or name another with user:\" >&2\n"
+    "  exit 126\n"
+    "}\n";
+
+constexpr char start[] = "exec \"$@\"";
+
+// $0: the archive; $1: the folder; $2: the folder in it where the command starts; then the command.
 constexpr char unpack[] =
     "said=`{ tar -xzof \"$0\" -C \"$1\" || python3 -c "
     "'import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])' \"$0\" \"$1\"; } 2>&1` || {\n"
@@ -21,8 +34,7 @@ constexpr char unpack[] =
     "  exit 126\n"
     "}\n"
     "cd \"$1/$2\" || exit 126\n"
-    "shift 2\n"
-    "exec \"$@\"";
+    "shift 2\n";
 
 }  // namespace
 
@@ -35,12 +47,22 @@ json code_scope(const CodeArchive& code) {
   return {{"name", code_map_name(code)}, {"digest", code.digest}, {"archive", base64_encode(code.bytes)}};
 }
 
-std::vector<std::string> with_code(const Experiment& experiment, const std::optional<CodeArchive>& code,
-                                   const std::vector<std::string>& command) {
-  if (!code || code->is_layer()) return command;
-  const std::string workdir = experiment.effective.value("workdir", ".");
-  std::vector<std::string> out{
-      "/bin/sh", "-c", unpack, fmt::format("{}/{}", code_mount, code_archive_file), code_folder, workdir};
+std::vector<std::string> prepared(const Experiment& experiment, const std::optional<CodeArchive>& code,
+                                  const std::vector<std::string>& command) {
+  const bool unpacks = code && !code->is_layer();
+  std::string script;
+  if (experiment.effective["checkpoint"].contains("volume")) script += make_folder;
+  if (unpacks) script += unpack;
+  if (script.empty()) return command;
+  std::vector<std::string> out{"/bin/sh", "-c", script + start};
+  if (unpacks) {
+    const std::string workdir = experiment.effective.value("workdir", ".");
+    for (const std::string& word : {fmt::format("{}/{}", code_mount, code_archive_file),
+                                    std::string(code_folder), workdir})
+      out.push_back(word);
+  } else {
+    out.emplace_back("mlk");
+  }
   out.insert(out.end(), command.begin(), command.end());
   return out;
 }

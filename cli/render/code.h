@@ -1,5 +1,5 @@
 // How the user's code reaches the pods of a run: a ConfigMap holds it, named by its digest, and each pod
-// unpacks it into a folder of its own before its program starts. Pure.
+// unpacks it into a folder of its own before its program starts; and what else is done before that. Pure.
 #pragma once
 
 #include <optional>
@@ -40,9 +40,11 @@ inline constexpr char code_mount[] = "/etc/mlk/code";       // of the ConfigMap
 inline constexpr char code_folder[] = "/mlk/code";          // in which the program starts; it may write there
 inline constexpr char python_folder[] = "/mlk/python";      // packages of Python
 
-// The command that a container executes for `command`: with an archive, the image's sh unpacks the code by
-// tar, or else python3, and executes the command in its folder or in `workdir`, a folder in that.
-std::vector<std::string> with_code(const Experiment& experiment, const std::optional<CodeArchive>& code,
-                                   const std::vector<std::string>& command);
+// The words that a container executes for `command`, a program of `run:`. The image's sh does before what the
+// program finds done: with `checkpoint.volume` it makes the folder for checkpoints; with an archive it unpacks
+// the code by tar, or else python3, and executes the command in its folder or in `workdir`, a folder in that.
+// Where there is nothing to do, no sh is needed.
+std::vector<std::string> prepared(const Experiment& experiment, const std::optional<CodeArchive>& code,
+                                  const std::vector<std::string>& command);
 
 }  // namespace mlk

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/render/user.h"
 #include "cli/util/hash.h"
 
 namespace mlk {
@@ -13,6 +14,7 @@ Identity identify(const Experiment& experiment, const nlohmann::json& digests, c
   what["experiment"].erase("tags");
   what["experiment"].erase("note");
   what["experiment"].erase("registry");
+  if (what["experiment"].value("user", nlohmann::json()) == user_auto) what["experiment"].erase("user");
   for (const auto& [path, digest] : own_templates(templates)) what["templates"][path] = digest;
   const std::string text = what.dump();
   constexpr std::size_t suffix = 5;

@@ -55,6 +55,12 @@ json user_variable(const std::string& name, const json& value) {
   return {{"name", name}, {"valueFrom", {{"secretKeyRef", {{"name", reference[0]}, {"key", reference[1]}}}}}};
 }
 
+// Of each process that computes: without a number, libraries start a thread for each processor of the node.
+long long threads_of(const Experiment& experiment, const Role& size) {
+  const long long processes = experiment.has_train ? 1 : size.processes;  // the runtime shares them itself
+  return std::max(1LL, cpu_millis(size.cpu).value_or(1000) / 1000 / processes);
+}
+
 void put(json& environment, json variable) {
   const auto same = std::find_if(environment.begin(), environment.end(),
                                  [&](const json& other) { return other["name"] == variable["name"]; });
@@ -127,8 +133,6 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     out.push_back(variable("MLK_CONFIG", fmt::format("{}/config.json", config_folder)));
     out.push_back(variable("MLK_DATA", experiment.effective["train"]["data"]["path"].get<std::string>()));
     out.push_back(key);
-    const long long threads = std::max(1LL, cpu_millis(role.size.cpu).value_or(1000) / 1000);
-    out.push_back(variable("OMP_NUM_THREADS", std::to_string(threads)));
     const json& model = experiment.effective["train"]["model"];
     if (role.name == "worker" && model.contains("weights"))
       out.push_back(variable("MLK_WEIGHTS", model["weights"].get<std::string>()));
@@ -136,8 +140,13 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
       out.push_back(variable("MLK_GPUS", std::to_string(role.size.gpu)));
   }
   if (context.key && !experiment.has_train) out.push_back(key);
+  out.push_back(variable("OMP_NUM_THREADS", std::to_string(threads_of(experiment, role.size))));
   if (!experiment.has_train)
     out.push_back(variable("PYTHONUNBUFFERED", "1"));  // otherwise its lines appear only at the end
+  if (const PodUser& user = context.user; !user.name.empty()) {
+    for (const char* name : {"USER", "LOGNAME"}) out.push_back(variable(name, user.name));
+    if (!user.home.empty()) out.push_back(variable("HOME", user.home));
+  }
   if (experiment.effective["checkpoint"].contains("volume")) {
     const std::string folder =
         fmt::format("{}/{}", checkpoint_mount, checkpoint_folder(context.run, context.owner_uid));
@@ -191,6 +200,9 @@ Volumes pod_volumes(const PodContext& context) {
     add_volume(out, "mlk-code", source, code_mount, true);
     add_volume(out, "mlk-workspace", {{"emptyDir", json::object()}}, code_folder, false);
   }
+  const std::string& home = context.user.home;
+  if (!home.empty() && !experiment.effective["env"].contains("HOME"))
+    add_volume(out, "mlk-home", {{"emptyDir", json::object()}}, home, false);
   if (const std::string& packages = context.python_on_machine; !packages.empty())
     add_volume(out, "mlk-python", {{"hostPath", {{"path", packages}}}}, python_folder, true);
   const json& checkpoint = experiment.effective["checkpoint"];

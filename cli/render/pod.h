@@ -9,6 +9,7 @@
 
 #include "cli/experiment/experiment.h"
 #include "cli/render/code.h"
+#include "cli/render/user.h"
 
 namespace mlk {
 
@@ -35,9 +36,11 @@ struct PodContext {
   const std::string& python_on_machine;  // FileContents::python_on_machine
   bool key = false;                      // the pods have the key of the run
   const std::string& helper;             // and a program of mlk's own; empty: none
+  const PodUser& user;
 };
 
-// Variables in the order in which they may refer to each other: mlk's own, the templates', the user's.
+// Variables in the order in which they may refer to each other: mlk's own, the templates', the user's. One
+// that is named again replaces the one before: the user's counts.
 // `of_templates`: map of names to text.
 nlohmann::json pod_environment(const PodContext& context, const RoleInRun& role,
                                const nlohmann::json& of_templates);

@@ -27,7 +27,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t longest_host_name = 63;
-constexpr int runtime_user = 65532;  // "nonroot" of the bundled runtime's image
 
 json or_null(const json& object, const char* key) {
   if (!object.contains(key)) return nullptr;
@@ -111,6 +110,7 @@ class Renderer {
         owner_uid_(options.owner_uid),
         type_(load_job_type(templates, experiment.mode)),
         framework_(load_framework(templates, experiment.effective.value("framework", ""))),
+        user_(choose_user(experiment, files.user)),
         digests_(digests_of(experiment, files)),
         identity_(options.identity ? *options.identity
                                    : identify(experiment, digests_, templates, options.attempt)) {}
@@ -244,6 +244,8 @@ class Renderer {
     const bool has_steps =
         experiment_.has_train && effective_["train"].contains("steps");  // otherwise epochs
     scope_["steps_text"] = has_steps ? json(effective_["train"]["steps"].dump()) : json();
+    scope_["user_text"] =
+        user_.source.empty() ? json() : json(json{{"number", user_.number}, {"from", user_.source}}.dump());
     scope_["tags_text"] = effective_["tags"].empty() ? json() : json(effective_["tags"].dump());
     scope_["note"] = or_null(effective_, "note");
     scope_["config_text"] = experiment_.has_train ? json(runtime_config(experiment_).dump()) : json();
@@ -382,7 +384,8 @@ class Renderer {
                              files_.code,
                              files_.python_on_machine,
                              has_key(),
-                             framework_.helper};
+                             framework_.helper,
+                             user_};
     const Volumes volumes = pod_volumes(context);
     const bool own_program = !experiment_.has_train;
     json& pod = scope_["pod"];
@@ -402,12 +405,16 @@ class Renderer {
     pod["image_pull_secrets"] = nullptr;
     for (const json& name : effective_["image_pull_secrets"])
       pod["image_pull_secrets"].push_back({{"name", name}});
-    pod["command"] = own_program ? json(with_code(experiment_, files_.code,
-                                                  launched(experiment_, framework_, in_run.size, scope_)))
+    pod["command"] = own_program ? json(prepared(experiment_, files_.code,
+                                                 launched(experiment_, framework_, in_run.size, scope_)))
                                  : json::array({"mlk-runtime"});
     pod["workdir"] = workdir();
     pod["share_processes"] = own_program ? json(true) : json();
-    pod["user"] = own_program ? json() : json(runtime_user);
+    pod["non_root"] = user_.must_not_be_root ? json(true) : json();
+    pod["user"] = user_.number;
+    pod["group"] = user_.group;
+    pod["files_group"] = user_.files_group;
+    pod["files_group_policy"] = user_.files_group.is_null() ? json() : json("OnRootMismatch");
     pod["message_policy"] = own_program ? "FallbackToLogsOnError" : "File";
     return shape("pod");
   }
@@ -491,6 +498,7 @@ class Renderer {
   std::string owner_uid_;
   JobType type_;
   Framework framework_;
+  PodUser user_;
   json digests_;
   Identity identity_;
   std::vector<RoleInRun> roles_;

@@ -14,6 +14,7 @@
 #include "cli/render/code.h"
 #include "cli/render/identity.h"
 #include "cli/render/templates.h"
+#include "cli/render/user.h"
 
 namespace mlk {
 
@@ -25,6 +26,7 @@ struct FileContents {
   std::string image{};  // built for them, "repository@digest": it stands in place of the experiment's
   std::string python_on_machine{};      // with --local: the folder with the packages of code.python
   std::vector<std::string> warnings{};  // for people
+  UserFacts user{};                     // as whom the pods can run
 };
 
 struct RenderOptions {

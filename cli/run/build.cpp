@@ -160,6 +160,25 @@ std::optional<image::Platform> platform_of_nodes(const std::vector<json>& nodes,
   return image::Platform{"linux", *there.begin(), ""};
 }
 
+ImageUser user_of(const image::Configuration& configuration) {
+  const json config = configuration.whole.value("config", json());
+  const json user = config.is_object() ? config.value("User", json()) : json();
+  return {user.is_string() ? user.get<std::string>() : "", variable_of(configuration, "HOME")};
+}
+
+std::optional<ImageUser> ask_user_of_image(const std::string& image, registry::Access access,
+                                           std::string& why) {
+  access.is_patient = false;
+  access.note = {};
+  try {
+    const registry::FoundImage found = find_image(access, image::parse_reference(image), std::nullopt);
+    return user_of(found.image.configuration);
+  } catch (const Error& error) {
+    why = error.code() == ExitCode::interrupted ? "its registry is slow" : error.what();
+    return std::nullopt;
+  }
+}
+
 void prepare_on_machine(const Experiment& experiment, FileContents& files, const registry::Access& access) {
   if (!files.code || !experiment.effective["code"].contains("python") || !files.python_on_machine.empty())
     return;

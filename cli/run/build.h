@@ -67,6 +67,14 @@ std::string runtime_reference(const std::string& registry, const std::string& ve
 std::optional<image::Platform> platform_of_nodes(const std::vector<nlohmann::json>& nodes,
                                                  const Experiment& experiment);
 
+// As whom an image runs its programs.
+ImageUser user_of(const image::Configuration& configuration);
+
+// The same of a named image, from its registry: once, and within `access.go_on`. nullopt and `why`: it did not
+// say. Throws no Error.
+std::optional<ImageUser> ask_user_of_image(const std::string& image, registry::Access access,
+                                           std::string& why);
+
 // With --local: has the packages of Python in a folder of the cache.
 void prepare_on_machine(const Experiment& experiment, FileContents& files, const registry::Access& access);
 

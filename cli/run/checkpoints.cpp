@@ -46,6 +46,16 @@ std::string unsaved_text(const json& result) {
   return (any ? fmt::format("none since step {}", since) : "none yet") + (reason.empty() ? "" : ": " + reason);
 }
 
+std::string checkpoint_text(const std::string& newest, const std::optional<CheckpointPlace>& place,
+                            bool is_over) {
+  if (!place) return newest;
+  const std::string where = describe(*place);
+  if (!newest.empty()) return newest + " in " + where;
+  if (place->has_files == true) return "in " + where;
+  if (!is_over) return "none yet; its folder will be " + where;
+  return place->has_files ? "" : "none reported; what the program has saved is in " + where;
+}
+
 json to_json(const std::optional<CheckpointPlace>& place) {
   if (!place) return nullptr;
   json out = {{"volume", place->volume}, {"path", place->path}, {"step", nullptr}, {"folder", nullptr}};

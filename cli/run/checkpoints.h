@@ -13,7 +13,8 @@ struct CheckpointPlace {
   nlohmann::json volume;             // as in the experiment file: {"pvc": "checkpoints"}
   std::string path;                  // in the volume: the newest known checkpoint, else the run's folder
   std::optional<std::int64_t> step;  // of that checkpoint
-  std::string folder;                // the same on this machine, if it exists here; else empty
+  std::string folder;                // the same on this machine, if its volume is here; else empty
+  std::optional<bool> has_files{};   // whether anything is there; nullopt: nobody has looked
 };
 
 // Derived from the run's owner and its result. nullopt if checkpoints do not outlive the pods, or if the
@@ -26,6 +27,11 @@ std::string describe(const CheckpointPlace& place);
 // What the result says of checkpoints that could not be written: "none since step 120: No space left on
 // device", "none yet: Read-only file system"; empty if it says nothing.
 std::string unsaved_text(const nlohmann::json& result);
+
+// The line of a run's status: names a checkpoint only if there is one. `newest`: "step 3000", as the run has
+// reported; empty: it has reported none.
+std::string checkpoint_text(const std::string& newest, const std::optional<CheckpointPlace>& place,
+                            bool is_over);
 
 nlohmann::json to_json(const std::optional<CheckpointPlace>& place);
 

@@ -298,7 +298,7 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
   const std::string message = result.is_object() ? text_of(result, {"message"}) : end.message;
   const ProgramError error = program_error(program_text(message));
   failure.said = error.line;
-  failure.message = trim(cut_front(error.text, longest_message));
+  failure.message = trim(cut_front(error.text, longest_message)) + printable(pod.denied);
   failure.reason = other == nullptr ? describe_exit(pod) : describe_other(*other, end);
   const bool killed_by_job =
       pod.deleting && (job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting);

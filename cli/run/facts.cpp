@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
+#include "cli/run/denied.h"
 #include "cli/run/diagnosis.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
@@ -88,6 +89,7 @@ PodFacts read_pod(const json& pod) {
   facts.pod_message = text_of(pod, {"status", "message"});
   read_program(pod, facts);
   facts.trained = at_path(parse_result(facts.end_message), {"done"}) == true;
+  facts.denied = advice_on_denied(facts.end_message, at_path(pod, {"spec"}));
   if (const json* scheduled = condition_of(pod, "PodScheduled", "False")) {
     facts.unschedulable = text_of(*scheduled, {"message"});
     if (facts.unschedulable.empty()) facts.unschedulable = text_of(*scheduled, {"reason"});

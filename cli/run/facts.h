@@ -46,6 +46,7 @@ struct PodFacts {
   PolicyAction action = PolicyAction::none;  // of its Job's podFailurePolicy; of a pod that has failed, or whose program has
   bool final = false;                        // this end is the failure of the Job
   std::string program, image;  // the container of the program
+  std::string denied;                        // advice_on_denied() about its last words
   std::string unschedulable;  // the scheduler's sentence
 
   bool ended() const { return phase == "Succeeded" || phase == "Failed"; }

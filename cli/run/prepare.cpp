@@ -200,6 +200,7 @@ FileContents read_files(const ExperimentFile& file, const PrepareOptions& option
   if (!points.empty()) own_place.push_back(file.folder / points);
   const UserFiles from = user_files(file, options.allow_files);
   FileContents files;
+  files.user.on_machine = options.local;
   for (const DataEntry& entry : experiment.data) {
     if (!entry.files.empty())
       files.folders[entry.name] = read_user_folder(from, entry.files, "data '" + entry.name + "'");

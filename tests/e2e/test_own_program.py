@@ -1,5 +1,6 @@
 """The example with a Python program of one's own, as the README shows it."""
 
+import pathlib
 import re
 
 import mlk
@@ -21,3 +22,20 @@ def test_a_python_program_travels_with_the_run_prints_at_once_and_goes_on_after_
     assert int(re.search(r"going on from step (\d+)", said).group(1)) >= 150
     assert re.search(r"mlk step=400 loss=0\.0\d+ ", said), said
     assert re.search(r"y = (2\.9|3\.0)\d x \+ -(0\.9|1\.0)\d", said), said
+
+
+def test_a_program_finds_the_folder_for_its_checkpoints_and_status_names_one_only_if_it_is_there(embedded, name, experiment):
+    """The folder is there when the program starts, in which it may write at once; the threads are those of its CPUs, and HOME is that of this machine."""
+    text = f"name: {name}\nmode: single\nrun: ['sh', '-c', 'COMMAND']\nworkers: {{cpu: 2, memory: 32Mi}}\ncheckpoint: {{volume: {{pvc: {name}}}}}\n"
+    words = 'test -d "$MLK_CHECKPOINTS" && echo "threads $OMP_NUM_THREADS, home $HOME"'
+    run = embedded.mlk("submit", "--wait", experiment(text.replace("COMMAND", words)), check=0).stdout.strip()
+    said = embedded.mlk("logs", run, check=0).stdout
+    assert "threads 2, home " in said
+    assert "/mlk/home" not in said
+    assert "checkpoint" not in embedded.mlk("status", run, check=0).stdout
+    run = embedded.mlk("submit", "--wait", experiment(text.replace("COMMAND", 'echo w > "$MLK_CHECKPOINTS/final.pt"')), check=0).stdout.strip()
+    shown = re.search(r"checkpoint +in (\S+)", embedded.mlk("status", run, check=0).stdout)
+    assert shown, "the status names no checkpoint"
+    assert (pathlib.Path(shown.group(1)) / "final.pt").read_text() == "w\n"
+    run = embedded.mlk("submit", "--wait", "-e", "OMP_NUM_THREADS=7", experiment(text.replace("COMMAND", words)), check=0).stdout.strip()
+    assert "threads 7, home " in embedded.mlk("logs", run, check=0).stdout

@@ -37,7 +37,7 @@ TEST_CASE("the keys that --set takes are those with a value of their own, in the
       "train.seed train.report_every train.evaluate_every train.sample.tokens train.sample.temperature "
       "train.step_delay_ms train.patience "
       "train.offline_time run framework elastic code.path code.include code.exclude code.python "
-      "code.python_version code.layer workdir workers.count "
+      "code.python_version code.layer workdir user workers.count "
       "workers.min workers.cpu workers.memory "
       "workers.gpu workers.processes servers.count servers.min servers.cpu servers.memory servers.gpu "
       "servers.processes env data.0.name "

@@ -116,7 +116,7 @@ TEST_CASE("the entry of an index is chosen by system, architecture and variant, 
   CHECK(chosen(index, {"linux", "amd64", "v2"}) == digest_with('7'));
   CHECK(chosen(index, {"windows", "amd64", ""}) == digest_with('1'));
   CHECK(chosen(index, {"linux", "arm", "v7"}) == digest_with('5'));
-  CHECK(chosen(index, {"linux", "arm", ""}) == digest_with('4'));
+  CHECK(chosen(index, {"linux", "arm", ""}) == digest_with('5'));
   CHECK(chosen(index, {"linux", "arm64", ""}) == digest_with('8'));
   for (const Platform& gone : {Platform{"linux", "arm", "v5"}, Platform{"linux", "riscv64", ""}, Platform{},
                                Platform{"unknown", "unknown", ""}, Platform{"freebsd", "amd64", ""}}) {
@@ -127,6 +127,63 @@ TEST_CASE("the entry of an index is chosen by system, architecture and variant, 
           "linux/arm64/v8");
   }
   CHECK(error_of([] { (void)chosen({}, {"linux", "amd64", ""}); }).hint().empty());
+}
+
+TEST_CASE("amd64 is amd64/v1, arm64 is arm64/v8 and arm is arm/v7, in whatever order an index has them") {
+  struct Row {
+    std::vector<std::pair<std::string, std::string>> entries;  // architecture, variant
+    Platform wanted;
+    int right;  // place in the entries; -1: none
+  };
+  const std::vector<Row> rows{
+      {{{"amd64", "v3"}, {"amd64", "v1"}}, {"linux", "amd64", ""}, 1},
+      {{{"amd64", "v3"}, {"amd64", ""}}, {"linux", "amd64", ""}, 1},
+      {{{"amd64", "v1"}, {"amd64", ""}}, {"linux", "amd64", ""}, 1},
+      {{{"amd64", ""}, {"amd64", "v1"}}, {"linux", "amd64", "v1"}, 1},
+      {{{"amd64", ""}, {"amd64", ""}}, {"linux", "amd64", ""}, 0},
+      {{{"arm64", "v9"}, {"arm64", "v8"}}, {"linux", "arm64", ""}, 1},
+      {{{"arm64", "v9"}, {"arm64", ""}}, {"linux", "arm64", "v8"}, 1},
+      {{{"arm", "v6"}, {"arm", "v7"}, {"arm", "v8"}}, {"linux", "arm", ""}, 1},
+      {{{"arm", "v5"}, {"arm", "v6"}}, {"linux", "arm", ""}, 1},  // the newest that runs there
+      {{{"arm", "v6"}, {"arm", "v5"}}, {"linux", "arm", "v7"}, 0},
+      {{{"amd64", "v4"}, {"amd64", "v2"}, {"amd64", "v3"}}, {"linux", "amd64", "v3"}, 2},
+      {{{"amd64", "v4"}, {"amd64", "v2"}}, {"linux", "amd64", "v3"}, 1},
+      {{{"amd64", "v4"}}, {"linux", "amd64", "v3"}, -1},
+      {{{"amd64", "v4"}, {"amd64", "v3"}}, {"linux", "amd64", ""}, 1},  // no other is there
+      {{{"riscv64", "rva22"}, {"riscv64", ""}}, {"linux", "riscv64", ""}, 1},
+      {{{"riscv64", "rva22"}}, {"linux", "riscv64", "rva20"}, -1},
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CAPTURE(i);
+    json entries = json::array();
+    for (const auto& [architecture, variant] : rows[i].entries)
+      entries.push_back(entry(static_cast<char>('1' + entries.size()), platform(architecture, variant)));
+    const Index index = read_index(index_of(entries));
+    std::string got;
+    const mlk::Error error = error_of([&] { got = chosen(index, rows[i].wanted); });
+    CHECK(got == (rows[i].right < 0 ? "" : digest_with(static_cast<char>('1' + rows[i].right))));
+    if (rows[i].right < 0) CHECK(error.code() == mlk::ExitCode::not_found);
+  }
+}
+
+TEST_CASE("an entry that needs features of the system comes last") {
+  json special = platform("amd64");
+  special["os.features"] = {"win32k"};
+  CHECK(chosen(read_index(index_of({entry('1', special), entry('2', platform("amd64", "v3"))})),
+               {"linux", "amd64", ""}) == digest_with('2'));
+  CHECK(chosen(read_index(index_of(json::array({entry('1', special)}))), {"linux", "amd64", ""}) ==
+        digest_with('1'));
+}
+
+TEST_CASE("an entry may leave its platform open, where no entry has one") {
+  const Platform wanted{"linux", "amd64", ""};
+  const json signature = entry('3', platform("unknown", "", "unknown"));
+  CHECK(chosen(read_index(index_of(json::array({entry('1', nullptr)}))), wanted) == digest_with('1'));
+  CHECK(chosen(read_index(index_of({signature, entry('1', nullptr)})), wanted) == digest_with('1'));
+  for (const json& entries : {json::array({entry('1', nullptr), entry('2', nullptr)}), json::array({signature}),
+                              json::array({entry('1', nullptr), entry('2', platform("arm64"))})})
+    CHECK(error_of([&] { (void)chosen(read_index(index_of(entries)), wanted); }).code() ==
+          mlk::ExitCode::not_found);
 }
 
 TEST_CASE("a hint with an index's own words steers no terminal") {

@@ -88,15 +88,27 @@ TEST_CASE("an image that is not there is told with a hint about logins") {
   CHECK(error.hint() == "a private image needs a login: docker login " + played.name);
 }
 
-TEST_CASE("an index that leads to nothing, or to another index, is refused") {
+TEST_CASE("an index that leads to nothing, or through more than three to others, is refused") {
   PlayedRegistry played;
   const std::string own = mlk::registry::own_platform().architecture;
   add_index(played, "gone", json::array({index_entry("sha256:" + std::string(64, 'a'), own)}));
   CHECK(base_error(played, "gone").code() == mlk::ExitCode::failure);
-  const std::string inner = played.manifests["team/x"]["gone"], digest = "sha256:" + mlk::sha256_hex(inner);
-  played.manifests["team/x"][digest] = inner;
-  add_index(played, "outer", json::array({index_entry(digest, own)}));
-  CHECK(std::string(base_error(played, "outer").what()).ends_with("its index names another index"));
+  const std::string image = add_image(played, "team/x", "", {"here"}, own);
+  std::string inner = image;
+  for (int depth = 1; depth <= 5; ++depth) {
+    CAPTURE(depth);
+    const std::string tag = "index-" + std::to_string(depth);
+    json to_inner = index_entry(inner, own);
+    if (depth == 2) to_inner.erase("platform");  // the inner index says it
+    add_index(played, tag, json::array({to_inner}));
+    inner = "sha256:" + mlk::sha256_hex(played.manifests["team/x"][tag]);
+    played.manifests["team/x"][inner] = played.manifests["team/x"][tag];
+    if (depth <= 3) {
+      CHECK(find_image({}, played.reference("team/x", tag), std::nullopt).reference.digest == image);
+    } else {
+      CHECK(std::string(base_error(played, tag).what()).ends_with("more than 3 indexes name each other"));
+    }
+  }
 }
 
 TEST_CASE("a mirror is asked first, and passed over when it lacks the image or fails") {

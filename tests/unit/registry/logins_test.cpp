@@ -171,11 +171,24 @@ TEST_CASE("the user <token> of a helper means an identity token") {
   CHECK(shown(mlk::registry::parse_helper_answer("{}", "h")) == "none");
 }
 
-TEST_CASE("a helper that is missing, fails or prints garbage is told by name, and its words are not") {
-  mlk::Error error = login_error(R"({"credsStore":"no-such-helper"})");
-  CHECK(error.code() == mlk::ExitCode::failure);
-  CHECK(std::string(error.what()) ==
-        "there is no program docker-credential-no-such-helper, which holds the login for r.example");
+TEST_CASE("a helper that is not installed has no login, and the file and those after it may have one") {
+  const std::string store = R"({"credsStore":"no-such-helper"})";
+  const std::string own = R"({"credHelpers":{"r.example":"no-such-helper"},"auths":{"r.example":{"auth":")" +
+                          base64_encode("me:secret") + R"("}}})";
+  CHECK(found_in({store}, "r.example/x") == "none");
+  CHECK(found_in({store, auths("r.example", "you:secret")}, "r.example/x") == "you:secret");
+  CHECK(found_in({own}, "r.example/x") == "me:secret");
+  const TemporaryFolder folder;
+  const fs::path file = folder.write("config.json", store),
+                 other = folder.write("auth.json", R"({"credsStore":"neither"})");
+  std::string missing;
+  CHECK_FALSE(find_login({file, other}, parse_reference("r.example/x"), {}, &missing));
+  CHECK(missing == "there is no program docker-credential-no-such-helper, which " + file.string() +
+                       " names for logins");
+}
+
+TEST_CASE("a helper that fails or prints garbage is told by name, and its words are not") {
+  mlk::Error error{mlk::ExitCode::ok, ""};
   for (const char* script : {"echo secret; exit 3", "echo secret >&2; exit 3"}) {
     error = helper_error(script);
     CHECK(std::string(error.what()) == "docker-credential-played failed for r.example, with exit code 3");

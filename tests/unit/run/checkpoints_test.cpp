@@ -68,6 +68,24 @@ TEST_CASE("what could not be saved is told with the step and the reason") {
   CHECK(unsaved_text({{"unsaved", "many"}}) == "");
 }
 
+TEST_CASE("a checkpoint is named only if there is one") {
+  const std::string where = "claim c, folder mnist-aaaaa-12345678";
+  auto place = checkpoint_place(owner_with(training_on({{"pvc", "c"}})), nullptr);
+  REQUIRE(place);
+  CHECK(checkpoint_text("step 7", place, false) == "step 7 in " + where);
+  CHECK(checkpoint_text("step 7", place, true) == "step 7 in " + where);
+  CHECK(checkpoint_text("", place, false) == "none yet; its folder will be " + where);
+  CHECK(checkpoint_text("", place, true) == "none reported; what the program has saved is in " + where);
+  place->has_files = false;
+  CHECK(checkpoint_text("", place, false) == "none yet; its folder will be " + where);
+  CHECK(checkpoint_text("", place, true).empty());
+  place->has_files = true;
+  CHECK(checkpoint_text("", place, false) == "in " + where);
+  CHECK(checkpoint_text("", place, true) == "in " + where);
+  CHECK(checkpoint_text("step 7", std::nullopt, true) == "step 7");
+  CHECK(checkpoint_text("", std::nullopt, false).empty());
+}
+
 TEST_CASE("there is no place without a volume that outlives the pods") {
   CHECK_FALSE(checkpoint_place(owner_with(training_on({{"emptyDir", json::object()}})), nullptr));
   CHECK_FALSE(checkpoint_place(owner_with({{"train", json::object()}}), nullptr));

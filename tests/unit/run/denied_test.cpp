@@ -1,0 +1,66 @@
+// What is advised to a program that was denied a file.
+#include "cli/run/denied.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+
+json pod_with_mounts(const json& number = 1000) {
+  json pod = {{"containers",
+               {{{"name", "sidecar"}, {"volumeMounts", {{{"name", "claim"}, {"mountPath", "/side"}}}}},
+                {{"name", "main"},
+                 {"volumeMounts",
+                  {{{"name", "claim"}, {"mountPath", "/data"}},
+                   {{"name", "host"}, {"mountPath", "/data/host"}},
+                   {{"name", "nas"}, {"mountPath", "/nas"}},
+                   {{"name", "still"}, {"mountPath", "/still"}, {"readOnly", true}},
+                   {{"name", "gone"}, {"mountPath", "/gone"}}}}}}},
+              {"volumes",
+               {{{"name", "claim"}, {"persistentVolumeClaim", {{"claimName", "results"}}}},
+                {{"name", "host"}, {"hostPath", {{"path", "/srv/x"}}}},
+                {{"name", "nas"}, {"nfs", {{"server", "nas"}, {"path", "/export"}}}},
+                {{"name", "still"}, {"emptyDir", json::object()}}}}};
+  if (!number.is_null()) pod["securityContext"]["runAsUser"] = number;
+  return pod;
+}
+
+TEST_CASE("a program that may not write is told as whom it ran, what lies there, and the key") {
+  const auto advice = [](const std::string& said) { return advice_on_denied(said, pod_with_mounts()); };
+  const std::string end = ": let it write there, or name another with `user:`)";
+  CHECK(advice("PermissionError: [Errno 13] Permission denied: '/data/out.pt'") ==
+        " (it ran as uid 1000, and /data is claim results" + end);
+  CHECK(advice("sh: can't create /data/host/x: Permission denied\n") ==
+        " (it ran as uid 1000, and /data/host is /srv/x of the node" + end);
+  CHECK(advice("open /nas: permission denied") == " (it ran as uid 1000, and /nas is nas:/export" + end);
+  CHECK(advice("Error: EACCES, open '/gone/x'") == " (it ran as uid 1000, and /gone is a volume" + end);
+  const std::string in_image = " (it ran as uid 1000, which the image lets not do this; `user:` names another)";
+  CHECK(advice("mkdir: cannot create directory '/app/out': Permission denied") == in_image);
+  CHECK(advice("Permission denied: '/database/x'") == in_image);  // not /data
+  CHECK(advice("Permission denied: '/side/x'") == in_image);      // of another container
+  CHECK(advice_on_denied("Permission denied: '/nas/x'", pod_with_mounts(nullptr)) ==
+        " (it ran as the image's user, and /nas is nas:/export" + end);
+}
+
+TEST_CASE("a volume that is mounted to be read is told with its own key") {
+  const auto advice = [](const std::string& said) { return advice_on_denied(said, pod_with_mounts()); };
+  CHECK(advice("OSError: [Errno 30] Read-only file system: '/still/x'") ==
+        " (/still is mounted to be read: `read_only: false` lets it write)");
+  CHECK(advice("OSError: [Errno 30] Read-only file system: '/data/x'").empty());
+  CHECK(advice("OSError: [Errno 30] Read-only file system: '/x'").empty());
+}
+
+TEST_CASE("other last words get no advice") {
+  const json pod = pod_with_mounts();
+  CHECK(advice_on_denied("", pod).empty());
+  CHECK(advice_on_denied("Permission denied: '/data/x'\nValueError: bad", pod).empty());
+  CHECK(advice_on_denied("mlk: uid 1000 cannot write checkpoints in /x: Permission denied", pod).empty());
+  CHECK(advice_on_denied("Permission denied: '/data/x'", json()) ==
+        " (it ran as the image's user, which the image lets not do this; `user:` names another)");
+}
+
+}  // namespace
+}  // namespace mlk
