@@ -17,9 +17,7 @@ namespace {
 using nlohmann::json;
 using Operator = Comparison::Operator;
 
-bool is_no_value(const json* value) {
-  return value == nullptr || value->is_null();
-}
+bool is_no_value(const json* value) { return value == nullptr || value->is_null(); }
 
 // A number, also one that JSON has only as a word: "nan", "inf", "-inf".
 std::optional<double> number_beyond_json(const json& value) {

@@ -194,8 +194,8 @@ class ExpressionParser {
     if (op != Operator::less && op != Operator::at_most && op != Operator::greater &&
         op != Operator::at_least)
       return;
-    const bool fits = next().kind == Token::Kind::text ||
-                      (next().kind == Token::Kind::word && number_of_word(next().text));
+    const bool fits =
+        next().kind == Token::Kind::text || (next().kind == Token::Kind::word && number_of_word(next().text));
     if (!fits)
       refuse(next().place, fmt::format("a number, or text in quotes, must follow '{}', not {}", sign_of(op),
                                        shown(next())));

@@ -460,7 +460,8 @@ bool needs_driver(const SweepStatus& status) {
 }
 
 const Trial* best_of(const SweepStatus& status) {
-  return status.record.objective && !status.is_of_one_trial ? best(status.trials, *status.record.objective) : nullptr;
+  return status.record.objective && !status.is_of_one_trial ? best(status.trials, *status.record.objective)
+                                                            : nullptr;
 }
 
 ExitCode exit_code(const SweepStatus& status) {

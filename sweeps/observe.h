@@ -31,12 +31,13 @@ struct SweepStatus {
   Counts counts;
   std::vector<Trial> trials;               // ascending by number
   std::map<int, std::string> newest_pods;  // by the number of the trial
-  std::map<std::string, std::string> program_of;  // the container of the program of each of them, by the pod's name
-  bool jobs_go_on = false;                 // the Jobs whose indexes are trials
-  std::map<int, Trial> ledger;             // the content of the ledger, by the number of the trial
-  bool draining = false;                   // no more trials are started; the sweep is stopped when none runs
-  bool is_of_one_trial = false;            // keep_trial() has dropped the others: none is the best
-  bool cannot_start = false;               // no trial has started, and waiting will not help
+  std::map<std::string, std::string>
+      program_of;                // the container of the program of each of them, by the pod's name
+  bool jobs_go_on = false;       // the Jobs whose indexes are trials
+  std::map<int, Trial> ledger;   // the content of the ledger, by the number of the trial
+  bool draining = false;         // no more trials are started; the sweep is stopped when none runs
+  bool is_of_one_trial = false;  // keep_trial() has dropped the others: none is the best
+  bool cannot_start = false;     // no trial has started, and waiting will not help
 
   // For trials that are runs.
   std::map<std::string, RunStatus> runs;  // by name

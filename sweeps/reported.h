@@ -23,9 +23,9 @@ std::string why_no_pattern(const std::string& pattern);
 
 // Finds the objective's metric in lines of a log. Without a regex a line may be a metrics line ("mlk step=10
 // loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. The progress of the
-// trial is the line's value for the objective's position; an epoch if there is no step. A number is one to the end
-// of its word: "loss=12,000" reports nothing; only what a regex finds may have signs beside it. Work and memory
-// for a line are bounded, whatever the pattern; lines of more than 4 KiB are ignored.
+// trial is the line's value for the objective's position; an epoch if there is no step. A number is one to
+// the end of its word: "loss=12,000" reports nothing; only what a regex finds may have signs beside it. Work
+// and memory for a line are bounded, whatever the pattern; lines of more than 4 KiB are ignored.
 class MetricFinder {
  public:
   // Throws Error{usage} for a regex that read_objective() would refuse.
@@ -36,8 +36,8 @@ class MetricFinder {
 
   std::optional<Reported> find(std::string_view line) const;
 
-  // Why a line that seems to hold the metric does not report it, to be told if no line does; nullopt for other
-  // lines. One line of text.
+  // Why a line that seems to hold the metric does not report it, to be told if no line does; nullopt for
+  // other lines. One line of text.
   std::optional<std::string> near_miss(std::string_view line) const;
 
  private:

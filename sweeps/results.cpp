@@ -119,8 +119,7 @@ std::vector<Column> result_columns(const std::vector<Trial>& trials, const Objec
                                    const Space& space, bool wide) {
   ColumnNames names;
   for (const char* name : {"trial", "state", "objective", "duration", "tries", "failure"}) names.take(name);
-  std::vector<Column> columns{{Column::Kind::trial, "trial", ""},
-                              {Column::Kind::state, "state", ""}};
+  std::vector<Column> columns{{Column::Kind::trial, "trial", ""}, {Column::Kind::state, "state", ""}};
   if (!objective.metric.empty())
     columns.push_back({Column::Kind::objective, names.of_metric(objective.metric), objective.metric});
   const std::vector<std::string> paths = parameter_paths(trials, space);

@@ -50,8 +50,8 @@ std::vector<RunStatus> list_runs_and_sweeps(kube::Client& client, const std::str
     const std::size_t last = std::min(first + most_reads_at_once, sweeps.size());
     std::vector<std::future<std::optional<SweepStatus>>> reads;
     for (std::size_t i = first; i < last; ++i)
-      reads.push_back(std::async(std::launch::async, read_if_possible, std::ref(client), std::cref(name_space),
-                                 std::cref(sweeps[i]->run)));
+      reads.push_back(std::async(std::launch::async, read_if_possible, std::ref(client),
+                                 std::cref(name_space), std::cref(sweeps[i]->run)));
     for (std::size_t i = first; i < last; ++i) {
       if (const std::optional<SweepStatus> status = reads[i - first].get())
         *sweeps[i] = with_status(std::move(*sweeps[i]), *status);

@@ -150,9 +150,8 @@ class Reader {
     if (conditions.kind != YamlNode::Kind::map) return;
     for (const YamlEntry& entry : conditions.entries) {
       const std::optional<std::string> path = names_.resolve(entry.key, entry.place, problems_);
-      const auto parameter =
-          std::find_if(out_.space.parameters.begin(), out_.space.parameters.end(),
-                       [&](const Parameter& each) { return path && each.path == *path; });
+      const auto parameter = std::find_if(out_.space.parameters.begin(), out_.space.parameters.end(),
+                                          [&](const Parameter& each) { return path && each.path == *path; });
       if (parameter == out_.space.parameters.end() || can_be(*parameter, to_json(entry.value))) continue;
       const bool is_list = entry.value.kind == YamlNode::Kind::list;
       for (const YamlNode& item : is_list ? entry.value.items : std::vector<YamlNode>{entry.value}) {
@@ -177,7 +176,8 @@ class Reader {
     const std::optional<std::string> path = names_.resolve(word->path, word->place, problems_);
     if (!path) return;
     if (!typed_.insert(*path).second)
-      problems_.add(word->place, fmt::format("{} is given twice; several values are written {}=1,2", *path, word->path));
+      problems_.add(word->place,
+                    fmt::format("{} is given twice; several values are written {}=1,2", *path, word->path));
     places_[*path] = word->place;
     if (std::optional<Parameter> parameter = read_form(*path, word->values, names_, problems_)) {
       put(std::move(*parameter));

@@ -40,7 +40,9 @@ double log_of_prior(double value, double usual, double spread) {
   return -0.5 * z * z;
 }
 
-double root_of_axes(std::size_t axes) { return std::sqrt(static_cast<double>(std::max<std::size_t>(axes, 1))); }
+double root_of_axes(std::size_t axes) {
+  return std::sqrt(static_cast<double>(std::max<std::size_t>(axes, 1)));
+}
 
 // The likelihood of some values. The distances of all pairs are computed once.
 class Likelihood {
@@ -55,7 +57,8 @@ class Likelihood {
     }
   }
 
-  // The logarithm of the profile likelihood, that of the common variance which maximises it, and of the prior.
+  // The logarithm of the profile likelihood, that of the common variance which maximises it, and of the
+  // prior.
   double log_of(const Smoothness& smoothness) const {
     const std::size_t size = values_.size();
     const std::vector<double> sums = weighted_distances(smoothness.lengths);
@@ -158,7 +161,8 @@ Smoothness most_likely(const std::vector<Axis>& axes, const std::vector<Places>&
   for (const Smoothness::Kind kind : {Smoothness::Kind::rough, Smoothness::Kind::very_smooth}) {
     for (const double length : first_lengths) {
       for (const double noise : first_noises)
-        climb.take_if_better({kind, std::vector<double>(axes.size(), length * root_of_axes(axes.size())), noise});
+        climb.take_if_better(
+            {kind, std::vector<double>(axes.size(), length * root_of_axes(axes.size())), noise});
     }
   }
   for (int round = 0; round < rounds; ++round) {

@@ -139,7 +139,8 @@ TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, 
   json pod = of_run["spec"]["template"];
   json* program = main_container(pod["spec"]);
   if (program == nullptr)
-    throw Error(ExitCode::usage, "a patch or a template has left no container `main` in the pods: it runs the trial");
+    throw Error(ExitCode::usage,
+                "a patch or a template has left no container `main` in the pods: it runs the trial");
   json& variables = (*program)["env"];
   variables = environment_of(variables, rendered.run, experiment.has_train);
   scope["trials"]["pod"] = merge(std::move(pod), shape("trial-pod"));

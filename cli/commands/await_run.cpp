@@ -33,7 +33,8 @@ constexpr std::chrono::seconds log_grace{5};  // a broken stream is opened again
 
 Time now() { return std::chrono::system_clock::now(); }
 
-// A run whose programs have never started is tried again as well: for a container before them, or a program that is not there.
+// A run whose programs have never started is tried again as well: for a container before them, or a program
+// that is not there.
 bool has_started(const RunStatus& status) {
   const bool again = status.phase == Phase::restarting && status.started;
   return again || status.phase == Phase::running || is_final(status.phase);
@@ -126,7 +127,8 @@ class Await {
     if (!final_since_) final_since_ = steady_clock::now();
     const auto patience = status.phase == Phase::succeeded ? patience_if_trained : patience_if_failed;
     const auto since = steady_clock::now() - *final_since_;
-    // Programs that have ended have nothing more to tell; but a container beside one may still send something away.
+    // Programs that have ended have nothing more to tell; but a container beside one may still send something
+    // away.
     if (has_running_programs(objects, now())) return since > patience;
     return !has_waiting_pods(objects, now()) || since > patience_beside;
   }

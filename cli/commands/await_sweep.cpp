@@ -139,7 +139,8 @@ class SweepAwait {
     started_ = started_ || counts.running + counts.succeeded + counts.failed + counts.stopped > 0;
     seen_ = std::move(status);
     const RunObjects all{objects->owner, objects->jobs, objects->pods, {}, {}};
-    return (is_final(seen_.phase) || seen_.phase == Phase::stopped) && !has_running_programs(all, std::chrono::system_clock::now());
+    return (is_final(seen_.phase) || seen_.phase == Phase::stopped) &&
+           !has_running_programs(all, std::chrono::system_clock::now());
   }
 
   // In a driven sweep the driver decides about each trial.

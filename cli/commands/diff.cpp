@@ -122,7 +122,8 @@ void print_kinds(const std::string& first, const std::string& second, Session& s
                                 std::pair(&second, &std::pair<std::string, std::string>::second)}) {
     if (tar->empty()) continue;
     const auto check = [&session] { session.check_interrupted(); };
-    for (const image::TarFile& file : image::read_tar(*tar, check)) kinds[file.entry.path].*of = kind_of(file.entry);
+    for (const image::TarFile& file : image::read_tar(*tar, check))
+      kinds[file.entry.path].*of = kind_of(file.entry);
   }
   for (const auto& [path, of] : kinds) {
     if (of.first != of.second)
@@ -138,7 +139,7 @@ void print_code(kube::Client& client, const StoredRun& first, const StoredRun& s
                     after = tar_of(client, second, registries.access());
   for (const auto& [tar, run] : {std::pair(&before, &first), std::pair(&after, &second)}) {
     fs::create_directories(folder.path() / run->run);
-    if (!tar->empty()) 
+    if (!tar->empty())
       image::unpack(*tar, folder.path() / run->run, [&session] { session.check_interrupted(); });
   }
   print_kinds(before, after, session);

@@ -82,7 +82,8 @@ class SweepLogs {
     if (trial_) sweeps::keep_trial(status_, *trial_);
     add_trial_numbers(*objects, numbers_);
     const std::vector<json>& pods = pods_of(*objects, filter_);
-    any_runs_ = has_running_programs({objects->owner, objects->jobs, pods, {}, {}}, std::chrono::system_clock::now());
+    any_runs_ =
+        has_running_programs({objects->owner, objects->jobs, pods, {}, {}}, std::chrono::system_clock::now());
     follow(memory_.with_gone(pods));
   }
 

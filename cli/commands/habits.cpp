@@ -67,7 +67,7 @@ constexpr FlagHabit flag_habits[] = {
      "say which with --where, or name the runs: `mlk ls -o name` lists them"},
     {" delete ", " -f --filename ", "names of runs are given: `mlk ls -o name` lists them"},
     {" delete ", " --force --now ", "mlk delete RUN needs no force; --no-wait does not wait for the end"},
-    {" logs ", " -c --container ", "--role ROLE"},
+    {" logs ", " -c ", "--container NAME"},
     {" logs ", " -p --previous ", "all tries of a rank are shown; --rank RANK shows one rank"},
     {"", " -q --quiet ", "results go to standard output alone: 2>/dev/null hides the rest"},
 };

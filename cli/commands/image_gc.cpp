@@ -135,8 +135,8 @@ void clear_repository(const GcOptions& options, Session& session) {
     (void)registry.remove_manifest(repository.repository, digest);
     ++deleted;
   }
-  session.note(fmt::format("deleted {}; the registry frees their layers in its own time",
-                           counted(deleted, "image")));
+  session.note(
+      fmt::format("deleted {}; the registry frees their layers in its own time", counted(deleted, "image")));
 }
 
 }  // namespace

@@ -189,7 +189,8 @@ void provide_user(const Experiment& experiment, FileContents& files, const image
     files.user.image = ask_user_of_image(image, std::move(access), unknown);
     session.check_interrupted();
   }
-  if (const std::string note = note_on_user(experiment, files.user, unknown); !note.empty()) session.note(note);
+  if (const std::string note = note_on_user(experiment, files.user, unknown); !note.empty())
+    session.note(note);
 }
 
 void provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,

@@ -58,8 +58,8 @@ void provide_user(const Experiment& experiment, FileContents& files, const image
                   kube::Client& client, Session& session, bool insecure);
 
 // What a run or a sweep needs of an image: builds the one of its code and packages, or looks for that of the
-// runtime, and finds out as whom its program can run; notes both in `files`. With --local: has the packages on this machine. Throws Error if it
-// cannot be built. Call after require_some_image().
+// runtime, and finds out as whom its program can run; notes both in `files`. With --local: has the packages
+// on this machine. Throws Error if it cannot be built. Call after require_some_image().
 void provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,
                    kube::Client& client, Session& session);
 

@@ -20,7 +20,8 @@ void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& 
   out << style.paint(prefix, ui::color_of(prefix)) << ' ' << program_line(line.text, colors) << '\n';
 }
 
-void require_container(const std::string& run, const std::vector<nlohmann::json>& pods, const std::string& container) {
+void require_container(const std::string& run, const std::vector<nlohmann::json>& pods,
+                       const std::string& container) {
   if (container.empty() || pods.empty()) return;
   const std::vector<std::string> names = container_names(pods);
   if (std::find(names.begin(), names.end(), container) != names.end()) return;

@@ -15,12 +15,14 @@ namespace kube {
 class Client;
 }
 
-// Prints "worker/0 text", or "worker/0/fetch text" for another container than the program's, the prefix in the rank's colour. Control characters in the text are made harmless;
-// colours stay if colours are on.
+// Prints "worker/0 text", or "worker/0/fetch text" for another container than the program's, the prefix in
+// the rank's colour. Control characters in the text are made harmless; colours stay if colours are on.
 void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& style);
 
-// Throws Error{usage} if none of these pods has such a container; not where there are no pods yet, or no name.
-void require_container(const std::string& run, const std::vector<nlohmann::json>& pods, const std::string& container);
+// Throws Error{usage} if none of these pods has such a container; not where there are no pods yet, or no
+// name.
+void require_container(const std::string& run, const std::vector<nlohmann::json>& pods,
+                       const std::string& container);
 
 // Prints everything that the logs hold now, on standard output.
 void print_logs(Session& session, kube::Client& client, const std::string& run, const LogFilter& filter);

@@ -108,7 +108,8 @@ void add_logs(CLI::App& root, Session& session) {
   command->add_option("--rank", options->rank, "Only this rank of each role")
       ->type_name("RANK")
       ->check(whole_number());
-  command->add_option("--container", options->container, "Only this container of each pod")->type_name("NAME");
+  command->add_option("--container", options->container, "Only this container of each pod")
+      ->type_name("NAME");
   command->callback([options, &session] { logs(*options, session); });
 }
 

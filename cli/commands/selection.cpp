@@ -19,8 +19,7 @@ std::vector<RunAddress> runs_that_match(kube::Client& client, RunFilter filter, 
                                         const std::string& where) {
   filter.configured = true;
   const Time now = std::chrono::system_clock::now();
-  std::vector<RunStatus> runs =
-      sweeps::list_runs_and_sweeps(client, client.config().name_space, now, filter);
+  std::vector<RunStatus> runs = sweeps::list_runs_and_sweeps(client, client.config().name_space, now, filter);
   if (!only.empty()) std::erase_if(runs, [&](const RunStatus& run) { return run.run != only; });
   std::vector<RunAddress> out;
   for (const RunStatus& run : sweeps::select_runs(runs, now, where))

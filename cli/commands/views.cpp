@@ -80,8 +80,10 @@ std::vector<std::string> metric_texts(const RunStatus& status) {
   std::map<std::string, std::string> values;
   if (const json* metrics = member(status.result, "metrics"); metrics && metrics->is_object()) {
     for (const auto& [key, value] : metrics->items()) {
-      if (const std::optional<double> read = metric_number(value)) values[key] = number(*read);
-      else if (value.is_string()) values[key] = printable(value.get<std::string>());  // "slowest worker/1"
+      if (const std::optional<double> read = metric_number(value))
+        values[key] = number(*read);
+      else if (value.is_string())
+        values[key] = printable(value.get<std::string>());  // "slowest worker/1"
     }
   }
   std::vector<std::string> texts;

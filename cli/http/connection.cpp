@@ -206,12 +206,12 @@ struct Connection::State {
     if (ended) return {Failure::Kind::closed, "it was ended"};
     if (too_large) return {Failure::Kind::too_large, "more than " + human_size(call->most_bytes), "", true};
     if (code == CURLE_OPERATION_TIMEDOUT)
-      return told_of({Failure::Kind::timed_out, "no connection within 20 s, or nothing has moved for a minute"},
-                     proxy, proxy_status(easy));
+      return told_of(
+          {Failure::Kind::timed_out, "no connection within 20 s, or nothing has moved for a minute"}, proxy,
+          proxy_status(easy));
     long number = 0;
     curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
-    return told_of(failure_of(code, error, static_cast<int>(number), certificate), proxy,
-                   proxy_status(easy));
+    return told_of(failure_of(code, error, static_cast<int>(number), certificate), proxy, proxy_status(easy));
   }
 };
 

@@ -57,7 +57,7 @@ class Loop {
   std::vector<std::shared_ptr<Transfer>> running_, waiting_;  // waiting_: for their next attempt, or
                                                               // for a credential
   SteadyTime silence_due_{};
-  bool checks_ = false;  // a check over a new connection is under way
+  bool checks_ = false;                                // a check over a new connection is under way
   std::optional<SteadyTime> answered_, check_failed_;  // the last such check
   // Shared.
   std::mutex mutex_;

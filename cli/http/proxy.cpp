@@ -109,8 +109,8 @@ std::string default_port(const std::string& scheme) {
 
 ProxyEnvironment proxy_environment() {
   ProxyEnvironment environment;
-  for (const char* name : {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy",
-                           "REQUEST_METHOD"}) {
+  for (const char* name :
+       {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy", "REQUEST_METHOD"}) {
     if (const char* value = std::getenv(name)) environment[name] = value;
   }
   return environment;

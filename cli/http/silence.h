@@ -55,8 +55,8 @@ class Silence {
 
  private:
   int requests_ = 0;
-  SteadyTime since_{};                       // while requests are in progress
-  SteadyTime::duration before_{};            // silence of earlier requests
+  SteadyTime since_{};             // while requests are in progress
+  SteadyTime::duration before_{};  // silence of earlier requests
   std::optional<SteadyTime> asked_;
 };
 

@@ -218,8 +218,8 @@ void warn_of_pointers(const fs::path& folder, Code& out) {
   for (const TreeEntry& entry : out.tree.entries) {
     if (entry.of_tar.kind != TarEntry::Kind::file || !may_be_lfs_pointer(entry.size)) continue;
     std::string content;
-    read_whole(way.folder_of(entry.of_tar.path), name_of_path(entry.of_tar.path),
-               folder / entry.of_tar.path, entry.size, [&](std::string_view part) { content += part; });
+    read_whole(way.folder_of(entry.of_tar.path), name_of_path(entry.of_tar.path), folder / entry.of_tar.path,
+               entry.size, [&](std::string_view part) { content += part; });
     if (is_lfs_pointer(content)) found.push_back(printable(entry.of_tar.path));
   }
   constexpr std::size_t most_shown = 3;
@@ -273,7 +273,8 @@ std::string write_layer(LayerWriter& writer, const fs::path& folder, const Tree&
     in_layer.mode = is_file && !entry.of_tar.executable ? for_all_to_read_and_write : for_all_to_execute;
     also(tar_header(entry.of_tar, entry.size));
     if (is_file) {
-      writer.add_file(in_layer, way.folder_of(entry.of_tar.path), folder / entry.of_tar.path, entry.size, also);
+      writer.add_file(in_layer, way.folder_of(entry.of_tar.path), folder / entry.of_tar.path, entry.size,
+                      also);
       also(std::string(tar_padding(entry.size), '\0'));
     } else {
       writer.add(in_layer);

@@ -92,8 +92,7 @@ Folder read_folder(const fs::path& top, const std::string& path) {
 std::string link_target(DIR& folder, const fs::path& top, const std::string& path) {
   constexpr std::size_t longest = 4096;
   std::string target(longest, '\0');
-  const ssize_t size =
-      readlinkat(dirfd(&folder), name_of_path(path).c_str(), target.data(), target.size());
+  const ssize_t size = readlinkat(dirfd(&folder), name_of_path(path).c_str(), target.data(), target.size());
   if (size < 0)
     throw Error(ExitCode::failure,
                 fmt::format("code: {}: {}", printable((top / path).string()), std::strerror(errno)));

@@ -142,8 +142,10 @@ Layer LayerWriter::keep(const fs::path& file) {
   fs::rename(state_->aside, file, error);
   if (error) fail_with(file, error.value());
   state_->done = true;
-  const nlohmann::json note = {
-      {"digest", out.blob.digest}, {"size", out.blob.size}, {"diff_id", out.diff_id}, {"file", name_in_note(file)}};
+  const nlohmann::json note = {{"digest", out.blob.digest},
+                               {"size", out.blob.size},
+                               {"diff_id", out.diff_id},
+                               {"file", name_in_note(file)}};
   write_checked_file(note_of(file), json_text(note), 0600);
   return out;
 }

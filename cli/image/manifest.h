@@ -68,10 +68,10 @@ struct Index {
 std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::string& content_type,
                                              const std::string& name);
 
-// The entry for the platform: of the same variant, where amd64 is amd64/v1, arm64 is arm64/v8 and arm is arm/v7;
-// else the newest older one; else, if no variant is wanted, the oldest newer one. Of equal ones the first, and
-// those that need features of the system last. Where no entry has a platform, the only one that leaves it open.
-// Throws Error{not_found}, with those that there are.
+// The entry for the platform: of the same variant, where amd64 is amd64/v1, arm64 is arm64/v8 and arm is
+// arm/v7; else the newest older one; else, if no variant is wanted, the oldest newer one. Of equal ones the
+// first, and those that need features of the system last. Where no entry has a platform, the only one that
+// leaves it open. Throws Error{not_found}, with those that there are.
 const Index::Entry& choose(const Index& index, const Platform& wanted, const std::string& name);
 
 struct Configuration {

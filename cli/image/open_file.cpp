@@ -66,8 +66,7 @@ const OpenFile& WayDown::folder_of(const std::string& path) {
     }
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(depth), open_.end());
     const OpenFile& above = depth == 0 ? top_ : *open_[depth - 1].second;
-    auto next =
-        std::make_unique<OpenFile>(above, std::string(part), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+    auto next = std::make_unique<OpenFile>(above, std::string(part), O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
     if (next->number() < 0) fail_with(shown_ / path.substr(0, end), errno);
     open_.emplace_back(part, std::move(next));
     ++depth;

@@ -27,8 +27,9 @@ class OpenFile {
   int number_;
 };
 
-// Opens what lies below a folder part by part, and none of the parts may be a link: whoever exchanges a folder
-// for a link meanwhile does not lead it out. Folders on the way stay open, for the next path. One thread.
+// Opens what lies below a folder part by part, and none of the parts may be a link: whoever exchanges a
+// folder for a link meanwhile does not lead it out. Folders on the way stay open, for the next path. One
+// thread.
 class WayDown {
  public:
   // The folder itself may be a link. Throws Error{failure}.

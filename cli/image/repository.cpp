@@ -63,8 +63,8 @@ Command git(const std::filesystem::path& folder, const std::vector<std::string>&
 }
 
 std::optional<std::vector<std::string>> settings_for(const std::filesystem::path& folder) {
-  const ProcessResult filters = run_process(
-      git(folder, {}, {"config", "--null", "--name-only", "--get-regexp", "^filter[.]"}));
+  const ProcessResult filters =
+      run_process(git(folder, {}, {"config", "--null", "--name-only", "--get-regexp", "^filter[.]"}));
   if (!filters.ok() && filters.exit_code != 1) return std::nullopt;  // 1: there are none
   return harmless_settings(filters.output);
 }

@@ -12,7 +12,7 @@
 namespace mlk::image {
 
 inline constexpr std::size_t longest_path = 4096;  // what Linux opens, in bytes
-inline constexpr std::size_t tar_block = 512;  // bytes: headers and contents take whole blocks
+inline constexpr std::size_t tar_block = 512;      // bytes: headers and contents take whole blocks
 
 struct TarEntry {
   enum class Kind { file, folder, link };

@@ -185,7 +185,7 @@ class Lister {
                                                printable(top_.string()), deepest));
     Folder folder = read_folder(top_, to.path);
     const bool is_out = stays(found.verdict) ||
-                       (found.verdict == Verdict::travels_unless_made_by_tools && is_made_by_tools(folder));
+                        (found.verdict == Verdict::travels_unless_made_by_tools && is_made_by_tools(folder));
     const bool left_out = is_out && !found.included;
     if (left_out && !found.may_hold_included) return;
     to.travels = !left_out;

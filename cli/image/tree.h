@@ -24,7 +24,8 @@ struct TreeEntry {
 };
 
 struct Tree {
-  std::vector<TreeEntry> entries{};  // in the order of the bytes of their paths: a folder before what is in it
+  std::vector<TreeEntry>
+      entries{};  // in the order of the bytes of their paths: a folder before what is in it
   std::vector<std::string> no_files{};  // sockets, pipes and devices, which cannot travel
   std::vector<std::string> vain{};      // patterns of `include` that match nothing
   // What stays behind, folders with a slash at the end: hidden names and files that usually hold secrets; and

@@ -211,8 +211,8 @@ json Client::patch(const Resource& resource, const std::string& name_space, cons
   request.query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}};
   request.content_type = content_type_of(type);
   // A JSON patch may add to a list, and what names a version is refused after it was carried out.
-  request.twice = type != PatchType::json &&
-                  text_at(patch, json::json_pointer("/metadata/resourceVersion")).empty();
+  request.twice =
+      type != PatchType::json && text_at(patch, json::json_pointer("/metadata/resourceVersion")).empty();
   request.body = patch.dump();
   const Response response = send(request);
   if (on_warning) {

@@ -80,9 +80,9 @@ class Stream {
 };
 
 struct StreamEnd {
-  int status = 0;     // HTTP status; 0 when the connection broke, 401 with `error` when there is no login
-  std::string error;  // empty when the server closed in good order
-  std::string body;   // of an answer that was not 200, bounded
+  int status = 0;       // HTTP status; 0 when the connection broke, 401 with `error` when there is no login
+  std::string error;    // empty when the server closed in good order
+  std::string body;     // of an answer that was not 200, bounded
   bool silent = false;  // its connection was left, since nothing came: nothing is wrong with the next one
 };
 

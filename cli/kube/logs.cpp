@@ -23,7 +23,7 @@ struct ContainerState {
   enum class Phase { waiting, running, terminated };
   Phase phase = Phase::waiting;
   int restarts = 0;
-  bool ran_before = false;  // there is a previous incarnation to read
+  bool ran_before = false;    // there is a previous incarnation to read
   bool never_starts = false;  // the pod has ended before it
 };
 

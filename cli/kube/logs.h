@@ -17,7 +17,7 @@
 namespace mlk::kube {
 
 struct LogLine {
-  Time time;  // when the node took it, by the node's clock
+  Time time;         // when the node took it, by the node's clock
   std::string text;  // as a terminal would leave it, with colours (program_line())
 };
 

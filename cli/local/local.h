@@ -7,8 +7,8 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -34,9 +34,9 @@ std::optional<Info> running();
 
 // The names of folders of code and of packages in a text: "code-<64 digits>", "python-<64 digits>". Pure.
 std::set<std::string> layers_named_in(std::string_view text);
-// Those in the cache of this machine that objects of the local cluster name, whether it is up or not: the next
-// try of a run needs them, and so does who asks for its code. Throws Error{failure} if an object cannot be
-// read.
+// Those in the cache of this machine that objects of the local cluster name, whether it is up or not: the
+// next try of a run needs them, and so does who asks for its code. Throws Error{failure} if an object cannot
+// be read.
 std::set<std::string> layers_in_use();
 
 // GPUs of this machine that its server can give to pods, if it is started here.

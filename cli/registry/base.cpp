@@ -69,7 +69,7 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
   FoundImage out{.registry = found->registry, .reference = reference, .image = {}};
   std::string digest = found->document.digest;
   auto parsed = image::parse_manifest(found->document.bytes, found->document.type, name);
-  constexpr int deepest = 4;  // of indexes in indexes
+  constexpr int deepest = 3;  // of indexes in indexes
   for (int depth = 0; depth < deepest; ++depth) {
     const auto* index = std::get_if<image::Index>(&parsed);
     if (index == nullptr) break;
@@ -81,7 +81,8 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
   }
   const auto* manifest = std::get_if<image::Manifest>(&parsed);
   if (manifest == nullptr)
-    throw Error(ExitCode::failure, fmt::format("{}: more than {} indexes name each other", name, deepest - 1));
+    throw Error(ExitCode::failure,
+                fmt::format("{}: more than {} indexes name each other", name, deepest));
   out.reference.digest = digest;
   out.image.manifest = *manifest;
   for (const image::Descriptor& layer : manifest->layers) out.size += layer.size;

@@ -168,8 +168,7 @@ const std::string& Registry::base() {
   if (!base_.empty()) return base_;
   base_ = known_base_.empty() ? find_base() : known_base_;
   tokens_ = std::make_unique<Tokens>(
-      base_, [this] { return find_own_login(); },
-      [this](const Call& call) { return exchange(call); });
+      base_, [this] { return find_own_login(); }, [this](const Call& call) { return exchange(call); });
   return base_;
 }
 
@@ -182,9 +181,10 @@ std::optional<Login> Registry::find_own_login() {
   std::string missing;
   std::optional<Login> login = find_login(access_.login_files, reference_, access_.go_on, &missing);
   if (!login && !missing.empty() && access_.note)
-    access_.note(printable(fmt::format("{}: going on without a login for {}; podman login and skopeo login "
-                                       "need no such program",
-                                       missing, name_)));
+    access_.note(
+        printable(fmt::format("{}: going on without a login for {}; podman login and skopeo login "
+                              "need no such program",
+                              missing, name_)));
   return login;
 }
 

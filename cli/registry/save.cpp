@@ -30,7 +30,8 @@ constexpr std::size_t prefix = 7;  // "sha256:"
 
 class File {
  public:
-  explicit File(fs::path path) : path_(std::move(path)), file_(path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666) {
+  explicit File(fs::path path)
+      : path_(std::move(path)), file_(path_, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0666) {
     if (file_.number() < 0) image::fail_with(path_, errno);
   }
   void put(std::string_view bytes) {
@@ -51,8 +52,7 @@ class File {
 class Aside {
  public:
   explicit Aside(const fs::path& goal)  // "folder/" is "folder": what is beside it must not lie in it
-      : goal_(goal.has_filename() ? goal : goal.parent_path()),
-        path_(beside(goal_)) {}
+      : goal_(goal.has_filename() ? goal : goal.parent_path()), path_(beside(goal_)) {}
   ~Aside() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);

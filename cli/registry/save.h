@@ -12,8 +12,8 @@
 namespace mlk::registry {
 
 // An OCI image layout (specification 1.1) in a folder that is empty or not there; `name` becomes its
-// ref.name. `go_on`: false when the user wants to stop. Throws Error: usage for a folder that holds something,
-// failure for a disk that is full, interrupted.
+// ref.name. `go_on`: false when the user wants to stop. Throws Error: usage for a folder that holds
+// something, failure for a disk that is full, interrupted.
 void save_oci(const std::filesystem::path& folder, const std::string& name, const image::Composed& composed,
               const std::optional<FoundImage>& base, const std::function<bool()>& go_on = {});
 

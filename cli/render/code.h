@@ -41,9 +41,9 @@ inline constexpr char code_folder[] = "/mlk/code";          // in which the prog
 inline constexpr char python_folder[] = "/mlk/python";      // packages of Python
 
 // The words that a container executes for `command`, a program of `run:`. The image's sh does before what the
-// program finds done: with `checkpoint.volume` it makes the folder for checkpoints; with an archive it unpacks
-// the code by tar, or else python3, and executes the command in its folder or in `workdir`, a folder in that.
-// Where there is nothing to do, no sh is needed.
+// program finds done: with `checkpoint.volume` it makes the folder for checkpoints; with an archive it
+// unpacks the code by tar, or else python3, and executes the command in its folder or in `workdir`, a folder
+// in that. Where there is nothing to do, no sh is needed.
 std::vector<std::string> prepared(const Experiment& experiment, const std::optional<CodeArchive>& code,
                                   const std::vector<std::string>& command);
 

@@ -8,7 +8,8 @@ namespace mlk {
 // The container of the experiment's program, by its name; nullptr if a patch has left none.
 nlohmann::json* main_container(nlohmann::json& pod_spec);
 
-// Makes the containers beside main leave their last words in the pod's status, as main's are, unless they say what they leave.
+// Makes the containers beside main leave their last words in the pod's status, as main's are, unless they say
+// what they leave.
 void keep_last_words(nlohmann::json& pod);
 
 }  // namespace mlk

@@ -405,9 +405,10 @@ class Renderer {
     pod["image_pull_secrets"] = nullptr;
     for (const json& name : effective_["image_pull_secrets"])
       pod["image_pull_secrets"].push_back({{"name", name}});
-    pod["command"] = own_program ? json(prepared(experiment_, files_.code,
-                                                 launched(experiment_, framework_, in_run.size, scope_)))
-                                 : json::array({"mlk-runtime"});
+    pod["command"] =
+        own_program
+            ? json(prepared(experiment_, files_.code, launched(experiment_, framework_, in_run.size, scope_)))
+            : json::array({"mlk-runtime"});
     pod["workdir"] = workdir();
     pod["share_processes"] = own_program ? json(true) : json();
     pod["non_root"] = user_.must_not_be_root ? json(true) : json();

@@ -11,7 +11,7 @@
 
 namespace mlk {
 
-inline constexpr char user_auto[] = "auto";    // the values of `user:` that are no number
+inline constexpr char user_auto[] = "auto";  // the values of `user:` that are no number
 inline constexpr char user_image[] = "image";
 
 // As whom an image runs its programs, as its configuration says.
@@ -34,9 +34,9 @@ inline constexpr char assigned_user_annotation[] = "openshift.io/sa.scc.uid-rang
 struct PodUser {
   nlohmann::json number, group, files_group;  // runAsUser, runAsGroup, fsGroup
   bool must_not_be_root = true;
-  std::string home;       // a folder of the pod's own, where it may write
-  std::string name;       // USER and LOGNAME: a number without an entry in the image's passwd has none
-  std::string source;     // for the record: "file", "image", "namespace", "default"; empty: there was no choice
+  std::string home;    // a folder of the pod's own, where it may write
+  std::string name;    // USER and LOGNAME: a number without an entry in the image's passwd has none
+  std::string source;  // for the record: "file", "image", "namespace", "default"; empty: there was no choice
   bool is_guess = false;  // mlk's own number, of which nobody knows whether it suits the image
 };
 

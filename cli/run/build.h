@@ -70,8 +70,8 @@ std::optional<image::Platform> platform_of_nodes(const std::vector<nlohmann::jso
 // As whom an image runs its programs.
 ImageUser user_of(const image::Configuration& configuration);
 
-// The same of a named image, from its registry: once, and within `access.go_on`. nullopt and `why`: it did not
-// say. Throws no Error.
+// The same of a named image, from its registry: once, and within `access.go_on`. nullopt and `why`: it did
+// not say. Throws no Error.
 std::optional<ImageUser> ask_user_of_image(const std::string& image, registry::Access access,
                                            std::string& why);
 

@@ -43,7 +43,8 @@ std::string unsaved_text(const json& result) {
   if (since < 0) return "";
   const bool any = count_of(result, {"checkpoint"}, -1) >= 0;
   const std::string reason = printable(text_of(result, {"unsaved_reason"}));
-  return (any ? fmt::format("none since step {}", since) : "none yet") + (reason.empty() ? "" : ": " + reason);
+  return (any ? fmt::format("none since step {}", since) : "none yet") +
+         (reason.empty() ? "" : ": " + reason);
 }
 
 std::string checkpoint_text(const std::string& newest, const std::optional<CheckpointPlace>& place,

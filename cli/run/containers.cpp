@@ -46,8 +46,8 @@ bool ends_without_others(const PodFacts& pod) {
 
 // A container that was only ended with its pod is not to blame for it.
 bool ended_with_pod(const PodFacts& pod, const Container& container) {
-  return pod.deleting && (!pod.asked_to_end || !container.end->finished ||
-                          *container.end->finished > *pod.asked_to_end);
+  return pod.deleting &&
+         (!pod.asked_to_end || !container.end->finished || *container.end->finished > *pod.asked_to_end);
 }
 
 }  // namespace
@@ -96,8 +96,8 @@ const Container* holding_up(const PodFacts& pod) {
   if (pod.main_runs || pod.exit_code) return nullptr;
   for (const Container& other : pod.others) {
     if (other.kind == ContainerKind::plain) break;  // these and main start side by side
-    const bool is_done = other.kind == ContainerKind::sidecar ? other.let_main_start
-                                                              : other.end && other.end->exit_code == 0;
+    const bool is_done =
+        other.kind == ContainerKind::sidecar ? other.let_main_start : other.end && other.end->exit_code == 0;
     if (!is_done) return &other;
   }
   return nullptr;
@@ -113,7 +113,8 @@ const Container* at_fault(const PodFacts& pod) {
   if (pod.phase != "Failed") return nullptr;
   const Container* first = nullptr;
   for (const Container& other : pod.others) {
-    if (other.kind == ContainerKind::sidecar || !failed_end(other.end) || ended_with_pod(pod, other)) continue;
+    if (other.kind == ContainerKind::sidecar || !failed_end(other.end) || ended_with_pod(pod, other))
+      continue;
     if (first == nullptr || other.end->finished < first->end->finished) first = &other;
   }
   return first;

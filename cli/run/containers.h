@@ -1,5 +1,5 @@
-// What a pod says of its containers. `main` is the program's, by name and never by place: clusters put containers of their
-// own before and after it, and the kubelet sorts by name what it says of them. Pure.
+// What a pod says of its containers. `main` is the program's, by name and never by place: clusters put
+// containers of their own before and after it, and the kubelet sorts by name what it says of them. Pure.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ namespace mlk {
 
 struct PodFacts;
 
-// plain: beside main. init: before main, to its end. sidecar: an init container that is started again for as long as main
-// runs (restartPolicy: Always).
+// plain: beside main. init: before main, to its end. sidecar: an init container that is started again for as
+// long as main runs (restartPolicy: Always).
 enum class ContainerKind { plain, init, sidecar };
 
 struct ContainerEnd {
@@ -41,7 +41,8 @@ struct PodContainers {
   std::vector<Container> others;  // those that start before main first, in their order
 };
 
-// The name of the program's container: main. A pod that has none by that name, and only one container, has that one.
+// The name of the program's container: main. A pod that has none by that name, and only one container, has
+// that one.
 std::string main_container_of(const nlohmann::json& pod);
 
 PodContainers read_containers(const nlohmann::json& pod);
@@ -52,9 +53,9 @@ std::string title(const Container& container);
 // The container that keeps main from starting; nullptr if that is main itself, or if main has started.
 const Container* holding_up(const PodFacts& pod);
 
-// The container whose end is the reason for the end of the pod, or for which main does not start, if that is not main: an init
-// container that fails, or one beside a main that ended well. The codes of sidecars do not count in the end of a pod.
-// nullptr also for pods that ended for a reason of the node's or the cluster's.
+// The container whose end is the reason for the end of the pod, or for which main does not start, if that is
+// not main: an init container that fails, or one beside a main that ended well. The codes of sidecars do not
+// count in the end of a pod. nullptr also for pods that ended for a reason of the node's or the cluster's.
 const Container* at_fault(const PodFacts& pod);
 
 // The containers for which a pod still waits whose program has ended.

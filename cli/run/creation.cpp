@@ -242,8 +242,7 @@ Creation::Stored Creation::create_shared(const json& object, const std::string& 
       if (kube::annotation_of(*existing, labels::digest) != kube::annotation_of(object, labels::digest))
         throw Error(ExitCode::failure, title(object) + " exists and belongs to something else",
                     "look at it with: kubectl describe " + title(object));
-      const bool is_good =
-          check_shared(client_, resource, name_space_, *existing) == SharedContent::good;
+      const bool is_good = check_shared(client_, resource, name_space_, *existing) == SharedContent::good;
       if (is_good && (belongs_to(*existing, owner_uid) || add_owner(*existing, object))) {
         if (!sent) hooks_.note(title(object) + " is there already: nothing of it was sent");
         return {*existing, false};

@@ -288,17 +288,18 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
   failure.role = pod.role.empty() ? job.role : pod.role;
   failure.rank = pod.rank;
   const Container* other = at_fault(pod);
-  const ContainerEnd end = other == nullptr ? ContainerEnd{pod.exit_code.value_or(-1), pod.end_reason, pod.end_message, {}, {}}
-                           : other->end     ? *other->end
-                                            : *other->last_end;
+  const ContainerEnd end =
+      other == nullptr ? ContainerEnd{pod.exit_code.value_or(-1), pod.end_reason, pod.end_message, {}, {}}
+      : other->end     ? *other->end
+                       : *other->last_end;
   if (other != nullptr) failure.container = other->name;
   failure.exit_code = end.exit_code;
   failure.signal = end.reason == "OOMKilled" ? 9 : signal_of(end.exit_code);
   const json result = parse_result(end.message);
   const std::string message = result.is_object() ? text_of(result, {"message"}) : end.message;
   const ProgramError error = program_error(program_text(message));
-  failure.said = error.line;
-  failure.message = trim(cut_front(error.text, longest_message)) + printable(pod.denied);
+  failure.said = error.line + printable(pod.denied);
+  failure.message = std::string(trim(cut_front(error.text, longest_message))) + printable(pod.denied);
   failure.reason = other == nullptr ? describe_exit(pod) : describe_other(*other, end);
   const bool killed_by_job =
       pod.deleting && (job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting);
@@ -343,7 +344,8 @@ bool blames_a_peer(const std::string& message) {
 std::string what_keeps_pod(const PodFacts& pod) {
   const std::vector<std::string> waits = waited_for(pod);
   if (waits.empty()) return "";
-  return fmt::format("the program has ended ({}), its pod waits for {}", describe_code(*pod.exit_code), names_of(waits));
+  return fmt::format("the program has ended ({}), its pod waits for {}", describe_code(*pod.exit_code),
+                     names_of(waits));
 }
 
 std::string trouble_beside(const PodFacts& pod) {
@@ -353,10 +355,12 @@ std::string trouble_beside(const PodFacts& pod) {
     if (!words.empty() && !contains(text, words) && !did_not_start(end.reason)) text += ": " + words;
     return other.restarts > 0 ? text + fmt::format(" (started again {})", times(other.restarts)) : text;
   };
-  if (const Container* other = at_fault(pod); other != nullptr && other->end) return told(*other, *other->end);
+  if (const Container* other = at_fault(pod); other != nullptr && other->end)
+    return told(*other, *other->end);
   if (pod.ended() || pod.deleting) return "";
   for (const Container& other : pod.others) {
-    if (other.kind == ContainerKind::init || (pod.exit_code && other.kind == ContainerKind::sidecar)) continue;
+    if (other.kind == ContainerKind::init || (pod.exit_code && other.kind == ContainerKind::sidecar))
+      continue;
     const bool waits = !other.waiting_reason.empty() && other.waiting_reason != "PodInitializing" &&
                        other.waiting_reason != "ContainerCreating";
     const std::optional<ContainerEnd>& end = other.end ? other.end : other.last_end;

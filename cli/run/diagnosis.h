@@ -12,10 +12,10 @@ namespace mlk {
 
 // The weights of causes: those that only the user can remove weigh most, those that pass by themselves least.
 namespace cause_weight {
-inline constexpr int beside = 5;            // the program runs, or has ended well; another container has a problem
-inline constexpr int removed = 10;          // its Job had succeeded
-inline constexpr int starting = 15;         // main waits for another container
-inline constexpr int restarting = 20;       // the new pod does not exist yet
+inline constexpr int beside = 5;       // the program runs, or has ended well; another container has a problem
+inline constexpr int removed = 10;     // its Job had succeeded
+inline constexpr int starting = 15;    // main waits for another container
+inline constexpr int restarting = 20;  // the new pod does not exist yet
 inline constexpr int unscheduled = 30;      // no node, or a gate
 inline constexpr int failed_for_good = 35;  // of one rank: others may show why
 inline constexpr int node_lost = 40;
@@ -37,19 +37,22 @@ struct Cause {
   std::vector<int> ranks;  // empty: the Job as a whole
 };
 
-// Why the program of a live pod does not run: it does not start yet, or has ended before its pod; weight 0 if no cause is known.
+// Why the program of a live pod does not run: it does not start yet, or has ended before its pod; weight 0 if
+// no cause is known.
 Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts);
 // Why a Job makes no pods: quota, admission; weight 0 if no cause is known.
 Cause why_no_pod(const JobFacts& job, const Facts& facts);
 
-// "the program has ended (exit code 3), its pod waits for container agent"; empty if the pod waits for nothing.
+// "the program has ended (exit code 3), its pod waits for container agent"; empty if the pod waits for
+// nothing.
 std::string what_keeps_pod(const PodFacts& pod);
 
-// Of a pod whose program runs or has ended well: what another container of it lacks, such as "container agent: exit code 2:
-// no config"; empty if nothing.
+// Of a pod whose program runs or has ended well: what another container of it lacks, such as "container
+// agent: exit code 2: no config"; empty if nothing.
 std::string trouble_beside(const PodFacts& pod);
 
-// The end of a pod that failed or was lost, or whose program has failed. `newest`: no later pod of the rank exists.
+// The end of a pod that failed or was lost, or whose program has failed. `newest`: no later pod of the rank
+// exists.
 Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest);
 
 // Whether these are the last words of a program that has lost its connection to another: it may have failed

@@ -64,9 +64,10 @@ bool has_ended_well(const PodFacts& facts) {
   if (facts.exit_code != 0 || facts.phase == "Succeeded") return facts.phase == "Succeeded";
   if (!facts.pod_reason.empty() || !facts.disruption.empty()) return false;
   // Without another container that failed, the pod did for another reason.
-  const bool others_failed = std::any_of(facts.others.begin(), facts.others.end(), [](const Container& other) {
-    return other.kind == ContainerKind::plain && other.end && other.end->exit_code != 0;
-  });
+  const bool others_failed =
+      std::any_of(facts.others.begin(), facts.others.end(), [](const Container& other) {
+        return other.kind == ContainerKind::plain && other.end && other.end->exit_code != 0;
+      });
   if (facts.phase == "Failed" && !others_failed) return false;
   return !facts.deleting || (facts.finished && facts.asked_to_end && *facts.finished <= *facts.asked_to_end);
 }
@@ -173,7 +174,7 @@ bool is_decided(const JobFacts& job) { return job.end != JobFacts::End::none || 
 // The newest pod of each rank, of this start of the Job.
 std::map<int, const PodFacts*> newest_pods(const Facts& facts, const JobFacts& job) {
   std::map<int, const PodFacts*> newest;
-  for (const PodFacts& pod : facts.pods) {  // oldest first
+  for (const PodFacts& pod : facts.pods) {                           // oldest first
     const bool earlier = job.started && pod.created < *job.started;  // from before the run was stopped
     if (pod.job == job.name && !earlier) newest[pod.rank] = &pod;
   }
@@ -186,8 +187,8 @@ bool has_containers_beside(const PodFacts& pod) {
                      [](const Container& other) { return other.kind != ContainerKind::init; });
 }
 
-// The Job says it a moment later than the pod; and as long as another container keeps a pod whose program has failed, it
-// does not say it at all: then the program's end is the run's.
+// The Job says it a moment later than the pod; and as long as another container keeps a pod whose program has
+// failed, it does not say it at all: then the program's end is the run's.
 void expect_end(JobFacts& job, const PodFacts& pod, const char* reason) {
   job.failing = true;
   job.ending = !has_containers_beside(pod);
@@ -207,7 +208,8 @@ void expect_failure(Facts& facts) {
   }
   const PodFacts* last = nullptr;
   for (const auto& [rank, pod] : newest_pods(facts, decider)) {
-    const bool lost = decider.completed.count(rank) == 0 && !pod->done && pod->program_failed() && was_last_try(*pod, decider);
+    const bool lost = decider.completed.count(rank) == 0 && !pod->done && pod->program_failed() &&
+                      was_last_try(*pod, decider);
     if (!lost) continue;
     decider.failed_ranks.insert(rank);
     if (last == nullptr || has_containers_beside(*pod)) last = pod;
@@ -381,7 +383,8 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
     if (job != jobs.end() && read.program_failed()) read.action = policy_action(*job, pod);
     read.final = read.action == PolicyAction::fail_job;
     add_last_words(last_words, read);
-    if (const auto longer = endings.find(read.uid); longer != endings.end()) read.end_message = longer->second;
+    if (const auto longer = endings.find(read.uid); longer != endings.end())
+      read.end_message = longer->second;
     LossSigns signs = signs_of_pod(pod, now);
     signs.told_not_ready = facts.told_not_ready.count(read.uid) > 0;
     if (const auto node = nodes.find(read.node); node != nodes.end()) signs.node = word_of_node(node->second);
@@ -399,11 +402,12 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
 }  // namespace
 
 Facts read_facts(const RunObjects& objects, Time now) {
-  return read_objects({objects.jobs, objects.pods, objects.events, objects.nodes, objects.last_words, objects.endings}, now);
+  return read_objects(
+      {objects.jobs, objects.pods, objects.events, objects.nodes, objects.last_words, objects.endings}, now);
 }
 
-Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods, const std::vector<json>& events,
-                 Time now) {
+Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
+                 const std::vector<json>& events, Time now) {
   return read_objects({jobs, pods, events, {}, {}, {}}, now);
 }
 

@@ -32,7 +32,7 @@ struct PodFacts {
   Time created{};
   // Of the program's container, unless another one is at fault: its end is `finished` then.
   std::optional<Time> started, finished;
-  std::optional<Time> pod_finished;     // when the last of its containers ended
+  std::optional<Time> pod_finished;  // when the last of its containers ended
   bool main_runs = false;
   std::optional<int> exit_code;         // absent until the program has ended
   std::string end_reason, end_message;  // "Error", "OOMKilled", "StartError"; the termination message
@@ -43,11 +43,12 @@ struct PodFacts {
   std::optional<Time> asked_to_end;            // when it was disrupted or deleted, which its end follows
   std::string waiting_reason, waiting_message;
   bool trained = false;  // its result says that the run is trained
-  PolicyAction action = PolicyAction::none;  // of its Job's podFailurePolicy; of a pod that has failed, or whose program has
-  bool final = false;                        // this end is the failure of the Job
+  PolicyAction action =
+      PolicyAction::none;  // of its Job's podFailurePolicy; of a pod that has failed, or whose program has
+  bool final = false;      // this end is the failure of the Job
   std::string program, image;  // the container of the program
-  std::string denied;                        // advice_on_denied() about its last words
-  std::string unschedulable;  // the scheduler's sentence
+  std::string denied;          // advice_on_denied() about its last words
+  std::string unschedulable;   // the scheduler's sentence
 
   bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
   bool program_runs() const { return !ended() && !exit_code && (main_runs || phase == "Running"); }
@@ -69,7 +70,7 @@ struct JobFacts {
   int needed = 1;  // the run needs so many ranks to continue
   int enough =
       1;  // if so many ranks end well, the run has succeeded, whatever happens to the others and to the Job
-  int attempts = 1;  // of a rank
+  int attempts = 1;             // of a rank
   bool counts_by_rank = false;  // each rank has so many; else all together
   bool run_over = false;        // the end of the run is decided
   int active = 0;
@@ -101,7 +102,8 @@ struct Facts {
   std::vector<PodFacts> pods;                   // oldest first
   std::map<std::string, Warning> warnings;      // the newest by uid of the Job or pod, since names are reused
   std::map<std::string, Warning> failed_pulls;  // of images: the newest by uid of the pod
-  std::set<std::string> told_not_ready;         // uids of pods of which the node controller says that their node is not
+  std::set<std::string>
+      told_not_ready;  // uids of pods of which the node controller says that their node is not
 };
 
 // `now` decides which pods are past their grace; at the beginning of time none is.

@@ -43,9 +43,10 @@ PolicyAction policy_action(const json& job, const json& pod) {
   for (const json& rule : at_path(job, {"spec", "podFailurePolicy", "rules"})) {
     const json& conditions = at_path(rule, {"onPodConditions"});
     const json& codes = at_path(rule, {"onExitCodes"});
-    const bool fits = codes.is_object() ? has_listed_code(pod, codes)
-                                        : std::any_of(conditions.begin(), conditions.end(),
-                                                      [&](const json& each) { return has_pattern(pod, each); });
+    const bool fits = codes.is_object()
+                          ? has_listed_code(pod, codes)
+                          : std::any_of(conditions.begin(), conditions.end(),
+                                        [&](const json& each) { return has_pattern(pod, each); });
     if (!fits) continue;
     const std::string action = text_of(rule, {"action"});
     if (action == "FailJob") return PolicyAction::fail_job;

@@ -100,7 +100,8 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
   std::vector<std::string> names;
   const bool sweeps_first = prefer == Prefer::sweeps || slash != std::string::npos;
   const auto key = [&](const json& owner) {
-    return std::tuple(sweeps_first && is_sweep(owner), time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}),
+    return std::tuple(sweeps_first && is_sweep(owner),
+                      time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}),
                       kube::name_of(owner));
   };
   for (const json& owner : owners) {
@@ -228,9 +229,10 @@ std::vector<std::string> list_names(kube::Client& client, const std::string& nam
 
 namespace {
 
-// The events that tell of a silent node, where pods are in doubt and the nodes say nothing: a list reads no others.
-void read_node_events(kube::Client& client, const std::string& name_space, const std::vector<RunObjects*>& runs,
-                      Time now) {
+// The events that tell of a silent node, where pods are in doubt and the nodes say nothing: a list reads no
+// others.
+void read_node_events(kube::Client& client, const std::string& name_space,
+                      const std::vector<RunObjects*>& runs, Time now) {
   const auto in_doubt = [&](const RunObjects* run) {
     return std::any_of(run->pods.begin(), run->pods.end(), [&](const json& pod) {
       const LossSigns signs = signs_of_pod(pod, now);

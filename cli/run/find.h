@@ -50,8 +50,8 @@ struct RunAddress {
 // The meaning of `typed`: the run or sweep of that name, else the newest one of the experiment of that name;
 // with /NUMBER a trial of a sweep. Throws Error: not_found with the nearest name as a hint, usage for a trial
 // of a run that is not a sweep.
-// `prefer`: of the name of an experiment that has both, the newest sweep instead of a newer run (of its best trial,
-// as a rule). With /NUMBER a sweep is meant in any case.
+// `prefer`: of the name of an experiment that has both, the newest sweep instead of a newer run (of its best
+// trial, as a rule). With /NUMBER a sweep is meant in any case.
 enum class Prefer { newest, sweeps };
 RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed,
                     Prefer prefer = Prefer::newest);

@@ -123,7 +123,8 @@ struct RunLogFollower::State {
   };
   bool first_update = true;
   int next_stream = 0;
-  std::map<std::pair<std::string, std::string>, Followed> followed;  // by uid and container; last, so that it goes first
+  std::map<std::pair<std::string, std::string>, Followed>
+      followed;  // by uid and container; last, so that it goes first
 
   // On the client's loop thread, as room().
   void push(int stream, RunLogLine line) {

@@ -25,8 +25,8 @@ struct RunLogLine {
   int attempt = 1;  // of the rank: its second pod says 2
   std::string pod, uid;
   std::string container{};  // that of the program: empty
-  Time time{};       // by the clock of the node
-  std::string text;  // without the newline, as the program printed it: not safe for a terminal
+  Time time{};              // by the clock of the node
+  std::string text;         // without the newline, as the program printed it: not safe for a terminal
 };
 
 struct LogFilter {

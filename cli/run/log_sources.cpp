@@ -13,10 +13,12 @@ namespace {
 
 using json = nlohmann::json;
 
-std::vector<std::string> containers_of(const PodFacts& pod, const std::string& main, const std::string& wanted) {
+std::vector<std::string> containers_of(const PodFacts& pod, const std::string& main,
+                                       const std::string& wanted) {
   if (!wanted.empty()) {
-    const bool there = wanted == main || std::any_of(pod.others.begin(), pod.others.end(),
-                                                     [&](const Container& other) { return other.name == wanted; });
+    const bool there =
+        wanted == main || std::any_of(pod.others.begin(), pod.others.end(),
+                                      [&](const Container& other) { return other.name == wanted; });
     return there ? std::vector{wanted} : std::vector<std::string>();
   }
   std::vector<std::string> out;
@@ -37,7 +39,8 @@ std::vector<std::string> containers_to_read(const json& pod, const std::string& 
   return containers_of(read_facts(std::vector<json>(), {pod}).pods.at(0), main_container_of(pod), wanted);
 }
 
-std::vector<std::pair<LogSource, const json*>> choose_sources(const std::vector<json>& pods, const LogFilter& filter) {
+std::vector<std::pair<LogSource, const json*>> choose_sources(const std::vector<json>& pods,
+                                                              const LogFilter& filter) {
   const Facts facts = read_facts(std::vector<json>(), pods);
   std::map<std::string, const PodFacts*> by_uid;
   for (const PodFacts& pod : facts.pods) by_uid[pod.uid] = &pod;

@@ -27,7 +27,8 @@ std::size_t start_of_fields(std::string_view line) {
   constexpr std::string_view name = "mlk ";
   const auto belongs_to_a_word = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           std::string_view("_-./").find(c) != std::string_view::npos || static_cast<unsigned char>(c) >= 0x80;
+           std::string_view("_-./").find(c) != std::string_view::npos ||
+           static_cast<unsigned char>(c) >= 0x80;
   };
   for (std::size_t at = line.find(name); at != std::string_view::npos; at = line.find(name, at + 1)) {
     if (at > 0 && belongs_to_a_word(line[at - 1])) continue;

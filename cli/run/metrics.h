@@ -23,9 +23,9 @@ struct Metrics {
   std::map<std::string, std::string> words;  // all keys with a bare word, such as slowest=worker/1
 };
 
-// "mlk step=100 loss=0.2311", whatever stands before it: colours, a logger's prefix. `mlk` is a word of its own
-// and key=value follows it. Without a step the epoch counts as one. nullopt for any other line. Keys and words
-// in the result are plain ASCII.
+// "mlk step=100 loss=0.2311", whatever stands before it: colours, a logger's prefix. `mlk` is a word of its
+// own and key=value follows it. Without a step the epoch counts as one. nullopt for any other line. Keys and
+// words in the result are plain ASCII.
 std::optional<Metrics> parse_metrics(std::string_view line);
 
 // A metric in a result, a record or JSON: numbers that JSON lacks are "nan", "inf" and "-inf".

@@ -1,5 +1,5 @@
-// Whether the node of a pod is lost: only when there is a sign of it. A pod that is merely not ready is none: one of its
-// containers may be. Pure.
+// Whether the node of a pod is lost: only when there is a sign of it. A pod that is merely not ready is none:
+// one of its containers may be. Pure.
 #pragma once
 
 #include <string>
@@ -16,12 +16,13 @@ enum class NodeWord { unknown, answers, silent, gone };
 // What the cluster says of a pod and its node.
 struct LossSigns {
   NodeWord node = NodeWord::unknown;
-  bool ended = false;      // the pod
+  bool ended = false;  // the pod
   bool scheduled = true;
-  bool given_up = false;   // its reason is NodeLost, or its phase Unknown
-  bool tainted = false;    // it is to be deleted for a taint of its node (DeletionByTaintManager)
+  bool given_up = false;    // its reason is NodeLost, or its phase Unknown
+  bool tainted = false;     // it is to be deleted for a taint of its node (DeletionByTaintManager)
   bool past_grace = false;  // the time that it had for its end is over
-  // The node controller marks the pods of a silent node as not ready, although their containers were, and says so in an event.
+  // The node controller marks the pods of a silent node as not ready, although their containers were, and
+  // says so in an event.
   bool not_ready = false, containers_ready = false, waits_for_gates = false, told_not_ready = false;
 };
 

@@ -22,7 +22,7 @@ namespace {
 using json = nlohmann::json;
 using std::chrono::seconds;
 
-constexpr seconds submit_grace{60};       // an owner younger than this may still be getting its objects
+constexpr seconds submit_grace{60};  // an owner younger than this may still be getting its objects
 
 // For an owner that was read as metadata only.
 long steps_of_annotation(const json& owner) {

@@ -95,7 +95,8 @@ fs::path packed_code_home() {
 void refuse_home(const fs::path& folder) {
   const char* home = std::getenv("HOME");
   std::error_code error;
-  if (home == nullptr || fs::path(home).relative_path().empty() || !fs::equivalent(folder, home, error)) return;
+  if (home == nullptr || fs::path(home).relative_path().empty() || !fs::equivalent(folder, home, error))
+    return;
   throw Error(ExitCode::usage, fmt::format("code: {} is your home folder", printable(folder.string())),
               "put the program and its experiment file into a folder of their own");
 }
@@ -161,7 +162,7 @@ void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
 fs::path folder_of_file(const fs::path& file) {
   std::error_code error;
   const std::string text = file.lexically_normal().string();
-  const bool is_of_system = text.starts_with("/dev/") || text.starts_with("/proc/");
+  const bool is_of_system = text.starts_with("/dev/");
   return is_of_system || fs::is_fifo(fs::status(file, error)) ? fs::path() : file.parent_path();
 }
 

@@ -26,9 +26,7 @@ struct LogText {
 
 bool holds(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-std::size_t indent_of(std::string_view line) {
-  return std::min(line.find_first_not_of(" \t"), line.size());
-}
+std::size_t indent_of(std::string_view line) { return std::min(line.find_first_not_of(" \t"), line.size()); }
 
 // "[rank1]: " of PyTorch, "[1,3]<stderr>: " of Open MPI, "(pid=12) " of Ray, "  | " of a group of exceptions.
 std::size_t length_of_mark(std::string_view line) {
@@ -39,7 +37,8 @@ std::size_t length_of_mark(std::string_view line) {
   }
   if (const std::size_t end = line.find("<stderr>:"); line.starts_with('[') && end < 24)
     return end + 9 + (line.substr(end + 9).starts_with(' ') ? 1 : 0);
-  if (const std::size_t end = line.find(") "); line.starts_with('(') && end < 80 && holds(line.substr(0, end), "pid="))
+  if (const std::size_t end = line.find(") ");
+      line.starts_with('(') && end < 80 && holds(line.substr(0, end), "pid="))
     return end + 2;
   const std::size_t indent = indent_of(line);
   return indent > 0 && indent < 20 && line.substr(indent).starts_with("| ") ? indent + 2 : 0;
@@ -63,28 +62,47 @@ std::optional<int> number_behind(std::string_view line, std::string_view words) 
 
 // Lines of launchers that stand alone.
 bool is_word_of_launcher(std::string_view line) {
-  constexpr std::array words = {
-      "torch/distributed/elastic/", "torch.distributed.elastic", "torch/distributed/run.py", "torch.distributed.run",
-      "MPI_ABORT was invoked on rank", "with errorcode ", "NOTE: invoking MPI_ABORT causes",
-      "You may or may not see output from other processes", "exactly when Open MPI kills them",
-      "Primary job  terminated normally", "a non-zero exit code. Per user-direction", "non-zero status, thus causing",
-      "mpirun detected that one or more", "prterun detected that one or more", "mpirun has exited due to process rank",
-      "prterun has exited due to process rank", "mpirun noticed that process rank", "prterun noticed that process rank",
-      "the job to be terminated. The first process to do so was", "Process name: [", "Exit code:    ",
-      "application called MPI_Abort", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
-      "YOUR APPLICATION TERMINATED WITH THE EXIT STRING", "CLEANING UP REMAINING PROCESSES",
-      "YOU CAN IGNORE THE BELOW CLEANUP MESSAGES", "Sending process "};
+  constexpr std::array words = {"torch/distributed/elastic/",
+                                "torch.distributed.elastic",
+                                "torch/distributed/run.py",
+                                "torch.distributed.run",
+                                "MPI_ABORT was invoked on rank",
+                                "with errorcode ",
+                                "NOTE: invoking MPI_ABORT causes",
+                                "You may or may not see output from other processes",
+                                "exactly when Open MPI kills them",
+                                "Primary job  terminated normally",
+                                "a non-zero exit code. Per user-direction",
+                                "non-zero status, thus causing",
+                                "mpirun detected that one or more",
+                                "prterun detected that one or more",
+                                "mpirun has exited due to process rank",
+                                "prterun has exited due to process rank",
+                                "mpirun noticed that process rank",
+                                "prterun noticed that process rank",
+                                "the job to be terminated. The first process to do so was",
+                                "Process name: [",
+                                "Exit code:    ",
+                                "application called MPI_Abort",
+                                "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+                                "YOUR APPLICATION TERMINATED WITH THE EXIT STRING",
+                                "CLEANING UP REMAINING PROCESSES",
+                                "YOU CAN IGNORE THE BELOW CLEANUP MESSAGES",
+                                "Sending process "};
   if (line.starts_with("=   ")) return true;  // of MPICH's banner
   return std::any_of(words.begin(), words.end(), [&](const char* each) { return holds(line, each); });
 }
 
 // What is printed below an error, and says nothing of it.
 bool is_footer(std::string_view line) {
-  constexpr std::array beginnings = {
-      "For simplicity, JAX has removed its internal frames", "Set JAX_TRACEBACK_FILTERING=off",
-      "Set the environment variable HYDRA_FULL_ERROR=1", "wandb: ", "note: run with `RUST_BACKTRACE=1`",
-      "The stack trace below excludes JAX-internal frames", "The preceding is the original exception",
-      "JAX_TRACEBACK_FILTERING="};
+  constexpr std::array beginnings = {"For simplicity, JAX has removed its internal frames",
+                                     "Set JAX_TRACEBACK_FILTERING=off",
+                                     "Set the environment variable HYDRA_FULL_ERROR=1",
+                                     "wandb: ",
+                                     "note: run with `RUST_BACKTRACE=1`",
+                                     "The stack trace below excludes JAX-internal frames",
+                                     "The preceding is the original exception",
+                                     "JAX_TRACEBACK_FILTERING="};
   const std::string_view words = trim(line);
   const bool says_nothing = std::none_of(words.begin(), words.end(), [](unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c >= 0x80;
@@ -96,15 +114,15 @@ bool is_footer(std::string_view line) {
 // Errors of processes that wait for others and repeat that those have failed.
 bool is_error_of_launcher(std::string_view error) {
   constexpr std::array types = {"ChildFailedError", "CalledProcessError", "ProcessExitedException",
-                                "ProcessRaisedException", "Horovod detected that one or more processes exited"};
+                                "ProcessRaisedException",
+                                "Horovod detected that one or more processes exited"};
   const std::string_view head = error.substr(0, error.find(' '));
-  return std::any_of(types.begin(), types.end(), [&](std::string_view each) {
-    return holds(holds(each, " ") ? error : head, each);
-  });
+  return std::any_of(types.begin(), types.end(),
+                     [&](std::string_view each) { return holds(holds(each, " ") ? error : head, each); });
 }
 
-// "ValueError: text", "jax.errors.TracerError", "KeyboardInterrupt": the line of an error of Python, and those of
-// others that have a form of their own.
+// "ValueError: text", "jax.errors.TracerError", "KeyboardInterrupt": the line of an error of Python, and
+// those of others that have a form of their own.
 bool has_type_of_error(std::string_view line) {
   if (line.starts_with("Fatal Python error: ") || line.starts_with("panic: ") ||
       line.starts_with("terminate called after throwing an instance of "))
@@ -115,8 +133,9 @@ bool has_type_of_error(std::string_view line) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
   });
   const std::string_view last = type.substr(type.rfind('.') + 1);
-  const bool is_type = last.ends_with("Error") || last.ends_with("Exception") || last.ends_with("Interrupt") ||
-                       last == "StopIteration" || last.ends_with("ExceptionGroup");
+  const bool is_type = last.ends_with("Error") || last.ends_with("Exception") ||
+                       last.ends_with("Interrupt") || last == "StopIteration" ||
+                       last.ends_with("ExceptionGroup");
   return is_name && is_type && last.front() >= 'A' && last.front() <= 'Z';
 }
 
@@ -161,12 +180,13 @@ class Reader {
   }
 
  private:
-  // torchrun's own traceback, and its banner: what failed first, with its rank, and its traceback if the program
-  // has recorded it (@record).
+  // torchrun's own traceback, and its banner: what failed first, with its rank, and its traceback if the
+  // program has recorded it (@record).
   void read_torchrun() {
     std::size_t banner = lines_.size();
     for (std::size_t i = 0; i < lines_.size(); ++i) {
-      if (holds(lines_[i].text, "errors.ChildFailedError") || lines_[i].text.starts_with("Root Cause (first observed")) {
+      if (holds(lines_[i].text, "errors.ChildFailedError") ||
+          lines_[i].text.starts_with("Root Cause (first observed")) {
         banner = i;
         break;
       }
@@ -242,7 +262,8 @@ class Reader {
         if (indent_of(lines_[next].text) == 0 && has_type_of_error(line)) return std::string(line);
         continue;
       }
-      if (!is_footer(line) && line != traceback_head && !lines_[next].by_launcher) error += " " + std::string(line);
+      if (!is_footer(line) && line != traceback_head && !lines_[next].by_launcher)
+        error += " " + std::string(line);
       break;
     }
     while (error.ends_with(':')) error.pop_back();
@@ -308,8 +329,9 @@ class Reader {
 
   // Hydra explains an error of its own in several lines, the first of which says what is wrong.
   std::string hydra_head(std::size_t i) const {
-    const bool is_hydra = std::any_of(lines_.begin() + static_cast<std::ptrdiff_t>(i), lines_.end(),
-                                      [](const LogText& line) { return holds(line.text, "HYDRA_FULL_ERROR=1"); });
+    const bool is_hydra =
+        std::any_of(lines_.begin() + static_cast<std::ptrdiff_t>(i), lines_.end(),
+                    [](const LogText& line) { return holds(line.text, "HYDRA_FULL_ERROR=1"); });
     while (is_hydra && i > 0 && !trim(lines_[i - 1].text).empty()) --i;
     return std::string(trim(lines_[i].text));
   }

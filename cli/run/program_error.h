@@ -1,5 +1,5 @@
-// What a failed program says of its failure, found in its last lines: behind the frames and banners of what has
-// started it, and above what is printed below an error. Pure.
+// What a failed program says of its failure, found in its last lines: behind the frames and banners of what
+// has started it, and above what is printed below an error. Pure.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 namespace mlk {
 
 struct ProgramError {
-  std::string line;       // "ValueError: bad lr", with " (rank 1)" where a launcher names a rank; may be empty
-  std::string text;       // the lines without those of launchers
+  std::string line;  // "ValueError: bad lr", with " (rank 1)" where a launcher names a rank; may be empty
+  std::string text;  // the lines without those of launchers
   bool is_found = false;  // `line` is an error of the program; else only the last line that says something
 };
 
-// `text`: the end of a log, cleaned by program_text(). The error is the last one that no launcher made (torchrun,
-// mpirun and mlk's part of it, a process that waits for another), and preferably one that blames no other
-// process. Of an error that has several lines, the one with its type.
+// `text`: the end of a log, cleaned by program_text(). The error is the last one that no launcher made
+// (torchrun, mpirun and mlk's part of it, a process that waits for another), and preferably one that blames
+// no other process. Of an error that has several lines, the one with its type.
 ProgramError program_error(std::string_view text);
 
 // Whether the end of a log holds too little of it: a launcher's words alone, or a part of a long message.

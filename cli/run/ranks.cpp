@@ -23,7 +23,8 @@ RankState state_of(const Rank& rank) {
   if (pod.phase == "Failed") return pod.final ? RankState::failed : RankState::restarting;
   if (pod.node_lost) return RankState::lost;
   if (pod.program_runs()) return RankState::running;
-  if (pod.program_failed()) return pod.final ? RankState::failed : RankState::restarting;  // its pod has not ended
+  if (pod.program_failed())
+    return pod.final ? RankState::failed : RankState::restarting;  // its pod has not ended
   if (rank.restarts > 0) return RankState::restarting;
   return pod.scheduled ? RankState::starting : RankState::unscheduled;
 }
@@ -31,7 +32,8 @@ RankState state_of(const Rank& rank) {
 }  // namespace
 
 const PodFacts* done_pod(const Rank& rank) {
-  const auto done = std::find_if(rank.pods.begin(), rank.pods.end(), [](const PodFacts* pod) { return pod->done; });
+  const auto done =
+      std::find_if(rank.pods.begin(), rank.pods.end(), [](const PodFacts* pod) { return pod->done; });
   return done == rank.pods.end() ? nullptr : *done;
 }
 
@@ -109,9 +111,7 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
       return decider.end_message.find("/" + end.pod->name + " ") != std::string::npos;
     });
     if (named) {
-      const auto alike = [&](const PodEnd& end) {
-        return end.failure.exit_code == named->failure.exit_code;
-      };
+      const auto alike = [&](const PodEnd& end) { return end.failure.exit_code == named->failure.exit_code; };
       const PodEnd* own =
           first([&](const PodEnd& end) { return alike(end) && !repeats_a_peer(end.failure.message); });
       return own ? own : first(alike);

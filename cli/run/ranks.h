@@ -30,14 +30,15 @@ struct PodEnd {
   bool blames_a_peer = false;
 };
 
-// The pod whose program ended well: its rank is done, also when the Job has made another one since, for a container that
-// failed. nullptr without one.
+// The pod whose program ended well: its rank is done, also when the Job has made another one since, for a
+// container that failed. nullptr without one.
 const PodFacts* done_pod(const Rank& rank);
 
 // They point into `facts`.
 std::vector<Rank> collect_ranks(const Facts& facts);
 
-// Those of pods that failed, and of programs that did before their pods; those that brought others about come first.
+// Those of pods that failed, and of programs that did before their pods; those that brought others about come
+// first.
 std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped);
 
 // The cause of a run's failure, and not an earlier loss from which it recovered.

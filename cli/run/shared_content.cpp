@@ -71,10 +71,10 @@ SharedContent check_shared(kube::Client& client, const kube::Resource& resource,
   if (!whole || kube::uid_of(*whole) != kube::uid_of(metadata)) return SharedContent::changed_meanwhile;
   (*whole)["kind"] = resource.kind;
   if (!holds_digest(*whole, kube::annotation_of(metadata, labels::digest)))
-    throw Error(ExitCode::failure,
-                fmt::format("configmap/{} does not hold what its name says: somebody else has made it", name),
-                "look at who has; then: kubectl delete configmap " + name +
-                    ", and the next submit makes it anew");
+    throw Error(
+        ExitCode::failure,
+        fmt::format("configmap/{} does not hold what its name says: somebody else has made it", name),
+        "look at who has; then: kubectl delete configmap " + name + ", and the next submit makes it anew");
   note_own_content(*whole);
   return SharedContent::good;
 }

@@ -57,7 +57,8 @@ struct SideReads::State {
       if (!is_doubtful(signs_of_pod(pod, now))) continue;
       const std::string name = text_of(pod, {"spec", "nodeName"});
       Node& node = nodes[name];
-      if (node.answer.valid() || (node.asked != Clock::time_point{} && Clock::now() - node.asked < ask_node_again))
+      if (node.answer.valid() ||
+          (node.asked != Clock::time_point{} && Clock::now() - node.asked < ask_node_again))
         continue;
       kube::Request request;
       request.path = kube::path_of(kube::resources::nodes, "", name);
@@ -71,7 +72,8 @@ struct SideReads::State {
   void ask_words(const RunObjects& objects) {
     std::size_t asked = 0;
     const Facts facts = read_facts(std::vector<json>(), objects.pods);
-    for (auto pod = facts.pods.rbegin(); pod != facts.pods.rend() && asked < most_words_of_run; ++pod) {  // newest first
+    for (auto pod = facts.pods.rbegin(); pod != facts.pods.rend() && asked < most_words_of_run;
+         ++pod) {  // newest first
       const Container* other = at_fault(*pod);
       if (other == nullptr || !(other->end ? *other->end : *other->last_end).message.empty()) continue;
       ++asked;
@@ -114,8 +116,10 @@ struct SideReads::State {
     const auto take_from = [&](auto& asked) {
       for (auto& [name, one] : asked) {
         if (!one.answer.valid()) continue;
-        if (one.answer.wait_for(milliseconds(0)) == std::future_status::ready) take(one);
-        else all = false;
+        if (one.answer.wait_for(milliseconds(0)) == std::future_status::ready)
+          take(one);
+        else
+          all = false;
       }
     };
     take_from(nodes);

@@ -1,5 +1,6 @@
-// What the objects of a run leave open and a request more answers: whether the node of a doubtful pod is there, and the last words
-// of a container that failed and left none in the pod's status, as injected ones do.
+// What the objects of a run leave open and a request more answers: whether the node of a doubtful pod is
+// there, and the last words of a container that failed and left none in the pod's status, as injected ones
+// do.
 #pragma once
 
 #include <chrono>
@@ -23,12 +24,13 @@ class SideReads {
   SideReads(const SideReads&) = delete;
   SideReads& operator=(const SideReads&) = delete;
 
-  // Adds what is known to the objects, and asks for what is not. Does not wait; nodes are asked about again after 3 s. From one
-  // thread.
+  // Adds what is known to the objects, and asks for what is not. Does not wait; nodes are asked about again
+  // after 3 s. From one thread.
   void look(RunObjects& objects);
 
   // The same, and waits for the answers, `budget` at most.
-  void wait(const std::vector<RunObjects*>& runs, std::chrono::milliseconds budget = std::chrono::milliseconds(1500));
+  void wait(const std::vector<RunObjects*>& runs,
+            std::chrono::milliseconds budget = std::chrono::milliseconds(1500));
 
  private:
   struct State;

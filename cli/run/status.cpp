@@ -25,18 +25,12 @@ json time_json(const std::optional<Time>& time) { return time ? json(format_time
 
 json failure_json(const std::optional<Failure>& failure) {
   if (!failure) return nullptr;
-  return {{"role", failure->role},
-          {"rank", failure->rank},
-          {"exit_code", failure->exit_code},
-          {"signal", failure->signal},
-          {"container", failure->container},
-          {"reason", failure->reason},
-          {"message", failure->message},
-          {"disruption", failure->disruption},
-          {"attempt", failure->attempt},
-          {"attempts", failure->attempts},
-          {"at", time_json(failure->at)},
-          {"next", time_json(failure->next)}};
+  return {{"role", failure->role},           {"rank", failure->rank},
+          {"exit_code", failure->exit_code}, {"signal", failure->signal},
+          {"container", failure->container}, {"reason", failure->reason},
+          {"message", failure->message},     {"disruption", failure->disruption},
+          {"attempt", failure->attempt},     {"attempts", failure->attempts},
+          {"at", time_json(failure->at)},    {"next", time_json(failure->next)}};
 }
 
 json common_json(const RunStatus& status) {

@@ -34,28 +34,31 @@ bool is_final(Phase phase);                               // succeeded, failed; 
 struct RunObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> jobs, pods, events;
-  std::map<std::string, MetricsLine> lines{};    // the newest line of each log that was read, by the pod's uid
-  std::map<std::string, std::string> endings{};  // more of the end of a log than the pod's status has, likewise
-  std::map<std::string, std::string> last_words{};  // of containers that failed and left none in the status, by last_words_key()
-  std::map<std::string, nlohmann::json> nodes{};    // those that were read, by name; null: there is none
+  std::map<std::string, MetricsLine> lines{};  // the newest line of each log that was read, by the pod's uid
+  std::map<std::string, std::string>
+      endings{};  // more of the end of a log than the pod's status has, likewise
+  std::map<std::string, std::string>
+      last_words{};  // of containers that failed and left none in the status, by last_words_key()
+  std::map<std::string, nlohmann::json> nodes{};  // those that were read, by name; null: there is none
 };
 
 struct RankStatus {
   std::string role;
   int rank = 0;
   std::string pod, node;
-  std::string state;   // "Running", "Pending", "Succeeded", "Failed", "Missing", "Stopped"
-  int restarts = 0;    // pods of this rank that failed or were lost before the present one
+  std::string state;      // "Running", "Pending", "Succeeded", "Failed", "Missing", "Stopped"
+  int restarts = 0;       // pods of this rank that failed or were lost before the present one
   std::string reason;     // why it is not running, or what another container of its pod lacks; may be empty
-  std::string meanwhile;  // what holds for now only, shown in place of the reason: the program has ended, its pod has not
+  std::string meanwhile;  // what holds for now only, shown in place of the reason: the program has ended, its
+                          // pod has not
   std::optional<Time> since;
 };
 
 struct Failure {
   std::string role;
   int rank = 0;
-  int exit_code = 0;    // -1 if unknown
-  int signal = 0;       // exit codes over 128 of a signal
+  int exit_code = 0;      // -1 if unknown
+  int signal = 0;         // exit codes over 128 of a signal
   std::string container;  // the one that is to blame, if that is not the program's
   std::string reason;     // "exit code 3", "killed by signal 9 (SIGKILL)", "out of memory", "evicted: ..."
   std::string message;    // last lines or result message, printable, without what launchers add

@@ -17,8 +17,9 @@ struct RunObjects;
 inline constexpr std::chrono::milliseconds tails_budget{1500};
 
 // Reads, in parallel, the logs that may contain the newest metrics line of each run, into its `lines`. Logs
-// that do not answer within `budget`, or are refused, are left out. Likewise reads, into its `endings`, more of
-// the logs of failed pods whose termination message lacks the program's error. Never throws for errors of the server.
+// that do not answer within `budget`, or are refused, are left out. Likewise reads, into its `endings`, more
+// of the logs of failed pods whose termination message lacks the program's error. Never throws for errors of
+// the server.
 void read_tails(kube::Client& client, const std::string& name_space, const std::vector<RunObjects*>& runs,
                 std::chrono::milliseconds budget = tails_budget);
 

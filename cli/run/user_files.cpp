@@ -117,8 +117,7 @@ class Reader {
                                O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     struct stat status{};
     if (file.number() < 0 || ::fstat(file.number(), &status) != 0) image::fail_with(path, errno);
-    if (S_ISDIR(status.st_mode))
-      throw Error(ExitCode::usage, path.string() + " is a folder, not a file");
+    if (S_ISDIR(status.st_mode)) throw Error(ExitCode::usage, path.string() + " is a folder, not a file");
     if (!S_ISREG(status.st_mode)) throw Error(ExitCode::usage, path.string() + " is not a plain file");
     return read_descriptor(file.number(), path.string(), limit);
   }

@@ -30,8 +30,8 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view t
 // The same for a file whose readers check its content: after a crash of the system it may hold anything.
 void write_checked_file(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
 
-// A name beside the path that nobody can foresee, for what is renamed to it when it is whole. To be opened with
-// O_EXCL and O_NOFOLLOW.
+// A name beside the path that nobody can foresee, for what is renamed to it when it is whole. To be opened
+// with O_EXCL and O_NOFOLLOW.
 std::filesystem::path beside(const std::filesystem::path& path);
 
 // $XDG_STATE_HOME/mlk, $XDG_CONFIG_HOME/mlk, $XDG_CACHE_HOME/mlk, or their defaults below $HOME.

@@ -20,7 +20,7 @@ constexpr mode_t permissions = 07777, usual = 0666;
 // Names of what a shell has opened already: what is there stays.
 bool is_open_already(const fs::path& path) {
   const std::string text = fs::absolute(path).lexically_normal().string();
-  return text.starts_with("/dev/") || text.starts_with("/proc/");
+  return text.starts_with("/dev/");
 }
 
 // Where the links end, also one that leads to nothing yet.
@@ -69,8 +69,8 @@ OutputFile::OutputFile(const fs::path& path) : shown_(path), goal_(path) {
 
 void OutputFile::open_aside(mode_t mode, bool keeps_mode) {
   aside_ = beside(goal_);
-  file_ = ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                 keeps_mode ? 0600 : mode);
+  file_ =
+      ::open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, keeps_mode ? 0600 : mode);
   if (file_ >= 0 && keeps_mode) (void)::fchmod(file_, mode);
 }
 

@@ -10,9 +10,9 @@
 namespace mlk {
 namespace {
 
-constexpr std::size_t most_columns_moved = 200;   // beyond the end of a line: blanks take their place
-constexpr std::size_t longest_style = 256;        // bytes of the colours in effect
-constexpr std::size_t longest_sequence = 4096;    // of a title or a link; a longer one is none
+constexpr std::size_t most_columns_moved = 200;  // beyond the end of a line: blanks take their place
+constexpr std::size_t longest_style = 256;       // bytes of the colours in effect
+constexpr std::size_t longest_sequence = 4096;   // of a title or a link; a longer one is none
 constexpr std::string_view bell = "\x07", string_end = "\x1b\\", string_end_c1 = "\u009c";
 
 // An escape sequence at the start of a text.

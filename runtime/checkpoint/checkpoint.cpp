@@ -87,15 +87,16 @@ void put_in_place(const fs::path& aside, const fs::path& target) {
   remove_quietly(older);
 }
 
-// Whose folder it is, or the one in which it is to be made, and who this process is: what to compare where the
-// system only says that it is not permitted. Empty where this process may write there.
+// Whose folder it is, or the one in which it is to be made, and who this process is: what to compare where
+// the system only says that it is not permitted. Empty where this process may write there.
 std::string owner_of(fs::path folder) {
   struct stat info{};
   while (stat(folder.c_str(), &info) != 0 && folder.has_relative_path()) folder = folder.parent_path();
   if (access(folder.c_str(), W_OK) == 0 || errno != EACCES) return "";
   char text[160];
-  std::snprintf(text, sizeof text, " (this process is user %u of group %u, and %s has user %u, group %u, mode %o)",
-                geteuid(), getegid(), folder.filename().c_str(), info.st_uid, info.st_gid, info.st_mode & 07777u);
+  std::snprintf(text, sizeof text,
+                " (this process is user %u of group %u, and %s has user %u, group %u, mode %o)", geteuid(),
+                getegid(), folder.filename().c_str(), info.st_uid, info.st_gid, info.st_mode & 07777u);
   return text;
 }
 

@@ -32,8 +32,8 @@ class Checkpointer {
   Checkpointer(const Job& job, std::span<const TensorInfo> tensors, kernels::Ops& ops,
                const std::optional<DataSummary>& data = {});
 
-  // The newest checkpoint that can be used. Throws as CheckpointStore::load_newest(), and Failure{bad_data} if
-  // it was trained with other data.
+  // The newest checkpoint that can be used. Throws as CheckpointStore::load_newest(), and Failure{bad_data}
+  // if it was trained with other data.
   std::optional<TrainingState> restore();
 
   // Before training goes on from this step: throws CheckpointStore::unwritable() if nothing can be saved,

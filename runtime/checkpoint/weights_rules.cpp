@@ -57,8 +57,9 @@ std::string foreign_format(std::string_view first_bytes) {
       {"\x80\x03"sv, pickled},
       {"\x80\x04"sv, pickled},
       {"\x80\x05"sv, pickled},
-      {"{"sv, "it is JSON, perhaps an index of several files: save the model as one file, by "
-              "save_pretrained(max_shard_size=\"100GB\")"},
+      {"{"sv,
+       "it is JSON, perhaps an index of several files: save the model as one file, by "
+       "save_pretrained(max_shard_size=\"100GB\")"},
       {"GGUF"sv, "it is a GGUF file: save the model as safetensors"},
       {"\x89HDF"sv, "it is an HDF5 file, as of TensorFlow: save the model as safetensors"},
       {"\x93NUMPY"sv, "it is an array of NumPy: save the model as safetensors"},

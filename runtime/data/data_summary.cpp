@@ -4,7 +4,8 @@
 
 namespace mlk::rt {
 
-std::uint32_t sampled_crc32c(std::span<const std::uint8_t> bytes, std::uint64_t most, std::uint32_t previous) {
+std::uint32_t sampled_crc32c(std::span<const std::uint8_t> bytes, std::uint64_t most,
+                             std::uint32_t previous) {
   constexpr std::uint64_t block = 64 * 1024;
   const std::uint64_t size = bytes.size();
   std::uint32_t crc = crc32c(&size, sizeof size, previous);
@@ -27,9 +28,10 @@ std::string refuse_other_data(const std::optional<DataSummary>& before, const st
                               std::uint64_t step) {
   const std::string differs = before && now ? describe_other_data(*before, *now) : "";
   if (differs.empty()) return "";
-  return "this is not the data that the checkpoint of step " + std::to_string(step) + " was trained with: " +
-         differs + "; put that back, or, to go on with this on purpose, take \"data\" out of the checkpoint's "
-                   "manifest.json";
+  return "this is not the data that the checkpoint of step " + std::to_string(step) +
+         " was trained with: " + differs +
+         "; put that back, or, to go on with this on purpose, take \"data\" out of the checkpoint's "
+         "manifest.json";
 }
 
 }  // namespace mlk::rt

@@ -130,9 +130,10 @@ std::unique_ptr<Source> open_source(std::string& path) {
   if (stat(path.c_str(), &info) != 0) {
     const std::string what = std::string(std::strerror(errno)) + ", nor is there a .gz of it";
     const bool held_out = path.substr(path.rfind('/') + 1).starts_with("t10k");
-    fail(path, what + (held_out ? "; it is of the held-out set: take a part of the training samples for it, or "
-                                  "link it to its train- file to measure on these"
-                                : ""));
+    fail(path,
+         what + (held_out ? "; it is of the held-out set: take a part of the training samples for it, or "
+                            "link it to its train- file to measure on these"
+                          : ""));
   }
   if (!S_ISREG(info.st_mode)) fail(path, "not a regular file");
   if (!gzip) return std::make_unique<PlainSource>(path);
@@ -236,7 +237,8 @@ ImageSplit load_idx(const std::string& folder) {
   if (largest == 0) fail(train.images.path, "all pixels are 0");
   const int classes = *std::max_element(train.labels.data.begin(), train.labels.data.end()) + 1;
   const std::vector<std::uint64_t> counts = count_labels(train.labels.data, classes);
-  if (has_stray_label(counts)) fail(train.labels.path, describe_empty_classes(counts) + ": number them from 0");
+  if (has_stray_label(counts))
+    fail(train.labels.path, describe_empty_classes(counts) + ": number them from 0");
   if (*std::max_element(held_out.labels.data.begin(), held_out.labels.data.end()) >= classes) {
     fail(held_out.labels.path,
          "has a label above " + std::to_string(classes - 1) + ", the largest in training");

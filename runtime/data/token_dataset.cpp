@@ -73,7 +73,8 @@ std::uint32_t TokenDataset::checksum() const {
   constexpr std::uint64_t most = 256 << 20;
   std::uint32_t crc = 0;
   for (const TokenShard& shard : shards_) {
-    const auto bytes = shard.file.bytes().subspan(shard.begin, shard.tokens * static_cast<std::size_t>(shard.width));
+    const auto bytes =
+        shard.file.bytes().subspan(shard.begin, shard.tokens * static_cast<std::size_t>(shard.width));
     crc = sampled_crc32c(bytes, most / shards_.size(), crc);
   }
   return crc;

@@ -38,8 +38,8 @@ class Reporter {
   // to the peak of all its devices.
   void peak_seconds_of_sample(double seconds) { peak_seconds_of_sample_ = seconds; }
 
-  // Training starts or continues here: throughput counts from now on. restored_step: 0 for a fresh run. step: up
-  // to it the curve is that of earlier processes.
+  // Training starts or continues here: throughput counts from now on. restored_step: 0 for a fresh run. step:
+  // up to it the curve is that of earlier processes.
   void started(std::uint64_t restored_step, std::uint64_t position, std::uint64_t step = 0);
 
   // The accuracy on the held-out set, and of models that predict tokens the loss: part of the next report().

@@ -136,7 +136,7 @@ class Coordinator {
   std::optional<SteadyTime> enough_since_;
   std::optional<Failure> unwritable_;
   std::optional<DataSummary> data_;  // that the worker trains with which has joined last
-  bool loading_ = false;  // the newest checkpoint was asked for
+  bool loading_ = false;             // the newest checkpoint was asked for
   SteadyTime next_wait_;
 
   bool save_due_ = false;

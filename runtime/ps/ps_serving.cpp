@@ -40,8 +40,8 @@ void ServerMachine::on_join(const Event& event, Turn& turn) {
     PayloadReader reader(event.payload);
     turn.decide(RequireShared{rank, reader.text()});
     if (const std::string why = reader.text(); !why.empty()) {
-      coordinator_->unwritable({ExitCode::checkpoint_unusable,
-                                to_string(event.peer) + " cannot write checkpoints: " + why});
+      coordinator_->unwritable(
+          {ExitCode::checkpoint_unusable, to_string(event.peer) + " cannot write checkpoints: " + why});
     }
     return coordinator_->server_joined(rank, (event.header.flags & flag_empty) != 0, event.header.clock,
                                        turn);

@@ -258,8 +258,8 @@ void WorkerMachine::join(WorkerTurn& turn) {
   Header header;
   header.type = MessageType::join;
   header.clock = clock_;
-  const Bytes payload =
-      encode(JoinMessage{clock_, position_, offline_made_, run_.restarts, run_.lost_samples, tensors_, data_});
+  const Bytes payload = encode(
+      JoinMessage{clock_, position_, offline_made_, run_.restarts, run_.lost_samples, tensors_, data_});
   for (std::uint32_t server = 0; server < servers_; ++server) book_.send(server, header, turn, payload);
 }
 

@@ -63,7 +63,8 @@ Trainer::Trainer(const Job& job)
     job.reporter.peak_seconds_of_sample(model_->training_flops() / *peak);
   job.log.line(std::to_string(data_.train->size()) + " samples to train on, " +
                std::to_string(data_.held_out->size()) + " held out, " +
-               std::to_string(model_->parameters().size()) + " parameters" + describe_classes(data_.train->shape()));
+               std::to_string(model_->parameters().size()) + " parameters" +
+               describe_classes(data_.train->shape()));
   if (!data_.warning.empty()) job.log.line("warning: " + data_.warning);
   if (const std::string beyond = step_beyond_data(job.config, data_.train->size()); !beyond.empty())
     job.log.line("warning: " + beyond);

@@ -1,12 +1,12 @@
 // How fast the searches of a sweep find small values, for tests/bench/search.py.
 //   bench_search values                                  every problem's values at fixed points
 //   bench_search PROBLEM EVALUATIONS PARALLEL SEED... [random]
-//     for each seed a line: the regret after all evaluations. So many trials run at a time, each for a time of
-//     its own, and the next one is suggested as soon as one ends
-//   bench_search time PROBLEM TRIALS                      the milliseconds of a suggestion after so many trials
-//   bench_search digits:FOLDER EVALUATIONS SEED... [random]
-//     the same of networks that are trained on digits one after the other, each with a seed of its own; a line
-//     is the point of the smallest loss that was seen
+//     for each seed a line: the regret after all evaluations. So many trials run at a time, each for a time
+//     of its own, and the next one is suggested as soon as one ends
+//   bench_search time PROBLEM TRIALS                      the milliseconds of a suggestion after so many
+//   trials bench_search digits:FOLDER EVALUATIONS SEED... [random]
+//     the same of networks that are trained on digits one after the other, each with a seed of its own; a
+//     line is the point of the smallest loss that was seen
 //   bench_search losses:FOLDER                            reads lines [POINT, SEED...], tells the mean loss
 
 #include <algorithm>
@@ -156,12 +156,14 @@ class ParallelSearch {
 void time_suggestion(const Problem& problem, std::size_t trials) {
   constexpr int turns = 11;
   std::vector<Told> told;
-  for (const Point& point : random_points(problem.space, 1, trials)) told.push_back({point, problem.value(point)});
+  for (const Point& point : random_points(problem.space, 1, trials))
+    told.push_back({point, problem.value(point)});
   std::vector<double> times;
   for (int turn = 0; turn < turns; ++turn) {
     const auto start = std::chrono::steady_clock::now();
     const std::optional<Point> point = suggest_tpe(problem.space, Objective::Goal::minimize, {}, told);
-    times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+    times.push_back(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     told.push_back({*point, problem.value(*point)});
   }
   for (const double time : times) std::printf("%.6g ", time);
@@ -226,6 +228,8 @@ int main(int argc, char** argv) {
     if (digits)
       search_digits(*digits, evaluations, seed, is_random);
     else
-      std::printf("%.12g\n", ParallelSearch(*problem, seed, is_random, evaluations).regret(std::atoi(arguments[2].c_str())));
+      std::printf(
+          "%.12g\n",
+          ParallelSearch(*problem, seed, is_random, evaluations).regret(std::atoi(arguments[2].c_str())));
   }
 }

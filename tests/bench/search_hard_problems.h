@@ -1,5 +1,6 @@
-// Functions that are hard for a search: narrow valleys, plateaus, noise, parameters without effect, words with optima of
-// their own, trials that fail. They were chosen before any search was tried on them. search.py has the same ones.
+// Functions that are hard for a search: narrow valleys, plateaus, noise, parameters without effect, words
+// with optima of their own, trials that fail. They were chosen before any search was tried on them. search.py
+// has the same ones.
 #pragma once
 
 #include <algorithm>
@@ -92,8 +93,8 @@ inline double cliff(const Point& point) {
   const double rate = std::log10(at(point, "lr")), momentum = at(point, "momentum");
   const double speed = rate - std::log10(1 - momentum);
   if (speed > -0.5) return std::numeric_limits<double>::quiet_NaN();
-  return 0.2 * (-0.5 - speed) + 0.5 * square(momentum - 0.9) + 0.05 * square(std::log10(at(point, "decay")) + 3) +
-         0.3 * square((at(point, "warmup") - 300) / 500);
+  return 0.2 * (-0.5 - speed) + 0.5 * square(momentum - 0.9) +
+         0.05 * square(std::log10(at(point, "decay")) + 3) + 0.3 * square((at(point, "warmup") - 300) / 500);
 }
 
 // Whole numbers that depend on each other.
@@ -111,9 +112,10 @@ inline double integers5(const Point& point) {
 inline std::vector<Problem> hard_problems() {
   using Kind = Parameter::Kind;
   sweeps::Space whole;
-  for (int i = 0; i < 5; ++i) whole.parameters.push_back(number("n" + std::to_string(i), Kind::integer, 0, 20));
-  const sweeps::Space kinds{{choice("kind", {"flat", "broad", "steep", "wavy"}), number("x", Kind::uniform, 0, 1),
-                             number("y", Kind::uniform, 0, 1)},
+  for (int i = 0; i < 5; ++i)
+    whole.parameters.push_back(number("n" + std::to_string(i), Kind::integer, 0, 20));
+  const sweeps::Space kinds{{choice("kind", {"flat", "broad", "steep", "wavy"}),
+                             number("x", Kind::uniform, 0, 1), number("y", Kind::uniform, 0, 1)},
                             {}};
   const sweeps::Space training{
       {number("lr", Kind::log_uniform, 1e-5, 10), number("momentum", Kind::uniform, 0, 0.99),

@@ -18,7 +18,7 @@ using sweeps::Point;
 struct Problem {
   std::string name;
   sweeps::Space space;
-  double best;  // the smallest value
+  double best;                                // the smallest value
   std::function<double(const Point&)> value;  // NaN: the trial fails
   double noise = 0;                           // its deviation: a search sees the value with it
 };

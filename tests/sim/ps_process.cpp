@@ -317,7 +317,8 @@ void PsProcess::carry_out(const rt::DiscardAside& wanted) {
 }
 
 void PsProcess::carry_out(const rt::SendMark& wanted) {
-  send({rt::Role::server, 0}, wanted.header, rt::PayloadWriter().text("").text(s_.disk.full ? "no space" : "").bytes());
+  send({rt::Role::server, 0}, wanted.header,
+       rt::PayloadWriter().text("").text(s_.disk.full ? "no space" : "").bytes());
 }
 
 void PsProcess::carry_out(const rt::FlushWeights& wanted) {

@@ -1,6 +1,7 @@
 #include "cli/local/state/state_folder.h"
 
 #include <limits>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/util/error.h"

@@ -58,7 +58,9 @@ TEST_CASE("requests go the way that Go's httpproxy goes") {
       {"https://localhost.corp.example", {{"HTTPS_PROXY", "http://p:8080"}}, "p:8080"},
       // NO_PROXY: names.
       {corp, {{"HTTPS_PROXY", "http://p:8080"}, {"no_proxy", "corp.example"}}, direct},
-      {corp, {{"HTTPS_PROXY", "http://p:8080"}, {"NO_PROXY", "other"}, {"no_proxy", "corp.example"}}, "p:8080"},
+      {corp,
+       {{"HTTPS_PROXY", "http://p:8080"}, {"NO_PROXY", "other"}, {"no_proxy", "corp.example"}},
+       "p:8080"},
       beside("*", corp, direct),
       beside("other, * ", v4, direct),
       beside("api.corp.example", corp, direct),
@@ -121,7 +123,9 @@ TEST_CASE("libcurl gets the proxy with its port and login, and people get neithe
 
 TEST_CASE("what fails at a proxy is told as the proxy's") {
   const Proxy proxy = proxy_of("http://me:secret@h:1", "HTTPS_PROXY");
-  const auto told = [&](Failure failure, long answered) { return told_of(std::move(failure), proxy, answered); };
+  const auto told = [&](Failure failure, long answered) {
+    return told_of(std::move(failure), proxy, answered);
+  };
   const std::string name = "the proxy h:1 of HTTPS_PROXY ";
   CHECK(told({Kind::refused, ""}, 0).detail == name + "refuses connections");
   CHECK(told({Kind::refused, ""}, 0).kind == Kind::proxy);

@@ -365,8 +365,8 @@ TEST_CASE("a name by which a layer would delete files is refused in a layer, and
     const TemporaryFolder folder, out;
     write(folder.path() / "train.py", "print()");
     write(folder.path() / name, "");
-    const Code code = mlk::image::pack_code(
-        folder.path(), {.include = {name}, .exclude = {}, .never = {}}, {.most_bytes = plenty});
+    const Code code = mlk::image::pack_code(folder.path(), {.include = {name}, .exclude = {}, .never = {}},
+                                            {.most_bytes = plenty});
     CHECK_THROWS_WITH_AS(
         mlk::image::write_code_layer(folder.path(), code, {.cache = out.path(), .prefix = "mlk/code"}),
         doctest::Contains("by which layers of images delete files"), mlk::Error);
@@ -377,12 +377,30 @@ TEST_CASE("a name by which a layer would delete files is refused in a layer, and
 TEST_CASE("hidden names and files that usually hold secrets stay behind unless they are included") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
-  const Paths secrets{".Xauthority",     ".azure/x",      ".bash_history",      ".boto",
-                      ".config/gcloud/x", ".docker/config.json", ".env.local",  ".envrc",
-                      ".git-credentials", ".huggingface/token", ".kaggle/kaggle.json", ".my.cnf",
-                      ".npmrc",          ".pgpass",       ".pypirc",            ".python_history",
-                      ".s3cfg",          ".vault-token",  "_netrc",             "a/credentials.json",
-                      "a/id_ed25519",    "id_rsa",        "key.pem",            "kubeconfig"};
+  const Paths secrets{".Xauthority",
+                      ".azure/x",
+                      ".bash_history",
+                      ".boto",
+                      ".config/gcloud/x",
+                      ".docker/config.json",
+                      ".env.local",
+                      ".envrc",
+                      ".git-credentials",
+                      ".huggingface/token",
+                      ".kaggle/kaggle.json",
+                      ".my.cnf",
+                      ".npmrc",
+                      ".pgpass",
+                      ".pypirc",
+                      ".python_history",
+                      ".s3cfg",
+                      ".vault-token",
+                      "_netrc",
+                      "a/credentials.json",
+                      "a/id_ed25519",
+                      "id_rsa",
+                      "key.pem",
+                      "kubeconfig"};
   for (const std::string& secret : secrets) write(top / secret);
   for (const char* file : {"train.py", "id_map.json", "id_rsa.pub", "a/pem", ".gitkeep"}) write(top / file);
   const Code code = mlk::image::pack_code(top, {}, {plenty});
@@ -398,19 +416,21 @@ TEST_CASE("hidden names and files that usually hold secrets stay behind unless t
 TEST_CASE("what files .gitignore name is listed, folders as one, and nothing that other rules leave out") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
-  for (const char* file : {"train.py", "data.bin", "runs/1/log", "src/a.bin", "src/m.py", "other", "__pycache__/x"})
+  for (const char* file :
+       {"train.py", "data.bin", "runs/1/log", "src/a.bin", "src/m.py", "other", "__pycache__/x"})
     write(top / file);
   write(top / ".gitignore", "*.bin\nruns/\n__pycache__\n");
   write(top / ".mlkignore", "other\n");
   CHECK(mlk::image::pack_code(top, {}, {plenty}).tree.ignored == Paths{"data.bin", "runs/", "src/a.bin"});
-  const Code with = mlk::image::pack_code(top, {.include = {"data.bin"}, .exclude = {"/src"}, .never = {}}, {plenty});
+  const Code with =
+      mlk::image::pack_code(top, {.include = {"data.bin"}, .exclude = {"/src"}, .never = {}}, {plenty});
   CHECK(with.tree.ignored == Paths{"runs/"});
 }
 
 TEST_CASE("pointers of Git LFS are told where git is told of such files") {
   const TemporaryFolder folder;
-  write(folder.path() / "model.bin", "version https://git-lfs.github.com/spec/v1\noid sha256:" +
-                                         std::string(64, 'a') + "\nsize 12345\n");
+  write(folder.path() / "model.bin",
+        "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12345\n");
   write(folder.path() / "train.py", std::string(130, '#'));
   CHECK(mlk::image::pack_code(folder.path(), {}, {plenty}).warnings.empty());
   write(folder.path() / ".gitattributes", "*.bin filter=lfs\n");

@@ -255,7 +255,8 @@ TEST_CASE("the folder of layers is closed to others whenever one is written or l
   CHECK(fs::status(cache).permissions() == fs::perms::owner_all);
 }
 
-TEST_CASE("a layer is whole if its bytes are those of its digest and its content is the one that is asked for") {
+TEST_CASE(
+    "a layer is whole if its bytes are those of its digest and its content is the one that is asked for") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer";
   const Layer layer = write_small(file);

@@ -180,8 +180,9 @@ TEST_CASE("an entry may leave its platform open, where no entry has one") {
   const json signature = entry('3', platform("unknown", "", "unknown"));
   CHECK(chosen(read_index(index_of(json::array({entry('1', nullptr)}))), wanted) == digest_with('1'));
   CHECK(chosen(read_index(index_of({signature, entry('1', nullptr)})), wanted) == digest_with('1'));
-  for (const json& entries : {json::array({entry('1', nullptr), entry('2', nullptr)}), json::array({signature}),
-                              json::array({entry('1', nullptr), entry('2', platform("arm64"))})})
+  for (const json& entries :
+       {json::array({entry('1', nullptr), entry('2', nullptr)}), json::array({signature}),
+        json::array({entry('1', nullptr), entry('2', platform("arm64"))})})
     CHECK(error_of([&] { (void)chosen(read_index(index_of(entries)), wanted); }).code() ==
           mlk::ExitCode::not_found);
 }

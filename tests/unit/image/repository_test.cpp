@@ -23,7 +23,8 @@ TEST_CASE("commit and branch are read, and a changed or unknown file means that 
   CHECK(revision.branch.empty());
 }
 
-TEST_CASE("settings overrule every filter of a repository, and a name that cannot be overruled keeps git away") {
+TEST_CASE(
+    "settings overrule every filter of a repository, and a name that cannot be overruled keeps git away") {
   using Settings = std::optional<std::vector<std::string>>;
   const std::vector<std::string> always{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
   CHECK(mlk::image::harmless_settings("") == Settings(always));
@@ -54,11 +55,13 @@ TEST_CASE("git starts no program that the repository names, and says what it has
   REQUIRE(git({"init", "-q"}));
   REQUIRE(git({"add", "."}));
   REQUIRE(git({"commit", "-q", "-m", "x"}));
-  for (const char* name : {"filter.evil.clean", "filter.evil.process", "filter.evil.smudge", "core.fsmonitor"})
+  for (const char* name :
+       {"filter.evil.clean", "filter.evil.process", "filter.evil.smudge", "core.fsmonitor"})
     REQUIRE(git({"config", name, program}));
   REQUIRE(git({"config", "filter.evil.required", "true"}));
   folder.write("src/.git/hooks/post-index-change", "#!/bin/sh\n" + program + "\n");
-  std::filesystem::permissions(folder.path() / "src/.git/hooks/post-index-change", std::filesystem::perms::all);
+  std::filesystem::permissions(folder.path() / "src/.git/hooks/post-index-change",
+                               std::filesystem::perms::all);
   std::filesystem::last_write_time(folder.path() / "src/train.py",
                                    std::filesystem::file_time_type::clock::now() - std::chrono::hours(9999));
   const std::optional<mlk::image::Revision> found = mlk::image::revision_of(folder.path() / "src");

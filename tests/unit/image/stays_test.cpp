@@ -13,7 +13,8 @@ using PathsThatStay = std::vector<std::string>;
 TEST_CASE("committed files that stay are named, and so is what .gitignore leaves out") {
   const std::string more = "; include: takes what the program needs";
   CHECK(told_of_what_stays({}, {"a"}).empty());
-  CHECK(told_of_what_stays({.ignored = {"data.bin"}}, {}) == PathsThatStay{"code: left out by .gitignore: data.bin" + more});
+  CHECK(told_of_what_stays({.ignored = {"data.bin"}}, {}) ==
+        PathsThatStay{"code: left out by .gitignore: data.bin" + more});
   CHECK(told_of_what_stays({.ignored = {"a", "b", "c/", "d"}}, {}) ==
         PathsThatStay{"code: left out by .gitignore: a, b, c/, and 1 more" + more});
   const std::string committed =
@@ -21,7 +22,7 @@ TEST_CASE("committed files that stay are named, and so is what .gitignore leaves
   CHECK(told_of_what_stays({.secrets = {".streamlit/"}, .ignored = {"data/"}},
                            {".streamlit/config.toml", "data/keep.csv", "data2", "train.py"}) ==
         PathsThatStay{committed + "data/keep.csv, .streamlit/config.toml" + more,
-              "code: left out by .gitignore: data/" + more});
+                      "code: left out by .gitignore: data/" + more});
 }
 
 TEST_CASE("hidden names that nobody has committed stay without a word, visible secrets with one") {
@@ -33,8 +34,8 @@ TEST_CASE("hidden names that nobody has committed stay without a word, visible s
 }
 
 TEST_CASE("a pointer of Git LFS is known by its first line and its digest") {
-  const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') +
-                              "\nsize 12345\n";
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12345\n";
   CHECK(mlk::image::is_lfs_pointer(pointer));
   CHECK(mlk::image::may_be_lfs_pointer(pointer.size()));
   CHECK_FALSE(mlk::image::is_lfs_pointer(" " + pointer));

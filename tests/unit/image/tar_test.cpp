@@ -140,11 +140,11 @@ TEST_CASE("paths of more than 4096 bytes are refused before they are looked at")
     if (path.back() == '/') path.back() = 'a';
     return path;
   };
-  CHECK(refusal(tar_of({{{.path = deep(4096)}, ""}})).empty());
+  CHECK(refusal(tar_of({{{.path = deep(4096)}, ""}})) == "accepted");
   CHECK(refusal(tar_of({{{.path = deep(4097)}, ""}})).find("more than 4096 bytes") != std::string::npos);
   CHECK(refusal(tar_of({{{.path = "l", .kind = Kind::link, .target = deep(4097)}, ""}}))
             .find("more than 4096 bytes") != std::string::npos);
-  CHECK_FALSE(refusal(tar_of({{{.path = deep(2'000'000)}, ""}})).empty());
+  CHECK(refusal(tar_of({{{.path = deep(2'000'000)}, ""}})) != "accepted");
 }
 
 TEST_CASE("a user who stops ends the reading and the unpacking at the next entry") {

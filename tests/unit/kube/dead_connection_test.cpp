@@ -78,8 +78,9 @@ TEST_CASE("a stream over a dead connection ends, and says that nothing is wrong 
   Deaf server("/log");
   Client client(server.start());
   std::promise<StreamEnd> ended;
-  const auto stream = client.stream({.path = "/log", .timeout = milliseconds(0)}, [](std::string_view) {},
-                                    [&](StreamEnd end) { ended.set_value(std::move(end)); });
+  const auto stream = client.stream(
+      {.path = "/log", .timeout = milliseconds(0)}, [](std::string_view) {},
+      [&](StreamEnd end) { ended.set_value(std::move(end)); });
   const StreamEnd end = ended.get_future().get();
   CHECK(end.status == 0);
   CHECK(end.silent);
@@ -102,8 +103,9 @@ TEST_CASE("a silent connection is kept while no other one is answered") {
   config.silence = {.suspect = milliseconds(100), .leave = milliseconds(200)};
   Client client(config);
   std::atomic<bool> over = false;
-  const auto stream = client.stream({.path = "/log", .timeout = milliseconds(0)}, [](std::string_view) {},
-                                    [&](const StreamEnd&) { over = true; });
+  const auto stream = client.stream(
+      {.path = "/log", .timeout = milliseconds(0)}, [](std::string_view) {},
+      [&](const StreamEnd&) { over = true; });
   REQUIRE(eventually([&] { return checks >= 3; }));  // each in its turn, after the one before has failed
   CHECK_FALSE(over);
   up = true;

@@ -83,7 +83,8 @@ TEST_CASE("failures of the network are told in words that help") {
   CHECK(text(Failure::Kind::resolve) ==
         "cannot reach https://h:6443: no such host | check your network or VPN, and the server in /f "
         "(context c)");
-  const Failure of_proxy{Failure::Kind::proxy, "the proxy p:80 of proxy-url refuses connections", "check proxy-url"};
+  const Failure of_proxy{Failure::Kind::proxy, "the proxy p:80 of proxy-url refuses connections",
+                         "check proxy-url"};
   CHECK(std::string(mlk::kube::unreachable_error(of_proxy, config).hint()) == "check proxy-url");
   config.proxy_url = "http://p";
   const mlk::kube::ApiError error = mlk::kube::unreachable_error(of_proxy, config);

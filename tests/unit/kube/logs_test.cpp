@@ -110,7 +110,8 @@ TEST_CASE("a line of a log is a time and a text") {
 
 TEST_CASE("of a line that rewrites itself, as a progress bar does, its last state is shown") {
   const std::string stamp = "2026-11-21T07:40:25Z ";
-  const auto lines = parse_log(stamp + "1%\r2%\rmlk step=3\n" + stamp + "\033[31mnext\033[K\nno time\rat all");
+  const auto lines =
+      parse_log(stamp + "1%\r2%\rmlk step=3\n" + stamp + "\033[31mnext\033[K\nno time\rat all");
   REQUIRE(lines.size() == 3);
   CHECK(lines[0].text == "mlk step=3");
   CHECK(lines[1].text == "\033[31mnext\033[0m");

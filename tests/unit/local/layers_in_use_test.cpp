@@ -7,7 +7,8 @@ TEST_CASE("folders of code and packages are found in any text by their whole nam
   const std::string digits(64, 'a'), folder = "code-" + digits;
   using Names = std::set<std::string>;
   CHECK(mlk::local::layers_named_in("").empty());
-  CHECK(mlk::local::layers_named_in(R"({\"folder\":\"/c/layers/)" + folder + R"(\",\"x\":1})") == Names{folder});
+  CHECK(mlk::local::layers_named_in(R"({\"folder\":\"/c/layers/)" + folder + R"(\",\"x\":1})") ==
+        Names{folder});
   CHECK(mlk::local::layers_named_in(folder + " python-" + digits + "/x " + folder) ==
         Names{folder, "python-" + digits});
   CHECK(mlk::local::layers_named_in("code-" + digits.substr(1)).empty());

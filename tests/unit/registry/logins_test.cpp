@@ -183,8 +183,8 @@ TEST_CASE("a helper that is not installed has no login, and the file and those a
                  other = folder.write("auth.json", R"({"credsStore":"neither"})");
   std::string missing;
   CHECK_FALSE(find_login({file, other}, parse_reference("r.example/x"), {}, &missing));
-  CHECK(missing == "there is no program docker-credential-no-such-helper, which " + file.string() +
-                       " names for logins");
+  CHECK(missing ==
+        "there is no program docker-credential-no-such-helper, which " + file.string() + " names for logins");
 }
 
 TEST_CASE("a helper that fails or prints garbage is told by name, and its words are not") {

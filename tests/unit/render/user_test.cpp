@@ -33,7 +33,8 @@ std::string chosen_for(const Experiment& experiment, const UserFacts& facts) {
          text(user.source) + (user.is_guess ? " guess" : "");
 }
 
-TEST_CASE("the user of a program is that of the file, else the image's number, else the namespace's, else 1000") {
+TEST_CASE(
+    "the user of a program is that of the file, else the image's number, else the namespace's, else 1000") {
   const UserFacts unknown, assigned{.is_assigned = true},
       both{.is_assigned = true, .image = ImageUser{"1234", ""}}, here{.on_machine = true};
   const std::string guess = "1000 - 65532 /mlk/home mlk default guess";
@@ -94,7 +95,8 @@ TEST_CASE("a guess is told in one sentence, and nothing else is") {
   };
   const std::string end = ": the program runs as 1000; `user:` names another number";
   CHECK(note({}) == "it is not known as whom image team/x:1 runs its programs" + end);
-  CHECK(note({}, "no answer") == "it is not known as whom image team/x:1 runs its programs (no answer)" + end);
+  CHECK(note({}, "no answer") ==
+        "it is not known as whom image team/x:1 runs its programs (no answer)" + end);
   CHECK(note(of_image("")) == "image team/x:1 names no user" + end);
   for (const char* root : {"root", "0", "00", "root:app", "0:1"})
     CHECK(note(of_image(root)) == "image team/x:1 runs its programs as root" + end);
@@ -153,7 +155,8 @@ std::string variable_in(const json& pod, const std::string& name) {
   return "<unset>";
 }
 
-TEST_CASE("a program has a home that is the pod's own, a name, and threads as many as CPUs; env: replaces each") {
+TEST_CASE(
+    "a program has a home that is the pod's own, a name, and threads as many as CPUs; env: replaces each") {
   const json pod = pod_of(render(program("workers: {cpu: 3500m}\n"), {}, Templates(), {}));
   CHECK(variable_in(pod, "HOME") == "/mlk/home");
   CHECK(variable_in(pod, "USER") == "mlk");
@@ -164,9 +167,9 @@ TEST_CASE("a program has a home that is the pod's own, a name, and threads as ma
         json::array({{{"name", "mlk-home"}, {"mountPath", "/mlk/home"}}}));
   CHECK(pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch");
 
-  const json replaced = pod_of(render(
-      program("env: {HOME: /h, USER: u, LOGNAME: l, OMP_NUM_THREADS: 7, PYTHONUNBUFFERED: \"\"}\n"), {},
-      Templates(), {}));
+  const json replaced = pod_of(
+      render(program("env: {HOME: /h, USER: u, LOGNAME: l, OMP_NUM_THREADS: 7, PYTHONUNBUFFERED: \"\"}\n"),
+             {}, Templates(), {}));
   CHECK(variable_in(replaced, "HOME") == "/h");
   CHECK(variable_in(replaced, "USER") == "u");
   CHECK(variable_in(replaced, "LOGNAME") == "l");

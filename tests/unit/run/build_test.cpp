@@ -87,6 +87,7 @@ TEST_CASE("an image goes where it was typed, or to the registry under the name o
 TEST_CASE("a tag is one that mlk makes only with the digits of its digest") {
   const std::string digest = "sha256:0123456789abcdef" + std::string(48, '0');
   CHECK(mlk::is_built_tag("mlk-0123456789ab", digest));
-  for (const char* tag : {"mlk-paper-final", "mlk-0123456789a", "mlk-0123456789abc", "mlk-ffffffffffff", "mlk-", "1"})
+  for (const char* tag :
+       {"mlk-paper-final", "mlk-0123456789a", "mlk-0123456789abc", "mlk-ffffffffffff", "mlk-", "1"})
     CHECK_FALSE(mlk::is_built_tag(tag, digest));
 }

@@ -215,7 +215,8 @@ TEST_CASE("the failure that a policy names is not taken for decided before the J
   CHECK(run.observed().ended == parse_time("2026-01-03T11:58:00Z"));
 }
 
-TEST_CASE("of ranks that end with the code that decides, one that says why is told before one that repeats it") {
+TEST_CASE(
+    "of ranks that end with the code that decides, one that says why is told before one that repeats it") {
   for (const int code : {64, 65, 66, 67}) {
     CAPTURE(code);
     Run run;
@@ -223,16 +224,17 @@ TEST_CASE("of ranks that end with the code that decides, one that says why is to
     const std::string repeated = fmt::format("worker/1 ended with exit code {}", code);
     for (int rank = 0; rank < 3; ++rank) {
       run.fail(run.pod(rank), code);
-      run.pod(rank)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] =
-          json{{"schema", 1}, {"message", rank == 1 ? "diverged: the loss is not a number" : repeated}}.dump();
+      run.pod(rank)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = json{
+          {"schema", 1},
+          {"message", rank == 1 ? "diverged: the loss is not a number" : repeated}}.dump();
     }
     CHECK(run.why() == fmt::format("worker/1: exit code {}: diverged: the loss is not a number", code));
   }
   CHECK(repeats_a_peer("worker/1 ended with exit code 66"));
   CHECK(repeats_a_peer(" server/12 ended with exit code 64\n"));
-  for (const char* message : {"", "worker/1 ended", "worker/x ended with exit code 1", "worker/1 ended with exit code ",
-                              "it/s worker/1 ended with exit code 66", "worker/1 ended with exit code 66 again",
-                              "diverged"}) {
+  for (const char* message :
+       {"", "worker/1 ended", "worker/x ended with exit code 1", "worker/1 ended with exit code ",
+        "it/s worker/1 ended with exit code 66", "worker/1 ended with exit code 66 again", "diverged"}) {
     CAPTURE(message);
     CHECK_FALSE(repeats_a_peer(message));
   }

@@ -37,7 +37,8 @@ TEST_CASE("a program that may not write is told as whom it ran, what lies there,
         " (it ran as uid 1000, and /data/host is /srv/x of the node" + end);
   CHECK(advice("open /nas: permission denied") == " (it ran as uid 1000, and /nas is nas:/export" + end);
   CHECK(advice("Error: EACCES, open '/gone/x'") == " (it ran as uid 1000, and /gone is a volume" + end);
-  const std::string in_image = " (it ran as uid 1000, which the image lets not do this; `user:` names another)";
+  const std::string in_image =
+      " (it ran as uid 1000, which the image lets not do this; `user:` names another)";
   CHECK(advice("mkdir: cannot create directory '/app/out': Permission denied") == in_image);
   CHECK(advice("Permission denied: '/database/x'") == in_image);  // not /data
   CHECK(advice("Permission denied: '/side/x'") == in_image);      // of another container

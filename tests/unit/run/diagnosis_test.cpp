@@ -279,7 +279,10 @@ TEST_CASE("a failure tells its try, and when the next begins, as long as there i
   CHECK_FALSE(end(nothing, [](JobFacts& job) { job.end = JobFacts::End::failed; }).next);
   CHECK_FALSE(end([](PodFacts& pod) { pod.phase = "Running"; }).next);
   CHECK_FALSE(end([](PodFacts& pod) { pod.finished.reset(); }).next);
-  const Failure final = end([](PodFacts& pod) { pod.final = true; });
+  const Failure final = end([](PodFacts& pod) {
+    pod.final = true;
+    pod.action = PolicyAction::fail_job;
+  });
   CHECK_FALSE(final.next);
   CHECK(final.attempts == 1);
 }

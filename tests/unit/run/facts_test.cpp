@@ -135,7 +135,8 @@ TEST_CASE("an init container that waits is the reason why its pod does") {
   status["containerStatuses"][0]["state"] = {{"waiting", {{"reason", "PodInitializing"}}}};
   status["initContainerStatuses"] = json::array({init});
   fixture.objects.pods[0]["spec"]["initContainers"] = {{{"name", "fetch"}, {"image", "git:1"}}};
-  CHECK(fixture.observed().why == "worker/0: init container fetch: the container cannot be made: no such mount");
+  CHECK(fixture.observed().why ==
+        "worker/0: init container fetch: the container cannot be made: no such mount");
   status["initContainerStatuses"][0]["state"] = {{"terminated", {{"exitCode", 0}}}};
   CHECK(fixture.observed().why.empty());
 }

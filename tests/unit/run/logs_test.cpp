@@ -24,11 +24,27 @@ TEST_CASE("a metrics line has a step, and every other key with a number is a val
 }
 
 TEST_CASE("a line without a step, or not of ours, is no metrics line") {
-  for (const char* line :
-       {"", "mlk", "mlk ", "mlk loss=1", "step=3 loss=1", "mlk-runtime worker/0: step=3", "mlk step=",
-        "mlk step=x", "mlk step=-1", "mlk step=nan", "mlk step=1e300", "mlk =3", "mlk step=3,000",
-        "/opt/mlk step=3", "my-mlk step=3", "x.mlk step=3", "mlk2 step=3", "mlk: step=3",
-        "+ mlk submit step=3 a.yaml", "say mlk step={step}", "mlk epoch=x"}) {
+  for (const char* line : {"",
+                           "mlk",
+                           "mlk ",
+                           "mlk loss=1",
+                           "step=3 loss=1",
+                           "mlk-runtime worker/0: step=3",
+                           "mlk step=",
+                           "mlk step=x",
+                           "mlk step=-1",
+                           "mlk step=nan",
+                           "mlk step=1e300",
+                           "mlk =3",
+                           "mlk step=3,000",
+                           "/opt/mlk step=3",
+                           "my-mlk step=3",
+                           "x.mlk step=3",
+                           "mlk2 step=3",
+                           "mlk: step=3",
+                           "+ mlk submit step=3 a.yaml",
+                           "say mlk step={step}",
+                           "mlk epoch=x"}) {
     CAPTURE(line);
     CHECK_FALSE(parse_metrics(line));
   }
@@ -40,7 +56,8 @@ TEST_CASE("a metrics line is found whatever stands before it, and behind its val
        {" mlk step=3 loss=0.5", "INFO:root:mlk step=3 loss=0.5", "\033[32mmlk step=3 loss=0.5\033[0m",
         "\033[1mINFO\033[0m \033[36mmlk\033[0m step=3 loss=0.5", "[rank0]: mlk step=3 loss=0.5",
         "2026-11-26 19:00:00,123 | INFO | main:7 - mlk step=3 loss=0.5 (train.py:12)",
-        "I1126 19:00:00.123456 99 train.py:10] mlk  step=3  loss=0.5", "mlk submit x.yaml; mlk step=3 loss=0.5",
+        "I1126 19:00:00.123456 99 train.py:10] mlk  step=3  loss=0.5",
+        "mlk submit x.yaml; mlk step=3 loss=0.5",
         "{\"level\": \"info\", \"message\": \"mlk step=3 loss=0.5\"}", "50%|##  |\rmlk step=3 loss=0.5"}) {
     CAPTURE(line);
     const std::optional<Metrics> found = parse_metrics(line);
@@ -54,7 +71,8 @@ TEST_CASE("without a step the epoch counts as one, and what is no number to its 
   CHECK(parse_metrics("mlk epoch=2 loss=0.5")->step == 2);
   CHECK(parse_metrics("mlk loss=0.5 epoch=2 step=7")->step == 7);
   CHECK(parse_metrics("mlk step=1 loss=12,000 acc=5% hex=0x10")->values.empty());
-  CHECK(parse_metrics("mlk step=1 loss=12,000")->words == std::map<std::string, std::string>{{"loss", "12,000"}});
+  CHECK(parse_metrics("mlk step=1 loss=12,000")->words ==
+        std::map<std::string, std::string>{{"loss", "12,000"}});
 }
 
 TEST_CASE("numbers that JSON lacks stay in a result as words, and are read back") {

@@ -40,7 +40,8 @@ TEST_CASE("the next try comes after a delay that doubles with each failure, up t
   CHECK(after(6) == seconds(600));
   CHECK(after(60) == seconds(600));
   // The delay begins when the last container of the pod has ended.
-  CHECK(*next([](PodFacts& pod, JobFacts&) { pod.pod_finished = ended_at + seconds(5); }) - ended_at == seconds(15));
+  CHECK(*next([](PodFacts& pod, JobFacts&) { pod.pod_finished = ended_at + seconds(5); }) - ended_at ==
+        seconds(15));
 }
 
 TEST_CASE("no next try comes when the tries are used up, or the rank, the Job or the run is over") {
@@ -58,7 +59,8 @@ TEST_CASE("no next try comes when the tries are used up, or the rank, the Job or
   CHECK(next([](PodFacts& pod, JobFacts&) { pod.action = PolicyAction::count; }));
   CHECK_FALSE(next([](PodFacts& pod, JobFacts&) { pod.action = PolicyAction::fail_job; }));
   CHECK_FALSE(next([](PodFacts& pod, JobFacts&) { pod.action = PolicyAction::fail_index; }));
-  CHECK_FALSE(next([](PodFacts& pod, JobFacts&) { pod.phase = "Running"; }));  // it waits for another container
+  CHECK_FALSE(
+      next([](PodFacts& pod, JobFacts&) { pod.phase = "Running"; }));  // it waits for another container
   CHECK_FALSE(next([](PodFacts& pod, JobFacts&) { pod.pod_finished = pod.finished = std::nullopt; }));
   CHECK_FALSE(next([](PodFacts&, JobFacts& job) { job.end = JobFacts::End::failed; }));
   CHECK_FALSE(next([](PodFacts&, JobFacts& job) { job.ending = true; }));
@@ -97,7 +99,9 @@ TEST_CASE("no rank of an ended run has a next try, of another Job than the decid
   CHECK(run.observed().ranks.at(3).reason.find("next") == std::string::npos);
 }
 
-TEST_CASE("the first rule that matches decides about a pod: by codes of all its containers, or of the one it names") {
+TEST_CASE(
+    "the first rule that matches decides about a pod: by codes of all its containers, or of the one it "
+    "names") {
   const json pod = R"({"status": {
     "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}},
                           {"name": "agent", "state": {"terminated": {"exitCode": 2}}}],
@@ -113,18 +117,36 @@ TEST_CASE("the first rule that matches decides about a pod: by codes of all its 
   CHECK(action({}) == none);
   CHECK(action({R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2]}})"}) == fail_job);
   CHECK(action({R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [3]}})"}) == none);
-  CHECK(action({R"({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [128]}})"}) == fail_index);
+  CHECK(action({R"({"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [128]}})"}) ==
+        fail_index);
   CHECK(action({R"({"action": "Count", "onExitCodes": {"operator": "NotIn", "values": [2]}})"}) == count);
   CHECK(action({R"({"action": "Count", "onExitCodes": {"operator": "NotIn", "values": [2, 128]}})"}) == none);
-  CHECK(action({R"({"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [2, 128]}})"}) == none);
-  CHECK(action({R"({"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "NotIn", "values": [1]}})"}) == none);
-  CHECK(action({R"({"action": "FailJob", "onExitCodes": {"containerName": "agent", "operator": "In", "values": [2]}})"}) == fail_job);
-  CHECK(action({R"({"action": "FailJob", "onExitCodes": {"containerName": "fetch", "operator": "In", "values": [128]}})"}) == fail_job);
-  CHECK(action({R"({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})",
-                R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2]}})"}) == ignore);
-  CHECK(action({R"({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "False"}]})"}) == none);
+  CHECK(
+      action(
+          {R"({"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [2, 128]}})"}) ==
+      none);
+  CHECK(
+      action(
+          {R"({"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "NotIn", "values": [1]}})"}) ==
+      none);
+  CHECK(
+      action(
+          {R"({"action": "FailJob", "onExitCodes": {"containerName": "agent", "operator": "In", "values": [2]}})"}) ==
+      fail_job);
+  CHECK(
+      action(
+          {R"({"action": "FailJob", "onExitCodes": {"containerName": "fetch", "operator": "In", "values": [128]}})"}) ==
+      fail_job);
+  CHECK(
+      action({R"({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]})",
+              R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [2]}})"}) == ignore);
+  CHECK(
+      action(
+          {R"({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "False"}]})"}) ==
+      none);
   CHECK(action({R"({"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]})"}) == ignore);
-  CHECK(action({R"({"action": "Ignore", "onPodConditions": [{"type": "Ready", "status": "False"}]})"}) == ignore);
+  CHECK(action({R"({"action": "Ignore", "onPodConditions": [{"type": "Ready", "status": "False"}]})"}) ==
+        ignore);
 }
 
 }  // namespace

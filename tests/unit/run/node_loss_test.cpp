@@ -21,8 +21,10 @@ struct LossRow {
   LossSigns signs;
 };
 
-TEST_CASE("a node is lost when it says so, or the cluster does of a pod; a pod that is not ready is no sign") {
-  constexpr NodeWord unknown = NodeWord::unknown, answers = NodeWord::answers, silent = NodeWord::silent, gone = NodeWord::gone;
+TEST_CASE(
+    "a node is lost when it says so, or the cluster does of a pod; a pod that is not ready is no sign") {
+  constexpr NodeWord unknown = NodeWord::unknown, answers = NodeWord::answers, silent = NodeWord::silent,
+                     gone = NodeWord::gone;
   const LossRow rows[] = {
       {"nothing", false, false, {}},
       {"the node answers", false, false, {.node = answers}},
@@ -35,15 +37,24 @@ TEST_CASE("a node is lost when it says so, or the cluster does of a pod; a pod t
       {"not scheduled", false, false, {.node = unknown, .scheduled = false, .given_up = true}},
       {"tainted, within its grace", false, false, {.tainted = true}},
       {"tainted, past its grace", true, true, {.tainted = true, .past_grace = true}},
-      {"tainted, past its grace, but the node answers", false, true, {.node = answers, .tainted = true, .past_grace = true}},
+      {"tainted, past its grace, but the node answers",
+       false,
+       true,
+       {.node = answers, .tainted = true, .past_grace = true}},
       {"past its grace for another reason", false, false, {.past_grace = true}},
       {"not ready", false, true, {.not_ready = true}},
       {"not ready, its containers are", false, true, {.not_ready = true, .containers_ready = true}},
-      {"not ready, its containers are, and an event", true, true,
+      {"not ready, its containers are, and an event",
+       true,
+       true,
        {.not_ready = true, .containers_ready = true, .told_not_ready = true}},
-      {"the same for a gate", false, true,
+      {"the same for a gate",
+       false,
+       true,
        {.not_ready = true, .containers_ready = true, .waits_for_gates = true, .told_not_ready = true}},
-      {"the same, but the node answers", false, true,
+      {"the same, but the node answers",
+       false,
+       true,
        {.node = answers, .not_ready = true, .containers_ready = true, .told_not_ready = true}},
       {"an old event, ready again", false, false, {.containers_ready = true, .told_not_ready = true}},
       {"an event, containers not ready", false, true, {.not_ready = true, .told_not_ready = true}},
@@ -57,7 +68,10 @@ TEST_CASE("a node is lost when it says so, or the cluster does of a pod; a pod t
 
 TEST_CASE("a Node is silent when its kubelet has stopped to report, or it is tainted out-of-service") {
   const auto word = [](const char* status, const char* taint = nullptr) {
-    json node = {{"status", {{"conditions", {{{"type", "MemoryPressure"}, {"status", "Unknown"}}, {{"type", "Ready"}, {"status", status}}}}}}};
+    json node = {
+        {"status",
+         {{"conditions",
+           {{{"type", "MemoryPressure"}, {"status", "Unknown"}}, {{"type", "Ready"}, {"status", status}}}}}}};
     if (taint != nullptr) node["spec"]["taints"] = {{{"key", taint}}};
     return word_of_node(node);
   };
@@ -117,7 +131,8 @@ TEST_CASE("the Node that was read and the event on the pod decide about a run's 
   run.pod(1)["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}},
                                         {{"type", "ContainersReady"}, {"status", "True"}}};
   CHECK(run.state(1) == "Running");
-  run.objects.events = {{{"type", "Warning"}, {"reason", "NodeNotReady"}, {"involvedObject", {{"uid", "another"}}}}};
+  run.objects.events = {
+      {{"type", "Warning"}, {"reason", "NodeNotReady"}, {"involvedObject", {{"uid", "another"}}}}};
   CHECK(run.state(1) == "Running");
   run.objects.events[0]["involvedObject"]["uid"] = run.pod(1)["metadata"]["uid"];
   CHECK(run.state(1) == "Missing");

@@ -55,7 +55,8 @@ const Row table[] = {
     {"missing_config_map_volume", Phase::starting, false,
      "worker/0: MountVolume.SetUp failed for volume \"v\" : configmap \"absent\" not found"},
     {"running", Phase::running, false, ""},
-    {"running_with_a_failed_rank", Phase::running, false, "worker/1: failed for good: exit code 70 on node n1"},
+    {"running_with_a_failed_rank", Phase::running, false,
+     "worker/1: failed for good: exit code 70 on node n1"},
     {"evicted_and_back", Phase::running, false, ""},
     {"ending", Phase::running, false, "failing: worker/2: exit code 66: loss is nan at step 7"},
     {"restarting", Phase::restarting, false,
@@ -103,9 +104,10 @@ TEST_CASE("the ranks of a lost node: a server is replaced, a worker waits for th
       // The event comes a moment after the condition; before it there is no sign.
       CHECK(fixture.observed().phase == Phase::running);
       for (std::size_t i : {0, 1}) {
-        fixture.objects.events.push_back({{"type", "Warning"},
-                                          {"reason", "NodeNotReady"},
-                                          {"involvedObject", {{"uid", fixture.objects.pods[i]["metadata"]["uid"]}}}});
+        fixture.objects.events.push_back(
+            {{"type", "Warning"},
+             {"reason", "NodeNotReady"},
+             {"involvedObject", {{"uid", fixture.objects.pods[i]["metadata"]["uid"]}}}});
       }
     }
     const RunStatus status = fixture.observed();

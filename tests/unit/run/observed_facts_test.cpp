@@ -115,7 +115,7 @@ TEST_CASE("a failure and a rank of which nothing is known have every key") {
                                                  {"rank", 0},
                                                  {"exit_code", 0},
                                                  {"signal", 0},
-             {"container", ""},
+                                                 {"container", ""},
                                                  {"reason", ""},
                                                  {"message", ""},
                                                  {"disruption", false},

@@ -48,7 +48,8 @@ struct Run {
          {"spec", {{"nodeName", "n1"}, {"containers", {{{"name", "main"}, {"image", "image:1"}}}}}},
          {"status",
           {{"phase", "Running"},
-           {"containerStatuses", {{{"name", "main"}, {"state", {{"running", {{"startedAt", "2026-01-03T11:00:02Z"}}}}}}}}}}});
+           {"containerStatuses",
+            {{{"name", "main"}, {"state", {{"running", {{"startedAt", "2026-01-03T11:00:02Z"}}}}}}}}}}});
     return objects.pods.back();
   }
   json& job(const std::string& role = "worker") { return objects.jobs.at(role == "worker" ? 0 : 1); }
@@ -58,7 +59,8 @@ struct Run {
     pod["status"] = {
         {"phase", "Failed"},
         {"containerStatuses",
-         {{{"name", "main"}, {"state",
+         {{{"name", "main"},
+           {"state",
             {{"terminated",
               {{"exitCode", code}, {"startedAt", "2026-01-03T11:00:02Z"}, {"finishedAt", at}}}}}}}}};
   }

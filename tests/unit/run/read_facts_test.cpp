@@ -16,16 +16,17 @@ using namespace nlohmann::literals;
 const Time midday = *parse_time("2026-01-03T12:00:00Z");
 
 json plain_pod() {
-  return {{"metadata",
-           {{"name", "r-worker-2-abcde"},
-            {"uid", "pod-uid"},
-            {"creationTimestamp", "2026-01-03T11:00:00Z"},
-            {"labels", {{"batch.kubernetes.io/job-name", "r-worker"}, {"mlk.dev/role", "worker"}}},
-            {"annotations", {{"batch.kubernetes.io/job-completion-index", "2"}}}}},
-          {"spec",
-           {{"nodeName", "n1"},
-            {"containers", {{{"name", "main"}, {"image", "image:1"}}, {{"name", "side"}, {"image", "side:1"}}}}}},
-          {"status", {{"phase", "Running"}}}};
+  return {
+      {"metadata",
+       {{"name", "r-worker-2-abcde"},
+        {"uid", "pod-uid"},
+        {"creationTimestamp", "2026-01-03T11:00:00Z"},
+        {"labels", {{"batch.kubernetes.io/job-name", "r-worker"}, {"mlk.dev/role", "worker"}}},
+        {"annotations", {{"batch.kubernetes.io/job-completion-index", "2"}}}}},
+      {"spec",
+       {{"nodeName", "n1"},
+        {"containers", {{{"name", "main"}, {"image", "image:1"}}, {{"name", "side"}, {"image", "side:1"}}}}}},
+      {"status", {{"phase", "Running"}}}};
 }
 
 json plain_job(const std::string& role = "worker") {
@@ -101,8 +102,7 @@ TEST_CASE("the identity of a pod, its place, and the earlier failures of its ran
   }
 }
 
-TEST_CASE(
-    "the state of main is the pod's: what it waits for, since when it runs, how it ended") {
+TEST_CASE("the state of main is the pod's: what it waits for, since when it runs, how it ended") {
   const PodFacts waiting = read_state({{"waiting", {{"reason", "ErrImagePull"}, {"message", "no host"}}}});
   CHECK(waiting.waiting_reason == "ErrImagePull");
   CHECK(waiting.waiting_message == "no host");
@@ -314,7 +314,8 @@ TEST_CASE("an exit code or a condition that its Job's policy fails the Job for m
   CHECK(final(json::array({on_disruption})));
   CHECK(final(
       json::array({R"({"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]})"_json})));
-  pod["status"]["phase"] = "Running";  // it waits for another container, and its program's end will not change
+  pod["status"]["phase"] =
+      "Running";  // it waits for another container, and its program's end will not change
   CHECK(final(json::array({fails_65})));
   pod["status"]["containerStatuses"][0]["state"] = {{"running", json::object()}};
   CHECK_FALSE(final(json::array({fails_65})));
@@ -329,6 +330,7 @@ TEST_CASE("an exit code or a condition that its Job's policy fails the Job for m
 
 TEST_CASE("a pod whose end is final makes its Job failing before the Job says so, unless that Job is over") {
   json job = plain_job(), pod = plain_pod();
+  pod["spec"]["containers"].erase(1);
   job["spec"]["podFailurePolicy"]["rules"] = {
       R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [65]}})"_json};
   pod["status"] =

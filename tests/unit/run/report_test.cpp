@@ -39,12 +39,14 @@ struct Workers {
   void live(const std::string& uid, int rank, Time at) {
     add(uid, rank, at)["status"] = {
         {"phase", "Running"},
-        {"containerStatuses", {{{"name", "main"}, {"state", {{"running", {{"startedAt", format_time(at)}}}}}}}}};
+        {"containerStatuses",
+         {{{"name", "main"}, {"state", {{"running", {{"startedAt", format_time(at)}}}}}}}}};
   }
   void ended(const std::string& uid, int rank, Time at, Time end, const std::string& message) {
     add(uid, rank, at)["status"] = {{"phase", "Failed"},
                                     {"containerStatuses",
-                                     {{{"name", "main"}, {"state",
+                                     {{{"name", "main"},
+                                       {"state",
                                         {{"terminated",
                                           {{"startedAt", format_time(at)},
                                            {"finishedAt", format_time(end)},

@@ -1,4 +1,5 @@
-// What is asked beside a run's objects: nodes of doubtful pods, and the last words of containers that left none.
+// What is asked beside a run's objects: nodes of doubtful pods, and the last words of containers that left
+// none.
 #include "cli/run/side_reads.h"
 
 #include <atomic>
@@ -23,17 +24,18 @@ struct AsideCluster {
   std::atomic<int> asked_nodes = 0, asked_logs = 0;
 
   explicit AsideCluster(int status, const json& node) {
-    server.http->Get("/api/v1/nodes/n1", [this, status, node](const httplib::Request&, httplib::Response& response) {
-      ++asked_nodes;
-      response.status = status;
-      response.set_content(node.dump(), "application/json");
-    });
-    server.http->Get(R"(/api/v1/namespaces/lab/pods/(.+)/log)",
-                     [this](const httplib::Request& request, httplib::Response& response) {
-                       ++asked_logs;
-                       CHECK(request.get_param_value("container") == "fetch");
-                       response.set_content("2026-01-03T11:00:00Z cloning\n2026-01-03T11:00:01Z fatal: no\n", "text/plain");
+    server.http->Get("/api/v1/nodes/n1",
+                     [this, status, node](const httplib::Request&, httplib::Response& response) {
+                       ++asked_nodes;
+                       response.status = status;
+                       response.set_content(node.dump(), "application/json");
                      });
+    server.http->Get(R"(/api/v1/namespaces/lab/pods/(.+)/log)", [this](const httplib::Request& request,
+                                                                       httplib::Response& response) {
+      ++asked_logs;
+      CHECK(request.get_param_value("container") == "fetch");
+      response.set_content("2026-01-03T11:00:00Z cloning\n2026-01-03T11:00:01Z fatal: no\n", "text/plain");
+    });
   }
   void doubt(int rank) {
     run.pod(rank)["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}},
@@ -49,7 +51,8 @@ struct AsideCluster {
 };
 
 json node_that_is(const char* ready) {
-  return {{"metadata", {{"name", "n1"}}}, {"status", {{"conditions", {{{"type", "Ready"}, {"status", ready}}}}}}};
+  return {{"metadata", {{"name", "n1"}}},
+          {"status", {{"conditions", {{{"type", "Ready"}, {"status", ready}}}}}}};
 }
 
 TEST_CASE("a node is asked once about all its doubtful pods, and not without a doubt") {
@@ -82,11 +85,13 @@ TEST_CASE("the log of a container that failed is read where the pod's status has
   AsideCluster cluster(200, node_that_is("True"));
   json& pod = cluster.run.pod(0);
   pod["spec"]["initContainers"] = {{{"name", "fetch"}}};
-  pod["status"] = {{"phase", "Failed"},
-                   {"initContainerStatuses", {{{"name", "fetch"}, {"state", {{"terminated", {{"exitCode", 128}}}}}}}}};
+  pod["status"] = {
+      {"phase", "Failed"},
+      {"initContainerStatuses", {{{"name", "fetch"}, {"state", {{"terminated", {{"exitCode", 128}}}}}}}}};
   CHECK(cluster.read().last_words.size() == 1);
   CHECK(cluster.asked_logs == 1);
-  CHECK(cluster.run.observed().ranks.at(0).reason.starts_with("init container fetch: exit code 128: fatal: no"));
+  CHECK(cluster.run.observed().ranks.at(0).reason.starts_with(
+      "init container fetch: exit code 128: fatal: no"));
   pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["message"] = "its own";
   AsideCluster told(200, node_that_is("True"));
   told.run.pod(0) = pod;

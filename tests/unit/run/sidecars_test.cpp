@@ -1,4 +1,5 @@
-// What other containers do leaves the phase, the state, the exit code, the metrics and the logs of main alone.
+// What other containers do leaves the phase, the state, the exit code, the metrics and the logs of main
+// alone.
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -55,12 +56,14 @@ struct Pair {
   json& pod() { return run.pod(0); }
 
   // `list`: containers or initContainers. `first`: before what is there.
-  json& add(const std::string& list, const std::string& name, const json& state, bool first, bool restartable = false) {
+  json& add(const std::string& list, const std::string& name, const json& state, bool first,
+            bool restartable = false) {
     json& spec = pod()["spec"][list];
     json& states = pod()["status"][list == "containers" ? "containerStatuses" : "initContainerStatuses"];
     json container = {{"name", name}, {"image", name + ":1"}};
     if (restartable) container["restartPolicy"] = "Always";
-    json status = {{"name", name}, {"state", state}, {"restartCount", 0}, {"started", state.contains("running")}};
+    json status = {
+        {"name", name}, {"state", state}, {"restartCount", 0}, {"started", state.contains("running")}};
     if (spec.is_null()) spec = json::array();
     if (states.is_null()) states = json::array();
     const std::size_t at = first ? 0 : states.size();
@@ -108,7 +111,8 @@ std::string phase_of_pod(const json& status) {
   return failed ? "Failed" : "Succeeded";
 }
 
-TEST_CASE("phase, state, exit code, last words, metrics and logs are main's, whatever a container beside it does") {
+TEST_CASE(
+    "phase, state, exit code, last words, metrics and logs are main's, whatever a container beside it does") {
   int situations = 0;
   for (const bool by_name_first : {true, false}) {
     for (const bool first : {true, false}) {
@@ -126,8 +130,9 @@ TEST_CASE("phase, state, exit code, last words, metrics and logs are main's, wha
             json& pod = pair.pod();
             const std::string phase = phase_of_pod(pod["status"]);
             pod["status"]["phase"] = phase;
-            pod["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}, {"reason", "ContainersNotReady"}},
-                                           {{"type", "ContainersReady"}, {"status", "False"}}};
+            pod["status"]["conditions"] = {
+                {{"type", "Ready"}, {"status", "False"}, {"reason", "ContainersNotReady"}},
+                {{"type", "ContainersReady"}, {"status", "False"}}};
             if (phase == "Failed" && code == 3) pair.run.condition("Failed", "PodFailurePolicy");
             if (phase == "Failed" && code == 0) pair.run.condition("Failed", "BackoffLimitExceeded");
             CAPTURE(by_name_first);
@@ -182,7 +187,8 @@ TEST_CASE("phase, state, exit code, last words, metrics and logs are main's, wha
   CHECK(situations >= 96);
 }
 
-TEST_CASE("a container beside main that fails is named with its last words, and main is not tried again for it") {
+TEST_CASE(
+    "a container beside main that fails is named with its last words, and main is not tried again for it") {
   Pair pair;
   pair.add("containers", "agent", other_ends(2), true);
   pair.main()["state"] = main_ends(0);
@@ -202,13 +208,14 @@ TEST_CASE("a container beside main that fails is named with its last words, and 
   test::Run three;
   json& pod = three.pod(1);
   pod["spec"]["containers"].push_back({{"name", "agent"}});
-  pod["status"]["containerStatuses"] = {{{"name", "main"}, {"state", main_ends(0)}}, {{"name", "agent"}, {"state", other_ends(2)}}};
+  pod["status"]["containerStatuses"] = {{{"name", "main"}, {"state", main_ends(0)}},
+                                        {{"name", "agent"}, {"state", other_ends(2)}}};
   pod["status"]["phase"] = "Failed";
   CHECK(three.phase() == "Running");
   three.condition("Failed", "FailedIndexes");
   three.job()["status"]["failedIndexes"] = "1";
   CHECK(three.phase() == "Failed");
-  CHECK(three.why() == "worker/1: container agent: exit code 2: side says so");
+  CHECK(three.why() == "worker/1: container agent: exit code 2: side says so (4 of 4 tries failed)");
   CHECK(three.observed().first_failure->container == "agent");
 }
 
@@ -230,7 +237,8 @@ TEST_CASE("an end that came with the end of the pod is no good end of the progra
   CHECK_FALSE(done([&](Pair& pair) { delete_at(pair, "2026-01-03T12:00:19Z"); }));  // a second before
   CHECK_FALSE(done([](Pair& pair) { pair.pod()["status"]["reason"] = "DeadlineExceeded"; }));
   CHECK_FALSE(done([](Pair& pair) {
-    pair.pod()["status"]["conditions"] = {{{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "x"}}};
+    pair.pod()["status"]["conditions"] = {
+        {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "x"}}};
   }));
   CHECK_FALSE(done([](Pair& pair) { pair.main()["state"] = main_ends(1); }));
   CHECK_FALSE(done([](Pair& pair) { pair.main()["state"] = runs; }));
@@ -294,9 +302,11 @@ TEST_CASE("a program that could not be started is told as that, before and after
   json end = main_ends(128);
   end["terminated"]["reason"] = "StartError";
   end["terminated"]["startedAt"] = "1970-01-01T00:00:00Z";
-  end["terminated"]["message"] = "failed to create task: exec: \"/no/such/program\": no such file or directory: unknown";
+  end["terminated"]["message"] =
+      "failed to create task: exec: \"/no/such/program\": no such file or directory: unknown";
   pair.main()["state"] = end;
-  const std::string said = "worker/0: the program could not be started: \"/no/such/program\": no such file or directory";
+  const std::string said =
+      "worker/0: the program could not be started: \"/no/such/program\": no such file or directory";
   for (const char* phase : {"Pending", "Running", "Failed"}) {
     pair.pod()["status"]["phase"] = phase;
     CAPTURE(phase);
@@ -307,7 +317,8 @@ TEST_CASE("a program that could not be started is told as that, before and after
 
 TEST_CASE("a container that crash-loops beside a running main is a remark, with its code") {
   Pair pair;
-  json& proxy = pair.add("initContainers", "proxy", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}, true, true);
+  json& proxy =
+      pair.add("initContainers", "proxy", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}, true, true);
   proxy["lastState"] = other_ends(1);
   proxy["restartCount"] = 3;
   proxy["started"] = false;  // between its starts

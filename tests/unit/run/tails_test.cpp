@@ -66,7 +66,8 @@ struct Logs {
          {"spec", {{"nodeName", "n"}, {"containers", {{{"name", "main"}}}}}},
          {"status",
           {{"phase", "Running"},
-           {"containerStatuses", {{{"name", "main"}, {"state", {{"running", {{"startedAt", "2026-01-03T00:00:00Z"}}}}}}}}}}});
+           {"containerStatuses",
+            {{{"name", "main"}, {"state", {{"running", {{"startedAt", "2026-01-03T00:00:00Z"}}}}}}}}}}});
     logs[name] = {status, text};
   }
   static std::string said(const std::string& text, std::chrono::seconds ago = 0s) {

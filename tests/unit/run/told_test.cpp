@@ -99,6 +99,7 @@ TEST_CASE("the JSON of a status has every key, also for unknown values") {
                         {"signal", 0},
                         {"reason", "exit code 3"},
                         {"message", ""},
+                        {"container", ""},
                         {"disruption", false},
                         {"attempt", 1},
                         {"attempts", 4},

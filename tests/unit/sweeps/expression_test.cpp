@@ -139,9 +139,9 @@ TEST_CASE("a value that is absent or null equals null, and fulfils no other comp
   for (const std::string name : {"absent", "empty"}) {
     CAPTURE(name);
     for (const char* right : {" == null", " in [1, null]"}) CHECK(matches_values(name + right, one_trial));
-    for (const char* right : {" == 1", " != 1", " < 1", " <= 1", " > 1", " >= 1", " in [1, a]", " not in [1]",
-                              " not in []", " == ''", " != null", " not in [null]", " == nan", " == inf",
-                              " != nan", " > -inf"})
+    for (const char* right :
+         {" == 1", " != 1", " < 1", " <= 1", " > 1", " >= 1", " in [1, a]", " not in [1]", " not in []",
+          " == ''", " != null", " not in [null]", " == nan", " == inf", " != nan", " > -inf"})
       CHECK_FALSE(matches_values(name + right, one_trial));
     CHECK(matches_values("not " + name + " == 1", one_trial));
   }
@@ -152,10 +152,10 @@ TEST_CASE("a value that is absent or null equals null, and fulfils no other comp
 TEST_CASE("numbers that JSON lacks are found, whether a value holds them as numbers or as words") {
   const json words = {{"loss", "nan"}, {"gap", "inf"}, {"low", "-inf"}, {"lr", 0.01}, {"name", "x"}};
   for (const json& values : {one_trial, words}) {
-    for (const char* text : {"loss == nan", "loss == NaN", "loss == 'nan'", "loss in [1, nan]", "loss != 1",
-                             "loss != null", "not loss < 1", "gap == inf", "gap == Infinity", "gap > 1e300",
-                             "gap >= inf", "gap != nan", "lr < inf or gap > 5", "lr < inf", "lr > -inf",
-                             "lr != inf", "lr not in [nan, inf]"}) {
+    for (const char* text :
+         {"loss == nan", "loss == NaN", "loss == 'nan'", "loss in [1, nan]", "loss != 1", "loss != null",
+          "not loss < 1", "gap == inf", "gap == Infinity", "gap > 1e300", "gap >= inf", "gap != nan",
+          "lr < inf or gap > 5", "lr < inf", "lr > -inf", "lr != inf", "lr not in [nan, inf]"}) {
       CAPTURE(text);
       CHECK(matches_values(text, values));
     }

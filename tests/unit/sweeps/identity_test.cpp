@@ -34,7 +34,7 @@ TEST_CASE("added values and the parallelism do not change the identity of a swee
   const std::string with = std::string(base_file) + "sweep: {parameters: {lr: [7]}, ";
   CHECK(sweep_name(with + "parallel: 9, max_failures: 2}\n", {}) == name);
   CHECK(sweep_name(with + "repeat: 3}\n", {}) == name);
-  CHECK(sweep_name(with + "except: [{lr: 1}]}\n", {}) == name);
+  CHECK(sweep_name(with + "except: [{lr: 7}]}\n", {}) == name);
 }
 
 TEST_CASE("the base value of a swept parameter does not count, nor do tags and note") {

@@ -39,7 +39,8 @@ TEST_CASE("runs of one experiment are trials whose parameters are the values in 
 }
 
 TEST_CASE("runs with other programs keep their names, and the program has a name of its own") {
-  std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"loss", 2}}), plain_run("x-a", 0.1, 9, {{"loss", 1}})};
+  std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"loss", 2}}),
+                              plain_run("x-a", 0.1, 9, {{"loss", 1}})};
   runs[0].experiment["run"] = "python3 b.py";
   runs[1].experiment["run"] = json::array({"python3", "a.py"});
   const std::vector<Trial> trials = trials_of(runs, usual_objective(runs));

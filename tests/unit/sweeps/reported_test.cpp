@@ -66,8 +66,8 @@ TEST_CASE("values that are no numbers are reports too, as they end a trial") {
 }
 
 TEST_CASE("a number is one to the end of its word, and colours are no part of a line") {
-  for (const char* line : {"loss=12,000", "step=1 loss=12,000 acc=1", "loss=5%", "loss=0x1p3", "mlk step=1 loss=12,000",
-                           "{\"loss\": \"12,000\"}"})
+  for (const char* line : {"loss=12,000", "step=1 loss=12,000 acc=1", "loss=5%", "loss=0x1p3",
+                           "mlk step=1 loss=12,000", "{\"loss\": \"12,000\"}"})
     CHECK_MESSAGE(!find_loss(line).has_value(), line);
   check_found("step=1,loss=0.5,acc=0.9", 0.5, 1);
   check_found("\033[32mloss=0.5\033[0m", 0.5, {});
@@ -95,7 +95,8 @@ TEST_CASE("a line with the metric's name and a number is the nearest one to a re
   CHECK(finder.near_miss("loss=12,000").has_value());
   const std::string long_line = "loss: 0.6 " + std::string(100, 'x');
   CHECK(finder.near_miss(long_line)->find("'" + long_line.substr(0, 80) + "...'") != std::string::npos);
-  for (const char* line : {"", "loss is high", "0.5 loss", "val_loss: 0.5", "losses: 3", "loss=0.5", "acc: 0.5"})
+  for (const char* line :
+       {"", "loss is high", "0.5 loss", "val_loss: 0.5", "losses: 3", "loss=0.5", "acc: 0.5"})
     CHECK_MESSAGE(!finder.near_miss(line).has_value(), line);
 }
 

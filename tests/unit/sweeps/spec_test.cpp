@@ -165,8 +165,9 @@ TEST_CASE("combinations that are left out name parameters of the sweep") {
 
 TEST_CASE("a condition on a value that its parameter never has is refused where it stands") {
   const auto asked = [](const std::string& when, const std::vector<std::string>& words = {}) {
-    return read_spec(trained + std::string("sweep: {parameters: {train.optimizer.type: [sgd, adam], batch: {int: "
-                                           "[1, 8]}, momentum: {choice: [0, 0.9], when: ") +
+    return read_spec(trained +
+                         std::string("sweep: {parameters: {train.optimizer.type: [sgd, adam], batch: {int: "
+                                     "[1, 8]}, momentum: {choice: [0, 0.9], when: ") +
                          when + "}}}\n",
                      words);
   };
@@ -183,10 +184,11 @@ TEST_CASE("a condition on a value that its parameter never has is refused where 
               "sweep.except: lr is never 3"));
 }
 
-TEST_CASE("of a parameter whose values are refused nothing else is said, and a circle is shown where it begins") {
+TEST_CASE(
+    "of a parameter whose values are refused nothing else is said, and a circle is shown where it begins") {
   const std::string own = "name: p\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n";
-  for (const char* form : {"{uniform: [0.5, 0.5]}", "[0.1, 1e-1]", "[null]", "{log_uniform: [0, 1]}",
-                           "{min: 1, max: 2}"}) {
+  for (const char* form :
+       {"{uniform: [0.5, 0.5]}", "[0.1, 1e-1]", "[null]", "{log_uniform: [0, 1]}", "{min: 1, max: 2}"}) {
     CAPTURE(form);
     const SpecRead read = read_spec(own + "sweep: {parameters: {lr: " + form +
                                     ", x: {choice: [1], when: {lr: 1}}}, except: [{lr: 1}]}\n");
@@ -196,9 +198,10 @@ TEST_CASE("of a parameter whose values are refused nothing else is said, and a c
   }
   CHECK_FALSE(tells(read_spec(own, {"lr=3..1"}), "no parameter"));
   CHECK(tells(read_spec(own, {"lr=1", "lr=2"}), "lr is given twice; several values are written lr=1,2"));
-  CHECK(tells(read_spec(trained + std::string("sweep: {parameters: {lr: {choice: [1], when: {batch: 1}}, batch: "
-                                              "{choice: [1], when: {lr: 1}}}}\n")),
-              "depends on train.optimizer.lr itself"));
+  CHECK(tells(
+      read_spec(trained + std::string("sweep: {parameters: {lr: {choice: [1], when: {batch: 1}}, batch: "
+                                      "{choice: [1], when: {lr: 1}}}}\n")),
+      "depends on train.optimizer.lr itself"));
 }
 
 TEST_CASE("points of a file and parameters exclude each other") {

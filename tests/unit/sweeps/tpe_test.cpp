@@ -141,7 +141,8 @@ TEST_CASE("points that still run are kept away from") {
     REQUIRE(point);
     for (const Point& other : asked)
       nearest = std::min(nearest, std::fabs(number(*point, "x") - number(other, "x")) +
-                                      std::fabs(std::log10(number(*point, "y") / number(other, "y"))));
+                                      std::fabs(std::log10(number(*point, "y") / number(other, "y"))) +
+                                      std::fabs(number(*point, "n") - number(other, "n")));
     asked.insert(*point);
     told.push_back({*point, std::nullopt, true});
   }
@@ -179,7 +180,8 @@ TEST_CASE("with eight trials at a time a search finds nearly what it finds one a
     std::vector<Told> told;
     while (told.size() < 48) {
       const std::size_t ended = told.size();
-      for (int i = 0; i < 8; ++i) told.push_back({*suggest_tpe(bowl_space(), minimize, {seed}, told), std::nullopt, true});
+      for (int i = 0; i < 8; ++i)
+        told.push_back({*suggest_tpe(bowl_space(), minimize, {seed}, told), std::nullopt, true});
       for (std::size_t i = ended; i < told.size(); ++i) told[i] = {told[i].point, bowl(told[i].point)};
     }
     side_by_side += smallest(told);

@@ -5,9 +5,9 @@
 #include <doctest/doctest.h>
 
 #include "sweeps/fetch.h"
-#include "sweeps/rows.h"
 #include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"
+#include "sweeps/rows.h"
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"
 

@@ -175,8 +175,7 @@ TEST_CASE("the folders of mlk follow XDG and fall back to below HOME") {
 TEST_CASE("a link that others put where a file is written before its time leads it nowhere") {
   const TemporaryFolder folder;
   const std::filesystem::path victim = folder.write("victim", "untouched");
-  std::filesystem::create_symlink(victim,
-                                  folder.path() / ("x.tmp-" + std::to_string(::getpid())));
+  std::filesystem::create_symlink(victim, folder.path() / ("x.tmp-" + std::to_string(::getpid())));
   mlk::write_file_atomically(folder.path() / "x", "new");
   CHECK(mlk::read_file(victim, 99) == "untouched");
   CHECK(mlk::read_file(folder.path() / "x", 99) == "new");

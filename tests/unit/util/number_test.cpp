@@ -1,10 +1,10 @@
 #include "cli/util/number.h"
 
-#include <doctest/doctest.h>
-
 #include <cmath>
 #include <limits>
 #include <utility>
+
+#include <doctest/doctest.h>
 
 namespace {
 
@@ -13,8 +13,16 @@ using mlk::number_of_word;
 
 TEST_CASE("a number is one to the end of its word") {
   for (const auto& [word, value] : std::initializer_list<std::pair<const char*, double>>{
-           {"0", 0}, {"12", 12}, {"-0.5", -0.5}, {"+3", 3}, {".5", 0.5}, {"5.", 5}, {"1e-3", 1e-3},
-           {"2E+2", 200}, {"-1.5e1", -15}, {"1e999", std::numeric_limits<double>::infinity()},
+           {"0", 0},
+           {"12", 12},
+           {"-0.5", -0.5},
+           {"+3", 3},
+           {".5", 0.5},
+           {"5.", 5},
+           {"1e-3", 1e-3},
+           {"2E+2", 200},
+           {"-1.5e1", -15},
+           {"1e999", std::numeric_limits<double>::infinity()},
            {"inf", std::numeric_limits<double>::infinity()},
            {"-Infinity", -std::numeric_limits<double>::infinity()},
            {"+INF", std::numeric_limits<double>::infinity()}}) {
@@ -22,17 +30,17 @@ TEST_CASE("a number is one to the end of its word") {
     CHECK(number_of_word(word) == value);
   }
   for (const char* nan : {"nan", "NaN", "-nan"}) CHECK(std::isnan(number_of_word(nan).value_or(0)));
-  for (const char* word : {"", " ", "-", "+", ".", "e5", "1e", "1e+", "12,000", "0.5x", "0.5%", "0x10", "1_000",
-                           "1 2", " 1", "1 ", "--1", "1.2.3", "nan(1)", "nano", "infinite", "in", "infinitys",
-                           "0.5,", "one"}) {
+  for (const char* word : {"",       " ",    "-",        "+",     ".",         "e5",   "1e", "1e+", "12,000",
+                           "0.5x",   "0.5%", "0x10",     "1_000", "1 2",       " 1",   "1 ", "--1", "1.2.3",
+                           "nan(1)", "nano", "infinite", "in",    "infinitys", "0.5,", "one"}) {
     CAPTURE(word);
     CHECK_FALSE(number_of_word(word));
   }
 }
 
 TEST_CASE("signs beside a number do not hide it, but those within make it none") {
-  for (const char* text : {"0.5", "0.5,", "(0.5)", "[0.5],", "'0.5'.", "\"0.5\";", "=0.5", ": 0.5", "0.5%", "~0.5",
-                           "<0.5>", "**0.5**", "“0.5”", "0.5...", "0.5-"}) {
+  for (const char* text : {"0.5", "0.5,", "(0.5)", "[0.5],", "'0.5'.", "\"0.5\";", "=0.5", ": 0.5", "0.5%",
+                           "~0.5", "<0.5>", "**0.5**", "“0.5”", "0.5...", "0.5-"}) {
     CAPTURE(text);
     CHECK(number_beside_signs(text) == 0.5);
   }

@@ -39,7 +39,9 @@ struct Umask {
 
 }  // namespace
 
-TEST_CASE("only a plain file of one's own with one name is replaced, a folder is refused, the rest is written in its place") {
+TEST_CASE(
+    "only a plain file of one's own with one name is replaced, a folder is refused, the rest is written in "
+    "its place") {
   CHECK(way_to_write(std::nullopt) == WriteWay::as_new);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 1, true}) == WriteWay::replaced);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 2, true}) == WriteWay::in_place);

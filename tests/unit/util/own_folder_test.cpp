@@ -44,7 +44,8 @@ TEST_CASE("a folder is made with those above it, closed to others, and closed if
   CHECK(is_own(made));
 }
 
-TEST_CASE("a link, a file and a folder of another user are refused with the hint, one that is not there is not") {
+TEST_CASE(
+    "a link, a file and a folder of another user are refused with the hint, one that is not there is not") {
   const TemporaryFolder folder;
   fs::create_directory(folder.path() / "real");
   fs::create_directory_symlink("real", folder.path() / "link");

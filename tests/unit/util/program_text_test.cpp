@@ -1,10 +1,10 @@
 #include "cli/util/program_text.h"
 
-#include <doctest/doctest.h>
-
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <doctest/doctest.h>
 
 namespace {
 

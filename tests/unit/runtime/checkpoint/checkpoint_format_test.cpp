@@ -173,9 +173,8 @@ TEST_CASE("a manifest knows the data, if it is told of it, and no half of it is 
   manifest.data.reset();
   CHECK_FALSE(decode_manifest(encode(manifest)).data);
   const auto with = [](const std::string& data) {
-    return error_of([&] {
-      decode_manifest(R"({"schema":1,"step":1,"position":1,"files":[],"data":)" + data + "}");
-    });
+    return error_of(
+        [&] { decode_manifest(R"({"schema":1,"step":1,"position":1,"files":[],"data":)" + data + "}"); });
   };
   CHECK(with(R"({"train":{"samples":1,"crc32c":2},"held_out":{"samples":1,"crc32c":2}})") == "");
   CHECK(with(R"({"train":{"samples":1,"crc32c":2}})") != "");

@@ -1,11 +1,10 @@
 // What is said of checkpoints, and what becomes of what else lies in their folder.
+#include <cerrno>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <stdexcept>
 #include <sys/stat.h>
-
-#include <cerrno>
 #include <system_error>
 
 #include <doctest/doctest.h>
@@ -356,7 +355,8 @@ TEST_CASE("a trained process whose last checkpoint is not written ends for good,
 }
 
 TEST_CASE("the reason of an error is what the system says, without the file") {
-  CHECK(reason_of(std::system_error(ENOSPC, std::generic_category(), "/a/file")) == "No space left on device");
+  CHECK(reason_of(std::system_error(ENOSPC, std::generic_category(), "/a/file")) ==
+        "No space left on device");
   CHECK(reason_of(std::runtime_error("state.safetensors does not match its checksum")) ==
         "state.safetensors does not match its checksum");
 }

@@ -224,7 +224,8 @@ TEST_CASE("numbers of 16 bits become the floats that they stand for") {
   CHECK(refused("F32", bytes_of(floats)) == "b holds NaN" + after);
   floats[9] = -INFINITY;
   CHECK(refused("F32", bytes_of(floats)) == "b holds infinite numbers" + after);
-  CHECK(refused("F16", bytes_of(std::vector<std::uint16_t>(10, 0x7c00))) == "b holds infinite numbers" + after);
+  CHECK(refused("F16", bytes_of(std::vector<std::uint16_t>(10, 0x7c00))) ==
+        "b holds infinite numbers" + after);
   CHECK(refused("F16", bytes_of(std::vector<std::uint16_t>(10, 0x7e01))) == "b holds NaN" + after);
   CHECK(refused("BF16", bytes_of(std::vector<std::uint16_t>(10, 0x7fc0))) == "b holds NaN" + after);
 }
@@ -324,8 +325,9 @@ TEST_CASE("names that PyTorch's wrappers have lengthened are the model's own") {
   for (const char* wrapper : {"_orig_mod.", "module.", "module._orig_mod.", "_orig_mod.module.",
                               "_orig_mod.transformer.", "module.transformer."})
     CHECK(wrapped(wrapper) == "taken");
-  CHECK(wrapped("net.") == "it has no tensor h.0.ln_1.weight, and so is of no GPT-2; one of its tensors is "
-                           "net.h.0.attn.bias");
+  CHECK(wrapped("net.") ==
+        "it has no tensor h.0.ln_1.weight, and so is of no GPT-2; one of its tensors is "
+        "net.h.0.attn.bias");
   CHECK(of.refusal_after([](Tensors& tensors) {
     tensors["module.ln_f.bias"] = tensors["ln_f.bias"];
     tensors.erase("ln_f.bias");
@@ -336,7 +338,8 @@ TEST_CASE("a file of another format is told by what it is") {
   const Folder of;
   const auto refusal = [&](const std::string& file) { return of.refusal(file, ExitCode::bad_data); };
   CHECK(refusal(std::string("PK\x03\x04\0\0\x08\x08\0\0\0\0", 12)).starts_with("it is a file of PyTorch"));
-  CHECK(refusal(R"({"metadata": {"total_size": 1}, "weight_map": {}})").starts_with("it is JSON, perhaps an index"));
+  CHECK(refusal(R"({"metadata": {"total_size": 1}, "weight_map": {}})")
+            .starts_with("it is JSON, perhaps an index"));
   CHECK(refusal("version https://git-lfs.github.com/spec/v1\noid sha256:0\n").find("git lfs pull") !=
         std::string::npos);
 }

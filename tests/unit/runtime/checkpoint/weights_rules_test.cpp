@@ -66,9 +66,9 @@ TEST_CASE("all that differs is told at once, and a long value not at all") {
 TEST_CASE("formats are known by their first bytes") {
   using namespace std::string_literals;
   const std::pair<std::string, const char*> rows[] = {
-      {"PK\x03\x04"s, "PyTorch"},   {"\x80\x02}q"s, "PyTorch"}, {"\x80\x05"s, "PyTorch"},
+      {"PK\x03\x04"s, "PyTorch"},     {"\x80\x02}q"s, "PyTorch"}, {"\x80\x05"s, "PyTorch"},
       {"{\n  \"metadata\""s, "JSON"}, {"GGUF\3"s, "GGUF"},        {"\x89HDF\r\n"s, "HDF5"},
-      {"\x93NUMPY"s, "NumPy"},       {"\x1f\x8b\x08"s, "gzip"},  {"version https://git-lfs"s, "Git LFS"},
+      {"\x93NUMPY"s, "NumPy"},        {"\x1f\x8b\x08"s, "gzip"},  {"version https://git-lfs"s, "Git LFS"},
       {"<!doctype html>"s, "HTML"},
   };
   for (const auto& [bytes, word] : rows) {

@@ -48,14 +48,17 @@ TEST_CASE("a checksum of many bytes sees the first, the last and blocks between 
 
 TEST_CASE("a run goes on from a checkpoint of the same data, or of data that is not known") {
   const DataSummary before{{1500, 1}, {297, 2}};
-  const auto refused = [&](const std::optional<DataSummary>& now) { return refuse_other_data(before, now, 7); };
+  const auto refused = [&](const std::optional<DataSummary>& now) {
+    return refuse_other_data(before, now, 7);
+  };
   CHECK(refused(before).empty());
   CHECK(refused({}).empty());
   CHECK(refuse_other_data({}, before, 7).empty());
   CHECK(refused(DataSummary{{1500, 1}, {300, 3}}).empty());  // other samples to measure on
   const std::string begin = "this is not the data that the checkpoint of step 7 was trained with: ";
-  CHECK(refused(DataSummary{{1500, 3}, {297, 2}})
-            .starts_with(begin + "1500 samples to train on, as before, but not the same ones; put that back"));
+  CHECK(
+      refused(DataSummary{{1500, 3}, {297, 2}})
+          .starts_with(begin + "1500 samples to train on, as before, but not the same ones; put that back"));
   CHECK(refused(DataSummary{{1501, 1}, {297, 2}})
             .starts_with(begin + "1501 samples to train on, and before there were 1500; put that back"));
 }

@@ -76,7 +76,8 @@ TEST_CASE("a file that is missing, or not a file, is named") {
   write_tiny(folder.path());
   std::filesystem::remove(folder.path() / held_out_labels);
   CHECK(message_for(folder) ==
-        "t10k-labels-idx1-ubyte: No such file or directory, nor is there a .gz of it; it is of the held-out set: "
+        "t10k-labels-idx1-ubyte: No such file or directory, nor is there a .gz of it; it is of the held-out "
+        "set: "
         "take a part of the training samples for it, or link it to its train- file to measure on these");
   std::filesystem::create_directory(folder.path() / held_out_labels);
   CHECK(message_for(folder) == "t10k-labels-idx1-ubyte: not a regular file");
@@ -169,9 +170,10 @@ TEST_CASE("a data set with one stray label is refused, and one that lacks a clas
     write_file(folder.path() / train_labels, labels);
   };
   with('\x0a');
-  CHECK(message_for(folder) ==
-        "train-labels-idx1-ubyte: 7 of 11 classes have no sample to train on (the first is 3), and the largest "
-        "label, 10, has 1: number them from 0");
+  CHECK(
+      message_for(folder) ==
+      "train-labels-idx1-ubyte: 7 of 11 classes have no sample to train on (the first is 3), and the largest "
+      "label, 10, has 1: number them from 0");
   Config config;
   config.data.format = DataFormat::idx;
   with('\x04');
@@ -255,12 +257,14 @@ TEST_CASE("a gzipped file without its last bytes is refused, whatever its length
     write_file(images.string() + ".gz", packed);
     for (const std::size_t cut : {1u, 4u, 7u, 8u, 9u}) {
       write_file(labels.string() + ".gz", packed_labels.substr(0, packed_labels.size() - cut));
-      CHECK(message_for(folder) == "train-labels-idx1-ubyte.gz: not a whole gzip file: unexpected end of file");
+      CHECK(message_for(folder) ==
+            "train-labels-idx1-ubyte.gz: not a whole gzip file: unexpected end of file");
     }
     write_file(labels.string() + ".gz", packed_labels);
     for (const std::size_t cut : {1u, 4u, 7u, 8u, 9u}) {
       write_file(images.string() + ".gz", packed.substr(0, packed.size() - cut));
-      CHECK(message_for(folder) == "train-images-idx3-ubyte.gz: not a whole gzip file: unexpected end of file");
+      CHECK(message_for(folder) ==
+            "train-images-idx3-ubyte.gz: not a whole gzip file: unexpected end of file");
     }
   }
 }
@@ -269,7 +273,8 @@ TEST_CASE("a gzipped file may have several members, and something after them tha
   TemporaryFolder folder;
   write_learnable(folder.path());
   const std::filesystem::path images = folder.path() / train_images;
-  const std::string good = read_file(images), first = gzip(good.substr(0, 100)), second = gzip(good.substr(100));
+  const std::string good = read_file(images), first = gzip(good.substr(0, 100)),
+                    second = gzip(good.substr(100));
   std::filesystem::remove(images);
   for (const std::string& packed : {first + second, first + second + std::string(512, '\0')}) {
     write_file(images.string() + ".gz", packed);

@@ -432,9 +432,10 @@ TEST_CASE("a step of more samples than the data set has is told, and one far abo
   config.mode = Mode::single;
   config.epochs = 2;
   config.data.batch = 100'000;
-  CHECK_THROWS_WITH_AS(settle_steps(config, 1500),
-                       "configuration: 2 epochs are 3000 samples, and one step takes 100000: data.batch is too large",
-                       Failure);
+  CHECK_THROWS_WITH_AS(
+      settle_steps(config, 1500),
+      "configuration: 2 epochs are 3000 samples, and one step takes 100000: data.batch is too large",
+      Failure);
   config.data.batch = 16 * 3000 + 15;
   CHECK_NOTHROW(settle_steps(config, 1500));
   config.data.batch = 16 * 3000 + 16;

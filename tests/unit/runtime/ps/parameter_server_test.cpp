@@ -159,8 +159,8 @@ TEST_CASE("chunks cover every tensor once and lie evenly on the servers") {
 }
 
 TEST_CASE("join reads back with its tensors, and nonsense is refused") {
-  const JoinMessage join{7, 70, 3, 2, 64, {{"a", {2, 3}, 0, 6}, {"b", {4}, 6, 4}},
-                         DataSummary{{1500, 7}, {297, 8}}};
+  const JoinMessage join{
+      7, 70, 3, 2, 64, {{"a", {2, 3}, 0, 6}, {"b", {4}, 6, 4}}, DataSummary{{1500, 7}, {297, 8}}};
   const Bytes bytes = encode(join);
   Header header;
   header.clock = 7;

@@ -120,8 +120,9 @@ TEST_CASE("a run does not go on with other data than its checkpoint was trained 
     FAIL("trained");
   } catch (const Failure& failure) {
     CHECK(failure.code == ExitCode::bad_data);
-    CHECK(std::string(failure.what()).starts_with(bench.env.data + ": this is not the data that the checkpoint of "
-                                                  "step 100 was trained with: 100 samples to train on, as before"));
+    CHECK(std::string(failure.what())
+              .starts_with(bench.env.data + ": this is not the data that the checkpoint of "
+                                            "step 100 was trained with: 100 samples to train on, as before"));
   }
   SUBCASE("it goes on with its own") {
     write_file(path, labels);
