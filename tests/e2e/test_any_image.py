@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pathlib
 
 import base_images
@@ -45,7 +46,7 @@ def places(real_session):
     with contextlib.ExitStack() as stack:
         out = {}
         for level in LEVELS:
-            place = stack.enter_context(mlk.namespace_of_its_own(real_session, f"anyimage-{level}"))
+            place = stack.enter_context(mlk.namespace_of_its_own(real_session, f"anyimage-{level}-{os.getpid()}"))
             if level != "none":
                 real_session.kubectl_admin("label", "namespace", place, f"pod-security.kubernetes.io/enforce={level}")
             out[level] = place

@@ -11,7 +11,7 @@ import pytest
 import mlk
 from frozen_proxy import FrozenProxy
 
-pytestmark = [pytest.mark.nodes, pytest.mark.timed]
+pytestmark = [pytest.mark.nodes, pytest.mark.timed, pytest.mark.alone]
 
 LINES = 320  # of each rank, five in a second: a minute
 EXPERIMENT = """name: {name}

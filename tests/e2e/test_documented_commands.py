@@ -53,7 +53,7 @@ PAGES = ["README.md", "runtime/README.md", *MANUALS]
 def in_manual(text):
     """The lines of the examples: each block between .nf and .fi in which a line calls mlk."""
     plain = text.replace("\\e\n", "\\\n").replace("\\-", "-").replace("\\(ti", "~").replace("\\(aq", "'").replace("\\e", "\\")
-    blocks = [block for block in re.findall(r"^\.nf\n(.*?)^\.fi$", plain, re.M | re.S) if re.search(r"\bmlk [a-z]", block)]
+    blocks = [block for block in re.findall(r"^\.nf\n(.*?)^\.fi$", plain, re.M | re.S) if re.search(r"\bmlk (?!step=)[a-z]", block)]
     return [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
 
 
