@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "cli/run/absence.h"
 #include "cli/run/facts.h"
+#include "cli/run/labels.h"
+#include "cli/run/mark.h"
+#include "cli/util/text.h"
 #include "sweeps/trial.h"
 
 namespace mlk::sweeps {
@@ -11,7 +15,8 @@ using nlohmann::json;
 
 TrialIndexes::TrialIndexes(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks,
                            std::string owner_uid)
-    : request_(request),
+    : client_(client),
+      request_(request),
       definition_(request.definition),
       template_names_(request.templates.names()),
       experiments_(definition_.base, template_names_, request.file_context),
@@ -40,7 +45,7 @@ bool TrialIndexes::write_down(int number, const std::vector<TrialLine>& trials) 
   return same;
 }
 
-std::vector<const Batch*> TrialIndexes::start_missing(const std::vector<Batch>& batches) {
+std::vector<const Batch*> TrialIndexes::start_missing(const std::vector<Batch>& batches, const json& owner) {
   std::vector<const Batch*> out;
   const std::map<int, int> shares = shares_of(batches, definition_.spec.parallel);
   for (const Batch& batch : batches) {
@@ -51,6 +56,14 @@ std::vector<const Batch*> TrialIndexes::start_missing(const std::vector<Batch>& 
     if (stored.created) created_.push_back(std::move(stored.object));
     out.push_back(&batch);
   }
+  // Now all of them were made: from now on one that is missing was deleted.
+  std::vector<std::string> names;
+  for (const Batch& batch : batches) {
+    if (batch.by_cluster && !batch.trials.empty())
+      names.push_back(job_name(definition_.identity.run, batch.job));
+  }
+  if (!names.empty() && names != jobs_made(owner))
+    mark_owner(client_, request_.name_space, owner, labels::created, join(names, ",")).wait();
   return out;
 }
 

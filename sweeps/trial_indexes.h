@@ -22,8 +22,9 @@ class TrialIndexes {
   // False if there are other trials under this number: another process has added them at the same time.
   bool write_down(int number, const std::vector<TrialLine>& trials);
 
-  // Creates the missing Jobs of registered trials. Returns their batches.
-  std::vector<const Batch*> start_missing(const std::vector<Batch>& batches);
+  // Creates the missing Jobs of registered trials, except those that were made before and are gone. Returns
+  // their batches. Then the owner says that all were made (run/absence.h).
+  std::vector<const Batch*> start_missing(const std::vector<Batch>& batches, const nlohmann::json& owner);
 
   // `job`, without its may_fail.
   TrialsObjects objects_of(TrialsJob job) const;
@@ -32,6 +33,7 @@ class TrialIndexes {
   void take_back();
 
  private:
+  kube::Client& client_;
   const StartRequest& request_;
   const Definition& definition_;
   const TemplateNames template_names_;

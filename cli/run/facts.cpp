@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
+#include "cli/run/absence.h"
 #include "cli/run/diagnosis.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
@@ -217,8 +218,8 @@ void expect_failure(Facts& facts) {
 // ranks do later, and whatever a Job that counts them says. The result file shows it for a rank that was
 // killed between its last report and its own end.
 bool has_succeeded(const Facts& facts) {
-  if (facts.jobs.empty()) return false;
-  const JobFacts& decider = facts.jobs.front();
+  if (facts.decider() == nullptr) return false;
+  const JobFacts& decider = *facts.decider();
   if (decider.end == JobFacts::End::succeeded) return true;
   if (static_cast<int>(decider.completed.size()) >= decider.enough) return true;
   return decider.trains &&
@@ -258,6 +259,9 @@ void read_warnings(const std::vector<json>& events, Facts& facts) {
     if (warning.message.starts_with("Failed to pull image")) keep(facts.failed_pulls, object, warning);
   }
 }
+
+Facts read_all_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
+                     const std::vector<json>& events, const std::vector<std::string>& deciding);
 
 }  // namespace
 
@@ -319,10 +323,19 @@ std::map<std::string, int> roles_of(const json& owner) {
   return roles;
 }
 
-Facts read_facts(const RunObjects& objects) { return read_facts(objects.jobs, objects.pods, objects.events); }
+Facts read_facts(const RunObjects& objects) {
+  return read_all_facts(objects.jobs, objects.pods, objects.events, jobs_made(objects.owner));
+}
 
 Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
                  const std::vector<json>& events) {
+  return read_all_facts(jobs, pods, events, {});
+}
+
+namespace {
+
+Facts read_all_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
+                     const std::vector<json>& events, const std::vector<std::string>& deciding) {
   Facts facts;
   for (const json& job : jobs) facts.jobs.push_back(read_job(job));
   // If no Job is marked: the one with a success policy decides, else the workers' one, else the only Job.
@@ -337,11 +350,13 @@ Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
   }
   for (JobFacts& job : facts.jobs) {
     if (!marked) job.decides = job.role == "worker" || facts.jobs.size() == 1;
+    if (!deciding.empty())
+      job.decides = std::find(deciding.begin(), deciding.end(), job.name) != deciding.end();
   }
   std::sort(facts.jobs.begin(), facts.jobs.end(), [](const JobFacts& a, const JobFacts& b) {
     return std::pair(!a.decides, a.name) < std::pair(!b.decides, b.name);
   });
-  if (!facts.jobs.empty()) facts.jobs.front().decides = true;
+  if (!facts.jobs.empty() && deciding.empty()) facts.jobs.front().decides = true;
   for (const json& pod : pods) {
     facts.pods.push_back(read_pod(pod));
     const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const json& each) {
@@ -352,11 +367,13 @@ Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
   std::sort(facts.pods.begin(), facts.pods.end(), [](const PodFacts& a, const PodFacts& b) {
     return std::tie(a.created, a.failures_before, a.name) < std::tie(b.created, b.failures_before, b.name);
   });
-  if (!facts.jobs.empty()) expect_failure(facts);
+  if (facts.decider() != nullptr) expect_failure(facts);
   if (has_succeeded(facts)) settle_success(facts);
   read_warnings(events, facts);
   return facts;
 }
+
+}  // namespace
 
 bool has_live_pods(const RunObjects& objects) {
   const Facts facts = read_facts(objects);

@@ -87,8 +87,12 @@ struct Facts {
   std::vector<PodFacts> pods;                   // oldest first
   std::map<std::string, Warning> warnings;      // the newest by uid of the Job or pod, since names are reused
   std::map<std::string, Warning> failed_pulls;  // of images: the newest by uid of the pod
+
+  // The Job whose end is the end of the run; nullptr if it is not there.
+  const JobFacts* decider() const { return jobs.empty() || !jobs.front().decides ? nullptr : &jobs.front(); }
 };
 
+// Of a run. If its owner names the deciding Job, no other one takes its place when it is gone.
 Facts read_facts(const RunObjects& objects);
 Facts read_facts(const std::vector<nlohmann::json>& jobs, const std::vector<nlohmann::json>& pods,
                  const std::vector<nlohmann::json>& events = {});

@@ -9,6 +9,8 @@
 #include "cli/run/facts.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
+#include "cli/run/order.h"
+#include "cli/run/second_look.h"
 #include "cli/run/tails.h"
 #include "cli/util/text.h"
 
@@ -60,6 +62,8 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
     throw Error(ExitCode::not_found, "there is no run '" + run + "' in namespace '" + name_space + "'",
                 "list them with: mlk ls");
   objects.owner = *owner;
+  if (!look_twice(client, name_space, {&objects.owner}, objects.jobs).empty())
+    objects.pods = client.list(pods, name_space, by_label(selector)).items;
   std::erase_if(objects.events, [&](const json& event) {
     return !text_of(event, {"involvedObject", "name"}).starts_with(run);
   });
@@ -94,10 +98,6 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
   const std::string name = typed.substr(0, slash);
   const json* found = nullptr;
   std::vector<std::string> names;
-  const auto age_key = [](const json& owner) {
-    return std::pair(time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}),
-                     kube::name_of(owner));
-  };
   for (const json& owner : owners) {
     if (!is_owner(owner)) continue;
     // The trials of a sweep have the name of its experiment and are newer, but that name means the sweep.
@@ -105,7 +105,7 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
     if (!trial) names.insert(names.end(), {kube::name_of(owner), kube::label_of(owner, labels::name)});
     const bool exact = kube::name_of(owner) == name;
     const bool of_name = !trial && kube::label_of(owner, labels::name) == name;
-    if (exact || (of_name && (!found || age_key(*found) < age_key(owner)))) found = &owner;
+    if (exact || (of_name && (!found || age_of(*found) < age_of(owner)))) found = &owner;
     if (exact) break;
   }
   if (found == nullptr) {
@@ -167,14 +167,15 @@ std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json>
 }
 
 std::vector<RunStatus> observe_all(const std::vector<RunObjects>& runs, Time now, const SweepRow& of_sweep) {
+  std::vector<std::pair<RunAge, const RunObjects*>> newest_first;
+  for (const RunObjects& objects : runs) newest_first.emplace_back(age_of(objects.owner), &objects);
+  std::sort(newest_first.begin(), newest_first.end(),
+            [](const auto& a, const auto& b) { return b.first < a.first; });
   std::vector<RunStatus> statuses;
-  for (const RunObjects& objects : runs) {
-    const bool sweep = of_sweep && is_sweep(objects.owner);
-    statuses.push_back(sweep ? of_sweep(objects) : observe(objects, now));
+  for (const auto& [age, objects] : newest_first) {
+    const bool sweep = of_sweep && is_sweep(objects->owner);
+    statuses.push_back(sweep ? of_sweep(*objects) : observe(*objects, now));
   }
-  std::sort(statuses.begin(), statuses.end(), [](const RunStatus& a, const RunStatus& b) {
-    return std::pair(b.created, b.run) < std::pair(a.created, a.run);
-  });
   return statuses;
 }
 
@@ -220,6 +221,46 @@ std::vector<std::string> list_names(kube::Client& client, const std::string& nam
   return names;
 }
 
+namespace {
+
+// A Job of which the cluster refuses all pods has none: only a warning says why.
+bool lacks_pods(const RunObjects& run) {
+  const Facts facts = read_facts(run);
+  return std::any_of(facts.jobs.begin(), facts.jobs.end(), [&](const JobFacts& job) {
+    const bool rests = job.finished || job.suspended || job.deleting;
+    return !rests && std::none_of(facts.pods.begin(), facts.pods.end(),
+                                  [&](const PodFacts& pod) { return pod.job == job.name; });
+  });
+}
+
+// Asked for only if a run needs them: to find warnings the server reads every event of the namespace.
+void add_warnings_of_jobs(kube::Client& client, const std::string& name_space,
+                          std::vector<RunObjects>& runs) {
+  std::vector<RunObjects*> lacking;
+  for (RunObjects& run : runs) {
+    if (!is_sweep(run.owner) && lacks_pods(run)) lacking.push_back(&run);
+  }
+  if (lacking.empty()) return;
+  kube::ListOptions warnings;
+  warnings.field_selector = "type!=Normal,involvedObject.kind=Job";
+  std::vector<json> events;
+  try {
+    events = client.list(kube::resources::events, name_space, warnings).items;
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 403) throw;
+  }
+  for (const json& event : events) {
+    const std::string about = text_of(event, {"involvedObject", "uid"});
+    for (RunObjects* run : lacking) {
+      if (std::any_of(run->jobs.begin(), run->jobs.end(),
+                      [&](const json& job) { return kube::uid_of(job) == about; }))
+        run->events.push_back(event);
+    }
+  }
+}
+
+}  // namespace
+
 std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
                                  const RunFilter& filter, const SweepRow& of_sweep) {
   using namespace kube::resources;
@@ -230,9 +271,14 @@ std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_s
                             (filter.sweep.empty() ? "" : "=" + filter.sweep);
   auto list_of_pods = list_aside(client, pods, name_space, by_label(selector + "," + which));
   std::vector<json> owners = list_owners(client, name_space, filter);
-  std::vector<RunObjects> runs = group_by_run(std::move(owners), list_of_jobs.get(), list_of_pods.get());
+  std::vector<json> all_jobs = list_of_jobs.get();
+  std::vector<json*> all_owners;
+  for (json& owner : owners) all_owners.push_back(&owner);
+  look_twice(client, name_space, all_owners, all_jobs);
+  std::vector<RunObjects> runs = group_by_run(std::move(owners), std::move(all_jobs), list_of_pods.get());
   std::vector<RunObjects*> all;
   for (RunObjects& run : runs) all.push_back(&run);
+  add_warnings_of_jobs(client, name_space, runs);
   read_tails(client, name_space, all);
   return observe_all(runs, now, of_sweep);
 }

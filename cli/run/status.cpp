@@ -73,6 +73,8 @@ std::optional<Phase> parse_phase(std::string_view text) {
 
 bool is_final(Phase phase) { return phase == Phase::succeeded || phase == Phase::failed; }
 
+bool is_over(const RunStatus& status) { return is_final(status.phase) || status.absence == Absence::gone; }
+
 ExitCode exit_code(const RunStatus& status) {
   switch (status.phase) {
     case Phase::succeeded:
@@ -109,7 +111,7 @@ json to_record(const RunStatus& status) {
 json to_json(const RunStatus& status) {
   json out = common_json(status);
   out["cannot_start"] = status.cannot_start;
-  out["final"] = is_final(status.phase);
+  out["final"] = is_over(status);
   out["checkpoint"] = to_json(status.checkpoint);
   out["experiment"] = status.experiment;
   out["tags"] = status.tags;

@@ -73,7 +73,7 @@ TEST_CASE("a submit makes the owner, then its objects, each once, and reads none
     return std::nullopt;
   });
   const std::string run = advised.submit().run;
-  CHECK(asked == Asked{"GET configmaps", "POST configmaps", "POST services", "POST jobs"});
+  CHECK(asked == Asked{"GET configmaps", "POST configmaps", "POST services", "POST jobs", "PATCH " + run});
   CHECK(advised.notes.empty());
   const json owner = *advised.cluster.store.get("configmaps", "default", run);
   const std::string mark = owner["metadata"]["annotations"][labels::submit];
