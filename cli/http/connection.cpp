@@ -7,8 +7,8 @@
 
 #include "cli/http/connection_pool.h"
 #include "cli/http/handle.h"
+#include "cli/http/proxy.h"
 #include "cli/http/tls.h"
-#include "cli/http/url.h"
 #include "cli/util/error.h"
 #include "cli/util/text.h"
 
@@ -21,6 +21,8 @@ constexpr long connect_seconds = 20, silent_seconds = 60;
 
 struct Connection::State {
   const ConnectionOptions options;
+  const ProxyEnvironment environment = proxy_environment();
+  Proxy proxy{};
   CURL* easy = nullptr;
   curl_slist* headers = nullptr;
   CertificateProblem certificate{};
@@ -148,7 +150,8 @@ struct Connection::State {
     set(CURLOPT_LOW_SPEED_LIMIT, 1L);
     set(CURLOPT_LOW_SPEED_TIME, silent_seconds);
     set(CURLOPT_TCP_KEEPALIVE, 1L);
-    if (const auto parts = parts_of(call->url); parts && is_loopback(parts->host)) set(CURLOPT_NOPROXY, "*");
+    proxy = proxy_for(call->url, environment);
+    set_proxy(easy, proxy);
   }
 
   void set_trust() {
@@ -203,10 +206,12 @@ struct Connection::State {
     if (ended) return {Failure::Kind::closed, "it was ended"};
     if (too_large) return {Failure::Kind::too_large, "more than " + human_size(call->most_bytes), "", true};
     if (code == CURLE_OPERATION_TIMEDOUT)
-      return {Failure::Kind::timed_out, "no connection within 20 s, or nothing has moved for a minute"};
+      return told_of({Failure::Kind::timed_out, "no connection within 20 s, or nothing has moved for a minute"},
+                     proxy, proxy_status(easy));
     long number = 0;
     curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
-    return failure_of(code, error, static_cast<int>(number), certificate);
+    return told_of(failure_of(code, error, static_cast<int>(number), certificate), proxy,
+                   proxy_status(easy));
   }
 };
 

@@ -17,12 +17,30 @@ std::string lower(std::string text) {
   return text;
 }
 
+// libcurl numbers the streams of a connection, which differ each time.
+std::string without_stream_number(std::string text) {
+  constexpr std::string_view words = "HTTP/2 stream ";
+  const std::size_t begin = text.find(words);
+  if (begin == std::string::npos) return text;
+  const std::size_t number = begin + words.size();
+  std::size_t end = number;
+  while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end])) != 0) ++end;
+  return end == number ? text : text.erase(number, std::min(end + 1, text.size()) - number);
+}
+
 // Begins in lower case, unless the first word is an abbreviation.
 std::string detail_of(CURLcode code, const std::string& text) {
-  std::string detail = printable(text.empty() ? curl_easy_strerror(code) : text);
+  std::string detail = without_stream_number(printable(text.empty() ? curl_easy_strerror(code) : text));
   if (detail.size() > 1 && std::islower(static_cast<unsigned char>(detail[1])) != 0)
     detail[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(detail[0])));
   return detail;
+}
+
+// libcurl says of a handshake that was cut only what OpenSSL or the system have said.
+bool is_cut(const std::string& text, int os_error) {
+  const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
+  return os_error == ECONNRESET || os_error == EPIPE || has("SSL_ERROR_SYSCALL") || has("unexpected eof") ||
+         has("reset by peer");
 }
 
 Failure verification_failure(const std::string& detail, const CertificateProblem& problem) {
@@ -56,6 +74,7 @@ Failure failure_of(CURLcode code, const std::string& text, int os_error, const C
     case CURLE_SSL_CACERT_BADFILE:
       return {Kind::client_certificate, detail};
     case CURLE_SSL_CONNECT_ERROR:
+      return {is_cut(text, os_error) ? Kind::handshake : Kind::tls, detail};
     case CURLE_SSL_CIPHER:
     case CURLE_SSL_ISSUER_ERROR:
       return {Kind::tls, detail};
@@ -71,6 +90,37 @@ Failure failure_of(CURLcode code, const std::string& text, int os_error, const C
       return {Kind::broken, detail};
     default:
       return {Kind::other, detail};
+  }
+}
+
+Failure told_of(Failure failure, const Proxy& proxy, long answered) {
+  using Kind = Failure::Kind;
+  if (proxy.url.empty() || failure.kind == Kind::none) return failure;
+  const std::string name = "the proxy " + printable(proxy.host) + " of " + proxy.origin;
+  const auto of_proxy = [&](const std::string& what) {
+    const std::string beside = proxy.origin == "proxy-url" ? "" : " and NO_PROXY";
+    return Failure{Kind::proxy, name + " " + what, "check " + proxy.origin + beside, true};
+  };
+  if (answered >= 300) {
+    const std::string number = " (it answers " + std::to_string(answered) + ")";
+    if (answered != 407)
+      return of_proxy((answered < 500 ? "does not let us through" : "does not reach the server") + number);
+    Failure lacks_login = of_proxy("wants a login" + number);
+    lacks_login.hint = "write it as http://USER:PASSWORD@" + printable(proxy.host) + " into " + proxy.origin;
+    return lacks_login;
+  }
+  switch (failure.kind) {
+    case Kind::refused:
+      return of_proxy("refuses connections");
+    case Kind::no_route:
+      return of_proxy("cannot be reached: " + failure.detail);
+    case Kind::proxy:
+      return of_proxy("does not let us through: " + failure.detail);
+    case Kind::timed_out:
+      failure.detail += " through " + name;
+      return failure;
+    default:
+      return failure;
   }
 }
 

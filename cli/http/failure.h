@@ -5,6 +5,7 @@
 
 #include <curl/curl.h>
 
+#include "cli/http/proxy.h"
 #include "cli/http/tls.h"
 
 namespace mlk::http {
@@ -13,7 +14,7 @@ struct Failure {
   enum class Kind {
     none,
     resolve,  // no such host
-    proxy,
+    proxy,    // there is one in between, and it is at fault
     refused,  // no process listens
     no_route,
     timed_out,           // no connection, or no answer in time
@@ -23,7 +24,9 @@ struct Failure {
     client_certificate,  // ours, or its authority's, cannot be used
     credentials,         // there are none
     tls,
-    broken,  // the connection ended before the answer did
+    handshake,  // the connection ended within the one of TLS: the request was not sent
+    broken,     // the connection ended before the answer did
+    silent,     // nothing came over it for long, while another one was answered: it was left
     too_large,
     closed,  // the loop was stopped
     other,
@@ -38,5 +41,9 @@ struct Failure {
 // Pure.
 [[nodiscard]] Failure failure_of(CURLcode code, const std::string& text, int os_error,
                                  const CertificateProblem& problem);
+
+// The same failure of a request that went this way: what is the proxy's is told as the proxy's. `answered`:
+// the status of its answer to CONNECT, 0 without one. Pure.
+[[nodiscard]] Failure told_of(Failure failure, const Proxy& proxy, long answered);
 
 }  // namespace mlk::http

@@ -5,16 +5,13 @@
 #include <utility>
 
 #include "cli/http/handle.h"
+#include "cli/http/repeat.h"
 
 namespace mlk::http {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
-
-constexpr int most_attempts = 10;
-constexpr seconds longest_wait{30};
 
 // libcurl before 8.1 may have read data for another transfer of the connection without reporting it.
 constexpr milliseconds look_again{100};
@@ -38,6 +35,8 @@ Loop::Loop(ServerAccess server, std::unique_ptr<CredentialSource> credentials)
       credentials_(std::move(credentials)) {
   curl_multi_setopt(multi_.get(), CURLMOPT_PIPELINING, static_cast<long>(CURLPIPE_MULTIPLEX));
   curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, connections_http2);
+  peer_.proxy = server_.proxy_url.empty() ? proxy_for(server_.url, proxy_environment())
+                                          : proxy_of(server_.proxy_url, "proxy-url");
   peer_.speaks_http1 = !server_.url.starts_with("https:");
   credentials_->start([this] { curl_multi_wakeup(multi_.get()); });
   thread_ = std::thread([this] { run(); });
@@ -117,6 +116,7 @@ void Loop::take_turn() {
   int count = 0;
   curl_multi_perform(multi_.get(), &count);
   collect();
+  look_for_silence(Clock::now());
   expire(Clock::now());
   curl_multi_poll(multi_.get(), nullptr, 0, patience(Clock::now()), nullptr);
 }
@@ -245,25 +245,31 @@ void Loop::end(Transfer* ended, CURLcode code) {
   transfer->release();
 }
 
-// client-go's rules: repeat after 429 and 5xx with Retry-After, and a GET whose connection broke. Unlike
-// client-go also once after a 401, with a renewed credential: the server has not acted on such a request.
+// What repeat_after() says; and once after a 401, with a renewed credential: the server has not acted on such
+// a request.
 bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
   note_acceptance(*transfer);
   for (const auto& other : running_) note_acceptance(*other);  // streams may last for days
   const int status = transfer->response.status;
   std::optional<milliseconds> wait;
-  if (failure.kind == Failure::Kind::none) {
-    if (status == 401 && !transfer->sent_again && credentials_->refused(transfer->credential, now)) {
-      transfer->sent_again = true;
-      wait = milliseconds(0);
-    } else if ((status == 429 || status >= 500) && transfer->retry_after) {
-      wait = std::min(*transfer->retry_after, longest_wait);
-    }
-  } else if (failure.kind == Failure::Kind::broken && transfer->request.method == "GET" &&
-             !transfer->is_stream()) {
-    wait = milliseconds(1000);
+  if (failure.kind == Failure::Kind::none && status == 401 && !transfer->sent_again &&
+      credentials_->refused(transfer->credential, now)) {
+    transfer->sent_again = true;
+    wait = milliseconds(0);
+  } else if (!transfer->is_check) {
+    wait = repeat_after({.failure = failure.kind,
+                         .status = status,
+                         .retry_after = transfer->retry_after,
+                         .twice = transfer->twice(),
+                         .is_stream = transfer->is_stream(),
+                         .attempts = transfer->attempts,
+                         .trying_for = std::chrono::duration_cast<milliseconds>(now - *transfer->begun)},
+                        server_.longest_trying);
   }
-  if (!wait || transfer->attempts >= most_attempts) return false;
+  if (!wait) return false;
+  // The time that was lost with a dead connection is not the server's.
+  if (failure.kind == Failure::Kind::silent && transfer->deadline)
+    transfer->deadline = now + transfer->request.timeout;
   if (transfer->deadline && now + *wait >= *transfer->deadline) return false;
   transfer->due = now + *wait;
   transfer->release();
@@ -274,6 +280,77 @@ bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& f
 void Loop::note_acceptance(const Transfer& transfer) {
   const int status = transfer.response.status;
   if (status >= 200 && status != 401) credentials_->accepted(transfer.credential);
+}
+
+// Leaves the connections that are dead, and finds out which ones are.
+void Loop::look_for_silence(SteadyTime now) {
+  if (server_.check_path.empty() || now < silence_due_) return;
+  silence_due_ = now + server_.silence.suspect / 20;
+  const auto ago = [&](const std::optional<SteadyTime>& then) {
+    return then ? std::optional(std::chrono::duration_cast<milliseconds>(now - *then)) : std::nullopt;
+  };
+  const FreshCheck check{checks_, ago(answered_), ago(check_failed_)};
+  bool ask = false, alone = false;
+  std::vector<std::shared_ptr<Socket>> dead;
+  for (const auto& [number, socket] : peer_.sockets.all()) {
+    if (!socket->silence.expects()) continue;
+    Quiet quiet = socket->silence.at(now);
+    for (const auto& transfer : running_) {
+      if (transfer->socket != socket || transfer->is_check) continue;
+      quiet.takes_more = quiet.takes_more || transfer->has_http2();
+      quiet.owes = quiet.owes || !transfer->is_stream();
+    }
+    switch (next_step(quiet, check, server_.silence)) {
+      case SilenceStep::ask:
+        socket->silence.asked(now);
+        ask = true;
+        break;
+      case SilenceStep::check:
+        alone = true;
+        break;
+      case SilenceStep::leave:
+        dead.push_back(socket);
+        break;
+      case SilenceStep::wait:
+        break;
+    }
+  }
+  for (const auto& socket : dead) leave(socket);
+  if (ask) check_connections(false);
+  if (alone) check_connections(true);
+}
+
+// Any answer will do, also a refusal.
+void Loop::check_connections(bool alone) {
+  auto transfer = std::make_shared<Transfer>(
+      Request{.path = server_.check_path, .timeout = server_.silence.leave - server_.silence.suspect});
+  transfer->deadline = Clock::now() + transfer->request.timeout;
+  transfer->is_check = true;
+  transfer->alone = alone;
+  if (alone) {
+    checks_ = true;
+    transfer->done = [this](Response&, const Failure& failure) {
+      checks_ = false;
+      (failure.kind == Failure::Kind::none ? answered_ : check_failed_) = Clock::now();
+    };
+  }
+  begin(std::move(transfer));
+}
+
+// Shuts the socket down, so that libcurl drops the connection, and ends what went over it.
+void Loop::leave(const std::shared_ptr<Socket>& socket) {
+  socket->shut_down();
+  const Failure failure{Failure::Kind::silent, ""};
+  std::vector<std::shared_ptr<Transfer>> lost;
+  for (const auto& transfer : running_) {
+    if (transfer->socket == socket) lost.push_back(transfer);
+  }
+  for (const auto& each : lost) {
+    const std::shared_ptr<Transfer> transfer = detach(each.get());
+    if (transfer == nullptr || try_again(transfer, failure, Clock::now())) continue;
+    transfer->finish(failure);
+    transfer->release();
+  }
 }
 
 void Loop::expire(SteadyTime now) {

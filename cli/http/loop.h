@@ -41,18 +41,24 @@ class Loop {
   void collect();
   void end(Transfer* transfer, CURLcode code);
   bool try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now);
+  void look_for_silence(SteadyTime now);
+  void check_connections(bool alone);
+  void leave(const std::shared_ptr<Socket>& socket);
   void note_acceptance(const Transfer& transfer);
   std::shared_ptr<Transfer> detach(Transfer* transfer);
   int patience(SteadyTime now) const;
 
   const ServerAccess server_;
+  Peer peer_;  // for the loop's thread; outlives the connections
   const std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi_;
   // For the loop's thread.
   const std::unique_ptr<CredentialSource> credentials_;
-  Peer peer_;
   bool few_connections_ = true;
   std::vector<std::shared_ptr<Transfer>> running_, waiting_;  // waiting_: for their next attempt, or
                                                               // for a credential
+  SteadyTime silence_due_{};
+  bool checks_ = false;  // a check over a new connection is under way
+  std::optional<SteadyTime> answered_, check_failed_;  // the last such check
   // Shared.
   std::mutex mutex_;
   std::vector<std::shared_ptr<Transfer>> added_, dropped_;

@@ -19,6 +19,7 @@ struct Request {
   std::string accept = "application/json";
   std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the
                                              // answer has come, 0 for no bound
+  bool twice = false;    // may be carried out twice without a difference, as a GET may
   bool patient = false;                      // the bound is on silence: what comes of the answer moves it on
   Headers headers{};                         // replace the server's own (ServerAccess::headers), unless empty
 };

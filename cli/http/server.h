@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <string>
 
+#include "cli/http/repeat.h"
 #include "cli/http/request.h"
+#include "cli/http/silence.h"
 
 namespace mlk::http {
 
@@ -13,10 +15,13 @@ struct ServerAccess {
   std::string ca_pem{};  // its authorities; empty: those of the system
   bool insecure = false;
   std::string tls_server_name{};  // the name in its certificate; empty: the URL's
-  std::string proxy_url{};        // empty: as HTTPS_PROXY and NO_PROXY say
+  std::string proxy_url{};        // empty: as proxy_for() says
   bool compression = true;
   std::size_t most_held = 512u << 20;  // bytes of all answers in progress
   Headers headers{};                   // for requests without headers; sent over TLS only
+  std::string check_path{};            // of a small answer; connections are checked by it, unless empty
+  SilenceTimes silence{};
+  std::chrono::milliseconds longest_trying = http::longest_trying;  // of repeat.h; others are for tests
 };
 
 }  // namespace mlk::http

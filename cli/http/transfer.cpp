@@ -27,6 +27,8 @@ constexpr long post_buffer = 16l << 10;
 
 constexpr std::size_t many_transfers = 8;  // at once
 
+constexpr long longest_idle_seconds = 20;
+
 template <typename Value>
 void set(CURL* easy, CURLoption option, Value value) {
   curl_easy_setopt(easy, option, value);
@@ -65,7 +67,17 @@ std::string warning_text(std::string_view value) {
 
 Transfer::~Transfer() { release(); }
 
+void Transfer::heard() {
+  if (socket) socket->silence.heard(std::chrono::steady_clock::now());
+}
+
+void Transfer::leave_socket() {
+  if (socket) socket->silence.end(std::chrono::steady_clock::now());
+  socket.reset();
+}
+
 void Transfer::release() {
+  leave_socket();
   if (easy != nullptr) curl_easy_cleanup(easy);
   easy = nullptr;
   curl_slist_free_all(headers_);
@@ -88,6 +100,7 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
   error_[0] = '\0';
   credential = std::move(to_send);
   ++attempts;
+  if (!begun) begun = std::chrono::steady_clock::now();
   easy = new_easy();
   set(easy, CURLOPT_PRIVATE, this);
   set(easy, CURLOPT_NOSIGNAL, 1L);
@@ -163,7 +176,14 @@ void Transfer::set_network(const ServerAccess& server) {
   by_http1_ = !https || (request.method == "POST" && peer_->transfers >= many_transfers);
   set(easy, CURLOPT_HTTP_VERSION,
       static_cast<long>(by_http1_ ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS));
-  set(easy, CURLOPT_PIPEWAIT, by_http1_ ? 0L : 1L);
+  set(easy, CURLOPT_PIPEWAIT, by_http1_ || alone ? 0L : 1L);
+  if (alone) {
+    set(easy, CURLOPT_FRESH_CONNECT, 1L);
+    set(easy, CURLOPT_FORBID_REUSE, 1L);
+  }
+  peer_->sockets.watch(easy);
+  // One that was idle for longer may have died without a sign.
+  set(easy, CURLOPT_MAXAGE_CONN, longest_idle_seconds);
   const bool is_post = request.method == "POST";
   set(easy, CURLOPT_BUFFERSIZE, !by_http1_ ? read_buffer : is_post ? post_buffer : read_buffer_http1);
   if (by_http1_ && is_post) set(easy, CURLOPT_UPLOAD_BUFFERSIZE, post_buffer);
@@ -172,13 +192,7 @@ void Transfer::set_network(const ServerAccess& server) {
   set(easy, CURLOPT_TCP_KEEPIDLE, 20L);
   set(easy, CURLOPT_TCP_KEEPINTVL, 5L);
   set(easy, CURLOPT_SOCKOPTFUNCTION, &on_socket);
-  if (!server.proxy_url.empty()) {
-    set(easy, CURLOPT_PROXY, server.proxy_url.c_str());
-    set(easy, CURLOPT_NOPROXY, "");
-  } else if (const auto parts = parts_of(server.url); parts && is_loopback(parts->host)) {
-    set(easy, CURLOPT_NOPROXY,
-        "*");  // like Go; otherwise libcurl follows HTTPS_PROXY and NO_PROXY
-  }
+  set_proxy(easy, peer_->proxy);
 }
 
 void Transfer::set_tls(const ServerAccess& server) {
@@ -218,8 +232,11 @@ void Transfer::set_body() {
 
 // When a reused connection breaks, libcurl would repeat a POST, although the first one may have been carried
 // out.
-int Transfer::on_start(void* self, char*, char*, int, int) {
+int Transfer::on_start(void* self, char*, char*, int, int local_port) {
   auto& transfer = *static_cast<Transfer*>(self);
+  transfer.leave_socket();
+  transfer.socket = transfer.peer_->sockets.with_port(local_port);
+  if (transfer.socket) transfer.socket->silence.begin(std::chrono::steady_clock::now());
   if (transfer.under_way && transfer.request.method != "GET") return CURL_PREREQFUNC_ABORT;
   transfer.under_way = true;
   return CURL_PREREQFUNC_OK;
@@ -240,6 +257,7 @@ bool Transfer::guarded(const Action& action) {
 
 std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
+  transfer.heard();
   const bool taken = transfer.guarded([&] {
     transfer.take_header(std::string_view(data, size * count));
     return true;
@@ -282,6 +300,7 @@ void Transfer::read_headers() {
 
 std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, void* self) {
   auto& transfer = *static_cast<Transfer*>(self);
+  transfer.heard();
   const bool taken =
       transfer.guarded([&] { return transfer.take_body(std::string_view(data, size * count)); });
   return taken ? size * count : 0;
@@ -345,7 +364,8 @@ Failure Transfer::failure(CURLcode code) const {
   if (!too_large_.empty()) return {Failure::Kind::too_large, too_large_};
   long number = 0;
   curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
-  return failure_of(code, error_, static_cast<int>(number), peer_->certificate);
+  return told_of(failure_of(code, error_, static_cast<int>(number), peer_->certificate), peer_->proxy,
+                 proxy_status(easy));
 }
 
 void Transfer::finish(const Failure& failure) {

@@ -15,14 +15,18 @@
 
 #include "cli/http/credential.h"
 #include "cli/http/failure.h"
+#include "cli/http/proxy.h"
 #include "cli/http/request.h"
 #include "cli/http/server.h"
+#include "cli/http/sockets.h"
 #include "cli/http/tls.h"
 
 namespace mlk::http {
 
 // What transfers learn about the server; the loop keeps it.
 struct Peer {
+  Sockets sockets;
+  Proxy proxy;  // between us and it, if it has a URL
   CertificateProblem certificate;
   bool speaks_http1 = false;  // it has answered by HTTP/1: a connection carries one transfer at a time
   std::size_t held = 0;       // bytes of all answers in progress
@@ -47,6 +51,8 @@ struct Transfer {
   bool cancelled = false;  // guarded by `callbacks`
 
   bool is_stream() const { return static_cast<bool>(line); }
+  bool twice() const { return request.twice || request.method == "GET"; }
+  bool has_http2() const { return !by_http1_ && !peer_->speaks_http1; }  // as far as is known
 
   // Makes a new handle: at the start, and for each further attempt.
   void prepare(const ServerAccess& server, CredentialPtr credential, Peer& peer);
@@ -64,14 +70,18 @@ struct Transfer {
   std::optional<std::chrono::seconds> retry_after;
   std::optional<SteadyTime> deadline;  // of the whole exchange; for a stream: until the head of the answer
   CredentialPtr credential;            // sent with this attempt; null before the first one
+  std::optional<SteadyTime> begun;     // its first attempt
   int attempts = 0;
   bool under_way = false;            // it has a connection
   bool sent_again = false;           // after a 401
+  bool is_check = false;             // of a connection: beside others, or of its own
+  bool alone = false;                // over a new connection
+  std::shared_ptr<Socket> socket;    // over which it goes; null: not known
   std::optional<SteadyTime> parked;  // it waits for a credential since then, and its deadline with it
   SteadyTime due{};                  // time of the next attempt
 
  private:
-  static int on_start(void* self, char*, char*, int, int);
+  static int on_start(void* self, char*, char*, int, int local_port);
   static std::size_t on_body(char* data, std::size_t size, std::size_t count, void* self);
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* self);
   bool take_body(std::string_view data);
@@ -87,6 +97,8 @@ struct Transfer {
   void set_tls(const ServerAccess& server);
   void set_network(const ServerAccess& server);
   void set_body();
+  void heard();
+  void leave_socket();
 
   Peer* peer_ = nullptr;
   curl_slist* headers_ = nullptr;

@@ -121,7 +121,7 @@ std::unique_ptr<Stream> Client::stream(const Request& request, std::function<voi
     if (!ended) return;
     if (failure.kind == Failure::Kind::none) return ended({response.status, "", response.body});
     const ApiError error = unreachable_error(failure, *config);
-    ended({error.status(), error.what(), ""});
+    ended({error.status(), error.what(), "", failure.kind == Failure::Kind::silent});
   };
   state_->loop->add(transfer);
   return std::make_unique<LoopStream>(state_->loop, std::move(transfer));
@@ -210,6 +210,9 @@ json Client::patch(const Resource& resource, const std::string& name_space, cons
   request.path = path_of_one(resource, name_space, name);
   request.query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}};
   request.content_type = content_type_of(type);
+  // A JSON patch may add to a list, and what names a version is refused after it was carried out.
+  request.twice = type != PatchType::json &&
+                  text_at(patch, json::json_pointer("/metadata/resourceVersion")).empty();
   request.body = patch.dump();
   const Response response = send(request);
   if (on_warning) {

@@ -83,6 +83,7 @@ struct StreamEnd {
   int status = 0;     // HTTP status; 0 when the connection broke, 401 with `error` when there is no login
   std::string error;  // empty when the server closed in good order
   std::string body;   // of an answer that was not 200, bounded
+  bool silent = false;  // its connection was left, since nothing came: nothing is wrong with the next one
 };
 
 class Client {
@@ -97,8 +98,7 @@ class Client {
   std::optional<Time> credential_end() const;
 
   // All of these are safe from any thread, but never from within a stream's callback. They throw ApiError.
-  // A request is repeated only as client-go does: 429 and 5xx with Retry-After; GET also after a broken
-  // connection.
+  // Which requests are repeated: cli/http/repeat.h.
   // The resource of a kind, by the cluster's discovery; nullopt: the cluster does not serve it, or nobody can
   // create its objects. Asked for once.
   [[nodiscard]] std::optional<Resource> served(const std::string& api_version, const std::string& kind);

@@ -24,7 +24,10 @@ http::ServerAccess server_of(const Config& config) {
           .proxy_url = config.proxy_url,
           .compression = config.compression,
           .most_held = config.most_held,
-          .headers = config.impersonation};
+          .headers = config.impersonation,
+          .check_path = "/version",
+          .silence = config.silence,
+          .longest_trying = config.longest_trying};
 }
 
 // Remembers of which of our credentials it was made.

@@ -28,8 +28,7 @@ Words words_for(const Failure& failure, const Config& config) {
     case Kind::resolve:
       return {"no such host", "check your network or VPN, and the server in " + from};
     case Kind::proxy:
-      return {"the proxy does not let us through: " + detail,
-              config.proxy_url.empty() ? "check HTTPS_PROXY and NO_PROXY" : "check proxy-url in " + from};
+      return {detail, failure.hint + (config.proxy_url.empty() ? "" : " in " + from)};
     case Kind::refused:
       return {"connection refused", "is the cluster running? the server's address is from " + from};
     case Kind::no_route:
@@ -50,6 +49,11 @@ Words words_for(const Failure& failure, const Config& config) {
               "look at the entry in " + (config.user_source.empty() ? from : config.user_source)};
     case Kind::tls:
       return {"no TLS connection: " + detail, "check the server in " + from};
+    case Kind::handshake:
+      return {"the connection ended within the TLS handshake",
+              "is the cluster starting? the server's address is from " + from};
+    case Kind::silent:
+      return {"nothing came over the connection, while another one was answered", ""};
     case Kind::broken:
       return {"the connection broke" + (detail.empty() ? "" : ": " + detail), ""};
     case Kind::too_large:

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/http/repeat.h"
+#include "cli/http/silence.h"
 #include "cli/kube/exec_plugin.h"
 
 namespace mlk::kube {
@@ -39,6 +41,8 @@ struct Config {
   bool insecure = false;
   bool compression = true;
   std::size_t most_held = 512u << 20;  // bytes of all answers that are under way
+  http::SilenceTimes silence{};        // other values of this and the next one are for tests
+  std::chrono::milliseconds longest_trying = http::longest_trying;
 
   // For people: where it came from.
   std::string source;       // file, or "in-cluster service account"

@@ -335,7 +335,7 @@ WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, bool ope
   const bool at_once = !had_events && Clock::now() - start < std::chrono::seconds(1);
   if (end.status == 200) return at_once ? WatchEnd::broken : WatchEnd::in_order;
   // A cut connection does not mean that the next one fails: like client-go, the watch resumes without a wait.
-  if (end.status == 0 && opened && !at_once) return WatchEnd::in_order;
+  if (end.silent || (end.status == 0 && opened && !at_once)) return WatchEnd::in_order;
   if (end.status == 410) return WatchEnd::expired;
   if (end.status == 0) {
     failed(std::make_exception_ptr(ApiError(0, "Unreachable", end.error)));

@@ -23,6 +23,8 @@ std::string describe(const http::Failure& failure) {
       return "its certificate: " + failure.detail;
     case Kind::host_name:
       return "its certificate is for another name";
+    case Kind::handshake:
+      return "the connection ended within the TLS handshake";
     case Kind::broken:
       return "the connection ended before the answer did";
     default:
@@ -47,6 +49,7 @@ bool may_pass(const http::Reply& reply) {
   using Kind = Failure::Kind;
   switch (reply.failure.kind) {
     case Kind::broken:
+    case Kind::handshake:
     case Kind::timed_out:
     case Kind::no_route:
     case Kind::refused:

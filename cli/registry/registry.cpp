@@ -148,7 +148,8 @@ std::string Registry::find_base() {
     return reply.failure.kind == Failure::Kind::none && !is_redirect(reply.status) && reply.status != 400;
   };
   const auto speaks_no_tls = [&](const Failure& failure) {
-    return failure.kind == Failure::Kind::tls || failure.kind == Failure::Kind::broken ||
+    return failure.kind == Failure::Kind::tls || failure.kind == Failure::Kind::handshake ||
+           failure.kind == Failure::Kind::broken ||
            (failure.kind == Failure::Kind::refused && access_.insecure);
   };
   const bool is_plain = (on_this_machine && speaks_plainly(ask(plain))) ||
@@ -252,8 +253,9 @@ void Registry::fail(const Reply& reply, const std::string& what) const {
     throw Error(
         ExitCode::cluster,
         fmt::format("{} cannot be reached for {}: {}", subject, what, describe(reply.failure)),
-        reply.failure.kind == Failure::Kind::tls
+        reply.failure.kind == Failure::Kind::tls || reply.failure.kind == Failure::Kind::handshake
             ? "if it speaks http without TLS, and you trust the network: --insecure"
+        : reply.failure.kind == Failure::Kind::proxy ? reply.failure.hint
         : reply.failure.kind == Failure::Kind::untrusted
             ? fmt::format("put the authority's certificate into ~/.config/containers/certs.d/{}/ca.crt",
                           name_)

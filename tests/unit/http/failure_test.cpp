@@ -37,6 +37,25 @@ TEST_CASE("a connection that ends before the answer does is broken") {
     CHECK(failure_of(code, "", 0, {}).kind == Kind::broken);
 }
 
+TEST_CASE("a handshake that was cut is told apart from one that failed") {
+  const auto kind = [](const char* text, int os_error) {
+    return failure_of(CURLE_SSL_CONNECT_ERROR, text, os_error, {}).kind;
+  };
+  CHECK(kind("OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to h:1", 0) == Kind::handshake);
+  CHECK(kind("error:0A000126:SSL routines::unexpected eof while reading", 0) == Kind::handshake);
+  CHECK(kind("OpenSSL SSL_connect: Connection reset by peer in connection to h:1", 0) == Kind::handshake);
+  CHECK(kind("", ECONNRESET) == Kind::handshake);
+  CHECK(kind("", EPIPE) == Kind::handshake);
+  CHECK(kind("error:0A00010B:SSL routines::wrong version number", 0) == Kind::tls);
+}
+
+TEST_CASE("streams are told without their numbers") {
+  const auto detail = [](const char* text) { return failure_of(CURLE_HTTP2_STREAM, text, 0, {}).detail; };
+  CHECK(detail("HTTP/2 stream 45 was not closed cleanly") == "HTTP/2 stream was not closed cleanly");
+  CHECK(detail("HTTP/2 stream 45") == "HTTP/2 stream ");
+  CHECK(detail("HTTP/2 stream closed") == "HTTP/2 stream closed");
+}
+
 TEST_CASE("the detail is printable and begins in lower case, unless it begins with an abbreviation") {
   CHECK(failure_of(CURLE_RECV_ERROR, "Recv failure\x1b", 0, {}).detail.starts_with("recv failure"));
   CHECK(failure_of(CURLE_RECV_ERROR, "Recv failure\x1b", 0, {}).detail.find('\x1b') == std::string::npos);

@@ -302,6 +302,7 @@ TEST_CASE("a port where nobody listens is refused in plain words") {
     FakeServer server;
     config = server.start();
   }
+  config.longest_trying = milliseconds(0);
   Client client(config);
   const ApiError error = error_of([&] { client.get(resources::pods, "n", "x"); });
   CHECK(std::string(error.what()) == "cannot reach " + config.server + ": connection refused");

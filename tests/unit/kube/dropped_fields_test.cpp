@@ -83,10 +83,13 @@ TEST_CASE("failures of the network are told in words that help") {
   CHECK(text(Failure::Kind::resolve) ==
         "cannot reach https://h:6443: no such host | check your network or VPN, and the server in /f "
         "(context c)");
-  CHECK(text(Failure::Kind::proxy, "407").find("proxy does not let us through: 407 | check HTTPS_PROXY") !=
-        std::string::npos);
+  const Failure of_proxy{Failure::Kind::proxy, "the proxy p:80 of proxy-url refuses connections", "check proxy-url"};
+  CHECK(std::string(mlk::kube::unreachable_error(of_proxy, config).hint()) == "check proxy-url");
   config.proxy_url = "http://p";
-  CHECK(text(Failure::Kind::proxy, "407").find("check proxy-url in /f") != std::string::npos);
+  const mlk::kube::ApiError error = mlk::kube::unreachable_error(of_proxy, config);
+  CHECK(std::string(error.what()) ==
+        "cannot reach https://h:6443: the proxy p:80 of proxy-url refuses connections");
+  CHECK(error.hint() == "check proxy-url in /f (context c)");
 }
 
 TEST_CASE("labels and annotations are found by keys with slashes, and missing ones are empty") {

@@ -1,0 +1,58 @@
+"""Connections that die without a sign: something between mlk and the API server keeps them open and passes nothing on."""
+
+import contextlib
+import os
+import re
+import subprocess
+import time
+
+import pytest
+
+import mlk
+from frozen_proxy import FrozenProxy
+
+pytestmark = [pytest.mark.nodes, pytest.mark.timed]
+
+LINES = 320  # of each rank, five in a second: a minute
+EXPERIMENT = """name: {name}
+mode: allreduce
+run: 'i=0; while [ $i -lt {lines} ]; do echo line $i; i=$((i+1)); sleep 0.2; done'
+workers: {{count: 2, cpu: 50m, memory: 64Mi}}
+restart: {{retries: 0}}
+"""
+
+
+@contextlib.contextmanager
+def started(cluster, kubeconfig, *command, stdout=subprocess.DEVNULL):
+    process = subprocess.Popen([str(mlk.MLK), "--kubeconfig", kubeconfig, *command], stdin=subprocess.DEVNULL, stdout=stdout,
+                               env={**os.environ, **cluster.env})
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def numbers(output, rank):
+    return [int(number) for number in re.findall(rf"^worker/{rank} line (\d+)$", output, re.MULTILINE)]
+
+
+def test_who_follows_a_run_over_dead_connections_has_its_lines_again_within_45_s_and_all_of_them(cluster, name, experiment, tmp_path):
+    run = cluster.mlk("submit", experiment(EXPERIMENT.format(name=name, lines=LINES)), check=0).stdout.strip()
+    printed = tmp_path / "lines"
+    with FrozenProxy(cluster.kubeconfig) as proxy, open(printed, "w") as lines, \
+         started(cluster, proxy.kubeconfig, "logs", "-f", run, stdout=lines) as following, \
+         started(cluster, proxy.kubeconfig, "wait", run) as waiting:
+        def seen():
+            return len(printed.read_text().splitlines())
+        mlk.wait_until(lambda: seen() > 20, "lines to come", timeout=60)
+        assert proxy.freeze() >= 2
+        time.sleep(1)  # for what has passed already
+        before = seen()
+        mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "ls", name, check=0, timeout=45, env=cluster.env)
+        mlk.wait_until(lambda: seen() > before, "lines to come again", timeout=45)
+        assert following.wait(timeout=120 * mlk.SLOW) == 0
+        assert waiting.wait(timeout=60 * mlk.SLOW) == 0
+    output = printed.read_text()
+    for rank in range(2):
+        assert numbers(output, rank) == list(range(LINES))

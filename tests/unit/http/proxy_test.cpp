@@ -1,0 +1,144 @@
+#include "cli/http/proxy.h"
+
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "cli/http/failure.h"
+
+using namespace mlk::http;
+using Kind = Failure::Kind;
+
+namespace {
+
+constexpr const char* direct = "";
+
+struct WayRow {
+  const char* url;
+  ProxyEnvironment environment;
+  const char* way;  // host and port of the proxy
+};
+
+// With HTTPS_PROXY=http://p:8080.
+WayRow beside(const char* none, const char* url, const char* way) {
+  return {url, {{"HTTPS_PROXY", "http://p:8080"}, {"NO_PROXY", none}}, way};
+}
+
+}  // namespace
+
+TEST_CASE("requests go the way that Go's httpproxy goes") {
+  const char* corp = "https://api.corp.example:6443";
+  const char* v4 = "https://203.0.113.7:6443";
+  const char* v6 = "https://[2001:db8::7]:6443";
+  const std::vector<WayRow> rows = {
+      {corp, {}, direct},
+      {corp, {{"HTTPS_PROXY", "http://p:8080"}}, "p:8080"},
+      {corp, {{"https_proxy", "http://p:8080"}}, "p:8080"},
+      {corp, {{"HTTPS_PROXY", "http://a:1"}, {"https_proxy", "http://b:2"}}, "a:1"},
+      {corp, {{"HTTPS_PROXY", ""}, {"https_proxy", "http://b:2"}}, "b:2"},
+      {corp, {{"HTTP_PROXY", "http://p:8080"}}, direct},
+      {corp, {{"ALL_PROXY", "http://p:8080"}, {"all_proxy", "http://p:8080"}}, direct},
+      {"http://h/", {{"HTTP_PROXY", "http://p:8080"}}, "p:8080"},
+      {"http://h/", {{"http_proxy", "http://p:8080"}}, "p:8080"},
+      {"http://h/", {{"HTTPS_PROXY", "http://p:8080"}}, direct},
+      {"http://h/", {{"HTTP_PROXY", "http://p:8080"}, {"REQUEST_METHOD", "GET"}}, direct},
+      {corp, {{"HTTPS_PROXY", "http://p:8080"}, {"REQUEST_METHOD", "GET"}}, "p:8080"},
+      // The forms of a proxy.
+      {corp, {{"HTTPS_PROXY", "p"}}, "p:80"},
+      {corp, {{"HTTPS_PROXY", "p:3128"}}, "p:3128"},
+      {corp, {{"HTTPS_PROXY", "https://p"}}, "p:443"},
+      {corp, {{"HTTPS_PROXY", "socks5://p"}}, "p:1080"},
+      {corp, {{"HTTPS_PROXY", "http://[::1]:3128/"}}, "[::1]:3128"},
+      {corp, {{"HTTPS_PROXY", "://"}}, direct},
+      // This machine.
+      {"https://localhost:6443", {{"HTTPS_PROXY", "http://p:8080"}}, direct},
+      {"https://127.1.2.3:6443", {{"HTTPS_PROXY", "http://p:8080"}}, direct},
+      {"https://[::1]:6443", {{"HTTPS_PROXY", "http://p:8080"}}, direct},
+      {"https://localhost.corp.example", {{"HTTPS_PROXY", "http://p:8080"}}, "p:8080"},
+      // NO_PROXY: names.
+      {corp, {{"HTTPS_PROXY", "http://p:8080"}, {"no_proxy", "corp.example"}}, direct},
+      {corp, {{"HTTPS_PROXY", "http://p:8080"}, {"NO_PROXY", "other"}, {"no_proxy", "corp.example"}}, "p:8080"},
+      beside("*", corp, direct),
+      beside("other, * ", v4, direct),
+      beside("api.corp.example", corp, direct),
+      beside("API.Corp.Example", corp, direct),
+      beside("corp.example", corp, direct),
+      beside("corp.example", "https://corp.example", direct),
+      beside(".corp.example", corp, direct),
+      beside(".corp.example", "https://corp.example", "p:8080"),
+      beside("*.corp.example", corp, direct),
+      beside("*.corp.example", "https://corp.example", "p:8080"),
+      beside("orp.example", corp, "p:8080"),
+      beside("api.*.example", corp, "p:8080"),
+      beside("api.corp.example:6443", corp, direct),
+      beside("api.corp.example:443", corp, "p:8080"),
+      beside(".corp.example:6443", corp, direct),
+      beside("api.corp.example:443", "https://api.corp.example", direct),
+      beside("x,,corp.example ,y", corp, direct),
+      beside("", corp, "p:8080"),
+      beside(":6443", corp, "p:8080"),
+      // Addresses and networks.
+      beside("203.0.113.7", v4, direct),
+      beside("203.0.113.7:6443", v4, direct),
+      beside("203.0.113.7:443", v4, "p:8080"),
+      beside("203.0.113.70", v4, "p:8080"),
+      beside(".113.7", v4, "p:8080"),
+      beside("203.0.113.0/24", v4, direct),
+      beside("203.0.113.6/31", v4, direct),
+      beside("203.0.113.4/31", v4, "p:8080"),
+      beside("203.0.113.7/32", v4, direct),
+      beside("0.0.0.0/0", v4, direct),
+      beside("203.0.113.0/33", v4, "p:8080"),
+      beside("203.0.113.0/", v4, "p:8080"),
+      beside("203.0.113.0/24", corp, "p:8080"),
+      beside("::ffff:203.0.113.7", v4, direct),
+      beside("2001:db8::7", v6, direct),
+      beside("[2001:db8::7]:6443", v6, direct),
+      beside("[2001:db8::7]:443", v6, "p:8080"),
+      beside("2001:db8::/32", v6, direct),
+      beside("2001:db9::/32", v6, "p:8080"),
+      beside("::/0", v4, "p:8080"),
+      beside("0.0.0.0/0", v6, "p:8080"),
+  };
+  for (const WayRow& row : rows) {
+    CAPTURE(row.url);
+    std::string variables;
+    for (const auto& [name, value] : row.environment) variables += name + "=" + value + " ";
+    CAPTURE(variables);
+    CHECK(proxy_for(row.url, row.environment).host == row.way);
+  }
+}
+
+TEST_CASE("libcurl gets the proxy with its port and login, and people get neither login nor scheme") {
+  const Proxy proxy = proxy_of("socks5://me:p%40ss@h", "HTTPS_PROXY");
+  CHECK(proxy.url == "socks5h://me:p%40ss@h:1080");  // names are looked up by the proxy, as in Go
+  CHECK(proxy.host == "h:1080");
+  CHECK(proxy.origin == "HTTPS_PROXY");
+  CHECK(proxy_of("http://me@h:3128/x", "").url == "http://me@h:3128");
+  CHECK(proxy_of("", "").url.empty());
+}
+
+TEST_CASE("what fails at a proxy is told as the proxy's") {
+  const Proxy proxy = proxy_of("http://me:secret@h:1", "HTTPS_PROXY");
+  const auto told = [&](Failure failure, long answered) { return told_of(std::move(failure), proxy, answered); };
+  const std::string name = "the proxy h:1 of HTTPS_PROXY ";
+  CHECK(told({Kind::refused, ""}, 0).detail == name + "refuses connections");
+  CHECK(told({Kind::refused, ""}, 0).kind == Kind::proxy);
+  CHECK(told({Kind::refused, ""}, 0).hint == "check HTTPS_PROXY and NO_PROXY");
+  CHECK(told({Kind::no_route, "no route to host"}, 0).detail == name + "cannot be reached: no route to host");
+  CHECK(told({Kind::proxy, "no"}, 0).detail == name + "does not let us through: no");
+  CHECK(told({Kind::broken, "x"}, 403).detail == name + "does not let us through (it answers 403)");
+  CHECK(told({Kind::broken, "x"}, 403).for_good);
+  CHECK(told({Kind::broken, "x"}, 503).detail == name + "does not reach the server (it answers 503)");
+  CHECK(told({Kind::broken, "x"}, 407).detail == name + "wants a login (it answers 407)");
+  CHECK(told({Kind::broken, "x"}, 407).hint == "write it as http://USER:PASSWORD@h:1 into HTTPS_PROXY");
+  CHECK(told({Kind::timed_out, "no connection within 10 s"}, 0).detail ==
+        "no connection within 10 s through the proxy h:1 of HTTPS_PROXY");
+  // The server's own failures, behind the proxy, and those without one.
+  CHECK(told({Kind::broken, "x"}, 200).kind == Kind::broken);
+  CHECK(told({Kind::untrusted, "x"}, 200).detail == "x");
+  CHECK(told({}, 200).kind == Kind::none);
+  CHECK(told_of({Kind::refused, ""}, {}, 0).kind == Kind::refused);
+  CHECK(told_of({Kind::refused, ""}, proxy_of("http://h:1", "proxy-url"), 0).hint == "check proxy-url");
+}
