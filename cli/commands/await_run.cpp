@@ -29,7 +29,6 @@ using std::chrono::steady_clock;
 // After the end of a run its last log lines are still on their way.
 constexpr std::chrono::seconds drain_timeout{10};
 constexpr std::chrono::seconds last_lines_budget{10};
-constexpr std::chrono::seconds log_grace{5};  // a broken stream is opened again sooner than that
 
 Time now() { return std::chrono::system_clock::now(); }
 
@@ -144,13 +143,9 @@ class Await {
   }
 
   void warn_of_logs() {
-    const auto now = steady_clock::now();
-    for (const std::string& problem : follower_->problems()) {
-      const auto [known, is_new] = log_problems_.try_emplace(problem, now);
-      if (known->second > now || now - known->second < log_grace) continue;
-      progress_.say("mlk: warning: no logs of " + printable(problem));
-      known->second = steady_clock::time_point::max();
-    }
+    for (const std::string& text : follower_->new_notes()) progress_.say("mlk: warning: " + printable(text));
+    for (const std::string& text : log_warnings_.due(follower_->problems(), steady_clock::now()))
+      progress_.say("mlk: warning: " + printable(text));
   }
 
   // True if lines were printed.
@@ -266,7 +261,7 @@ class Await {
   std::string plain_;
   std::optional<ExitCode> code_;
   std::string trouble_;
-  std::map<std::string, steady_clock::time_point> log_problems_;  // since when; max: it was printed
+  LogWarnings log_warnings_;
 };
 
 // All awaited runs, with one line on the terminal that shows their state.

@@ -14,6 +14,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
+#include "cli/run/log_reader.h"
 #include "cli/run/watcher.h"
 #include "cli/util/text.h"
 #include "sweeps/lease.h"
@@ -136,7 +137,8 @@ class SweepLogs {
 
   ExitCode end(bool whole) {
     if (!whole) session_.warn("the logs may go on: nothing more came for " + format_duration(drain_patience));
-    for (const std::string& problem : follower_.problems()) session_.warn("no logs of " + printable(problem));
+    for (const LogProblem& problem : follower_.problems())
+      session_.warn("no logs of " + printable(problem.pod + ": " + problem.cause));
     if (!trial_) {
       session_.note(progress_line(status_));
       return sweeps::exit_code(status_);
@@ -190,11 +192,16 @@ void print_sweep_logs(Session& session, kube::Client& client, const std::string&
   for (const json& pod : pods) runs[kube::uid_of(pod)] = kube::label_of(pod, labels::run);
   std::vector<std::string> problems;
   const ui::Style style = session.style_out();
-  for (RunLogLine& line : read_run_logs(client, name_space, pods, filter, &problems)) {
-    if (const auto number = numbers.find(runs[line.uid]); number != numbers.end())
-      line.role = fmt::format("{}/{}", number->second, line.role);
-    print_log_line(line, session.out, style);
-  }
+  const LogTaker taker{.line =
+                           [&](RunLogLine line) {
+                             if (const auto number = numbers.find(runs[line.uid]); number != numbers.end())
+                               line.role = fmt::format("{}/{}", number->second, line.role);
+                             print_log_line(line, session.out, style);
+                             return session.out.good() && session.interrupted == 0;
+                           },
+                       .pause = [&] { return may_read_on(session); }};
+  read_run_logs(client, name_space, pods, filter, taker, &problems);
+  require_all_printed(session);
   for (const std::string& problem : problems) session.warn(problem);
   if (pods.empty()) {
     session.note("sweep " + sweep +

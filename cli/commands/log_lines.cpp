@@ -2,6 +2,7 @@
 
 #include "cli/commands/session.h"
 #include "cli/run/find.h"
+#include "cli/run/log_reader.h"
 #include "cli/run/status.h"
 #include "cli/util/text.h"
 
@@ -13,15 +14,35 @@ void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& 
       << '\n';
 }
 
+bool may_read_on(Session& session) {
+  session.out.flush();
+  return session.out.good() && session.interrupted == 0;
+}
+
+void require_all_printed(Session& session) {
+  session.out.flush();
+  if (!session.out) throw OutputFailed();
+  if (session.interrupted != 0) throw Error(ExitCode::interrupted, "interrupted");
+}
+
 void print_logs(Session& session, kube::Client& client, const std::string& run, const LogFilter& filter) {
   const RunObjects objects = fetch_run(client, client.config().name_space, run);
   std::vector<std::string> problems;
-  const std::vector<RunLogLine> lines =
-      read_run_logs(client, client.config().name_space, objects.pods, filter, &problems);
   const ui::Style style = session.style_out();
-  for (const RunLogLine& line : lines) print_log_line(line, session.out, style);
+  bool any = false;
+  const LogTaker taker{.line =
+                           [&](const RunLogLine& line) {
+                             any = true;
+                             print_log_line(line, session.out, style);
+                             return session.out.good() && session.interrupted == 0;
+                           },
+                       .pause = [&] { return may_read_on(session); }};
+  read_run_logs(client, client.config().name_space, objects.pods, filter, taker, &problems);
+  require_all_printed(session);
+  const RunStatus status = observe(objects, std::chrono::system_clock::now());
+  for (const std::string& text : lost_logs(status, objects, filter)) session.warn(text);
   for (const std::string& problem : problems) session.warn(problem);
-  if (lines.empty() && !problems.empty())
+  if (!any && !problems.empty())
     session.note("what is known of run " + run + ": " + session.command("status " + run));
   if (objects.pods.empty()) {
     session.note("run " + run + " has no pods; what is known of it: " + session.command("status " + run));

@@ -6,6 +6,7 @@
 
 #include "cli/kube/failure.h"
 #include "cli/kube/list.h"
+#include "cli/util/text.h"
 
 namespace mlk::kube {
 namespace {
@@ -43,6 +44,13 @@ ContainerState container_state(const json& pod, const std::string& container) {
   return state;
 }
 
+// Without what differs between the pods of a node: the API server quotes the address that it has asked.
+std::string cause_of(const std::string& text) {
+  const std::size_t begin = text.find("Get \"http");
+  const std::size_t end = begin == std::string::npos ? begin : text.find("\": ", begin);
+  return end == std::string::npos ? text : text.substr(0, begin) + text.substr(end + 3);
+}
+
 Request log_head(const std::string& name_space, const std::string& pod, const std::string& container) {
   Request request;
   request.path = path_of(resources::pods, name_space, pod) + "/log";
@@ -68,15 +76,26 @@ std::string_view last_rewrite(std::string_view line) {
   return rewritten == std::string_view::npos ? line : line.substr(rewritten + 1);
 }
 
-bool LogPosition::take(LogLine& line, bool has_time) {
-  if (!has_time) line.time = second_.value_or(Time{});
+std::string kubelet_said(std::string_view line) {
+  constexpr std::size_t longest = 300;
+  if (lacks_inotify(line)) return "it is out of inotify instances, so its logs are asked for again and again";
+  return "it says of the log: " + printable(cut(line, longest));
+}
+
+bool lacks_inotify(std::string_view line) {
+  return line.find("fsnotify watcher") != std::string_view::npos ||
+         (line.find("inotify") != std::string_view::npos && line.find("too many") != std::string_view::npos);
+}
+
+bool LogPosition::take(const LogLine& line) {
   const Time second = std::chrono::floor<seconds>(line.time);
   if (to_skip_ > 0) {
     if (!seen_.empty() && second <= seen_.rbegin()->first) {
       --to_skip_;
       return false;
     }
-    to_skip_ = 0;  // fewer came again than we had: the log was rotated
+    to_skip_ = 0;
+    was_cut_ = true;
   }
   second_ = second;
   ++seen_[second];
@@ -109,8 +128,6 @@ std::vector<LogLine> parse_log(std::string_view rest) {
     const std::string_view text = rest.substr(0, end);
     if (auto line = parse_log_line(text)) {
       lines.push_back(std::move(*line));
-    } else {
-      lines.push_back({lines.empty() ? Time{} : lines.back().time, std::string(last_rewrite(text))});
     }
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
@@ -130,7 +147,7 @@ std::vector<LogLine> read_log(Client& client, const std::string& name_space, con
 }
 
 struct LogFollower::State {
-  enum class Mode { follow, previous, final };
+  enum class Mode { follow, poll, previous, final };
 
   Client& client;
   const std::string name_space, pod, container;
@@ -145,6 +162,7 @@ struct LogFollower::State {
   milliseconds wait;         // before the next attempt
   Clock::time_point due{};   // the next attempt
   bool drained = false;      // the end of the incarnation before was read, or cannot be
+  Clock::time_point follow_at{};  // before it the node is polled
 
   mutable std::mutex mutex;
   // Under it: the loop's thread writes.
@@ -155,6 +173,8 @@ struct LogFollower::State {
   bool is_finished = false;
   bool behind = false;  // the reader had no room: the stream was let go
   std::string trouble;
+  bool lacks_followers = false;  // of the node, by the open stream
+  std::vector<std::string> said;
 
   std::unique_ptr<Stream> stream;  // set and taken under the mutex; last: its callbacks use all of the above
 
@@ -176,6 +196,7 @@ struct LogFollower::State {
   void take(std::string_view text);
   void settle(const StreamEnd& end);
   void postpone();
+  void note(std::string text);
 };
 
 LogFollower::LogFollower(Client& client, std::string name_space, std::string pod, std::string container,
@@ -201,6 +222,11 @@ void LogFollower::resume() {
 bool LogFollower::finished() const {
   const std::lock_guard lock(state_->mutex);
   return state_->is_finished;
+}
+
+std::vector<std::string> LogFollower::notes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->said;
 }
 
 std::string LogFollower::problem() const {
@@ -242,7 +268,9 @@ void LogFollower::State::look() {
   }
   instance = now.restarts;
   drained = false;
-  open(now.phase == ContainerState::Phase::running ? Mode::follow : Mode::final);
+  open(now.phase != ContainerState::Phase::running ? Mode::final
+       : Clock::now() < follow_at                    ? Mode::poll
+                                                     : Mode::follow);
 }
 
 void LogFollower::State::open(Mode how) {
@@ -251,7 +279,7 @@ void LogFollower::State::open(Mode how) {
   if (how == Mode::follow) request.query.emplace_back("follow", "true");
   if (how == Mode::previous) request.query.emplace_back("previous", "true");
   // A node answers a follower only when there is a first line: no bound but the rule of silence.
-  request.timeout = how == Mode::follow ? milliseconds(0) : times.longest_wait;
+  request.timeout = how == Mode::follow ? milliseconds(0) : times.answer;
   {
     const std::lock_guard lock(mutex);
     position.resume();
@@ -264,6 +292,7 @@ void LogFollower::State::open(Mode how) {
     }
     last_line = Clock::now();
     progress = false;
+    lacks_followers = false;
     end.reset();
   }
   std::unique_ptr<Stream> opened = client.stream(
@@ -286,14 +315,17 @@ void LogFollower::State::let_go() {
 // A line for which there is no room ends the stream. To pause it would not do: over HTTP/2 libcurl goes on
 // reading, and fails the transfer at 64 MiB.
 void LogFollower::State::take(std::string_view text) {
-  auto parsed = parse_log_line(text);
-  const bool has_time = parsed.has_value();
-  LogLine next = has_time ? std::move(*parsed) : LogLine{Time{}, std::string(last_rewrite(text))};
+  const std::optional<LogLine> next = parse_log_line(text);
   {
     std::unique_ptr<Stream> ending;
     const std::lock_guard lock(mutex);
     if (behind) return;
     last_line = Clock::now();
+    if (!next) {
+      lacks_followers = lacks_followers || lacks_inotify(text);
+      if (!text.empty()) note(kubelet_said(text));
+      return;
+    }
     progress = true;
     trouble.clear();
     if (!has_room()) {
@@ -301,33 +333,47 @@ void LogFollower::State::take(std::string_view text) {
       ending = std::move(stream);
       return;
     }
-    if (!position.take(next, has_time)) return;
+    if (!position.take(*next)) return;
+    if (position.was_cut()) note("it has rotated the log of " + pod + ": lines may be missing");
   }
-  reader.line(next);
+  reader.line(*next);
 }
 
 // What the end of a stream means for the next one.
 void LogFollower::State::settle(const StreamEnd& ended) {
   const std::lock_guard lock(mutex);
   if (mode == Mode::follow && progress) wait = times.first_wait;
+  if (lacks_followers) follow_at = Clock::now() + times.follow_again;
   if (ended.status == 200) {
     trouble.clear();
     if (mode == Mode::final) is_finished = true;
     // Otherwise the status decides: it may know of the end a moment later than the log does.
-    if (mode == Mode::follow) postpone();
+    if (mode == Mode::follow && !lacks_followers) postpone();
+    if (mode == Mode::poll || lacks_followers) due = Clock::now() + times.poll;
+    return;
+  }
+  if (ended.status == 0 && mode == Mode::previous) drained = false;  // it is not read to its end
+  if (ended.silent) {  // the next connection is a good one
+    due = Clock::now();
     return;
   }
   const ApiError error =
       !ended.error.empty()
           ? ApiError(ended.status, "Unreachable", ended.error)
-          : status_error(ended.status, ended.body, "log of " + describe(resources::pods, name_space, pod),
-                         &client.config());
-  trouble = error.what();
+          : status_error(ended.status, ended.body, "", &client.config());
+  trouble = cause_of(error.what());
   const bool gone = ended.status == 404 || ended.status == 401 || ended.status == 403;
   // A node that has cleaned up answers 400 or 500 for what it no longer has.
   const bool lost = mode != Mode::follow && ended.status >= 400 && ended.status < 500 && ended.status != 429;
   if (gone || (lost && mode == Mode::final)) is_finished = true;
   postpone();
+}
+
+// Under the mutex.
+void LogFollower::State::note(std::string text) {
+  constexpr std::size_t most = 20;
+  if (said.size() < most && std::find(said.begin(), said.end(), text) == said.end())
+    said.push_back(std::move(text));
 }
 
 void LogFollower::State::postpone() {

@@ -36,7 +36,7 @@ std::vector<LogLine> read_log(Client& client, const std::string& name_space, con
 
 // The same in two parts, for those who ask for many logs at once.
 Request log_request(const std::string& name_space, const std::string& pod, const LogOptions& options);
-std::vector<LogLine> parse_log(std::string_view body);
+std::vector<LogLine> parse_log(std::string_view body);  // without what the kubelet_said()
 
 // What a terminal would show of a line that rewrites itself, as progress bars do: what follows the last '\r'.
 std::string_view last_rewrite(std::string_view line);
@@ -44,23 +44,35 @@ std::string_view last_rewrite(std::string_view line);
 // "2026-11-21T07:40:25.348347988Z text"; nullopt without a time in front. Pure.
 std::optional<LogLine> parse_log_line(std::string_view line);
 
+// A line without a time is none of the program's: the kubelet says there why it cannot go on, with status
+// 200.
+// What it means, for people: follows "node n1: " or so.
+std::string kubelet_said(std::string_view line);
+bool lacks_inotify(std::string_view line);  // the node can start no more followers: its logs are polled
+
 // Where in a log we are, by stern's rule: the server can only be asked from a whole second on, so we count
 // the lines that we have from the last line's second on, and skip as many when we come back. Those may be of
 // later seconds too: a node's clock can be set back. Pure.
 class LogPosition {
  public:
-  // False for a line that was seen before. Lines without a time belong to the second of the one before.
-  [[nodiscard]] bool take(LogLine& line, bool has_time);
+  // False for a line that was seen before.
+  [[nodiscard]] bool take(const LogLine& line);
   void resume();                      // the next lines come from a new request
   std::optional<Time> since() const;  // for that request: the second to start from
+  // Of the lines that we had fewer came again: the node has rotated the log, and others may be lost.
+  bool was_cut() const { return was_cut_; }
  private:
   std::optional<Time> second_;  // of the last line
   std::map<Time, long> seen_;   // lines of each second; of the latest ones
   long to_skip_ = 0;            // of those that come again
+  bool was_cut_ = false;
 };
 
 struct LogTimes {
-  std::chrono::milliseconds first_wait{500}, longest_wait{30'000};  // between attempts
+  std::chrono::milliseconds first_wait{500}, longest_wait{10'000};  // between attempts
+  std::chrono::milliseconds answer{30'000};  // until the head of a log that is not followed
+  std::chrono::milliseconds poll{1'000};     // of a node that cannot follow
+  std::chrono::milliseconds follow_again{60'000};  // the same node, tried again
   std::chrono::milliseconds silence{
       300'000};                             // a stream without a line is opened anew: some die without a sign
   std::chrono::milliseconds linger{3'000};  // the same for a container that has ended
@@ -97,8 +109,11 @@ class LogFollower {
   void resume();
   // The container has ended and its last line was delivered, or its log cannot be had any more.
   [[nodiscard]] bool finished() const;
-  // Why there is nothing to see, for people; empty when all is well.
+  // Why there is nothing to see, for people; empty when all is well. The same for all pods that suffer from
+  // one cause.
   std::string problem() const;
+  // What its node says of the log, each sentence once: why lines come late, or are missing.
+  std::vector<std::string> notes() const;
 
  private:
   struct State;

@@ -1,7 +1,6 @@
 #include "cli/run/log_follower.h"
 
 #include <algorithm>
-#include <future>
 #include <mutex>
 #include <set>
 
@@ -10,8 +9,8 @@
 #include "cli/kube/client.h"
 #include "cli/kube/logs.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
-#include "cli/run/status.h"
+#include "cli/run/log_reader.h"
+#include "cli/run/log_sources.h"
 
 namespace mlk {
 namespace {
@@ -19,48 +18,6 @@ namespace {
 using json = nlohmann::json;
 
 constexpr std::size_t most_held_lines = 100'000;
-constexpr std::size_t reads_at_once = 16;
-
-// Whose log it is; the line's text and time are filled in later.
-struct LogSource {
-  RunLogLine who;
-  std::string uid, container;
-};
-
-std::vector<std::pair<LogSource, const json*>> choose_sources(const std::vector<json>& pods,
-                                                              const LogFilter& filter) {
-  RunObjects objects;
-  objects.pods = pods;
-  const Facts facts = read_facts(objects);
-  std::map<std::string, const PodFacts*> by_uid;
-  for (const PodFacts& pod : facts.pods) by_uid[pod.uid] = &pod;
-  std::vector<std::pair<LogSource, const json*>> sources;
-  for (const json& pod : pods) {
-    const PodFacts& known = *by_uid.at(kube::uid_of(pod));
-    if (!filter.role.empty() && known.role != filter.role) continue;
-    if (filter.rank && known.number != *filter.rank) continue;
-    LogSource source;
-    source.who.role = known.role;
-    source.who.rank = known.number;
-    source.who.attempt = known.failures_before + 1;
-    source.who.pod = known.name;
-    source.uid = source.who.uid = known.uid;
-    const json& containers = at_path(pod, {"spec", "containers"});
-    if (containers.is_array() && !containers.empty())
-      source.container = text_of(containers.front(), {"name"});
-    sources.emplace_back(std::move(source), &pod);
-  }
-  return sources;
-}
-
-bool has_not_started(const json& pod) { return text_of(pod, {"status", "phase"}) == "Pending"; }
-
-RunLogLine line_of(const LogSource& source, Time time, std::string text) {
-  RunLogLine line = source.who;
-  line.time = time;
-  line.text = std::move(text);
-  return line;
-}
 
 }  // namespace
 
@@ -85,58 +42,6 @@ std::vector<RunLogLine> LogMerger::take(Clock::time_point now) {
 
 std::vector<RunLogLine> LogMerger::take_all() { return take(Clock::time_point::max()); }
 
-std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
-                                      const std::vector<json>& pods, const LogFilter& filter,
-                                      std::vector<std::string>* problems) {
-  const auto sources = choose_sources(pods, filter);
-  LogMerger merger;
-  bool answered = sources.empty();
-  std::optional<kube::ApiError> unanswered;
-  std::vector<std::string> waiting;  // the ranks without a log
-  for (std::size_t first = 0; first < sources.size(); first += reads_at_once) {
-    const std::size_t last = std::min(first + reads_at_once, sources.size());
-    std::vector<std::future<std::vector<kube::LogLine>>> reads;
-    for (std::size_t i = first; i < last; ++i) {
-      kube::LogOptions options;
-      options.container = sources[i].first.container;
-      if (filter.tail) options.tail_lines = static_cast<int>(std::min(*filter.tail, 1'000'000'000L));
-      options.since = filter.since;
-      reads.push_back(
-          std::async(std::launch::async, [&client, &name_space, &source = sources[i].first, options] {
-            return kube::read_log(client, name_space, source.who.pod, options);
-          }));
-    }
-    for (std::size_t i = first; i < last; ++i) {
-      const LogSource& source = sources[i].first;
-      try {
-        for (kube::LogLine& line : reads[i - first].get()) {
-          merger.push(static_cast<int>(i), line_of(source, line.time, std::move(line.text)), {});
-        }
-        answered = true;
-      } catch (const kube::ApiError& error) {
-        // 500, or no answer at all: the API server does not reach the node of this pod; the others are not
-        // silent for that.
-        const bool silent = error.status() == 0;
-        if (!silent && error.status() != 400 && error.status() != 404 && error.status() < 500) throw;
-        if (silent && !unanswered) unanswered = error;
-        answered = answered || !silent;
-        if (error.status() == 400 && has_not_started(*sources[i].second)) {
-          waiting.push_back(source.who.role + "/" + std::to_string(source.who.rank));
-        } else if (problems) {
-          problems->push_back(source.who.pod + ": " + error.what());
-        }
-      }
-    }
-  }
-  if (!answered) throw *unanswered;  // it is the API server that does not answer
-  if (problems && waiting.size() == 1)
-    problems->push_back(waiting.front() + " has no log yet: its container has not started");
-  if (problems && waiting.size() > 1)
-    problems->push_back(std::to_string(waiting.size()) + " ranks have no log yet, such as " +
-                        waiting.front() + ": their containers have not started");
-  return merger.take_all();
-}
-
 struct RunLogFollower::State {
   kube::Client& client;
   const std::string name_space;
@@ -150,10 +55,11 @@ struct RunLogFollower::State {
   bool full = false;  // under it: nothing more comes until half of it was taken
 
   struct Followed {
-    std::string pod;
+    std::string pod, node;
     std::unique_ptr<kube::LogFollower> follower;
   };
   bool first_update = true;
+  std::set<std::string> noted;
   std::map<std::string, Followed> followed;  // by uid; last, so that it goes first
 
   // On the client's loop thread, as room().
@@ -177,13 +83,18 @@ RunLogFollower::~RunLogFollower() = default;
 
 void RunLogFollower::update(const std::vector<json>& pods) {
   State& state = *state_;
-  for (const auto& [source, pod] : choose_sources(pods, state.filter)) {
+  const auto sources = choose_sources(pods, state.filter);
+  std::vector<long> tails;
+  if (state.first_update && state.filter.tail && !sources.empty())
+    tails = count_tails(state.client, state.name_space, sources, state.filter);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto& [source, pod] = sources[i];
     auto found = state.followed.find(source.uid);
     if (found == state.followed.end()) {
       kube::LogFollower::Start start;
       // Pods that appear later are new: nothing of theirs is old enough to be left out.
       if (state.first_update && state.filter.tail)
-        start.tail_lines = static_cast<int>(std::min(*state.filter.tail, 1'000'000'000L));
+        start.tail_lines = static_cast<int>(std::min(tails.at(i), 1'000'000'000L));
       if (state.first_update) start.since = state.filter.since;
       const int stream = static_cast<int>(state.followed.size());
       auto follower = std::make_unique<kube::LogFollower>(
@@ -193,8 +104,10 @@ void RunLogFollower::update(const std::vector<json>& pods) {
                                           state.push(stream, line_of(source, line.time, line.text));
                                         },
                                     .room = [&state] { return state.room(); }});
-      found = state.followed.emplace(source.uid, State::Followed{source.who.pod, std::move(follower)}).first;
+      State::Followed one{source.who.pod, source.node, std::move(follower)};
+      found = state.followed.emplace(source.uid, std::move(one)).first;
     }
+    found->second.node = source.node;
     found->second.follower->update(*pod);
   }
   if (!pods.empty()) state.first_update = false;
@@ -224,13 +137,42 @@ std::set<std::string> RunLogFollower::unfinished() const {
   return uids;
 }
 
-std::vector<std::string> RunLogFollower::problems() const {
-  std::vector<std::string> problems;
+std::vector<LogProblem> RunLogFollower::problems() const {
+  std::vector<LogProblem> problems;
   for (const auto& [uid, one] : state_->followed) {
-    const std::string problem = one.follower->problem();
-    if (!problem.empty()) problems.push_back(one.pod + ": " + problem);
+    if (std::string cause = one.follower->problem(); !cause.empty())
+      problems.push_back({one.pod, one.node, std::move(cause)});
   }
   return problems;
+}
+
+std::vector<std::string> RunLogFollower::new_notes() {
+  std::vector<std::string> fresh;
+  for (const auto& [uid, one] : state_->followed) {
+    for (const std::string& note : one.follower->notes()) {
+      std::string text = (one.node.empty() ? one.pod : "node " + one.node) + ": " + note;
+      if (state_->noted.insert(text).second) fresh.push_back(std::move(text));
+    }
+  }
+  return fresh;
+}
+
+std::vector<std::string> LogWarnings::due(const std::vector<LogProblem>& problems, Clock::time_point now) {
+  std::map<Key, std::vector<std::string>> pods;
+  for (const LogProblem& problem : problems) pods[{problem.cause, problem.node}].push_back(problem.pod);
+  std::erase_if(since_, [&](const auto& entry) { return !pods.contains(entry.first); });
+  std::vector<std::string> sentences;
+  for (const auto& [key, names] : pods) {
+    const auto& [cause, node] = key;
+    const Clock::time_point since = since_.try_emplace(key, now).first->second;
+    if (now - since < lasting || !told_.insert(key).second) continue;
+    const std::string where = node.empty() ? "" : " on node " + node;
+    const std::string whose =
+        names.size() == 1 ? names.front()
+                          : std::to_string(names.size()) + " pods, such as " + names.front() + ",";
+    sentences.push_back("no logs of " + whose + where + ": " + cause);
+  }
+  return sentences;
 }
 
 }  // namespace mlk

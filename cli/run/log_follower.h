@@ -36,12 +36,6 @@ struct LogFilter {
   bool lossy = false;  // of RunLogFollower: what nobody takes in time is left out, the oldest lines first
 };
 
-// What the logs hold now, sorted by time. Pods that have no log (not started, gone, on a lost node) are left
-// out, each with a line in `problems`. Throws ApiError when the cluster cannot be reached or refuses.
-std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
-                                      const std::vector<nlohmann::json>& pods, const LogFilter& filter,
-                                      std::vector<std::string>* problems = nullptr);
-
 // Brings lines of several streams into the order of their times. A line is held back for `window`, so that
 // earlier ones of other streams may arrive; within a stream the order of arrival stays. Clocks of nodes
 // differ: no order is total.
@@ -67,6 +61,25 @@ class LogMerger {
       held_;  // by time, then stream; equal ones in the order of arrival
 };
 
+// A log that does not come.
+struct LogProblem {
+  std::string pod, node, cause;
+};
+
+// Says what is wrong with logs, once for each cause and node, when it has lasted. Pure.
+class LogWarnings {
+ public:
+  using Clock = std::chrono::steady_clock;
+  // The sentences that are due, for people. `problems`: those of the moment.
+  [[nodiscard]] std::vector<std::string> due(const std::vector<LogProblem>& problems, Clock::time_point now);
+
+ private:
+  static constexpr std::chrono::seconds lasting{10};
+  using Key = std::pair<std::string, std::string>;  // cause, node
+  std::map<Key, Clock::time_point> since_;
+  std::set<Key> told_;
+};
+
 // Follows all ranks, also those that start later and the pods that replace lost ones. The client must outlive
 // it.
 class RunLogFollower {
@@ -86,8 +99,10 @@ class RunLogFollower {
   [[nodiscard]] bool finished() const;
   // The uids of the other pods.
   std::set<std::string> unfinished() const;
-  // "pod: why there is nothing to see", for people.
-  std::vector<std::string> problems() const;
+  // Why there is nothing to see of whose logs, at present.
+  std::vector<LogProblem> problems() const;
+  // "node n1: what it says of its logs", for people; each sentence once, though many pods are there.
+  [[nodiscard]] std::vector<std::string> new_notes();
 
  private:
   struct State;

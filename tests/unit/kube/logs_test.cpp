@@ -117,17 +117,16 @@ TEST_CASE("of a line that rewrites itself, as a progress bar does, its last stat
   CHECK(last_rewrite("\r\r") == "");
   const std::string stamp = "2026-11-21T07:40:25Z ";
   const auto lines = parse_log(stamp + "1%\r2%\rmlk step=3\n" + stamp + "next\nno time\rat all");
-  REQUIRE(lines.size() == 3);
+  REQUIRE(lines.size() == 2);  // without a time it is none of the program's
   CHECK(lines[0].text == "mlk step=3");
   CHECK(lines[1].text == "next");
-  CHECK(lines[2].text == "at all");
 }
 
 TEST_CASE("coming back, as many lines of the last second are skipped as are known") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     auto line = parse_log_line("2026-11-21T07:40:" + text);
-    return position.take(*line, true);
+    return position.take(*line);
   };
   CHECK_FALSE(position.since());
   CHECK(take("01.1Z a"));
@@ -148,7 +147,7 @@ TEST_CASE("coming back, no line is doubled or lost after the node's clock was se
   LogPosition position;
   const auto take = [&](const std::string& text) {
     auto line = parse_log_line("2026-11-21T07:40:" + text);
-    return position.take(*line, true);
+    return position.take(*line);
   };
   for (const char* line : {"03.1Z a", "04.1Z b", "05.1Z c", "05.2Z d", "04.2Z e"}) CHECK(take(line));
   position.resume();
@@ -261,6 +260,59 @@ TEST_CASE("a silent stream is opened anew, and one that lingers after the end is
   CHECK(lines.get() == Texts{"a", "b", "c"});
 }
 
+TEST_CASE("lines without a time are told as the node's, and count for nothing when the log is opened again") {
+  const std::string full = "failed to create fsnotify watcher: too many open files\n";
+  LogServer logs;
+  logs.answers = {{stamp("01.1", "a") + stamp("01.2", "b") + full}, {stamp("01.1", "a") + stamp("01.2", "b") + stamp("01.3", "c")},
+                  {stamp("01.1", "a") + stamp("01.2", "b") + stamp("01.3", "c") + stamp("02.1", "d"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogTimes times = quick_follower();
+  times.poll = milliseconds(10);
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), times);
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get().size() >= 4; }));
+  CHECK(lines.get() == Texts{"a", "b", "c", "d"});
+  CHECK(follower.notes() == Texts{"it is out of inotify instances, so its logs are asked for again and again"});
+  CHECK(follower.problem().empty());
+  const Texts seen = logs.seen();
+  CHECK(seen[0].find("follow=true") != std::string::npos);
+  CHECK(seen[1].find("follow") == std::string::npos);  // the node cannot: it is asked again and again
+}
+
+TEST_CASE("a node that could not follow is asked to follow again after a time") {
+  LogServer logs;
+  logs.answers = {{"failed to create fsnotify watcher: too many open files\n"}, {""}, {stamp("01.1", "a"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogTimes times = quick_follower();
+  times.poll = milliseconds(10);
+  times.follow_again = milliseconds(0);
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), times);
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get().size() == 1; }));
+  for (const std::string& target : logs.seen()) CHECK(target.find("follow=true") != std::string::npos);
+}
+
+TEST_CASE("a log that was rotated between two streams is told") {
+  LogServer logs;
+  logs.answers = {{stamp("01.1", "a") + stamp("01.2", "b")}, {stamp("05.1", "c"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get().size() >= 3; }));
+  CHECK(follower.notes() == Texts{"it has rotated the log of p: lines may be missing"});
+}
+
+TEST_CASE("what people read of a failing log is the same for all pods of a node") {
+  LogServer logs;
+  logs.answers = {{R"(Get \"https://10.0.0.1:10250/containerLogs/n/p/main?follow=true\": dial tcp: refused)", "", 500}};
+  logs.repeat_last = true;
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  REQUIRE(drive(follower, pod_with("running"), [&] { return !follower.problem().empty(); }));
+  CHECK(follower.problem() == "dial tcp: refused");
+}
+
 TEST_CASE("a refused log says why, and a pod that is gone ends the follower") {
   LogServer logs;
   logs.answers = {{"container is waiting to start", "", 400}, {"pods not found", "", 404}};
@@ -268,7 +320,7 @@ TEST_CASE("a refused log says why, and a pod that is gone ends the follower") {
   Lines lines;
   LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
   REQUIRE(drive(follower, pod_with("running"), [&] { return !follower.problem().empty(); }));
-  CHECK(follower.problem() == "log of pods/p in namespace n: container is waiting to start");
+  CHECK(follower.problem() == "container is waiting to start");
   REQUIRE(drive(follower, pod_with("running"), [&] { return follower.finished(); }));
   CHECK(follower.problem().find("pods not found") != std::string::npos);
 }

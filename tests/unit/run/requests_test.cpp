@@ -8,6 +8,7 @@
 #include "cli/kube/client.h"
 #include "cli/run/find.h"
 #include "cli/run/log_follower.h"
+#include "cli/run/log_reader.h"
 #include "cli/run/record.h"
 #include "tests/unit/kube/fake_server.h"
 
