@@ -169,12 +169,10 @@ TEST_CASE("a log is read at once, with its options") {
   Client client(logs.start());
   const auto lines =
       read_log(client, "n", "p", {.container = "main", .tail_lines = 5, .previous = true, .limit_bytes = 99});
-  REQUIRE(lines.size() == 4);
+  REQUIRE(lines.size() == 3);  // what has no time is the kubelet's
   CHECK(lines[0].text == "one");
   CHECK(lines[1].text.empty());
-  CHECK(lines[2].text == "without a time");
-  CHECK(lines[2].time == lines[1].time);
-  CHECK(lines[3].text == "last");
+  CHECK(lines[2].text == "last");
   CHECK(logs.seen()[0] == "timestamps=true&container=main&tailLines=5&previous=true&limitBytes=99");
   try {
     read_log(client, "n", "p");
@@ -210,7 +208,7 @@ TEST_CASE(
 
 TEST_CASE("after each break of a log that had said something the wait is as short as after the first") {
   LogServer logs;
-  for (int second = 10; second < 40; ++second) {
+  for (int second = 11; second < 41; ++second) {
     const std::string now = std::to_string(second), before = std::to_string(second - 1);
     logs.answers.push_back({stamp(before, before) + stamp(now, now), "cut"});
   }

@@ -246,6 +246,7 @@ TEST_CASE("a server that is away is waited for, and the failure is there to see"
     FakeServer server;
     config = server.start();
   }
+  config.longest_trying = milliseconds(0);
   Client client(config);
   std::atomic<int> changes = 0;
   Reflector reflector(client, resources::pods, "n", {}, [&] { ++changes; }, quick_reflector());

@@ -174,7 +174,12 @@ TEST_CASE("ranks whose pods are gone are named, those that have not run are not"
   RunStatus status;
   status.phase = Phase::running;
   const auto rank = [](int number, const std::string& state, int restarts = 0) {
-    return RankStatus{.role = "worker", .rank = number, .state = state, .restarts = restarts};
+    RankStatus one;
+    one.role = "worker";
+    one.rank = number;
+    one.state = state;
+    one.restarts = restarts;
+    return one;
   };
   status.ranks = {rank(0, "Running"), rank(1, "Pending"), rank(2, "Missing", 1), rank(3, "Succeeded")};
   CHECK(lost_logs(status, objects, {}) == Texts{"the log of worker/2 is gone: its pod was deleted",
