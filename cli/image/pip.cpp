@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 
 // Starts pip with other answers to three questions. (1) What do markers compare? pip cannot be told, but all
 // versions of it ask default_environment(), and its report says with which answer; a marker that asks for
-// what is not known of an image has to have the same answer whatever that is. (2) May it start programs?
+// what is not known of an image has to have the same answer whatever that is. The same Python is the one that
+// Requires-Python is held to. (2) May it start programs?
 // Wheels need none; git, and Python itself, would run what somebody has written into a repository or a
 // setup.py. (3) Which Python starts the scripts of packages? The first in PATH. Standard input is a JSON
 // object.
@@ -76,6 +77,14 @@ def evaluate(self, environment=None, *more, **named):
 
 markers.Marker.evaluate = evaluate
 markers.default_environment = lambda: dict(told["environment"])
+
+# pip install asks Requires-Python of files without an index for its own Python.
+from pip._internal.resolution.resolvelib import candidates
+
+plain_python = candidates.RequiresPythonCandidate.__init__
+numbers = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", told["environment"]["python_full_version"])
+target = tuple(int(number or 0) for number in numbers.groups())
+candidates.RequiresPythonCandidate.__init__ = lambda self, version: plain_python(self, target)
 sys.executable = "/usr/bin/env python3"
 sys.argv[0] = "pip"
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
@@ -264,14 +273,15 @@ PipSettings kept_settings(const std::string& listed, const PipSettings& variable
     if (equals == line.npos || dot > equals) continue;
     const std::string section = line.substr(0, dot), key = line.substr(dot + 1, equals - dot - 1);
     const std::optional<std::string> value = unquoted(trim(std::string_view(line).substr(equals + 1)));
-    if (value && is_one_of(kept_keys, key) && (section == "global" || section == "install"))
+    const bool counts = value && !value->empty();  // pip passes an empty one over
+    if (counts && is_one_of(kept_keys, key) && (section == "global" || section == "install"))
       by_section[section == "install" ? 1 : 0][key] = *value;
   }
   PipSettings by_key = by_section[0];
   for (const auto& [key, value] : by_section[1]) by_key[key] = value;
   for (const auto& [name, value] : variables) {
     const std::string key = key_of_variable(name);
-    if (is_one_of(kept_keys, key)) by_key[key] = value;
+    if (!value.empty() && is_one_of(kept_keys, key)) by_key[key] = value;
   }
   PipSettings out;
   for (const auto& [key, value] : by_key)
