@@ -35,9 +35,20 @@ void require_own_folder(const fs::path& folder, const std::string& hint) {
     throw Error(ExitCode::failure, printable(folder.string()) + " belongs to another user", hint);
 }
 
-void make_own_folder(const fs::path& folder, const std::string& hint) {
+namespace {
+
+// With the mode that the XDG Base Directory Specification asks for.
+void make_missing(const fs::path& folder) {
   std::error_code error;
-  if (folder.has_parent_path()) fs::create_directories(folder.parent_path(), error);
+  if (folder.empty() || fs::exists(folder, error)) return;
+  make_missing(folder.parent_path());
+  ::mkdir(folder.c_str(), 0700);
+}
+
+}  // namespace
+
+void make_own_folder(const fs::path& folder, const std::string& hint) {
+  make_missing(folder.parent_path());
   const int made = ::mkdir(folder.c_str(), 0700) == 0 ? 0 : errno;
   struct stat status{};
   if (!look(folder, status))

@@ -127,7 +127,7 @@ TEST_CASE("what a shell has opened already is written to, and not replaced") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("log", "before\n");
   const int fd = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
-  write_user_file("/proc/self/fd/" + std::to_string(fd), "after\n");
+  write_user_file("/dev/fd/" + std::to_string(fd), "after\n");
   ::close(fd);
   CHECK(mlk::read_file(file, 99) == "before\nafter\n");
 }
