@@ -138,12 +138,13 @@ PlacedPoint drawn_near(const std::vector<Axis>& axes, const Places& center, doub
 // al. 2011), has a small say: it also follows a value that is good by luck.
 class Choice {
  public:
-  Choice(const Space& space, const std::set<Point>& taken, const Density& good, const Density& others,
-         const Trend& trend)
-      : space_(space), taken_(taken), good_(good), others_(others), trend_(trend) {}
+  Choice(const Space& space, const std::vector<Places>& running, const std::set<Point>& taken,
+         const Density& good, const Density& others, const Trend& trend)
+      : space_(space), running_(running), taken_(taken), good_(good), others_(others), trend_(trend) {}
 
   void consider(PlacedPoint candidate) {
     if (taken_.count(candidate.point) != 0 || is_left_out(space_, candidate.point)) return;
+    if (runs_nearby(candidate.places)) return;
     const Trend::Guess guess = trend_.at(candidate.places);
     const double ratio = good_.log_at(candidate.places) - others_.log_at(candidate.places);
     scored_.push_back({std::move(candidate), ratio - trend_weight * (guess.mean - guess.deviation)});
@@ -164,7 +165,17 @@ class Choice {
     double score;
   };
 
+  // A trial so near to one that runs would tell nothing new.
+  bool runs_nearby(const Places& places) const {
+    constexpr double near = 0.005;
+    return std::any_of(running_.begin(), running_.end(), [&](const Places& other) {
+      return std::equal(places.begin(), places.end(), other.begin(), other.end(),
+                        [](double a, double b) { return std::fabs(a - b) < near; });
+    });
+  }
+
   const Space& space_;
+  const std::vector<Places>& running_;
   const std::set<Point>& taken_;
   const Density &good_, &others_;
   const Trend& trend_;
@@ -206,7 +217,7 @@ std::optional<Point> by_model(const Space& space, Objective::Goal goal, std::uin
   const Density good(axes, groups.good, good_prior), others(axes, groups.others, other_prior);
   const Measured measured = measured_of(axes, goal, told);
   const Trend trend(axes, measured.points, measured.losses, measured.running);
-  Choice choice(space, taken, good, others, trend);
+  Choice choice(space, measured.running, taken, good, others, trend);
   const std::vector<Point> all = listed(space);
   for (const Point& point : all) choice.consider({point, places_of(axes, point)});
   if (all.empty()) {
