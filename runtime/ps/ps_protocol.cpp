@@ -59,8 +59,10 @@ Bytes encode(const JoinMessage& join) {
     for (const std::int64_t extent : tensor.shape) writer.put(extent);
   }
   writer.put(static_cast<std::uint8_t>(join.data.has_value()));
-  const DataSummary data = join.data.value_or(DataSummary());
-  for (const DataSummary::Part& part : {data.train, data.held_out}) writer.put(part.samples).put(part.crc32c);
+  if (join.data) {
+    for (const DataSummary::Part& part : {join.data->train, join.data->held_out})
+      writer.put(part.samples).put(part.crc32c);
+  }
   return writer.bytes();
 }
 
@@ -94,13 +96,15 @@ std::optional<JoinMessage> decode_join(const Header& header, std::span<const std
     offset += tensor.size;
     join.tensors.push_back(std::move(tensor));
   }
-  const bool with_data = reader.get<std::uint8_t>() != 0;
-  DataSummary data;
-  for (DataSummary::Part* part : {&data.train, &data.held_out}) {
-    part->samples = reader.get<std::uint64_t>();
-    part->crc32c = reader.get<std::uint32_t>();
+  const auto with_data = reader.get<std::uint8_t>();
+  if (with_data > 1) return {};
+  if (with_data == 1) {
+    DataSummary& data = join.data.emplace();
+    for (DataSummary::Part* part : {&data.train, &data.held_out}) {
+      part->samples = reader.get<std::uint64_t>();
+      part->crc32c = reader.get<std::uint32_t>();
+    }
   }
-  if (with_data) join.data = data;
   if (!reader.complete()) return {};
   return join;
 }

@@ -183,3 +183,15 @@ TEST_CASE("join reads back with its tensors, and nonsense is refused") {
     CHECK_FALSE(decode_join(header, huge.bytes()));
   }
 }
+
+TEST_CASE("join says in one way whether it brings what its data are known by") {
+  Header header;
+  const Bytes without = encode(JoinMessage{7, 70, 3, 2, 64, {}, {}});
+  REQUIRE(decode_join(header, without));
+  CHECK_FALSE(decode_join(header, without)->data);
+  for (const std::uint8_t flag : {1, 2, 255}) {
+    Bytes other = without;
+    other.back() = std::byte{flag};
+    CHECK_FALSE(decode_join(header, other));
+  }
+}
