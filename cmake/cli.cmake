@@ -42,8 +42,10 @@ mlk_rooms("^(cli|sweeps)(/|$)")
 target_link_libraries(mlk_util PUBLIC nlohmann_json::nlohmann_json fmt::fmt OpenSSL::Crypto)
 # The cli waits for people and networks; a quarter of its compile time is worth more than what -O2 adds to -O1.
 target_compile_options(mlk_util PUBLIC $<$<AND:$<CONFIG:Release>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,STATIC_LIBRARY>>:-O1>)
-# All that comes from a server passes through the parser.
-set_source_files_properties(${CMAKE_SOURCE_DIR}/cli/util/json.cpp PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
+# All that comes from a server passes through the parser, and the searches compute.
+file(GLOB computing CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/sweeps/tpe*.cpp)
+set_source_files_properties(${computing} ${CMAKE_SOURCE_DIR}/sweeps/triangle.cpp ${CMAKE_SOURCE_DIR}/cli/util/json.cpp
+  PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
 target_link_libraries(mlk_experiment PUBLIC yaml-cpp::yaml-cpp)
 target_link_libraries(mlk_image PUBLIC ZLIB::ZLIB ${LIBDEFLATE})
 target_link_libraries(mlk_http PUBLIC CURL::libcurl OpenSSL::SSL)

@@ -19,7 +19,7 @@ namespace {
 
 // Chosen by measuring on the functions of `make bench` and eight others, with other seeds.
 constexpr double good_share = 0.1;
-constexpr std::size_t most_good = 25;
+constexpr std::size_t most_good = 25, most_others = 200;  // the time that a density takes grows with them
 constexpr double good_prior = 0.3, other_prior = 1;
 constexpr std::size_t largest_scored = 2000;  // in a space of so few points all of them are scored
 constexpr std::size_t most_fitted = 150;      // the time that a trend takes grows with their third power
@@ -54,6 +54,14 @@ std::vector<const Told*> ranked(Objective::Goal goal, const std::vector<Told>& t
   return order;
 }
 
+// At most so many of them, taken at equal distances.
+std::vector<Observation> spread(std::vector<Observation> all, std::size_t most) {
+  if (all.size() <= most) return all;
+  std::vector<Observation> some;
+  for (std::size_t i = 0; i < most; ++i) some.push_back(std::move(all[i * all.size() / most]));
+  return some;
+}
+
 Groups groups_of(const std::vector<Axis>& axes, Objective::Goal goal, const std::vector<Told>& told) {
   const auto ended = std::count_if(told.begin(), told.end(), [](const Told& one) { return !one.running; });
   const auto share = static_cast<std::size_t>(std::ceil(good_share * static_cast<double>(ended)));
@@ -74,6 +82,7 @@ Groups groups_of(const std::vector<Axis>& axes, Objective::Goal goal, const std:
     groups.good.push_back(std::move(observation));
   }
   for (Observation& one : groups.good) one.weight *= static_cast<double>(count) / sum;
+  groups.others = spread(std::move(groups.others), most_others);
   widen_by_neighbours(axes, groups.good);
   widen_by_gaps(axes, groups.others);
   return groups;

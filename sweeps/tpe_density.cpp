@@ -8,13 +8,15 @@
 namespace mlk::sweeps {
 namespace {
 
-constexpr std::uint64_t most_cells = 256;  // more are as good as continuous
+constexpr std::uint64_t most_cells = 64;  // more are as good as continuous
 
 constexpr double least_mass = 1e-100;  // its logarithm is finite
 
 double normal_below(double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); }
 
-bool is_smooth(const Axis& axis) { return axis.cells() == 0 || axis.cells() > most_cells; }
+bool is_smooth(const Axis& axis) {
+  return axis.is_ordered() && (axis.cells() == 0 || axis.cells() > most_cells);
+}
 
 // Of the normal density around `center` that lies in [low, high].
 double mass(double center, double width, double low, double high) {
@@ -58,6 +60,10 @@ Density::Density(const std::vector<Axis>& axes, const std::vector<Observation>& 
     for (std::size_t axis = 0; axis < axes.size(); ++axis) kernels_[axis].push_back(kernel_of(one, axis));
   }
   log_weights_.push_back(std::log(prior_weight / total));
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    const bool has_cells = axes[axis].is_ordered() && !is_smooth(axes[axis]);
+    cells_.push_back(has_cells ? logs_of_cells(axis) : std::vector<double>());
+  }
 }
 
 Density::Kernel Density::kernel_of(const Observation& observation, std::size_t axis) const {
@@ -68,27 +74,56 @@ Density::Kernel Density::kernel_of(const Observation& observation, std::size_t a
   return {center, width, log_scale};
 }
 
-double Density::log_kernel(const Kernel& kernel, const Axis& axis, double place) const {
-  const auto cells = static_cast<double>(axis.cells());
-  if (kernel.center == absent) return is_smooth(axis) ? 0 : -std::log(cells);
-  if (!axis.is_ordered()) {
-    const bool same = axis.cell_at(place) == axis.cell_at(kernel.center);
-    return std::log(other_ / cells + (same ? 1 - other_ : 0));
+// The masses of neighbouring cells share a bound, so that each costs one value of the error function.
+std::vector<double> Density::logs_of_cells(std::size_t axis) const {
+  const std::vector<Kernel>& kernels = kernels_[axis];
+  const std::size_t cells = axes_[axis].cells();
+  const auto count = static_cast<double>(cells);
+  std::vector<double> logs(cells * kernels.size());
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    const auto below = [&](std::size_t cell) {
+      return normal_below((static_cast<double>(cell) / count - kernels[k].center) / kernels[k].width);
+    };
+    double low = below(0);
+    for (std::size_t cell = 0; cell < cells; ++cell) {
+      const double high = below(cell + 1);
+      logs[cell * kernels.size() + k] = kernels[k].center == absent
+                                            ? -std::log(count)
+                                            : kernels[k].log_scale + std::log(std::max(high - low, least_mass));
+      low = high;
+    }
   }
-  if (is_smooth(axis)) {
-    const double z = (place - kernel.center) / kernel.width;
-    return kernel.log_scale - 0.5 * z * z;
+  return logs;
+}
+
+void Density::add_kernels(std::size_t axis, double place, std::vector<double>& logs) const {
+  const std::vector<Kernel>& kernels = kernels_[axis];
+  if (!cells_[axis].empty()) {
+    const double* const cell = cells_[axis].data() + axes_[axis].cell_at(place) * kernels.size();
+    for (std::size_t k = 0; k < kernels.size(); ++k) logs[k] += cell[k];
+  } else if (axes_[axis].is_ordered()) {
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      if (kernels[k].center == absent) continue;
+      const double z = (place - kernels[k].center) / kernels[k].width;
+      logs[k] += kernels[k].log_scale - 0.5 * z * z;
+    }
+  } else {
+    const auto cells = static_cast<double>(axes_[axis].cells());
+    const double any = -std::log(cells), another = std::log(other_ / cells),
+                 same = std::log(other_ / cells + 1 - other_);
+    const std::uint64_t cell = axes_[axis].cell_at(place);
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      const bool is_same = axes_[axis].cell_at(kernels[k].center) == cell;
+      logs[k] += kernels[k].center == absent ? any : is_same ? same : another;
+    }
   }
-  const double inside = mass(kernel.center, kernel.width, place - 0.5 / cells, place + 0.5 / cells);
-  return kernel.log_scale + std::log(std::max(inside, least_mass));
 }
 
 double Density::log_at(const Places& places) const {
   std::vector<double> logs = log_weights_;
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (places[i] == absent) continue;
-    for (std::size_t k = 0; k < kernels_[i].size(); ++k)
-      logs[k] += log_kernel(kernels_[i][k], axes_[i], places[i]);
+    add_kernels(i, places[i], logs);
     if (!is_smooth(axes_[i])) logs.back() -= std::log(static_cast<double>(axes_[i].cells()));
   }
   const double largest = *std::max_element(logs.begin(), logs.end());
