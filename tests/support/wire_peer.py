@@ -5,6 +5,7 @@ import hmac
 import os
 import socket
 import struct
+import threading
 import time
 
 HELLO, CHALLENGE, PROOF, HEARTBEAT = 1, 2, 3, 4
@@ -100,7 +101,9 @@ def incarnation_of(text):
 
 
 class Rank:
-    """Worker RANK of a run, by one connection with one other process; says what it is told to, and nothing else."""
+    """Worker RANK of a run, by one connection with one other process; says what it is told to, and beside it only that it lives.
+
+    A test that listens to one of its ranks would otherwise let the others be taken for dead."""
 
     NO_STEP = 2**64 - 1
 
@@ -109,16 +112,27 @@ class Rank:
         self.heard = {}  # the last message of each kind
         self.connection = connect(address, over_unix=False)
         shake_hands(self.connection, "run", key, rank, incarnation, checksum=True)
+        self.turn, self.gone = threading.Lock(), threading.Event()
+        threading.Thread(target=self.live, daemon=True).start()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        self.gone.set()
         self.connection.close()
 
+    def live(self):
+        while not self.gone.wait(0.3):
+            try:
+                self.say(HEARTBEAT)
+            except OSError:
+                return
+
     def say(self, kind, payload=b"", **fields):
-        self.connection.sendall(frame(kind, self.rank, self.incarnation, self.sequence, payload, **fields))
-        self.sequence += 1
+        with self.turn:
+            self.connection.sendall(frame(kind, self.rank, self.incarnation, self.sequence, payload, **fields))
+            self.sequence += 1
 
     def say_status(self, generation=0, step=NO_STEP, lineage=0):
         self.say(STATUS, struct.pack("<QB", lineage, 0), generation=generation, clock=step)
@@ -137,10 +151,10 @@ class Rank:
         self.say(BEGIN, payload, generation=number, clock=step, key=feeder)
 
     def join(self, clock, tensors):
-        """As a worker of parameter servers, with weights of step `clock`. tensors: {name: shape}"""
+        """As a worker of parameter servers, with weights of step `clock` and unknown data. tensors: {name: shape}"""
         each = b"".join(struct.pack("<H", len(name)) + name.encode() + struct.pack(f"<B{len(shape)}q", len(shape), *shape)
                         for name, shape in tensors.items())
-        self.say(JOIN, struct.pack("<4QI", 0, 0, 0, 0, len(tensors)) + each, clock=clock)
+        self.say(JOIN, struct.pack("<4QI", 0, 0, 0, 0, len(tensors)) + each + b"\0", clock=clock)
 
     def seed(self, round_, chunk, clock, weights):
         self.say(SEED, struct.pack(f"<{len(weights)}f", *weights), key=chunk, clock=clock, offset=round_)
@@ -148,7 +162,6 @@ class Rank:
     def hear(self, kind, deadline):
         """(generation, clock, payload) of the next such message; others are passed over."""
         while time.monotonic() < deadline:
-            self.say(HEARTBEAT)
             fields = HEADER.unpack(read(self.connection, 64)[:60])
             payload = read(self.connection, fields[11])
             self.heard[fields[2]] = fields[7], fields[9], payload

@@ -112,6 +112,29 @@ TEST_CASE("a misspelt command gets a suggestion and exit code 2") {
   CHECK(tree.err.str() == "mlk: error: there is no command 'sumbit'\nhint: did you mean: mlk submit\n");
 }
 
+TEST_CASE("help is not an answer to words that mlk does not know") {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"nope", "--help"},
+                                             {"--help", "nope"},
+                                             {"local", "nope", "-h"},
+                                             {"ls", "--nope", "--help"},
+                                             {"nope", "--version"}}) {
+    Tree tree;
+    CHECK_MESSAGE(mlk::run(words, tree.session) == 2, words[0]);
+    CHECK(tree.err.str().starts_with("mlk: error: there is no "));
+    CHECK(tree.out.str().empty());
+  }
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--help"},
+                                             {"submit", "--help"},
+                                             {"submit", "x.yaml", "--help"},
+                                             {"local", "up", "-h"},
+                                             {"--version"}}) {
+    Tree tree;
+    CHECK_MESSAGE(mlk::run(words, tree.session) == 0, words[0]);
+  }
+}
+
 TEST_CASE("a misspelt flag gets a suggestion, also where something else is missing") {
   Tree tree;
   CHECK(mlk::run({"submit", "--folow"}, tree.session) == 2);

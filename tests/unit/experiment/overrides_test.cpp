@@ -113,6 +113,22 @@ TEST_CASE("flags come before the environment, and that before the file") {
   CHECK(env == json{{"A", "e=e"}, {"B", "set"}, {"C", "0x1F"}});
 }
 
+TEST_CASE("text of --set that YAML would fold or cut is taken as it is") {
+  const auto note = [](const std::string& value) {
+    return test::load(smallest, set({"note=" + value})).effective["note"];
+  };
+  for (const char* text : {"cd ..\npwd\n# a word\necho two\n", "echo color #fff; echo next", "#fff", "l1\nl2",
+                           " blanks at the ends ", "l1\n\n  l2", "&x of", "true #"})
+    CHECK(note(text) == text);
+  CHECK(note("\"a #b\\nc\"") == "a #b\nc");
+  CHECK(note("'  a'") == "  a");
+  CHECK(note("|\n  a\n  b\n") == "a\nb\n");
+  CHECK(test::load(smallest, set({"env.A=l1\nl2"})).effective["env"]["A"] == "l1\nl2");
+  CHECK(test::load(smallest, set({"train.steps= 500 "})).effective["train"]["steps"] == 500);
+  CHECK(
+      problems_of(smallest, set({"train.steps=500 # five"})).starts_with("--set:1:13: train.steps must be"));
+}
+
 TEST_CASE("--set reaches every place and takes YAML") {
   const std::string text =
       "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n"

@@ -11,6 +11,7 @@
 
 #include "cli/local/api/tls.h"
 #include "cli/local/local.h"
+#include "cli/local/state/file_lock.h"
 #include "cli/local/state/identity.h"
 #include "cli/local/state/seed.h"
 #include "cli/util/error.h"
@@ -316,7 +317,33 @@ TEST_CASE("keys are made once, kept for their owner alone, and made anew when th
   CHECK(load_credentials(file).token == other.token);
 }
 
-TEST_CASE("the certificates are good for ten years from an hour ago, each for its purpose alone") {
+TEST_CASE("a lock that nobody can take is told from one that somebody has") {
+  const Folder folder;
+  CHECK(FileLock(folder.path() / "free").error() == 0);
+  CHECK(FileLock(folder.path() / "none" / "lock").error() == ENOENT);
+  CHECK(FileLock(folder.path()).error() == EISDIR);
+}
+
+TEST_CASE("certificates that the clock makes invalid are made anew") {
+  for (const auto& [from, until] : {std::pair(-7200, -3600), std::pair(3600, 7200)}) {
+    const Folder folder;
+    const std::filesystem::path file = folder.path() / "credentials.json";
+    const Credentials made = load_credentials(file);
+    const auto certificate = parse_certificate(made.certificate);
+    X509_gmtime_adj(X509_getm_notBefore(certificate.get()), from);
+    X509_gmtime_adj(X509_getm_notAfter(certificate.get()), until);
+    const std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new(BIO_s_mem()), BIO_free);
+    REQUIRE(PEM_write_bio_X509(bio.get(), certificate.get()) == 1);
+    char* data = nullptr;
+    const long size = BIO_get_mem_data(bio.get(), &data);
+    json saved = parse_json(read_file(file, 1 << 20), "");
+    saved["certificate"] = std::string(data, static_cast<std::size_t>(size));
+    write_text(file, saved.dump());
+    CHECK(load_credentials(file).token != made.token);
+  }
+}
+
+TEST_CASE("the certificates are good for ten years before and after now, each for its purpose alone") {
   const Credentials made = make_credentials();
   CHECK(made.token.size() == 64);
   CHECK(made.token.find_first_not_of("0123456789abcdef") == std::string::npos);
@@ -329,13 +356,11 @@ TEST_CASE("the certificates are good for ten years from an hour ago, each for it
     int days = 0, seconds = 0;
     REQUIRE(ASN1_TIME_diff(&days, &seconds, X509_get0_notBefore(certificate),
                            X509_get0_notAfter(certificate)) == 1);
-    CHECK(days == 3650);
-    CHECK(seconds >= 3600);
-    CHECK(seconds <= 3660);  // the clock is read twice
+    CHECK(days == 7300);
+    CHECK(seconds <= 60);  // the clock is read twice
     REQUIRE(ASN1_TIME_diff(&days, &seconds, X509_get0_notBefore(certificate), nullptr) == 1);
-    CHECK(days == 0);
-    CHECK(seconds >= 3600);
-    CHECK(seconds < 3600 + 1800);
+    CHECK(days == 3650);
+    CHECK(seconds < 1800);
     CHECK(ASN1_STRING_length(X509_get_serialNumber(certificate)) > 8);
   }
   const auto name = [](X509_NAME* whole) {

@@ -30,6 +30,15 @@ TEST_CASE("after any number of failures an index waits ten minutes at most") {
     CHECK(passed(many, {pod(0, "Failed", 1, failures)}).again == noon + seconds(600));
 }
 
+TEST_CASE("after a clock was set back no index waits for the time that a failure was told at") {
+  for (const json& spec : {json{{"backoffLimitPerIndex", 3}}, json{{"backoffLimit", 3}}}) {
+    const JobActions actions =
+        passed(job(1, spec), {ended_at(pod(0, "Failed", 1, 0), "2026-11-21T12:50:00Z")});
+    CHECK(actions.create.size() == 1);
+    CHECK_FALSE(actions.again);
+  }
+}
+
 TEST_CASE("of failed pods with equal numbers the last one counts, and the others are let go") {
   const json first = ended_at(pod(0, "Failed", 1, 1), "2026-11-21T12:00:50Z"),
              second = pod(0, "Failed", 1, 1);

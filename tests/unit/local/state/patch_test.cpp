@@ -97,6 +97,19 @@ TEST_CASE("a JSON patch is a list of operations, and one that cannot be done is 
             .starts_with("422 "));
 }
 
+TEST_CASE("a JSON patch that copies more and more is refused before it fills the memory") {
+  const std::string type = "application/json-patch+json";
+  const auto copies = [](int count) {
+    json patch = json::array();
+    for (int i = 0; i < count; ++i)
+      patch.push_back({{"op", "copy"}, {"from", "/a"}, {"path", "/a/" + std::to_string(i)}});
+    return patch;
+  };
+  CHECK(merged(R"({"a": {"x": 1}})"_json, copies(2), type)["a"].size() == 3);
+  CHECK(refused_patch(type, copies(40).dump(), R"({"a": {"x": 1}})"_json) ==
+        "413 the operations of the patch copy more than 3 MiB");
+}
+
 TEST_CASE("a body is JSON of bounded depth, and for a merge an object") {
   CHECK(refused_patch(strategic, "{").starts_with("400 "));
   CHECK(refused_patch(strategic, "5") == "400 the body is neither an object nor a list");
