@@ -113,7 +113,12 @@ int run_command(CLI::App& app, const std::vector<std::string>& given, Session& s
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return static_cast<int>(session.exit_code);
-  } catch (const CLI::Success& success) {  // --help
+  } catch (const CLI::Success& success) {  // --help, which CLI11 hears before it looks at other words
+    const UsageProblem problem = unknown_word(app, arguments);
+    if (!problem.what.empty()) {
+      print_error(session, problem.what, problem.hint);
+      return static_cast<int>(ExitCode::usage);
+    }
     app.exit(success, session.out, session.err);
     return 0;
   } catch (const CLI::ParseError& error) {

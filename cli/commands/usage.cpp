@@ -137,6 +137,8 @@ class Reading {
   std::vector<std::string> operands_;
 };
 
+std::string see_help(const Reading& reading) { return "see: " + spoken_name(reading.command()) + " --help"; }
+
 }  // namespace
 
 UsageProblem explain(const CLI::ParseError& error, const CLI::App& root,
@@ -156,7 +158,14 @@ UsageProblem explain(const CLI::ParseError& error, const CLI::App& root,
       what[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(what[0])));
     if (what.ends_with('.')) what.pop_back();
   }
-  if (problem.hint.empty()) problem.hint = "see: " + name + " --help";
+  if (problem.hint.empty()) problem.hint = see_help(reading);
+  return problem;
+}
+
+UsageProblem unknown_word(const CLI::App& root, const std::vector<std::string>& arguments) {
+  const Reading reading(root, arguments);
+  UsageProblem problem = reading.unknown();
+  if (!problem.what.empty() && problem.hint.empty()) problem.hint = see_help(reading);
   return problem;
 }
 

@@ -20,4 +20,7 @@ struct UsageProblem {
 UsageProblem explain(const CLI::ParseError& error, const CLI::App& root,
                      const std::vector<std::string>& arguments);
 
+// The first word that is no command or flag, for a command line that asks for help. Empty: all are known.
+UsageProblem unknown_word(const CLI::App& root, const std::vector<std::string>& arguments);
+
 }  // namespace mlk

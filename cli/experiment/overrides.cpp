@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/util/text.h"
 #include "cli/util/unicode.h"
@@ -51,14 +52,48 @@ void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
   }
 }
 
+// Text that is neither quoted nor a list or map is taken as it is: YAML would fold its lines, and drop blanks
+// at its ends and what follows " #", as in a script or a colour.
+YamlNode as_given(YamlNode value, const std::string& given) {
+  const bool is_comment = value.kind == YamlNode::Kind::null && trim(given).starts_with('#');
+  const bool is_plain = value.kind == YamlNode::Kind::scalar && value.plain;
+  const bool is_other = is_plain && !to_json(value).is_string() && trim(given) == value.text;  // a number
+  if (!is_comment && (!is_plain || is_other)) return value;
+  value.kind = YamlNode::Kind::scalar;
+  value.text = given;
+  return value;
+}
+
+// Lines such as a shell script's, of which YAML may understand none.
+bool is_script(std::string_view given) {
+  const std::string_view text = trim(given);
+  const bool is_printable = std::all_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 ? c != 0x7F : c == '\n' || c == '\t' || c == '\r';
+  });
+  return text.find('\n') != std::string_view::npos && is_printable && is_utf8(text) &&
+         std::string_view("\"'[{|>").find(text.front()) == std::string_view::npos;
+}
+
+// The value in YAML. Blanks in place of the key keep the columns right.
+std::optional<YamlNode> value_of(const std::shared_ptr<const Source>& source, std::size_t value_at,
+                                 Problems& problems) {
+  const std::string given = source->text.substr(value_at), placed = std::string(value_at, ' ') + given;
+  if (is_script(given)) {
+    Problems ignored;
+    const std::optional<YamlNode> value = parse_yaml(placed, source, ignored);
+    const bool is_tree = value && (value->kind == YamlNode::Kind::map || value->kind == YamlNode::Kind::list);
+    return is_tree ? value : text_node(given, {source, 0, value_at});
+  }
+  std::optional<YamlNode> value = parse_yaml(placed, source, problems);
+  return value ? std::optional(as_given(std::move(*value), given)) : std::nullopt;
+}
+
 // Sets the value at `path` to what `source` has from the column `value_at` on, in YAML. The path may stand
 // before it.
 void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<const Source>& source,
               std::size_t value_at, Problems& problems) {
   std::vector<std::string> steps = split(path, '.');
-  // Blanks in place of the key keep the columns right.
-  std::optional<YamlNode> value =
-      parse_yaml(std::string(value_at, ' ') + source->text.substr(value_at), source, problems);
+  std::optional<YamlNode> value = value_of(source, value_at, problems);
   if (!value) return;
   follow_short_form(root, steps);
   YamlNode* node = &root;
