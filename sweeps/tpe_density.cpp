@@ -87,9 +87,9 @@ std::vector<double> Density::logs_of_cells(std::size_t axis) const {
     double low = below(0);
     for (std::size_t cell = 0; cell < cells; ++cell) {
       const double high = below(cell + 1);
-      logs[cell * kernels.size() + k] = kernels[k].center == absent
-                                            ? -std::log(count)
-                                            : kernels[k].log_scale + std::log(std::max(high - low, least_mass));
+      logs[cell * kernels.size() + k] =
+          kernels[k].center == absent ? -std::log(count)
+                                      : kernels[k].log_scale + std::log(std::max(high - low, least_mass));
       low = high;
     }
   }

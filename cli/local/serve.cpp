@@ -1,5 +1,6 @@
 // The server process of the embedded cluster.
 #include <csignal>
+#include <cstring>
 #include <iostream>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,6 +24,11 @@ int serve(const ServeOptions& options) {
   const Paths paths = default_paths();
   make_state_folder(paths.root);
   const FileLock lock(paths.lock());
+  if (lock.error() != 0) {
+    std::cerr << "cannot lock " << paths.lock().string() << ": " << std::strerror(lock.error())
+              << "; set XDG_STATE_HOME to a folder of a file system that has locks\n";
+    return 1;
+  }
   if (!lock.held()) {
     std::cerr << "the local cluster is running already\n";
     return 0;

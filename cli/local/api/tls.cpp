@@ -51,8 +51,10 @@ Certificate make_certificate(const char* name, EVP_PKEY* key, X509* issuer, EVP_
                 nullptr),
       BN_free);
   BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get()));
-  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -3600);
-  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), 10L * 365 * 24 * 3600);
+  // Years back as well: clocks of laptops are set back by hours.
+  constexpr long ten_years = 10L * 365 * 24 * 3600;
+  X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -ten_years);
+  X509_gmtime_adj(X509_getm_notAfter(certificate.get()), ten_years);
   X509_NAME* subject = X509_get_subject_name(certificate.get());
   X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>(name), -1,
                              -1, 0);
@@ -80,6 +82,14 @@ std::string pem(const Write& write) {
   return std::string(data, static_cast<std::size_t>(size));
 }
 
+bool is_valid_now(const std::string& certificate) {
+  const std::unique_ptr<BIO, Free> bio(
+      BIO_new_mem_buf(certificate.data(), static_cast<int>(certificate.size())));
+  const Certificate read(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+  return read != nullptr && X509_cmp_current_time(X509_get0_notBefore(read.get())) < 0 &&
+         X509_cmp_current_time(X509_get0_notAfter(read.get())) > 0;
+}
+
 }  // namespace
 
 Credentials make_credentials() {
@@ -100,7 +110,7 @@ Credentials make_credentials() {
 Credentials load_credentials(const std::filesystem::path& file) {
   if (std::filesystem::exists(file)) {
     const json saved = json_or_null(read_file(file, 1 << 20));
-    if (saved.is_object())
+    if (saved.is_object() && is_valid_now(saved.at("ca")) && is_valid_now(saved.at("certificate")))
       return {saved.at("ca"), saved.at("certificate"), saved.at("key"), saved.at("token")};
   }
   const Credentials made = make_credentials();

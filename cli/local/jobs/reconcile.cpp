@@ -24,7 +24,9 @@ constexpr std::chrono::seconds gathering{2};
 constexpr std::chrono::seconds first_delay{10};
 constexpr std::chrono::seconds longest_delay{600};
 
-Time back_off(Time since, int failures) {
+// A failure of the future was told by a clock that has been set back since: nobody knows how long ago it is.
+Time back_off(Time since, int failures, Time now) {
+  if (since > now) return now;
   auto delay = first_delay;
   for (int i = 1; i < failures && delay < longest_delay; ++i) delay *= 2;
   return since + std::min(delay, longest_delay);
@@ -291,7 +293,7 @@ class JobSync {
       if (by_index_ && last != last_failure_.end()) {
         pod.failures = last->second->failures_after();
         pod.ignored = last->second->ignored_after();
-        due = back_off(last->second->ended.value_or(now_), pod.failures + pod.ignored);
+        due = back_off(last->second->ended.value_or(now_), pod.failures + pod.ignored, now_);
       } else if (!by_index_) {
         due = common_due();
       }
@@ -317,7 +319,7 @@ class JobSync {
       ++count;
       failure = std::max(failure.value_or(*pod.ended), *pod.ended);
     }
-    return failure ? back_off(*failure, count) : now_;
+    return failure ? back_off(*failure, count, now_) : now_;
   }
 
   void write_numbers() {

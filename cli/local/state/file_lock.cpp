@@ -1,6 +1,7 @@
 #include "cli/local/state/file_lock.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -18,9 +19,10 @@ struct flock whole_file() {
 
 FileLock::FileLock(const std::filesystem::path& file)
     : fd_(::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
-  if (fd_ < 0) return;
   struct flock whole = whole_file();
-  held_ = ::fcntl(fd_, F_SETLK, &whole) == 0;
+  held_ = fd_ >= 0 && ::fcntl(fd_, F_SETLK, &whole) == 0;
+  const bool taken = fd_ >= 0 && (errno == EACCES || errno == EAGAIN);
+  if (!held_ && !taken) error_ = errno;
 }
 
 FileLock::~FileLock() {

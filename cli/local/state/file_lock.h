@@ -26,6 +26,9 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
   bool held() const { return held_; }
+  // Why the file cannot be locked by anybody: an errno such as ENOLCK, of file systems without locks. 0: it
+  // can.
+  int error() const { return error_; }
 
   // A process cannot see its own locks: call it from another one. A file that cannot be opened has no holder.
   static Holder holder(const std::filesystem::path& file);
@@ -33,6 +36,7 @@ class FileLock {
  private:
   int fd_;
   bool held_ = false;
+  int error_ = 0;
 };
 
 }  // namespace mlk::local

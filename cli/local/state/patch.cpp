@@ -11,7 +11,8 @@
 namespace mlk::local {
 namespace {
 
-constexpr std::size_t depth_limit = 100;  // well below the limit of clients that read lists
+constexpr std::size_t depth_limit = 100;      // well below the limit of clients that read lists
+constexpr std::size_t most_copied = 3 << 20;  // bytes, by all operations of one patch
 constexpr char directive[] = "$patch";
 
 // The field that identifies an element of a list; empty for a list that is replaced as a whole.
@@ -93,6 +94,22 @@ void merge(json& target, const json& patch) {
   }
 }
 
+// As Kubernetes bounds what the operations of a patch copy: each may double the object.
+json patched(json object, const json& operations) {
+  if (!operations.is_array()) return object.patch(operations);  // it says what is wrong
+  std::size_t copied = 0;
+  for (const json& operation : operations) {
+    if (operation.is_object() && operation.value("op", json()) == "copy" &&
+        operation.value("from", json()).is_string()) {
+      copied += object.at(json::json_pointer(operation["from"].get<std::string>())).dump().size();
+      if (copied > most_copied)
+        throw StatusError(413, "RequestEntityTooLarge", "the operations of the patch copy more than 3 MiB");
+    }
+    object.patch_inplace(json::array({operation}));
+  }
+  return object;
+}
+
 }  // namespace
 
 json parse_body(const std::string& body) {
@@ -115,7 +132,7 @@ json apply_patch(const std::string& content_type, const json& object, const std:
   json result = object;
   if (content_type.starts_with("application/json-patch+json")) {
     try {
-      return object.patch(patch);
+      return patched(object, patch);
     } catch (const json::exception& error) {
       throw StatusError(
           422, "Invalid",

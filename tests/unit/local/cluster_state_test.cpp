@@ -330,8 +330,12 @@ TEST_CASE("certificates that the clock makes invalid are made anew") {
     const std::filesystem::path file = folder.path() / "credentials.json";
     const Credentials made = load_credentials(file);
     const auto certificate = parse_certificate(made.certificate);
-    X509_gmtime_adj(X509_getm_notBefore(certificate.get()), from);
-    X509_gmtime_adj(X509_getm_notAfter(certificate.get()), until);
+    const std::unique_ptr<ASN1_TIME, decltype(&ASN1_TIME_free)> first(X509_gmtime_adj(nullptr, from),
+                                                                      ASN1_TIME_free),
+        last(X509_gmtime_adj(nullptr, until), ASN1_TIME_free);
+    REQUIRE(X509_set1_notBefore(certificate.get(), first.get()) == 1);
+    REQUIRE(X509_set1_notAfter(certificate.get(), last.get()) == 1);
+    REQUIRE(i2d_re_X509_tbs(certificate.get(), nullptr) > 0);  // or its former encoding would be written
     const std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new(BIO_s_mem()), BIO_free);
     REQUIRE(PEM_write_bio_X509(bio.get(), certificate.get()) == 1);
     char* data = nullptr;

@@ -192,14 +192,14 @@ TEST_CASE("all indexes wait together where failures are counted together, from t
     return object;
   };
   CHECK(stepped(common, {pod(0, "Failed", 1)}).again == noon + seconds(10));
-  CHECK(stepped(common, {pod(0, "Failed", 1), at(pod(0, "Failed", 1), "2026-11-21T12:00:05Z")}).again ==
-        noon + seconds(25));
+  const std::vector<json> two = {pod(0, "Failed", 1), at(pod(0, "Failed", 1), "2026-11-21T12:00:05Z")};
+  CHECK(stepped(common, two, noon + seconds(5)).again == noon + seconds(25));
   CHECK(indexes_created(stepped(common, {pod(0, "Failed", 1)}, noon + seconds(10))) ==
         std::vector<int>{0, 1});
   // A success begins anew.
   CHECK(indexes_created(stepped(common, {pod(0, "Failed", 1), pod(1, "Succeeded")})) == std::vector<int>{0});
-  CHECK(stepped(common, {at(pod(0, "Failed", 1), "2026-11-21T12:00:05Z"), pod(1, "Succeeded")}).again ==
-        noon + seconds(15));
+  const std::vector<json> anew = {at(pod(0, "Failed", 1), "2026-11-21T12:00:05Z"), pod(1, "Succeeded")};
+  CHECK(stepped(common, anew, noon + seconds(5)).again == noon + seconds(15));
   CHECK(stepped(common,
                 {pod(0, "Failed", 1), pod(0, "Failed", 1), at(pod(1, "Succeeded"), "2026-11-21T11:59:59Z")})
             .again == noon + seconds(20));
