@@ -116,7 +116,7 @@ void stop_sweep(kube::Client& client, const std::string& name_space, const Sweep
   }
   set_suspended(client, name_space, own, true);
   for (const auto& [name, run] : runs_of(objects)) {
-    if (!is_final(observe(run, std::chrono::system_clock::now()).phase)) stop_trial(client, name_space, run);
+    if (!is_over(observe(run, std::chrono::system_clock::now()))) stop_trial(client, name_space, run);
   }
 }
 

@@ -8,11 +8,13 @@
 #include <fmt/format.h>
 
 #include "cli/kube/objects.h"
+#include "cli/render/evaluate.h"
 #include "cli/render/merge.h"
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/record.h"
+#include "cli/run/second_look.h"
 #include "cli/util/hash.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
@@ -177,6 +179,7 @@ class Driver {
 
   // Makes one decision and carries it out. If it is cut off, the next call completes it.
   void step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status, const GoOn& go_on) {
+    look_for_jobs(runs, status);
     settle_ended(runs, status, go_on);
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials,
                  status.ledger);
@@ -188,13 +191,15 @@ class Driver {
     fail_those_that_cannot_start(status, runs);
     carry_out(objects, status, runs, next.judged);
     for (const auto& [name, run] : status.runs) {
-      if (!is_final(run.phase)) settle_pause(client_, request_.name_space, runs.at(name));
+      if (!mlk::is_over(run)) settle_pause(client_, request_.name_space, runs.at(name));
     }
     if (next.hopeless) {
       stop_all(runs, status);
     } else {
       // Left by a start that was cut off, or that began before the sweep was driven.
-      TrialIndexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner)).start_missing(batches);
+      TrialIndexes indexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner));
+      indexes.start_missing(batches);
+      indexes.mark_made(batches, objects.owner);
       const std::vector<TrialLine> fresh = register_trials(objects, status, next.start);
       start_missing(objects, status, batches, fresh, go_on);
     }
@@ -206,6 +211,20 @@ class Driver {
                          });
     if (more_) return;  // ended runs still have to be settled
     if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
+  }
+
+  // Marks the owners of runs whose Jobs are gone: the next look sees it.
+  void look_for_jobs(const Runs& runs, const SweepStatus& sweep) {
+    std::vector<json> owners, jobs;
+    for (const auto& [name, status] : sweep.runs) {
+      if (status.absence == Absence::unsure) owners.push_back(runs.at(name).owner);
+    }
+    if (owners.empty()) return;
+    const kube::ListOptions options = of_sweep(sweep_, kube::resources::jobs);
+    jobs = client_.list(kube::resources::jobs, request_.name_space, options).items;
+    std::vector<json*> lacking;
+    for (json& owner : owners) lacking.push_back(&owner);
+    mlk::look_twice(client_, request_.name_space, lacking, jobs);
   }
 
   // nullptr for a trial that has no run, and for an index of a Job.
@@ -236,7 +255,7 @@ class Driver {
 
   void stop_all(const Runs& runs, const SweepStatus& sweep) {
     for (const auto& [name, status] : sweep.runs) {
-      if (!is_final(status.phase)) stop_trial(client_, request_.name_space, runs.at(name));
+      if (!mlk::is_over(status)) stop_trial(client_, request_.name_space, runs.at(name));
     }
   }
 
@@ -301,7 +320,10 @@ class Driver {
       const std::string name = trial_run(sweep_, trial->hash, trial->attempt);
       const auto seen = status.runs.find(name);
       const bool is_there = seen != status.runs.end();
-      const bool whole = is_there && seen->second.phase != Phase::incomplete;
+      // Of a run that lacks its Job after it was made nothing is created; the next looks say whether it is
+      // gone.
+      const bool whole = is_there && (seen->second.phase != Phase::incomplete ||
+                                      seen->second.absence == Absence::unsure || mlk::is_over(seen->second));
       if (whole) created_.erase(name);  // the watch knows it from now on
       const auto made = created_.find(name);
       const bool on_its_way = made != created_.end() && steady_clock::now() - made->second < longest_news;
@@ -486,10 +508,16 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     rights.insert(rights.end(), of_driver.begin(), of_driver.end());
   }
   Creation creation(client, request.name_space, hooks);
-  creation.ask_what_is_allowed(rights);
-  require_quota(client, request.name_space);
   RenderOptions options = render_options(request);
   Rendered rendered = render(definition.first, definition.files, request.templates, options);
+  // A search chooses its points later; all trials have objects of the same kinds.
+  if (definition.points.empty()) {
+    const std::vector<kube::AccessQuestion> of_trials = creation.check_kinds(
+        rendered.objects, name_of_template(request.templates, "jobs/" + definition.first.mode + ".yaml"));
+    rights.insert(rights.end(), of_trials.begin(), of_trials.end());
+  }
+  creation.ask_what_is_allowed(rights);
+  require_quota(client, request.name_space);
   const json wanted = merge(rendered.owner, owner_overlay(definition, true));
   if (request.dry_run) {
     creation.check_on_server({wanted});

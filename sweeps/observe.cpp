@@ -8,6 +8,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/run/absence.h"
 #include "cli/run/diagnosis.h"
 #include "cli/run/facts.h"
 #include "cli/run/indexes.h"
@@ -26,6 +27,7 @@ namespace {
 using nlohmann::json;
 
 constexpr char cut_off[] = "the command that starts it was cut off: say it again";
+constexpr char looked_for[] = "its Job is not there; one more look says whether it is gone";
 constexpr char drains[] = "no more trials are started; it is stopped when those that run have ended";
 constexpr char failed_reason[] = "FailedIndexes";  // of a Job all of whose indexes have ended
 
@@ -127,6 +129,10 @@ class SweepObservation {
       trial.point = line.point;
       if (earlier != trials_.end()) trial.tries = tries_before(earlier->second);
       if (job != nullptr) read_index(*job, static_cast<int>(i), trial);
+      if (job == nullptr && batch.gone) {  // without a try: what the ledger knows of one says more
+        trial.state = TrialState::failed;
+        trial.failure = job_is_gone;
+      }
       status_.newest_runs.erase(line.number);
       if (status_.record.driven && !batch.by_cluster) {
         if (line.attempt > 1) trial.tries = std::max(line.attempt, trial.tries + 1);
@@ -245,12 +251,13 @@ class SweepObservation {
     if (status_.record.driven) return driven_phase();
     const Counts& counts = status_.counts;
     const bool lacks_jobs =
-        batches_.empty() || std::any_of(batches_.begin(), batches_.end(),
-                                        [&](const Batch& batch) { return job_of(batch) == nullptr; });
+        batches_.empty() || std::any_of(batches_.begin(), batches_.end(), [&](const Batch& batch) {
+          return job_of(batch) == nullptr && !batch.gone;
+        });
     if (lacks_jobs) return Phase::incomplete;
     // The facts cannot tell this: they treat the Jobs as those of one run.
     const bool ended = std::all_of(batches_.begin(), batches_.end(), [](const Batch& batch) {
-      return batch.object && has_finished(*batch.object);
+      return batch.gone || (batch.object && has_finished(*batch.object));
     });
     if (ended) {
       // A Job that ended because of its failures leaves trials that will not be started.
@@ -265,7 +272,7 @@ class SweepObservation {
   }
 
   std::string why() {
-    if (status_.phase == Phase::incomplete) return cut_off;
+    if (status_.phase == Phase::incomplete) return was_made() ? std::string(looked_for) : cut_off;
     if (status_.phase == Phase::failed) return first_failure(status_);
     if (status_.draining && status_.phase != Phase::stopped && !is_final(status_.phase)) return drains;
     const bool waits =
@@ -285,6 +292,11 @@ class SweepObservation {
     status_.cannot_start = !started && std::any_of(causes.begin(), causes.end(),
                                                    [](const Cause& cause) { return cause.cannot_start; });
     return causes.empty() ? "" : causes.front().text;
+  }
+
+  bool was_made() const {
+    return std::any_of(batches_.begin(), batches_.end(),
+                       [&](const Batch& batch) { return batch.made && job_of(batch) == nullptr; });
   }
 
   std::string why_driven_waits() const {
@@ -391,7 +403,7 @@ std::string why_of_row(const RunStatus& row, std::size_t failed, bool active, bo
 }  // namespace
 
 RunStatus row_of_sweep(const RunObjects& objects) {
-  const Facts facts = read_facts(objects);
+  const Facts facts = read_facts(objects.jobs, objects.pods, objects.events);
   RunStatus row;
   row.run = kube::name_of(objects.owner);
   row.name = kube::label_of(objects.owner, labels::name);
@@ -430,6 +442,17 @@ RunStatus row_of_sweep(const RunObjects& objects) {
               : facts.jobs.empty()               ? Phase::incomplete
                                                  : Phase::scheduling;
   row.result = {{"step", succeeded + failed}};
+  std::set<std::string> jobs;
+  for (const JobFacts& job : facts.jobs) jobs.insert(job.name);
+  const std::vector<std::string> made = jobs_made(objects.owner);
+  const bool lacks_some =
+      std::any_of(made.begin(), made.end(), [&](const std::string& name) { return jobs.count(name) == 0; });
+  if (!written && !stopped && !active && lacks_some && are_gone(objects.owner, jobs)) {
+    row.phase = Phase::incomplete;
+    row.absence = Absence::gone;
+    row.why = std::string(job_is_gone) + "; mlk status says what is known of its trials";
+    return row;
+  }
   row.why = why_of_row(row, failed, active, draining, ending);
   return row;
 }
@@ -465,6 +488,10 @@ const Trial* best_of(const SweepStatus& status) {
 }
 
 ExitCode exit_code(const SweepStatus& status) {
+  const bool unknown = std::any_of(status.trials.begin(), status.trials.end(), [](const Trial& trial) {
+    return trial.state == TrialState::failed && trial.failure == job_is_gone;
+  });
+  if (status.phase == Phase::failed && unknown && status.counts.succeeded == 0) return ExitCode::failure;
   if (status.phase == Phase::failed) return ExitCode::run_failed;
   return status.phase == Phase::stopped ? ExitCode::stopped : ExitCode::ok;
 }

@@ -9,10 +9,12 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/render/render.h"
+#include "cli/run/absence.h"
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
+#include "cli/run/second_look.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -169,7 +171,27 @@ SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, co
     throw Error(ExitCode::not_found, "there is no sweep '" + sweep + "' in namespace '" + name_space + "'",
                 "list them with: mlk ls");
   }
+  look_twice(client, name_space, objects);
   return objects;
+}
+
+SweepObjects without_doubt(kube::Client& client, const std::string& name_space, SweepObjects watched) {
+  std::set<std::string> jobs;
+  for (const json& job : watched.jobs) jobs.insert(kube::name_of(job));
+  const bool lacks =
+      !jobs_to_look_for(watched.owner, jobs).empty() ||
+      std::any_of(watched.config_maps.begin(), watched.config_maps.end(),
+                  [&](const json& map) { return is_trial(map) && !jobs_to_look_for(map, jobs).empty(); });
+  return lacks ? fetch_sweep(client, name_space, kube::name_of(watched.owner), WithPods::yes)
+               : std::move(watched);
+}
+
+void look_twice(kube::Client& client, const std::string& name_space, SweepObjects& objects) {
+  std::vector<json*> owners{&objects.owner};
+  for (json& map : objects.config_maps) {
+    if (is_trial(map)) owners.push_back(&map);
+  }
+  mlk::look_twice(client, name_space, owners, objects.jobs);
 }
 
 void set_pods(SweepObjects& objects, std::vector<json> pods) {
@@ -210,7 +232,14 @@ std::vector<Batch> batches_of(const SweepObjects& objects) {
   std::vector<Batch> out;
   for (auto& [number, batch] : batches) out.push_back(std::move(batch));
   std::map<int, int> attempts;
+  const std::vector<std::string> made = jobs_made(objects.owner), gone = jobs_found_gone(objects.owner);
+  const auto is_in = [](const std::vector<std::string>& names, const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
   for (Batch& batch : out) {
+    const std::string job = job_name(sweep, batch.job);
+    batch.made = is_in(made, job);
+    batch.gone = !batch.object && batch.made && is_in(gone, job);
     for (TrialLine& trial : batch.trials) trial.attempt = ++attempts[trial.number];
   }
   return out;
@@ -247,7 +276,7 @@ int places_taken(const std::vector<Batch>& batches) {
 std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel) {
   std::vector<const Batch*> missing;
   for (const Batch& batch : batches) {
-    if (batch.by_cluster && !batch.object && !batch.trials.empty()) missing.push_back(&batch);
+    if (batch.by_cluster && !batch.object && !batch.made && !batch.trials.empty()) missing.push_back(&batch);
   }
   int free = parallel - places_taken(batches), jobs = static_cast<int>(missing.size());
   std::map<int, int> out;

@@ -70,8 +70,16 @@ struct Batch {
   int job = 0;  // number of the ConfigMap, and of the Job
   std::vector<TrialLine> trials;
   bool by_cluster = false;               // for a Job
-  std::optional<nlohmann::json> object;  // the Job; missing if its creation was cut off
+  std::optional<nlohmann::json> object;  // the Job; missing if its creation was cut off, or it is gone
+  bool made = false;                     // the sweep's owner says that the Job was made: it is not made again
+  bool gone = false;                     // and that it was found gone
 };
+
+// Looks again for Jobs that were made and are not there, of the sweep and of trials that are runs
+// (run/absence.h).
+void look_twice(kube::Client& client, const std::string& name_space, SweepObjects& objects);
+// The objects of a watch. If they lack a Job that was made, they are read again, twice.
+SweepObjects without_doubt(kube::Client& client, const std::string& name_space, SweepObjects watched);
 
 // Ascending by number. Pure.
 std::vector<Batch> batches_of(const SweepObjects& objects);

@@ -8,6 +8,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/order.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "sweeps/record.h"
@@ -21,11 +22,7 @@ std::vector<json> of_kin(std::vector<json> owners, const std::string& kin) {
     return !is_sweep(owner) || read_record(owner).kin != kin ||
            !at_path(owner, {"metadata", "deletionTimestamp"}).is_null();
   });
-  const auto age = [](const json& owner) {
-    return std::pair(time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}),
-                     kube::name_of(owner));
-  };
-  std::sort(owners.begin(), owners.end(), [&](const json& a, const json& b) { return age(b) < age(a); });
+  std::sort(owners.begin(), owners.end(), [](const json& a, const json& b) { return age_of(b) < age_of(a); });
   return owners;
 }
 

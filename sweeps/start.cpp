@@ -53,8 +53,11 @@ class Start {
 
   Started run() {
     const Rendered rendered = render_first();
+    std::vector<json> made = shared_objects(rendered);
+    std::copy_if(rendered.objects.begin(), rendered.objects.end(), std::back_inserter(made),
+                 [](const json& object) { return object["kind"] == "Job"; });
     const std::vector<kube::AccessQuestion> rights = creation_.check_kinds(
-        rendered.objects, name_of_template(request_.templates, "jobs/" + definition_.first.mode + ".yaml"));
+        made, name_of_template(request_.templates, "jobs/" + definition_.first.mode + ".yaml"));
     // Checks all points before anything is created.
     const json config = definition_.first.has_train ? runtime_config(definition_.first) : json();
     std::vector<TrialLine> checked = lines_of(request_, hooks_, definition_.points, 0, config);
@@ -154,6 +157,7 @@ class Start {
       ++out.jobs;
     }
     write_count(there.owner, out);
+    indexes.mark_made(batches, there.owner);  // last, since it changes the version of the owner
     return out;
   }
 
@@ -170,7 +174,7 @@ class Start {
     const int free = definition_.spec.parallel - places_taken(batches);
     std::size_t trials = 0, needed = jobs.size();
     for (const std::vector<TrialLine>& job : jobs) trials += job.size();
-    for (const Batch& batch : batches) needed += batch.by_cluster && !batch.object ? 1 : 0;
+    for (const Batch& batch : batches) needed += batch.by_cluster && !batch.object && !batch.made ? 1 : 0;
     if (any_job_goes_on(batches) && free < static_cast<int>(trials))
       return "it still runs, and no trials can be added to a Job";
     return free < static_cast<int>(needed) ? too_few_places(needed, free) : "";
@@ -212,13 +216,19 @@ class Start {
 
   // Ascending by number; if a trial was tried in several Jobs, the last one counts.
   std::vector<TrialLine> failed_trials(const SweepObjects& there, const std::vector<Batch>& batches) const {
+    std::set<int> succeeded;       // as the ledger knows
     std::map<int, int> condemned;  // trials with a verdict, and the try that it is about
     for (const Trial& known : read_ledger(sweep_, there.config_maps)) {
       if (is_verdict(known.failure)) condemned[known.number] = known.tries;
+      if (known.state == TrialState::succeeded) succeeded.insert(known.number);
     }
     std::map<int, TrialLine> failed;
     for (const Batch& batch : batches) {
-      for (const TrialLine& trial : batch.trials) failed.erase(trial.number);
+      for (const TrialLine& trial : batch.trials) {
+        failed.erase(trial.number);
+        // Of a Job that is gone only the ledger knows how its trials ended.
+        if (batch.gone && succeeded.count(trial.number) == 0) failed[trial.number] = trial;
+      }
       // Trials that a Job did not start before it ended because of its failures count as failed.
       if (!batch.object || !has_finished(*batch.object)) continue;
       const std::set<int> completed = parse_indexes(text_of(*batch.object, {"status", "completedIndexes"}));

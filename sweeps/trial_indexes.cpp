@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "cli/run/absence.h"
 #include "cli/run/facts.h"
+#include "cli/run/labels.h"
+#include "cli/run/mark.h"
+#include "cli/util/text.h"
 #include "sweeps/trial.h"
 
 namespace mlk::sweeps {
@@ -11,7 +15,8 @@ using nlohmann::json;
 
 TrialIndexes::TrialIndexes(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks,
                            std::string owner_uid)
-    : request_(request),
+    : client_(client),
+      request_(request),
       definition_(request.definition),
       template_names_(request.templates.names()),
       experiments_(definition_.base, template_names_, request.file_context),
@@ -52,6 +57,16 @@ std::vector<const Batch*> TrialIndexes::start_missing(const std::vector<Batch>& 
     out.push_back(&batch);
   }
   return out;
+}
+
+void TrialIndexes::mark_made(const std::vector<Batch>& batches, const json& owner) {
+  std::vector<std::string> names;
+  for (const Batch& batch : batches) {
+    if (batch.by_cluster && !batch.trials.empty())
+      names.push_back(job_name(definition_.identity.run, batch.job));
+  }
+  if (!names.empty() && names != jobs_made(owner))
+    mark_owner(client_, request_.name_space, owner, labels::created, join(names, ",")).wait();
 }
 
 void TrialIndexes::take_back() {

@@ -22,8 +22,12 @@ class TrialIndexes {
   // False if there are other trials under this number: another process has added them at the same time.
   bool write_down(int number, const std::vector<TrialLine>& trials);
 
-  // Creates the missing Jobs of registered trials. Returns their batches.
+  // Creates the missing Jobs of registered trials, except those that were made before and are gone. Returns
+  // their batches.
   std::vector<const Batch*> start_missing(const std::vector<Batch>& batches);
+
+  // After start_missing(): the owner says that the Jobs of all these were made (run/absence.h).
+  void mark_made(const std::vector<Batch>& batches, const nlohmann::json& owner);
 
   // `job`, without its may_fail.
   TrialsObjects objects_of(TrialsJob job) const;
@@ -32,6 +36,7 @@ class TrialIndexes {
   void take_back();
 
  private:
+  kube::Client& client_;
   const StartRequest& request_;
   const Definition& definition_;
   const TemplateNames template_names_;

@@ -116,6 +116,10 @@ void read_run(const RunStatus& run, const std::optional<Objective>& objective, T
     default:
       trial.state = TrialState::waiting;
   }
+  if (run.absence == Absence::gone && run.phase != Phase::stopped) {
+    trial.state = TrialState::failed;
+    trial.failure = job_is_gone;
+  }
   trial.tries = std::max(trial.tries, 1);
   trial.started = run.started;
   trial.ended = run.ended;
@@ -195,7 +199,8 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
   Creation creation(client_, name_space_, hooks_);
   RenderOptions options = options_of(trial);
   const std::string& run = options.identity->run;
-  std::string uid;  // of the owner that is there now
+  json stored;  // the owner that is there now
+  std::string uid;
   bool created = false;
   options.create_owner = [&](json& rendered) {
     give_owner_to_sweep(rendered, sweep, sweep_uid, trial.number);
@@ -204,12 +209,13 @@ void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid)
       throw Error(ExitCode::cluster,
                   "run " + run + " of an earlier sweep of this name is still being deleted");
     created = owner.created;
+    stored = owner.object;
     return uid = kube::uid_of(owner.object);
   };
   try {
     Rendered rendered = render(experiments_.of(trial.point), definition_.files, templates_, options);
     give_jobs_to_sweep(rendered.objects, sweep);
-    for (const json& object : rendered.objects) creation.create_owned(object, uid);
+    creation.create_all(stored, rendered.objects).wait();
   } catch (const Error& error) {
     const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
     if (refused && created) creation.take_back(run, uid);

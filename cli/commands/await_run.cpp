@@ -82,12 +82,20 @@ class Await {
     if (follower_) follower_->update(objects.pods);
     print_due_lines();
     objects.lines = lines_;
-    last_ = observe(objects, now());
+    RunStatus seen = observe(objects, now());
+    if (seen.absence == Absence::unsure) {  // only fresh lists can tell that a Job is gone
+      std::optional<RunObjects> read = read_again();
+      if (!read) return;
+      objects = std::move(*read);
+      objects.lines = lines_;
+      seen = observe(objects, now());
+    }
+    last_ = std::move(seen);
     started_ = started_ || has_started(*last_);
     over_ = is_over(objects, *last_);
     if (over_) drain_logs();
     // The end is told after the last log lines.
-    if (options_.follow && is_final(last_->phase) && !over_) return;
+    if (options_.follow && mlk::is_over(*last_) && !over_) return;
     const std::string line = printable(phase_line(*last_));
     if (untimed(line) != untimed(plain_)) plain_ = line;
   }
@@ -120,6 +128,7 @@ class Await {
   // A stopped run is over when its pods have written their last checkpoint and results; an ended one when its
   // last processes have ended, or had the time for it.
   bool is_over(const RunObjects& objects, const RunStatus& status) {
+    if (status.absence == Absence::gone && status.phase != Phase::stopped) return true;
     if (!is_final(status.phase)) {
       final_since_.reset();
       return status.phase == Phase::stopped && !has_live_pods(objects, now());
@@ -220,7 +229,7 @@ class Await {
     progress_.clear();
     if (const auto problem = write_record(client_, client_.config().name_space, objects.owner, status))
       session_.warn("the final record could not be written: " + *problem);
-    if (is_final(status.phase) && is_over(objects, status)) {
+    if (mlk::is_over(status) && is_over(objects, status)) {
       if (const auto problem = suspend_what_goes_on(client_, client_.config().name_space, objects))
         session_.warn("Jobs of the run go on, and could not be suspended: " + *problem);
     }
@@ -230,7 +239,9 @@ class Await {
     return exit_code(status);
   }
 
-  static bool is_hopeless(const RunStatus& status) { return status.cannot_start || status.cut_off; }
+  static bool is_hopeless(const RunStatus& status) {
+    return status.cannot_start || status.absence == Absence::cut_off;
+  }
 
   // Whether the run cannot start, or has not started in time. Decided on a fresh read, since the cluster may
   // have been silent for a while.

@@ -129,8 +129,9 @@ class SweepAwait {
 
  private:
   bool is_over() {
-    const std::optional<sweeps::SweepObjects> objects = watch_.objects();
+    std::optional<sweeps::SweepObjects> objects = watch_.objects();
     if (!objects) return false;
+    objects = sweeps::without_doubt(client_, client_.config().name_space, std::move(*objects));
     sweeps::SweepStatus status = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
     looked_ = steady_clock::now();
     if (!status.record.driven) harvester_.look(*objects, status);  // otherwise its driver does

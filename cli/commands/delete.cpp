@@ -85,6 +85,19 @@ void remove_owner(kube::Client& client, const json& owner) {
   }
 }
 
+// The garbage collector's own finalizers go away by themselves.
+std::string describe_left(const std::string& kind, const json& object) {
+  std::vector<std::string> finalizers;
+  for (const json& finalizer : at_path(object, {"metadata", "finalizers"})) {
+    const std::string name = finalizer.is_string() ? finalizer.get<std::string>() : "";
+    if (name != "foregroundDeletion" && name != "orphan" && name != "batch.kubernetes.io/job-tracking")
+      finalizers.push_back(name);
+  }
+  const std::string held =
+      finalizers.empty() ? "" : " (held by the finalizer " + join(finalizers, ", ") + ")";
+  return kind + "/" + kube::name_of(object) + held;
+}
+
 // The objects of one run, by uid: a new run of the same name may already exist while the old one is being
 // deleted.
 class Belongings {
@@ -93,20 +106,21 @@ class Belongings {
       : client_(client), run_(kube::name_of(owner)), label_(is_sweep(owner) ? labels::sweep : labels::run) {
     owners_.insert(kube::uid_of(owner));
     try {
-      count_jobs();  // now: they are deleted before their pods, and nothing else connects the pods with the
-                     // run
+      jobs_left();  // now: they are deleted before their pods, and nothing else connects the pods with the
+                    // run
     } catch (const kube::ApiError& error) {
       if (error.status() != 403) throw;  // a user who may delete may lack the right to list
     }
   }
   const std::string& run() const { return run_; }
 
-  std::size_t count() {
+  // What is left, by kind, name and what holds it: "pod/x (finalizer a.dev/b)".
+  std::vector<std::string> left() {
     using namespace kube::resources;
-    std::size_t left = count_jobs();
-    for (const kube::Resource* resource : {&config_maps, &services, &pods}) left += ours_of(*resource);
+    std::vector<std::string> left = jobs_left();
+    for (const kube::Resource* resource : {&config_maps, &services, &pods}) add_ours(*resource, left);
     try {
-      left += ours_of(secrets);
+      add_ours(secrets, left);
     } catch (const kube::ApiError& error) {
       if (error.status() != 403) throw;  // a user who may delete a run may lack the right to see Secrets
     }
@@ -114,12 +128,12 @@ class Belongings {
   }
 
  private:
-  std::size_t count_jobs() {
-    std::size_t left = 0;
+  std::vector<std::string> jobs_left() {
+    std::vector<std::string> left;
     for (const json& job : list(kube::resources::jobs)) {
       if (!is_ours(job)) continue;
       owners_.insert(kube::uid_of(job));
-      ++left;
+      left.push_back(describe_left("job", job));
     }
     return left;
   }
@@ -128,10 +142,11 @@ class Belongings {
         .label_selector = label_ + "=" + run_, .field_selector = "", .metadata_only = true};
     return client_.list(resource, client_.config().name_space, of_run).items;
   }
-  std::size_t ours_of(const kube::Resource& resource) {
-    const std::vector<json> all = list(resource);
-    return static_cast<std::size_t>(
-        std::count_if(all.begin(), all.end(), [&](const json& object) { return is_ours(object); }));
+  void add_ours(const kube::Resource& resource, std::vector<std::string>& left) {
+    for (const json& object : list(resource)) {
+      if (is_ours(object))
+        left.push_back(describe_left(resource.plural.substr(0, resource.plural.size() - 1), object));
+    }
   }
   bool is_ours(const json& object) const {
     if (owners_.count(kube::uid_of(object))) return true;
@@ -145,16 +160,29 @@ class Belongings {
   std::set<std::string> owners_;  // the run's ConfigMap and its Jobs
 };
 
+// Those that something holds come first.
+std::string what_is_left(std::vector<std::string> left) {
+  constexpr std::size_t most = 5;
+  std::stable_partition(left.begin(), left.end(),
+                        [](const std::string& each) { return each.ends_with(")"); });
+  const std::size_t all = left.size();
+  left.resize(std::min(all, most));
+  return join(left, ", ") + (all == 1     ? " is left"
+                             : all > most ? " and " + std::to_string(all - most) + " more are left"
+                                          : " are left");
+}
+
 void wait_for_gone(Belongings& belongings, steady_clock::time_point deadline, Session& session) {
   const std::string& run = belongings.run();
-  while (const std::size_t left = belongings.count()) {
+  for (std::vector<std::string> left = belongings.left(); !left.empty(); left = belongings.left()) {
     if (session.interrupted != 0) {
       throw Error(ExitCode::interrupted, "interrupted; " + run + " is being deleted all the same");
     }
     if (steady_clock::now() > deadline) {
-      throw Error(ExitCode::timed_out,
-                  run + " is still being deleted: " + std::to_string(left) + " objects are left",
-                  "the cluster goes on by itself; pods of a lost node stay until it is back or deleted");
+      throw Error(
+          ExitCode::timed_out, run + " is still being deleted: " + printable(what_is_left(std::move(left))),
+          "the cluster goes on by itself; pods of a lost node stay until it is back or deleted, and an "
+          "object with a finalizer until its program has removed that");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }

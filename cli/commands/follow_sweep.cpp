@@ -46,6 +46,7 @@ class SweepLogs {
   SweepLogs(Session& session, kube::Client& client, const std::string& sweep, std::optional<int> trial,
             const LogFilter& filter)
       : session_(session),
+        client_(client),
         sweep_(sweep),
         trial_(trial),
         watch_(client, client.config().name_space, sweep),
@@ -75,8 +76,9 @@ class SweepLogs {
 
  private:
   void look() {
-    const std::optional<sweeps::SweepObjects> objects = watch_.objects();
+    std::optional<sweeps::SweepObjects> objects = watch_.objects();
     if (!objects) return;
+    objects = sweeps::without_doubt(client_, client_.config().name_space, std::move(*objects));
     looked_ = steady_clock::now();
     status_ = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
     if (trial_) sweeps::keep_trial(status_, *trial_);
@@ -156,6 +158,7 @@ class SweepLogs {
   }
 
   Session& session_;
+  kube::Client& client_;
   const std::string sweep_;
   const std::optional<int> trial_;
   sweeps::SweepWatch watch_;

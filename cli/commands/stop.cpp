@@ -35,6 +35,10 @@ struct StopOptions {
 
 Time now() { return std::chrono::system_clock::now(); }
 
+std::string end_in_words(const RunStatus& status) {
+  return std::string(status.absence == Absence::gone ? job_is_gone : to_string(status.phase));
+}
+
 void set_mark(kube::Client& client, const std::string& run, const json& mark) {
   client.patch(kube::resources::config_maps, client.config().name_space, run,
                {{"metadata", {{"annotations", {{labels::stopped, mark}}}}}});
@@ -186,9 +190,9 @@ class RunStop {
     wait_.for_watches();
     RunObjects objects = watcher_.read_again();
     const RunStatus before = observe(objects, now());
-    if (is_final(before.phase)) {
+    if (mlk::is_over(before)) {
       over_ = true;
-      session_.note("run " + run_ + " has ended already: " + std::string(to_string(before.phase)));
+      session_.note("run " + run_ + " has ended already: " + end_in_words(before));
       if (const auto problem = suspend_what_goes_on(client_, client_.config().name_space, objects))
         throw Error(ExitCode::failure,
                     "Jobs of run " + run_ + " go on, and could not be suspended: " + *problem);
@@ -294,8 +298,8 @@ void resume_run(kube::Client& client, const std::string& run, Session& session) 
   const std::string& name_space = client.config().name_space;
   const RunObjects objects = fetch_run(client, name_space, run);
   const RunStatus status = observe(objects, now());
-  if (is_final(status.phase)) {
-    throw Error(ExitCode::failure, "run " + run + " has ended: " + std::string(to_string(status.phase)),
+  if (mlk::is_over(status)) {
+    throw Error(ExitCode::failure, "run " + run + " has ended: " + end_in_words(status),
                 "run it once more with: " + session.command("submit --again FILE"));
   }
   if (kube::annotation_of(objects.owner, labels::stopped).empty()) {

@@ -85,6 +85,7 @@ void submit(const SubmitOptions& options, Session& session) {
   const Submitted submitted = submit_run(*client, request, hooks);
   print_handle(submitted.run, options.output, name_space, session);
   say_outcome(submitted, session, request);
+  session.exit_code = code_of(submitted);
   if (request.dry_run) return;
   if (options.wait || options.follow)
     session.exit_code = await_runs(session, *client, {submitted.run}, await);

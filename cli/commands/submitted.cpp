@@ -4,6 +4,8 @@
 
 #include "cli/commands/session.h"
 #include "cli/util/json.h"
+#include "cli/util/text.h"
+#include "cli/util/time.h"
 
 namespace mlk {
 
@@ -17,6 +19,20 @@ void print_handle(const std::string& run, const std::string& output, const std::
     session.out << run << '\n';
   }
   session.out.flush();
+}
+
+std::string how_it_ended(const RunStatus& status, Time now) {
+  std::string ago;
+  if (status.ended && *status.ended <= now)
+    ago = " " + format_duration(std::chrono::floor<std::chrono::seconds>(now - *status.ended)) + " ago";
+  if (status.absence == Absence::gone) return "has ended: " + std::string(job_is_gone);
+  if (status.phase == Phase::succeeded) return "has ended already: it succeeded" + ago;
+  return "has ended already: it failed" + ago + (status.why.empty() ? "" : ": " + status.why);
+}
+
+ExitCode code_of(const Submitted& submitted) {
+  if (submitted.outcome != SubmitOutcome::ended || !submitted.status) return ExitCode::ok;
+  return submitted.status->absence == Absence::gone ? ExitCode::failure : exit_code(*submitted.status);
 }
 
 void say_outcome(const Submitted& submitted, Session& session, const SubmitRequest& request) {
@@ -41,8 +57,11 @@ void say_outcome(const Submitted& submitted, Session& session, const SubmitReque
                    " of this experiment is stopped; let it go on with: " + session.command("resume " + run));
       return;
     case SubmitOutcome::ended:
-      session.note("run " + run +
-                   " of this experiment has ended already; see: " + session.command("status " + run));
+      session.note("run " + run + " of this experiment " +
+                   (submitted.status
+                        ? printable(how_it_ended(*submitted.status, std::chrono::system_clock::now()))
+                        : "has ended already") +
+                   "; see: " + session.command("status " + run));
       session.note("run it once more with --again");
       return;
   }

@@ -14,6 +14,12 @@ struct Session;
 void print_handle(const std::string& run, const std::string& output, const std::string& name_space,
                   Session& session);
 
+// "has ended already: it failed 5m ago: worker/0: exit code 3". Pure.
+std::string how_it_ended(const RunStatus& status, Time now);
+
+// The exit code of a submit that has created nothing, since the run had ended: that of `wait`. 0 for others.
+ExitCode code_of(const Submitted& submitted);
+
 // For people: what was found or created, and what to type next.
 void say_outcome(const Submitted& submitted, Session& session, const SubmitRequest& request);
 

@@ -203,8 +203,10 @@ json Client::create(const Resource& resource, const std::string& name_space, con
   return object_of(response, describe(resource, name_space, name_of(object)), config());
 }
 
-json Client::patch(const Resource& resource, const std::string& name_space, const std::string& name,
-                   const json& patch, PatchType type) {
+namespace {
+
+Request patch_request(const Resource& resource, const std::string& name_space, const std::string& name,
+                      const json& patch, PatchType type) {
   Request request;
   request.method = "PATCH";
   request.path = path_of_one(resource, name_space, name);
@@ -214,7 +216,19 @@ json Client::patch(const Resource& resource, const std::string& name_space, cons
   request.twice =
       type != PatchType::json && text_at(patch, json::json_pointer("/metadata/resourceVersion")).empty();
   request.body = patch.dump();
-  const Response response = send(request);
+  return request;
+}
+
+}  // namespace
+
+std::future<Answer> Client::ask_to_patch(const Resource& resource, const std::string& name_space,
+                                         const std::string& name, const json& patch) {
+  return ask(patch_request(resource, name_space, name, patch, PatchType::merge));
+}
+
+json Client::patch(const Resource& resource, const std::string& name_space, const std::string& name,
+                   const json& patch, PatchType type) {
+  const Response response = send(patch_request(resource, name_space, name, patch, type));
   if (on_warning) {
     for (const std::string& warning : state_->new_warnings(response)) on_warning(warning);
   }

@@ -111,6 +111,9 @@ class Client {
                         const WriteOptions& options = {});
   nlohmann::json patch(const Resource& resource, const std::string& name_space, const std::string& name,
                        const nlohmann::json& patch, PatchType type = PatchType::merge);
+  // A merge patch beside other requests; see ask().
+  [[nodiscard]] std::future<Answer> ask_to_patch(const Resource& resource, const std::string& name_space,
+                                                 const std::string& name, const nlohmann::json& patch);
   void remove(const Resource& resource, const std::string& name_space, const std::string& name,
               const DeleteOptions& options = {});
 

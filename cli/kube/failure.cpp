@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/kube/forbidden.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 
@@ -115,13 +116,13 @@ std::string reason_for(int status) {
   }
 }
 
-std::string hint_for(int status, const Config* config) {
+std::string hint_for(int status, const std::string& message, const Config* config) {
   const std::string from = config == nullptr ? "" : where_from(*config);
   switch (status) {
     case 401:
       return config == nullptr ? "" : "renew the credentials there, or choose another context with --context";
     case 403:
-      return "ask the cluster's operators for the permission, or choose another namespace with -n";
+      return hint_for(why_forbidden(message));
     case 429:
     case 503:
       return "the server is busy or starting: try again in a while";
@@ -153,14 +154,14 @@ ApiError status_error(int status, const std::string& body, const std::string& wh
               (config->user.empty() ? "context \"" + config->context + "\", which names no user"
                                     : "user \"" + config->user + "\"") +
               " in " + (config->user_source.empty() ? config->source : config->user_source);
-    return ApiError(status, reason, message, hint_for(status, config));
+    return ApiError(status, reason, message, hint_for(status, message, config));
   }
   if (message.empty()) {
     message = "the server answers " + std::to_string(status);
     const std::string text = sentence(is_status ? "" : std::string(cut(body, 200)));
     if (!text.empty() && text.front() != '<') message += " (" + text + ")";  // not the page of some proxy
   }
-  std::string hint = hint_for(status, config);
+  std::string hint = hint_for(status, message, config);
   if (status == 404 && !is_status && config != nullptr) {
     hint = "is " + config->server + " a Kubernetes API server, and not something in between?";
   }

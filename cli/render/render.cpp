@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/experiment/values.h"
 #include "cli/render/containers.h"
 #include "cli/render/devices.h"
 #include "cli/render/evaluate.h"
@@ -447,6 +448,7 @@ class Renderer {
           fmt::format("no image is named: {} stands in its place, and a cluster cannot run it", local_image));
     }
     if (options_.local) warn_of_missing_gpus(warnings);
+    warn_of_little_memory(warnings);
     if (!experiment_.has_train) return;
     const json& checkpoint = effective_["checkpoint"];
     if (!checkpoint.contains("volume")) {
@@ -458,6 +460,18 @@ class Renderer {
     warn_unless_mounted("train.data.path", effective_["train"]["data"]["path"], warnings);
     const json& model = effective_["train"]["model"];
     if (model.contains("weights")) warn_unless_mounted("train.model.weights", model["weights"], warnings);
+  }
+
+  // A quantity without a suffix is in bytes. No container starts in less than a few MiB.
+  void warn_of_little_memory(std::vector<std::string>& warnings) const {
+    constexpr long long least = 4LL << 20;
+    for (const auto& [name, role] : experiment_.roles) {
+      const long long bytes = memory_bytes(role.memory).value_or(least);
+      if (bytes >= least) continue;
+      const bool plain = role.memory.find_first_not_of("0123456789") == std::string::npos;
+      warnings.push_back(fmt::format("memory of role {}: {} is {} bytes, in which no container starts{}",
+                                     name, role.memory, bytes, plain ? "; " + role.memory + "Mi?" : ""));
+    }
   }
 
   void warn_of_missing_gpus(std::vector<std::string>& warnings) const {

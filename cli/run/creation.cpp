@@ -4,9 +4,13 @@
 #include <thread>
 
 #include "cli/kube/dropped_fields.h"
+#include "cli/kube/forbidden.h"
 #include "cli/kube/objects.h"
+#include "cli/run/absence.h"
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
+#include "cli/run/mark.h"
+#include "cli/run/order.h"
 #include "cli/run/shared_content.h"
 #include "cli/util/hash.h"
 #include "cli/util/text.h"
@@ -113,26 +117,36 @@ std::vector<kube::AccessQuestion> Creation::check_kinds(const std::vector<json>&
                                                         const std::string& source) {
   std::vector<kube::AccessQuestion> questions;
   for (const json& object : objects) {
-    if (is_shared(object)) questions.push_back({"patch", resource_of(object), ""});
-    if (usual_resource(object) != nullptr) continue;
-    const std::optional<kube::Resource> served = client_.served(object.at("apiVersion"), object.at("kind"));
+    const kube::Resource* usual = usual_resource(object);
+    const std::optional<kube::Resource> served =
+        usual != nullptr ? std::optional(*usual) : client_.served(object.at("apiVersion"), object.at("kind"));
     if (!served) throw not_served(object, source);
+    if (is_shared(object)) questions.push_back({"patch", *served, ""});
     questions.push_back({"create", *served, ""});
   }
   return questions;
 }
 
 void Creation::ask_what_is_allowed(const std::vector<kube::AccessQuestion>& more) {
-  kube::require_version(kube::server_version(client_), 1, 31);
+  // Beside the other questions.
+  auto version = std::async(std::launch::async, [this] { return kube::server_version(client_); });
   std::vector<kube::AccessQuestion> questions;
   using namespace kube::resources;
-  for (const kube::Resource* resource : {&config_maps, &secrets, &services, &jobs}) {
-    questions.push_back({"create", *resource, ""});
+  const auto add = [&questions](const kube::AccessQuestion& question) {
+    const auto same = [&](const kube::AccessQuestion& other) {
+      return other.verb == question.verb && other.resource.group == question.resource.group &&
+             other.resource.plural == question.resource.plural && other.subresource == question.subresource;
+    };
+    if (std::none_of(questions.begin(), questions.end(), same)) questions.push_back(question);
+  };
+  add({"create", config_maps, ""});  // the owner
+  for (const kube::AccessQuestion& question : more) {
+    if (question.verb == "create") add(question);
   }
-  for (const kube::Resource* resource : {&config_maps, &jobs, &pods})
-    questions.push_back({"list", *resource, ""});
-  questions.insert(questions.end(), more.begin(), more.end());
+  for (const kube::Resource* resource : {&config_maps, &jobs, &pods}) add({"list", *resource, ""});
+  for (const kube::AccessQuestion& question : more) add(question);
   const std::vector<bool> answers = kube::may_all(client_, name_space_, questions);
+  kube::require_version(version.get(), 1, 31);
   std::vector<std::string> refused;
   for (std::size_t i = 0; i < questions.size(); ++i) {
     if (!answers[i]) refused.push_back(questions[i].verb + " " + questions[i].resource.plural);
@@ -156,7 +170,30 @@ void Creation::check_on_server(const std::vector<json>& objects) {
       throw refusal(object, error);
     }
     check_dropped(object, answer);
+    if (is_job(object)) check_pod_on_server(object);
     hooks_.note(title(object) + " is accepted (server dry run)");
+  }
+}
+
+// The server accepts any Job: what its pods may be is decided when the Job controller makes them.
+void Creation::check_pod_on_server(const json& job) {
+  json pod = job.at("spec").at("template");
+  pod["apiVersion"] = "v1";
+  pod["kind"] = "Pod";
+  pod["metadata"]["name"] = kube::name_of(job) + "-0";
+  pod["metadata"]["namespace"] = name_space_;
+  try {
+    (void)client_.create(kube::resources::pods, name_space_, pod, {.dry_run = true});
+  } catch (const ApiError& error) {
+    if (exists_already(error)) return;
+    const kube::Forbidden why =
+        error.status() == 403 ? kube::why_forbidden(error.what()) : kube::Forbidden::other;
+    const bool not_the_pod = why == kube::Forbidden::rights || why == kube::Forbidden::quota;
+    if (!not_the_pod) throw refusal(pod, error);
+    hooks_.note(title(job) + ": " +
+                (why == kube::Forbidden::quota ? "its pods wait as long as this holds: "
+                                               : "whether its pods are accepted could not be asked: ") +
+                error.what());
   }
 }
 
@@ -169,6 +206,7 @@ Creation::Stored Creation::create_owner(const json& owner) {
   const std::string mark = hex(random_bytes(8));
   wanted["metadata"]["annotations"][labels::submit] = mark;
   while (true) {
+    wanted["metadata"]["annotations"][labels::submitted] = submitted_at(std::chrono::system_clock::now());
     try {
       return {post(kube::resources::config_maps, wanted), true};
     } catch (const ApiError& error) {
@@ -183,6 +221,25 @@ Creation::Stored Creation::create_owner(const json& owner) {
     }
     wait_for_gone(name, deadline, waiting_said);
   }
+}
+
+std::future<kube::Answer> Creation::create_all(const json& owner, const std::vector<json>& objects) {
+  const std::vector<std::string> made = jobs_made(owner);
+  for (const json& object : objects) {
+    const bool decides =
+        is_job(object) && std::find(made.begin(), made.end(), kube::name_of(object)) != made.end();
+    if (!decides) create_owned(object, kube::uid_of(owner));
+  }
+  return mark_created(owner, objects);
+}
+
+std::future<kube::Answer> Creation::mark_created(const json& owner, const std::vector<json>& objects) {
+  const std::string decider = name_of_deciding_job(objects);
+  if (!decider.empty() && jobs_made(owner).empty())
+    return mark_owner(client_, name_space_, owner, labels::created, decider);
+  std::promise<kube::Answer> nothing;
+  nothing.set_value(kube::Answer{});
+  return nothing.get_future();
 }
 
 // After a 409 the object counts as created only if it belongs to our owner and is not being deleted.

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,16 +29,16 @@ class Creation {
   Creation(kube::Client& client, const std::string& name_space, const SubmitHooks& hooks)
       : client_(client), name_space_(name_space), hooks_(hooks) {}
 
-  // What the user has to be allowed beside the usual to create these objects. Throws Error{cannot_start} for
+  // What the user has to be allowed to create these objects, and no more. Throws Error{cannot_start} for
   // one of a kind that the cluster does not serve, naming `source`, the template that makes them.
   [[nodiscard]] std::vector<kube::AccessQuestion> check_kinds(const std::vector<nlohmann::json>& objects,
                                                               const std::string& source);
 
-  // Throws Error{cluster} if the server is too old, or the user may not create and list the objects of a run,
-  // or do `more`.
+  // Throws Error{cluster} if the server is too old, or the user may not create an owner, list the objects
+  // of a run, or do `more`.
   void ask_what_is_allowed(const std::vector<kube::AccessQuestion>& more = {});
 
-  // Lets the server check the objects without storing them.
+  // Lets the server check the objects, and of each Job a pod, without storing them.
   void check_on_server(const std::vector<nlohmann::json>& objects);
 
   struct Stored {
@@ -55,6 +56,16 @@ class Creation {
   // is none of its name; otherwise the owner becomes one more of its owners, if it has any.
   Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
 
+  // Creates what is missing of a run. Then its owner says that all was made (labels::created): the answer to
+  // that request, which may go on beside others, is to be waited for; if it is lost, the old rule holds for
+  // the run. If the owner says so already, a deciding Job that is missing was deleted, and is not made again:
+  // the run would be trained twice.
+  [[nodiscard]] std::future<kube::Answer> create_all(const nlohmann::json& owner,
+                                                     const std::vector<nlohmann::json>& objects);
+  // Only the last part: all objects are there.
+  [[nodiscard]] std::future<kube::Answer> mark_created(const nlohmann::json& owner,
+                                                       const std::vector<nlohmann::json>& objects);
+
   // Once more after all others: a garbage collector that had seen a shared object without its new owner may
   // have deleted it meanwhile.
   void keep_shared(const std::vector<nlohmann::json>& objects, const std::string& owner_uid);
@@ -70,6 +81,7 @@ class Creation {
   void take_back(const nlohmann::json& object);
 
  private:
+  void check_pod_on_server(const nlohmann::json& job);
   kube::Resource resource_of(const nlohmann::json& object);
   nlohmann::json post(const kube::Resource& resource, const nlohmann::json& object);
   Stored create_shared(const nlohmann::json& object, const std::string& owner_uid);

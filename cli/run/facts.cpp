@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
+#include "cli/run/absence.h"
 #include "cli/run/denied.h"
 #include "cli/run/diagnosis.h"
 #include "cli/run/indexes.h"
@@ -222,8 +223,8 @@ void expect_failure(Facts& facts) {
 // ranks do later, and whatever a Job that counts them says. The result file shows it for a rank that was
 // killed between its last report and its own end.
 bool has_succeeded(const Facts& facts) {
-  if (facts.jobs.empty()) return false;
-  const JobFacts& decider = facts.jobs.front();
+  if (facts.decider() == nullptr) return false;
+  const JobFacts& decider = *facts.decider();
   if (decider.end == JobFacts::End::succeeded) return true;
   // The Job does not count a rank whose program ended well beside a container that failed, or that goes on.
   std::set<int> done = decider.completed;
@@ -350,10 +351,11 @@ struct ObjectsToRead {
   const std::vector<json>&jobs, &pods, &events;
   const std::map<std::string, json>& nodes;
   const std::map<std::string, std::string>&last_words, &endings;
+  const std::vector<std::string>& deciding;  // Jobs; empty: by what the Jobs are
 };
 
 Facts read_objects(const ObjectsToRead& objects, Time now) {
-  const auto& [jobs, pods, events, nodes, last_words, endings] = objects;
+  const auto& [jobs, pods, events, nodes, last_words, endings, deciding] = objects;
   Facts facts;
   read_warnings(events, facts);
   for (const json& job : jobs) facts.jobs.push_back(read_job(job));
@@ -369,11 +371,13 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
   }
   for (JobFacts& job : facts.jobs) {
     if (!marked) job.decides = job.role == "worker" || facts.jobs.size() == 1;
+    if (!deciding.empty())
+      job.decides = std::find(deciding.begin(), deciding.end(), job.name) != deciding.end();
   }
   std::sort(facts.jobs.begin(), facts.jobs.end(), [](const JobFacts& a, const JobFacts& b) {
     return std::pair(!a.decides, a.name) < std::pair(!b.decides, b.name);
   });
-  if (!facts.jobs.empty()) facts.jobs.front().decides = true;
+  if (!facts.jobs.empty() && deciding.empty()) facts.jobs.front().decides = true;
   for (const json& pod : pods) {
     facts.pods.push_back(read_pod(pod));
     const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const json& each) {
@@ -393,22 +397,24 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
   std::sort(facts.pods.begin(), facts.pods.end(), [](const PodFacts& a, const PodFacts& b) {
     return std::tie(a.created, a.failures_before, a.name) < std::tie(b.created, b.failures_before, b.name);
   });
-  if (!facts.jobs.empty()) expect_failure(facts);
+  if (facts.decider() != nullptr) expect_failure(facts);
   if (has_succeeded(facts)) settle_success(facts);
-  for (JobFacts& job : facts.jobs) job.run_over = is_decided(facts.jobs.front());
+  const bool over = facts.decider() != nullptr && is_decided(*facts.decider());
+  for (JobFacts& job : facts.jobs) job.run_over = over;
   return facts;
 }
 
 }  // namespace
 
 Facts read_facts(const RunObjects& objects, Time now) {
-  return read_objects(
-      {objects.jobs, objects.pods, objects.events, objects.nodes, objects.last_words, objects.endings}, now);
+  return read_objects({objects.jobs, objects.pods, objects.events, objects.nodes, objects.last_words,
+                       objects.endings, jobs_made(objects.owner)},
+                      now);
 }
 
 Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
                  const std::vector<json>& events, Time now) {
-  return read_objects({jobs, pods, events, {}, {}, {}}, now);
+  return read_objects({jobs, pods, events, {}, {}, {}, {}}, now);
 }
 
 bool has_live_pods(const RunObjects& objects, Time now) {

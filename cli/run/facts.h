@@ -104,9 +104,13 @@ struct Facts {
   std::map<std::string, Warning> failed_pulls;  // of images: the newest by uid of the pod
   std::set<std::string>
       told_not_ready;  // uids of pods of which the node controller says that their node is not
+
+  // The Job whose end is the end of the run; nullptr if it is not there.
+  const JobFacts* decider() const { return jobs.empty() || !jobs.front().decides ? nullptr : &jobs.front(); }
 };
 
-// `now` decides which pods are past their grace; at the beginning of time none is.
+// If the owner names the deciding Job, no other one takes its place when it is gone. `now` decides which pods
+// are past their grace; at the beginning of time none is.
 Facts read_facts(const RunObjects& objects, Time now = {});
 Facts read_facts(const std::vector<nlohmann::json>& jobs, const std::vector<nlohmann::json>& pods,
                  const std::vector<nlohmann::json>& events = {}, Time now = {});

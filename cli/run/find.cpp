@@ -11,6 +11,8 @@
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
 #include "cli/run/node_loss.h"
+#include "cli/run/order.h"
+#include "cli/run/second_look.h"
 #include "cli/run/side_reads.h"
 #include "cli/run/tails.h"
 #include "cli/util/text.h"
@@ -63,6 +65,8 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
     throw Error(ExitCode::not_found, "there is no run '" + run + "' in namespace '" + name_space + "'",
                 "list them with: mlk ls");
   objects.owner = *owner;
+  if (!look_twice(client, name_space, {&objects.owner}, objects.jobs).empty())
+    objects.pods = client.list(pods, name_space, by_label(selector)).items;
   std::erase_if(objects.events, [&](const json& event) {
     return !text_of(event, {"involvedObject", "name"}).starts_with(run);
   });
@@ -100,9 +104,7 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
   std::vector<std::string> names;
   const bool sweeps_first = prefer == Prefer::sweeps || slash != std::string::npos;
   const auto key = [&](const json& owner) {
-    return std::tuple(sweeps_first && is_sweep(owner),
-                      time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}),
-                      kube::name_of(owner));
+    return std::pair(sweeps_first && is_sweep(owner), age_of(owner));
   };
   for (const json& owner : owners) {
     if (!is_owner(owner)) continue;
@@ -174,14 +176,15 @@ std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json>
 }
 
 std::vector<RunStatus> observe_all(const std::vector<RunObjects>& runs, Time now, const SweepRow& of_sweep) {
+  std::vector<std::pair<RunAge, const RunObjects*>> newest_first;
+  for (const RunObjects& objects : runs) newest_first.emplace_back(age_of(objects.owner), &objects);
+  std::sort(newest_first.begin(), newest_first.end(),
+            [](const auto& a, const auto& b) { return b.first < a.first; });
   std::vector<RunStatus> statuses;
-  for (const RunObjects& objects : runs) {
-    const bool sweep = of_sweep && is_sweep(objects.owner);
-    statuses.push_back(sweep ? of_sweep(objects) : observe(objects, now));
+  for (const auto& [age, objects] : newest_first) {
+    const bool sweep = of_sweep && is_sweep(objects->owner);
+    statuses.push_back(sweep ? of_sweep(*objects) : observe(*objects, now));
   }
-  std::sort(statuses.begin(), statuses.end(), [](const RunStatus& a, const RunStatus& b) {
-    return std::pair(b.created, b.run) < std::pair(a.created, a.run);
-  });
   return statuses;
 }
 
@@ -245,9 +248,45 @@ void read_node_events(kube::Client& client, const std::string& name_space,
   options.field_selector = "reason=NodeNotReady";
   try {
     const std::vector<json> events = client.list(kube::resources::events, name_space, options).items;
-    for (RunObjects* run : runs) run->events = events;
+    for (RunObjects* run : runs) run->events.insert(run->events.end(), events.begin(), events.end());
   } catch (const kube::ApiError& error) {
     if (error.status() != 403) throw;
+  }
+}
+
+// A Job of which the cluster refuses all pods has none: only a warning says why.
+bool lacks_pods(const RunObjects& run) {
+  const Facts facts = read_facts(run);
+  return std::any_of(facts.jobs.begin(), facts.jobs.end(), [&](const JobFacts& job) {
+    const bool rests = job.finished || job.suspended || job.deleting;
+    return !rests && std::none_of(facts.pods.begin(), facts.pods.end(),
+                                  [&](const PodFacts& pod) { return pod.job == job.name; });
+  });
+}
+
+// Asked for only if a run needs them: to find warnings the server reads every event of the namespace.
+void add_warnings_of_jobs(kube::Client& client, const std::string& name_space,
+                          std::vector<RunObjects>& runs) {
+  std::vector<RunObjects*> lacking;
+  for (RunObjects& run : runs) {
+    if (!is_sweep(run.owner) && lacks_pods(run)) lacking.push_back(&run);
+  }
+  if (lacking.empty()) return;
+  kube::ListOptions warnings;
+  warnings.field_selector = "type!=Normal,involvedObject.kind=Job";
+  std::vector<json> events;
+  try {
+    events = client.list(kube::resources::events, name_space, warnings).items;
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 403) throw;
+  }
+  for (const json& event : events) {
+    const std::string about = text_of(event, {"involvedObject", "uid"});
+    for (RunObjects* run : lacking) {
+      if (std::any_of(run->jobs.begin(), run->jobs.end(),
+                      [&](const json& job) { return kube::uid_of(job) == about; }))
+        run->events.push_back(event);
+    }
   }
 }
 
@@ -263,9 +302,14 @@ std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_s
                             (filter.sweep.empty() ? "" : "=" + filter.sweep);
   auto list_of_pods = list_aside(client, pods, name_space, by_label(selector + "," + which));
   std::vector<json> owners = list_owners(client, name_space, filter);
-  std::vector<RunObjects> runs = group_by_run(std::move(owners), list_of_jobs.get(), list_of_pods.get());
+  std::vector<json> all_jobs = list_of_jobs.get();
+  std::vector<json*> all_owners;
+  for (json& owner : owners) all_owners.push_back(&owner);
+  look_twice(client, name_space, all_owners, all_jobs);
+  std::vector<RunObjects> runs = group_by_run(std::move(owners), std::move(all_jobs), list_of_pods.get());
   std::vector<RunObjects*> all;
   for (RunObjects& run : runs) all.push_back(&run);
+  add_warnings_of_jobs(client, name_space, runs);
   read_tails(client, name_space, all);
   SideReads(client, name_space).wait(all);
   read_node_events(client, name_space, all, now);

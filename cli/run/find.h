@@ -57,8 +57,9 @@ RunAddress find_run(kube::Client& client, const std::string& name_space, const s
                     Prefer prefer = Prefer::newest);
 
 // All runs of the namespace, newest first. Makes three requests in parallel however many runs there are, then
-// reads a short tail of a log of each running one. Reads no events, so `why` of a waiting run says less than
-// fetch_run's. `of_sweep` makes the row of a sweep from its owner and Jobs, without its trials.
+// reads a short tail of a log of each running one. Of events it reads, if a Job has no pods, those about
+// Jobs, so `why` of a run whose pods wait may say less than fetch_run's. `of_sweep` makes the row of a sweep
+// from its owner and Jobs, without its trials.
 using SweepRow = std::function<RunStatus(const RunObjects&)>;
 std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
                                  const RunFilter& filter = {}, const SweepRow& of_sweep = {});

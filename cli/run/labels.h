@@ -34,6 +34,12 @@ inline constexpr char steps[] =
 inline constexpr char tags[] = "mlk.dev/tags";  // annotation of the owner: a JSON list of words
 inline constexpr char note[] = "mlk.dev/note";  // annotation of the owner: a remark for people
 inline constexpr char submit[] = "mlk.dev/submit";  // annotation of the owner: which call of submit made it
+inline constexpr char submitted[] =
+    "mlk.dev/submitted";  // annotation of the owner: when it was sent, in nanoseconds since 1970
+inline constexpr char created[] =
+    "mlk.dev/created";  // annotation of the owner, once all objects were made: the Jobs that decide its end
+inline constexpr char gone[] =
+    "mlk.dev/gone";  // annotation of the owner: those of them that two lists have lacked
 inline constexpr char owner[] =
     "mlk.dev/owner";  // annotation of an object of the whole cluster: the uid of the owner of its run
 inline constexpr char decides[] =

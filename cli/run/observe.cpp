@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cli/kube/objects.h"
+#include "cli/run/absence.h"
 #include "cli/run/diagnosis.h"
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
@@ -51,6 +52,7 @@ class Observation {
     status_.result_at = report.at;
     if (status_.steps == 0)
       status_.steps = count_of(status_.result, {"steps"}, 0);  // with epochs the runtime counts them
+    status_.absence = absence();
     decide_phase();
     describe_failures();
     describe_ranks();
@@ -93,13 +95,13 @@ class Observation {
   //   it says that it failed                                          Failed
   //   it says that it will end, and its remaining pods are lost       Succeeded or Failed
   //   the owner is marked as stopped                                  Stopped
-  //   a Job is missing                                                Incomplete
+  //   the deciding Job is missing, or was not made yet                Incomplete
   //   the run, or its deciding Job, is being deleted                  as its ranks are
   //   the deciding Job is suspended by another program                Queued
   //   its end is decided, pods are being removed                      Running
   //   otherwise                                                       as its ranks are
   void decide_phase() {
-    const JobFacts* decider = facts_.jobs.empty() ? nullptr : &facts_.jobs.front();
+    const JobFacts* decider = facts_.decider();
     if (decider && decider->end == JobFacts::End::succeeded) return set(Phase::succeeded, what_causes_say());
     if (decider && decider->end == JobFacts::End::failed) return set(Phase::failed, why_failed(*decider));
     if (decider && decider->ending && decider->ended_at && only_lost_pods_are_left(*decider)) {
@@ -107,16 +109,34 @@ class Observation {
                               : set(Phase::succeeded, what_causes_say());
     }
     if (stopped_at_) return set(Phase::stopped, why_stopped());
-    if (!decider || lacks_a_job()) {
-      status_.cut_off = !owner_deleting_ && !is_young();
-      return set(Phase::incomplete, why_incomplete());
-    }
+    if (!decider || status_.absence != Absence::none) return set(Phase::incomplete, why_incomplete());
     if (owner_deleting_ || decider->deleting) return set(phase_of_ranks(), "it is being deleted");
     if (decider->suspended) return set(Phase::queued, why_queued(*decider));
     if (decider->ending)
       return set(Phase::running, decider->failing ? "failing: " + why_failed(*decider) : "it is ending");
     set(phase_of_ranks());
-    status_.why = why_not_running();
+    std::vector<std::string> reasons = why_lacking();
+    if (std::string why = why_not_running(); !why.empty()) reasons.insert(reasons.begin(), std::move(why));
+    status_.why = join(reasons, "; ");
+  }
+
+  // Once all objects were made, only the deciding Job counts: without another one the run may still go on.
+  Absence absence() const {
+    const bool made = !jobs_made(objects_.owner).empty();
+    std::set<std::string> names;
+    for (const JobFacts& job : facts_.jobs) names.insert(job.name);
+    return absence_of({.there = facts_.decider() != nullptr && (made || missing_roles().empty()),
+                       .made = made,
+                       .found_gone = are_gone(objects_.owner, names),
+                       .run_deleting = owner_deleting_,
+                       .run_young = is_young()});
+  }
+
+  std::vector<std::string> why_lacking() const {
+    std::vector<std::string> reasons;
+    for (const std::string& role : missing_roles())
+      reasons.push_back("the Job of its role " + role + " is gone");
+    return reasons;
   }
 
   Phase phase_of_ranks() const {
@@ -233,27 +253,31 @@ class Observation {
   }
 
   // The owner names the roles of the run, {"worker": 5}: submit may have been cut off between two Jobs.
-  bool lacks_a_job() const {
+  std::vector<std::string> missing_roles() const {
+    std::vector<std::string> missing;
     for (const auto& [role, count] : roles_of(objects_.owner)) {
       const bool there = std::any_of(facts_.jobs.begin(), facts_.jobs.end(),
                                      [&](const JobFacts& job) { return job.role == role; });
-      if (!there && count != 0) return true;
+      if (!there && count != 0) missing.push_back(role);
     }
-    return false;
+    return missing;
   }
 
   bool is_young() const { return status_.created && now_ - *status_.created < submit_grace; }
 
   std::string why_incomplete() const {
     if (owner_deleting_) return "it is being deleted";
-    if (is_young()) return "its objects are being created";
+    if (status_.absence == Absence::gone) return std::string(job_is_gone);
+    if (status_.absence == Absence::unsure)
+      return "its Job is not there; one more look says whether it is gone";
+    if (status_.absence == Absence::not_yet) return "its objects are being created";
     return "submit was cut off before the cluster had all of it; submit the same file again to complete it";
   }
 
   std::string why_stopped() const {
     const auto live = std::count_if(facts_.pods.begin(), facts_.pods.end(),
                                     [](const PodFacts& pod) { return !pod.ended(); });
-    if (live == 0) return "";
+    if (live == 0) return status_.absence == Absence::gone ? "its Job is gone, so it cannot go on" : "";
     return fmt::format("stopping: {} {} still ending", live, live == 1 ? "pod is" : "pods are");
   }
 
@@ -281,7 +305,7 @@ class Observation {
 
   void describe_failures() {
     if (ends_.empty() || status_.phase == Phase::succeeded) return count_restarts();
-    const JobFacts* decider = facts_.jobs.empty() ? nullptr : &facts_.jobs.front();
+    const JobFacts* decider = facts_.decider();
     const PodEnd* first =
         status_.phase == Phase::failed && decider ? first_cause(ends_, *decider) : &ends_.front();
     if (first && !first->cascade) status_.first_failure = first->failure;
@@ -315,7 +339,10 @@ class Observation {
         if (rank.state == RankState::running && pod.deleting) out.reason = "it is ending";
       }
       const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
-      if (rank.pods.empty() && rank.state == RankState::absent && over) out.reason = "its pod is gone";
+      // A Job that is suspended makes its pods later; if it never started, it has had none.
+      const bool had_pods = over && !(rank.job->suspended && !rank.job->started);
+      if (rank.pods.empty() && rank.state == RankState::absent && over)
+        out.reason = had_pods ? "its pod is gone" : "it has no pod yet";
       // Of a rank that was lost and came back only the lost pod is left.
       const bool live = !rank.pods.empty() && !rank.pods.back()->ended();
       const bool settled = rank.state == RankState::succeeded || rank.state == RankState::failed;
@@ -331,11 +358,11 @@ class Observation {
     for (const PodFacts& pod : facts_.pods) {
       if (pod.started && (!status_.started || *pod.started < *status_.started)) status_.started = pod.started;
     }
-    if (facts_.jobs.empty()) return;
-    const JobFacts& decider = facts_.jobs.front();
+    if (status_.phase == Phase::stopped) status_.ended = stopped_at_;
+    if (facts_.decider() == nullptr) return;
+    const JobFacts& decider = *facts_.decider();
     if (!status_.started && decider.end != JobFacts::End::none) status_.started = decider.started;
     if (is_final(status_.phase)) status_.ended = decider.ended_at;
-    if (status_.phase == Phase::stopped) status_.ended = stopped_at_;
   }
 
   // Fills in from an earlier watcher's record what no longer exists: pods of a stopped run, lost pods that

@@ -101,9 +101,10 @@ std::vector<LogToRead> logs_to_read(const RunObjects& objects) {
   const std::optional<RunStatus> recorded = recorded_status(objects.owner);
   if (recorded && is_final(recorded->phase) && !recorded->result.is_null()) return {};
   const Facts facts = read_facts(objects);
+  const JobFacts* decider = facts.decider();
   std::vector<const PodFacts*> live, ended;
   for (const PodFacts& pod : facts.pods) {
-    if (!facts.jobs.empty() && pod.job != facts.jobs.front().name) continue;
+    if (!facts.jobs.empty() && (!decider || pod.job != decider->name)) continue;
     if (is_live(pod)) live.push_back(&pod);
     if ((pod.ended() || (pod.exit_code && !pod.node_lost)) && pod.started) ended.push_back(&pod);
   }

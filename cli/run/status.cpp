@@ -73,6 +73,8 @@ std::string last_words_key(const std::string& pod_uid, const std::string& contai
   return pod_uid + "/" + container;
 }
 
+bool is_over(const RunStatus& status) { return is_final(status.phase) || status.absence == Absence::gone; }
+
 ExitCode exit_code(const RunStatus& status) {
   switch (status.phase) {
     case Phase::succeeded:
@@ -112,7 +114,7 @@ json to_record(const RunStatus& status) {
 json to_json(const RunStatus& status) {
   json out = common_json(status);
   out["cannot_start"] = status.cannot_start;
-  out["final"] = is_final(status.phase);
+  out["final"] = is_over(status);
   out["checkpoint"] = to_json(status.checkpoint);
   out["experiment"] = status.experiment;
   out["tags"] = status.tags;

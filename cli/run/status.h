@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/run/absence.h"
 #include "cli/run/checkpoints.h"
 #include "cli/run/metrics.h"
 #include "cli/util/error.h"
@@ -74,7 +75,7 @@ struct RunStatus {
   std::string why;            // one line; empty if there is nothing to explain
   bool cannot_start = false;  // the reason lies in the run itself: it will not start by waiting (invalid
                               // image name, refused by admission)
-  bool cut_off = false;       // its submission was: objects are missing, and nobody creates them any more
+  Absence absence = Absence::none;  // of the Job that decides the end, or of others that are still to come
   std::optional<Time> created, started, ended;
   std::vector<RankStatus> ranks;
   std::optional<Failure> first_failure;  // before the cascade of 137s
@@ -97,7 +98,10 @@ std::string last_words_key(const std::string& pod_uid, const std::string& contai
 
 RunStatus observe(const RunObjects& objects, Time now);
 
-// 0, 5, 7 or 8 for an ended run.
+// Whether nothing more will come of it: its phase is final, or its Job is gone.
+bool is_over(const RunStatus& status);
+
+// 0, 5, 7 or 8 for an ended run; 1 if its Job is gone.
 ExitCode exit_code(const RunStatus& status);
 
 // The final record of the owner's ConfigMap, written and read back: results, first failure, restarts.

@@ -35,12 +35,13 @@ class Submission {
     Submitted result{rendered.run, SubmitOutcome::created};
     if (!owner.created) {
       const std::optional<SubmitOutcome> present = already_there(rendered);
-      if (present) return {rendered.run, *present};
+      if (present) return {rendered.run, *present, std::move(found_)};
       result.outcome = SubmitOutcome::completed;
     }
     try {
-      for (const json& object : rendered.objects) creation_.create_owned(object, owner_uid_);
+      const std::future<kube::Answer> marked = creation_.create_all(owner.object, rendered.objects);
       creation_.keep_shared(rendered.objects, owner_uid_);
+      marked.wait();
     } catch (const Error& error) {
       // Anything unclear leaves what is there: repeating the command goes on from it.
       const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
@@ -63,7 +64,8 @@ class Submission {
         owner && kube::label_of(*owner, labels::hash) == kube::label_of(rendered.owner, labels::hash);
     if (!ours) return {rendered.run, SubmitOutcome::created};
     owner_uid_ = kube::uid_of(*owner);
-    return {rendered.run, already_there(rendered).value_or(SubmitOutcome::completed)};
+    const SubmitOutcome outcome = already_there(rendered).value_or(SubmitOutcome::completed);
+    return {rendered.run, outcome, std::move(found_)};
   }
 
   Rendered render_now() const {
@@ -90,19 +92,20 @@ class Submission {
     if (newest == 0) return 1;
     if (!request_.again) return newest;
     const std::string name = newest == 1 ? first.run : first.run + "-" + std::to_string(newest);
-    const Phase phase = observe(fetch_run(client_, request_.name_space, name), now()).phase;
-    return is_final(phase) || phase == Phase::stopped ? newest + 1 : newest;
+    const RunStatus status = observe(fetch_run(client_, request_.name_space, name), now());
+    return is_over(status) || status.phase == Phase::stopped ? newest + 1 : newest;
   }
 
   // nullopt: objects are missing, an earlier submit was cut off.
   std::optional<SubmitOutcome> already_there(const Rendered& rendered) {
     const RunObjects objects = fetch_run(client_, request_.name_space, rendered.run);
-    const Phase phase = observe(objects, now()).phase;
-    if (phase == Phase::stopped) return SubmitOutcome::stopped;
-    if (is_final(phase)) return SubmitOutcome::ended;
+    found_ = observe(objects, now());
+    if (is_over(*found_)) return SubmitOutcome::ended;
+    if (found_->phase == Phase::stopped) return SubmitOutcome::stopped;
     for (const json& object : rendered.objects) {
       if (!creation_.find_owned(object, owner_uid_)) return std::nullopt;
     }
+    if (!request_.dry_run) creation_.mark_created(objects.owner, rendered.objects).wait();
     return SubmitOutcome::running;
   }
 
@@ -113,6 +116,7 @@ class Submission {
   Creation creation_;
   RenderOptions options_;
   std::string owner_uid_;
+  std::optional<RunStatus> found_;  // of a run that was there before
 };
 
 }  // namespace

@@ -1,11 +1,13 @@
 // Submits a run: never creates two runs of one experiment, and never a part of one that looks complete.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "cli/kube/client.h"
 #include "cli/render/render.h"
 #include "cli/run/creation.h"
+#include "cli/run/status.h"
 
 namespace mlk {
 
@@ -24,12 +26,13 @@ enum class SubmitOutcome {
   completed,  // an earlier submit was cut off; its missing objects were created now
   running,    // it existed already, completely
   stopped,    // it existed already, and is stopped
-  ended,      // it existed already, and has ended
+  ended,      // it existed already, and has ended, or its Job is gone
 };
 
 struct Submitted {
   std::string run;
   SubmitOutcome outcome = SubmitOutcome::created;
+  std::optional<RunStatus> status{};  // of a run that existed already
 };
 
 // First asks what the user may do. The outcome of a dry run is that of the submit that it stands for. Throws

@@ -8,6 +8,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/order.h"
 #include "cli/util/json.h"
 
 namespace mlk {
@@ -15,10 +16,6 @@ namespace mlk {
 using nlohmann::json;
 
 std::optional<std::string> version_before(const std::vector<json>& owners, const std::string& run) {
-  const auto order = [](const json& owner) {
-    return std::pair(time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{}),
-                     kube::name_of(owner));
-  };
   const auto current = std::find_if(owners.begin(), owners.end(),
                                     [&](const json& owner) { return kube::name_of(owner) == run; });
   if (current == owners.end()) return std::nullopt;
@@ -27,8 +24,8 @@ std::optional<std::string> version_before(const std::vector<json>& owners, const
     const bool is_run = kube::label_of(owner, labels::run) == kube::name_of(owner) && !is_sweep(owner) &&
                         !is_trial(owner) && at_path(owner, {"metadata", "deletionTimestamp"}).is_null();
     const bool other = kube::label_of(owner, labels::hash) != kube::label_of(*current, labels::hash);
-    if (!is_run || !other || !(order(owner) < order(*current))) continue;
-    if (before == nullptr || order(*before) < order(owner)) before = &owner;
+    if (!is_run || !other || !(age_of(owner) < age_of(*current))) continue;
+    if (before == nullptr || age_of(*before) < age_of(owner)) before = &owner;
   }
   return before == nullptr ? std::nullopt : std::optional(kube::name_of(*before));
 }

@@ -67,6 +67,23 @@ std::vector<json> PodMemory::with_gone(std::vector<json> pods) {
   return pods;
 }
 
+RunObjects with_ended_jobs(RunObjects objects, const std::map<std::string, json>& last_seen, Time now) {
+  const std::string owner = kube::uid_of(objects.owner);
+  RunObjects before = objects;
+  for (const auto& [name, job] : last_seen) {
+    const json& owners = at_path(job, {"metadata", "ownerReferences"});
+    const bool ours = std::any_of(owners.begin(), owners.end(),
+                                  [&](const json& one) { return text_of(one, {"uid"}) == owner; });
+    const bool there = std::any_of(objects.jobs.begin(), objects.jobs.end(),
+                                   [&](const json& other) { return kube::name_of(other) == name; });
+    if (ours && !there) before.jobs.push_back(job);
+  }
+  if (before.jobs.size() == objects.jobs.size()) return objects;
+  RunObjects jobs_alone = before;  // pods that were deleted with their Job say nothing of its end
+  jobs_alone.pods.clear();
+  return is_final(observe(jobs_alone, now).phase) ? before : objects;
+}
+
 struct RunWatcher::State {
   State(kube::Client& api, std::string where, std::string which)
       : client(api), name_space(std::move(where)), run(std::move(which)), side_reads(api, name_space) {}
@@ -77,7 +94,8 @@ struct RunWatcher::State {
   kube::Client& client;
   const std::string name_space, run;
   PodMemory memory;
-  SideReads side_reads;  // of the thread that asks for objects
+  SideReads side_reads;                   // of the thread that asks for objects
+  std::map<std::string, json> gone_jobs;  // by name, in their last state
   // Declared last, so that they stop before the things that their callbacks use are destroyed.
   std::unique_ptr<kube::Reflector> owner, jobs, pods, events;
 
@@ -91,6 +109,12 @@ struct RunWatcher::State {
   std::vector<json> with_gone(std::vector<json> all) {
     const std::lock_guard lock(mutex);
     return memory.with_gone(std::move(all));
+  }
+  RunObjects with_ended(RunObjects objects) {
+    const std::lock_guard lock(mutex);
+    return gone_jobs.empty()
+               ? std::move(objects)
+               : with_ended_jobs(std::move(objects), gone_jobs, std::chrono::system_clock::now());
   }
   std::array<const kube::Reflector*, 3> needed() const { return {owner.get(), jobs.get(), pods.get()}; }
 };
@@ -107,7 +131,10 @@ RunWatcher::RunWatcher(kube::Client& client, std::string name_space, std::string
         std::move(removed));
   };
   state.owner = watch(config_maps, options_of("", "metadata.name=" + run));
-  state.jobs = watch(kube::resources::jobs, options_of(selector, ""));
+  state.jobs = watch(kube::resources::jobs, options_of(selector, ""), [&state](const json& job) {
+    const std::lock_guard lock(state.mutex);
+    state.gone_jobs[kube::name_of(job)] = job;
+  });
   state.pods = watch(kube::resources::pods, options_of(selector, ""), [&state](const json& pod) {
     const std::lock_guard lock(state.mutex);
     state.memory.remember(pod);
@@ -157,6 +184,7 @@ RunObjects RunWatcher::objects() {
   std::erase_if(objects.events, [&](const json& event) {
     return !text_of(event, {"involvedObject", "name"}).starts_with(state_->run);
   });
+  objects = state_->with_ended(std::move(objects));
   state_->side_reads.look(objects);
   return objects;
 }
@@ -164,7 +192,7 @@ RunObjects RunWatcher::objects() {
 RunObjects RunWatcher::read_again() {
   RunObjects objects = fetch_run(state_->client, state_->name_space, state_->run);
   objects.pods = state_->with_gone(std::move(objects.pods));
-  return objects;
+  return state_->with_ended(std::move(objects));
 }
 
 std::string RunWatcher::trouble() const {

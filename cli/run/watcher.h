@@ -32,6 +32,12 @@ class PodMemory {
   std::map<std::string, nlohmann::json> last_seen_;  // by uid
 };
 
+// The objects of the run with its Jobs that are gone, `last_seen`, if these show how the run
+// ended: whoever watched to the end knows it, also if the Job was deleted at once. Otherwise the objects as
+// they are.
+RunObjects with_ended_jobs(RunObjects objects, const std::map<std::string, nlohmann::json>& last_seen,
+                           Time now);
+
 class RunWatcher {
  public:
   // The client must outlive the watcher. Watching starts at once; the constructor does not wait.

@@ -169,7 +169,28 @@ TEST_CASE("delete waits for a pod whose Job has gone before it") {
   });
   const auto [code, said] = cluster.mlk({"delete", "x", "--timeout", "0"});
   CHECK(code == 124);
-  CHECK(contains(said, "1 objects are left"));
+  CHECK(contains(said, "x-abcde is still being deleted: pod/x-abcde-worker-0-abcde is left"));
+}
+
+TEST_CASE("delete that gives up names what is left, first what a finalizer holds, and the finalizer") {
+  Cluster cluster;
+  cluster.store.modify("jobs", "default", "x-abcde-worker",
+                       [](json& job) { job["metadata"]["finalizers"] = {"foregroundDeletion"}; });
+  cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde", [](json& pod) {
+    pod["metadata"]["finalizers"] = {"batch.kubernetes.io/job-tracking", "example.dev/keep"};
+  });
+  const std::string owner = cluster.ask("GET", config_maps_path + "/x-abcde").at("metadata").at("uid");
+  for (const char* plural : {"jobs", "pods"}) {
+    const std::string name = std::string("x-abcde-worker") + (plural[0] == 'p' ? "-0-abcde" : "");
+    cluster.store.modify(plural, "default", name, [&](json& object) {
+      object["metadata"]["ownerReferences"] = {{{"kind", "ConfigMap"}, {"name", "x"}, {"uid", owner}}};
+    });
+  }
+  const auto [code, said] = cluster.mlk({"delete", "x", "--timeout", "0"});
+  CHECK(code == 124);
+  CHECK(contains(said, "pod/x-abcde-worker-0-abcde (held by the finalizer example.dev/keep), "));
+  CHECK(contains(said, "job/x-abcde-worker"));
+  CHECK(!contains(said, "foregroundDeletion"));
 }
 
 TEST_CASE("logs of a role or a rank that the run does not have are an error that names them") {

@@ -157,9 +157,9 @@ TEST_CASE("a run whose end is decided does not wait for the pods of a lost node"
 
 TEST_CASE("an owner without Jobs was cut off, once it is old enough") {
   Fixture fixture = load("incomplete");
-  CHECK_FALSE(fixture.observed().cut_off);
+  CHECK(fixture.observed().absence == Absence::not_yet);
   fixture.now += std::chrono::seconds(61);
-  CHECK(fixture.observed().cut_off);
+  CHECK(fixture.observed().absence == Absence::cut_off);
   CHECK(fixture.observed().phase == Phase::incomplete);
   CHECK(fixture.observed().why ==
         "submit was cut off before the cluster had all of it; submit the same file again to complete it");

@@ -263,14 +263,14 @@ TEST_CASE("who may not submit is told before anything is created") {
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;
     json review = json::parse(request.body);
-    review["status"]["allowed"] = review["spec"]["resourceAttributes"]["resource"] != "secrets";
+    review["status"]["allowed"] = review["spec"]["resourceAttributes"]["resource"] != "services";
     mlk::local::Answer answer;
     answer.status = 201;
     answer.body = review.dump();
     return answer;
   });
   CHECK(submitter.refused() ==
-        std::pair(ExitCode::cluster, std::string("you may not create secrets in namespace 'default'")));
+        std::pair(ExitCode::cluster, std::string("you may not create services in namespace 'default'")));
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
@@ -311,7 +311,7 @@ TEST_CASE("a dry run on the server tells what a submit would find") {
   const std::string run = submitter.submit().run;
   CHECK(tried().outcome == SubmitOutcome::running);
   CHECK(tried().run == run);
-  submitter.cluster.store.remove("jobs", "default", run + "-worker");
+  submitter.cluster.store.remove("services", "default", run);
   CHECK(tried().outcome == SubmitOutcome::completed);
   CHECK(submitter.submit().outcome == SubmitOutcome::completed);
   submitter.cluster.store.modify("jobs", "default", run + "-worker", [](json& job) {
@@ -437,10 +437,28 @@ TEST_CASE("all that may not be done is told at once") {
     answer.body = review.dump();
     return answer;
   });
-  CHECK(submitter.refused().second ==
-        "you may not create configmaps, create secrets, create services, create jobs, list configmaps, list "
-        "jobs, list "
-        "pods in namespace 'default'");
+  CHECK(
+      submitter.refused().second ==
+      "you may not create configmaps, create services, create jobs, list configmaps, list jobs, list pods in "
+      "namespace 'default'");
+}
+
+TEST_CASE("a right that none of the run's objects needs is not asked for") {
+  Submitter submitter;
+  submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;
+    json review = json::parse(request.body);
+    review["status"]["allowed"] = review["spec"]["resourceAttributes"]["resource"] != "secrets";
+    mlk::local::Answer answer;
+    answer.status = 201;
+    answer.body = review.dump();
+    return answer;
+  });
+  CHECK(submitter.submit().outcome == SubmitOutcome::created);
+  // A template that makes a Secret needs it.
+  submitter.with_objects("{apiVersion: v1, kind: Secret, metadata: {name: \"${run}-a\"}}");
+  CHECK(submitter.refused() ==
+        std::pair(ExitCode::cluster, std::string("you may not create secrets in namespace 'default'")));
 }
 
 TEST_CASE("a dry run on the server says what is accepted, and what is refused as a submit would") {

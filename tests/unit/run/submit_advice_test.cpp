@@ -1,5 +1,8 @@
 // What a submit asks of a cluster and no more, what it advises when it is refused, and what it waits for.
+#include <atomic>
+#include <chrono>
 #include <mutex>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -73,12 +76,26 @@ TEST_CASE("a submit makes the owner, then its objects, each once, and reads none
     return std::nullopt;
   });
   const std::string run = advised.submit().run;
-  CHECK(asked == Asked{"GET configmaps", "POST configmaps", "POST services", "POST jobs"});
+  CHECK(asked == Asked{"GET configmaps", "POST configmaps", "POST services", "POST jobs", "PATCH " + run});
   CHECK(advised.notes.empty());
   const json owner = *advised.cluster.store.get("configmaps", "default", run);
   const std::string mark = owner["metadata"]["annotations"][labels::submit];
   CHECK(mark.size() == 16);
   CHECK(mark.find_first_not_of("0123456789abcdef") == std::string::npos);
+}
+
+TEST_CASE("a submit asks for the version beside its rights, in one round trip") {
+  Advised advised;
+  std::atomic<bool> rights_asked = false, together = false;
+  advised.cluster.before([&](const local::Request& request) -> std::optional<local::Answer> {
+    if (request.path.ends_with("/selfsubjectaccessreviews")) rights_asked = true;
+    for (int tries = 0; request.path == "/version" && !rights_asked && tries < 500; ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (request.path == "/version") together = rights_asked.load();
+    return std::nullopt;
+  });
+  advised.submit();
+  CHECK(together);
 }
 
 TEST_CASE("each refusal has its code, its words and its advice") {

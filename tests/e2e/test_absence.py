@@ -1,0 +1,141 @@
+"""Jobs that are deleted under a run, by hand or because their time to live has passed: nothing is trained twice. On both clusters."""
+
+import pytest
+
+import mlk
+
+PROGRAM = """
+name: {name}
+mode: single
+image: localhost/mlk-runtime:test
+run: "{run}"
+workers: {{count: 1, cpu: 50m, memory: 32Mi}}
+restart: {{retries: 0}}
+{more}
+"""
+GONE = "its Job is gone (deleted, or its time to live passed); nobody recorded its end"
+# What the program does, and how a watched run of it ends.
+ENDS = {"succeeds": ("echo mlk step=3 loss=0.5; exit 0", 0), "fails": ("echo mlk step=1 loss=2; exit 3", 5), "runs on": ("sleep 300", 1)}
+
+
+def text(name, run, ttl=None):
+    more = "" if ttl is None else f"patch: {{job: {{spec: {{ttlSecondsAfterFinished: {ttl}}}}}}}"
+    return PROGRAM.format(name=name, run=run, more=more)
+
+
+def jobs(cluster, run):
+    return [job["metadata"]["uid"] for job in cluster.objects("jobs") if job["metadata"]["labels"].get("mlk.dev/run") == run]
+
+
+# Who deletes a Job: a person, or a policy that clears away whatever is old.
+DELETIONS = {"by hand": lambda run: ["job", f"{run}-worker"], "by a policy": lambda run: ["jobs", "-l", f"mlk.dev/run={run}", "--cascade=foreground"]}
+
+
+def delete_job(cluster, run, by="by hand"):
+    cluster.kubectl("delete", *DELETIONS[by](run), "-n", cluster.namespace, "--wait=false", check=0)
+
+
+def until_gone(cluster, run):
+    mlk.wait_until(lambda: not jobs(cluster, run), f"the Job of {run} is gone")
+
+
+def never_trained_again(cluster, file, run, phase, code):
+    """status, wait and submit say the same, and no Job comes back."""
+    seen = cluster.mlk("status", run, "-o", "json", check=0).json()
+    assert seen["phase"] == phase and seen["final"], seen
+    waited = cluster.mlk("wait", run, "--timeout", "60s", timeout=90)
+    assert waited.code == code, waited.stderr
+    again = cluster.mlk("submit", file, timeout=90)
+    assert again.code == code and again.stdout.strip() == run, again.stderr
+    assert "has ended" in again.stderr and "--again" in again.stderr, again.stderr
+    assert not jobs(cluster, run)
+    [listed] = [row for row in cluster.mlk("ls", "-o", "json", check=0).json() if row["run"] == run]
+    assert (listed["phase"], listed["why"]) == (seen["phase"], seen["why"])
+    return seen
+
+
+def ended(waiting, timeout=60):
+    _, said = waiting.communicate(timeout=timeout * mlk.SLOW)
+    return waiting.returncode, said
+
+
+@pytest.fixture
+def start(cluster):
+    """Starts commands that stay, and ends those that are left."""
+    started = []
+
+    def begin(*command):
+        started.append(cluster.start(*command))
+        return started[-1]
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("watcher", [None, "wait", "logs"])
+@pytest.mark.parametrize("by", DELETIONS)
+def test_a_run_whose_job_is_deleted_is_not_trained_again(cluster, name, experiment, start, end, watcher, by):
+    program, code = ENDS[end]
+    file = experiment(text(name, program))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    waiting = watcher and start(*(["wait", run] if watcher == "wait" else ["logs", "-f", run]))
+    phases = ("Running",) if end == "runs on" else ("Succeeded", "Failed")
+    mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json").json()["phase"] in phases, f"{run} is {phases}")
+    if waiting and end != "runs on":
+        assert ended(waiting)[0] == code
+    delete_job(cluster, run, by)
+    until_gone(cluster, run)
+    if waiting and end == "runs on":
+        assert ended(waiting)[0] == 1
+    recorded = watcher is not None and end != "runs on"
+    phase = {0: "Succeeded", 5: "Failed"}[code] if recorded else "Incomplete"
+    seen = never_trained_again(cluster, file, run, phase, code if recorded else 1)
+    assert (seen["why"] == GONE) == (not recorded), seen
+
+
+@pytest.mark.parametrize("end", ["succeeds", "fails"])
+@pytest.mark.parametrize("ttl", [0, 2])
+def test_a_job_whose_time_to_live_passed_is_not_trained_again(cluster, name, experiment, start, end, ttl):
+    program, code = ENDS[end]
+    alone = experiment(text(name, program, ttl), "alone.yaml")
+    run = cluster.mlk("submit", alone, check=0).stdout.strip()
+    until_gone(cluster, run)
+    assert never_trained_again(cluster, alone, run, "Incomplete", 1)["why"] == GONE
+    # Somebody who waits sees the end, and records it.
+    watched = experiment(text(name, "sleep 2; " + program, ttl), "watched.yaml")
+    done = cluster.mlk("submit", "--wait", watched, timeout=120)
+    assert done.code == code, done.stderr
+    run = done.stdout.strip()
+    until_gone(cluster, run)
+    never_trained_again(cluster, watched, run, {0: "Succeeded", 5: "Failed"}[code], code)
+
+
+def test_again_makes_another_run_and_a_deleted_run_is_no_run(cluster, name, experiment):
+    file = experiment(text(name, "true", 0))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    until_gone(cluster, run)
+    assert cluster.mlk("submit", "--again", file, check=0).stdout.strip() == f"{run}-2"
+    assert cluster.mlk("stop", run, check=0).stderr.count(GONE) == 1
+    cluster.mlk("delete", run, check=0)
+    cluster.mlk("wait", run, check=3)
+
+
+def test_a_sweep_whose_job_is_gone_is_not_trained_again(cluster, name, experiment):
+    file = experiment(text(name, "echo mlk step=1 loss=0.5", 0) + "sweep:\n  parameters: {env.X: [a, b]}\n")
+    done = cluster.mlk("sweep", file, timeout=90)
+    sweep = done.stdout.strip()
+    mlk.wait_until(lambda: not jobs(cluster, sweep), f"the Job of {sweep} is gone")
+    again = cluster.mlk("sweep", file, timeout=90)
+    assert again.stdout.strip() == sweep and not jobs(cluster, sweep), again.stderr
+    assert cluster.mlk("wait", sweep, timeout=90).code == 1
+    assert GONE in cluster.mlk("status", sweep).stdout
+
+
+def test_of_two_runs_of_one_second_the_bare_name_means_the_later_one(cluster, name, experiment):
+    runs = [cluster.mlk("submit", "--set", f"env.N='{n}'", experiment(text(name, "true")), check=0).stdout.strip() for n in range(6)]
+    assert len(set(runs)) == 6
+    assert cluster.mlk("status", name, "-o", "json", check=0).json()["run"] == runs[-1]
+    assert cluster.mlk("ls", name, "-o", "name", check=0).stdout.split() == runs[::-1]

@@ -1,0 +1,61 @@
+// Why a server has answered 403, from what it says.
+#include "cli/kube/forbidden.h"
+
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "cli/kube/failure.h"
+#include "tests/unit/kube/fake_server.h"
+
+namespace mlk::kube {
+
+TEST_CASE("what a server says with 403 tells whose no it is") {
+  struct Row {
+    const char* message;
+    Forbidden why;
+  };
+  const Row rows[] = {
+      {R"(jobs.batch is forbidden: User "me" cannot create resource "jobs" in API group "batch" in the namespace "n")",
+       Forbidden::rights},
+      {R"(roles "x" is forbidden: user "me" is attempting to grant RBAC permissions not currently held)",
+       Forbidden::rights},
+      {R"(jobs.batch "x" is forbidden: exceeded quota: q, requested: count/jobs.batch=1, used: 1, limited: 1)",
+       Forbidden::quota},
+      {R"(pods "x" is forbidden: failed quota: q: must specify limits.cpu for: main)", Forbidden::quota},
+      {R"(pods "x" is forbidden: status unknown for quota: q, resources: pods)", Forbidden::quota},
+      {R"(configmaps "x" is forbidden: unable to create new content in namespace n because it is being terminated)",
+       Forbidden::terminating},
+      {R"(admission webhook "policy.example.dev" denied the request: exceeded quota: of the team)",
+       Forbidden::admission},
+      {R"(jobs.batch "x" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no)",
+       Forbidden::admission},
+      {R"(pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true)",
+       Forbidden::standards},
+      {R"(pods "x" is forbidden: maximum cpu usage per Container is 200m, but limit is 2)",
+       Forbidden::limits},
+      {R"(pods "x" is forbidden: cpu max limit to request ratio per Container is 1, but provided ratio is 2)",
+       Forbidden::limits},
+      {R"(pods "x" is forbidden: error looking up service account n/nope: serviceaccount "nope" not found)",
+       Forbidden::account},
+      {"you are not welcome", Forbidden::other},
+      {"", Forbidden::other},
+  };
+  for (const Row& row : rows) CHECK_MESSAGE(why_forbidden(row.message) == row.why, row.message);
+}
+
+TEST_CASE("each no has its own advice, and only that of the roles asks for a permission") {
+  std::set<std::string> hints;
+  for (const Forbidden why :
+       {Forbidden::rights, Forbidden::quota, Forbidden::terminating, Forbidden::admission,
+        Forbidden::standards, Forbidden::limits, Forbidden::account}) {
+    hints.insert(hint_for(why));
+    CHECK((hint_for(why).find("for the permission") != std::string::npos) == (why == Forbidden::rights));
+  }
+  CHECK(hints.size() == 7);
+  CHECK(hint_for(Forbidden::other) == hint_for(Forbidden::rights));
+  const std::string body = R"({"kind": "Status", "reason": "Forbidden", "message": "exceeded quota: q"})";
+  CHECK(status_error(403, body, "", nullptr).hint() == hint_for(Forbidden::quota));
+}
+
+}  // namespace mlk::kube
