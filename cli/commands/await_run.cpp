@@ -11,6 +11,8 @@
 #include "cli/commands/session.h"
 #include "cli/commands/views.h"
 #include "cli/run/facts.h"
+#include "cli/run/log_follower.h"
+#include "cli/run/log_warnings.h"
 #include "cli/run/metrics.h"
 #include "cli/run/record.h"
 #include "cli/run/status.h"
@@ -29,7 +31,6 @@ using std::chrono::steady_clock;
 // After the end of a run its last log lines are still on their way.
 constexpr std::chrono::seconds drain_timeout{10};
 constexpr std::chrono::seconds last_lines_budget{10};
-constexpr std::chrono::seconds log_grace{5};  // a broken stream is opened again sooner than that
 
 Time now() { return std::chrono::system_clock::now(); }
 
@@ -158,20 +159,15 @@ class Await {
     trouble_ = trouble;
   }
 
-  void warn_of_logs() {
-    const auto now = steady_clock::now();
-    for (const std::string& problem : follower_->problems()) {
-      const auto [known, is_new] = log_problems_.try_emplace(problem, now);
-      if (known->second > now || now - known->second < log_grace) continue;
-      progress_.say("mlk: warning: no logs of " + printable(problem));
-      known->second = steady_clock::time_point::max();
-    }
+  void warn_of_logs(RunLogFollower::When when) {
+    for (const std::string& text : follower_->new_warnings(when))
+      progress_.say("mlk: warning: " + printable(text));
   }
 
   // True if lines were printed.
   bool print_due_lines() {
     if (!follower_) return false;
-    if (options_.follow) warn_of_logs();
+    if (options_.follow) warn_of_logs(RunLogFollower::When::going_on);
     const std::vector<RunLogLine> lines = follower_->take();
     for (const RunLogLine& line : lines) {
       if (std::optional<Metrics> metrics = parse_metrics(line.text); metrics && line.container.empty())
@@ -198,6 +194,9 @@ class Await {
       print_due_lines();
       if (!whole && session_.interrupted == 0)
         session_.warn("the logs may go on: nothing more came for " + format_duration(drain_timeout));
+      warn_of_logs(RunLogFollower::When::at_end);
+      for (const std::string& text : lost_logs(*last_, watcher_.objects().pods, options_.filter))
+        session_.warn(text);
     }
     follower_.reset();
   }
@@ -283,7 +282,6 @@ class Await {
   std::string plain_;
   std::optional<ExitCode> code_;
   std::string trouble_;
-  std::map<std::string, steady_clock::time_point> log_problems_;  // since when; max: it was printed
 };
 
 // All awaited runs, with one line on the terminal that shows their state.

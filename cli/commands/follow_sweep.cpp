@@ -14,6 +14,8 @@
 #include "cli/run/facts.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
+#include "cli/run/log_follower.h"
+#include "cli/run/run_logs.h"
 #include "cli/run/watcher.h"
 #include "cli/util/text.h"
 #include "sweeps/lease.h"
@@ -119,7 +121,12 @@ class SweepLogs {
     said_ = said_ || waiting_ > 0;
   }
 
+  void warn(RunLogFollower::When when) {
+    for (const std::string& text : follower_.new_warnings(when)) session_.warn(printable(text));
+  }
+
   bool print_due_lines() {
+    warn(RunLogFollower::When::going_on);
     const std::vector<RunLogLine> lines = follower_.take();
     for (RunLogLine line : lines) {
       if (const auto number = numbers_.find(runs_[line.uid]); number != numbers_.end())
@@ -139,7 +146,7 @@ class SweepLogs {
 
   ExitCode end(bool whole) {
     if (!whole) session_.warn("the logs may go on: nothing more came for " + format_duration(drain_patience));
-    for (const std::string& problem : follower_.problems()) session_.warn("no logs of " + printable(problem));
+    warn(RunLogFollower::When::at_end);
     if (!trial_) {
       session_.note(progress_line(status_));
       return sweeps::exit_code(status_);
@@ -194,12 +201,12 @@ void print_sweep_logs(Session& session, kube::Client& client, const std::string&
   std::map<std::string, std::string> runs;  // of pods, by uid
   for (const json& pod : pods) runs[kube::uid_of(pod)] = kube::label_of(pod, labels::run);
   std::vector<std::string> problems;
-  const ui::Style style = session.style_out();
-  for (RunLogLine& line : read_run_logs(client, name_space, pods, filter, &problems)) {
+  const LogTaker printer = printing_taker(session, [&](RunLogLine& line) {
     if (const auto number = numbers.find(runs[line.uid]); number != numbers.end())
       line.role = fmt::format("{}/{}", number->second, line.role);
-    print_log_line(line, session.out, style);
-  }
+  });
+  read_run_logs(client, name_space, pods, filter, printer, &problems);
+  require_all_printed(session);
   for (const std::string& problem : problems) session.warn(problem);
   if (pods.empty()) {
     session.note("sweep " + sweep +

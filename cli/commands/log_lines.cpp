@@ -7,6 +7,8 @@
 #include "cli/commands/session.h"
 #include "cli/run/find.h"
 #include "cli/run/log_sources.h"
+#include "cli/run/log_warnings.h"
+#include "cli/run/run_logs.h"
 #include "cli/run/status.h"
 #include "cli/util/program_text.h"
 #include "cli/util/text.h"
@@ -29,20 +31,44 @@ void require_container(const std::string& run, const std::vector<nlohmann::json>
               "their containers: " + printable(join(names, ", ")));
 }
 
+LogTaker printing_taker(Session& session, std::function<void(RunLogLine&)> name) {
+  const auto goes_on = [&session] { return session.out.good() && session.interrupted == 0; };
+  return {.line =
+              [&session, goes_on, name = std::move(name), style = session.style_out()](RunLogLine line) {
+                if (name) name(line);
+                print_log_line(line, session.out, style);
+                return goes_on();
+              },
+          .pause =
+              [&session, goes_on] {
+                session.out.flush();
+                return goes_on();
+              }};
+}
+
+void require_all_printed(Session& session) {
+  session.out.flush();
+  if (!session.out) throw OutputFailed();
+  if (session.interrupted != 0) throw Error(ExitCode::interrupted, "interrupted");
+}
+
 void print_logs(Session& session, kube::Client& client, const std::string& run, const LogFilter& filter) {
   const RunObjects objects = fetch_run(client, client.config().name_space, run);
   require_container(run, objects.pods, filter.container);
   std::vector<std::string> problems;
-  const std::vector<RunLogLine> lines =
-      read_run_logs(client, client.config().name_space, objects.pods, filter, &problems);
-  const ui::Style style = session.style_out();
-  for (const RunLogLine& line : lines) print_log_line(line, session.out, style);
+  bool any = false;
+  const LogTaker printer = printing_taker(session, [&](RunLogLine&) { any = true; });
+  read_run_logs(client, client.config().name_space, objects.pods, filter, printer, &problems);
+  require_all_printed(session);
   for (const std::string& problem : problems) session.warn(problem);
-  if (lines.empty() && !problems.empty())
-    session.note("what is known of run " + run + ": " + session.command("status " + run));
   if (objects.pods.empty()) {
     session.note("run " + run + " has no pods; what is known of it: " + session.command("status " + run));
+    return;
   }
+  const RunStatus status = observe(objects, std::chrono::system_clock::now());
+  for (const std::string& text : lost_logs(status, objects.pods, filter)) session.warn(text);
+  if (!any && !problems.empty())
+    session.note("what is known of run " + run + ": " + session.command("status " + run));
 }
 
 }  // namespace mlk

@@ -1,10 +1,11 @@
 // Prints lines of a run's log.
 #pragma once
 
+#include <functional>
 #include <ostream>
 #include <string>
 
-#include "cli/run/log_follower.h"
+#include "cli/run/log_reader.h"
 #include "cli/ui/style.h"
 
 namespace mlk {
@@ -23,6 +24,12 @@ void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& 
 // name.
 void require_container(const std::string& run, const std::vector<nlohmann::json>& pods,
                        const std::string& container);
+
+// Prints the lines of logs on standard output while they are read; `name` may change whose they are. Ends the
+// reading when nobody reads the output any more, and when the user does not want more.
+LogTaker printing_taker(Session& session, std::function<void(RunLogLine&)> name = {});
+// After it: throws OutputFailed, or Error{interrupted}.
+void require_all_printed(Session& session);
 
 // Prints everything that the logs hold now, on standard output.
 void print_logs(Session& session, kube::Client& client, const std::string& run, const LogFilter& filter);

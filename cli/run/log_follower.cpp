@@ -1,17 +1,15 @@
 #include "cli/run/log_follower.h"
 
 #include <algorithm>
-#include <future>
 #include <mutex>
 #include <set>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/client.h"
-#include "cli/kube/logs.h"
+#include "cli/kube/log_follower.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
-#include "cli/run/log_sources.h"
+#include "cli/run/run_logs.h"
 
 namespace mlk {
 namespace {
@@ -19,16 +17,6 @@ namespace {
 using json = nlohmann::json;
 
 constexpr std::size_t most_held_lines = 100'000;
-constexpr std::size_t reads_at_once = 16;
-
-bool has_not_started(const json& pod) { return text_of(pod, {"status", "phase"}) == "Pending"; }
-
-RunLogLine line_from(const LogSource& source, Time time, std::string text) {
-  RunLogLine line = source.who;
-  line.time = time;
-  line.text = std::move(text);
-  return line;
-}
 
 }  // namespace
 
@@ -53,58 +41,6 @@ std::vector<RunLogLine> LogMerger::take(Clock::time_point now) {
 
 std::vector<RunLogLine> LogMerger::take_all() { return take(Clock::time_point::max()); }
 
-std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
-                                      const std::vector<json>& pods, const LogFilter& filter,
-                                      std::vector<std::string>* problems) {
-  const auto sources = choose_sources(pods, filter);
-  LogMerger merger;
-  bool answered = sources.empty();
-  std::optional<kube::ApiError> unanswered;
-  std::vector<std::string> waiting;  // the ranks without a log
-  for (std::size_t first = 0; first < sources.size(); first += reads_at_once) {
-    const std::size_t last = std::min(first + reads_at_once, sources.size());
-    std::vector<std::future<std::vector<kube::LogLine>>> reads;
-    for (std::size_t i = first; i < last; ++i) {
-      kube::LogOptions options;
-      options.container = sources[i].first.container;
-      if (filter.tail) options.tail_lines = static_cast<int>(std::min(*filter.tail, 1'000'000'000L));
-      options.since = filter.since;
-      reads.push_back(
-          std::async(std::launch::async, [&client, &name_space, &source = sources[i].first, options] {
-            return kube::read_log(client, name_space, source.who.pod, options);
-          }));
-    }
-    for (std::size_t i = first; i < last; ++i) {
-      const LogSource& source = sources[i].first;
-      try {
-        for (kube::LogLine& line : reads[i - first].get()) {
-          merger.push(static_cast<int>(i), line_from(source, line.time, std::move(line.text)), {});
-        }
-        answered = true;
-      } catch (const kube::ApiError& error) {
-        // 500, or no answer at all: the API server does not reach the node of this pod; the others are not
-        // silent for that.
-        const bool silent = error.status() == 0;
-        if (!silent && error.status() != 400 && error.status() != 404 && error.status() < 500) throw;
-        if (silent && !unanswered) unanswered = error;
-        answered = answered || !silent;
-        if (error.status() == 400 && has_not_started(*sources[i].second)) {
-          waiting.push_back(source.who.role + "/" + std::to_string(source.who.rank));
-        } else if (problems) {
-          problems->push_back(source.who.pod + ": " + error.what());
-        }
-      }
-    }
-  }
-  if (!answered) throw *unanswered;  // it is the API server that does not answer
-  if (problems && waiting.size() == 1)
-    problems->push_back(waiting.front() + " has no log yet: its container has not started");
-  if (problems && waiting.size() > 1)
-    problems->push_back(std::to_string(waiting.size()) + " ranks have no log yet, such as " +
-                        waiting.front() + ": their containers have not started");
-  return merger.take_all();
-}
-
 struct RunLogFollower::State {
   kube::Client& client;
   const std::string name_space;
@@ -118,10 +54,12 @@ struct RunLogFollower::State {
   bool full = false;  // under it: nothing more comes until half of it was taken
 
   struct Followed {
-    std::string pod;
+    std::string pod, node;
     std::unique_ptr<kube::LogFollower> follower;
   };
   bool first_update = true;
+  std::set<std::string> noted;
+  LogWarnings warnings;
   int next_stream = 0;
   std::map<std::pair<std::string, std::string>, Followed>
       followed;  // by uid and container; last, so that it goes first
@@ -156,25 +94,30 @@ void RunLogFollower::update(const std::vector<json>& pods) {
       return entry.first.first == kube::uid_of(pod) && chosen.count(entry.first) == 0;
     });
   }
-  for (const auto& [source, pod] : sources) {
+  std::vector<long> tails;
+  if (state.first_update && state.filter.tail)
+    tails = count_tails(state.client, state.name_space, sources, *state.filter.tail);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    const auto& [source, pod] = sources[i];
     const std::pair key(source.who.uid, source.container);
     auto found = state.followed.find(key);
     if (found == state.followed.end()) {
       kube::LogFollower::Start start;
       // Pods that appear later are new: nothing of theirs is old enough to be left out.
-      if (state.first_update && state.filter.tail)
-        start.tail_lines = static_cast<int>(std::min(*state.filter.tail, 1'000'000'000L));
+      if (!tails.empty()) start.tail_lines = tail_lines(tails[i]);
       if (state.first_update) start.since = state.filter.since;
       const int stream = state.next_stream++;
       auto follower = std::make_unique<kube::LogFollower>(
           state.client, state.name_space, source.who.pod, source.container, start,
           kube::LogFollower::Reader{.line =
                                         [&state, stream, source = source](const kube::LogLine& line) {
-                                          state.push(stream, line_from(source, line.time, line.text));
+                                          state.push(stream, line_of(source, line.time, line.text));
                                         },
                                     .room = [&state] { return state.room(); }});
-      found = state.followed.emplace(key, State::Followed{source.who.pod, std::move(follower)}).first;
+      State::Followed one{source.who.pod, source.node, std::move(follower)};
+      found = state.followed.emplace(key, std::move(one)).first;
     }
+    found->second.node = source.node;
     found->second.follower->update(*pod);
   }
   if (!pods.empty()) state.first_update = false;
@@ -204,13 +147,29 @@ std::set<std::string> RunLogFollower::unfinished() const {
   return uids;
 }
 
-std::vector<std::string> RunLogFollower::problems() const {
-  std::vector<std::string> problems;
-  for (const auto& [uid, one] : state_->followed) {
-    const std::string problem = one.follower->problem();
-    if (!problem.empty()) problems.push_back(one.pod + ": " + problem);
+std::vector<LogProblem> RunLogFollower::problems() const {
+  std::vector<LogProblem> problems;
+  for (const auto& [key, one] : state_->followed) {
+    if (std::string cause = one.follower->problem(); !cause.empty())
+      problems.push_back({one.pod, one.node, std::move(cause)});
   }
   return problems;
+}
+
+std::vector<std::string> RunLogFollower::new_warnings(When when) {
+  State& state = *state_;
+  std::vector<std::string> fresh;
+  for (const auto& [key, one] : state.followed) {
+    for (const std::string& note : one.follower->notes()) {
+      std::string text = said_by_node(one.node, one.pod, note);
+      if (state.noted.insert(text).second) fresh.push_back(std::move(text));
+    }
+  }
+  const std::vector<std::string> of_problems =
+      when == When::at_end ? state.warnings.rest(problems())
+                           : state.warnings.due(problems(), LogWarnings::Clock::now());
+  fresh.insert(fresh.end(), of_problems.begin(), of_problems.end());
+  return fresh;
 }
 
 }  // namespace mlk

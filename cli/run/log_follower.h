@@ -4,13 +4,14 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "cli/run/log_sources.h"
+#include "cli/run/log_warnings.h"
 #include "cli/util/time.h"
 
 namespace mlk::kube {
@@ -18,31 +19,6 @@ class Client;
 }
 
 namespace mlk {
-
-struct RunLogLine {
-  std::string role;
-  int rank = 0;
-  int attempt = 1;  // of the rank: its second pod says 2
-  std::string pod, uid;
-  std::string container{};  // that of the program: empty
-  Time time{};              // by the clock of the node
-  std::string text;         // without the newline, as the program printed it: not safe for a terminal
-};
-
-struct LogFilter {
-  std::optional<long> tail{};                   // last lines of each rank
-  std::optional<std::chrono::seconds> since{};  // not older than this
-  std::string role{};                           // empty: all
-  std::optional<int> rank{};
-  std::string container{};  // of each pod; empty: the program's, and one before it that failed
-  bool lossy = false;  // of RunLogFollower: what nobody takes in time is left out, the oldest lines first
-};
-
-// What the logs hold now, sorted by time. Pods that have no log (not started, gone, on a lost node) are left
-// out, each with a line in `problems`. Throws ApiError when the cluster cannot be reached or refuses.
-std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
-                                      const std::vector<nlohmann::json>& pods, const LogFilter& filter,
-                                      std::vector<std::string>* problems = nullptr);
 
 // Brings lines of several streams into the order of their times. A line is held back for `window`, so that
 // earlier ones of other streams may arrive; within a stream the order of arrival stays. Clocks of nodes
@@ -88,8 +64,12 @@ class RunLogFollower {
   [[nodiscard]] bool finished() const;
   // The uids of the other pods.
   std::set<std::string> unfinished() const;
-  // "pod: why there is nothing to see", for people.
-  std::vector<std::string> problems() const;
+  // Why there is nothing to see of whose logs, at present.
+  std::vector<LogProblem> problems() const;
+  // What is to be said of these logs, for people, each sentence once: what nodes say of them, and which have
+  // not come for a while; at the end, all that have not come.
+  enum class When { going_on, at_end };
+  [[nodiscard]] std::vector<std::string> new_warnings(When when);
 
  private:
   struct State;

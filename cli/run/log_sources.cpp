@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,9 @@ void add_new_name(std::vector<std::string>& names, const std::string& name) {
   if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
+using RankName = std::pair<std::string, int>;
+RankName rank_of(const LogSource& source) { return {source.who.role, source.who.rank}; }
+
 }  // namespace
 
 std::vector<std::string> containers_to_read(const json& pod, const std::string& wanted) {
@@ -55,6 +59,7 @@ std::vector<std::pair<LogSource, const json*>> choose_sources(const std::vector<
     source.who.attempt = known.failures_before + 1;
     source.who.pod = known.name;
     source.who.uid = known.uid;
+    source.node = known.node;
     const std::string main = main_container_of(pod);
     for (const std::string& container : containers_of(known, main, filter.container)) {
       source.container = container;
@@ -72,6 +77,38 @@ std::vector<std::string> container_names(const std::vector<json>& pods) {
     for (const Container& other : read_containers(pod).others) add_new_name(names, other.name);
   }
   return names;
+}
+
+RunLogLine line_of(const LogSource& source, Time time, std::string text) {
+  RunLogLine line = source.who;
+  line.time = time;
+  line.text = std::move(text);
+  return line;
+}
+
+std::vector<bool> shares_rank(const std::vector<LogSource>& sources) {
+  std::map<RankName, int> logs;
+  for (const LogSource& source : sources) ++logs[rank_of(source)];
+  std::vector<bool> shares;
+  for (const LogSource& source : sources) shares.push_back(logs[rank_of(source)] > 1);
+  return shares;
+}
+
+std::vector<long> tails_of(const std::vector<LogSource>& sources, const std::vector<long>& counts,
+                           long tail) {
+  std::vector<std::size_t> order(sources.size());
+  std::iota(order.rbegin(), order.rend(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return sources[a].who.attempt > sources[b].who.attempt;
+  });
+  std::map<RankName, long> left;
+  std::vector<long> tails(sources.size());
+  for (const std::size_t at : order) {
+    long& of_rank = left.try_emplace(rank_of(sources[at]), tail).first->second;
+    tails[at] = of_rank;
+    of_rank -= std::min(of_rank, counts[at]);
+  }
+  return tails;
 }
 
 }  // namespace mlk

@@ -9,6 +9,7 @@
 #include "cli/run/find.h"
 #include "cli/run/log_follower.h"
 #include "cli/run/record.h"
+#include "cli/run/run_logs.h"
 #include "tests/unit/kube/fake_server.h"
 
 namespace mlk {

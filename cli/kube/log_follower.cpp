@@ -1,0 +1,285 @@
+#include "cli/kube/log_follower.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace mlk::kube {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// What the pod's status says of the container.
+struct ContainerState {
+  enum class Phase { waiting, running, terminated };
+  Phase phase = Phase::waiting;
+  int restarts = 0;
+  bool ran_before = false;    // there is a previous incarnation to read
+  bool never_starts = false;  // the pod has ended before it
+};
+
+ContainerState container_state(const json& pod, const std::string& container) {
+  ContainerState state;
+  const std::string phase = text_at(pod, json::json_pointer("/status/phase"));
+  state.never_starts = phase == "Failed" || phase == "Succeeded";
+  for (const char* list : {"/status/containerStatuses", "/status/initContainerStatuses"}) {
+    const json::json_pointer pointer(list);
+    if (!pod.contains(pointer) || !pod.at(pointer).is_array()) continue;
+    for (const json& status : pod.at(pointer)) {
+      if (!status.is_object() || text_at(status, json::json_pointer("/name")) != container) continue;
+      state.restarts = number_at(status, json::json_pointer("/restartCount"), 0);
+      state.ran_before = status.contains(json::json_pointer("/lastState/terminated"));
+      if (status.contains(json::json_pointer("/state/running"))) state.phase = ContainerState::Phase::running;
+      if (status.contains(json::json_pointer("/state/terminated")))
+        state.phase = ContainerState::Phase::terminated;
+      state.never_starts =
+          state.never_starts && state.phase == ContainerState::Phase::waiting && !state.ran_before;
+      return state;
+    }
+  }
+  return state;
+}
+
+}  // namespace
+
+struct LogFollower::State {
+  enum class Mode { follow, poll, previous, final };
+
+  Client& client;
+  const std::string name_space, pod, container;
+  const Reader reader;
+  const LogTimes times;
+
+  // Of the thread that calls update().
+  ContainerState now;
+  Start start;
+  int instance = -1;              // the restart count of the incarnation that we read
+  Mode mode = Mode::follow;       // of the stream that is open or was last
+  milliseconds wait;              // before the next attempt
+  Clock::time_point due{};        // the next attempt
+  bool drained = false;           // the end of the incarnation before was read, or cannot be
+  Clock::time_point follow_at{};  // before it the node is polled
+  std::optional<Clock::time_point> refused_since;
+  bool whole = false;  // what has come ended in good order
+
+  mutable std::mutex mutex;
+  // Under it: the loop's thread writes.
+  LogPosition position;
+  std::optional<StreamEnd> end;
+  Clock::time_point last_line{};
+  bool progress = false;  // a line came since the stream was opened
+  bool is_finished = false;
+  bool behind = false;  // the reader had no room: the stream was let go
+  std::string trouble;
+  bool lacks_followers = false;  // of the node, by the open stream
+  std::vector<std::string> said;
+
+  std::unique_ptr<Stream> stream;  // set and taken under the mutex; last: its callbacks use all of the above
+
+  State(Client& used, std::string where, std::string which, std::string part, Start from, Reader who,
+        LogTimes patience)
+      : client(used),
+        name_space(std::move(where)),
+        pod(std::move(which)),
+        container(std::move(part)),
+        reader(std::move(who)),
+        times(patience),
+        start(from),
+        wait(patience.first_wait) {}
+
+  void look();
+  bool has_room() const { return !reader.room || reader.room(); }
+  void open(Mode how);
+  void let_go();
+  void take(std::string_view text);
+  void settle(const StreamEnd& end);
+  void postpone();
+  void note(std::string text);
+};
+
+LogFollower::LogFollower(Client& client, std::string name_space, std::string pod, std::string container,
+                         Start start, Reader reader, LogTimes times)
+    : state_(std::make_unique<State>(client, std::move(name_space), std::move(pod), std::move(container),
+                                     start, std::move(reader), times)) {}
+
+LogFollower::~LogFollower() { state_->let_go(); }
+
+void LogFollower::update(const json& pod) {
+  state_->now = container_state(pod, state_->container);
+  state_->look();
+}
+
+void LogFollower::resume() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (!state_->behind) return;
+  }
+  state_->look();
+}
+
+bool LogFollower::finished() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->is_finished;
+}
+
+std::vector<std::string> LogFollower::notes() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->said;
+}
+
+std::string LogFollower::problem() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->trouble;
+}
+
+void LogFollower::State::look() {
+  std::optional<StreamEnd> ended;
+  bool silent = false;
+  {
+    const std::lock_guard lock(mutex);
+    if (is_finished && now.restarts <= instance) return;
+    if (now.never_starts && instance < 0) is_finished = true;  // it has no log
+    if (is_finished && now.never_starts) return;
+    if (behind && !has_room()) return;
+    if (behind && mode == Mode::previous) drained = false;  // it is not read to its end
+    behind = false;
+    is_finished = false;
+    ended.swap(end);
+    const bool over = now.phase == ContainerState::Phase::terminated && mode == Mode::follow;
+    silent = !ended && Clock::now() - last_line > (over ? times.linger : times.silence);
+  }
+  if (ended || silent) let_go();
+  if (ended) settle(*ended);
+  {
+    const std::lock_guard lock(mutex);
+    if (is_finished || stream != nullptr) return;
+  }
+  if (now.phase == ContainerState::Phase::waiting || Clock::now() < due) return;
+  if (now.restarts > instance && instance >= 0) {
+    // Only the last incarnation can still be read; of those between, nothing is left.
+    if (now.ran_before && now.restarts == instance + 1 && !drained) {
+      drained = true;
+      open(Mode::previous);
+      return;
+    }
+    const std::lock_guard lock(mutex);
+    position = LogPosition();  // another log, from its start
+    start = Start();
+  }
+  instance = now.restarts;
+  drained = false;
+  open(now.phase != ContainerState::Phase::running ? Mode::final
+       : Clock::now() < follow_at                  ? Mode::poll
+                                                   : Mode::follow);
+}
+
+void LogFollower::State::open(Mode how) {
+  mode = how;
+  LogOptions options{.container = container, .tail_lines = start.tail_lines, .since = start.since};
+  options.follow = how == Mode::follow;
+  options.previous = how == Mode::previous;
+  {
+    const std::lock_guard lock(mutex);
+    position.resume();
+    options.from = position.since();
+    last_line = Clock::now();
+    progress = false;
+    lacks_followers = false;
+    end.reset();
+  }
+  Request request = log_request(name_space, pod, options);
+  // A node answers a follower only when there is a first line: no bound but the rule of silence.
+  request.timeout = how == Mode::follow ? milliseconds(0) : times.answer;
+  std::unique_ptr<Stream> opened = client.stream(
+      request, [this](std::string_view text) { take(text); },
+      [this](StreamEnd how_it_ended) {
+        const std::lock_guard lock(mutex);
+        end = std::move(how_it_ended);
+      });
+  const std::lock_guard lock(mutex);
+  if (!behind) stream = std::move(opened);
+}
+
+// Without the mutex while the stream ends: that waits for its callbacks, which take it.
+void LogFollower::State::let_go() {
+  std::unique_ptr<Stream> ending;
+  const std::lock_guard lock(mutex);
+  ending = std::move(stream);
+}
+
+// A line for which there is no room ends the stream. To pause it would not do: over HTTP/2 libcurl goes on
+// reading, and fails the transfer at 64 MiB.
+void LogFollower::State::take(std::string_view text) {
+  const std::optional<LogLine> next = parse_log_line(text);
+  {
+    std::unique_ptr<Stream> ending;
+    const std::lock_guard lock(mutex);
+    if (behind) return;
+    last_line = Clock::now();
+    if (!next) {
+      lacks_followers = lacks_followers || lacks_inotify(text);
+      if (!text.empty()) note(kubelet_said(text));
+      return;
+    }
+    progress = true;
+    trouble.clear();
+    if (!has_room()) {
+      behind = true;
+      ending = std::move(stream);
+      return;
+    }
+    if (!position.take(*next)) return;
+    if (position.was_cut()) note(rotated(pod));
+  }
+  reader.line(*next);
+}
+
+// What the end of a stream means for the next one.
+void LogFollower::State::settle(const StreamEnd& ended) {
+  const std::lock_guard lock(mutex);
+  const bool goes_on = mode == Mode::follow || mode == Mode::poll;
+  if (goes_on && progress) wait = times.first_wait;
+  if (ended.status != 403) refused_since.reset();
+  if (lacks_followers) follow_at = Clock::now() + times.follow_again;
+  if (ended.status == 200) {
+    trouble.clear();
+    whole = position.since().has_value();
+    if (mode == Mode::final) is_finished = true;
+    // Otherwise the status decides: it may know of the end a moment later than the log does.
+    if (mode == Mode::poll || lacks_followers) {
+      due = Clock::now() + times.poll;
+    } else if (mode == Mode::follow) {
+      postpone();
+    }
+    return;
+  }
+  if (ended.status == 0) whole = false;
+  if (ended.status == 0 && mode == Mode::previous) drained = false;  // it is not read to its end
+  if (ended.silent) {                                                // the next connection is a good one
+    due = Clock::now();
+    return;
+  }
+  trouble = ended.status == 404 && whole ? "" : log_error(ended, client.config()).what();
+  if (ended.status == 403 && !refused_since) refused_since = Clock::now();
+  const bool refused = refused_since && Clock::now() - *refused_since >= times.refusal;
+  const bool gone = ended.status == 404 || ended.status == 401 || refused;
+  // A node that has cleaned up answers 400 or 500 for what it no longer has.
+  const bool lost = mode != Mode::follow && ended.status >= 400 && ended.status < 500 && ended.status != 429;
+  if (gone || (lost && mode == Mode::final)) is_finished = true;
+  postpone();
+}
+
+// Under the mutex.
+void LogFollower::State::note(std::string text) {
+  constexpr std::size_t most = 20;
+  if (said.size() < most && std::find(said.begin(), said.end(), text) == said.end())
+    said.push_back(std::move(text));
+}
+
+void LogFollower::State::postpone() {
+  due = Clock::now() + wait;
+  wait = std::min(wait * 2, times.longest_wait);
+}
+
+}  // namespace mlk::kube

@@ -1,0 +1,275 @@
+#include "cli/run/log_reader.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace mlk {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t most_held = 16u << 20, least_share = 32u << 10;  // bytes
+constexpr std::size_t bytes_beside_text = 64;
+constexpr std::size_t most_sayings = 20;
+constexpr milliseconds patience{2'000}, look_again{100};
+constexpr seconds longest_silence{30}, longest_on_dead_connections{90};
+constexpr milliseconds first_retry{250}, longest_retry{2'000}, longest_retrying{10'000};
+
+struct OpenLog {
+  LogRead& about;  // under the reader's mutex until it is over
+  const std::size_t index;
+  // Of the reader's thread.
+  std::vector<kube::LogLine> lines{};  // to be given out
+  std::size_t next = 0;                // of them
+  Time newest{};
+  bool is_over = false;
+  milliseconds missed{0},
+      silent{0};  // the reader has waited for it: since its last line; since it was opened
+  milliseconds retry = first_retry;
+  std::optional<Clock::time_point> trying_since{}, again{};
+  // Under the reader's mutex: the loop's thread writes.
+  kube::LogPosition position{};
+  std::vector<kube::LogLine> inbox{};
+  std::size_t inbox_bytes = 0, lines_bytes = 0;
+  bool behind = false;  // there was no room: the stream was let go
+  std::optional<kube::StreamEnd> end{};
+  std::unique_ptr<kube::Stream> stream{};
+
+  bool is_empty() const { return next == lines.size(); }
+  bool is_late() const { return missed > patience; }  // the others do not wait for it
+};
+
+class LogReader {
+ public:
+  LogReader(kube::Client& client, const std::string& name_space, std::vector<LogRead>& logs,
+            const LogTaker& taker)
+      : client_(client),
+        name_space_(name_space),
+        taker_(taker),
+        share_(std::max(least_share, most_held / 2 / std::max<std::size_t>(1, logs.size()))) {
+    for (LogRead& log : logs) logs_.push_back(std::make_unique<OpenLog>(OpenLog{log, logs_.size()}));
+  }
+
+  ~LogReader() {
+    std::vector<std::unique_ptr<kube::Stream>> ending;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      for (const auto& log : logs_) ending.push_back(std::move(log->stream));
+    }
+    news_.notify_all();
+  }
+
+  // Returns when all were read, or the taker has had enough.
+  void read() {
+    for (const auto& log : logs_) {
+      open(*log);
+      missing_.push_back(log.get());
+    }
+    while (true) {
+      const bool all_have_come = refill();
+      if (heads_.empty() && missing_.empty()) return;
+      if (!(all_have_come ? give_out() : wait())) return;
+    }
+  }
+
+ private:
+  void open(OpenLog& log) {
+    if (!log.trying_since) log.trying_since = Clock::now();
+    log.silent = milliseconds(0);
+    kube::LogOptions options = log.about.options;
+    {
+      const std::lock_guard lock(mutex_);
+      log.position.resume();
+      options.from = log.position.since();
+      log.behind = false;
+      log.end.reset();
+    }
+    std::unique_ptr<kube::Stream> stream = client_.stream(
+        kube::log_request(name_space_, log.about.source.who.pod, options),
+        [this, &log](std::string_view text) { take(log, text); },
+        [this, &log](kube::StreamEnd end) {
+          const std::lock_guard lock(mutex_);
+          log.end = std::move(end);
+          news_.notify_all();
+        });
+    const std::lock_guard lock(mutex_);
+    if (!log.behind) log.stream.swap(stream);
+  }
+
+  // On the client's loop thread. If lines come faster than they are given out, it waits, and with it the
+  // server. If they are held up by another log, that must be read: this one goes on, and is let go if too
+  // much is held.
+  void take(OpenLog& log, std::string_view text) {
+    std::optional<kube::LogLine> line = kube::parse_log_line(text);
+    std::unique_ptr<kube::Stream> ending;
+    std::unique_lock lock(mutex_);
+    if (stopping_ || log.behind) return;
+    if (!line) return note(log, text.empty() ? "" : kube::kubelet_said(text));
+    news_.wait(lock, [&] { return stopping_ || log.inbox_bytes < share_ || is_waiting_; });
+    if (stopping_) return;
+    if (log.inbox_bytes >= share_ && held_ >= most_held) {
+      log.behind = true;
+      ending = std::move(log.stream);
+      news_.notify_all();
+      return;
+    }
+    if (!log.position.take(*line)) return;
+    if (log.position.was_cut()) note(log, kube::rotated(log.about.source.who.pod));
+    if (!log.about.first) log.about.first = line->time;
+    log.about.last = line->time;
+    log.about.bytes += text.size();
+    log.inbox_bytes += text.size() + bytes_beside_text;
+    held_ += text.size() + bytes_beside_text;
+    log.inbox.push_back(std::move(*line));
+    if (log.inbox.size() == 1) news_.notify_all();
+  }
+
+  static void note(OpenLog& log, std::string said) {
+    if (!said.empty() && log.about.said.size() < most_sayings) log.about.said.insert(std::move(said));
+  }
+
+  // False while an earlier line than those that are here may still come.
+  bool refill() {
+    bool all_have_come = true;
+    std::erase_if(missing_, [&](OpenLog* log) {
+      if (fetch(*log)) {
+        add_head(*log);
+        return true;
+      }
+      all_have_come = all_have_come && (log->is_over || log->is_late());
+      return log->is_over;
+    });
+    return all_have_come && (!heads_.empty() || missing_.empty());
+  }
+
+  // True: it has lines. Opens it again where that is due.
+  bool fetch(OpenLog& log) {
+    bool reopen = false;
+    std::unique_ptr<kube::Stream> ending;
+    log.lines.clear();
+    log.next = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      log.lines.swap(log.inbox);
+      held_ -= std::exchange(log.lines_bytes, std::exchange(log.inbox_bytes, 0));
+      if (log.lines.empty()) {
+        if (log.silent > longest_silence && !log.end && !log.behind) {
+          log.end = kube::StreamEnd{0, "nothing came for " + format_duration(longest_silence), ""};
+          ending = std::move(log.stream);
+        }
+        reopen = log.behind || (log.end && !log.again && settle(log));
+      }
+    }
+    if (!log.lines.empty()) {
+      log.trying_since.reset();
+      log.retry = first_retry;
+      log.missed = log.silent = milliseconds(0);
+      news_.notify_all();
+      return true;
+    }
+    if (log.again && Clock::now() >= *log.again) {
+      log.again.reset();
+      reopen = true;
+    }
+    if (reopen) open(log);
+    return false;
+  }
+
+  // Under the mutex. True: open it at once.
+  bool settle(OpenLog& log) {
+    if (log.end->silent && log.missed < longest_on_dead_connections) return true;
+    const Clock::time_point now = Clock::now();
+    if (!log.trying_since) log.trying_since = now;
+    const milliseconds longest = std::min(longest_retrying, client_.config().longest_trying);
+    if (log.end->status != 0 || now - *log.trying_since + log.retry > longest) {
+      log.about.end = *log.end;
+      log.is_over = true;
+      return false;
+    }
+    log.again = now + log.retry;
+    log.retry = std::min(log.retry * 2, longest_retry);
+    return false;
+  }
+
+  void add_head(OpenLog& log) {
+    log.newest = std::max(log.newest, log.lines[log.next].time);
+    heads_.push_back({log.newest, &log});
+    std::push_heap(heads_.begin(), heads_.end(), is_later);
+  }
+
+  // The lines up to where a log has to be refilled. False: the taker has had enough.
+  bool give_out() {
+    constexpr int look_for_late_lines = 1000;
+    for (int given = 0; !heads_.empty() && given < look_for_late_lines; ++given) {
+      OpenLog& log = *heads_.front().log;
+      std::pop_heap(heads_.begin(), heads_.end(), is_later);
+      heads_.pop_back();
+      kube::LogLine& line = log.lines[log.next++];
+      if (!taker_.line(line_of(log.about.source, line.time, std::move(line.text)))) return false;
+      if (!log.is_empty() || fetch(log)) {
+        add_head(log);
+      } else if (!log.is_over) {
+        missing_.push_back(&log);
+        return true;
+      }
+    }
+    return true;
+  }
+
+  // For news. False: the taker has had enough.
+  bool wait() {
+    if (taker_.pause && !taker_.pause()) return false;
+    const Clock::time_point begin = Clock::now();
+    std::unique_lock lock(mutex_);
+    is_waiting_ = true;
+    news_.notify_all();
+    news_.wait_for(lock, look_again, [&] {
+      return std::any_of(missing_.begin(), missing_.end(), [](const OpenLog* log) {
+        return !log->inbox.empty() || log->behind || (log->end && !log->again);
+      });
+    });
+    is_waiting_ = false;
+    const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+    for (OpenLog* log : missing_) {
+      log->missed += waited;
+      log->silent += waited;
+    }
+    return true;
+  }
+
+  struct Head {
+    Time time;
+    OpenLog* log;
+  };
+  static bool is_later(const Head& a, const Head& b) {
+    return a.time != b.time ? a.time > b.time : a.log->index > b.log->index;
+  }
+
+  kube::Client& client_;
+  const std::string& name_space_;
+  const LogTaker& taker_;
+  const std::size_t share_;        // of what may be held, for each log
+  std::vector<Head> heads_;        // a heap: the next line of each log that has one
+  std::vector<OpenLog*> missing_;  // those that have none, and may have more
+  std::mutex mutex_;
+  std::condition_variable news_;
+  bool stopping_ = false, is_waiting_ = false;  // under it, as the next one
+  std::size_t held_ = 0;                        // bytes of all logs
+  std::vector<std::unique_ptr<OpenLog>> logs_;  // last: its streams use the rest
+};
+
+}  // namespace
+
+void read_logs(kube::Client& client, const std::string& name_space, std::vector<LogRead>& logs,
+               const LogTaker& taker) {
+  LogReader(client, name_space, logs, taker).read();
+}
+
+}  // namespace mlk

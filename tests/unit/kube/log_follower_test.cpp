@@ -1,0 +1,321 @@
+#include "cli/kube/log_follower.h"
+
+#include <atomic>
+#include <mutex>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/kube/log_server.h"
+
+using namespace mlk::kube;
+using std::chrono::milliseconds;
+using Texts = std::vector<std::string>;
+
+namespace {
+
+json pod_with(const std::string& state, int restarts = 0, bool before = false) {
+  json status = {{"name", "main"}, {"restartCount", restarts}, {"state", {{state, json::object()}}}};
+  if (before) status["lastState"] = {{"terminated", json::object()}};
+  return {{"status", {{"containerStatuses", {{{"name", "other"}}, status}}}}};
+}
+
+struct Lines {
+  std::mutex mutex;
+  Texts texts;
+  LogFollower::Reader sink() {
+    return {.line = [this](const LogLine& line) {
+      const std::lock_guard lock(mutex);
+      texts.push_back(line.text);
+    }};
+  }
+  Texts get() {
+    const std::lock_guard lock(mutex);
+    return texts;
+  }
+};
+
+LogTimes quick_follower() {
+  LogTimes times;
+  times.first_wait = milliseconds(10);
+  times.longest_wait = milliseconds(2000);
+  return times;
+}
+
+// Keeps telling the follower about the pod until it is so.
+bool drive(LogFollower& follower, const json& pod, const std::function<bool()>& condition) {
+  return eventually([&] {
+    follower.update(pod);
+    return condition();
+  });
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a follower comes back after breaks without losing or repeating a line, and ends with the container") {
+  LogServer logs;
+  logs.answers = {{stamp("01", "a") + stamp("02", "b"), "cut"},
+                  {stamp("02", "b") + stamp("02", "c")},  // an orderly end that is none
+                  {stamp("02", "b") + stamp("02", "c") + stamp("03", "d"), "cut"},
+                  {stamp("03", "d") + stamp("03", "e")}};
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {.tail_lines = 7}, lines.sink(), quick_follower());
+  follower.update(pod_with("waiting"));
+  CHECK(logs.seen().empty());
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get() == Texts{"a", "b", "c", "d"}; }));
+  CHECK_FALSE(follower.finished());
+  REQUIRE(drive(follower, pod_with("terminated"), [&] { return follower.finished(); }));
+  CHECK(lines.get() == Texts{"a", "b", "c", "d", "e"});
+  const Texts seen = logs.seen();
+  REQUIRE(seen.size() == 4);
+  CHECK(seen[0] == "timestamps=true&container=main&follow=true&tailLines=7");
+  CHECK(seen[1] == "timestamps=true&container=main&follow=true&sinceTime=2026-11-21T07%3A40%3A02Z");
+  CHECK(seen[3] == "timestamps=true&container=main&sinceTime=2026-11-21T07%3A40%3A03Z");
+}
+
+TEST_CASE("after each break of a log that had said something the wait is as short as after the first") {
+  LogServer logs;
+  for (int second = 11; second < 41; ++second) {
+    const std::string now = std::to_string(second), before = std::to_string(second - 1);
+    logs.answers.push_back({stamp(before, before) + stamp(now, now), "cut"});
+  }
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  CHECK(drive(follower, pod_with("running"), [&] { return lines.get().size() == 31; }));
+}
+
+TEST_CASE("who wants a log from now on asks for its last second: the API knows no smaller number") {
+  LogServer logs;
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {.since = std::chrono::seconds(0)}, lines.sink(),
+                       quick_follower());
+  REQUIRE(drive(follower, pod_with("running"), [&] { return !logs.seen().empty(); }));
+  CHECK(logs.seen()[0] == "timestamps=true&container=main&follow=true&sinceSeconds=1");
+}
+
+TEST_CASE("a container that was restarted is read to the end of its last life first") {
+  LogServer logs;
+  logs.answers = {{stamp("01", "a")}, {stamp("01", "a") + stamp("01", "b")}, {stamp("01", "fresh"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  follower.update(pod_with("running"));
+  REQUIRE(eventually([&] { return lines.get().size() == 1; }));
+  REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return lines.get().size() == 3; }));
+  CHECK(lines.get() == Texts{"a", "b", "fresh"});
+  CHECK(logs.seen()[1].find("previous=true") != std::string::npos);
+  CHECK(logs.seen()[2] == "timestamps=true&container=main&follow=true");
+}
+
+TEST_CASE("a silent stream is opened anew, and one that lingers after the end is left") {
+  LogServer logs;
+  logs.answers = {{stamp("01", "a"), "stay"},
+                  {stamp("01", "a") + stamp("02", "b"), "stay"},
+                  {stamp("02", "b") + stamp("02", "c")}};
+  logs.repeat_last = true;  // a slow machine may find it silent more often
+  Client client(logs.start());
+  Lines lines;
+  LogTimes times = quick_follower();
+  times.silence = times.linger = milliseconds(1000);  // long enough for a busy machine to answer
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), times);
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get().size() >= 2; }));
+  REQUIRE(drive(follower, pod_with("terminated"), [&] { return follower.finished(); }));
+  CHECK(lines.get() == Texts{"a", "b", "c"});
+}
+
+TEST_CASE("lines without a time are told as the node's, and count for nothing when the log is opened again") {
+  const std::string full = "failed to create fsnotify watcher: too many open files\n";
+  LogServer logs;
+  logs.answers = {
+      {stamp("01.1", "a") + stamp("01.2", "b") + full},
+      {stamp("01.1", "a") + stamp("01.2", "b") + stamp("01.3", "c")},
+      {stamp("01.1", "a") + stamp("01.2", "b") + stamp("01.3", "c") + stamp("02.1", "d"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogTimes times = quick_follower();
+  times.poll = milliseconds(10);
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), times);
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get().size() >= 4; }));
+  CHECK(lines.get() == Texts{"a", "b", "c", "d"});
+  CHECK(follower.notes() ==
+        Texts{"it is out of inotify instances, so its logs are asked for again and again"});
+  CHECK(follower.problem().empty());
+  const Texts seen = logs.seen();
+  CHECK(seen[0].find("follow=true") != std::string::npos);
+  CHECK(seen[1].find("follow") == std::string::npos);  // the node cannot: it is asked again and again
+}
+
+TEST_CASE("a node that could not follow is asked to follow again after a time") {
+  LogServer logs;
+  logs.answers = {
+      {"failed to create fsnotify watcher: too many open files\n"}, {""}, {stamp("01.1", "a"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogTimes times = quick_follower();
+  times.poll = milliseconds(10);
+  times.follow_again = milliseconds(0);
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), times);
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get().size() == 1; }));
+  for (const std::string& target : logs.seen()) CHECK(target.find("follow=true") != std::string::npos);
+}
+
+TEST_CASE("a log that was rotated between two streams is told") {
+  LogServer logs;
+  logs.answers = {{stamp("01.1", "a") + stamp("01.2", "b")}, {stamp("05.1", "c"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get().size() >= 3; }));
+  CHECK(follower.notes() == Texts{"it has rotated the log of p: lines may be missing"});
+}
+
+TEST_CASE("a refusal counts when it has lasted: an API server that has just started refuses everything") {
+  LogServer logs;
+  logs.answers = {{"forbidden", "", 403}, {"forbidden", "", 403}, {stamp("01", "a")}, {"forbidden", "", 403}};
+  logs.repeat_last = true;
+  Client client(logs.start());
+  Lines lines;
+  LogTimes times = quick_follower();
+  times.longest_wait = milliseconds(10);
+  times.refusal = milliseconds(1000);
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), times);
+  REQUIRE(drive(follower, pod_with("running"), [&] { return !follower.problem().empty(); }));
+  CHECK_FALSE(follower.finished());
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get() == Texts{"a"}; }));
+  REQUIRE(drive(follower, pod_with("running"), [&] { return follower.finished(); }));
+  CHECK(follower.problem() == "forbidden");
+}
+
+TEST_CASE(
+    "of a pod that is gone nothing lacks if its log had ended in good order, and its end lacks if not") {
+  for (const bool broke : {false, true}) {
+    CAPTURE(broke);
+    LogServer logs;
+    logs.answers = {{stamp("01", "a"), broke ? "cut" : ""}, {R"(pods \"p\" not found)", "", 404}};
+    Client client(logs.start());
+    Lines lines;
+    LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+    REQUIRE(drive(follower, pod_with("running"), [&] { return follower.finished(); }));
+    CHECK(lines.get() == Texts{"a"});
+    CHECK(follower.problem() == (broke ? "deleted with the pod" : ""));
+  }
+}
+
+TEST_CASE("a refused log says why, and a pod that is gone ends the follower") {
+  LogServer logs;
+  logs.answers = {{"container is waiting to start", "", 400}, {"pods not found", "", 404}};
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  REQUIRE(drive(follower, pod_with("running"), [&] { return !follower.problem().empty(); }));
+  CHECK(follower.problem() == "container is waiting to start");
+  REQUIRE(drive(follower, pod_with("running"), [&] { return follower.finished(); }));
+  CHECK(follower.problem().find("pods not found") != std::string::npos);
+}
+
+TEST_CASE("a log that its node has no more ends the follower of a container that has ended") {
+  LogServer logs;
+  logs.answers = {{"previous terminated container not found", "", 400}};
+  logs.repeat_last = true;
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  REQUIRE(drive(follower, pod_with("terminated"), [&] { return follower.finished(); }));
+  CHECK(follower.problem().find("not found") != std::string::npos);
+  CHECK(logs.seen().size() == 1);
+}
+
+TEST_CASE("a container's state of wrong types counts as none") {
+  LogServer logs;
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  for (const char* status :
+       {R"({"name": 3})", R"({"name": "main", "restartCount": "x", "state": [1]})", "7",
+        R"({"name": "main", "restartCount": 18446744073709551615, "state": {"waiting": 1}})"}) {
+    follower.update({{"status", {{"containerStatuses", {json::parse(status)}}}}});
+    follower.update({{"status", {{"containerStatuses", json::parse(status)}}}});
+    follower.update({{"status", json::parse(status)}});
+  }
+  CHECK_FALSE(follower.finished());
+}
+
+TEST_CASE("a follower can be destroyed while it reads") {
+  LogServer logs;
+  logs.answers.assign(20, {stamp("01", "a"), "stay"});
+  Client client(logs.start());
+  for (int i = 0; i < 10; ++i) {
+    Lines lines;
+    LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+    follower.update(pod_with("running"));
+    if (i % 2 == 0) REQUIRE(eventually([&] { return !lines.get().empty(); }));
+  }
+}
+
+namespace {
+
+// Takes so many lines and no more.
+struct FullReader {
+  Lines lines;
+  std::atomic<std::size_t> most = 2;
+  std::atomic<bool> refused = false;
+
+  LogFollower::Reader reader() {
+    LogFollower::Reader out = lines.sink();
+    out.room = [this] {
+      const bool room = lines.get().size() < most;
+      refused = refused || !room;
+      return room;
+    };
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "a log that was let go for lack of room goes on where it was, also after the container was restarted") {
+  LogServer logs;
+  const std::string first = stamp("01", "a") + stamp("01", "b") + stamp("02", "c");
+  logs.answers = {
+      {first, "stay"}, {first}, {stamp("02", "c") + stamp("03", "d")}, {stamp("04", "fresh"), "stay"}};
+  Client client(logs.start());
+  FullReader full;
+  LogFollower follower(client, "n", "p", "main", {}, full.reader(), quick_follower());
+  follower.update(pod_with("running"));
+  REQUIRE(eventually([&] { return full.refused.load(); }));
+  follower.resume();  // there is no room
+  follower.update(pod_with("running"));
+  CHECK(logs.seen().size() == 1);
+  CHECK(full.lines.get() == Texts{"a", "b"});
+
+  full.most = 9;
+  REQUIRE(eventually([&] {
+    follower.resume();
+    return full.lines.get().size() == 3;
+  }));
+  CHECK(logs.seen()[1] == "timestamps=true&container=main&follow=true&sinceTime=2026-11-21T07%3A40%3A01Z");
+  REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return full.lines.get().size() == 5; }));
+  CHECK(full.lines.get() == Texts{"a", "b", "c", "d", "fresh"});
+  CHECK(logs.seen()[2].find("previous=true") != std::string::npos);
+}
+
+TEST_CASE("what is left of a container's last life is read when there is room again") {
+  LogServer logs;
+  logs.answers = {{stamp("01", "a")},
+                  {stamp("01", "a") + stamp("02", "b") + stamp("02", "c")},
+                  {stamp("02", "b") + stamp("02", "c")},
+                  {stamp("04", "fresh"), "stay"}};
+  Client client(logs.start());
+  FullReader full;
+  LogFollower follower(client, "n", "p", "main", {}, full.reader(), quick_follower());
+  follower.update(pod_with("running"));
+  REQUIRE(eventually([&] { return full.lines.get().size() == 1; }));
+  REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return full.refused.load(); }));
+  full.most = 9;
+  REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return full.lines.get().size() == 4; }));
+  CHECK(full.lines.get() == Texts{"a", "b", "c", "fresh"});
+}

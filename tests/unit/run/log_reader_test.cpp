@@ -1,0 +1,154 @@
+// Logs that are read while they come: the order of their lines, how much is held, and what is said
+// afterwards.
+#include <atomic>
+#include <map>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/client.h"
+#include "cli/run/run_logs.h"
+#include "tests/unit/kube/fake_server.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Texts = std::vector<std::string>;
+
+json pod_of_rank(const std::string& name, int rank, int failures_before = 0) {
+  return {{"metadata",
+           {{"name", name},
+            {"uid", "u-" + name},
+            {"labels", {{"mlk.dev/role", "worker"}}},
+            {"annotations",
+             {{"batch.kubernetes.io/job-completion-index", std::to_string(rank)},
+              {"batch.kubernetes.io/job-index-failure-count", std::to_string(failures_before)}}}}},
+          {"spec", {{"nodeName", "n1"}, {"containers", {{{"name", "main"}}}}}},
+          {"status", {{"phase", "Running"}}}};
+}
+
+std::string stamped(int millisecond, const std::string& text) {
+  return format_time_micro(parse_time("2026-11-21T07:40:00Z").value() + milliseconds(millisecond)) + " " +
+         text + "\n";
+}
+
+// Pods' logs by their names; honours tailLines and sinceTime.
+struct LogsOfPods {
+  std::map<std::string, Texts> logs;
+  FakeServer server;
+
+  LogsOfPods() {
+    server.http->Get(R"(/api/v1/namespaces/lab/pods/([^/]+)/log)",
+                     [this](const httplib::Request& request, httplib::Response& response) {
+                       Texts lines = logs[request.matches[1]];
+                       if (request.has_param("tailLines")) {
+                         const std::size_t tail = std::stoul(request.get_param_value("tailLines"));
+                         if (lines.size() > tail)
+                           lines.erase(lines.begin(), lines.end() - static_cast<long>(tail));
+                       }
+                       std::string body;
+                       for (const std::string& line : lines) body += line;
+                       response.set_content(body, "text/plain");
+                     });
+  }
+};
+
+Texts texts_of(const std::vector<RunLogLine>& lines) {
+  Texts texts;
+  for (const RunLogLine& line : lines) texts.push_back(line.text);
+  return texts;
+}
+
+TEST_CASE("lines of all ranks come in the order of their times, and within a rank as it said them") {
+  LogsOfPods pods;
+  pods.logs["a"] = {stamped(1, "a1"), stamped(4, "a2"), stamped(3, "a3")};
+  pods.logs["b"] = {stamped(2, "b1"), stamped(4, "b2"), stamped(9, "b3")};
+  kube::Client client(pods.server.start());
+  CHECK(texts_of(read_run_logs(client, "lab", {pod_of_rank("a", 0), pod_of_rank("b", 1)}, {})) ==
+        Texts{"a1", "b1", "a2", "a3", "b2", "b3"});
+}
+
+TEST_CASE("who has had enough gets no more lines") {
+  LogsOfPods pods;
+  pods.logs["a"] = {stamped(1, "a1"), stamped(4, "a2")};
+  kube::Client client(pods.server.start());
+  int taken = 0;
+  read_run_logs(client, "lab", {pod_of_rank("a", 0)}, {},
+                {.line = [&](const RunLogLine&) { return ++taken < 1; }});
+  CHECK(taken == 1);
+}
+
+TEST_CASE("what the kubelet says without a time is told once for each node, and is no line") {
+  LogsOfPods pods;
+  pods.logs["a"] = {stamped(1, "a1"), "failed to create fsnotify watcher: too many open files\n"};
+  pods.logs["b"] = {stamped(2, "b1"), "failed to create fsnotify watcher: too many open files\n", "Gone.\n"};
+  kube::Client client(pods.server.start());
+  Texts problems;
+  const auto lines = read_run_logs(client, "lab", {pod_of_rank("a", 0), pod_of_rank("b", 1)}, {}, &problems);
+  CHECK(texts_of(lines) == Texts{"a1", "b1"});
+  CHECK(problems ==
+        Texts{"node n1: it is out of inotify instances, so its logs are asked for again and again",
+              "node n1: it says of the log: Gone."});
+}
+
+TEST_CASE("the last lines of a rank are those of all its pods together") {
+  LogsOfPods pods;
+  pods.logs["old"] = {stamped(1, "old1"), stamped(2, "old2"), stamped(3, "old3")};
+  pods.logs["new"] = {stamped(5, "new1"), stamped(6, "new2")};
+  pods.logs["other"] = {stamped(4, "other1"), stamped(7, "other2")};
+  kube::Client client(pods.server.start());
+  const std::vector<json> all = {pod_of_rank("old", 0), pod_of_rank("new", 0, 1), pod_of_rank("other", 1)};
+  CHECK(texts_of(read_run_logs(client, "lab", all, {.tail = 1})) == Texts{"new2", "other2"});
+  CHECK(texts_of(read_run_logs(client, "lab", all, {.tail = 3})) ==
+        Texts{"old3", "other1", "new1", "new2", "other2"});
+  CHECK(texts_of(read_run_logs(client, "lab", all, {.tail = 0})).empty());
+}
+
+TEST_CASE("a log that is ahead of the others is let go when too much is held, and nothing of it is lost") {
+  constexpr int lines_per_second = 1000, lines = 150'000;
+  FakeServer server;
+  std::atomic<bool> let_go = false;
+  std::atomic<int> opened = 0;
+  const std::string filler(80, 'x');
+  server.http->Get("/api/v1/namespaces/lab/pods/ahead/log", [&](const httplib::Request& request,
+                                                                httplib::Response& response) {
+    ++opened;
+    const int first = request.has_param("sinceTime")
+                          ? static_cast<int>((parse_time(request.get_param_value("sinceTime")).value() -
+                                              parse_time("2026-11-21T07:40:00Z").value()) /
+                                             milliseconds(1))
+                          : 0;
+    auto next = std::make_shared<int>(first);
+    response.set_chunked_content_provider("text/plain", [&, next](std::size_t, httplib::DataSink& sink) {
+      std::string part;
+      for (int i = 0; i < lines_per_second && *next < lines; ++i, ++*next)
+        part += stamped(*next, std::to_string(*next) + filler);
+      if (!sink.write(part.data(), part.size())) let_go = true;
+      if (*next == lines) sink.done();
+      return !let_go || opened > 1;
+    });
+  });
+  server.http->Get("/api/v1/namespaces/lab/pods/late/log",
+                   [&](const httplib::Request&, httplib::Response& response) {
+                     eventually([&] { return let_go.load(); });
+                     response.set_content(stamped(0, "late"), "text/plain");
+                   });
+  kube::Client client(server.start());
+  int at = -1, wrong = 0;
+  bool late = false;
+  read_run_logs(client, "lab", {pod_of_rank("ahead", 0), pod_of_rank("late", 1)}, {},
+                {.line = [&](const RunLogLine& line) {
+                  if (line.text == "late") return late = true;
+                  wrong += line.text.starts_with(std::to_string(++at) + "x") ? 0 : 1;
+                  return true;
+                }});
+  CHECK(at == lines - 1);
+  CHECK(wrong == 0);
+  CHECK(late);
+}
+
+}  // namespace
+}  // namespace mlk
