@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_held = 16u << 20, least_share = 32u << 10;  // bytes
 constexpr std::size_t bytes_beside_text = 64;
 constexpr std::size_t most_sayings = 20;
-constexpr milliseconds patience{2'000}, look_again{100};
+constexpr milliseconds longest_holding_up{2'000}, look_again{100};
 constexpr seconds longest_silence{30}, longest_on_dead_connections{90};
 constexpr milliseconds first_retry{250}, longest_retry{2'000}, longest_retrying{10'000};
 
@@ -42,7 +42,7 @@ struct OpenLog {
   std::unique_ptr<kube::Stream> stream{};
 
   bool is_empty() const { return next == lines.size(); }
-  bool is_late() const { return missed > patience; }  // the others do not wait for it
+  bool is_late() const { return missed > longest_holding_up; }  // the others do not wait for it
 };
 
 class LogReader {

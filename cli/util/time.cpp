@@ -31,6 +31,17 @@ std::optional<int> digits(std::string_view text, std::size_t at, std::size_t cou
   return value;
 }
 
+// "Z", "+05:30"
+std::optional<int> offset_seconds(std::string_view text) {
+  if (text == "Z") return 0;
+  const auto hours = digits(text, 1, 2), minutes = digits(text, 4, 2);
+  if (text.size() != 6 || !hours || !minutes || *hours > 23 || *minutes > 59 || text[3] != ':')
+    return std::nullopt;
+  const int offset = *hours * 3600 + *minutes * 60;
+  if (text[0] == '+') return offset;
+  return text[0] == '-' ? std::optional(-offset) : std::nullopt;
+}
+
 std::string format(Time time, int fraction_digits) {
   const auto whole = std::chrono::floor<seconds>(time);
   const std::time_t t = whole.time_since_epoch().count();
@@ -65,9 +76,10 @@ std::optional<Time> parse_time(std::string_view text) {
       scale /= 10;
     }
   }
-  if (text.substr(at) != "Z" && text.substr(at) != "+00:00") return std::nullopt;
+  const std::optional<int> offset = offset_seconds(text.substr(at));
+  if (!offset) return std::nullopt;
   const long days = days_from_civil(*year, static_cast<unsigned>(*month), static_cast<unsigned>(*day));
-  return later(Time(nanoseconds(fraction)), days * 86400 + *hour * 3600 + *minute * 60 + *second);
+  return later(Time(nanoseconds(fraction)), days * 86400 + *hour * 3600 + *minute * 60 + *second - *offset);
 }
 
 Time later(Time time, std::int64_t by) {

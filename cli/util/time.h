@@ -11,8 +11,9 @@ namespace mlk {
 
 using Time = std::chrono::sys_time<std::chrono::nanoseconds>;
 
-// RFC 3339 in UTC: "2026-11-21T07:40:25Z", with up to nine digits of a fraction. nullopt if the text is not a
-// time. Times before 1678 or after 2261, which a Time cannot hold, become the nearest that it can.
+// RFC 3339: "2026-11-21T07:40:25Z", with up to nine digits of a fraction; nodes give the times of logs with
+// the offset of their own zone: "+01:00". nullopt if the text is not a time. Times before 1678 or after 2261,
+// which a Time cannot hold, become the nearest that it can.
 std::optional<Time> parse_time(std::string_view text);
 // `time` plus so many seconds, which may be negative; out of range as above.
 Time later(Time time, std::int64_t seconds);

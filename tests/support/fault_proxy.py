@@ -22,6 +22,8 @@ A plan is a list of rules. The first rule that matches a request and is not used
                    status       answer `status` (default 429) with the headers `headers` (default Retry-After: 1)
                                 and the body `body` (default a Status object)
                    delay        wait `seconds` (default 1), then carry on as usual
+                   cut-later    pass the answer on for `seconds` (default 1), then close
+                   end-later    pass whole lines on for `seconds` (default 1), then `text`, and an orderly end
                    half-open    accept the request and never answer
                    drip         pass the answer on byte by byte, `seconds` (default 0.05) apart
                    gone         in a watch: pass on `lines` (default 0) lines, then the event ERROR 410 and an orderly end
@@ -425,6 +427,10 @@ class Server:
         if fault == "gone" and rule.get("lines", 0) == 0:
             yield GONE_EVENT
             return
+        if fault in ("cut-later", "end-later"):
+            async for piece in Server.shape_for_a_time(fault, rule, pieces):
+                yield piece
+            return
         left = rule.get("bytes", 20) if fault == "cut-mid" else rule.get("lines", 0 if fault == "gone" else 1)
         async for piece in pieces:
             if fault == "cut-mid":
@@ -448,6 +454,25 @@ class Server:
                         return
             else:
                 yield piece
+
+    @staticmethod
+    async def shape_for_a_time(fault, rule, pieces):
+        end = time.monotonic() + rule.get("seconds", 1)
+        rest = b""
+        while True:
+            try:
+                rest += await asyncio.wait_for(anext(pieces), max(0, end - time.monotonic()))
+            except StopAsyncIteration:
+                if rest:
+                    yield rest
+                return
+            except asyncio.TimeoutError:
+                break
+            passed = len(rest) if fault == "cut-later" else rest.rfind(b"\n") + 1
+            if passed:
+                yield rest[:passed]
+            rest = rest[passed:]
+        yield None if fault == "cut-later" else rule.get("text", "").encode()
 
 
 GONE_EVENT = json.dumps({"type": "ERROR", "object": {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 410,

@@ -253,6 +253,33 @@ TEST_CASE("logs of a rank that has not started say so, and not what the API says
                  "2 ranks have no log yet, such as worker/0: their containers have not started\n"));
 }
 
+TEST_CASE("ranks whose pods are gone are named by logs, also when they are followed") {
+  Cluster cluster;
+  cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
+    job["spec"]["completions"] = job["spec"]["parallelism"] = 2;
+    job["status"]["startTime"] = "2026-11-21T07:00:00Z";
+    job["status"]["conditions"] = {{{"type", "Failed"}, {"status", "True"}}};
+  });
+  cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde", [](json& pod) {
+    pod["status"] = {
+        {"phase", "Failed"},
+        {"containerStatuses", {{{"name", "main"}, {"state", {{"terminated", {{"exitCode", 1}}}}}}}}};
+  });
+  cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (!request.path.ends_with("/log")) return std::nullopt;
+    mlk::local::Answer answer;
+    answer.content_type = "text/plain";
+    answer.body = "2026-11-21T07:00:00.000000000Z the last words\n";
+    return answer;
+  });
+  const std::string lost = "mlk: warning: the log of worker/1 is gone: its pod was deleted\n";
+  CHECK(cluster.mlk({"logs", "x"}) == std::pair(0, "worker/0 the last words\n" + lost));
+  const auto [code, said] = cluster.mlk({"logs", "-f", "x"});
+  CHECK(code == 5);
+  CHECK_MESSAGE(contains(said, lost), said);
+  CHECK_FALSE(contains(cluster.mlk({"logs", "-f", "x", "--rank", "0"}).second, lost));
+}
+
 TEST_CASE("a kubeconfig that is not there is a missing file, and a broken one a mistake") {
   Tree missing, broken;
   CHECK(missing.run({"ls", "--kubeconfig", "/nowhere/config"}) == 3);

@@ -13,6 +13,11 @@ TEST_CASE("a line of a log is a time and a text") {
   CHECK(line->text == " two  blanks ");
   CHECK(mlk::format_time(line->time) == "2026-11-21T07:40:25Z");
   CHECK(parse_log_line("2026-11-21T07:40:25Z ")->text.empty());
+  const auto elsewhere =
+      parse_log_line("2026-11-21T08:40:25.000000001+01:00 by a node with a zone of its own");
+  REQUIRE(elsewhere);
+  CHECK(elsewhere->time == line->time);
+  CHECK(elsewhere->text == "by a node with a zone of its own");
   CHECK_FALSE(parse_log_line("plain text"));
   CHECK_FALSE(parse_log_line(""));
 }

@@ -2,6 +2,7 @@
 // afterwards.
 #include <atomic>
 #include <map>
+#include <mutex>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -81,6 +82,53 @@ TEST_CASE("who has had enough gets no more lines") {
   CHECK(taken == 1);
 }
 
+// The n-th request for a log gets the n-th answer.
+struct BreakingLog {
+  struct Answer {
+    std::string text;
+    bool breaks;
+  };
+  std::vector<Answer> answers;
+  std::mutex mutex;
+  Texts targets;
+  FakeServer server;  // last: its handler uses all of the above
+
+  explicit BreakingLog(std::vector<Answer> wanted) : answers(std::move(wanted)) {
+    server.http->Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
+      const std::lock_guard lock(mutex);
+      const Answer now = answers.at(targets.size());
+      targets.push_back(request.target);
+      response.set_chunked_content_provider("text/plain", [now](std::size_t, httplib::DataSink& sink) {
+        if (!now.text.empty()) sink.write(now.text.data(), now.text.size());
+        if (!now.breaks) sink.done();
+        return !now.breaks;
+      });
+    });
+  }
+};
+
+TEST_CASE("a log that breaks is opened again, and read on from where it was") {
+  const std::string first = stamped(1, "a1") + stamped(2, "a2");
+  BreakingLog log({{"", true}, {first + "2026-11-21T07:40:00.003", true}, {first + stamped(3, "a3"), false}});
+  kube::Client client(log.server.start());
+  Texts problems;
+  const auto lines = read_run_logs(client, "lab", {pod_of_rank("a", 0)}, {.since = seconds(9)}, &problems);
+  CHECK(texts_of(lines) == Texts{"a1", "a2", "a3"});
+  CHECK(problems.empty());
+  REQUIRE(log.targets.size() == 3);
+  CHECK(log.targets[1].ends_with("sinceSeconds=9"));
+  CHECK(log.targets[2].ends_with("container=main&sinceTime=2026-11-21T07%3A40%3A00Z"));
+}
+
+TEST_CASE("a log that its node has rotated meanwhile is told") {
+  BreakingLog log({{stamped(1, "a1") + stamped(2, "a2"), true}, {stamped(5000, "a9"), false}});
+  kube::Client client(log.server.start());
+  Texts problems;
+  const auto lines = read_run_logs(client, "lab", {pod_of_rank("a", 0)}, {}, &problems);
+  CHECK(texts_of(lines) == Texts{"a1", "a2", "a9"});
+  CHECK(problems == Texts{"node n1: it has rotated the log of a: lines may be missing"});
+}
+
 TEST_CASE("what the kubelet says without a time is told once for each node, and is no line") {
   LogsOfPods pods;
   pods.logs["a"] = {stamped(1, "a1"), "failed to create fsnotify watcher: too many open files\n"};
@@ -105,6 +153,23 @@ TEST_CASE("the last lines of a rank are those of all its pods together") {
   CHECK(texts_of(read_run_logs(client, "lab", all, {.tail = 3})) ==
         Texts{"old3", "other1", "new1", "new2", "other2"});
   CHECK(texts_of(read_run_logs(client, "lab", all, {.tail = 0})).empty());
+}
+
+TEST_CASE("of a rank with several logs the newest pod goes first, and of a pod the container started last") {
+  const auto source = [](int rank, int attempt, const std::string& container) {
+    LogSource one;
+    one.who.role = "worker";
+    one.who.rank = rank;
+    one.who.attempt = attempt;
+    one.container = container;
+    return one;
+  };
+  const std::vector<LogSource> sources = {source(0, 1, "main"), source(0, 2, "fetch"), source(0, 2, "main"),
+                                          source(1, 1, "main")};
+  CHECK(shares_rank(sources) == std::vector<bool>{true, true, true, false});
+  CHECK(tails_of(sources, {9, 2, 3, 0}, 3) == std::vector<long>{0, 0, 3, 3});
+  CHECK(tails_of(sources, {9, 2, 3, 0}, 4) == std::vector<long>{0, 1, 4, 4});
+  CHECK(tails_of(sources, {9, 2, 3, 0}, 9) == std::vector<long>{4, 6, 9, 9});
 }
 
 TEST_CASE("a log that is ahead of the others is let go when too much is held, and nothing of it is lost") {

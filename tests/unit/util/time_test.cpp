@@ -15,12 +15,16 @@ TEST_CASE("times are read as Kubernetes writes them") {
   CHECK(parse_time("2026-11-21T07:40:25.123456789Z")->time_since_epoch() ==
         seconds(1795246825) + nanoseconds(123456789));
   CHECK(parse_time("2024-02-29T00:00:00+00:00")->time_since_epoch() == seconds(1709164800));
+  CHECK(parse_time("2024-02-29T01:30:00+01:30") == parse_time("2024-02-29T00:00:00Z"));
+  CHECK(parse_time("2024-02-28T16:00:00.5-08:00") == parse_time("2024-02-29T00:00:00.5Z"));
 }
 
 TEST_CASE("text that is not a time is refused") {
   for (const char* text :
        {"", "2026", "2026-11-21", "2026-11-21 07:40:25Z", "2026-13-21T07:40:25Z", "2026-11-21T25:40:25Z",
-        "2026-11-21T07:40:25", "2026-11-21T07:40:25Zx", "yesterday", "2026-11-21T07:40:25+01:00"}) {
+        "2026-11-21T07:40:25", "2026-11-21T07:40:25Zx", "yesterday", "2026-11-21T07:40:25+01",
+        "2026-11-21T07:40:25+0100", "2026-11-21T07:40:25+24:00", "2026-11-21T07:40:25+01:60",
+        "2026-11-21T07:40:25 01:00", "2026-11-21T07:40:25+01:00x"}) {
     CAPTURE(std::string(text));
     CHECK_FALSE(parse_time(text));
   }

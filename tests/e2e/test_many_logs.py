@@ -1,0 +1,58 @@
+"""Following logs whose streams break, and whose nodes say something in place of lines: none is lost, and none comes twice."""
+
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import mlk
+from fault_proxy import FaultProxy
+
+pytestmark = [pytest.mark.nodes, pytest.mark.timed]
+
+EXPERIMENT = """name: {name}
+mode: allreduce
+run: 'i=0; while [ $i -lt {lines} ]; do echo line $i; i=$((i+1)); sleep {pause}; done'
+workers: {{count: {count}, cpu: 10m, memory: 16Mi}}
+restart: {{retries: 0}}
+"""
+
+
+def numbers(output, rank):
+    return [int(number) for number in re.findall(rf"^worker/{rank} line (\d+)$", output, re.MULTILINE)]
+
+
+def follow(cluster, kubeconfig, run, timeout):
+    return mlk.run(mlk.MLK, "--kubeconfig", kubeconfig, "logs", "-f", run, check=0, timeout=timeout, env=cluster.env)
+
+
+@pytest.mark.parametrize("text, said", [
+    ("failed to create fsnotify watcher: too many open files", "it is out of inotify instances"),
+    ("an error of the node", "it says of the log: an error of the node")])
+def test_what_a_node_says_in_place_of_lines_costs_none_and_is_told_once(embedded, name, experiment, text, said):
+    count, lines = 2, 60
+    run = embedded.mlk("submit", experiment(EXPERIMENT.format(name=name, count=count, lines=lines, pause=0.1)), check=0).stdout.strip()
+    with FaultProxy(embedded.kubeconfig, plan=[{"do": "end-later", "path": "/log", "text": text, "times": 0}]) as proxy:
+        followed = follow(embedded, proxy.kubeconfig, run, 60)
+    for rank in range(count):
+        assert numbers(followed.stdout, rank) == list(range(lines))
+    assert text not in followed.stdout
+    assert followed.stderr.count(said) == 1
+
+
+@pytest.mark.alone
+def test_60_ranks_lose_no_line_while_streams_break_and_the_api_server_dies_twice(real, name, experiment):
+    """Three follow at once: more than a node has inotify instances for."""
+    count, lines = 60, 60
+    run = real.mlk("submit", experiment(EXPERIMENT.format(name=name, count=count, lines=lines, pause=0.5)), check=0).stdout.strip()
+    with FaultProxy(real.kubeconfig, plan=[{"do": "cut-later", "path": "/log", "times": 0}]) as proxy, ThreadPoolExecutor(3) as pool:
+        followers = [pool.submit(follow, real, config, run, 150) for config in (proxy.kubeconfig, real.kubeconfig, real.kubeconfig)]
+        mlk.wait_until(lambda: real.mlk("logs", run, "--tail", "1", check=0).stdout.count("line") > count // 2, "half of the ranks to run", 90)
+        for _ in range(2):
+            real.harness("api-kill")
+            time.sleep(8)
+        outputs = [follower.result().stdout for follower in followers]
+    for output in outputs:
+        for rank in range(count):
+            assert numbers(output, rank) == list(range(lines))
