@@ -15,18 +15,19 @@ using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_held = 16u << 20, least_share = 32u << 10;  // bytes
-constexpr std::size_t bytes_beside_text = 64;
 constexpr std::size_t most_sayings = 20;
 constexpr milliseconds longest_holding_up{2'000}, look_again{100};
 constexpr seconds longest_silence{30}, longest_on_dead_connections{90};
 constexpr milliseconds first_retry{250}, longest_retry{2'000}, longest_retrying{10'000};
 
 struct OpenLog {
-  LogRead& about;  // under the reader's mutex until it is over
+  LogRead& about;
   const std::size_t index;
   // Of the reader's thread.
-  std::vector<kube::LogLine> lines{};  // to be given out
-  std::size_t next = 0;                // of them
+  kube::LogPosition position{};
+  std::string text{};    // lines to be given out, as they came
+  std::size_t next = 0;  // where in it
+  kube::LogLine line{};  // the one that is given out next
   Time newest{};
   bool is_over = false;
   milliseconds missed{0},
@@ -34,14 +35,11 @@ struct OpenLog {
   milliseconds retry = first_retry;
   std::optional<Clock::time_point> trying_since{}, again{};
   // Under the reader's mutex: the loop's thread writes.
-  kube::LogPosition position{};
-  std::vector<kube::LogLine> inbox{};
-  std::size_t inbox_bytes = 0, lines_bytes = 0;
+  std::string inbox{};
   bool behind = false;  // there was no room: the stream was let go
   std::optional<kube::StreamEnd> end{};
   std::unique_ptr<kube::Stream> stream{};
 
-  bool is_empty() const { return next == lines.size(); }
   bool is_late() const { return missed > longest_holding_up; }  // the others do not wait for it
 };
 
@@ -73,7 +71,7 @@ class LogReader {
       missing_.push_back(log.get());
     }
     while (true) {
-      const bool all_have_come = refill();
+      const bool all_have_come = fetch_missing();
       if (heads_.empty() && missing_.empty()) return;
       if (!(all_have_come ? give_out() : wait())) return;
     }
@@ -84,10 +82,10 @@ class LogReader {
     if (!log.trying_since) log.trying_since = Clock::now();
     log.silent = milliseconds(0);
     kube::LogOptions options = log.about.options;
+    log.position.resume();
+    options.from = log.position.since();
     {
       const std::lock_guard lock(mutex_);
-      log.position.resume();
-      options.from = log.position.since();
       log.behind = false;
       log.end.reset();
     }
@@ -103,40 +101,55 @@ class LogReader {
     if (!log.behind) log.stream.swap(stream);
   }
 
-  // On the client's loop thread. If lines come faster than they are given out, it waits, and with it the
-  // server. If they are held up by another log, that must be read: this one goes on, and is let go if too
-  // much is held.
-  void take(OpenLog& log, std::string_view text) {
-    std::optional<kube::LogLine> line = kube::parse_log_line(text);
+  // On the client's loop thread, which serves all logs: what costs time is left to the reader. If lines come
+  // faster than they are given out, it waits, and with it the server. If they are held up by another log,
+  // that must be read: this one goes on, and is let go if too much is held.
+  void take(OpenLog& log, std::string_view line) {
     std::unique_ptr<kube::Stream> ending;
     std::unique_lock lock(mutex_);
+    if (log.inbox.size() >= share_)
+      news_.wait(lock, [&] { return stopping_ || log.inbox.size() < share_ || is_waiting_; });
     if (stopping_ || log.behind) return;
-    if (!line) return note(log, text.empty() ? "" : kube::kubelet_said(text));
-    news_.wait(lock, [&] { return stopping_ || log.inbox_bytes < share_ || is_waiting_; });
-    if (stopping_) return;
-    if (log.inbox_bytes >= share_ && held_ >= most_held) {
+    if (log.inbox.size() >= share_ && held_ >= most_held) {
       log.behind = true;
       ending = std::move(log.stream);
       news_.notify_all();
       return;
     }
-    if (!log.position.take(*line)) return;
-    if (log.position.was_cut()) note(log, kube::rotated(log.about.source.who.pod));
-    if (!log.about.first) log.about.first = line->time;
-    log.about.last = line->time;
-    log.about.bytes += text.size();
-    log.inbox_bytes += text.size() + bytes_beside_text;
-    held_ += text.size() + bytes_beside_text;
-    log.inbox.push_back(std::move(*line));
-    if (log.inbox.size() == 1) news_.notify_all();
+    const bool first = log.inbox.empty();
+    log.inbox.append(line).push_back('\n');
+    held_ += line.size() + 1;
+    if (first) news_.notify_all();
   }
 
   static void note(OpenLog& log, std::string said) {
     if (!said.empty() && log.about.said.size() < most_sayings) log.about.said.insert(std::move(said));
   }
 
+  // True: it has a next line.
+  static bool advance(OpenLog& log) {
+    while (log.next < log.text.size()) {
+      const std::size_t end = log.text.find('\n', log.next);
+      const auto raw = std::string_view(log.text).substr(log.next, end - log.next);
+      log.next = end + 1;
+      std::optional<kube::LogLine> line = kube::parse_log_line(raw);
+      if (!line) {
+        note(log, raw.empty() ? "" : kube::kubelet_said(raw));
+        continue;
+      }
+      if (!log.position.take(*line)) continue;
+      if (log.position.was_cut()) note(log, kube::rotated(log.about.source.who.pod));
+      if (!log.about.first) log.about.first = line->time;
+      log.about.last = line->time;
+      log.about.bytes += raw.size();
+      log.line = std::move(*line);
+      return true;
+    }
+    return false;
+  }
+
   // False while an earlier line than those that are here may still come.
-  bool refill() {
+  bool fetch_missing() {
     bool all_have_come = true;
     std::erase_if(missing_, [&](OpenLog* log) {
       if (fetch(*log)) {
@@ -149,17 +162,26 @@ class LogReader {
     return all_have_come && (!heads_.empty() || missing_.empty());
   }
 
-  // True: it has lines. Opens it again where that is due.
+  // True: it has a next line. Opens it again where that is due.
   bool fetch(OpenLog& log) {
+    while (!advance(log)) {
+      if (!refill(log)) return false;
+    }
+    return true;
+  }
+
+  // True: it has more text.
+  bool refill(OpenLog& log) {
     bool reopen = false;
     std::unique_ptr<kube::Stream> ending;
-    log.lines.clear();
-    log.next = 0;
     {
       const std::lock_guard lock(mutex_);
-      log.lines.swap(log.inbox);
-      held_ -= std::exchange(log.lines_bytes, std::exchange(log.inbox_bytes, 0));
-      if (log.lines.empty()) {
+      held_ -= log.text.size();
+      log.text.clear();
+      log.next = 0;
+      if (log.text.capacity() > 2 * share_) log.text.shrink_to_fit();
+      log.text.swap(log.inbox);
+      if (log.text.empty()) {
         if (log.silent > longest_silence && !log.end && !log.behind) {
           log.end = kube::StreamEnd{0, "nothing came for " + format_duration(longest_silence), ""};
           ending = std::move(log.stream);
@@ -167,7 +189,7 @@ class LogReader {
         reopen = log.behind || (log.end && !log.again && settle(log));
       }
     }
-    if (!log.lines.empty()) {
+    if (!log.text.empty()) {
       log.trying_since.reset();
       log.retry = first_retry;
       log.missed = log.silent = milliseconds(0);
@@ -199,7 +221,7 @@ class LogReader {
   }
 
   void add_head(OpenLog& log) {
-    log.newest = std::max(log.newest, log.lines[log.next].time);
+    log.newest = std::max(log.newest, log.line.time);
     heads_.push_back({log.newest, &log});
     std::push_heap(heads_.begin(), heads_.end(), is_later);
   }
@@ -211,9 +233,8 @@ class LogReader {
       OpenLog& log = *heads_.front().log;
       std::pop_heap(heads_.begin(), heads_.end(), is_later);
       heads_.pop_back();
-      kube::LogLine& line = log.lines[log.next++];
-      if (!taker_.line(line_of(log.about.source, line.time, std::move(line.text)))) return false;
-      if (!log.is_empty() || fetch(log)) {
+      if (!taker_.line(line_of(log.about.source, log.line.time, std::move(log.line.text)))) return false;
+      if (fetch(log)) {
         add_head(log);
       } else if (!log.is_over) {
         missing_.push_back(&log);

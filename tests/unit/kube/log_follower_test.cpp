@@ -213,7 +213,7 @@ TEST_CASE("a refused log says why, and a pod that is gone ends the follower") {
   REQUIRE(drive(follower, pod_with("running"), [&] { return !follower.problem().empty(); }));
   CHECK(follower.problem() == "container is waiting to start");
   REQUIRE(drive(follower, pod_with("running"), [&] { return follower.finished(); }));
-  CHECK(follower.problem().find("pods not found") != std::string::npos);
+  CHECK(follower.problem() == "deleted with the pod");
 }
 
 TEST_CASE("a log that its node has no more ends the follower of a container that has ended") {

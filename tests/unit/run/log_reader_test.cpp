@@ -173,7 +173,7 @@ TEST_CASE("of a rank with several logs the newest pod goes first, and of a pod t
 }
 
 TEST_CASE("a log that is ahead of the others is let go when too much is held, and nothing of it is lost") {
-  constexpr int lines_per_second = 1000, lines = 150'000;
+  constexpr int lines_per_second = 1000, lines = 200'000;
   FakeServer server;
   std::atomic<bool> let_go = false;
   std::atomic<int> opened = 0;

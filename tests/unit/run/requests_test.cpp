@@ -99,7 +99,7 @@ TEST_CASE("a rank whose log is not there does not silence the others, a refusal 
     std::vector<std::string> problems;
     CHECK(read_run_logs(client, "lab", {pod(0), pod(1)}, {}, &problems).size() == 1);
     REQUIRE(problems.size() == 1);
-    CHECK(problems[0].starts_with("r-worker-0: "));
+    CHECK(problems[0].starts_with("no logs of r-worker-0"));
   }
   Cluster cluster;
   cluster.answers[log_of(0)] = {403, status_body(403, "Forbidden", "not yours")};
