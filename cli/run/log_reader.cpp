@@ -30,8 +30,9 @@ struct OpenLog {
   kube::LogLine line{};  // the one that is given out next
   Time newest{};
   bool is_over = false;
-  milliseconds missed{0},
-      silent{0};  // the reader has waited for it: since its last line; since it was opened
+  // The reader has waited for it: since something came of those that it waits for; since it was opened or had
+  // its last line.
+  milliseconds missed{0}, silent{0};
   milliseconds retry = first_retry;
   std::optional<Clock::time_point> trying_since{}, again{};
   // Under the reader's mutex: the loop's thread writes.
@@ -251,7 +252,7 @@ class LogReader {
     std::unique_lock lock(mutex_);
     is_waiting_ = true;
     news_.notify_all();
-    news_.wait_for(lock, look_again, [&] {
+    const bool news = news_.wait_for(lock, look_again, [&] {
       return std::any_of(missing_.begin(), missing_.end(), [](const OpenLog* log) {
         return !log->inbox.empty() || log->behind || (log->end && !log->again);
       });
@@ -259,7 +260,7 @@ class LogReader {
     is_waiting_ = false;
     const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
     for (OpenLog* log : missing_) {
-      log->missed += waited;
+      log->missed = news ? milliseconds(0) : log->missed + waited;
       log->silent += waited;
     }
     return true;

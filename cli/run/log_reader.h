@@ -31,8 +31,8 @@ struct LogRead {
 };
 
 // Of broken logs the reading goes on for 10 s. At most 16 MB are held: a log that is ahead of the others is
-// let go, and read on when it is its turn. One that is silent for 2 s does not hold up the others, and one
-// that is for 30 s is given up. Throws nothing: `logs` tell of failures.
+// let go, and read on when it is its turn. When nothing has come for 2 s, those that are silent do not hold
+// up the others any more; one that is silent for 30 s is given up. Throws nothing: `logs` tell of failures.
 void read_logs(kube::Client& client, const std::string& name_space, std::vector<LogRead>& logs,
                const LogTaker& taker);
 
