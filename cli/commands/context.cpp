@@ -128,7 +128,8 @@ void print_text(std::ostream& out, const kube::Config& config, const kube::Login
 
 // The configuration is shown even if the cluster cannot be asked.
 void context(const ContextOptions& options, Session& session) {
-  const std::unique_ptr<kube::Client> client = session.connect();
+  const std::unique_ptr<kube::Client> client =
+      session.connect(Session::Attended::yes, Session::Patience::none);
   const kube::Config& config = client->config();
   std::optional<Told> told;
   std::optional<Error> why;

@@ -36,7 +36,7 @@ bool Session::local() const {
   return value == "1" && global.cluster.kubeconfig.empty() && global.cluster.context.empty();
 }
 
-std::unique_ptr<kube::Client> Session::connect(Attended attended) {
+std::unique_ptr<kube::Client> Session::connect(Attended attended, Patience patience) {
   kube::ConfigFlags flags = global.cluster;
   if (local()) {
     if (!flags.kubeconfig.empty() || !flags.context.empty()) {
@@ -50,6 +50,7 @@ std::unique_ptr<kube::Client> Session::connect(Attended attended) {
   }
   kube::Config config = kube::load_config(flags);
   if (local() && !global.local) config.source += " (MLK_LOCAL)";  // this variable is easily forgotten
+  if (attended == Attended::no || patience == Patience::none) config.longest_trying = {};
   kube::PluginHost host;
   if (attended == Attended::yes) {
     host.say = [this](const std::string& text) { note(text); };

@@ -53,7 +53,10 @@ struct Session {
   // Connects to the cluster that the flags name. Attended::no is for completion: the user cannot be asked to
   // log in, and a credential plugin has two seconds. Throws Error.
   enum class Attended { yes, no };
-  std::unique_ptr<kube::Client> connect(Attended attended = Attended::yes);
+  // Whether a cluster that cannot be reached is tried for some seconds: it may be starting again.
+  enum class Patience { usual, none };
+  std::unique_ptr<kube::Client> connect(Attended attended = Attended::yes,
+                                        Patience patience = Patience::usual);
   // The meaning of `typed` (run/find.h); adds a hint on how to list runs if there is none.
   RunAddress find_run(kube::Client& client, const std::string& typed);
   RunAddress find_run(kube::Client& client, const std::string& typed, Prefer prefer);

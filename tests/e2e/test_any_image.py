@@ -114,7 +114,7 @@ def test_root_and_the_images_own_user_run_where_pod_security_lets_them(real, ima
 def test_a_program_that_is_denied_a_file_is_told_as_whom_it_ran(real, images, places, submit):
     place = places["restricted"]
     run = submit(place, f"{images}:nobody", code="open('/etc/passwd', 'a')", check=5).stdout.strip()
-    why = real.mlk("status", run, "-n", place, "-o", "json").json()["reason"]
+    why = real.mlk("status", run, "-n", place, "-o", "json").json()["why"]
     assert "it ran as uid 1000, which the image lets not do this; `user:` names another" in why
 
 
@@ -122,8 +122,8 @@ def test_a_folder_that_may_not_be_written_ends_the_run_at_once_with_its_mode_and
     place = places["none"]  # the others refuse folders of the node
     run = submit(place, f"{images}:nobody", "--set", "checkpoint.volume={hostPath: /etc}", check=5).stdout.strip()
     status = real.mlk("status", run, "-n", place, "-o", "json").json()
-    assert "mlk: uid 1000 cannot write checkpoints in /mlk/checkpoints (mode 755, owner 0:0): Permission denied" in status["reason"]
-    assert "user:" in status["reason"]
+    assert "mlk: uid 1000 cannot write checkpoints in /mlk/checkpoints (mode 755, owner 0:0): Permission denied" in status["why"]
+    assert "user:" in status["why"]
     assert status["ranks"][0]["restarts"] == 0
 
 

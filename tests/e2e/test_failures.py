@@ -1,6 +1,8 @@
 """Runs that fail or cannot start: each with its reason in status, in --wait and in the exit code."""
 
+import concurrent.futures
 import json
+import time
 
 import pytest
 
@@ -115,12 +117,20 @@ def write_kubeconfig(path, server, token="x", ca=None):
     return path
 
 
-def test_a_cluster_that_cannot_be_reached_is_an_error_at_once(tmp_path, name, experiment):
+def test_a_cluster_that_cannot_be_reached_is_tried_for_some_seconds_and_then_an_error(tmp_path, name, experiment):
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", "https://127.0.0.1:1")
     file = experiment(experiment_text(name, image="x"))
-    for command in (["submit", file], ["ls"], ["status", "x"], ["context"], ["logs", "x"], ["delete", "x"]):
+
+    def ask(command):
         refused = mlk.run(mlk.MLK, "--kubeconfig", kubeconfig, *command, check=4, timeout=30)
         assert "127.0.0.1:1" in refused.stderr
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        list(pool.map(ask, (["submit", file], ["ls"], ["status", "x"], ["logs", "x"], ["delete", "x"])))
+    # `context` asks whether the cluster answers, and completion is not to hold a shell up.
+    for command in (["context"], ["__complete", "status", ""]):
+        began = time.monotonic()
+        mlk.run(mlk.MLK, "--kubeconfig", kubeconfig, *command)
+        assert time.monotonic() - began < 5 * mlk.SLOW, command
 
 
 def test_a_token_that_is_rejected_is_said_to_be_and_not_shown(embedded, tmp_path, name, experiment):

@@ -325,10 +325,16 @@ def test_waiting_has_an_end(cluster, name, experiment):
 
 
 def test_dry_runs_create_nothing(cluster, name):
-    file = mlk.EXAMPLES / "mnist-ps.yaml"
+    file = mlk.EXAMPLES / "digits-ps.yaml"
     cluster.mlk("submit", "--dry-run", "--set", f"name={name}", file, check=0)
     cluster.mlk("submit", "--dry-run=server", "--set", f"name={name}", file, check=0)
     assert not [item for item in cluster.objects("configmaps") if item["metadata"]["name"].startswith(name)]
+
+
+def test_a_server_dry_run_says_which_pods_the_namespace_would_refuse(real, name):
+    refused = real.mlk("submit", "--dry-run=server", "--set", f"name={name}", mlk.EXAMPLES / "mnist-ps.yaml", check=6)
+    assert "restricted volume types" in refused.stderr
+    assert not [item for item in real.objects("configmaps") if item["metadata"]["name"].startswith(name)]
 
 
 def test_the_ranks_of_an_ended_run_keep_their_reason_and_age(cluster, name, experiment):
