@@ -2,10 +2,10 @@
 # touched but by the package manager, and in one cache folder.
 CACHE := $(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME),$(HOME)/.cache)/mlk
 export CCACHE_DIR := $(CACHE)/ccache
-# One cache for all checkouts.
+# One cache for all checkouts. Not in ccache's depend mode: the groups of a unity build name their files by absolute paths, so
+# that what is the same in another checkout is their preprocessed text alone.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
-export CCACHE_DEPEND := 1
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 
 .PHONY: help build demo test soak bench format
