@@ -240,8 +240,8 @@ class Driver {
       if (settled_.count(name) == 1 || !is_final(status.phase)) continue;
       const RunObjects& run = runs.at(name);
       const auto [since, first] = ended_since_.try_emplace(name, steady_clock::now());
-      if (has_running_programs(run, std::chrono::system_clock::now()) &&
-          steady_clock::now() - since->second < patience_with_pods)
+      if (is_settling(run, std::chrono::system_clock::now(), steady_clock::now() - since->second,
+                      patience_with_pods))
         continue;
       if (!go_on()) {
         more_ = true;

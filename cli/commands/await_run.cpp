@@ -43,7 +43,7 @@ bool has_started(const RunStatus& status) {
 
 // How long to wait for the last processes of an ended run: those of a trained one end by themselves within 60
 // s (CONTRACT.md), and their logs are lost with their pods.
-constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10}, patience_beside{10};
+constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10};
 
 // One of the awaited runs.
 class Await {
@@ -136,11 +136,7 @@ class Await {
     }
     if (!final_since_) final_since_ = steady_clock::now();
     const auto patience = status.phase == Phase::succeeded ? patience_if_trained : patience_if_failed;
-    const auto since = steady_clock::now() - *final_since_;
-    // Programs that have ended have nothing more to tell; but a container beside one may still send something
-    // away.
-    if (has_running_programs(objects, now())) return since > patience;
-    return !has_waiting_pods(objects, now()) || since > patience_beside;
+    return !is_settling(objects, now(), steady_clock::now() - *final_since_, patience);
   }
 
   // If several runs are awaited, the others are still waited for.

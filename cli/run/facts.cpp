@@ -429,10 +429,15 @@ bool has_running_programs(const RunObjects& objects, Time now) {
                      [](const PodFacts& pod) { return pod.program_runs() && !pod.node_lost; });
 }
 
-bool has_waiting_pods(const RunObjects& objects, Time now) {
+bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
+                 std::chrono::seconds patience) {
+  constexpr std::chrono::seconds patience_beside{10};
+  if (has_running_programs(objects, now)) return since_end <= patience;
   const Facts facts = read_facts(objects, now);
-  return std::any_of(facts.pods.begin(), facts.pods.end(),
-                     [](const PodFacts& pod) { return !waited_for(pod).empty() && !pod.node_lost; });
+  const bool waits = std::any_of(facts.pods.begin(), facts.pods.end(), [](const PodFacts& pod) {
+    return pod.exit_code && !pod.ended() && !pod.node_lost;
+  });
+  return waits && since_end <= patience_beside;
 }
 
 std::vector<std::string> jobs_going_on(const RunObjects& objects) {

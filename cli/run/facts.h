@@ -1,6 +1,7 @@
 // Reads Jobs, pods and events into plain values, once. Internal to run/: observe() decides on these.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -119,8 +120,11 @@ Facts read_facts(const std::vector<nlohmann::json>& jobs, const std::vector<nloh
 bool has_live_pods(const RunObjects& objects, Time now);
 // Whether there is one whose program runs.
 bool has_running_programs(const RunObjects& objects, Time now);
-// Whether there is one whose program has ended, and that waits for another container.
-bool has_waiting_pods(const RunObjects& objects, Time now);
+// Whether an ended run still has something to tell, so long after its end was seen: a program that runs has,
+// for `patience`; and a pod that has not ended with its program, for 10 s. It waits for another container, or
+// the kubelet has not said yet that it has ended. Who suspends its Job earlier removes it, with its log.
+bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
+                 std::chrono::seconds patience);
 
 // The names of the Jobs that would continue by themselves: they have pods, or would start one again.
 std::vector<std::string> jobs_going_on(const RunObjects& objects);

@@ -339,8 +339,32 @@ TEST_CASE("the record keeps nothing that holds only while a pod waits for anothe
   CHECK(to_record(seen)["why"] == "");
   CHECK(to_record(seen)["ranks"][0]["reason"] == "");
   CHECK_FALSE(has_running_programs(pair.run.objects, test::now));
-  CHECK(has_waiting_pods(pair.run.objects, test::now));
+  using std::chrono::seconds;
+  CHECK(is_settling(pair.run.objects, test::now, seconds(10), seconds(75)));
+  CHECK_FALSE(is_settling(pair.run.objects, test::now, seconds(11), seconds(75)));
   CHECK(has_live_pods(pair.run.objects, test::now));
+}
+
+TEST_CASE("a pod that has not ended with its only program is waited for, or its log would go with it") {
+  using std::chrono::seconds;
+  Pair pair;
+  json& status = pair.pod()["status"];
+  const auto settles = [&](int since) {
+    return is_settling(pair.run.objects, test::now, seconds(since), seconds(75));
+  };
+  status["phase"] = "Running";
+  status["containerStatuses"][0]["state"] = runs;
+  CHECK(settles(75));
+  CHECK_FALSE(settles(76));
+  for (const int code : {0, 3}) {
+    status["phase"] = "Running";
+    status["containerStatuses"][0]["state"] = main_ends(code);
+    CHECK(settles(0));
+    CHECK(settles(10));
+    CHECK_FALSE(settles(11));
+    status["phase"] = code == 0 ? "Succeeded" : "Failed";
+    CHECK_FALSE(settles(0));
+  }
 }
 
 TEST_CASE("a pod without a container main has its only one") {
