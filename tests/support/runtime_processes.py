@@ -66,7 +66,7 @@ class Process:
     def __init__(self, name, popen, log, metrics, result):
         self.name, self.popen, self.log, self.metrics, self.result_path = name, popen, log, metrics, result
 
-    def wait(self, timeout=100):
+    def wait(self, timeout=300):
         try:
             return self.popen.wait(timeout * mlk.SLOW)
         except subprocess.TimeoutExpired:
