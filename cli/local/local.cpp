@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <arpa/inet.h>
 #include <csignal>
+#include <cstdint>
 #include <fcntl.h>
+#include <fstream>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -41,6 +43,22 @@ bool answers(int port) {
       ::connect(fd, reinterpret_cast<const struct sockaddr*>(&address), sizeof address) == 0;
   ::close(fd);
   return connected;
+}
+
+// The last line that a server wrote to its log after so many bytes: ": " and the line; empty if there is
+// none.
+std::string last_words(const std::filesystem::path& log, std::uintmax_t after) {
+  constexpr std::size_t most_read = 4096;
+  std::ifstream file(log, std::ios::binary);
+  file.seekg(0, std::ios::end);
+  const auto size = static_cast<std::uintmax_t>(std::max<std::streamoff>(file.tellg(), 0));
+  if (size <= after) return {};
+  std::string text(std::min<std::uintmax_t>(size - after, most_read), '\0');
+  file.seekg(static_cast<std::streamoff>(size - text.size()));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  const std::string_view words = trim(text);
+  const std::string_view line = words.substr(words.rfind('\n') + 1);
+  return line.empty() ? std::string() : ": " + std::string(line);
 }
 
 void add_volumes(const Paths& paths, const std::map<std::string, std::string>& volumes) {
@@ -133,6 +151,8 @@ Info up(const UpOptions& options) {
   add_volumes(paths, options.volumes);
   if (const auto info = running()) return *info;
   if (is_elsewhere()) throw elsewhere_error();
+  std::error_code no_log;
+  const std::uintmax_t log_size = std::filesystem::file_size(paths.log(), no_log);
   pid_t child = 0;
   if (!FileLock::holder(paths.lock()).held)
     child = spawn_detached({options.program.string(), "local", "serve"}, paths.log());
@@ -146,7 +166,8 @@ Info up(const UpOptions& options) {
   });
   if (info) return *info;
   throw Error(ExitCode::failure,
-              good ? "the local cluster did not start" : "the local cluster did not come up in time",
+              good ? "the local cluster did not start" + last_words(paths.log(), no_log ? 0 : log_size)
+                   : "the local cluster did not come up in time",
               "see " + paths.log().string());
 }
 

@@ -129,6 +129,11 @@ std::optional<seconds> parse_duration(std::string_view text) {
   return seconds(total);
 }
 
+std::string past_time(const std::string& recorded, Time now) {
+  const std::optional<Time> time = parse_time(recorded);
+  return time && *time > now ? format_time(now) : recorded;
+}
+
 std::string format_duration(seconds duration) {
   const long long total = duration.count() < 0 ? 0 : duration.count();
   const auto two = [](long long a, const char* unit_a, long long b, const char* unit_b) {

@@ -19,6 +19,9 @@ std::optional<Time> parse_time(std::string_view text);
 Time later(Time time, std::int64_t seconds);
 std::string format_time(Time time);        // whole seconds
 std::string format_time_micro(Time time);  // six digits, like metav1.MicroTime
+// A time that was recorded. One of the future was told by a clock that has been set back since: nobody knows
+// how long ago it is, so `now` takes its place, and what counts from it lasts as long again, but not longer.
+std::string past_time(const std::string& recorded, Time now);
 
 // "90s", "15m", "1h30m", "2d"; a bare number is seconds. nullopt if the text is not a duration, is negative,
 // or is over ten years.

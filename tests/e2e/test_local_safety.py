@@ -245,3 +245,10 @@ def test_a_pod_that_was_about_to_start_when_the_cluster_went_down_does_not_start
     mlk.run(mlk.MLK, "local", "supervise", pod, env=fresh_embedded.env, timeout=60)
     assert not started.exists()
     assert json.loads((pod / "exit.json").read_text())["reason"] == "shutdown"
+
+
+def test_a_folder_in_which_nothing_can_be_locked_is_named_with_what_to_set(tmp_path):
+    (tmp_path / "mlk/local/lock").mkdir(parents=True)  # as little of a lock as a file on NFS without lockd
+    (tmp_path / "mlk/local").chmod(0o700)
+    told = mlk.run(mlk.BUILD / "mlk", "local", "up", env={"XDG_STATE_HOME": str(tmp_path)}, check=1)
+    assert "did not start: cannot lock" in told.stderr and "set XDG_STATE_HOME" in told.stderr, told

@@ -102,6 +102,20 @@ std::optional<Time> expiry_of(const json& job) {
   return std::nullopt;
 }
 
+// Rewrites the times of a finished Job's conditions that lie in the future. Its time to live counts from
+// them.
+void correct_end(Store& store, const json& job, Time now) {
+  json conditions = job.value("/status/conditions"_json_pointer, json::array());
+  for (json& condition : conditions) {
+    const std::string since = condition.value("lastTransitionTime", "");
+    if (!since.empty()) condition["lastTransitionTime"] = past_time(since, now);
+  }
+  if (conditions == job.value("/status/conditions"_json_pointer, json::array())) return;
+  store.modify("jobs", namespace_of_object(job), name_of_object(job), [&](json& current) {
+    if (uid_of(current) == uid_of(job)) current["status"]["conditions"] = conditions;
+  });
+}
+
 // Whether reconcile() needs the pods of this Job that have succeeded and are counted. A sweep has thousands.
 bool needs_counted_successes(const json& job) {
   const json& spec = job.at("spec");
@@ -141,6 +155,7 @@ std::optional<Time> step_jobs(Store& store, Time now) {
       continue;
     }
     if (is_finished(*job)) {
+      attempt([&] { correct_end(store, *job, now); });
       const auto expiry = expiry_of(*job);
       if (expiry && *expiry <= now) store.remove("jobs", namespace_of_object(*job), name_of_object(*job));
       if (expiry && *expiry > now) look_again(*expiry);

@@ -54,6 +54,7 @@ class JobSync {
   }
 
   JobActions run() {
+    if (status_.contains("startTime")) status_["startTime"] = past_time(status_.at("startTime"), now_);
     count_flushed();
     completed_.drop_from(completions_);  // an elastic Job may have become smaller
     failed_indexes_.drop_from(completions_);

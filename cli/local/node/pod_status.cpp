@@ -120,7 +120,7 @@ json pod_status(const json& pod, const PodState& state, Time now) {
   const json old = pod.value("status", json::object());
   json status = {{"hostIP", "127.0.0.1"},
                  {"qosClass", qos_class(pod.at("spec"))},
-                 {"startTime", old.value("startTime", format_time(now))},
+                 {"startTime", past_time(old.value("startTime", format_time(now)), now)},
                  {"phase", phase_of(state)},
                  {"containerStatuses", json::array({container_status(pod, state)})},
                  {"conditions", conditions_of(pod, old.value("conditions", json::array()), state, now)}};

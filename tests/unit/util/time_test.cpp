@@ -70,3 +70,12 @@ TEST_CASE("durations are shown by their two largest units") {
   CHECK(mlk::format_duration(seconds(273600)) == "3d4h");
   CHECK(mlk::format_duration(seconds(-5)) == "0s");
 }
+
+TEST_CASE("a recorded time of the future becomes now; others, and what is no time, stay") {
+  const mlk::Time now = *mlk::parse_time("2026-11-21T12:00:00Z");
+  CHECK(mlk::past_time("2026-11-21T12:00:01Z", now) == "2026-11-21T12:00:00Z");
+  CHECK(mlk::past_time("2026-11-21T12:00:00Z", now) == "2026-11-21T12:00:00Z");
+  CHECK(mlk::past_time("2026-11-21T11:59:59.5Z", now) == "2026-11-21T11:59:59.5Z");
+  CHECK(mlk::past_time("soon", now) == "soon");
+  CHECK(mlk::past_time("", now).empty());
+}

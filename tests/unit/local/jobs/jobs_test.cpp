@@ -247,6 +247,17 @@ TEST_CASE("a Job that has ended goes when its time to live is over, and says whe
   }
 }
 
+TEST_CASE("after a clock was set back a Job that has ended lives no longer than its time to live") {
+  const Folder folder;
+  Store store(folder.path());
+  store_ended(store, "j", json::array({condition_of("Complete", "True", "2037-01-01T00:00:00Z")}), 15);
+  (void)step_jobs(store, noon);
+  CHECK(step_jobs(store, noon + seconds(1)) == noon + seconds(15));
+  CHECK(store.find("jobs", "default", "j"));
+  CHECK_FALSE(step_jobs(store, noon + seconds(15)));
+  CHECK_FALSE(store.find("jobs", "default", "j"));
+}
+
 TEST_CASE("without a time to live, or a time of its end, a Job that has ended stays, and makes no pods") {
   const Folder folder;
   Store store(folder.path());

@@ -39,6 +39,14 @@ TEST_CASE("after a clock was set back no index waits for the time that a failure
   }
 }
 
+TEST_CASE("after a clock was set back the deadline of a Job counts from now") {
+  json limited = job(1, {{"activeDeadlineSeconds", 60}});
+  limited["status"]["startTime"] = "2037-01-01T00:00:00Z";
+  const JobActions actions = passed(limited, {pod(0, "Running", 0, 0)});
+  CHECK(actions.status.at("startTime") == "2026-11-21T12:00:00Z");
+  CHECK(actions.again == noon + seconds(60));
+}
+
 TEST_CASE("of failed pods with equal numbers the last one counts, and the others are let go") {
   const json first = ended_at(pod(0, "Failed", 1, 1), "2026-11-21T12:00:50Z"),
              second = pod(0, "Failed", 1, 1);

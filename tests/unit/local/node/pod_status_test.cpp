@@ -53,6 +53,9 @@ TEST_CASE("a pod whose container waits") {
        "reason": "ContainersNotReady", "message": "containers with unready status: [main]"},
       {"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": "2026-11-21T12:00:00Z"}]
     })"_json);
+  json later = pod_of_one();
+  later["status"]["startTime"] = "2037-01-01T00:00:00Z";  // before the clock was set back
+  CHECK(pod_status(later, PodState{}, noon).at("startTime") == "2026-11-21T12:00:00Z");
   PodState state;
   state.waiting = {"CreateContainerError", "no command"};
   CHECK(pod_status(pod_of_one(), state, noon).at("containerStatuses").at(0).at("state") ==
