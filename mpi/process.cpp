@@ -77,6 +77,7 @@ class Process {
   Process(Link& link, std::uint32_t rank, pid_t child) : link_(link), child_(child) { end_.rank = rank; }
 
   int run(int signals) {
+    hear(0);  // what came together with the program
     while (true) {
       pollfd fds[2] = {{signals, POLLIN, 0}, {link_.fd(), link_.events(), 0}};
       if (::poll(fds, 2, -1) < 0) continue;

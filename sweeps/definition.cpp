@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/run/facts.h"
 #include "cli/run/left_behind.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"

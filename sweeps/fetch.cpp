@@ -7,6 +7,7 @@
 #include "cli/kube/client.h"
 #include "cli/kube/logs.h"
 #include "cli/kube/objects.h"
+#include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"

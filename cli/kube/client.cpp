@@ -26,7 +26,7 @@ const char* content_type_of(PatchType type) {
   switch (type) {
     case PatchType::merge:
       return "application/merge-patch+json";
-    case PatchType::json:
+    case PatchType::json_patch:
       return "application/json-patch+json";
     case PatchType::strategic:
       return "application/strategic-merge-patch+json";
@@ -214,7 +214,7 @@ Request patch_request(const Resource& resource, const std::string& name_space, c
   request.content_type = content_type_of(type);
   // A JSON patch may add to a list, and what names a version is refused after it was carried out.
   request.twice =
-      type != PatchType::json && text_at(patch, json::json_pointer("/metadata/resourceVersion")).empty();
+      type != PatchType::json_patch && text_at(patch, json::json_pointer("/metadata/resourceVersion")).empty();
   request.body = patch.dump();
   return request;
 }

@@ -71,7 +71,7 @@ struct DeleteOptions {
   std::optional<int> grace_seconds{};
 };
 
-enum class PatchType { merge, json, strategic, apply };
+enum class PatchType { merge, json_patch, strategic, apply };
 
 // A watch or a log being followed. Destroying it stops it; no callback runs after that.
 class Stream {

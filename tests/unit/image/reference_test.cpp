@@ -1,6 +1,9 @@
 // Names of images, as Docker reads them, and what is refused.
 #include "cli/image/reference.h"
 
+#include <string>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"

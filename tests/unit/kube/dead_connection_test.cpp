@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/kube/client.h"
 #include "tests/unit/kube/fake_server.h"

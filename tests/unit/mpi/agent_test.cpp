@@ -1,0 +1,309 @@
+// The agent of a pod, in a process of its own, with the test as mpirun, the launcher and the processes.
+#include "mpi/agent.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/mpi/played.h"
+
+namespace mlk::mpi {
+namespace {
+
+struct Pod {
+  Surroundings around;
+  Child agent;
+
+  explicit Pod(std::int64_t patience_ms = patience_of_tests_ms)
+      : around(with_patience(patience_ms)), agent([this] { return serve(around, {"train", "two words"}); }) {}
+
+  static Surroundings with_patience(std::int64_t patience_ms) {
+    Surroundings around = pods(1);
+    around.patience_ms = patience_ms;
+    return around;
+  }
+
+  Link connect() const { return reach(around.own); }
+
+  Link lead() const {
+    Link link = connect();
+    say_to(link, Type::lead);
+    REQUIRE(next_of(link) == "lead");
+    return link;
+  }
+
+  // A process of the program that has asked for it.
+  Link begin(std::uint32_t rank) const {
+    Link link = connect();
+    say_to(link, Type::process, encode(End{.rank = rank}));
+    REQUIRE(next_of(link).starts_with("program "));
+    return link;
+  }
+
+  Link run(const std::string& command) const {
+    Link link = connect();
+    say_to(link, Type::run, bytes_of(command));
+    return link;
+  }
+};
+
+// What a command writes, and what is said last.
+struct Heard {
+  std::string out, err, last;
+};
+
+Heard all_of(Link link) {
+  Heard heard;
+  while (true) {
+    const std::string one = next_of(link);
+    if (one.starts_with("output 1 ")) {
+      heard.out += one.substr(9);
+    } else if (one.starts_with("output 2 ")) {
+      heard.err += one.substr(9);
+    } else {
+      heard.last = one;
+      return heard;
+    }
+  }
+}
+
+// The first line of a command that tells its process.
+pid_t pid_of(Link& link) {
+  const std::string line = next_of(link);
+  REQUIRE(line.starts_with("output 1 "));
+  return std::atoi(line.c_str() + 9);
+}
+
+void ends(Link& process, const End& end) {
+  say_to(process, Type::ended, encode(end));
+  CHECK(next_of(process) == "ended");
+}
+
+TEST_CASE("a command of mpirun runs in a shell, and both outputs and the exit code come back") {
+  const Pod pod;
+  const Heard heard = all_of(pod.run("echo out; echo err >&2; exit 3"));
+  CHECK(heard.out == "out\n");
+  CHECK(heard.err == "err\n");
+  CHECK(heard.last == "ended 0 3");
+  CHECK(all_of(pod.run("kill -9 $$")).last == "ended 0 137");
+  CHECK(all_of(pod.run("head -c 3000000 /dev/zero")).out.size() == 3000000);
+}
+
+TEST_CASE("the last output of a command is waited for, but not for ever") {
+  const Pod pod;
+  CHECK(all_of(pod.run("(sleep 0.2; echo late) & exit 0")).out == "late\n");
+  const Heard heard = all_of(pod.run("sleep 100 & exit 5"));
+  CHECK(heard.last == "ended 0 5");
+}
+
+TEST_CASE("a command without its mpirun is ended, with what it started") {
+  const Pod pod;
+  pid_t pid = 0;
+  {
+    Link link = pod.run("echo $$; sleep 100");
+    pid = pid_of(link);
+    CHECK(is_alive(pid));
+  }
+  CHECK(in_time([&] { return !is_alive(pid); }));
+}
+
+TEST_CASE("the launcher is told of a part of MPI that cannot be run, once") {
+  for (const auto& [command, code] : {std::pair{"exec /no/such/orted", "127"}, {"exec /etc/passwd", "126"}}) {
+    Pod pod;
+    Link leader = pod.lead();
+    CHECK(all_of(pod.run(command)).last == std::string("ended 0 ") + code);
+    CHECK(next_of(leader) == std::string("failed 0 ") + code);
+    CHECK(pod.agent.err() == "mlk: a part of MPI that mpirun starts here is not there, or cannot be run\n");
+    CHECK(next_of(leader, 100) == "silence");
+  }
+}
+
+TEST_CASE("a process learns the program, the folder and whose log is its own") {
+  const Pod pod;
+  Link link = pod.connect();
+  say_to(link, Type::process, encode(End{.rank = 3}));
+  CHECK(next_of(link) == "program " + number(pod.agent.pid()) + " " +
+                             std::filesystem::current_path().string() + " train two words");
+}
+
+TEST_CASE("the end of a process is known before it goes, and a failure is told to the launcher") {
+  const Pod pod;
+  Link leader = pod.lead();
+  Link good = pod.begin(0), bad = pod.begin(1);
+  ends(good, {.rank = 0, .code = 0});
+  ends(bad, {.rank = 1, .code = 7, .told = true});
+  CHECK(next_of(leader) == "failed 1 7 told");
+}
+
+TEST_CASE("the pod ends with the code that the launcher says, and its last line names the rank at fault") {
+  struct Row {
+    std::vector<End> ends;
+    int code;
+    std::string last_line;
+  };
+  const std::vector<Row> rows{
+      {{}, 0, ""},
+      {{}, 9, ""},
+      {{{.rank = 3, .code = 7}}, 0, ""},
+      {{{.rank = 3, .code = 7}}, 7, "mlk: rank 3 of MPI ended with exit code 7\n"},
+      {{{.rank = 3, .code = 128}}, 7, "mlk: rank 3 of MPI ended with exit code 128\n"},
+      {{{.rank = 3, .code = 137}}, 137, "mlk: rank 3 of MPI was ended by signal 9\n"},
+      {{{.rank = 3, .code = 7}, {.rank = 4, .code = 8}}, 7, "mlk: rank 3 of MPI ended with exit code 7\n"},
+      {{{.rank = 3, .code = 143, .told = true}, {.rank = 4, .code = 8}},
+       8,
+       "mlk: rank 4 of MPI ended with exit code 8\n"},
+      {{{.rank = 3, .code = 8}, {.rank = 4, .code = 143, .told = true}},
+       8,
+       "mlk: rank 3 of MPI ended with exit code 8\n"},
+      {{{.rank = 3, .code = 143, .told = true}, {.rank = 4, .code = 9, .told = true}},
+       143,
+       "mlk: rank 3 of MPI was ended by signal 15\n"}};
+  for (const Row& row : rows) {
+    Pod pod;
+    Link leader = pod.lead();
+    for (const End& end : row.ends) {
+      Link process = pod.begin(end.rank);
+      ends(process, end);
+      CHECK(next_of(leader).starts_with("failed "));
+    }
+    say_to(leader, Type::finish, static_cast<std::uint8_t>(row.code));
+    CHECK(next_of(leader) == "finish " + number(row.code));
+    CHECK(pod.agent.code() == row.code);
+    CHECK(pod.agent.err() == row.last_line);
+  }
+}
+
+TEST_CASE("nothing that runs in the pod is left when it ends") {
+  Pod pod;
+  Link leader = pod.lead();
+  Link command = pod.run("echo $$; sleep 100");
+  const pid_t pid = pid_of(command);
+  say_to(leader, Type::finish, 0);
+  CHECK(pod.agent.code() == 0);
+  CHECK(in_time([&] { return !is_alive(pid); }));
+}
+
+TEST_CASE("a newer launcher takes the older one's place, and nothing of the older one's try goes on") {
+  const Pod pod;
+  Link older = pod.lead();
+  Link command = pod.run("echo $$; trap '' TERM; sleep 100"), process = pod.begin(0);
+  const pid_t pid = pid_of(command);
+  Link newer = pod.lead();
+  CHECK(next_of(older) == "closed");
+  CHECK(closes(command));
+  CHECK(closes(process));
+  CHECK(in_time([&] { return !is_alive(pid); }));
+  CHECK(next_of(newer, 100) == "silence");
+}
+
+TEST_CASE("the first launcher ends nothing that was there before it") {
+  const Pod pod;
+  Link process = pod.begin(0);
+  const Link leader = pod.lead();
+  CHECK(next_of(process, 100) == "silence");
+}
+
+TEST_CASE("a failure of an older try is not told as the cause of the newer one's end") {
+  Pod pod;
+  {
+    Link older = pod.lead();
+    Link process = pod.begin(2);
+    ends(process, {.rank = 2, .code = 7});
+  }
+  Link newer = pod.lead();
+  say_to(newer, Type::finish, 5);
+  CHECK(pod.agent.code() == 5);
+  CHECK(pod.agent.err().empty());
+}
+
+TEST_CASE("without its launcher nothing of the try goes on, and the pod waits for the next one") {
+  Pod pod;
+  std::optional<Link> leader = pod.lead();
+  Link command = pod.run("echo $$; sleep 100"), process = pod.begin(0);
+  const pid_t pid = pid_of(command);
+  leader.reset();
+  CHECK(closes(command));
+  CHECK(closes(process));
+  CHECK(in_time([&] { return !is_alive(pid); }));
+  CHECK(pod.agent.runs());
+}
+
+TEST_CASE("a pod to which no launcher comes gives up after its patience; one with a launcher does not") {
+  Pod pod(300);
+  std::optional<Link> leader = pod.lead();
+  CHECK(next_of(*leader, 1200) == "silence");
+  CHECK(pod.agent.runs());
+  leader.reset();
+  CHECK(pod.agent.code() == gave_up);
+  CHECK(pod.agent.err() == "mlk: no launcher has come: worker/0 is not there\n");
+}
+
+TEST_CASE("a pod that is told to end tells its processes and its launcher, and ends after the last process") {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    Pod pod;
+    Link leader = pod.lead(), process = pod.begin(0);
+    pod.agent.signal(signal);
+    CHECK(next_of(process) == "signal 15");
+    CHECK(next_of(leader) == "stopping");
+    Link late = pod.begin(1);
+    CHECK(next_of(late) == "signal 15");
+    Link next_leader = pod.connect();
+    say_to(next_leader, Type::lead);
+    CHECK(next_of(next_leader) == "lead");
+    CHECK(next_of(next_leader) == "stopping");
+  }
+  Pod pod;
+  std::optional<Link> process = pod.begin(0);
+  pod.agent.signal(SIGTERM);
+  CHECK(next_of(*process) == "signal 15");
+  ::usleep(600000);  // longer than the agent waits for news
+  CHECK(pod.agent.runs());
+  process.reset();
+  CHECK(pod.agent.code() == 143);
+}
+
+TEST_CASE("a pod without processes ends at once when it is told to") {
+  Pod pod;
+  const Link leader = pod.lead();
+  pod.agent.signal(SIGTERM);
+  CHECK(pod.agent.code() == 143);
+}
+
+TEST_CASE("what nobody says first, or twice, ends a connection; the others go on") {
+  const Pod pod;
+  Link leader = pod.lead();
+  Link first = pod.connect();
+  say_to(first, Type::finish, 0);
+  CHECK(next_of(first) == "closed");
+  Link command = pod.run("sleep 100");
+  say_to(command, Type::finish, 0);
+  CHECK(next_of(command) == "closed");
+  Link process = pod.connect();
+  say_to(process, Type::process, bytes_of("no rank"));
+  CHECK(next_of(process) == "closed");
+  Link again = pod.begin(0);
+  say_to(again, Type::process, encode(End{.rank = 0}));
+  CHECK(next_of(again) == "closed");
+  CHECK(next_of(leader, 100) == "silence");
+}
+
+TEST_CASE("who does not have the run's key is sent away") {
+  const Pod pod;
+  const Link proof_that_it_listens = pod.connect();
+  std::optional<Link> stranger = connect_to(pod.around.own, "another key of the same length as ours", 5000);
+  REQUIRE(stranger);
+  CHECK_FALSE(wait_until_ready(*stranger, 5000));
+}
+
+TEST_CASE("many connections that prove nothing leave room for those that have the key") {
+  const Pod pod;
+  Link leader = pod.lead();
+  std::vector<Link> strangers;
+  for (int i = 0; i < 600; ++i) {
+    std::optional<Link> one = connect_to(pod.around.own, test_key, 5000);
+    if (one) strangers.push_back(std::move(*one));  // none says a word
+  }
+  CHECK(all_of(pod.run("echo here")).out == "here\n");
+  CHECK(next_of(leader, 100) == "silence");
+}
+
+}  // namespace
+}  // namespace mlk::mpi

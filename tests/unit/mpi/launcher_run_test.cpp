@@ -1,0 +1,162 @@
+// The launcher with a script in the place of mpirun, and the agents of two pods.
+#include <doctest/doctest.h>
+
+#include "mpi/launcher.h"
+#include "tests/unit/mpi/played.h"
+#include "tests/unit/util/temporary_folder.h"
+
+namespace mlk::mpi {
+namespace {
+
+constexpr char open_mpi[] = "mpirun (Open MPI) 4.1.4";
+
+struct Run {
+  const TemporaryFolder folder;
+  Surroundings around = pods(2);
+
+  Run() {
+    around.folder = folder.path().string();
+    around.processes = 2;
+  }
+
+  std::string path(const char* name) const { return (folder.path() / name).string(); }
+
+  // What mpirun says of itself, and does; $HERE is the folder.
+  void write_mpirun(const std::string& version, const std::string& does, const char* name = "mpirun") const {
+    const std::filesystem::path file = folder.write(
+        std::string("bin/") + name, "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '" + version +
+                                        "'; exit 0; fi\nHERE=" + path("") + "\n" + does + "\n");
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+
+  int first_pod() const {
+    ::setenv("PATH", (path("bin") + ":/usr/bin:/bin").c_str(), 1);
+    return launch(around, {"train"}, "/mlk-mpi");
+  }
+  int second_pod() const { return serve(seen_by(around, 1), {"train"}); }
+
+  bool is_there(const char* name) const { return std::filesystem::exists(path(name)); }
+};
+
+std::string text_of_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_CASE("mpirun is called with all hosts when all pods are there, and its good end is that of all pods") {
+  const Run run;
+  run.write_mpirun(open_mpi, "echo \"$@\" >$HERE/words; echo \"$TMPDIR\" >$HERE/tmp; echo hello");
+  Child first([&] { return run.first_pod(); });
+  ::usleep(400000);
+  CHECK_FALSE(run.is_there("words"));
+  Child second([&] { return run.second_pod(); });
+  CHECK(first.code() == 0);
+  CHECK(second.code() == 0);
+  CHECK(first.out() == "hello\n");
+  CHECK(text_of_file(run.path("words")) ==
+        "--hostfile " + run.path("hosts") + " -wdir / -n 4 /mlk-mpi --rank\n");
+  CHECK(text_of_file(run.path("hosts")) ==
+        run.around.all[0].host + " slots=2\n" + run.around.all[1].host + " slots=2\n");
+  CHECK(text_of_file(run.path("tmp")) == run.path("mpirun") + "\n");
+}
+
+TEST_CASE(
+    "mpiexec will do where there is no mpirun; without either, or with a strange one, the image is told") {
+  SUBCASE("mpiexec of MPICH") {
+    const Run run;
+    run.write_mpirun("HYDRA build details:", "echo \"$1\" >$HERE/words", "mpiexec");
+    Child first([&] {
+      ::setenv("PATH", run.path("bin").c_str(), 1);
+      return launch(run.around, {"train"}, "/mlk-mpi");
+    });
+    Child second([&] { return run.second_pod(); });
+    CHECK(first.code() == 0);
+    CHECK(text_of_file(run.path("words")) == "-f\n");
+  }
+  SUBCASE("neither") {
+    const Run run;
+    Child first([&] {
+      ::setenv("PATH", run.path("").c_str(), 1);
+      return launch(run.around, {"train"}, "/mlk-mpi");
+    });
+    CHECK(first.code() == 127);
+    CHECK(first.err().ends_with("mlk: the image has neither mpirun nor mpiexec in its PATH\n"));
+  }
+  SUBCASE("strange") {
+    const Run run;
+    run.write_mpirun("srun 23.02", "true");
+    Child first([&] { return run.first_pod(); });
+    CHECK(first.code() == 126);
+  }
+}
+
+TEST_CASE("an mpirun that fails although no process did is the failure of the first pod") {
+  const Run run;
+  run.write_mpirun(open_mpi, "exit 3");
+  Child first([&] { return run.first_pod(); });
+  Child second([&] { return run.second_pod(); });
+  CHECK(first.code() == 3);
+  CHECK(second.runs());  // it waits for the next try
+}
+
+TEST_CASE("the pod of a process that failed ends with its code, and mpirun starts again when it is back") {
+  const Run run;
+  run.write_mpirun(open_mpi, "if [ -e $HERE/failed ]; then exit 0; fi; echo >$HERE/started; exec sleep 100");
+  Child first([&] { return run.first_pod(); });
+  {
+    Child second([&] { return run.second_pod(); });
+    REQUIRE(in_time([&] { return run.is_there("started"); }));
+    Link process = reach(run.around.all[1]);
+    say_to(process, Type::process, encode(End{.rank = 3}));
+    CHECK(next_of(process).starts_with("program "));
+    run.folder.write("failed", "");
+    say_to(process, Type::ended, encode(End{.rank = 3, .code = 7}));
+    CHECK(second.code() == 7);
+    CHECK(second.err().ends_with("mlk: rank 3 of MPI ended with exit code 7\n"));
+    CHECK(first.runs());
+  }
+  Child second_again([&] { return run.second_pod(); });
+  CHECK(first.code() == 0);
+  CHECK(second_again.code() == 0);
+  CHECK(first.err() == "mlk: worker/1 ends with 7; mpirun starts again when it is back\n");
+}
+
+TEST_CASE("nobody is at fault when a pod is lost or is being stopped: mpirun starts again") {
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    const Run run;
+    run.write_mpirun(open_mpi, "if [ -e $HERE/lost ]; then exit 0; fi; echo >$HERE/started; exec sleep 100");
+    Child first([&] { return run.first_pod(); });
+    {
+      Child second([&] { return run.second_pod(); });
+      REQUIRE(in_time([&] { return run.is_there("started"); }));
+      run.folder.write("lost", "");
+      second.signal(signal);
+      CHECK(second.code() == 128 + signal);
+    }
+    Child second_again([&] { return run.second_pod(); });
+    CHECK(first.code() == 0);
+    CHECK(first.err() == "mlk: a pod was lost or is being stopped; mpirun starts again when all are there\n");
+  }
+}
+
+TEST_CASE("a first pod that is told to end ends like any other") {
+  const Run run;
+  run.write_mpirun(open_mpi, "echo >$HERE/started; exec sleep 100");
+  Child first([&] { return run.first_pod(); });
+  Child second([&] { return run.second_pod(); });
+  REQUIRE(in_time([&] { return run.is_there("started"); }));
+  first.signal(SIGTERM);
+  CHECK(first.code() == 143);
+}
+
+TEST_CASE("a first pod waits for the others no longer than its patience, and names the one that is missing") {
+  Run run;
+  run.around.patience_ms = 500;
+  run.write_mpirun(open_mpi, "true");
+  Child first([&] { return run.first_pod(); });
+  CHECK(first.code() == gave_up);
+  CHECK(first.err() == "mlk: worker/1 is not there\n");
+}
+
+}  // namespace
+}  // namespace mlk::mpi

@@ -1,0 +1,201 @@
+// The pod's surroundings, connections, and processes that mlk-mpi starts.
+#include "mpi/link.h"
+
+#include <cstring>
+#include <map>
+
+#include <doctest/doctest.h>
+
+#include "mpi/children.h"
+#include "tests/unit/mpi/played.h"
+#include "tests/unit/util/temporary_folder.h"
+
+namespace mlk::mpi {
+namespace {
+
+TEST_CASE("an address is a host and a port, 7070 if none is given") {
+  const auto text = [](const char* address) {
+    const Address one = parse_address(address);
+    return one.host + " " + one.port;
+  };
+  CHECK(text("x-worker-0.x:7071") == "x-worker-0.x 7071");
+  CHECK(text("x-worker-0.x") == "x-worker-0.x 7070");
+  CHECK(text("::1:7071") == "::1 7071");
+}
+
+struct Said {
+  int code;
+  std::string out, err;
+};
+
+// What a process with this environment reads of its surroundings.
+Said surroundings(const std::map<std::string, std::string>& environment) {
+  Child child([&] {
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    const Surroundings around = read_surroundings();
+    std::string text = around.role + " " + around.rank + " " + around.folder + " " + around.key + " " +
+                       around.own.host + " " + around.own.port + " " + number(around.processes) + " " +
+                       number(around.patience_ms);
+    for (const Address& one : around.all) text += " " + one.host + "|" + one.port;
+    return ::write(1, text.data(), text.size()) < 0 ? 1 : 0;
+  });
+  const int code = child.code();
+  return {code, child.out(), child.err()};
+}
+
+TEST_CASE("a pod reads its surroundings from the environment, and its key from a file") {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "key").string();
+  std::ofstream(path) << test_key << "\n\n";
+  const std::map<std::string, std::string> whole{{"MLK_ADDRESS", "a-0.a:7071"},
+                                                 {"MLK_ROLE", "worker"},
+                                                 {"MLK_RANK", "1"},
+                                                 {"MLK_SECRET", path},
+                                                 {"MLK_MPI_FOLDER", "/folder"},
+                                                 {"MLK_MPI_ADDRESSES", "a-0.a:7071,a-1.a,127.0.0.1:1"},
+                                                 {"MLK_MPI_PROCESSES", "4"},
+                                                 {"MLK_MPI_PATIENCE", "900"}};
+  const Said said = surroundings(whole);
+  CHECK(said.code == 0);
+  CHECK(said.out == std::string("worker 1 /folder ") + test_key +
+                        " a-0.a 7071 4 900000 a-0.a|7071 a-1.a|7070 127.0.0.1|1");
+  for (const auto& [name, value] : whole) {
+    std::map<std::string, std::string> without = whole;
+    without[name] = "";
+    const Said refused = surroundings(without);
+    CHECK(refused.code == 126);
+    CHECK(refused.err ==
+          "mlk: " + name + " is not set: mlk starts this program, in the pods of framework: mpi\n");
+  }
+  std::map<std::string, std::string> no_file = whole;
+  no_file["MLK_SECRET"] = path + ".not-there";
+  CHECK(surroundings(no_file).code == 126);
+  std::ofstream(path) << std::string(test_key).substr(1) << "\n";
+  CHECK(surroundings(whole).code == 126);
+  CHECK(surroundings(whole).err == "mlk: the run's key cannot be read from " + path + "\n");
+}
+
+TEST_CASE("on one machine hosts are addresses of it, which no name is short for") {
+  Surroundings around = pods(1);
+  CHECK(around.on_one_machine());
+  around.own = parse_address("x-worker-0.x");
+  CHECK_FALSE(around.on_one_machine());
+}
+
+TEST_CASE("a connection is there when the other end has the key, and ends when it goes") {
+  const Surroundings around = pods(1);
+  CHECK_FALSE(connect_to(around.own, test_key, 1000));
+  CHECK_FALSE(connect_to({"no-such-host.invalid", "7070"}, test_key, 1000));
+  const int listener = listen_at(around.own);
+  std::optional<Link> client = connect_to(around.own, test_key, 1000);
+  REQUIRE(client);
+  CHECK_FALSE(wait_until_ready(*client, 50));  // nobody has said anything
+  CHECK(client->events() == POLLIN);
+  {
+    Link server(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), Session::Side::server,
+                test_key);
+    CHECK(server.events() == (POLLIN | POLLOUT));
+    Child other([&] { return wait_until_ready(server, patience_of_tests_ms) ? 0 : 1; });
+    CHECK(wait_until_ready(*client, patience_of_tests_ms));
+    CHECK(other.code() == 0);
+  }
+  CHECK(next_of(*client) == "closed");
+  ::close(listener);
+}
+
+TEST_CASE("a pod listens at its address again right after it has ended") {
+  const Surroundings around = pods(1);
+  for (int turn = 0; turn < 2; ++turn) {
+    const int listener = listen_at(around.own);
+    const std::optional<Link> client = connect_to(around.own, test_key, 1000);
+    CHECK(client);
+    ::close(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
+    ::close(listener);
+  }
+}
+
+TEST_CASE("a process ends with its exit code, or with 128 and the signal") {
+  CHECK(code_of(7 << 8) == 7);
+  CHECK(code_of(0) == 0);
+  CHECK(code_of(SIGKILL) == 137);
+}
+
+TEST_CASE("what was asked of this process and what became of its children is read once, and told apart") {
+  Child child([] {
+    const int fd = take_signals();
+    const auto reads = [fd](bool stop, bool child_ended) {
+      Arrived news;
+      for (int i = 0; i < 2000 && !news.stop && !news.child; ++i) {
+        news = read_signals(fd);
+        ::usleep(1000);
+      }
+      return news.stop == stop && news.child == child_ended;
+    };
+    if (read_signals(fd).stop || read_signals(fd).child) return 1;
+    for (const int signal : {SIGTERM, SIGINT}) {
+      ::raise(signal);
+      if (!reads(true, false)) return 2;
+      if (read_signals(fd).stop) return 3;
+    }
+    if (::fork() == 0) ::_exit(0);
+    return reads(false, true) ? 0 : 4;
+  });
+  CHECK(child.code() == 0);
+}
+
+TEST_CASE("a program that was started reads nothing, writes where it is told, and is not deaf to signals") {
+  Child child([] {
+    (void)take_signals();
+    int status = 0;
+    const pid_t reads =
+        spawn({"sh", "-c", "cat; echo out; echo err >&2; cut -d ' ' -f 5 /proc/$$/stat; echo $$"}, 1, 2);
+    ::waitpid(reads, &status, 0);
+    if (code_of(status) != 0) return 1;
+    const pid_t sleeps = spawn({"sleep", "100"}, 1, 2);
+    ::kill(sleeps, SIGTERM);
+    ::waitpid(sleeps, &status, 0);
+    if (code_of(status) != 143) return 2;
+    const pid_t missing = spawn({"/no/such/program"}, 1, 2);
+    ::waitpid(missing, &status, 0);
+    if (code_of(status) != 127) return 3;
+    const pid_t not_executable = spawn({"/etc/passwd"}, 1, 2);
+    ::waitpid(not_executable, &status, 0);
+    return code_of(status) == 126 ? 0 : 4;
+  });
+  CHECK(child.code() == 0);
+  const std::string out = child.out();
+  REQUIRE(out.starts_with("out\n"));
+  const std::size_t line_end = out.find('\n', 4);
+  CHECK(out.substr(4, line_end - 4) + "\n" == out.substr(line_end + 1));  // a process group of its own
+  CHECK(child.err() ==
+        "err\nmlk: /no/such/program: No such file or directory\nmlk: /etc/passwd: Permission denied\n");
+}
+
+TEST_CASE("all that is below a process is killed, orphans too, but not what is excepted and below that") {
+  Child child([] {
+    (void)take_signals();
+    const pid_t kept = spawn({"sh", "-c", "sleep 100 & echo kept $!; wait"}, 1, 2);
+    const pid_t killed = spawn({"sh", "-c", "(trap '' TERM; sleep 100) & echo killed $!; exit 0"}, 1, 2);
+    int status = 0;
+    ::waitpid(killed, &status, 0);
+    ::usleep(200000);
+    kill_descendants(kept);
+    if (::write(1, "done\n", 5) < 0) return 1;
+    ::sleep(100);
+    return 0;
+  });
+  REQUIRE(in_time([&] { return child.out().find("done\n") != std::string::npos; }));
+  const std::string out = child.out();
+  const auto pid_of = [&](const char* word) {
+    const std::size_t at = out.find(word);
+    REQUIRE(at != out.npos);
+    return static_cast<pid_t>(std::atoi(out.c_str() + at + std::strlen(word)));
+  };
+  const pid_t kept = pid_of("kept "), killed = pid_of("killed ");
+  CHECK(in_time([&] { return !is_alive(killed); }));
+  CHECK(is_alive(kept));
+  ::kill(kept, SIGKILL);
+}
+
+}  // namespace
+}  // namespace mlk::mpi

@@ -1,0 +1,187 @@
+// A process of the program, with the test as its agent.
+#include "mpi/process.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/mpi/played.h"
+
+namespace mlk::mpi {
+namespace {
+
+constexpr const char* rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
+
+// The test as the agent of a pod, whose log is that of a process that sleeps.
+struct Played {
+  Surroundings around = pods(1);
+  int listener = listen_at(around.own);
+  Child log{[] {
+    ::sleep(600);
+    return 0;
+  }};
+
+  ~Played() { ::close(listener); }
+
+  Link accept(std::string_view key = test_key) const {
+    pollfd wait{.fd = listener, .events = POLLIN, .revents = 0};
+    REQUIRE(::poll(&wait, 1, patience_of_tests_ms) == 1);
+    return {::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), Session::Side::server, key};
+  }
+
+  // A process of this rank that has been given the program.
+  Link give(const std::vector<std::string>& words, const std::string& folder = "/") const {
+    Link link = accept();
+    CHECK(next_of(link).starts_with("process "));
+    say_to(link, Type::program,
+           encode(Program{.agent = static_cast<std::uint32_t>(log.pid()), .folder = folder, .words = words}));
+    return link;
+  }
+};
+
+int as_rank(const Surroundings& around, const char* variable = nullptr, const char* value = "") {
+  for (const char* each : rank_variables) ::unsetenv(each);
+  if (variable != nullptr) ::setenv(variable, value, 1);
+  return run_process(around);
+}
+
+TEST_CASE("a process says its rank, whichever MPI has started it") {
+  for (const char* variable : rank_variables) {
+    const Played agent;
+    Child process([&] { return as_rank(agent.around, variable, "17"); });
+    Link link = agent.accept();
+    CHECK(next_of(link) == "process 17 0");
+  }
+  const Played agent;
+  Child process([&] { return as_rank(agent.around); });
+  Link link = agent.accept();
+  CHECK(next_of(link) == "process 0 0");
+}
+
+TEST_CASE("a process becomes the program, in its folder, and writes to the log of its pod") {
+  const Played agent;
+  Child process([&] { return as_rank(agent.around, "PMI_RANK", "2"); });
+  Link link = agent.give({"sh", "-c", "pwd; echo \"$0\" >&2; exit 4", "two words"}, "/usr");
+  CHECK(next_of(link) == "ended 2 4");
+  CHECK(agent.log.out() == "/usr\n");
+  CHECK(agent.log.err() == "two words\n");
+  CHECK(process.runs());  // until the agent knows
+  say_to(link, Type::ended);
+  CHECK(process.code() == 4);
+  CHECK(process.out().empty());
+}
+
+TEST_CASE("a program that nobody can run ends as in a shell, and the log says why") {
+  const Played agent;
+  for (const auto& [program, code, text] :
+       {std::tuple{"/no/such/program", "127", "mlk: /no/such/program: No such file or directory\n"},
+        {"/etc/passwd", "126", "mlk: /etc/passwd: Permission denied\n"}}) {
+    Child process([&] { return as_rank(agent.around); });
+    Link link = agent.give({program});
+    CHECK(next_of(link) == std::string("ended 0 ") + code);
+    say_to(link, Type::ended);
+    CHECK(process.code() == std::atoi(code));
+    CHECK(agent.log.err().ends_with(text));
+  }
+}
+
+const std::vector<std::string> ends_when_told{"sh", "-c",
+                                              "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"};
+
+TEST_CASE("a program that was asked to end is not at fault for its end, whoever asked") {
+  for (const bool by_agent : {true, false}) {
+    const Played agent;
+    Child process([&] { return as_rank(agent.around); });
+    Link link = agent.give(ends_when_told);
+    REQUIRE(in_time([&] { return agent.log.out() == "ready\n"; }));
+    if (by_agent) {
+      say_to(link, Type::signal, SIGTERM);
+    } else {
+      process.signal(SIGTERM);
+    }
+    CHECK(next_of(link) == "ended 0 9 told");
+    say_to(link, Type::ended);
+    CHECK(process.code() == 9);
+  }
+}
+
+TEST_CASE(
+    "a program gets the very signal that the agent names, also one that came together with the program") {
+  const Played agent;
+  Child process([&] { return as_rank(agent.around); });
+  Link link = agent.give({"sleep", "100"});
+  say_to(link, Type::signal, SIGUSR1);
+  CHECK(next_of(link) == "ended 0 " + number(128 + SIGUSR1) + " told");
+}
+
+TEST_CASE("a program ends with its agent") {
+  const Played agent;
+  Child process([&] { return as_rank(agent.around); });
+  {
+    const Link link = agent.give({"sh", "-c", "echo $$; exec sleep 100"});
+    REQUIRE(in_time([&] { return agent.log.out().ends_with("\n"); }));
+  }
+  CHECK(process.code() == 126);
+  const pid_t program = std::atoi(agent.log.out().c_str());
+  CHECK(in_time([&] { return !is_alive(program); }));
+}
+
+TEST_CASE("a program ends with the process that mpirun has started") {
+  const Played agent;
+  Child process([&] { return as_rank(agent.around); });
+  const Link link = agent.give({"sh", "-c", "echo $$; exec sleep 100"});
+  REQUIRE(in_time([&] { return agent.log.out().ends_with("\n"); }));
+  process.signal(SIGKILL);
+  const pid_t program = std::atoi(agent.log.out().c_str());
+  CHECK(in_time([&] { return !is_alive(program); }));
+}
+
+TEST_CASE("a process without an agent, or whose agent does not say a program, ends with 126") {
+  SUBCASE("nobody listens") {
+    const Surroundings around = pods(1);
+    Child process([&] { return as_rank(around); });
+    CHECK(process.code() == 126);
+    CHECK(process.err() == "mlk: the agent of this pod does not answer\n");
+  }
+  SUBCASE("another key") {
+    const Played agent;
+    Child process([&] { return as_rank(agent.around); });
+    {
+      Link link = agent.accept("another key of the same length as ours");
+      CHECK(next_of(link) == "closed");
+    }
+    CHECK(process.code() == 126);
+  }
+  SUBCASE("something else than a program") {
+    const Played agent;
+    Child process([&] { return as_rank(agent.around); });
+    Link link = agent.accept();
+    CHECK(next_of(link) == "process 0 0");
+    say_to(link, Type::ended);
+    CHECK(process.code() == 126);
+    CHECK(process.err() == "mlk: the agent of this pod says no program\n");
+  }
+  SUBCASE("a folder that is not there") {
+    const Played agent;
+    Child process([&] { return as_rank(agent.around); });
+    const Link link = agent.give({"true"}, "/no/such/folder");
+    CHECK(process.code() == 126);
+    CHECK(process.err() == "mlk: /no/such/folder: No such file or directory\n");
+  }
+}
+
+TEST_CASE("on one machine Open MPI keeps its shared memory in the folder of the pod, unless one says where") {
+  for (const char* set : {"", "/elsewhere"}) {
+    Played agent;
+    agent.around.folder = "/pods/x-0";
+    Child process([&] {
+      if (*set != '\0') ::setenv("OMPI_MCA_btl_vader_backing_directory", set, 1);
+      return as_rank(agent.around);
+    });
+    Link link = agent.give(
+        {"sh", "-c", "echo $OMPI_MCA_btl_vader_backing_directory $OMPI_MCA_btl_sm_backing_directory"});
+    CHECK(next_of(link) == "ended 0 0");
+    CHECK(agent.log.out() == (*set == '\0' ? "/pods/x-0 /pods/x-0\n" : "/elsewhere /pods/x-0\n"));
+  }
+}
+
+}  // namespace
+}  // namespace mlk::mpi

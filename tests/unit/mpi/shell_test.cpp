@@ -1,0 +1,100 @@
+// What mpirun takes for a remote shell, with the test as the agent of the other pod.
+#include "mpi/shell.h"
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/mpi/played.h"
+
+namespace mlk::mpi {
+namespace {
+
+constexpr int lost = 255;
+
+Link accepted(int listener) {
+  pollfd wait{.fd = listener, .events = POLLIN, .revents = 0};
+  REQUIRE(::poll(&wait, 1, patience_of_tests_ms) == 1);
+  return {::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), Session::Side::server,
+          test_key};
+}
+
+Bytes output_of(int stream, std::string_view text) {
+  Bytes payload{static_cast<std::byte>(stream)};
+  payload.insert(payload.end(), bytes_of(text).begin(), bytes_of(text).end());
+  return payload;
+}
+
+TEST_CASE("a remote command's outputs come out where they were written, and its exit code is the shell's") {
+  const Surroundings around = pods(2);
+  const int listener = listen_at(around.all[1]);
+  Child shell([&] { return run_remotely(around, around.all[1].host, "orted --some words"); });
+  Link link = accepted(listener);
+  CHECK(next_of(link) == "run orted --some words");
+  say_to(link, Type::output, output_of(1, "out\n"));
+  say_to(link, Type::output, output_of(2, "err\n"));
+  say_to(link, Type::output, output_of(1, "more\n"));
+  say_to(link, Type::output);
+  say_to(link, Type::ended, encode(End{.code = 7}));
+  CHECK(shell.code() == 7);
+  CHECK(shell.out() == "out\nmore\n");
+  CHECK(shell.err() == "err\n");
+  ::close(listener);
+}
+
+TEST_CASE("an end that says no code is a lost command") {
+  const Surroundings around = pods(1);
+  const int listener = listen_at(around.own);
+  Child shell([&] { return run_remotely(around, around.own.host, "true"); });
+  Link link = accepted(listener);
+  CHECK(next_of(link) == "run true");
+  say_to(link, Type::ended);
+  CHECK(shell.code() == lost);
+  ::close(listener);
+}
+
+TEST_CASE("a remote command that cannot be run says why, with the code of a lost connection") {
+  const Surroundings around = pods(1);
+  const std::string host = around.own.host;
+  SUBCASE("no host of the run") {
+    Child shell([&] { return run_remotely(around, "elsewhere", "true"); });
+    CHECK(shell.code() == lost);
+    CHECK(shell.err() == "mlk: elsewhere is no host of this run\n");
+  }
+  SUBCASE("nobody there") {
+    Child shell([&] { return run_remotely(around, host, "true"); });
+    CHECK(shell.code() == lost);
+    CHECK(shell.err() == "mlk: " + host + " does not answer with the run's key\n");
+  }
+  SUBCASE("too long") {
+    const int listener = listen_at(around.own);
+    Child shell([&] { return run_remotely(around, host, std::string(most_payload + 1, 'x')); });
+    Link link = accepted(listener);
+    CHECK(next_of(link) == "closed");
+    CHECK(shell.code() == lost);
+    CHECK(shell.err() == "mlk: the command for " + host + " is too long\n");
+    ::close(listener);
+  }
+  SUBCASE("lost") {
+    const int listener = listen_at(around.own);
+    Child shell([&] { return run_remotely(around, host, "sleep 100"); });
+    {
+      Link link = accepted(listener);
+      CHECK(next_of(link) == "run sleep 100");
+    }
+    CHECK(shell.code() == lost);
+    CHECK(shell.err() == "mlk: " + host + " was lost\n");
+    ::close(listener);
+  }
+}
+
+TEST_CASE("the longest command that is allowed arrives") {
+  const Surroundings around = pods(1);
+  const int listener = listen_at(around.own);
+  const std::string command(most_payload, 'x');
+  Child shell([&] { return run_remotely(around, around.own.host, command); });
+  Link link = accepted(listener);
+  CHECK(next_of(link) == "run " + command);
+  ::close(listener);
+}
+
+}  // namespace
+}  // namespace mlk::mpi
