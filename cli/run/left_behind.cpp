@@ -97,7 +97,8 @@ std::string meant_script(const std::vector<std::string>& code, const fs::path& w
 
 std::string advice_on_missing_program(const Experiment& experiment, const FileContents& files,
                                       const fs::path& beside) {
-  if (!files.code || !experiment.effective.contains("run") || has_mounts_in_code(experiment)) return "";
+  const bool is_known = files.code && !files.code->files.empty();  // not to the driver of a detached sweep
+  if (!is_known || !experiment.effective.contains("run") || has_mounts_in_code(experiment)) return "";
   const fs::path script = script_of(experiment.effective["run"]);
   const fs::path workdir = experiment.effective.value("workdir", ".");
   const std::string inside = (workdir / script).lexically_normal().string();
