@@ -222,7 +222,7 @@ Definition define_sweep(const ExperimentFile& file, const PrepareOptions& option
   fit_stop(out.first, out.spec);
   out.name = out.first.name;
   out.files = read_files(file, options, out.first, out.spec.points_file);
-  out.left_behind = files_left_behind(out.first, out.files, file.folder);
+  out.warnings = advice_on_program(out.first, out.files, file.folder);
   out.identity = identify_sweep(out.name, out.base, out.spec, digests_of(out.first, out.files), templates);
   out.kin = kin_of_sweep(out.base, out.spec, templates);
   out.files_of = out.identity.run;

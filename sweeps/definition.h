@@ -23,10 +23,10 @@ struct Definition {
       points;        // at least one, all different, in the order of the search; for tpe only the first
   Experiment first;  // of the first point
   FileContents files;
-  std::vector<std::string> left_behind;
-  Identity identity;     // of the sweep
-  std::string kin;       // kin_of_sweep()
-  std::string files_of;  // the trials mount this sweep's copies of `files`
+  std::vector<std::string> warnings;  // as those of Prepared
+  Identity identity;                  // of the sweep
+  std::string kin;                    // kin_of_sweep()
+  std::string files_of;               // the trials mount this sweep's copies of `files`
 };
 
 // `words`: PATH=VALUES of the command line. Throws Error{usage} for mistakes in the file and in the words,

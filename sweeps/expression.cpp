@@ -40,6 +40,8 @@ std::partial_ordering order_of_numbers(const json& a, const json& b) {
   return a.get<std::int64_t>() <=> b.get<std::int64_t>();
 }
 
+// `a` is the trial's value, `b` the expression's. Text that is a number wholly counts as one beside a number:
+// the values of `env:` are text.
 std::partial_ordering order_of(const json& a, const json& b, bool any_case) {
   if (const std::optional<double> x = number_beyond_json(a), y = number_beyond_json(b);
       x && y && (is_not_finite(x) || is_not_finite(y))) {
@@ -47,6 +49,10 @@ std::partial_ordering order_of(const json& a, const json& b, bool any_case) {
     return *x <=> *y;
   }
   if (a.is_number() && b.is_number()) return order_of_numbers(a, b);
+  if (a.is_string() && b.is_number()) {
+    const std::optional<double> number = number_of_word(a.get_ref<const std::string&>());
+    return number ? *number <=> b.get<double>() : std::partial_ordering::unordered;
+  }
   if (a.is_string() && b.is_string()) {
     if (any_case) return lower_case(a.get<std::string>()) <=> lower_case(b.get<std::string>());
     return a.get_ref<const std::string&>() <=> b.get_ref<const std::string&>();

@@ -15,7 +15,10 @@
 // `!=`
 //   included: what is not known is not selected, and then deleted, by accident. `not lr == 1` is true for it.
 // - Numbers compare by value (1 and 1.0 are equal), text byte by byte, and lists and maps only by == and !=.
-// - Values of different types are unequal, and neither is less than the other.
+// - Text that is a number wholly, as those of `env:` may be, compares with a number as one: LR > 0.5. A
+// number
+//   never compares with text in quotes.
+// - Other values of different types are unequal, and neither is less than the other.
 // - The text of `state` and of `phase` compares without regard to case: state == succeeded.
 // There are no patterns: std::regex takes exponential time, or all of the stack, on unlucky ones.
 #pragma once

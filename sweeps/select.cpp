@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cli/run/facts.h"
+#include "cli/util/number.h"
 #include "cli/util/text.h"
 #include "sweeps/expression.h"
 #include "sweeps/plain_runs.h"
@@ -114,6 +115,27 @@ void read_durations(Expression& expression, Problems& problems) {
   for (Expression& part : expression.parts) read_durations(part, problems);
 }
 
+// LR < 1 where each LR is text such as "auto": it would hold for nothing, and nobody would know why.
+void refuse_order_of_text(const Expression& expression, const std::vector<Values>& values,
+                          Problems& problems) {
+  for (const Expression& part : expression.parts) refuse_order_of_text(part, values, problems);
+  const Comparison& comparison = expression.comparison;
+  if (expression.kind != Expression::Kind::comparison || !comparison.value.is_number()) return;
+  if (comparison.op == Comparison::Operator::equal || comparison.op == Comparison::Operator::not_equal)
+    return;
+  std::string text;
+  for (const Values& each : values) {
+    const auto found = each.find(comparison.left.name);
+    if (found == each.end() || found->second.is_null()) continue;
+    if (!found->second.is_string()) return;
+    text = found->second.get<std::string>();
+    if (number_of_word(text)) return;
+  }
+  if (text.empty()) return;
+  problems.add(comparison.value_place,
+               fmt::format("no value of {} is a number; one is '{}'", comparison.left.name, printable(text)));
+}
+
 // The indexes of those of `values` for which the expression holds. `known`: further names that may be used.
 // `states`: the possible values of the fields `state` and `phase`.
 std::vector<std::size_t> places_of(const std::vector<Values>& values, std::set<std::string> known,
@@ -124,6 +146,7 @@ std::vector<std::size_t> places_of(const std::vector<Values>& values, std::set<s
   Expression where = check_names(parse_expression(text, "--where"), {known.begin(), known.end()});
   Problems problems;
   read_durations(where, problems);
+  refuse_order_of_text(where, values, problems);
   problems.throw_if_any();
   check_values(where, "state", states);
   check_values(where, "phase", states);

@@ -1,6 +1,5 @@
 #include "cli/commands/await_sweep.h"
 
-#include <map>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 #include "cli/commands/server_keeper.h"
 #include "cli/commands/session.h"
 #include "cli/commands/sweep_views.h"
+#include "cli/commands/trial_ends.h"
 #include "cli/commands/views.h"
 #include "cli/run/facts.h"
 #include "cli/ui/progress.h"
@@ -53,7 +53,7 @@ class SweepProgress {
 
   ExitCode end(const sweeps::SweepStatus& status) {
     progress_.clear();
-    say_ends(status, most_looks);
+    say_ends(status, true);
     session_.err << progress_line(status) << "\n\n";
     print_leaderboard(status, most_trials_at_end, session_, Where::err);
     return sweeps::exit_code(status);
@@ -66,32 +66,16 @@ class SweepProgress {
     return status.why.empty() ? phase : untimed(phase + ": " + status.why);
   }
 
-  // Reports each trial that has ended since the last look; those that had ended before are not reported. A
-  // Job may report the end of a trial before its pod shows the result, so the result is awaited for a few
-  // looks.
-  void say_ends(const sweeps::SweepStatus& status, int looks = 1) {
-    for (const sweeps::Trial& trial : status.trials) {
-      const auto [known, is_new] = states_.try_emplace(trial.number, trial.state);
-      const bool ended = sweeps::has_ended(trial.state) && (known->second != trial.state || is_new);
-      const bool lacks_result =
-          trial.state == sweeps::TrialState::succeeded && status.record.objective && !trial.objective;
-      if (ended && looked_ && lacks_result && (awaited_[trial.number] += looks) < most_looks) {
-        if (is_new) states_.erase(known);
-        continue;
-      }
-      known->second = trial.state;
-      if (ended && looked_ && !progress_.live()) progress_.say(trial_line(status, trial));
+  void say_ends(const sweeps::SweepStatus& status, bool last = false) {
+    for (const sweeps::Trial* trial : ends_.since_last(status, last)) {
+      if (!progress_.live()) progress_.say(trial_line(status, *trial));
     }
-    looked_ = true;
   }
 
   Session& session_;
   ui::Progress progress_;
-  static constexpr int most_looks = 3;
-  std::map<int, sweeps::TrialState> states_;
-  std::map<int, int> awaited_;  // trial -> looks since it ended, while its result is missing
+  TrialEnds ends_;
   std::string said_phase_;
-  bool looked_ = false;
 };
 
 class SweepAwait {

@@ -60,15 +60,15 @@ void print_logs(Session& session, kube::Client& client, const std::string& run, 
   const LogTaker printer = printing_taker(session, [&](RunLogLine&) { any = true; });
   read_run_logs(client, client.config().name_space, objects.pods, filter, printer, &problems);
   require_all_printed(session);
-  for (const std::string& problem : problems) session.warn(problem);
-  if (objects.pods.empty()) {
-    session.note("run " + run + " has no pods; what is known of it: " + session.command("status " + run));
-    return;
-  }
   const RunStatus status = observe(objects, std::chrono::system_clock::now());
-  for (const std::string& text : lost_logs(status, objects.pods, filter)) session.warn(text);
-  if (!any && !problems.empty())
-    session.note("what is known of run " + run + ": " + session.command("status " + run));
+  const std::vector<std::string> lost = lost_logs(status, objects.pods, filter);
+  problems.insert(problems.end(), lost.begin(), lost.end());
+  for (const std::string& problem : problems) session.warn(problem);
+  const std::string known = "what is known of ", at = ": " + session.command("status " + run);
+  if (objects.pods.empty() && problems.empty())
+    session.note("run " + run + " has no pods; " + known + "it" + at);
+  else if (!any && !problems.empty())
+    session.note(known + "run " + run + at);
 }
 
 }  // namespace mlk

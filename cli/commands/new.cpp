@@ -41,12 +41,25 @@ std::string name_of_folder(const fs::path& folder) {
   return out.empty() || is_yaml ? "experiment" : out;
 }
 
+// A name that can stand in the file as it is.
+bool is_plain_script(const std::string& name) {
+  return name.ends_with(".py") && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return c < 0x80 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.');
+         });
+}
+
 std::string program_in(const fs::path& folder) {
+  std::error_code error;
   for (const char* program : {"train.py", "main.py"}) {
-    std::error_code error;
     if (fs::is_regular_file(folder / program, error)) return program;
   }
-  return "train.py";
+  std::vector<std::string> others;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code unknown;
+    if (is_plain_script(name) && entry->is_regular_file(unknown)) others.push_back(name);
+  }
+  return others.size() == 1 ? others.front() : "train.py";
 }
 
 void new_experiment(const NewOptions& options, Session& session) {

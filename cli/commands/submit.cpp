@@ -10,7 +10,6 @@
 #include "cli/commands/submitted.h"
 #include "cli/commands/validators.h"
 #include "cli/local/local.h"
-#include "cli/run/left_behind.h"
 #include "cli/run/submission.h"
 #include "cli/util/text.h"
 
@@ -63,8 +62,7 @@ void submit(const SubmitOptions& options, Session& session) {
   const Rendered rendered = render(loaded.experiment, loaded.files, templates, render_options);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   for (const std::string& warning : loaded.files.warnings) session.warn(warning);
-  for (const std::string& file : loaded.left_behind)
-    session.warn(advice_on_left_behind(printable(file), loaded.files.code.has_value()));
+  for (const std::string& warning : loaded.warnings) session.warn(warning);
   if (on_client) {
     session.note("configmap/" + rendered.run + " and " + std::to_string(rendered.objects.size()) +
                  " more objects would be created; --dry-run=server also asks whether run " + rendered.run +

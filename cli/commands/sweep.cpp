@@ -15,7 +15,6 @@
 #include "cli/commands/session.h"
 #include "cli/commands/sweep_preview.h"
 #include "cli/commands/validators.h"
-#include "cli/run/left_behind.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "sweeps/drive.h"
@@ -181,8 +180,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
   const bool on_client = options.dry_run == "client";
   if (session.local()) bound_by_cpus(sweep, session);
   for (const std::string& warning : sweep.files.warnings) session.warn(warning);
-  for (const std::string& left : sweep.left_behind)
-    session.warn(advice_on_left_behind(printable(left), sweep.files.code.has_value()));
+  for (const std::string& warning : sweep.warnings) session.warn(warning);
   const ImageNeed need{.file = options.experiment.file,
                        .prepared = prepared,
                        .dry_run = !options.dry_run.empty(),

@@ -70,7 +70,7 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
   std::erase_if(objects.events, [&](const json& event) {
     return !text_of(event, {"involvedObject", "name"}).starts_with(run);
   });
-  SideReads(client, name_space).wait({&objects});
+  SideReads(client, name_space, SideReads::Scope::one_run).wait({&objects});
   return objects;
 }
 
@@ -311,7 +311,7 @@ std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_s
   for (RunObjects& run : runs) all.push_back(&run);
   add_warnings_of_jobs(client, name_space, runs);
   read_tails(client, name_space, all);
-  SideReads(client, name_space).wait(all);
+  SideReads(client, name_space, SideReads::Scope::runs).wait(all);
   read_node_events(client, name_space, all, now);
   return observe_all(runs, now, of_sweep);
 }

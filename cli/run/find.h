@@ -21,8 +21,8 @@ struct RunFilter {
   bool configured = false;  // also fill RunStatus::experiment of each: more to read
 };
 
-// Reads everything of one run: four requests in parallel, and one more if a Job ended between them. Throws
-// Error{not_found} if there is no owner.
+// Reads everything of one run: four requests in parallel, one more if a Job ended between them, and what
+// SideReads asks. Throws Error{not_found} if there is no owner.
 RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run);
 
 // The same, with the newest metrics line of the reporting rank if its log can be read.

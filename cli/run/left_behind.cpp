@@ -1,6 +1,7 @@
 #include "cli/run/left_behind.h"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
@@ -36,7 +37,79 @@ bool travels(const Experiment& experiment, const FileContents& files, const fs::
   });
 }
 
+bool is_script(const std::string& word) { return word.ends_with(".py") || word.ends_with(".sh"); }
+
+bool starts_scripts(const std::string& word) {
+  const std::string name = fs::path(word).filename().string();
+  constexpr std::array names = {"bash", "sh", "torchrun", "accelerate", "deepspeed"};
+  return name.starts_with("python") || std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The words of the first command. Of a text that is more than plain words only what stands before them.
+std::vector<std::string> first_command(const nlohmann::json& run) {
+  std::vector<std::string> words =
+      run.is_array() ? run.get<std::vector<std::string>>() : std::vector<std::string>();
+  if (run.is_string()) {
+    const std::string text = run.get<std::string>();
+    words = split(std::string(trim(text.substr(0, text.find_first_of("\n;|&()<>")))), ' ');
+  }
+  const auto special = [](const std::string& word) {
+    return word.find_first_of(" \t\n;|&()<>\"'`$*?[]{}~\\") != word.npos;
+  };
+  words.erase(std::find_if(words.begin(), words.end(), special), words.end());
+  return words;
+}
+
+// The script that the first command starts, as a path from the working folder; empty if it is another
+// program.
+std::string script_of(const nlohmann::json& run) {
+  const std::vector<std::string> words = first_command(run);
+  if (words.empty()) return "";
+  if (is_script(words.front())) return words.front().find('/') == std::string::npos ? "" : words.front();
+  if (!starts_scripts(words.front())) return "";
+  for (const std::string& word : words) {
+    if (word == "-c") return "";
+    if (is_script(word) && !word.starts_with('-')) return word;
+  }
+  return "";
+}
+
+// Whether something else than the code may lie at a path below the folder of the code.
+bool has_mounts_in_code(const Experiment& experiment) {
+  return std::any_of(experiment.data.begin(), experiment.data.end(),
+                     [](const DataEntry& entry) { return entry.mount.starts_with(code_folder); });
+}
+
+// The file of the code that was meant, from the working folder: one of this name elsewhere, else one whose
+// name is near.
+std::string meant_script(const std::vector<std::string>& code, const fs::path& workdir,
+                         const fs::path& script) {
+  std::vector<std::string> candidates;
+  for (const std::string& file : code) {
+    const fs::path from = fs::path(file).lexically_relative(workdir);
+    if (fs::path(file).filename() == script.filename()) return from.string();
+    if (fs::path(file).extension() == script.extension()) candidates.push_back(from.string());
+  }
+  return nearest(script.string(), candidates);
+}
+
 }  // namespace
+
+std::string advice_on_missing_program(const Experiment& experiment, const FileContents& files,
+                                      const fs::path& beside) {
+  const bool is_known = files.code && !files.code->files.empty();  // not to the driver of a detached sweep
+  if (!is_known || !experiment.effective.contains("run") || has_mounts_in_code(experiment)) return "";
+  const fs::path script = script_of(experiment.effective["run"]);
+  const fs::path workdir = experiment.effective.value("workdir", ".");
+  const std::string inside = (workdir / script).lexically_normal().string();
+  std::error_code error;
+  if (script.empty() || script.is_absolute() || workdir.is_absolute() || inside.starts_with("..") ||
+      travels(experiment, files, script) || fs::exists(beside / script, error))
+    return "";
+  const std::string meant = meant_script(files.code->files, workdir, script);
+  return printable("`run:` names " + script.string() + ", which is not in the code" +
+                   (meant.empty() ? "" : "; did you mean " + meant + "?"));
+}
 
 std::vector<std::string> files_left_behind(const Experiment& experiment, const FileContents& files,
                                            const fs::path& beside) {
@@ -62,6 +135,16 @@ std::string advice_on_left_behind(const std::string& file, bool has_code) {
          " of `run:` lies beside the experiment file and does not travel with the run. Unless the image "
          "holds it, add to the file:\n"
          "    code: .";
+}
+
+std::vector<std::string> advice_on_program(const Experiment& experiment, const FileContents& files,
+                                           const fs::path& beside) {
+  std::vector<std::string> advice;
+  for (const std::string& file : files_left_behind(experiment, files, beside))
+    advice.push_back(advice_on_left_behind(printable(file), files.code.has_value()));
+  if (std::string text = advice_on_missing_program(experiment, files, beside); !text.empty())
+    advice.push_back(std::move(text));
+  return advice;
 }
 
 }  // namespace mlk

@@ -77,11 +77,12 @@ std::vector<std::string> lost_logs(const RunStatus& status, const std::vector<nl
     if (has_run && !here.contains({rank.role, rank.rank}))
       lost.push_back(rank.role + "/" + std::to_string(rank.rank));
   }
+  const std::string why = status.phase == Phase::stopped ? " when the run was stopped" : "";
   constexpr std::size_t few = 3;
   if (lost.size() > few)
     return {"the logs of " + std::to_string(lost.size()) + " ranks, such as " + lost.front() +
-            ", are gone: their pods were deleted"};
-  for (std::string& rank : lost) rank = "the log of " + rank + " is gone: its pod was deleted";
+            ", are gone: their pods were deleted" + why};
+  for (std::string& rank : lost) rank = "the log of " + rank + " is gone: its pod was deleted" + why;
   return lost;
 }
 

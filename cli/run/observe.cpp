@@ -136,6 +136,9 @@ class Observation {
     std::vector<std::string> reasons;
     for (const std::string& role : missing_roles())
       reasons.push_back("the Job of its role " + role + " is gone");
+    if (objects_.service_is_gone)
+      reasons.push_back(
+          "its Service is gone, so ranks do not find each other; submit the same file again to make it");
     return reasons;
   }
 

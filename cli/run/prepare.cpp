@@ -219,7 +219,7 @@ Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, cons
   out.experiment = load_experiment(file.text, file.name, options.overrides, templates.names(),
                                    file_context_of(file, options));
   out.files = read_files(file, options, out.experiment);
-  out.left_behind = files_left_behind(out.experiment, out.files, file.folder);
+  out.warnings = advice_on_program(out.experiment, out.files, file.folder);
   return out;
 }
 

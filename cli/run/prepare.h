@@ -54,7 +54,7 @@ std::string registry_of(const PrepareOptions& options, const Experiment& experim
 struct Prepared {
   Experiment experiment;
   FileContents files;
-  std::vector<std::string> left_behind;  // files that `run:` names, but that do not travel along
+  std::vector<std::string> warnings;  // of a program that its pods will not find
 };
 
 // Throws Error.

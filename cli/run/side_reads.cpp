@@ -1,5 +1,6 @@
 #include "cli/run/side_reads.h"
 
+#include <algorithm>
 #include <future>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "cli/kube/logs.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
+#include "cli/run/labels.h"
 #include "cli/run/node_loss.h"
 #include "cli/run/status.h"
 #include "cli/util/json.h"
@@ -23,11 +25,32 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr seconds ask_node_again{3};
+constexpr seconds ask_node_again{3}, ask_service_again{30};
 constexpr seconds longest_answer{10};
 constexpr std::size_t most_nodes_asked = 64, most_words_of_run = 8;
 constexpr int lines_of_words = 10;
 constexpr std::size_t bytes_of_words = 16 * 1024;
+
+// Whether ranks of the run may look for each other, by the names that its Service gives them.
+bool has_peers(const json& owner) {
+  const std::optional<Phase> recorded = parse_phase(kube::annotation_of(owner, labels::phase));
+  const bool deleting = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
+  const bool stopped = !kube::annotation_of(owner, labels::stopped).empty();
+  if (deleting || stopped || (recorded && is_final(*recorded))) return false;
+  int ranks = 0;
+  for (const auto& [role, count] : roles_of(owner)) ranks += count;
+  return ranks > 1;
+}
+
+bool goes_on(const Facts& facts) {
+  const JobFacts* decider = facts.decider();
+  return decider != nullptr && decider->end == JobFacts::End::none && !decider->ending;
+}
+
+bool all_run(const Facts& facts) {
+  return std::all_of(facts.pods.begin(), facts.pods.end(),
+                     [](const PodFacts& pod) { return pod.program_runs() && !pod.deleting; });
+}
 
 }  // namespace
 
@@ -42,11 +65,18 @@ struct SideReads::State {
     int restarts = 0;
     std::string known;
   };
+  struct Service {
+    std::future<kube::Answer> answer;
+    Clock::time_point looked{};
+    bool gone = false;
+  };
 
   kube::Client& client;
   const std::string name_space;
+  const Scope scope;
   std::map<std::string, Node> nodes;
-  std::map<std::string, Words> words;  // by last_words_key()
+  std::map<std::string, Words> words;       // by last_words_key()
+  std::map<std::string, Service> services;  // by the run's name
   bool nodes_are_forbidden = false;
 
   void ask_nodes(const RunObjects& objects) {
@@ -89,6 +119,22 @@ struct SideReads::State {
     }
   }
 
+  void ask_service(const RunObjects& objects) {
+    if (scope == Scope::runs || !has_peers(objects.owner)) return;
+    const std::string name = kube::name_of(objects.owner);
+    Service& service = services[name];
+    const bool first = service.looked == Clock::time_point{};
+    if (service.answer.valid() || (!first && Clock::now() - service.looked < ask_service_again)) return;
+    const Facts facts = read_facts(objects);
+    if (!goes_on(facts)) return;
+    service.looked = Clock::now();
+    if (!first && !service.gone && all_run(facts)) return;
+    kube::Request request;
+    request.path = kube::path_of(kube::resources::services, name_space, name);
+    request.timeout = longest_answer;
+    service.answer = client.ask(request);
+  }
+
   void take(Node& node) {
     const kube::Answer answer = node.answer.get();
     const int status = answer.unreachable.empty() ? answer.response.status : 0;
@@ -110,6 +156,14 @@ struct SideReads::State {
     if (!text.empty()) of.known = std::move(text);
   }
 
+  // Whoever may not read it knows nothing of it.
+  static void take(Service& service) {
+    const kube::Answer answer = service.answer.get();
+    if (!answer.unreachable.empty()) return;
+    service.gone = answer.response.status == 404 &&
+                   text_of(json_or_null(answer.response.body), {"reason"}) == "NotFound";
+  }
+
   // Whether all has come that was asked for.
   bool take_answers() {
     bool all = true;
@@ -124,10 +178,13 @@ struct SideReads::State {
     };
     take_from(nodes);
     take_from(words);
+    take_from(services);
     return all;
   }
 
   void add(RunObjects& objects) const {
+    const auto service = services.find(kube::name_of(objects.owner));
+    objects.service_is_gone = service != services.end() && service->second.gone;
     if (nodes.empty() && words.empty()) return;
     for (const json& pod : objects.pods) {
       const auto node = nodes.find(text_of(pod, {"spec", "nodeName"}));
@@ -140,8 +197,8 @@ struct SideReads::State {
   }
 };
 
-SideReads::SideReads(kube::Client& client, std::string name_space)
-    : state_(new State{client, std::move(name_space), {}, {}}) {}
+SideReads::SideReads(kube::Client& client, std::string name_space, Scope scope)
+    : state_(new State{client, std::move(name_space), scope, {}, {}, {}}) {}
 
 SideReads::~SideReads() = default;
 
@@ -149,6 +206,7 @@ void SideReads::look(RunObjects& objects) {
   state_->take_answers();
   state_->ask_nodes(objects);
   state_->ask_words(objects);
+  state_->ask_service(objects);
   state_->add(objects);
 }
 
@@ -161,6 +219,9 @@ void SideReads::wait(const std::vector<RunObjects*>& runs, milliseconds budget) 
     }
     for (auto& [key, words] : state_->words) {
       if (words.answer.valid()) words.answer.wait_for(milliseconds(1));
+    }
+    for (auto& [run, service] : state_->services) {
+      if (service.answer.valid()) service.answer.wait_for(milliseconds(1));
     }
   }
   for (RunObjects* run : runs) state_->add(*run);

@@ -1,6 +1,7 @@
 // What the objects of a run leave open and a request more answers: whether the node of a doubtful pod is
-// there, and the last words of a container that failed and left none in the pod's status, as injected ones
-// do.
+// there, the last words of a container that failed and left none in the pod's status, as injected ones do,
+// and whether the Service of a live run is. A missing Secret needs no request: the node of each pod that
+// wants it says so.
 #pragma once
 
 #include <chrono>
@@ -18,14 +19,17 @@ struct RunObjects;
 
 class SideReads {
  public:
+  // Of many runs their Services are not asked about.
+  enum class Scope { one_run, runs };
+
   // The client must outlive it.
-  SideReads(kube::Client& client, std::string name_space);
+  SideReads(kube::Client& client, std::string name_space, Scope scope);
   ~SideReads();
   SideReads(const SideReads&) = delete;
   SideReads& operator=(const SideReads&) = delete;
 
   // Adds what is known to the objects, and asks for what is not. Does not wait; nodes are asked about again
-  // after 3 s. From one thread.
+  // after 3 s, a Service after 30 s unless all is well. From one thread.
   void look(RunObjects& objects);
 
   // The same, and waits for the answers, `budget` at most.

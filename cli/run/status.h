@@ -41,6 +41,7 @@ struct RunObjects {
   std::map<std::string, std::string>
       last_words{};  // of containers that failed and left none in the status, by last_words_key()
   std::map<std::string, nlohmann::json> nodes{};  // those that were read, by name; null: there is none
+  bool service_is_gone = false;                   // it was looked for
 };
 
 struct RankStatus {

@@ -86,7 +86,10 @@ RunObjects with_ended_jobs(RunObjects objects, const std::map<std::string, json>
 
 struct RunWatcher::State {
   State(kube::Client& api, std::string where, std::string which)
-      : client(api), name_space(std::move(where)), run(std::move(which)), side_reads(api, name_space) {}
+      : client(api),
+        name_space(std::move(where)),
+        run(std::move(which)),
+        side_reads(api, name_space, SideReads::Scope::one_run) {}
 
   std::mutex mutex;
   std::condition_variable changed;

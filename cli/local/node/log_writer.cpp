@@ -12,6 +12,7 @@ namespace mlk::local {
 namespace {
 
 constexpr std::size_t part_size = 16 * 1024;  // as containerd cuts long lines
+constexpr std::chrono::seconds time_of_bar{2};
 
 // Always nine digits, so that stamps can be compared as text.
 std::string stamp() {
@@ -82,7 +83,7 @@ void LogStream::put(std::string& out, std::string_view text, bool full) const {
   out += '\n';
 }
 
-void LogStream::feed(std::string_view bytes) {
+void LogStream::feed(std::string_view bytes, Clock::time_point now) {
   rest_ += bytes;
   std::string out;
   std::size_t begin = 0;
@@ -95,6 +96,16 @@ void LogStream::feed(std::string_view bytes) {
     put(out, std::string_view(rest_).substr(begin, part_size), false);
   rest_.erase(0, begin);
   if (!out.empty()) file_.append(out);
+  const bool is_bar = rest_.find('\r') != rest_.npos && rest_.find_first_not_of('\r') != rest_.npos;
+  if (!is_bar) due_.reset();
+  if (is_bar && !due_) due_ = now + time_of_bar;
+}
+
+bool LogStream::pass_on(Clock::time_point now) {
+  if (!due_ || now < *due_) return false;
+  rest_.resize(rest_.find_last_not_of('\r') + 1);  // behind it the next state begins
+  finish();
+  return true;
 }
 
 void LogStream::finish() {
@@ -102,6 +113,7 @@ void LogStream::finish() {
   std::string out;
   put(out, rest_, true);
   rest_.clear();
+  due_.reset();
   file_.append(out);
 }
 

@@ -1,8 +1,10 @@
 // Writes the output of a program in containerd's format: one stamp per line, in two files of bounded size.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -34,14 +36,22 @@ class LogFile {
 class LogStream {
  public:
   LogStream(LogFile& file, std::string name) : file_(file), name_(std::move(name)) {}
-  void feed(std::string_view bytes);  // writes complete lines, and long ones in parts
-  void finish();                      // writes the rest that has no newline
+  using Clock = std::chrono::steady_clock;
+  void feed(std::string_view bytes,
+            Clock::time_point now = Clock::now());  // writes complete lines, and long ones in parts
+  void finish();                                    // writes the rest that has no newline
+
+  // Of a line that is written over and over with \r, a progress bar, a reader sees something before its end:
+  // what is there becomes a line every 2 s. due(): when pass_on() has one to write, which then returns true.
+  std::optional<Clock::time_point> due() const { return due_; }
+  bool pass_on(Clock::time_point now);
 
  private:
   void put(std::string& out, std::string_view text, bool full) const;
   LogFile& file_;
   const std::string name_;  // "stdout" or "stderr"
   std::string rest_;
+  std::optional<Clock::time_point> due_;
 };
 
 }  // namespace mlk::local

@@ -209,7 +209,12 @@ class Supervisor {
   void wait_once() {
     struct pollfd fds[3] = {{child_.out, POLLIN, 0}, {child_.err, POLLIN, 0}, {signal_pipe[0], POLLIN, 0}};
     std::optional<steady_clock::time_point> next = kill_at_;
-    if (news_ && (!next || next_notice_ < *next)) next = next_notice_;
+    const auto wake_at = [&](const std::optional<steady_clock::time_point>& time) {
+      if (time && (!next || *time < *next)) next = time;
+    };
+    if (news_) wake_at(next_notice_);
+    wake_at(out_.due());
+    wake_at(err_.due());
     int timeout = -1;
     if (next) {
       const auto left = std::chrono::duration_cast<milliseconds>(*next - steady_clock::now()).count() + 1;
@@ -221,6 +226,7 @@ class Supervisor {
       if (fds[2].revents != 0) read_signals();
     }
     const auto now = steady_clock::now();
+    for (LogStream* stream : {&out_, &err_}) news_ = stream->pass_on(now) || news_;
     if (news_ && now >= next_notice_) {
       if (!start_is_recorded_) record_start();
       notices_.send();

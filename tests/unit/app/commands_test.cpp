@@ -280,6 +280,56 @@ TEST_CASE("ranks whose pods are gone are named by logs, also when they are follo
   CHECK_FALSE(contains(cluster.mlk({"logs", "-f", "x", "--rank", "0"}).second, lost));
 }
 
+TEST_CASE("of an ended run whose pods are all gone logs names the ranks, and where more is known") {
+  Cluster cluster;
+  cluster.store.remove("pods", "default", "x-abcde-worker-0-abcde");
+  const std::string known = ": mlk status x-abcde --kubeconfig '" + cluster.kubeconfig() + "'\n";
+  CHECK(cluster.mlk({"logs", "x"}) ==
+        std::pair(0, "mlk: run x-abcde has no pods; what is known of it" + known));
+  cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
+    job["status"]["startTime"] = "2026-11-21T07:00:00Z";
+    job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
+  });
+  CHECK(cluster.mlk({"logs", "x"}) ==
+        std::pair(0,
+                  "mlk: warning: the log of worker/0 is gone: its pod was deleted\n"
+                  "mlk: what is known of run x-abcde" +
+                      known));
+}
+
+TEST_CASE("--start-timeout ends the wait for a run whose init container fails again and again") {
+  Cluster cluster;
+  const auto becomes = [](const std::string& phase, const json& state) {
+    return [=](json& pod) {
+      pod["spec"]["initContainers"] = {{{"name", "fetch"}, {"image", "i"}}};
+      pod["status"] = {{"phase", phase}, {"initContainerStatuses", {{{"name", "fetch"}, {"state", state}}}}};
+    };
+  };
+  const json failed = {{"terminated", {{"exitCode", 128}, {"message", "no such repository"}}}};
+  cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde", becomes("Failed", failed));
+  json next = mlk::test::pod_of("x-abcde", "Pending");
+  next["metadata"]["name"] = "x-abcde-worker-0-fghij";
+  next["metadata"]["uid"] = "uid-of-the-next";
+  next["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = "1";
+  becomes("Pending", {{"running", json::object()}})(next);
+  cluster.store.create("pods", next);
+  const auto [code, said] = cluster.mlk({"wait", "x", "--start-timeout", "1s", "--timeout", "20s"});
+  CHECK(code == 6);
+  CHECK_MESSAGE(contains(said,
+                         "run x-abcde cannot start within 1s: Restarting: worker/0: restarting after init "
+                         "container fetch: exit code 128: no such repository"),
+                said);
+  // A program that has run before is tried again, as long as it takes.
+  cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde", [](json& pod) {
+    pod["status"] = {
+        {"phase", "Failed"},
+        {"containerStatuses",
+         {{{"name", "main"},
+           {"state", {{"terminated", {{"exitCode", 1}, {"startedAt", "2026-11-21T07:00:00Z"}}}}}}}}};
+  });
+  CHECK(cluster.mlk({"wait", "x", "--start-timeout", "1s", "--timeout", "2s"}).first == 124);
+}
+
 TEST_CASE("a kubeconfig that is not there is a missing file, and a broken one a mistake") {
   Tree missing, broken;
   CHECK(missing.run({"ls", "--kubeconfig", "/nowhere/config"}) == 3);

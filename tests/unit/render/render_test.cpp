@@ -233,6 +233,21 @@ TEST_CASE("GPUs are a warning where this machine has fewer than the pods ask for
                  "until others have ended"});
 }
 
+TEST_CASE("memory in which no container starts is a warning, and a plain number is taken for Mi") {
+  const auto warnings = [](const std::string& memory) {
+    return rendered("name: x\nmode: single\nimage: i\nrun: a\nworkers: {memory: " + memory + "}\n", {})
+        .warnings;
+  };
+  const auto of = [](const std::string& text) {
+    return std::vector<std::string>{"memory of role worker: " + text};
+  };
+  CHECK(warnings("100") == of("100 is 100 bytes, in which no container starts; 100Mi?"));
+  CHECK(warnings("100k") == of("100k is 100000 bytes, in which no container starts"));
+  CHECK(warnings("4194303") == of("4194303 is 4194303 bytes, in which no container starts; 4194303Mi?"));
+  CHECK(warnings("4095Ki") == of("4095Ki is 4193280 bytes, in which no container starts"));
+  for (const char* enough : {"4194304", "4Mi", "2Gi"}) CHECK(warnings(enough).empty());
+}
+
 TEST_CASE("an experiment without an image is a warning, unless it is for the embedded cluster") {
   const char text[] = "name: x\nmode: single\nrun: a\n";
   RenderOptions options;

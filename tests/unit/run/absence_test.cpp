@@ -137,6 +137,36 @@ TEST_CASE("a run goes on without a Job that does not decide, and tells it") {
   CHECK(run.seen().absence == Absence::none);
 }
 
+TEST_CASE("a Service that is gone is a reason beside the phase while the run goes on, and no end") {
+  const std::string gone =
+      "its Service is gone, so ranks do not find each other; submit the same file again to make it";
+  Made run;
+  run.objects.service_is_gone = true;
+  CHECK(run.phase() == "Running");
+  CHECK(run.why() == gone);
+  CHECK_FALSE(is_over(run.seen()));
+  run.pending(run.pod(0));
+  CHECK(run.phase() == "Starting");
+  CHECK(run.why() == gone);
+  run.fail(run.pod(0), 3);
+  CHECK(run.why() == "worker/0: exit code 3 (try 1 of 4, next in 5s); " + gone);
+  run.lose("r-server");
+  CHECK(run.why().ends_with("; the Job of its role server is gone; " + gone));
+  run.condition("Complete");
+  CHECK(run.why().empty());
+}
+
+TEST_CASE("a Secret that is gone is told by the node of each pod that wants it") {
+  Made run;
+  run.pending(run.pod(0));
+  run.objects.events = {{{"type", "Warning"},
+                         {"reason", "FailedMount"},
+                         {"message", "MountVolume.SetUp failed for volume \"key\" : secret \"r\" not found"},
+                         {"lastTimestamp", "2026-01-03T11:59:00Z"},
+                         {"involvedObject", {{"uid", run.pod(0)["metadata"]["uid"]}}}}};
+  CHECK(run.why() == "worker/0: MountVolume.SetUp failed for volume \"key\" : secret \"r\" not found");
+}
+
 TEST_CASE("without the mark, of an earlier mlk or a submit that was cut off, a missing Job is not made yet") {
   Run run;
   std::erase_if(run.objects.jobs, [](const json& job) { return job["metadata"]["name"] == "r-server"; });

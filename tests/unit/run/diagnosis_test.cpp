@@ -183,6 +183,22 @@ TEST_CASE("each way in which a pod can end has its words, the more telling one f
   for (const auto& row : table) CHECK(reason_of(row.change) == row.words);
 }
 
+TEST_CASE("the words of a program that was ended from outside are kept, and do not stand as the cause") {
+  const auto told = [](const std::string& disruption) {
+    const Failure failure = describe_end(failed_with([&](PodFacts& pod) {
+                                           pod.disruption = disruption;
+                                           pod.end_message = "loss 0.3\nlow";
+                                         }),
+                                         job_of_workers(), true);
+    CHECK(failure.disruption == !disruption.empty());
+    CHECK(failure.message == "loss 0.3\nlow");
+    return what_happened(failure);
+  };
+  CHECK(told("PreemptionByScheduler") == "preempted by a pod of higher priority");
+  CHECK(told("EvictionByEvictionAPI") == "evicted by a node drain or an administrator");
+  CHECK(told("") == "exit code 1: low");
+}
+
 TEST_CASE("a failure names its rank, its signal and its last words") {
   const Failure killed = describe_end(failed_with([](PodFacts& pod) {
                                         pod.exit_code = 137;

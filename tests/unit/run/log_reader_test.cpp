@@ -57,6 +57,21 @@ struct LogsOfPods {
   }
 };
 
+// A log that begins 45 s after 07:40:00, with more than a node's file holds at that rate before.
+Texts cut_log() {
+  Texts lines;
+  for (int i = 0; i < 1100; ++i) lines.push_back(stamped(45'000 + i, std::string(1000, 'x')));
+  return lines;
+}
+
+json started_at(const std::string& time, const std::string& state = "running") {
+  json pod = pod_of_rank("a", 2);
+  pod["status"]["containerStatuses"] = {
+      {{"name", "proxy"}, {"state", {{"running", {{"startedAt", "2026-11-21T07:00:00Z"}}}}}},
+      {{"name", "main"}, {"state", {{state, {{"startedAt", time}}}}}}};
+  return pod;
+}
+
 Texts texts_of(const std::vector<RunLogLine>& lines) {
   Texts texts;
   for (const RunLogLine& line : lines) texts.push_back(line.text);
@@ -213,6 +228,30 @@ TEST_CASE("a log that is ahead of the others is let go when too much is held, an
   CHECK(at == lines - 1);
   CHECK(wrong == 0);
   CHECK(late);
+}
+
+TEST_CASE("a whole log that begins long after its container says that older lines seem to be gone") {
+  LogsOfPods cluster;
+  cluster.logs["a"] = cut_log();
+  kube::Client client(cluster.server.start());
+  const auto problems = [&](const json& pod, const LogFilter& filter = {}) {
+    Texts said;
+    CHECK(read_run_logs(client, "lab", {pod}, filter, &said).size() == (filter.tail ? 1000 : 1100));
+    return said;
+  };
+  const Texts told = {
+      "older lines of worker/2 seem to be gone: its log begins 45s after its start, since a node keeps the "
+      "newest 10 MiB or so"};
+  CHECK(problems(started_at("2026-11-21T07:40:00Z")) == told);
+  CHECK(problems(started_at("2026-11-21T07:40:00Z", "terminated")) == told);
+  CHECK(problems(started_at("2026-11-21T07:40:44Z")).empty());
+  CHECK(problems(pod_of_rank("a", 2)).empty());  // nobody knows when it started
+  CHECK(problems(started_at("2026-11-21T07:40:00Z"), {.tail = 1000}).empty());
+  CHECK(problems(started_at("2026-11-21T07:40:00Z"), {.since = seconds(90)}).empty());
+  cluster.logs["a"].clear();
+  Texts none;
+  CHECK(read_run_logs(client, "lab", {started_at("2026-11-21T07:40:00Z")}, {}, &none).empty());
+  CHECK(none.empty());
 }
 
 }  // namespace

@@ -64,6 +64,9 @@ TEST_CASE("ranks whose pods are gone are named, those that have not run are not"
         Texts{"the logs of 4 ranks, such as worker/1, are gone: their pods were deleted"});
   pods.clear();
   CHECK(lost_logs(status, pods, {.rank = 0}) == Texts{"the log of worker/0 is gone: its pod was deleted"});
+  status.phase = Phase::stopped;
+  CHECK(lost_logs(status, pods, {.rank = 0}) ==
+        Texts{"the log of worker/0 is gone: its pod was deleted when the run was stopped"});
 }
 
 TEST_CASE("a log that does not come is told after 10 s, once for each cause and node") {

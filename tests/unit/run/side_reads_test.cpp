@@ -1,8 +1,10 @@
-// What is asked beside a run's objects: nodes of doubtful pods, and the last words of containers that left
-// none.
+// What is asked beside a run's objects: nodes of doubtful pods, the last words of containers that left none,
+// and the Service.
 #include "cli/run/side_reads.h"
 
 #include <atomic>
+#include <functional>
+#include <tuple>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -21,7 +23,9 @@ using namespace std::chrono_literals;
 struct AsideCluster {
   FakeServer server;
   test::Run run;
-  std::atomic<int> asked_nodes = 0, asked_logs = 0;
+  std::atomic<int> asked_nodes = 0, asked_logs = 0, asked_services = 0;
+  int service = 200;
+  std::string service_reason;
 
   explicit AsideCluster(int status, const json& node) {
     server.http->Get("/api/v1/nodes/n1",
@@ -29,6 +33,12 @@ struct AsideCluster {
                        ++asked_nodes;
                        response.status = status;
                        response.set_content(node.dump(), "application/json");
+                     });
+    server.http->Get("/api/v1/namespaces/lab/services/r",
+                     [this](const httplib::Request&, httplib::Response& response) {
+                       ++asked_services;
+                       response.status = service;
+                       response.set_content(json{{"reason", service_reason}}.dump(), "application/json");
                      });
     server.http->Get(R"(/api/v1/namespaces/lab/pods/(.+)/log)", [this](const httplib::Request& request,
                                                                        httplib::Response& response) {
@@ -41,9 +51,9 @@ struct AsideCluster {
     run.pod(rank)["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}},
                                              {{"type", "ContainersReady"}, {"status", "True"}}};
   }
-  RunObjects& read() {
+  RunObjects& read(SideReads::Scope scope = SideReads::Scope::one_run) {
     kube::Client client(server.start());
-    SideReads reads(client, "lab");
+    SideReads reads(client, "lab", scope);
     reads.wait({&run.objects}, 20s);
     reads.wait({&run.objects}, 20s);  // not again at once
     return run.objects;
@@ -97,6 +107,46 @@ TEST_CASE("the log of a container that failed is read where the pod's status has
   told.run.pod(0) = pod;
   CHECK(told.read().last_words.empty());
   CHECK(told.asked_logs == 0);
+}
+
+// The requests about the Service of a run that `change` has changed.
+int asked_services(const std::function<void(test::Run&)>& change,
+                   SideReads::Scope scope = SideReads::Scope::one_run) {
+  AsideCluster cluster(200, node_that_is("True"));
+  cluster.service = 404;
+  cluster.service_reason = "NotFound";
+  change(cluster.run);
+  CHECK(cluster.read(scope).service_is_gone == (cluster.asked_services > 0));
+  return cluster.asked_services;
+}
+
+TEST_CASE("the Service of a run is asked about once while its ranks may look for each other") {
+  const auto annotate = [](test::Run& run, const char* annotation, const char* value) {
+    run.objects.owner["metadata"]["annotations"][annotation] = value;
+  };
+  CHECK(asked_services([](test::Run&) {}) == 1);
+  CHECK(asked_services([&](test::Run& run) { annotate(run, labels::phase, "Running"); }) == 1);
+  CHECK(asked_services([](test::Run&) {}, SideReads::Scope::runs) == 0);
+  CHECK(asked_services([&](test::Run& run) { annotate(run, labels::roles, R"({"worker":1})"); }) == 0);
+  CHECK(asked_services([&](test::Run& run) { annotate(run, labels::phase, "Failed"); }) == 0);
+  CHECK(asked_services([](test::Run& run) { run.stop(); }) == 0);
+  CHECK(asked_services([](test::Run& run) { run.condition("Complete"); }) == 0);
+  CHECK(asked_services([](test::Run& run) { run.condition("FailureTarget"); }) == 0);
+  CHECK(asked_services([](test::Run& run) { run.objects.jobs.clear(); }) == 0);
+  CHECK(asked_services([](test::Run& run) {
+          run.objects.owner["metadata"]["deletionTimestamp"] = "2026-01-03T12:00:00Z";
+        }) == 0);
+}
+
+TEST_CASE("a Service counts as gone only if the API server says that there is none") {
+  for (const auto& [status, reason, gone] :
+       {std::tuple{404, "NotFound", true}, {404, "", false}, {403, "Forbidden", false}, {200, "", false}}) {
+    AsideCluster cluster(200, node_that_is("True"));
+    cluster.service = status;
+    cluster.service_reason = reason;
+    CHECK(cluster.read().service_is_gone == gone);
+    CHECK(cluster.asked_services == 1);
+  }
 }
 
 }  // namespace

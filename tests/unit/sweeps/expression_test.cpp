@@ -124,6 +124,21 @@ TEST_CASE("in is true for each value of its list") {
   check_matches("lr not in []", true);
 }
 
+TEST_CASE("text that is a number wholly compares with a number as one, other text does not") {
+  const json values = {{"LR", "0.8"}, {"STEPS", "3000"}, {"E", "1e-3"}, {"MEMORY", "16Gi"}, {"M", "nan"}};
+  for (const char* text :
+       {"LR > 0.5", "LR == 0.80", "LR in [0.1, 0.8]", "LR != 1", "LR not in [1]", "LR == '0.8'", "LR < '1'",
+        "STEPS >= 3000", "STEPS > 999", "E < 0.01", "MEMORY != 16", "MEMORY == 16Gi", "M == nan"}) {
+    CAPTURE(text);
+    CHECK(matches_values(text, values));
+  }
+  for (const char* text : {"LR > 0.8", "LR < 0.5", "LR == '0.80'", "STEPS < 999", "MEMORY > 1", "MEMORY < 99",
+                           "MEMORY == 16", "M < 1", "M > 1"}) {
+    CAPTURE(text);
+    CHECK_FALSE(matches_values(text, values));
+  }
+}
+
 TEST_CASE("values of different types are unequal, and neither is the lesser one") {
   check_matches("lr == '0.01'", false);
   check_matches("lr != '0.01'", true);

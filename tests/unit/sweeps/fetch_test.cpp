@@ -109,3 +109,27 @@ TEST_CASE("unused parts of objects are removed, and the rest stays") {
     slim(odd);
   }
 }
+
+TEST_CASE("the log of a trial is that of its program, although its pod has a proxy first") {
+  Sweeper sweeper(fetched_experiment);
+  const std::string sweep = sweeper.start({"steps=1..2"}).sweep;
+  json pod = test::pod_of(sweep, "Running", "trial", 0);
+  pod["metadata"]["labels"]["mlk.dev/sweep"] = sweep;
+  pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] = sweep + "-trials-0";
+  pod["spec"]["containers"] = {{{"name", "proxy"}, {"image", "p"}}, {{"name", "main"}, {"image", "i"}}};
+  const json running = {{"running", {{"startedAt", "2026-11-23T10:00:01Z"}}}};
+  pod["status"]["containerStatuses"] = {{{"name", "proxy"}, {"state", running}},
+                                        {{"name", "main"}, {"state", running}}};
+  sweeper.cluster.store.create("pods", pod);
+  sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
+    if (!asked.path.ends_with("/log")) return std::nullopt;
+    local::Answer answer;
+    answer.content_type = "text/plain";
+    const bool of_program = asked.parameter("container") == "main";
+    answer.body = std::string("2026-11-23T10:00:02.000000000Z mlk step=") + (of_program ? "7" : "1") +
+                  " accuracy=0.5\n";
+    return answer;
+  });
+  kube::Client client(sweeper.cluster.config());
+  CHECK(read_sweep(client, "default", sweep, Harvest::running).trials.at(0).step == 7);
+}

@@ -81,6 +81,17 @@ struct Sweep {
 
 }  // namespace
 
+TEST_CASE("the container of a trial's log is the program's, wherever it stands in its pod") {
+  Sweep sweep;
+  sweep.add_pod(2, "Running");
+  json& pod = sweep.objects.pods.back();
+  pod["spec"]["containers"] = {{{"name", "proxy"}}, {{"name", "main"}}};
+  const json main = pod["status"]["containerStatuses"][0];
+  pod["status"]["containerStatuses"] = {{{"name", "proxy"}, {"state", main["state"]}}, main};
+  const SweepStatus status = observe_sweep(sweep.objects, {});
+  CHECK(status.program_of.at(status.newest_pods.at(2)) == "main");
+}
+
 TEST_CASE("each trial has the state of its index and the report of its newest pod") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0"}, {"failedIndexes", "1"}});

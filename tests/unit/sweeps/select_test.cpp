@@ -99,6 +99,15 @@ TEST_CASE("runs are selected by their experiments, metrics, tags and age, and du
   CHECK_THROWS_WITH_AS(selected("age > soon"), doctest::Contains("--where:1:7: 'soon' is no duration"),
                        Error);
   CHECK_THROWS_WITH_AS(selected("phase == Suceeded"), doctest::Contains("did you mean"), Error);
+  old.experiment["env"] = {{"LR", "0.8"}, {"CPUS", "4"}, {"MEMORY", "16Gi"}};
+  fresh.experiment["env"] = {{"LR", "auto"}};
+  CHECK(selected("LR > 0.5") == "a-1 ");
+  CHECK(selected("CPUS >= 4") == "a-1 ");
+  CHECK_THROWS_WITH_AS(selected("step > 5 or not MEMORY < 20"),
+                       doctest::Contains("--where:1:26: no value of env.MEMORY is a number; one is '16Gi'"),
+                       Error);
+  CHECK(selected("MEMORY != 20") == "a-1 ");
+  CHECK(selected("MEMORY < '2'") == "a-1 ");
   CHECK(select_runs({}, {}, "lr < 1").empty());
   CHECK_THROWS_AS(select_runs({}, {}, "lr <"), Error);
 }

@@ -160,6 +160,39 @@ TEST_CASE("a long line goes out in parts of 16 KiB as it comes, and the last par
   CHECK(sizes() == Lines{P, P, "F1", P, F, "F1", P, P, P, "F5"});
 }
 
+TEST_CASE("of a progress bar what is there becomes a line after 2 s, of other text without an end nothing") {
+  const Folder folder;
+  LogFile file(folder.path() / "log", 1 << 20);
+  LogStream out(file, "stdout");
+  const auto at = [](int time) { return LogStream::Clock::time_point{} + std::chrono::milliseconds(time); };
+  const auto log = [&] { return entries(folder.path() / "log"); };
+  out.feed("Password: ", at(0));
+  CHECK_FALSE(out.due());
+  out.feed("\n\r", at(0));
+  CHECK_FALSE(out.due());
+  out.feed(" 10%", at(100));
+  CHECK(out.due() == at(2100));
+  out.feed("\r 11%", at(1900));
+  CHECK(out.due() == at(2100));
+  CHECK_FALSE(out.pass_on(at(2099)));
+  CHECK(log() == Lines{"stdout F Password: "});
+  CHECK(out.pass_on(at(2100)));
+  CHECK(log().back() == "stdout F \r 10%\r 11%");
+  CHECK_FALSE(out.due());
+  CHECK_FALSE(out.pass_on(at(9000)));
+  out.feed("12%\r", at(9000));  // another kind of bar
+  CHECK(out.pass_on(at(11000)));
+  CHECK(log().back() == "stdout F 12%");
+  out.feed("13%\r", at(12000));
+  out.feed("done\n", at(12001));
+  CHECK_FALSE(out.due());
+  out.feed("\r14%", at(13000));
+  out.finish();
+  CHECK_FALSE(out.due());
+  CHECK(log() == Lines{"stdout F Password: ", "stdout F \r 10%\r 11%", "stdout F 12%", "stdout F 13%\rdone",
+                       "stdout F \r14%"});
+}
+
 TEST_CASE("complete lines of a log are read, and invalid ones are skipped") {
   const auto full = parse_log_line("2026-11-21T12:00:00Z stdout F a  b ");
   REQUIRE(full);

@@ -287,3 +287,11 @@ TEST_CASE("a log on a full disk loses whole lines, and says how many") {
   CHECK(read_log(folder.path(), {}) ==
         "first\nmlk: 3 lines are missing here: they could not be written\nfifth\nsixth\n");
 }
+
+TEST_CASE("a program that prints nothing but a progress bar is heard before it ends") {
+  Pod pod("printf '\\r 10%%'; sleep 0.1; printf '\\r 20%%'; sleep 60");
+  supervise_apart(pod.pod.path(), [&](pid_t supervisor) {
+    CHECK(until([&] { return pod.log() == "\r 10%\r 20%\n"; }));
+    ::kill(supervisor, SIGTERM);
+  });
+}

@@ -1,0 +1,84 @@
+// The lines of a sweep's trials that have ended: one for each.
+#include "cli/commands/trial_ends.h"
+
+#include <doctest/doctest.h>
+
+namespace {
+
+using mlk::sweeps::TrialState;
+
+struct Looks {
+  mlk::sweeps::SweepStatus status;
+  mlk::TrialEnds ends;
+
+  explicit Looks(int trials = 2) {
+    status.record.objective = mlk::sweeps::Objective{};
+    for (int i = 0; i < trials; ++i) {
+      mlk::sweeps::Trial trial;
+      trial.number = i;
+      trial.state = TrialState::running;
+      status.trials.push_back(trial);
+    }
+  }
+  mlk::sweeps::Trial& trial(std::size_t number) { return status.trials.at(number); }
+  // The numbers of the trials that are told.
+  std::vector<int> look(bool last = false) {
+    std::vector<int> numbers;
+    for (const mlk::sweeps::Trial* trial : ends.since_last(status, last)) numbers.push_back(trial->number);
+    return numbers;
+  }
+};
+
+using Numbers = std::vector<int>;
+
+}  // namespace
+
+TEST_CASE("each trial that ends is told once, not those that had ended before the first look") {
+  Looks looks(3);
+  looks.trial(0).state = TrialState::failed;
+  CHECK(looks.look().empty());
+  looks.trial(1).state = TrialState::failed;
+  looks.trial(2).state = TrialState::stopped;
+  CHECK(looks.look() == Numbers{1, 2});
+  CHECK(looks.look().empty());
+  CHECK(looks.look(true).empty());
+  looks.trial(1).state = TrialState::running;  // tried again
+  CHECK(looks.look().empty());
+  looks.trial(1).state = TrialState::failed;
+  CHECK(looks.look() == Numbers{1});
+}
+
+TEST_CASE("a trial that has told no objective is told with its verdict, and not as succeeded before") {
+  Looks looks;
+  CHECK(looks.look().empty());
+  looks.trial(0).state = looks.trial(1).state = TrialState::succeeded;
+  for (int i = 0; i < 9; ++i) CHECK(looks.look().empty());
+  looks.trial(0).objective = 0.5;
+  CHECK(looks.look() == Numbers{0});
+  looks.trial(1).state = TrialState::failed;
+  looks.trial(1).failure = "never reported accuracy";
+  CHECK(looks.look() == Numbers{1});
+  CHECK(looks.look(true).empty());
+}
+
+TEST_CASE("what nobody could read is told with the last look, and without an objective at once") {
+  Looks looks(1);
+  CHECK(looks.look().empty());
+  looks.trial(0).state = TrialState::succeeded;
+  CHECK(looks.look().empty());
+  CHECK(looks.look(true) == Numbers{0});
+  Looks plain(1);
+  plain.status.record.objective.reset();
+  CHECK(plain.look().empty());
+  plain.trial(0).state = TrialState::succeeded;
+  CHECK(plain.look() == Numbers{0});
+}
+
+TEST_CASE("a trial that appears after the first look has ended since") {
+  Looks looks(0);
+  CHECK(looks.look().empty());
+  mlk::sweeps::Trial trial;
+  trial.state = TrialState::failed;
+  looks.status.trials.push_back(trial);
+  CHECK(looks.look() == Numbers{0});
+}
