@@ -154,7 +154,8 @@ TEST_CASE("null takes a key or an entry of a list out of the file") {
   CHECK(said("checkpoint.volume.pvc=null") == "--set:1:1: there is no 'checkpoint' that could be removed");
   CHECK(said("data.2=null") == "--set:1:6: there is no entry 2: the list has 2, counted from 0");
   CHECK(said("note.x=null") == "--set:1:6: there is no 'x' below note, which is no map");
-  CHECK(said("train.steps=\"null\"") == "--set:1:13: train.steps must be a whole number, not 'null'");
+  CHECK(said("train.steps=\"null\"") ==
+        "--set:1:13: train.steps must be a whole number without quotes, not 'null'");
   CHECK(said("name=null").find("name is missing") != std::string::npos);
 }
 
