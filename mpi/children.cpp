@@ -7,11 +7,14 @@
 #include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "mpi/link.h"
 
 namespace mlk::mpi {
 namespace {
@@ -106,6 +109,46 @@ pid_t spawn(const std::vector<std::string>& words, int out, int err) {
   ::execvp(argv[0], argv.data());
   std::fprintf(stderr, "mlk: %s: %s\n", argv[0], std::strerror(errno));
   ::_exit(errno == ENOENT ? 127 : 126);
+}
+
+void end_with(pid_t parent) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(128 + SIGKILL);
+}
+
+Said said_by(const std::vector<std::string>& words, std::int64_t bound_ms) {
+  constexpr std::size_t most = 1 << 16;
+  constexpr int look_ms = 10;
+  const std::int64_t until = now_ms() + bound_ms;
+  Said out;
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return {.text = "", .code = 126};
+  const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  const pid_t child = spawn(words, pipe[1], null);
+  ::close(null);
+  ::close(pipe[1]);
+  pollfd more{.fd = pipe[0], .events = POLLIN, .revents = 0};
+  int status = 0;
+  bool ended = child < 0;
+  // What it has started may hold the pipe open, or it may close that itself: its end alone counts.
+  while (!ended && now_ms() < until) {
+    ended = ::waitpid(child, &status, WNOHANG) == child;
+    if (more.fd < 0 && !ended) ::usleep(look_ms * 1000);
+    while (more.fd >= 0 && now_ms() < until && ::poll(&more, 1, ended ? 0 : look_ms) > 0) {
+      char buffer[4096];
+      const ssize_t size = ::read(more.fd, buffer, sizeof buffer);
+      if (size <= 0) more.fd = -1;
+      if (size > 0 && out.text.size() < most) out.text.append(buffer, static_cast<std::size_t>(size));
+    }
+  }
+  if (!ended) {
+    ::kill(-child, SIGKILL);
+    ::waitpid(child, &status, 0);
+  }
+  ::close(pipe[0]);
+  out.code = child < 0 ? 126 : code_of(status);
+  out.in_time = ended;
+  return out;
 }
 
 int code_of(int wait_status) {

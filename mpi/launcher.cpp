@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,27 +23,18 @@ constexpr std::int64_t time_to_settle_ms =
 constexpr std::int64_t time_to_finish_ms = 10000;
 constexpr unsigned time_to_be_known_ms = 3000;  // for the nodes to tell of the other pods' ends
 constexpr int time_to_connect_ms = 2000;
+constexpr std::int64_t time_to_say_version_ms = 60000;  // an image may come over a slow network as it is read
 constexpr int not_there = 127, not_usable = 126;
 
 // The version of the first of mpirun and mpiexec that is there; its name in `name`.
 std::string version_of_mpirun(std::string& name) {
-  std::string said;
   for (const char* candidate : {"mpirun", "mpiexec"}) {
-    int pipe[2];
-    if (::pipe2(pipe, O_CLOEXEC) != 0) break;
-    const int null = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-    const pid_t child = spawn({candidate, "--version"}, pipe[1], null);
-    ::close(null);
-    ::close(pipe[1]);
-    said.clear();
-    char buffer[4096];
-    for (ssize_t size; (size = ::read(pipe[0], buffer, sizeof buffer)) > 0 && said.size() < 1 << 16;)
-      said.append(buffer, static_cast<std::size_t>(size));
-    ::close(pipe[0]);
-    int status = 0;
-    ::waitpid(child, &status, 0);
+    const Said version = said_by({candidate, "--version"}, time_to_say_version_ms);
     name = candidate;
-    if (code_of(status) != not_there) return said;
+    if (!version.in_time)
+      give_up(not_usable,
+              "`" + name + " --version` has not ended for " + number(time_to_say_version_ms / 1000) + " s");
+    if (version.code != not_there) return version.text;
   }
   name.clear();
   return {};
@@ -248,10 +238,10 @@ int launch(const Surroundings& around, const std::vector<std::string>& program, 
   if (!flavour)
     give_up(not_usable,
             mpirun + " is neither Open MPI's nor MPICH's: `" + mpirun + " --version` names neither");
-  const pid_t agent = ::fork();
+  const pid_t own = ::getpid(), agent = ::fork();
   if (agent < 0) give_up(gave_up, std::string("cannot start a process: ") + std::strerror(errno));
   if (agent == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    end_with(own);
     ::_exit(serve(around, program));
   }
   const std::string hosts = around.folder + "/hosts";

@@ -60,8 +60,7 @@ void keep_apart(const Surroundings& around) {
 }
 
 [[noreturn]] void become(const Program& program, pid_t parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != parent) ::_exit(no_agent);
+  end_with(parent);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -21,7 +21,8 @@ constexpr Habit command_habits[] = {
     {" suspend pause halt ", "mlk stop RUN"},
     {" continue unpause unsuspend restart ", "mlk resume RUN"},
     {" apply create run launch start train sbatch srun fit ", "mlk submit FILE"},
-    {" rerun retry resubmit ", "mlk submit --again FILE"},
+    {" rerun retry resubmit ",
+     "mlk submit --again FILE; `mlk get RUN --to FOLDER` brings back the file of a run"},
     {" validate lint check verify ", "mlk submit --dry-run FILE"},
     {" log tail attach ", "mlk logs -f RUN"},
     {" watch await ", "mlk wait RUN"},
@@ -33,8 +34,12 @@ constexpr Habit command_habits[] = {
 };
 
 constexpr Habit other_habits[] = {
-    {" exec ssh shell sh ", "kubectl exec does it; `mlk status RUN -o json` names the pods"},
-    {" port-forward cp debug ", "kubectl does it; `mlk status RUN -o json` names the pods"},
+    {" exec ssh shell sh ",
+     "kubectl exec does it; `mlk status RUN -o json` names the pods. With --local they are processes of this "
+     "machine"},
+    {" port-forward cp debug ",
+     "kubectl does it; `mlk status RUN -o json` names the pods. With --local their ports and files are on "
+     "this machine"},
     {" edit set patch scale ", "change the experiment file and submit it: that is a new run"},
     {" rename ", "change `name` in the experiment file and submit it: that is a new run"},
 };
@@ -76,6 +81,9 @@ bool has(std::string_view list, std::string_view word) {
   return word.find(' ') == std::string_view::npos && list.find(" " + std::string(word) + " ") != list.npos;
 }
 
+// Names of runs and experiments have neither.
+bool may_be_file(const std::string& operand) { return operand.find_first_of("./") != operand.npos; }
+
 // The advice, with its placeholders replaced by what was typed.
 std::string filled_in(std::string_view advice, const std::string& word,
                       const std::vector<std::string>& rest) {
@@ -83,7 +91,9 @@ std::string filled_in(std::string_view advice, const std::string& word,
       std::find_if(rest.begin(), rest.end(), [](const std::string& each) { return !each.starts_with("-"); });
   std::vector<std::string> out = split(advice, ' ');
   for (std::string& part : out) {
-    if ((part == "RUN" || part == "FILE") && operand != rest.end()) part = printable(shell_word(*operand));
+    const bool is_meant =
+        operand != rest.end() && (part == "RUN" || (part == "FILE" && may_be_file(*operand)));
+    if (is_meant) part = printable(shell_word(*operand));
     if (part == "WORD" || part == "COMMAND") part = word;
   }
   const std::string text = join(out, " ");

@@ -59,11 +59,7 @@ std::vector<RunAddress> select_targets(Session& session, kube::Client& client, c
     std::vector<RunAddress> found = address.is_sweep ? trials_that_match(client, address.run, selection.where)
                                                      : runs_that_match(client, {.name = exact ? "" : typed},
                                                                        exact ? typed : "", selection.where);
-    for (RunAddress& each : found) {
-      const bool known = std::any_of(
-          out.begin(), out.end(), [&](const RunAddress& other) { return name_of(other) == name_of(each); });
-      if (!known) out.push_back(std::move(each));
-    }
+    for (RunAddress& each : found) add_once(out, std::move(each));
   }
   return out;
 }
@@ -106,6 +102,12 @@ void keep_those_that_still_match(Session& session, kube::Client& client, const S
     if (gone) session.note(name_of(target) + " stays: " + selection.where + " does not hold any more");
     return gone;
   });
+}
+
+void add_once(std::vector<RunAddress>& to, RunAddress address) {
+  const bool known = std::any_of(to.begin(), to.end(),
+                                 [&](const RunAddress& other) { return name_of(other) == name_of(address); });
+  if (!known) to.push_back(std::move(address));
 }
 
 std::string name_of(const RunAddress& address) {

@@ -35,6 +35,9 @@ std::vector<RunAddress> select_targets(Session& session, kube::Client& client, c
 bool may_do(Session& session, const std::string& doing, const std::vector<RunAddress>& targets,
             const Selection& selection);
 
+// Adds it, unless it is there already: people may say a run twice, by its name and by its experiment's.
+void add_once(std::vector<RunAddress>& to, RunAddress address);
+
 // "digits-abcde", for a trial "digits-abcde/7".
 std::string name_of(const RunAddress& address);
 

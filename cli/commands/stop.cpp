@@ -1,4 +1,4 @@
-// mlk stop and mlk resume: suspend the Jobs of a run after a last checkpoint, and resume them.
+// mlk stop and mlk resume: suspend the Jobs of runs after a last checkpoint, and resume them.
 
 #include <algorithm>
 #include <map>
@@ -28,7 +28,7 @@ using nlohmann::json;
 using std::chrono::steady_clock;
 
 struct StopOptions {
-  Selection selection;  // at most one name
+  Selection selection;
   bool drain = false;
   std::string timeout;
 };
@@ -252,8 +252,8 @@ void stop_runs(Session& session, kube::Client& client, const std::vector<std::st
   }
 }
 
-// The runs that the command line means: the one that is named, or all that match --where. Empty if there is
-// nothing to do.
+// The runs that the command line means: those that are named, or all that match --where. Empty if there is
+// nothing to do. All names are looked up first, so that one that is none leaves every run unchanged.
 std::vector<RunAddress> targets_of(const StopOptions& options, const std::string& doing, Session& session,
                                    kube::Client& client) {
   if (!options.selection.where.empty()) {
@@ -266,7 +266,9 @@ std::vector<RunAddress> targets_of(const StopOptions& options, const std::string
   if (options.selection.names.empty())
     throw Error(ExitCode::usage, "a run is required",
                 "name it, or say which: mlk " + doing + " --where 'phase==Running && age>1h'");
-  return {session.find_run(client, options.selection.names.front())};
+  std::vector<RunAddress> targets;
+  for (const std::string& name : options.selection.names) add_once(targets, session.find_run(client, name));
+  return targets;
 }
 
 void stop(const StopOptions& options, Session& session) {
@@ -329,17 +331,17 @@ void resume(const StopOptions& options, Session& session) {
     resume_trials(*client, sweep, numbers, session);
 }
 
-void add_name(CLI::App& command, StopOptions& options) {
-  command.add_option("RUN", options.selection.names, "A run, or an experiment's name for its newest run")
-      ->expected(0, 1);
+void add_names(CLI::App& command, StopOptions& options) {
+  command.add_option("RUN", options.selection.names, "Runs, or experiments' names for their newest runs");
 }
 
 }  // namespace
 
 void add_stop(CLI::App& root, Session& session) {
   auto options = std::make_shared<StopOptions>();
-  CLI::App* command = root.add_subcommand("stop", "Stop a run after a last checkpoint; resume lets it go on");
-  add_name(*command, *options);
+  CLI::App* command =
+      root.add_subcommand("stop", "Stop runs after a last checkpoint; resume lets them go on");
+  add_names(*command, *options);
   command->add_flag("--drain", options->drain,
                     "Of a sweep: start no more trials, and let those that run end");
   add_where_options(*command, options->selection);
@@ -350,8 +352,8 @@ void add_stop(CLI::App& root, Session& session) {
 
 void add_resume(CLI::App& root, Session& session) {
   auto options = std::make_shared<StopOptions>();
-  CLI::App* command = root.add_subcommand("resume", "Let a stopped run go on from its last checkpoint");
-  add_name(*command, *options);
+  CLI::App* command = root.add_subcommand("resume", "Let stopped runs go on from their last checkpoints");
+  add_names(*command, *options);
   add_where_options(*command, options->selection);
   command->callback([options, &session] { resume(*options, session); });
 }

@@ -88,37 +88,72 @@ std::optional<YamlNode> value_of(const std::shared_ptr<const Source>& source, st
   return value ? std::optional(as_given(std::move(*value), given)) : std::nullopt;
 }
 
+// Where null is a value as others: patches are merged, and parameters are what a job type makes of them.
+bool takes_null(const std::vector<std::string>& steps) {
+  return std::any_of(steps.begin(), steps.end() - 1,
+                     [](const std::string& step) { return step == "patch" || step == "parameters"; });
+}
+
+// A step of a path that leads nowhere: what it does not find, and where.
+void refuse_step(const YamlNode& in, const std::vector<std::string>& steps, std::size_t at,
+                 const Place& place, Problems& problems) {
+  const std::string& step = steps[at];
+  const std::string before = join({steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(at)}, ".");
+  if (in.kind == YamlNode::Kind::list && is_index(step)) {
+    problems.add(place,
+                 fmt::format("there is no entry {}: the list has {}, counted from 0", step, in.items.size()));
+  } else if (in.kind == YamlNode::Kind::list || in.kind == YamlNode::Kind::scalar) {
+    problems.add(
+        place, fmt::format("there is no '{}' below {}, which is {}", step, before,
+                           in.kind == YamlNode::Kind::list ? "a list; its entries are 0, 1 ..." : "no map"));
+  } else {
+    std::vector<std::string> keys;
+    for (const YamlEntry& entry : in.entries) keys.push_back(entry.key);
+    const std::string near = nearest(step, keys);
+    problems.add(place, fmt::format("there is no '{}'{} that could be removed{}", step,
+                                    before.empty() ? "" : " in " + before,
+                                    near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+  }
+}
+
+// Takes out what is at the last of these steps from the node to which the others have led.
+bool remove_from(YamlNode& node, const std::string& step) {
+  if (node.kind == YamlNode::Kind::list && is_index(step) && std::stoul(step) < node.items.size()) {
+    node.items.erase(node.items.begin() + static_cast<std::ptrdiff_t>(std::stoul(step)));
+    return true;
+  }
+  return std::erase_if(node.entries, [&](const YamlEntry& entry) { return entry.key == step; }) > 0;
+}
+
+enum class Null { removes, is_value };
+
 // Sets the value at `path` to what `source` has from the column `value_at` on, in YAML. The path may stand
 // before it.
 void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<const Source>& source,
-              std::size_t value_at, Problems& problems) {
+              std::size_t value_at, Null null, Problems& problems) {
   std::vector<std::string> steps = split(path, '.');
   std::optional<YamlNode> value = value_of(source, value_at, problems);
   if (!value) return;
   follow_short_form(root, steps);
+  const bool is_null = value->kind == YamlNode::Kind::null && !trim(source->text.substr(value_at)).empty();
+  const bool removes = is_null && null == Null::removes && !takes_null(steps);
   YamlNode* node = &root;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::string& step = steps[i];
     const std::size_t found = source->text.substr(0, value_at).rfind(step);
     const Place place{source, 0, found == std::string::npos ? 0 : found};
-    if (node->kind == YamlNode::Kind::list && is_index(step)) {
-      const std::size_t index = std::stoul(step);
-      if (index >= node->items.size()) {
-        problems.add(place, fmt::format("there is no entry {}: the list has {}, counted from 0", step,
-                                        node->items.size()));
-        return;
-      }
-      node = &node->items[index];
-      continue;
-    }
-    if (node->kind == YamlNode::Kind::list || (node->kind == YamlNode::Kind::scalar && i > 0)) {
-      problems.add(
-          place,
-          fmt::format("there is no '{}' below {}, which is {}", step,
-                      join({steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(i)}, "."),
-                      node->kind == YamlNode::Kind::list ? "a list; its entries are 0, 1 ..." : "no map"));
+    if (removes && i + 1 == steps.size()) {
+      if (!remove_from(*node, step)) refuse_step(*node, steps, i, place, problems);
       return;
     }
+    if (node->kind == YamlNode::Kind::list && is_index(step) && std::stoul(step) < node->items.size()) {
+      node = &node->items[std::stoul(step)];
+      continue;
+    }
+    const bool is_closed =
+        node->kind == YamlNode::Kind::list || (node->kind == YamlNode::Kind::scalar && i > 0);
+    if (is_closed || (removes && node->find(step) == nullptr))
+      return refuse_step(*node, steps, i, place, problems);
     if (node->kind == YamlNode::Kind::null) node->place = place;
     node = &child(*node, step, place);
   }
@@ -136,7 +171,7 @@ void set_argument(YamlNode& root, const std::string& argument, Problems& problem
     problems.add({source, 0, 0}, "--set needs KEY=VALUE, for example train.steps=500");
     return;
   }
-  set_path(root, path, source, equals + 1, problems);
+  set_path(root, path, source, equals + 1, Null::removes, problems);
 }
 
 // NAME=VALUE; VALUE is taken as it is.
@@ -171,7 +206,7 @@ void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& probl
   for (const std::string& argument : overrides.set) set_argument(root, argument, problems);
   for (const FlagValue& each : overrides.flags) {
     const auto source = std::make_shared<const Source>(Source{each.flag, each.value});
-    set_path(root, each.path, source, 0, problems);
+    set_path(root, each.path, source, 0, Null::is_value, problems);
   }
 }
 

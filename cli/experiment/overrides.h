@@ -7,7 +7,8 @@
 
 namespace mlk {
 
-// In rising precedence: the image, then -e, then --set, then other flags. `root` is a map.
+// In rising precedence: the image, then -e, then --set, then other flags. `root` is a map. With null --set
+// takes a value out, but for one below a map of any content, such as patch, where null is a value.
 void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& problems);
 
 // The values of --set and of other flags, all in the form of --set.

@@ -16,7 +16,8 @@ namespace mlk::http {
 
 namespace {
 constexpr std::size_t most_header_bytes = 256 << 10;
-constexpr long connect_seconds = 20, silent_seconds = 60;
+constexpr long connect_seconds = 20;
+constexpr long least_per_second = 1024;  // bytes; a server that sends fewer holds its client for hours
 }  // namespace
 
 struct Connection::State {
@@ -147,8 +148,8 @@ struct Connection::State {
     set(CURLOPT_BUFFERSIZE, may_be_stream ? large_buffer : buffer);
     set(CURLOPT_UPLOAD_BUFFERSIZE, buffer);
     set(CURLOPT_CONNECTTIMEOUT, connect_seconds);
-    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-    set(CURLOPT_LOW_SPEED_TIME, silent_seconds);
+    set(CURLOPT_LOW_SPEED_LIMIT, least_per_second);
+    set(CURLOPT_LOW_SPEED_TIME, static_cast<long>(options.patience.count()));
     set(CURLOPT_TCP_KEEPALIVE, 1L);
     proxy = proxy_for(call->url, environment);
     set_proxy(easy, proxy);
@@ -207,8 +208,8 @@ struct Connection::State {
     if (too_large) return {Failure::Kind::too_large, "more than " + human_size(call->most_bytes), "", true};
     if (code == CURLE_OPERATION_TIMEDOUT)
       return told_of(
-          {Failure::Kind::timed_out, "no connection within 20 s, or nothing has moved for a minute"}, proxy,
-          proxy_status(easy));
+          {Failure::Kind::timed_out, "no connection within 20 s, or next to nothing has moved for a minute"},
+          proxy, proxy_status(easy));
     long number = 0;
     curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
     return told_of(failure_of(code, error, static_cast<int>(number), certificate), proxy, proxy_status(easy));

@@ -3,6 +3,7 @@
 // (cli/http/loop.h) is for thousands of small exchanges with one server.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -45,9 +46,10 @@ struct Reply {
 class ConnectionPool;
 
 struct ConnectionOptions {
-  std::string ca_pem{};           // authorities beside those of the system
-  bool insecure = false;          // certificates are not checked
-  std::function<bool()> go_on{};  // asked about once a second; false ends the exchange with Kind::closed
+  std::string ca_pem{};               // authorities beside those of the system
+  bool insecure = false;              // certificates are not checked
+  std::function<bool()> go_on{};      // asked about once a second; false ends the exchange with Kind::closed
+  std::chrono::seconds patience{60};  // with less than 1 KiB a second. Other values are for tests
   std::shared_ptr<ConnectionPool> pool{};  // its connections are used; Call::take must not wait then
 };
 
@@ -59,7 +61,7 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Waits 20 s for a connection, and ends an exchange in which no byte moves for a minute.
+  // Waits 20 s for a connection, and ends an exchange in which for a minute next to nothing moves.
   Reply exchange(const Call& call);
 
  private:

@@ -46,9 +46,15 @@ std::optional<bool> in_class(std::string_view pattern, std::size_t& at, unsigned
   return std::nullopt;
 }
 
+char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
+
+bool is_same(char a, char b, Case letters) {
+  return a == b || (letters == Case::is_ignored && lower(a) == lower(b));
+}
+
 // A set such as [a-z] or [!0-9] that begins at `at`; `at` is then behind it. nullopt if it has no end: the
 // bracket stands for itself then.
-std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c) {
+std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c, Case letters) {
   std::size_t i = at + 1;
   const bool negated = i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^');
   if (negated) ++i;
@@ -57,10 +63,14 @@ std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c) {
     if (pattern[i] == '\\' && i + 1 < pattern.size()) ++i;
     return static_cast<unsigned char>(pattern[i++]);
   };
+  const auto value = static_cast<unsigned char>(c);
+  const auto other =
+      static_cast<unsigned char>(std::isupper(value) != 0 ? std::tolower(value) : std::toupper(value));
+  const bool has_other = letters == Case::is_ignored && other != value;
   for (bool first = true; i < pattern.size() && (first || pattern[i] != ']'); first = false) {
-    const auto value = static_cast<unsigned char>(c);
+    std::size_t again = i;
     if (const std::optional<bool> in = in_class(pattern, i, value)) {
-      found = found || *in;
+      found = found || *in || (has_other && in_class(pattern, again, other).value_or(false));
       continue;
     }
     const unsigned char low = next();
@@ -69,7 +79,7 @@ std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c) {
       ++i;
       high = next();
     }
-    found = found || (low <= value && value <= high);
+    found = found || (low <= value && value <= high) || (has_other && low <= other && other <= high);
   }
   if (i >= pattern.size()) return std::nullopt;
   at = i + 1;
@@ -77,25 +87,26 @@ std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c) {
 }
 
 // Whether the pattern at `at`, which is no '*', matches this character; `at` is then behind it.
-bool matches_character(std::string_view pattern, std::size_t& at, char c) {
+bool matches_character(std::string_view pattern, std::size_t& at, char c, Case letters) {
   if (pattern[at] == '?') return ++at, true;
   if (pattern[at] == '[') {
-    if (const std::optional<bool> in = in_set(pattern, at, c)) return *in;
+    if (const std::optional<bool> in = in_set(pattern, at, c, letters)) return *in;
   }
   if (pattern[at] == '\\' && at + 1 < pattern.size()) ++at;
-  return pattern[at++] == c;
+  return is_same(pattern[at++], c, letters);
 }
 
 // The length of all names that match this pattern, which has no '*'.
 std::size_t length_of_match(std::string_view pattern) {
   std::size_t length = 0;
-  for (std::size_t at = 0; at < pattern.size(); ++length) (void)matches_character(pattern, at, '\0');
+  for (std::size_t at = 0; at < pattern.size(); ++length)
+    (void)matches_character(pattern, at, '\0', Case::counts);
   return length;
 }
 
 // One part of a path. Only the last '*' is ever tried again, so the time is at most the product of both
 // lengths.
-bool matches_part(std::string_view pattern, std::string_view text) {
+bool matches_part(std::string_view pattern, std::string_view text, Case letters) {
   std::size_t p = 0, t = 0, star = pattern.npos, tried = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
@@ -110,7 +121,7 @@ bool matches_part(std::string_view pattern, std::string_view text) {
       continue;
     }
     std::size_t next = p;
-    if (p < pattern.size() && matches_character(pattern, next, text[t])) {
+    if (p < pattern.size() && matches_character(pattern, next, text[t], letters)) {
       p = next;
       ++t;
     } else if (star != pattern.npos) {
@@ -124,7 +135,7 @@ bool matches_part(std::string_view pattern, std::string_view text) {
 }
 
 // The same for whole paths, where "**" is tried again; at the end it stands for at least one part.
-bool matches_path(const Parts& pattern, std::span<const std::string_view> path) {
+bool matches_path(const Parts& pattern, std::span<const std::string_view> path, Case letters) {
   std::size_t p = 0, t = 0, star = pattern.size(), tried = 0;
   bool has_star = false;
   while (t < path.size()) {
@@ -133,7 +144,7 @@ bool matches_path(const Parts& pattern, std::span<const std::string_view> path) 
       star = ++p;
       tried = t;
       has_star = true;
-    } else if (p < pattern.size() && matches_part(pattern[p], path[t])) {
+    } else if (p < pattern.size() && matches_part(pattern[p], path[t], letters)) {
       ++p;
       ++t;
     } else if (has_star) {
@@ -197,11 +208,13 @@ std::optional<bool> IgnoreRules::leaves_out(const std::string& path, bool is_fol
   PartsOfPath parts;
   const auto matches = [&](const Rule& rule) {
     if (rule.only_folders && !is_folder) return false;
-    if (!rule.name.empty()) return rule.name == name;
+    if (!rule.name.empty())
+      return std::equal(rule.name.begin(), rule.name.end(), name.begin(), name.end(),
+                        [&](char a, char b) { return is_same(a, b, case_); });
     if (rule.parts.size() == 2 && rule.parts.front() == any_parts)
-      return matches_part(rule.parts.back(), name);
+      return matches_part(rule.parts.back(), name, case_);
     if (parts.empty()) parts = parts_of(path);
-    return matches_path(rule.parts, parts);
+    return matches_path(rule.parts, parts, case_);
   };
   const auto last = std::find_if(rules_.rbegin(), rules_.rend(), matches);
   if (last == rules_.rend()) return std::nullopt;
@@ -226,7 +239,7 @@ bool Includes::matches(const std::string& path) const {
     // A folder that matches brings what is in it.
     bool matches = false;
     for (std::size_t size = 1; size <= parts.size() && !matches; ++size)
-      matches = matches_path(pattern.parts, std::span(parts).first(size));
+      matches = matches_path(pattern.parts, std::span(parts).first(size), Case::counts);
     if (matches) pattern.matched = any = true;
   }
   return any;
@@ -237,7 +250,7 @@ bool Includes::may_match_below(const std::string& folder) const {
   return std::any_of(patterns_.begin(), patterns_.end(), [&](const Pattern& pattern) {
     for (std::size_t i = 0; i < parts.size() && i < pattern.parts.size(); ++i) {
       if (pattern.parts[i] == any_parts) return true;
-      if (!matches_part(pattern.parts[i], parts[i])) return false;
+      if (!matches_part(pattern.parts[i], parts[i], Case::counts)) return false;
     }
     return true;
   });

@@ -10,9 +10,14 @@
 
 namespace mlk::image {
 
+// Whether "A" is another letter than "a". Where it is not, that holds for the letters of ASCII, as for git.
+enum class Case { counts, is_ignored };
+
 // Paths are relative to the top folder, with '/' between their parts.
 class IgnoreRules {
  public:
+  explicit IgnoreRules(Case letters = Case::counts) : case_(letters) {}
+
   // The lines of an ignore file in `folder` ("" is the top folder), which rule over those added before.
   void add(std::string_view text, const std::string& folder);
 
@@ -26,6 +31,7 @@ class IgnoreRules {
     std::string name{};              // that of "**/name", if it is no pattern
     bool keeps = false, only_folders = false;
   };
+  Case case_;
   std::vector<Rule> rules_;
 };
 

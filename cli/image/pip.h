@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/image/libc.h"
 #include "cli/image/manifest.h"
 
 namespace mlk::image {
@@ -20,6 +21,7 @@ struct PythonTarget {
   std::string full_version{};  // "3.11.4"; empty: not known
   // The values of markers where programs of this machine run them; empty: those of marker_environment().
   std::map<std::string, std::string> markers{};
+  Libc libc = Libc::glibc;
 };
 
 // What markers of requirements (PEP 508) compare.

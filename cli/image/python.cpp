@@ -23,6 +23,10 @@ constexpr std::size_t longest_record = 16 << 20, longest_report = 64 << 20;
 
 std::string shown(const fs::path& path) { return printable(path.string()); }
 
+std::string platform_in_words(const PythonTarget& target) {
+  return target.platform.text() + (target.libc == Libc::musl ? " with musl" : "");
+}
+
 // The lines of pip's that begin with ERROR:, without that.
 std::string errors_of(const std::string& output) {
   constexpr std::string_view mark = "ERROR: ";
@@ -71,11 +75,15 @@ std::string errors_of(const std::string& output) {
                         result.error.find("Could not find a version") != std::string::npos;
   throw Error(no_wheel ? ExitCode::usage : ExitCode::failure,
               fmt::format("code.python: pip finds no wheels for Python {} on {} of what {} asks for: {}",
-                          packages.target.version, packages.target.platform.text(), file,
+                          packages.target.version, platform_in_words(packages.target), file,
                           said.empty() ? fmt::format("exit code {}", result.exit_code) : said),
-              no_wheel ? "name a version that has a wheel, or take an image that has the package"
-                       : "see all of what pip says: python3 -m pip install --dry-run -r " +
-                             shell_word(packages.requirements.string()));
+              no_wheel
+                  ? (packages.target.libc == Libc::musl
+                         ? "many packages have wheels for glibc alone: take an image of Debian's instead "
+                           "of Alpine's, or one that has the package"
+                         : "name a version that has a wheel, or take an image that has the package")
+                  : "see all of what pip says: python3 -m pip install --dry-run -r " +
+                        shell_word(packages.requirements.string()));
 }
 
 PipResult call_pip(const PythonPackages& packages, const fs::path& folder, std::vector<std::string> words) {
@@ -101,7 +109,8 @@ std::vector<std::string> pip_words(const PythonTarget& target, const fs::path& i
     const bool has_m = target.version.size() == 3 && target.version < oldest_without_m;
     add("--abi", has_m ? abi + "m" : abi);
   }
-  for (const std::string& platform : wheel_platforms(target.platform)) add("--platform", platform);
+  for (const std::string& platform : wheel_platforms(target.platform, target.libc))
+    add("--platform", platform);
   return out;
 }
 
@@ -142,7 +151,7 @@ Resolved resolve(const PythonPackages& packages, const fs::path& folder) {
 }
 
 std::string key_of(const Resolved& resolved, const PythonTarget& target) {
-  std::string text = fmt::format("2 {} {}", target.platform.text(), target.version);
+  std::string text = fmt::format("2 {} {}", platform_in_words(target), target.version);
   for (const ResolvedPackage& one : resolved.packages)
     text += fmt::format("\n{}=={} {}", one.name, one.version, one.digest);
   return sha256_hex(text);
@@ -188,7 +197,7 @@ void install(const PythonPackages& packages, const Resolved& resolved, const fs:
   if (packages.note)
     packages.note(fmt::format("code.python: installing {} packages for Python {} on {}",
                               resolved.packages.size(), packages.target.version,
-                              packages.target.platform.text()));
+                              platform_in_words(packages.target)));
   fs::create_directories(into);
   if (resolved.packages.empty()) return;
   const fs::path list = scratch / "pinned.txt";
@@ -242,8 +251,9 @@ void add_folder(LayerWriter& writer, const fs::path& folder, const std::string& 
 
 }  // namespace
 
-std::vector<std::string> wheel_platforms(const Platform& platform) {
+std::vector<std::string> wheel_platforms(const Platform& platform, Libc libc) {
   const std::string machine = machine_name(platform.architecture);
+  if (libc == Libc::musl) return {"musllinux_1_2_" + machine, "musllinux_1_1_" + machine, "linux_" + machine};
   std::vector<std::string> out;
   constexpr int newest = 28, oldest = 17;  // of glibc 2; 2.17 is that of manylinux2014
   for (int minor = newest; minor >= oldest; --minor)

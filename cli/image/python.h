@@ -31,7 +31,7 @@ Layer python_layer(const PythonPackages& packages, const std::string& prefix);
 // The same as a folder of the cache, for programs of this machine.
 std::filesystem::path python_folder(const PythonPackages& packages);
 
-// The names of platforms that wheels may have, in pip's words, for glibc up to 2.28. Pure.
-std::vector<std::string> wheel_platforms(const Platform& platform);
+// The names of platforms that wheels may have, in pip's words, for glibc up to 2.28 or musl up to 1.2. Pure.
+std::vector<std::string> wheel_platforms(const Platform& platform, Libc libc);
 
 }  // namespace mlk::image

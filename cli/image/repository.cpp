@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "cli/util/error.h"
+#include "cli/util/files.h"
 #include "cli/util/process.h"
 #include "cli/util/text.h"
 
@@ -27,8 +28,12 @@ Revision parse_revision(const std::string& status) {
   return out;
 }
 
+namespace {
+const std::vector<std::string> harmless{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
+}  // namespace
+
 std::optional<std::vector<std::string>> harmless_settings(const std::string& names) {
-  std::vector<std::string> out{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
+  std::vector<std::string> out = harmless;
   for (const std::string& name : split(names, '\0')) {
     const bool is_program =
         name.ends_with(".clean") || name.ends_with(".smudge") || name.ends_with(".process");
@@ -69,6 +74,15 @@ std::optional<std::vector<std::string>> settings_for(const std::filesystem::path
   return harmless_settings(filters.output);
 }
 
+// What git says, without the end of the line; nullopt if it fails.
+std::optional<std::string> answer_of_git(const std::filesystem::path& folder,
+                                         const std::vector<std::string>& words) {
+  ProcessResult result = run_process(git(folder, harmless, words));
+  if (!result.ok()) return std::nullopt;
+  if (result.output.ends_with('\n')) result.output.pop_back();
+  return result.output;
+}
+
 }  // namespace
 
 std::optional<Revision> revision_of(const std::filesystem::path& folder) {
@@ -88,8 +102,7 @@ std::optional<Revision> revision_of(const std::filesystem::path& folder) {
 std::vector<std::string> tracked_files(const std::filesystem::path& folder) {
   std::vector<std::string> out;
   try {
-    const ProcessResult result =
-        run_process(git(folder, {"core.fsmonitor=false", "core.hooksPath=/dev/null"}, {"ls-files", "-z"}));
+    const ProcessResult result = run_process(git(folder, harmless, {"ls-files", "-z"}));
     if (!result.ok()) return out;
     for (std::string& path : split(result.output, '\0')) {
       if (!path.empty()) out.push_back(std::move(path));
@@ -97,6 +110,27 @@ std::vector<std::string> tracked_files(const std::filesystem::path& folder) {
     std::sort(out.begin(), out.end());
   } catch (const Error&) {
     // Without git nothing is said of what it has.
+  }
+  return out;
+}
+
+IgnoreSettings ignore_settings(const std::filesystem::path& repository) {
+  IgnoreSettings out;
+  try {
+    const auto own = answer_of_git(repository, {"rev-parse", "--git-path", "info/exclude"});
+    if (!own) return {};
+    const auto users = answer_of_git(repository, {"config", "--type=path", "--get", "core.excludesFile"});
+    const auto home = config_home_if_any();
+    if (users) {
+      out.files.push_back(repository / *users);
+    } else if (home) {
+      out.files.push_back(home->parent_path() / "git" / "ignore");
+    }
+    out.files.push_back(repository / *own);
+    out.ignores_case =
+        answer_of_git(repository, {"config", "--type=bool", "--get", "core.ignoreCase"}) == "true";
+  } catch (const Error&) {
+    // Without git the files in the folders are all that is known.
   }
   return out;
 }

@@ -26,6 +26,17 @@ std::optional<std::vector<std::string>> harmless_settings(const std::string& nam
 // most.
 std::vector<std::string> tracked_files(const std::filesystem::path& folder);
 
+// What git ignores by, beside the files .gitignore in the folders of a repository.
+struct IgnoreSettings {
+  std::vector<std::filesystem::path>
+      files{};  // the user's for all repositories, then the repository's, which rules
+  bool ignores_case = false;
+};
+
+// Of the repository with this top folder; of a folder that is none for git, and without git: nothing. Waits
+// for git.
+IgnoreSettings ignore_settings(const std::filesystem::path& repository);
+
 // The same as revision_of() from what `git status --porcelain=v2 --branch` prints. Pure.
 Revision parse_revision(const std::string& status);
 

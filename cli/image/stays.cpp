@@ -45,9 +45,9 @@ Paths told_of_what_stays(const Tree& tree, const Paths& tracked) {
     if (!paths.empty())
       out.push_back(fmt::format("code: {}: {}; include: takes what the program needs", what, some_of(paths)));
   };
-  tell("committed files stay behind, since .gitignore names them or they are hidden or usually secret",
+  tell("committed files stay behind, since git would ignore them or they are hidden or usually secret",
        committed);
-  tell("left out by .gitignore", tree.ignored);
+  tell("left out, as git ignores it", tree.ignored);
   Paths secrets = tree.secrets;
   std::erase_if(secrets, is_hidden);
   std::erase_if(secrets, [&](const std::string& path) {

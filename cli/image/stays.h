@@ -10,7 +10,7 @@
 
 namespace mlk::image {
 
-// One line each: of committed files, of what files .gitignore leave out, and of usual secret files.
+// One line each: of committed files, of what git ignores, and of usual secret files.
 // `tracked`: the paths that git has, in the order of their bytes.
 std::vector<std::string> told_of_what_stays(const Tree& tree, const std::vector<std::string>& tracked);
 

@@ -12,6 +12,7 @@
 
 #include "cli/image/folder.h"
 #include "cli/image/ignore.h"
+#include "cli/image/repository.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"
@@ -83,7 +84,7 @@ fs::path repository_of(const fs::path& folder) {
 // What the ignore files of a folder and of those above it say, for paths from the repository. Those of the
 // deepest folder rule.
 struct IgnoreFiles {
-  IgnoreRules of_mlk, of_git;
+  IgnoreRules of_mlk{}, of_git;
   std::shared_ptr<const IgnoreFiles> above;
 
   static std::optional<bool> leave_out(const IgnoreFiles* files, IgnoreRules IgnoreFiles::* rules,
@@ -258,9 +259,10 @@ class Lister {
     const fs::path real = fs::canonical(top_, error);
     if (error) return nullptr;  // listing it says why
     const fs::path repository = repository_of(real);
-    if (repository.empty() || repository == real) return nullptr;
+    if (repository.empty()) return nullptr;
+    std::shared_ptr<const IgnoreFiles> files = git_ignores(repository);
+    if (repository == real) return files;
     above_ = real.lexically_relative(repository).generic_string() + "/";
-    std::shared_ptr<const IgnoreFiles> files;
     fs::path folder = repository;
     for (const fs::path& part : real.lexically_relative(repository)) {
       files = read_ignore_files(
@@ -278,17 +280,32 @@ class Lister {
     return files;
   }
 
-  static std::shared_ptr<const IgnoreFiles> read_ignore_files(const fs::path& folder, const std::string& name,
-                                                              std::shared_ptr<const IgnoreFiles> above) {
-    auto out = std::make_shared<IgnoreFiles>();
-    out->above = std::move(above);
-    for (auto [file, rules] :
-         {std::pair(".gitignore", &out->of_git), std::pair(".mlkignore", &out->of_mlk)}) {
-      std::error_code error;
-      if (fs::is_regular_file(folder / file, error))
-        rules->add(read_file(folder / file, longest_ignore_file), name);
+  // What git keeps outside of the folders.
+  std::shared_ptr<const IgnoreFiles> git_ignores(const fs::path& repository) {
+    const IgnoreSettings settings = ignore_settings(repository);
+    case_for_git_ = settings.ignores_case ? Case::is_ignored : Case::counts;
+    std::shared_ptr<const IgnoreFiles> out;
+    for (const fs::path& file : settings.files) {
+      const auto rules =
+          std::make_shared<IgnoreFiles>(IgnoreFiles{.of_git = IgnoreRules(case_for_git_), .above = out});
+      add_rules_of(file, "", rules->of_git);
+      out = rules;
     }
     return out;
+  }
+
+  std::shared_ptr<const IgnoreFiles> read_ignore_files(const fs::path& folder, const std::string& name,
+                                                       std::shared_ptr<const IgnoreFiles> above) const {
+    auto out = std::make_shared<IgnoreFiles>(
+        IgnoreFiles{.of_git = IgnoreRules(case_for_git_), .above = std::move(above)});
+    add_rules_of(folder / ".gitignore", name, out->of_git);
+    add_rules_of(folder / ".mlkignore", name, out->of_mlk);
+    return out;
+  }
+
+  static void add_rules_of(const fs::path& file, const std::string& folder, IgnoreRules& rules) {
+    std::error_code error;
+    if (fs::is_regular_file(file, error)) rules.add(read_file(file, longest_ignore_file), folder);
   }
 
   // The first that has a rule for the path decides.
@@ -350,6 +367,7 @@ class Lister {
   std::string
       above_;  // the way from the repository to the top, with a slash at its end; empty if there is none
   IgnoreRules usual_, secret_, excludes_;
+  Case case_for_git_ = Case::counts;
   Includes includes_;
   ThreadPool* pool_ = nullptr;
   std::atomic<std::size_t> count_ = 0;  // of entries

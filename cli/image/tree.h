@@ -29,13 +29,14 @@ struct Tree {
   std::vector<std::string> no_files{};  // sockets, pipes and devices, which cannot travel
   std::vector<std::string> vain{};      // patterns of `include` that match nothing
   // What stays behind, folders with a slash at the end: hidden names and files that usually hold secrets; and
-  // what files .gitignore name. In the order of their bytes.
+  // what git ignores. In the order of their bytes.
   std::vector<std::string> secrets{}, ignored{};
 };
 
 // Left out are repositories, virtual environments, caches, hidden names (but .gitignore and a few others that
 // tell of the folder itself) and files that usually hold secrets; what files
-// .mlkignore say, and then what files .gitignore say, also those above the folder in a repository of git.
+// .mlkignore say, and then what git ignores: by files .gitignore, also those above the folder in a
+// repository, and there by .git/info/exclude, the user's file for all repositories, and core.ignoreCase.
 // Links are not followed. Throws Error: usage for a link that leads out of the folder and for too many files,
 // not_found or failure if a folder cannot be read.
 Tree list_tree(const std::filesystem::path& folder, const TreeRules& rules);

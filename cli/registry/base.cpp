@@ -81,8 +81,7 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
   }
   const auto* manifest = std::get_if<image::Manifest>(&parsed);
   if (manifest == nullptr)
-    throw Error(ExitCode::failure,
-                fmt::format("{}: more than {} indexes name each other", name, deepest));
+    throw Error(ExitCode::failure, fmt::format("{}: more than {} indexes name each other", name, deepest));
   out.reference.digest = digest;
   out.image.manifest = *manifest;
   for (const image::Descriptor& layer : manifest->layers) out.size += layer.size;
@@ -95,6 +94,20 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
                 fmt::format("{} is for {}, not for {}", name,
                             printable(out.image.configuration.platform.text()), platform->text()));
   return out;
+}
+
+std::optional<image::Libc> libc_of(const FoundImage& image) {
+  constexpr std::uint64_t most_bytes = 256 << 20;  // an image without any of these files is a small one
+  std::uint64_t bytes = 0;
+  for (const image::Descriptor& layer : image.image.manifest.layers) {
+    image::LibcOfLayer search;
+    image.registry->read_blob(image.reference.repository, layer, 0, [&](std::string_view part) {
+      bytes += part.size();
+      return search.take(part) && bytes < most_bytes;
+    });
+    if (search.found() || bytes >= most_bytes) return search.found();
+  }
+  return std::nullopt;
 }
 
 }  // namespace mlk::registry

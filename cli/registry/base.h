@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/image/compose.h"
+#include "cli/image/libc.h"
 #include "cli/registry/registry.h"
 
 namespace mlk::registry {
@@ -24,6 +25,10 @@ struct FoundImage {
 FoundImage find_image(const Access& access, const image::Reference& reference,
                       const std::optional<image::Platform>& platform,
                       const std::function<void(const FoundImage&)>& know_layers = {});
+
+// The C library of its programs, from the beginning of its layers, which are read until it is seen;
+// nullopt if they do not tell. Throws as Registry.
+std::optional<image::Libc> libc_of(const FoundImage& image);
 
 // linux, and the architecture of this machine's processor.
 image::Platform own_platform();

@@ -22,7 +22,8 @@ using std::chrono::milliseconds;
 namespace {
 constexpr std::size_t part_bytes = 16 << 20;  // of an upload; each upload holds one in memory
 constexpr std::size_t most_shared = 1 << 20;  // that does not hold up other exchanges of its connection
-constexpr int most_losses = 5;                // one after the other, without a byte between them
+constexpr int most_losses = 5;                // one after the other, with next to nothing between them
+constexpr std::uint64_t next_to_nothing = 64 << 10;
 }  // namespace
 
 bool Registry::has_blob(const std::string& repository, const std::string& digest) {
@@ -84,7 +85,7 @@ void Registry::read_from(const std::string& repository, const image::Descriptor&
     if (enough || have >= descriptor.size) break;
     const bool is_whole = reply.failure.kind == Failure::Kind::none && (reply.ok() || reply.status == 416);
     if (is_whole && have == before) refuse("has fewer bytes than its manifest says");
-    losses = have > before ? 0 : losses + 1;
+    losses = have - before > next_to_nothing ? 0 : losses + 1;
     const bool is_lost = may_pass(reply) || have > before;
     if (!is_lost || losses >= most_losses) fail(reply, what);
     wait(milliseconds(200 << losses), "lost the connection");

@@ -57,6 +57,7 @@ image::PythonTarget python_of(const Experiment& experiment, const registry::Foun
   out.full_version = image::full_version(said);
   if (out.full_version.empty() && image::minor_version(by_image) == out.version)
     out.full_version = image::full_version(by_image);
+  out.libc = registry::libc_of(base).value_or(image::Libc::glibc);
   return out;
 }
 

@@ -122,8 +122,6 @@ void PodProcesses::collect_ended() {
   }
 }
 
-// The file may be mounted, so its content is overwritten; cut only after that, since a full disk takes no new
-// text, and must not lose the old one.
 void PodProcesses::write_result() {
   if (result_path_.empty()) return;
   std::array<char, most_result_bytes> bytes;
@@ -136,13 +134,7 @@ void PodProcesses::write_result() {
     const std::string text = ends_[i] == 0 ? text_of(i) : std::string();
     if (text.find("\"done\":true") != std::string::npos) result = text;
   }
-  if (result == written_) return;
-  const int fd = open(result_path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return;
-  if (pwrite(fd, result.data(), result.size(), 0) == static_cast<ssize_t>(result.size()) &&
-      ftruncate(fd, static_cast<off_t>(result.size())) == 0)
-    written_ = result;
-  close(fd);
+  if (result != written_ && write_over(result_path_, result)) written_ = result;
 }
 
 int PodProcesses::run(int count) {
@@ -192,6 +184,15 @@ int processes_of_pod() {
 EndOfPod end_of_pod(std::span<const EndOfProcess> processes, std::optional<int> first) {
   const bool trained = std::ranges::any_of(processes, [](const EndOfProcess& end) { return end == 0; });
   return {first && !trained, trained ? 0 : first.value_or(0)};
+}
+
+bool write_over(const std::string& path, const std::string& text) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (fd < 0) return false;
+  const bool is_written = pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
+                          ftruncate(fd, static_cast<off_t>(text.size())) == 0;
+  close(fd);
+  return is_written;
 }
 
 int run_processes(int count) { return PodProcesses().run(count); }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <span>
+#include <string>
 
 namespace mlk::rt {
 
@@ -27,5 +28,10 @@ EndOfPod end_of_pod(std::span<const EndOfProcess> processes, std::optional<int> 
 // process that has trained the run to its end, else of the one that has failed first, else of the first.
 // Throws std::system_error if a process cannot be started; then none is left.
 int run_processes(int count);
+
+// Puts the text in the place of what the file has, which may be mounted and so keeps its inode. It is cut
+// only after that, since a full disk takes no new text, and must not lose the old one. False: that went
+// wrong.
+bool write_over(const std::string& path, const std::string& text);
 
 }  // namespace mlk::rt

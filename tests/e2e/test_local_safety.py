@@ -1,7 +1,9 @@
 """The cluster on this machine: its server may be killed at any time, and other users of the machine can do nothing to it."""
 
+import collections
 import contextlib
 import encodings.idna  # noqa: F401  after the fork nothing can be loaded from a folder that is closed to the other user
+import itertools
 import json
 import multiprocessing
 import os
@@ -14,6 +16,7 @@ import subprocess
 import tempfile
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 
 import pytest
@@ -205,6 +208,38 @@ def test_another_user_reads_nothing_and_disturbs_nobody(fresh_embedded, name, op
     assert "not our protocol" in log and "127.0.0.1:" in log, "the log names who was refused"
     assert "is lost" not in log
     assert fresh_embedded.mlk("status", run, "-o", "json", check=0).json()["restarts"] == 0
+
+
+def knock(address, done):
+    """As another user: opens connections as fast as it can, sends three bytes, and keeps the last 500."""
+    os.setgroups([])
+    os.setresgid(OTHER_USER, OTHER_USER, OTHER_USER)
+    os.setresuid(OTHER_USER, OTHER_USER, OTHER_USER)
+    kept = collections.deque(maxlen=500)
+    for count in itertools.count(1):
+        with contextlib.suppress(OSError):
+            kept.append(socket.create_connection(address, timeout=5))
+            kept[-1].send(b"\x16\x03\x01")
+        done.value = count
+
+
+@as_another_user
+def test_another_user_who_opens_connections_without_end_locks_nobody_out(fresh_embedded):
+    fresh_embedded.mlk("ls", check=0)
+    url = urllib.parse.urlsplit(server(fresh_embedded)["server"])
+    fork = multiprocessing.get_context("fork")
+    opened = fork.Value("Q", 0)
+    intruder = fork.Process(target=knock, args=((url.hostname, url.port), opened), daemon=True)
+    intruder.start()
+    try:
+        mlk.wait_until(lambda: opened.value > 1000, "the other user to open connections")
+        for _ in range(5):
+            before = opened.value
+            fresh_embedded.mlk("ls", check=0)
+            assert opened.value > before + 64, "the other user goes on meanwhile"
+    finally:
+        intruder.kill()
+        intruder.join()
 
 
 @contextlib.contextmanager

@@ -45,14 +45,14 @@ def test_what_stays_behind_is_told_by_a_line_each(embedded, code, home):
     git(code, "add", "-f", "data/keep.csv", "main.sh")
     ran = embedded.mlk("submit", "--wait", "e.yaml", cwd=code, env=home, check=0, timeout=120)
     assert "committed files stay behind" in ran.stderr and "data/keep.csv" in ran.stderr
-    assert "left out by .gitignore: data.bin, data/; include: takes" in ran.stderr
+    assert "left out, as git ignores it: data.bin, data/; include: takes" in ran.stderr
     assert "usually hold secrets stay behind: key.pem" in ran.stderr
     assert ".npmrc" not in ran.stderr
     printed = embedded.mlk("logs", ran.stdout.strip(), env=home, check=0).stdout.split()
     assert [word for word in printed if word.startswith("./")] == ["./.gitignore", "./main.sh"]
     (code / "e.yaml").write_text((code / "e.yaml").read_text().replace("code: .", "code: {path: ., include: [data.bin, .npmrc]}"))
     shown = embedded.mlk("submit", "--dry-run", "e.yaml", cwd=code, env=home, check=0)
-    assert "left out by .gitignore: data/;" in shown.stderr
+    assert "left out, as git ignores it: data/;" in shown.stderr
 
 
 def test_the_home_folder_is_no_code(embedded, code, home):

@@ -16,6 +16,7 @@
 #include <openssl/pem.h>
 
 #include "cli/local/api/tls_connection.h"
+#include "cli/local/api/unauthenticated.h"
 #include "cli/local/state/status.h"
 #include "cli/util/error.h"
 #include "cli/util/text.h"
@@ -26,7 +27,7 @@ namespace {
 constexpr std::size_t body_limit = 3 << 20;
 constexpr std::size_t connection_limit =
     700;  // threads; fewer than the 1024 descriptors that every process may have
-constexpr std::size_t stranger_limit = 64;
+constexpr std::size_t unauthenticated_limit = 64;
 constexpr std::chrono::milliseconds idle_patience{5000};  // between two requests
 
 // A thread for each open connection, reused for the next one: a stream may stay open for hours.
@@ -158,7 +159,8 @@ struct HttpServer::State {
 
    private:
     bool process_and_close_socket(socket_t socket) override {
-      strangers_.enter(socket);
+      using Side = UnauthenticatedConnections::Side;
+      unauthenticated_.enter(socket, user_of_peer(socket) == ::geteuid() ? Side::ours : Side::others);
       {
         TlsConnection connection(*ssl_context(), socket, {});
         bool more = connection.shake_hands(), authenticated = false;
@@ -167,12 +169,12 @@ struct HttpServer::State {
           more = process_request(connection, false, closed, [&](httplib::Request& request) {
             authenticated = state_.has_token(request);
             connection.end_of_headers(authenticated);
-            if (authenticated) strangers_.leave(socket);
+            if (authenticated) unauthenticated_.leave(socket);
           });
           more = more && !closed && authenticated;
         }
       }
-      strangers_.leave(socket);
+      unauthenticated_.leave(socket);
       ::shutdown(socket, SHUT_RDWR);
       ::close(socket);
       return true;
@@ -187,7 +189,7 @@ struct HttpServer::State {
     }
 
     const State& state_;
-    Strangers strangers_{stranger_limit};
+    UnauthenticatedConnections unauthenticated_{unauthenticated_limit};
   };
 
   State(Api& api_, const Credentials& credentials)

@@ -11,20 +11,6 @@
 
 namespace mlk::local {
 
-void Strangers::enter(int socket) {
-  const std::lock_guard lock(mutex_);
-  sockets_.push_back(socket);
-  if (sockets_.size() <= most_) return;
-  // Its thread wakes up, finds the end of the connection, and leaves.
-  ::shutdown(sockets_.front(), SHUT_RDWR);
-  sockets_.pop_front();
-}
-
-void Strangers::leave(int socket) {
-  const std::lock_guard lock(mutex_);
-  std::erase(sockets_, socket);
-}
-
 TlsConnection::TlsConnection(SSL_CTX& context, int socket, const ConnectionLimits& limits)
     : socket_(socket), limits_(limits), ssl_(::SSL_new(&context)) {
   const int yes = 1;

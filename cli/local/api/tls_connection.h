@@ -2,29 +2,11 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
-#include <mutex>
 #include <string>
 
 #include <httplib.h>
 
 namespace mlk::local {
-
-// Connections whose client has not shown the token yet. One too many closes the oldest of them, so that a
-// client which only opens connections does not lock others out. Safe from any thread.
-class Strangers {
- public:
-  explicit Strangers(std::size_t most) : most_(most) {}
-
-  // Until `leave`. The socket is closed only after that.
-  void enter(int socket);
-  void leave(int socket);
-
- private:
-  const std::size_t most_;
-  std::mutex mutex_;
-  std::deque<int> sockets_;  // the oldest first
-};
 
 struct ConnectionLimits {
   std::chrono::milliseconds to_authenticate{10000};  // from the first byte to the token

@@ -42,12 +42,17 @@ std::string qos_class(const json& spec) {
   return !any ? "BestEffort" : guaranteed ? "Guaranteed" : "Burstable";
 }
 
-json terminated_state(const Exit& exit, const std::string& message) {
+std::string container_id(const json& pod) { return "local://" + pod.at("metadata").value("uid", ""); }
+
+json terminated_state(const Exit& exit, const std::string& message, const std::string& container) {
   std::string reason = exit.code == 0 ? "Completed" : "Error";
   if (exit.reason == "StartError") reason = "StartError";
   if (exit.reason == "Lost") reason = "ContainerStatusUnknown";
-  json state = {
-      {"exitCode", exit.code}, {"reason", reason}, {"startedAt", exit.started_at}, {"finishedAt", exit.at}};
+  json state = {{"exitCode", exit.code},
+                {"reason", reason},
+                {"startedAt", exit.started_at},
+                {"finishedAt", exit.at},
+                {"containerID", container}};
   if (!message.empty()) state["message"] = message;
   return state;
 }
@@ -75,9 +80,10 @@ json container_status(const json& pod, const PodState& state) {
                  {"ready", running},
                  {"started", running},
                  {"lastState", json::object()}};
-  if (state.exit || running) status["containerID"] = "local://" + pod.at("metadata").value("uid", "");
+  if (state.exit || running) status["containerID"] = container_id(pod);
   if (state.exit) {
-    status["state"]["terminated"] = terminated_state(*state.exit, state.termination_message);
+    status["state"]["terminated"] =
+        terminated_state(*state.exit, state.termination_message, container_id(pod));
   } else if (running) {
     status["state"]["running"]["startedAt"] = *state.running_since;
   } else {

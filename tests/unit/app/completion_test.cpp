@@ -69,7 +69,8 @@ TEST_CASE("the names of runs are completed, from the cluster and namespace that 
   const std::string file = cluster.kubeconfig();
   CHECK(complete({"--kubeconfig", file, "status", ""}) == "digits-abcde\nmnist-fghij\n");
   CHECK(complete({"--kubeconfig", file, "ls", "--sweep", "d"}) == "digits-abcde\n");
-  CHECK(complete({"--kubeconfig", file, "stop", "digits-abcde", ""}).empty());
+  CHECK(complete({"--kubeconfig", file, "logs", "digits-abcde", ""}).empty());
+  CHECK(complete({"--kubeconfig", file, "stop", "digits-abcde", "m"}) == "mnist-fghij\n");
   CHECK(complete({"status", "--kubeconfig", file, "mn"}) == "mnist-fghij\n");
   CHECK(complete({"delete", "digits-abcde", "--kubeconfig=" + file, "d"}) == "digits-abcde\n");
   CHECK(complete({"--kubeconfig", file, "logs", "-n", "team", ""}) == "theirs-klmno\n");

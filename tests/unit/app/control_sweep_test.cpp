@@ -153,6 +153,25 @@ TEST_CASE("a single trial of a driven sweep is stopped and resumed, and the othe
   CHECK(console.jobs() == "going going ");
 }
 
+TEST_CASE("several names are stopped and resumed together, and none if one of them is wrong") {
+  TwoRun console;
+  const std::vector<std::string> both{console.trial(0), console.trial(1), console.trial(0)};
+  const auto type = [&](const std::string& doing, const std::string& more = "") {
+    std::vector<std::string> words = both;
+    words.insert(words.begin(), doing);
+    if (!more.empty()) words.push_back(more);
+    return console.type(words);
+  };
+  for (const std::string doing : {"stop", "resume"}) {
+    CHECK(type(doing, "gone").code == 3);
+    CHECK(console.jobs() == (doing == "stop" ? "going going " : "suspended suspended "));
+    const auto said = type(doing);
+    CHECK(said.code == 0);
+    CHECK(split(said.err, '\n').size() == 3);  // once for each, and the end
+    CHECK(console.jobs() == (doing == "stop" ? "suspended suspended " : "going going "));
+  }
+}
+
 TEST_CASE("a stop of a single trial that is cut off at any request does the rest when it is said again") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = 0; which < 2; ++which) {

@@ -32,9 +32,19 @@ TEST_CASE("a command of kubectl, git or Slurm is answered with mlk's own, includ
   CHECK(hint({"run", "x.yaml"}) == "did you mean: mlk submit x.yaml");
   CHECK(hint({"log", "digits"}) == "did you mean: mlk logs -f digits");
   CHECK(hint({"top", "digits"}) == "did you mean: mlk status digits");
-  CHECK(hint({"exec", "-it", "digits"}) == "kubectl exec does it; `mlk status RUN -o json` names the pods");
+  CHECK(hint({"exec", "-it", "digits"})
+            .starts_with("kubectl exec does it; `mlk status RUN -o json` names the pods."));
+  CHECK(hint({"exec", "--local", "digits"}).ends_with("With --local they are processes of this machine"));
+  CHECK(hint({"retry", "x.yaml"}).starts_with("mlk submit --again x.yaml; "));
   CHECK(hint({"up"}) == "did you mean: mlk local up");
   CHECK(hint({"help"}) == "did you mean: mlk --help");
+}
+
+TEST_CASE("a run is not taken for a file") {
+  CHECK(hint({"retry", "digits-abcde"}) ==
+        "mlk submit --again FILE; `mlk get digits-abcde --to FOLDER` brings back the file of a run");
+  CHECK(hint({"start", "digits-abcde"}) == "did you mean: mlk submit FILE");
+  CHECK(hint({"start", "folder/x"}) == "did you mean: mlk submit folder/x");
 }
 
 TEST_CASE("a flag of others is answered with mlk's own") {

@@ -129,6 +129,44 @@ TEST_CASE("text of --set that YAML would fold or cut is taken as it is") {
       problems_of(smallest, set({"train.steps=500 # five"})).starts_with("--set:1:13: train.steps must be"));
 }
 
+TEST_CASE("null takes a key or an entry of a list out of the file") {
+  const std::string text =
+      "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5, momentum: 0.9}}\n"
+      "workers: {count: 2}\nnote: a\n"
+      "data: [{name: a, mount: /a, pvc: p}, {name: b, mount: /b, pvc: p}]\n";
+  const auto effective = [&](const std::vector<std::string>& arguments) {
+    return test::load(text, set(arguments)).effective;
+  };
+  CHECK(effective({"train.steps=null", "train.epochs=2"})["train"]["epochs"] == 2);
+  CHECK_FALSE(effective({"train.steps=null", "train.epochs=2"})["train"].contains("steps"));
+  CHECK(effective({"train.optimizer= NULL "}) ==
+        test::load("name: x\nmode: ps\nnote: a\nworkers: {count: 2}\n"
+                   "train: {data: {path: /d}, steps: 1}\n"
+                   "data: [{name: a, mount: /a, pvc: p}, {name: b, mount: /b, "
+                   "pvc: p}]\n")
+            .effective);
+  CHECK(effective({"roles.worker.count=null"}) == effective({"workers=null"}));
+  CHECK(test::load(text, set({"data.0=null"})).data.at(0).name == "b");
+  CHECK(effective({"note=null", "note=b"})["note"] == "b");
+  const auto said = [&](const std::string& argument) { return problems_of(text, set({argument})); };
+  CHECK(said("train.stepz=null") ==
+        "--set:1:7: there is no 'stepz' in train that could be removed; did you mean 'steps'?");
+  CHECK(said("checkpoint.volume.pvc=null") == "--set:1:1: there is no 'checkpoint' that could be removed");
+  CHECK(said("data.2=null") == "--set:1:6: there is no entry 2: the list has 2, counted from 0");
+  CHECK(said("note.x=null") == "--set:1:6: there is no 'x' below note, which is no map");
+  CHECK(said("train.steps=\"null\"") ==
+        "--set:1:13: train.steps must be a whole number without quotes, not 'null'");
+  CHECK(said("name=null").find("name is missing") != std::string::npos);
+}
+
+TEST_CASE("below a map of any content null is a value") {
+  CHECK(test::load(smallest, set({"patch.job.spec.ttlSecondsAfterFinished=null"}))
+            .effective["patch"]["job"]["spec"]["ttlSecondsAfterFinished"]
+            .is_null());
+  const std::string text = std::string(smallest) + "patch: {job: {spec: {a: 1}}}\n";
+  CHECK_FALSE(test::load(text, set({"patch=null"})).effective["patch"].contains("job"));
+}
+
 TEST_CASE("--set reaches every place and takes YAML") {
   const std::string text =
       "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n"

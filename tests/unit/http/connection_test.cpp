@@ -2,7 +2,9 @@
 // them.
 #include "cli/http/connection.h"
 
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -228,6 +230,23 @@ TEST_CASE("a user who stops ends an exchange in which nothing moves") {
   const std::string url = server.listen();
   Connection connection({.go_on = [] { return false; }, .pool = pool_or_none()});
   CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::closed);
+}
+
+TEST_CASE("a server that goes on sending a few bytes a second is left") {
+  FakeServer server;
+  server.http->Get(".*", [&](const Asked&, Answer& response) {
+    response.set_chunked_content_provider("text/plain",
+                                          [&, parts = 0](std::size_t, httplib::DataSink& sink) mutable {
+                                            constexpr int many = 100;
+                                            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                                            if (!server.stopping && ++parts < many) return sink.write("x", 1);
+                                            sink.done();
+                                            return !server.stopping;
+                                          });
+  });
+  const std::string url = server.listen();
+  Connection connection({.patience = std::chrono::seconds(2), .pool = pool_or_none()});
+  CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::timed_out);
 }
 
 TEST_CASE("what the functions throw that watch an exchange comes out of it") {

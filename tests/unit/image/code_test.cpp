@@ -1,6 +1,7 @@
 // A folder of code as an archive: what travels, and that the same files are the same bytes.
 #include "cli/image/code.h"
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <sys/socket.h>
@@ -14,6 +15,8 @@
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
+#include "cli/util/process.h"
+#include "cli/util/text.h"
 #include "tests/unit/util/temporary_folder.h"
 
 namespace {
@@ -254,6 +257,38 @@ TEST_CASE("in a repository the ignore files above the folder count, unless it le
   CHECK(files_of(folder.path() / "sub") == Paths{"b"});
   CHECK(files_of(folder.path() / "mine", {.include = {"key.pem"}, .exclude = {}, .never = {}}) ==
         Paths{"key.pem"});
+}
+
+TEST_CASE("what git ignores stays behind, wherever git has read that") {
+  const TemporaryFolder folder;
+  const fs::path top = folder.path() / "repository";
+  for (const char* file :
+       {"train.py", "bin/tool", "a.log", "keep.log", "A.TMP", "sub/b.log", "sub/bin/x", "sub/c.py"})
+    write(top / file);
+  write(top / ".gitignore", "!keep.log\n");
+  write(folder.path() / "of_user", "*.log\n/sub/c.py\n");
+  const auto git = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "git");
+    mlk::Command command;
+    command.argv = words;
+    command.folder = top.string();
+    return mlk::run_process(command);
+  };
+  REQUIRE(git({"init", "-q"}).ok());
+  write(top / ".git/info/exclude", "/bin/\n*.tmp\n!/sub/c.py\n");
+  REQUIRE(git({"config", "core.excludesFile", (folder.path() / "of_user").string()}).ok());
+  for (const char* ignores_case : {"false", "true"}) {
+    REQUIRE(git({"config", "core.ignoreCase", ignores_case}).ok());
+    const std::string known = git({"ls-files", "-co", "--exclude-standard"}).output;
+    Paths wanted = mlk::split(known.substr(0, known.size() - 1), '\n');
+    std::sort(wanted.begin(), wanted.end());
+    CHECK(files_of(top) == wanted);
+    CHECK(std::count(wanted.begin(), wanted.end(), "A.TMP") ==
+          (ignores_case == std::string("false") ? 1 : 0));
+  }
+  CHECK(files_of(top / "sub") == Paths{"bin/x", "c.py"});
+  CHECK(mlk::image::pack_code(top, {}, {plenty}).tree.ignored ==
+        Paths{"A.TMP", "a.log", "bin/", "sub/b.log"});
 }
 
 TEST_CASE("code that is too large to travel has no archive, and the digest of its archive") {

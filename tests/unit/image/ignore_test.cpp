@@ -91,6 +91,29 @@ TEST_CASE("sets of characters have ranges and negations, and one without an end 
   CHECK_FALSE(leaves_out("?", ""));
 }
 
+TEST_CASE("where case does not count, letters are the same in names, patterns and sets") {
+  const auto either = [](const std::string& rule, const std::string& path) {
+    IgnoreRules ignore(mlk::image::Case::is_ignored);
+    ignore.add(rule, "");
+    return ignore.leaves_out(path, false).value_or(false);
+  };
+  for (const auto& [rule, path] :
+       std::vector<std::pair<std::string, std::string>>{{"build", "BUILD"},
+                                                        {"BUILD", "x/Build"},
+                                                        {"*.Log", "a.LOG"},
+                                                        {"/Data/x", "data/X"},
+                                                        {"[a-c]x", "BX"},
+                                                        {"[A-C]x", "bx"},
+                                                        {"[[:upper:]]", "a"},
+                                                        {"**/Runs/*", "a/runS/b"}}) {
+    CHECK_MESSAGE(either(rule, path), rule);
+    CHECK_MESSAGE(!leaves_out(rule, path), rule);
+  }
+  CHECK_FALSE(either("[!a-c]x", "BX"));
+  CHECK_FALSE(either("[a-c]", "D"));
+  CHECK_FALSE(either("\xc3\xa4", "\xc3\x84"));  // letters beyond ASCII are bytes
+}
+
 TEST_CASE("a pattern of many stars is matched in a time that grows slowly") {
   std::string stars, deep;
   for (int i = 0; i < 200; ++i) stars += "*a", deep += "**/a/";

@@ -16,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using mlk::image::Layer;
+using mlk::image::Libc;
 using mlk::image::PythonPackages;
 using mlk::image::samples::report_of;
 using mlk::image::samples::report_with;
@@ -127,15 +128,17 @@ std::vector<mlk::image::TarFile> files_in(const std::string& tar) { return mlk::
 }  // namespace
 
 TEST_CASE("wheels may have the names of platforms from the newest glibc to the oldest") {
-  const Lines amd64 = mlk::image::wheel_platforms({"linux", "amd64", ""});
+  const Lines amd64 = mlk::image::wheel_platforms({"linux", "amd64", ""}, Libc::glibc);
   CHECK(amd64.front() == "manylinux_2_28_x86_64");
   for (const char* name :
        {"manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64", "linux_x86_64"})
     CHECK(std::count(amd64.begin(), amd64.end(), name) == 1);
-  const Lines arm64 = mlk::image::wheel_platforms({"linux", "arm64", "v8"});
+  const Lines arm64 = mlk::image::wheel_platforms({"linux", "arm64", "v8"}, Libc::glibc);
   CHECK(arm64.back() == "linux_aarch64");
   CHECK(std::count(arm64.begin(), arm64.end(), "manylinux1_aarch64") == 0);
-  CHECK(mlk::image::wheel_platforms({"linux", "ppc64le", ""}).back() == "linux_ppc64le");
+  CHECK(mlk::image::wheel_platforms({"linux", "ppc64le", ""}, Libc::glibc).back() == "linux_ppc64le");
+  CHECK(mlk::image::wheel_platforms({"linux", "arm64", ""}, Libc::musl) ==
+        Lines{"musllinux_1_2_aarch64", "musllinux_1_1_aarch64", "linux_aarch64"});
 }
 
 TEST_CASE(
@@ -186,6 +189,17 @@ TEST_CASE("pip is told the platform and the versions that it has chosen, and ins
   packages.target.version = "3.12";
   (void)mlk::image::python_layer(packages, "mlk/python");
   CHECK(machine.installations() == 3);
+}
+
+TEST_CASE("for an image with musl pip is asked for wheels of musl, which are kept apart") {
+  const Machine machine;
+  PythonPackages packages = machine.packages();
+  const Layer layer = mlk::image::python_layer(packages, "mlk/python");
+  packages.target.libc = Libc::musl;
+  machine.folder().write("calls", "");
+  CHECK(mlk::image::python_layer(packages, "mlk/python").file != layer.file);
+  CHECK(machine.calls().find("--platform musllinux_1_2_x86_64") != std::string::npos);
+  CHECK(machine.calls().find("manylinux") == std::string::npos);
 }
 
 TEST_CASE("pip runs in a folder of its own, with the settings of the network and without the others") {

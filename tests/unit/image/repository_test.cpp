@@ -39,6 +39,29 @@ TEST_CASE(
   CHECK(mlk::image::harmless_settings("filter.a=b.other") == Settings(always));
 }
 
+TEST_CASE("git says by which files it ignores, and nothing of a folder that is no repository") {
+  const TemporaryFolder folder;
+  const std::filesystem::path top = folder.path();
+  CHECK(mlk::image::ignore_settings(top).files.empty());
+  const auto git = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "git");
+    mlk::Command command;
+    command.argv = words;
+    command.folder = top.string();
+    return mlk::run_process(command).ok();
+  };
+  REQUIRE(git({"init", "-q"}));
+  for (const char* name : {"core.excludesFile", "core.ignoreCase"}) REQUIRE(git({"config", name, "yes"}));
+  const mlk::image::IgnoreSettings found = mlk::image::ignore_settings(top);
+  CHECK(found.files == std::vector<std::filesystem::path>{top / "yes", top / ".git/info/exclude"});
+  CHECK(found.ignores_case);
+  REQUIRE(git({"config", "--unset", "core.excludesFile"}));
+  REQUIRE(git({"config", "core.ignoreCase", "false"}));
+  CHECK(mlk::image::ignore_settings(top).files.size() <= 2);
+  CHECK(mlk::image::ignore_settings(top).files.back() == top / ".git/info/exclude");
+  CHECK_FALSE(mlk::image::ignore_settings(top).ignores_case);
+}
+
 TEST_CASE("git starts no program that the repository names, and says what it has of the folder") {
   const TemporaryFolder folder;
   const std::string top = folder.path().string();

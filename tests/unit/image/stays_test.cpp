@@ -10,19 +10,19 @@ namespace {
 using PathsThatStay = std::vector<std::string>;
 }  // namespace
 
-TEST_CASE("committed files that stay are named, and so is what .gitignore leaves out") {
+TEST_CASE("committed files that stay are named, and so is what git ignores") {
   const std::string more = "; include: takes what the program needs";
   CHECK(told_of_what_stays({}, {"a"}).empty());
   CHECK(told_of_what_stays({.ignored = {"data.bin"}}, {}) ==
-        PathsThatStay{"code: left out by .gitignore: data.bin" + more});
+        PathsThatStay{"code: left out, as git ignores it: data.bin" + more});
   CHECK(told_of_what_stays({.ignored = {"a", "b", "c/", "d"}}, {}) ==
-        PathsThatStay{"code: left out by .gitignore: a, b, c/, and 1 more" + more});
+        PathsThatStay{"code: left out, as git ignores it: a, b, c/, and 1 more" + more});
   const std::string committed =
-      "code: committed files stay behind, since .gitignore names them or they are hidden or usually secret: ";
+      "code: committed files stay behind, since git would ignore them or they are hidden or usually secret: ";
   CHECK(told_of_what_stays({.secrets = {".streamlit/"}, .ignored = {"data/"}},
                            {".streamlit/config.toml", "data/keep.csv", "data2", "train.py"}) ==
         PathsThatStay{committed + "data/keep.csv, .streamlit/config.toml" + more,
-                      "code: left out by .gitignore: data/" + more});
+                      "code: left out, as git ignores it: data/" + more});
 }
 
 TEST_CASE("hidden names that nobody has committed stay without a word, visible secrets with one") {

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/image/gzip.h"
+#include "cli/image/tar.h"
 #include "cli/util/error.h"
 #include "tests/unit/registry/played_image.h"
 
@@ -134,4 +136,26 @@ TEST_CASE("a mirror is asked first, and passed over when it lacks the image or f
   CHECK(found.reference.registry == played.name);
   CHECK(found.reference.digest == digest);
   CHECK(played.asked.empty());
+}
+
+TEST_CASE("the C library of an image is seen in its first layers, of which no more is read than tells it") {
+  PlayedRegistry played;
+  const auto layer_of = [](const std::string& path) {
+    std::string tar;
+    mlk::image::append_to_tar(tar, {.path = path}, "x");
+    mlk::image::end_tar(tar);
+    return mlk::image::gzip(tar);
+  };
+  const auto libc_in = [&](const std::vector<std::string>& layers) {
+    add_image(played, "team/x", "1", layers);
+    return libc_of(find_image({}, played.reference(), std::nullopt));
+  };
+  const std::string alpine = layer_of("etc/alpine-release"), debian = layer_of("etc/debian_version"),
+                    other = layer_of("app/main.py");
+  CHECK(libc_in({alpine, debian}) == mlk::image::Libc::musl);
+  CHECK(libc_in({other, debian, alpine}) == mlk::image::Libc::glibc);
+  CHECK_FALSE(libc_in({other, "no layer"}));
+  const int before = played.count("GET /v2/team/x/blobs/");
+  (void)libc_in({alpine, debian, other});
+  CHECK(played.count("GET /v2/team/x/blobs/") == before + 2);  // the configuration and one layer
 }

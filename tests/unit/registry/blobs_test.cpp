@@ -89,6 +89,29 @@ TEST_CASE("a blob that is cut goes on where it was, and its digest is that of th
   CHECK(played.heads.back().find("Range")->second == "bytes=875000-");
 }
 
+TEST_CASE("a registry that gives a few bytes over each connection is given up") {
+  PlayedRegistry played;
+  const std::string bytes = mlk::random_bytes(1000);
+  played.add_blob(blob_repository, bytes);
+  int connections = 0;
+  played.before = [&](const BlobRequest& request, BlobResponse& response) {
+    if (request.path == "/v2/" || ++connections > 8) return false;
+    const std::size_t from = played.take_range(request);
+    response.status = from > 0 ? 206 : 200;
+    response.set_content_provider(bytes.size() - from, "application/octet-stream",
+                                  [&bytes, from](std::size_t offset, std::size_t, httplib::DataSink& sink) {
+                                    if (offset > 0) return false;
+                                    sink.write(bytes.data() + from, 2);
+                                    return true;
+                                  });
+    return true;
+  };
+  Registry registry({}, played.reference());
+  const mlk::Error error = blob_error([&] { (void)read_all(registry, described(bytes)); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(connections == 5);
+}
+
 TEST_CASE("a registry that does not know ranges sends the whole again, of which the rest is taken") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(1'000'000);

@@ -277,6 +277,32 @@ TEST_CASE("certificates of a registry's own authority are trusted when they lie 
   CHECK(unchecked.find_manifest(repository, "1"));
 }
 
+TEST_CASE("the authority of a registry counts where the registry leads, and for no other registry") {
+  const Certificate authority = make_authority("own");
+  PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
+  PlayedRegistry storage(make_certificate({"storage", "IP:127.0.0.1", &authority}));
+  storage.manifests[repository]["1"] = manifest_text;
+  TokenGuard guard{storage.url};  // a token server with another name than the registry's
+  storage.before = [&](const Request& request, Response& response) {
+    return request.path == "/token" && guard(request, response);
+  };
+  played.before = [&](const Request& request, Response& response) {
+    if (guard(request, response)) return true;
+    if (request.path == "/v2/") return false;
+    response.set_header("Location", storage.url + request.target);
+    return answered_with(response, 307);
+  };
+  const TemporaryFolder folder;
+  folder.write(played.name + "/ca.crt", authority.pem());
+  Access access;
+  access.authorities = {folder.path()};
+  CHECK(Registry(access, played.reference()).find_manifest(repository, "1"));
+  CHECK(guard.given == 1);
+  const mlk::Error error =
+      registry_error([&] { (void)Registry(access, storage.reference()).find_manifest(repository, "1"); });
+  CHECK(std::string(error.what()).find("its certificate is not trusted") != std::string::npos);
+}
+
 TEST_CASE("mirrors and the places of logins and certificates come from the environment") {
   const auto access_with = [](const std::string& mirrors) {
     return mlk::registry::usual_access([&](const std::string& name) -> std::string {

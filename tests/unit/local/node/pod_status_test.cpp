@@ -88,7 +88,7 @@ TEST_CASE("a pod whose container ended well, with an error, or never began") {
   CHECK(good.at("phase") == "Succeeded");
   CHECK(good.at("containerStatuses").at(0).at("state").at("terminated") ==
         R"({"exitCode": 0, "reason": "Completed", "startedAt": "2026-11-21T12:00:01Z",
-            "finishedAt": "2026-11-21T12:00:09Z", "message": "done"})"_json);
+            "finishedAt": "2026-11-21T12:00:09Z", "containerID": "local://u", "message": "done"})"_json);
   CHECK(good.at("containerStatuses").at(0).at("ready") == false);
   CHECK(good.at("containerStatuses").at(0).at("containerID") == "local://u");
   CHECK(condition_of(good, "Ready").at("reason") == "PodCompleted");
@@ -100,7 +100,7 @@ TEST_CASE("a pod whose container ended well, with an error, or never began") {
   CHECK(bad.at("phase") == "Failed");
   CHECK(bad.at("containerStatuses").at(0).at("state").at("terminated") ==
         R"({"exitCode": 3, "reason": "Error", "startedAt": "2026-11-21T12:00:01Z",
-            "finishedAt": "2026-11-21T12:00:09Z"})"_json);
+            "finishedAt": "2026-11-21T12:00:09Z", "containerID": "local://u"})"_json);
   CHECK(condition_of(bad, "Ready").at("reason") == "PodFailed");
   CHECK_FALSE(condition_of(bad, "Ready").contains("message"));
   CHECK_FALSE(condition_of(bad, "Initialized").contains("reason"));

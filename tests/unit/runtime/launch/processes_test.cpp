@@ -1,10 +1,14 @@
 #include "runtime/launch/processes.h"
 
+#include <csignal>
+#include <string>
+#include <sys/resource.h>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "tests/unit/runtime/environment.h"
+#include "tests/unit/runtime/temporary_folder.h"
 
 using namespace mlk::rt;
 using mlk::test::Environment;
@@ -34,4 +38,25 @@ TEST_CASE("only a process that was given several GPUs starts others, and those s
   CHECK(count({{"MLK_GPUS", "8"}}) == 8);
   CHECK(count({{"MLK_GPUS", "8"}, {"MLK_LOCAL_RANK", "0"}}) == 1);
   for (const char* wrong : {"17", "8x", "", "-2"}) CHECK(count({{"MLK_GPUS", wrong}}) == 1);
+}
+
+TEST_CASE(
+    "a result takes the place of a longer one, and one that the disk does not take leaves the old one") {
+  const mlk::test::TemporaryFolder folder;
+  const std::string path = folder / "result";
+  CHECK(write_over(path, "a long result"));
+  CHECK(write_over(path, "short"));
+  CHECK(mlk::test::read_file(path) == "short");
+  // A limit on the size of files fails writes, as a full disk does, and needs no privilege.
+  rlimit usual;
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &usual) == 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{0, usual.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &none) == 0);
+  const bool is_written = write_over(path, "newer");
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &usual) == 0);
+  std::signal(SIGXFSZ, handler);
+  CHECK_FALSE(is_written);
+  CHECK(mlk::test::read_file(path) == "short");
+  CHECK_FALSE(write_over(folder / "gone/result", "x"));
 }

@@ -1,0 +1,85 @@
+// By which files of an image its C library is known.
+#include "cli/image/libc.h"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/image/gzip.h"
+#include "cli/image/tar.h"
+
+using mlk::image::Libc;
+using mlk::image::libc_by;
+using mlk::image::LibcOfLayer;
+
+namespace {
+
+std::string layer_with(const std::vector<std::string>& paths) {
+  std::string tar;
+  for (const std::string& path : paths)
+    mlk::image::append_to_tar(tar, {.path = path}, std::string(1000, 'x'));
+  mlk::image::end_tar(tar);
+  return tar;
+}
+
+// How many bytes were taken is written to `taken`.
+std::optional<Libc> found_in(const std::string& bytes, std::size_t part, std::size_t& taken) {
+  LibcOfLayer layer;
+  for (taken = 0; taken < bytes.size();) {
+    const std::string_view next = std::string_view(bytes).substr(taken, part);
+    taken += next.size();
+    if (!layer.take(next)) break;
+  }
+  return layer.found();
+}
+
+}  // namespace
+
+TEST_CASE("the loader of programs and the files of distributions tell the C library") {
+  for (const char* path : {"lib/ld-musl-x86_64.so.1", "./lib/ld-musl-aarch64.so.1",
+                           "/usr/lib/ld-musl-x86_64.so.1", "etc/alpine-release"})
+    CHECK_MESSAGE(libc_by(path) == Libc::musl, path);
+  for (const char* path :
+       {"lib64/ld-linux-x86-64.so.2", "./lib/ld-linux-aarch64.so.1", "usr/lib/x86_64-linux-gnu/libc.so.6",
+        "etc/debian_version", "etc/redhat-release", "nix/store/x-glibc-2.38/lib/libc.so.6"})
+    CHECK_MESSAGE(libc_by(path) == Libc::glibc, path);
+  for (const char* path : {"", "/", "lib/", "etc/os-release", "home/etc/alpine-release", "lib/libc.so.6x",
+                           "usr/share/doc/ld-musl", "lib/libc.musl-x86_64.so.1"})
+    CHECK_MESSAGE(!libc_by(path), path);
+}
+
+TEST_CASE("the first file of a layer that tells the C library counts, and no more is read") {
+  const std::string filler(3 << 20, 'x');
+  std::string tar = layer_with({"bin/busybox", "lib/ld-musl-x86_64.so.1", "lib64/ld-linux-x86-64.so.2"});
+  tar += filler;
+  for (const std::string& bytes : {tar, mlk::image::gzip(tar)}) {
+    for (const std::size_t part : {std::size_t{1}, std::size_t{700}, std::size_t{256} << 10}) {
+      std::size_t taken = 0;
+      CHECK(found_in(bytes, part, taken) == Libc::musl);
+      CHECK(taken < (300 << 10));
+    }
+  }
+}
+
+TEST_CASE("a file at the end of a layer that is compressed to next to nothing is seen") {
+  std::string tar;
+  mlk::image::append_to_tar(tar, {.path = "zeros"}, std::string(5 << 20, '\0'));
+  mlk::image::append_to_tar(tar, {.path = "lib/ld-musl-x86_64.so.1"}, "");
+  std::size_t taken = 0;
+  for (const std::size_t part : {std::size_t{1}, std::size_t{1} << 20})
+    CHECK(found_in(mlk::image::gzip(tar), part, taken) == Libc::musl);
+}
+
+TEST_CASE("a layer without such a file, or that is none, tells nothing") {
+  std::size_t taken = 0;
+  const std::string good = layer_with({"etc/alpine-release"});
+  for (const std::string& bytes :
+       {std::string(), std::string("x"), std::string("no tar"), std::string(5000, '\0'),
+        std::string("\x1f\x8b"), std::string("\x1f\x8b no gzip"),
+        std::string("\x28\xb5\x2f\xfd of zstd") + std::string(1000, 'x'), layer_with({}),
+        layer_with({"app/main.py", "etc/hostname"}), good.substr(0, 300)})
+    CHECK_FALSE(found_in(bytes, 100, taken));
+  // A name that is too long for its field stands in an entry of its own, whose content is no name of a file.
+  CHECK_FALSE(found_in(layer_with({std::string(200, 'a') + "/etc/alpine-release"}), 100, taken));
+  CHECK(found_in(layer_with({std::string(200, 'a'), "etc/alpine-release"}), 100, taken) == Libc::musl);
+}
