@@ -137,6 +137,13 @@ std::string Session::with_flags(const std::string& hint) const {
   return of_cluster ? hint.substr(0, end) + flags + hint.substr(end) : hint;
 }
 
+void Session::print_bytes(const std::string& bytes) {
+  out.flush();
+  all_bytes_out = !out_is_terminal;
+  out << bytes << std::flush;
+  all_bytes_out = false;
+}
+
 void Session::check_interrupted() const {
   if (interrupted.load() != 0) throw Error(ExitCode::interrupted, "interrupted");
 }
