@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/run/facts.h"
 #include "cli/run/left_behind.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
@@ -66,6 +67,11 @@ std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions&
   }
   for (Parameter& parameter : spec.space.parameters)
     parameter.values.assign(values[parameter.path].begin(), values[parameter.path].end());
+  for (const auto& [column, spellings] : read->written) {
+    for (Parameter& parameter : spec.space.parameters) {
+      if (parameter.path == paths.at(column)) parameter.written = spellings;
+    }
+  }
   return points;
 }
 
@@ -217,7 +223,7 @@ Definition define_sweep(const ExperimentFile& file, const PrepareOptions& option
   refuse_what_travels(out.spec);
   out.points = points_of(out.spec, std::move(listed), out.base.find("train") != nullptr, seed_of(out.base));
   const TemplateNames template_names = templates.names();
-  out.first = Experiments(out.base, template_names, file_context).of(out.points.front());
+  out.first = Experiments(out.base, out.spec.space, template_names, file_context).of(out.points.front());
   fit_stop(out.first, out.spec);
   out.name = out.first.name;
   out.files = read_files(file, options, out.first, out.spec.points_file);

@@ -104,8 +104,12 @@ void read_values(const YamlNode& node, const std::string& of, Parameter& out, Pr
     if (value.is_null()) {
       problems.add(item.place, fmt::format("{} has an empty value", of));
     } else if (std::find(out.values.begin(), out.values.end(), value) != out.values.end()) {
-      problems.add(item.place, fmt::format("{} has the value {} twice", of, text_of_value(value)));
+      problems.add(
+          item.place,
+          fmt::format("{} has the value {} twice{}", of, text_of_value(value),
+                      value.is_number() ? "; numbers count by their value, text in quotes does not" : ""));
     } else {
+      note_spelling(value, item.text, out.written);
       out.values.push_back(std::move(value));
     }
   }
@@ -231,6 +235,7 @@ std::optional<Parameter> read_form(const std::string& path, const YamlNode& node
     read_values(node, path, out, problems);
   } else if (node.kind == YamlNode::Kind::scalar) {
     out.values.push_back(to_json(node));
+    note_spelling(out.values.back(), node.text, out.written);
   } else {
     problems.add(node.place, fmt::format("{} has no values: give {}", path, forms_text));
   }

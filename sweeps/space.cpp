@@ -2,8 +2,31 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace mlk::sweeps {
+
+namespace {
+
+// Beyond it a double does not represent every whole number.
+constexpr double largest_whole = 0x1p53;
+
+}  // namespace
+
+nlohmann::json normal_form(const nlohmann::json& value) {
+  if (value.is_number_float()) {
+    const auto number = value.get<double>();
+    const bool whole = number == std::floor(number) && std::fabs(number) <= largest_whole;
+    return whole ? nlohmann::json(static_cast<std::int64_t>(number)) : value;
+  }
+  nlohmann::json out = value;
+  if (value.is_structured()) {
+    for (nlohmann::json& each : out) each = normal_form(each);
+  }
+  return out;
+}
+
+nlohmann::json normal_form(const Point& point) { return normal_form(nlohmann::json(point)); }
 
 bool can_be(const Parameter& parameter, const nlohmann::json& value) {
   if (parameter.kind == Parameter::Kind::choice)

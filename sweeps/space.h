@@ -13,6 +13,14 @@ namespace mlk::sweeps {
 // hold is absent.
 using Point = std::map<std::string, nlohmann::json>;
 
+// Two values are the same if they are equal as JSON: numbers by their value, however they are spelled, also
+// in lists and maps. This is the one form that same values share: 8 for 8.0.
+nlohmann::json normal_form(const nlohmann::json& value);
+nlohmann::json normal_form(const Point& point);
+
+// The text of values that were written otherwise than JSON writes them: 3.10, 1e3, True.
+using Spellings = std::map<nlohmann::json, std::string>;
+
 // Holds for a point that has `path` with one of `values`.
 struct Condition {
   std::string path;
@@ -31,6 +39,7 @@ struct Parameter {
   std::vector<nlohmann::json> values;  // of a choice: at least one, distinct, in the order written
   double low = 0, high = 0;            // of the others, both included
   std::vector<Condition> when;         // all must hold; on parameters that come earlier in the space
+  Spellings written{};                 // of `values`; text is given to programs as it was written
 };
 
 struct Space {

@@ -39,7 +39,7 @@ void best(const BestOptions& options, Session& session) {
                      : "look at its trials with: " + session.command("results " + address.run));
   }
   if (options.output == "experiment") {
-    session.out << to_yaml(sweeps::experiment_at(status.record.base, trial->point));
+    session.out << to_yaml(sweeps::experiment_at(status.record.base, status.record.space, trial->point));
   } else if (options.output == "json") {
     session.out << json_text(sweeps::results_json({*trial}).front(), 2) << '\n';
   } else if (options.output == "name") {

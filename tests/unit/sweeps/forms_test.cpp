@@ -67,6 +67,9 @@ TEST_CASE("a list gives a parameter its values in their order, with their types"
   CHECK(values_of("0.5") == std::vector<json>{0.5});
   CHECK(says(read_text("[]"), "p has no values"));
   CHECK(says(read_text("[1, 2, 1.0]"), "p has the value 1.0 twice"));
+  CHECK(says(read_text("[3.1, 3.10]"),
+             "p has the value 3.1 twice; numbers count by their value, text in quotes"));
+  CHECK(values_of("[3.1, '3.10']") == std::vector<json>{3.1, "3.10"});
   CHECK(says(read_text("[1, null]"), "p has an empty value"));
   CHECK(says(read_text("{choice: 3}"), "choice of p must be a list, not '3'"));
 }
