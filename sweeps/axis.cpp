@@ -6,8 +6,6 @@
 namespace mlk::sweeps {
 namespace {
 
-constexpr double largest_whole = 0x1p53;  // the largest range in which a double represents every whole number
-
 bool are_numbers(const std::vector<nlohmann::json>& values) {
   return std::all_of(values.begin(), values.end(), [](const auto& value) { return value.is_number(); });
 }

@@ -210,6 +210,22 @@ int planned_trials(const Definition& definition) {
                                                           : static_cast<int>(definition.points.size());
 }
 
+std::string why_fewer_points(const Definition& definition) {
+  const Search& search = definition.spec.search;
+  const auto wanted = static_cast<std::uint64_t>(search.trials);
+  std::uint64_t points = wanted;
+  if (search.kind == Search::Kind::random) {
+    points = definition.points.size() / static_cast<std::size_t>(definition.spec.repeat);
+  } else if (search.kind == Search::Kind::tpe && is_finite(definition.spec.space)) {
+    const GridSize size = count_grid(definition.spec.space);
+    if (size.exact) points = size.points;
+  }
+  if (points >= wanted) return "";
+  return fmt::format("search {} finds only {} different {}, and tries {} instead of {}",
+                     to_string(search.kind), points, points == 1 ? "point" : "points",
+                     points == 1 ? "it" : "these", wanted);
+}
+
 Definition define_sweep(const ExperimentFile& file, const PrepareOptions& options,
                         const std::vector<std::string>& words, const Templates& templates) {
   const FileContext file_context = file_context_of(file, options);

@@ -6,13 +6,6 @@
 
 namespace mlk::sweeps {
 
-namespace {
-
-// Beyond it a double does not represent every whole number.
-constexpr double largest_whole = 0x1p53;
-
-}  // namespace
-
 nlohmann::json normal_form(const nlohmann::json& value) {
   if (value.is_number_float()) {
     const auto number = value.get<double>();

@@ -13,6 +13,8 @@ namespace mlk::sweeps {
 // hold is absent.
 using Point = std::map<std::string, nlohmann::json>;
 
+inline constexpr double largest_whole = 0x1p53;  // beyond it a double does not represent every whole number
+
 // Two values are the same if they are equal as JSON: numbers by their value, however they are spelled, also
 // in lists and maps. This is the one form that same values share: 8 for 8.0.
 nlohmann::json normal_form(const nlohmann::json& value);

@@ -180,6 +180,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
   sweeps::Definition sweep = sweeps::define_sweep(file, prepared, options.parameters, templates);
   const bool on_client = options.dry_run == "client";
   if (session.local()) bound_by_cpus(sweep, session);
+  if (const std::string why = sweeps::why_fewer_points(sweep); !why.empty()) session.warn(why);
   for (const std::string& warning : sweep.files.warnings) session.warn(warning);
   for (const std::string& left : sweep.left_behind)
     session.warn(advice_on_left_behind(printable(left), sweep.files.code.has_value()));

@@ -110,6 +110,21 @@ TEST_CASE("programs get values as they were written, and the best experiment has
         hash_of(define(program, {"env.PYTHON=3.1", "flag=true", "rate=0.001"}).points.front()));
 }
 
+TEST_CASE("a search says when its space has fewer points than it is to try") {
+  const auto why = [](const std::string& search, const std::string& words) {
+    return why_fewer_points(
+        define(smallest_train + ("sweep: {objective: minimize loss, " + search + "}\n"), {words}));
+  };
+  CHECK(why("search: {random: {trials: 10}}", "lr=1,2,3") ==
+        "search random finds only 3 different points, and tries these instead of 10");
+  CHECK(why("repeat: 2, search: {random: {trials: 10}}", "lr=1,2,3").find("only 3 ") != std::string::npos);
+  CHECK(why("search: {tpe: {trials: 2}}", "lr=1") ==
+        "search tpe finds only 1 different point, and tries it instead of 2");
+  for (const char* search : {"search: {random: {trials: 3}}", "search: {tpe: {trials: 3}}", "search: grid"})
+    CHECK(why(search, "lr=1,2,3") == "");
+  CHECK(why("search: {tpe: {trials: 30}}", "lr=0.1..1.5") == "");
+}
+
 TEST_CASE("points that a search starts with name the same sweep, however their numbers are spelled") {
   const auto name_of = [](const std::string& lr) {
     return define(smallest_train +
