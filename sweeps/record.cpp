@@ -16,11 +16,12 @@ using nlohmann::json;
 
 constexpr std::size_t most_bytes_of_values = 256 * 1024;  // of all parameters
 
-constexpr std::array<std::pair<Parameter::Kind, const char*>, 4> kinds{
+constexpr std::array<std::pair<Parameter::Kind, const char*>, 5> kinds{
     {{Parameter::Kind::choice, "choice"},
      {Parameter::Kind::uniform, "uniform"},
      {Parameter::Kind::log_uniform, "log_uniform"},
-     {Parameter::Kind::integer, "int"}}};
+     {Parameter::Kind::integer, "int"},
+     {Parameter::Kind::log_integer, "log_int"}}};
 constexpr std::array<std::pair<Objective::Of, const char*>, 3> ofs{
     {{Objective::Of::last, "last"}, {Objective::Of::best, "best"}, {Objective::Of::mean, "mean"}}};
 

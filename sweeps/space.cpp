@@ -21,12 +21,16 @@ nlohmann::json normal_form(const nlohmann::json& value) {
 
 nlohmann::json normal_form(const Point& point) { return normal_form(nlohmann::json(point)); }
 
+bool is_whole(Parameter::Kind kind) {
+  return kind == Parameter::Kind::integer || kind == Parameter::Kind::log_integer;
+}
+
 bool can_be(const Parameter& parameter, const nlohmann::json& value) {
   if (parameter.kind == Parameter::Kind::choice)
     return std::find(parameter.values.begin(), parameter.values.end(), value) != parameter.values.end();
   if (!value.is_number()) return false;
   const auto number = value.get<double>();
-  const bool fits = parameter.kind != Parameter::Kind::integer || number == std::floor(number);
+  const bool fits = !is_whole(parameter.kind) || number == std::floor(number);
   return fits && number >= parameter.low && number <= parameter.high;
 }
 

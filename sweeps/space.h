@@ -35,6 +35,7 @@ struct Parameter {
     uniform,      // any number from low to high
     log_uniform,  // the same, its logarithm uniform; low is above 0
     integer,      // a whole number from low to high
+    log_integer,  // the same, spread by its logarithm; low is above 0
   };
   std::string path;  // of the experiment, "train.optimizer.lr", or a name of the user's own
   Kind kind = Kind::choice;
@@ -48,6 +49,9 @@ struct Space {
   std::vector<Parameter> parameters;
   std::vector<std::vector<Condition>> except;  // a point is excluded if all conditions of an entry hold
 };
+
+// Whether its values are whole numbers.
+bool is_whole(Parameter::Kind kind);
 
 // Whether the parameter may have that value.
 bool can_be(const Parameter& parameter, const nlohmann::json& value);
