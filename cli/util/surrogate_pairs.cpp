@@ -8,13 +8,13 @@ namespace {
 // A pair \uHHHH\uLLLL is hidden as \0HHHH, two bytes that no text has, LLLL. Only in double quotes the parser
 // makes a zero byte of the \0. So it is the parser that tells where a pair is one character; it alone knows
 // comments, blocks and quotes.
-constexpr std::string_view mark = "\x01\x01";
-constexpr std::size_t digits = 4, pair_length = 2 * (2 + digits);
+constexpr std::string_view middle = "\x01\x01";
+constexpr std::size_t hex_digits = 4, pair_length = 2 * (2 + hex_digits);
 
 // The number of a half, if it is from `first` to `first` + 0x3ff.
 bool is_half(std::string_view text, unsigned first, unsigned& out) {
-  if (text.size() < digits) return false;
-  const char* end = text.data() + digits;
+  if (text.size() < hex_digits) return false;
+  const char* end = text.data() + hex_digits;
   const auto [read, error] = std::from_chars(text.data(), end, out, 16);
   return error == std::errc() && read == end && out >= first && out <= first + 0x3ff;
 }
@@ -25,7 +25,7 @@ bool is_low(std::string_view text, unsigned& out) { return is_half(text, 0xdc00,
 bool begins_pair(std::string_view text) {
   unsigned high = 0, low = 0;
   return text.size() >= pair_length && text.starts_with("\\u") && is_high(text.substr(2), high) &&
-         text.substr(2 + digits).starts_with("\\u") && is_low(text.substr(4 + digits), low);
+         text.substr(2 + hex_digits).starts_with("\\u") && is_low(text.substr(4 + hex_digits), low);
 }
 
 std::string utf8(unsigned high, unsigned low) {
@@ -44,25 +44,25 @@ std::string hide_surrogate_pairs(std::string_view yaml) {
       continue;
     }
     out[at + 1] = '0';
-    out.replace(at + 2 + digits, mark.size(), mark);
+    out.replace(at + 2 + hex_digits, middle.size(), middle);
     at += pair_length;
   }
   return out;
 }
 
 std::string show_surrogate_pairs(std::string scalar) {
-  for (std::size_t at = 0; (at = scalar.find(mark, at)) != std::string::npos;) {
+  for (std::size_t at = 0; (at = scalar.find(middle, at)) != std::string::npos;) {
     unsigned high = 0, low = 0;
     const std::string_view all = scalar;
-    const bool whole =
-        at > digits && is_high(all.substr(at - digits), high) && is_low(all.substr(at + mark.size()), low);
-    const std::size_t begin = whole ? at - digits - 1 : at;
+    const bool whole = at > hex_digits && is_high(all.substr(at - hex_digits), high) &&
+                       is_low(all.substr(at + middle.size()), low);
+    const std::size_t begin = whole ? at - hex_digits - 1 : at;
     if (whole && scalar[begin] == '\0') {
-      scalar.replace(begin, 1 + 2 * digits + mark.size(), utf8(high, low));
+      scalar.replace(begin, 1 + 2 * hex_digits + middle.size(), utf8(high, low));
       at = begin + 4;
     } else if (whole && begin > 0 && all.substr(begin - 1, 2) == "\\0") {
       scalar[begin] = 'u';
-      scalar.replace(at, mark.size(), "\\u");
+      scalar.replace(at, middle.size(), "\\u");
     } else {
       at += 1;  // bytes that the text itself has as escapes
     }
