@@ -98,7 +98,7 @@ TEST_CASE("a character that JSON writes as two escapes is one character in doubl
       {R"("\\ud83d\\ude00")", R"(\ud83d\ude00)"},
       {R"('\ud83d\ude00')", R"(\ud83d\ude00)"},
       {R"(it is "\ud83d\ude00")", R"(it is "\ud83d\ude00")"},
-      {"|\n  \"\\ud83d\\ude00\"", R"("\ud83d\ude00")"},
+      {"|-\n  \"\\ud83d\\ude00\"", R"("\ud83d\ude00")"},
       {"a # \"\\ud83d\\ude00\"", "a"},
   };
   for (const auto& [yaml, text] : table) CHECK_MESSAGE(parse_yaml(yaml, "f").text == text, yaml);
