@@ -170,7 +170,8 @@ bool write_all_out(Session& session) {
 int run(const std::vector<std::string>& arguments, Session& session) {
   const PrintableStream out(session.out, [&session] {
     return PrintableStream::Sequences{.colors = session.color_out(),
-                                      .live_line = session.out_is_terminal && session.env("TERM") != "dumb"};
+                                      .live_line = session.out_is_terminal && session.env("TERM") != "dumb",
+                                      .all_bytes = session.all_bytes_out};
   });
   const PrintableStream err(session.err, [&session] {
     return PrintableStream::Sequences{.colors = session.color_err(), .live_line = session.live_err()};

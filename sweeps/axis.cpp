@@ -6,8 +6,6 @@
 namespace mlk::sweeps {
 namespace {
 
-constexpr double largest_whole = 0x1p53;  // the largest range in which a double represents every whole number
-
 bool are_numbers(const std::vector<nlohmann::json>& values) {
   return std::all_of(values.begin(), values.end(), [](const auto& value) { return value.is_number(); });
 }
@@ -29,25 +27,46 @@ Axis::Axis(const Parameter& parameter) : parameter_(&parameter), low_(parameter.
       high_ = std::log(high_);
       break;
     case Parameter::Kind::integer:
+    case Parameter::Kind::log_integer:
       low_ = std::clamp(std::ceil(low_), -largest_whole, largest_whole);
       high_ = std::clamp(std::floor(high_), low_, std::max(low_, largest_whole));
+      first_ = static_cast<std::int64_t>(low_);
       cells_ = static_cast<std::uint64_t>(high_ - low_) + 1;
+      if (parameter.kind == Parameter::Kind::integer) break;
+      // A number has the places of all that are rounded to it, so that its share is about that of 1/n.
+      low_ = std::log(low_ - 0.5);
+      high_ = std::log(high_ + 0.5);
       break;
   }
 }
 
 std::uint64_t Axis::cell_at(double place) const {
-  const double cell = std::floor(std::clamp(place, 0.0, 1.0) * static_cast<double>(cells_));
-  return std::min(static_cast<std::uint64_t>(cell), cells_ - 1);
+  const double inside = std::clamp(place, 0.0, 1.0);
+  const double cell =
+      parameter_->kind == Parameter::Kind::log_integer
+          ? std::round(std::exp(low_ * (1 - inside) + high_ * inside)) - static_cast<double>(first_)
+          : std::floor(inside * static_cast<double>(cells_));
+  return std::min(static_cast<std::uint64_t>(std::max(cell, 0.0)), cells_ - 1);
 }
 
-double Axis::middle_of(std::uint64_t cell) const {
-  return (static_cast<double>(cell) + 0.5) / static_cast<double>(cells_);
+// Cells and the places between them count from the start of the first cell.
+double Axis::place_at(double cells) const {
+  if (parameter_->kind != Parameter::Kind::log_integer) return cells / static_cast<double>(cells_);
+  return (std::log(static_cast<double>(first_) - 0.5 + cells) - low_) / (high_ - low_);
+}
+
+double Axis::middle_of(std::uint64_t cell) const { return place_at(static_cast<double>(cell) + 0.5); }
+
+double Axis::start_of(std::uint64_t cell) const { return place_at(static_cast<double>(cell)); }
+
+double Axis::width_of(std::uint64_t cell) const {
+  if (parameter_->kind != Parameter::Kind::log_integer) return 1 / static_cast<double>(cells_);
+  return start_of(cell + 1) - start_of(cell);
 }
 
 nlohmann::json Axis::value_of(std::uint64_t cell) const {
   if (parameter_->kind == Parameter::Kind::choice) return values_[cell];
-  return static_cast<std::int64_t>(low_) + static_cast<std::int64_t>(cell);
+  return first_ + static_cast<std::int64_t>(cell);
 }
 
 std::optional<std::uint64_t> Axis::cell_of(const nlohmann::json& value) const {
@@ -57,9 +76,9 @@ std::optional<std::uint64_t> Axis::cell_of(const nlohmann::json& value) const {
     return static_cast<std::uint64_t>(found - values_.begin());
   }
   if (!value.is_number()) return std::nullopt;
-  const auto number = value.get<double>();
-  if (!(number >= low_ && number <= high_) || number != std::floor(number)) return std::nullopt;
-  return static_cast<std::uint64_t>(number - low_);
+  const double cell = value.get<double>() - static_cast<double>(first_);
+  if (!(cell >= 0 && cell < static_cast<double>(cells_)) || cell != std::floor(cell)) return std::nullopt;
+  return static_cast<std::uint64_t>(cell);
 }
 
 nlohmann::json Axis::value_at(double place) const {

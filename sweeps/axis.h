@@ -11,8 +11,9 @@
 
 namespace mlk::sweeps {
 
-// A parameter with a finite number of values has as many cells of equal width. Whole numbers and numeric
-// choices are sorted by size, so that near places stand for near values.
+// A parameter with a finite number of values has as many cells. They have equal widths, except those of whole
+// numbers by their logarithm: there 1 has about twice as many places as 2. Whole numbers and numeric choices
+// are sorted by size, so that near places stand for near values.
 class Axis {
  public:
   explicit Axis(const Parameter& parameter);  // is referred to, and must live as long
@@ -32,11 +33,16 @@ class Axis {
   std::optional<std::uint64_t> cell_of(const nlohmann::json& value) const;
   std::uint64_t cell_at(double place) const;
   double middle_of(std::uint64_t cell) const;
+  double start_of(std::uint64_t cell) const;  // of cells(): 1
+  double width_of(std::uint64_t cell) const;
 
  private:
+  double place_at(double cells) const;
+
   const Parameter* parameter_;
   std::vector<nlohmann::json> values_;  // of a choice
-  double low_ = 0, high_ = 1;           // of the others; logarithms for log_uniform
+  double low_ = 0, high_ = 1;           // of the others; logarithms for log_uniform and log_integer
+  std::int64_t first_ = 0;              // of whole numbers
   std::uint64_t cells_ = 0;
   bool ordered_ = true;
 };

@@ -67,6 +67,11 @@ std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions&
   }
   for (Parameter& parameter : spec.space.parameters)
     parameter.values.assign(values[parameter.path].begin(), values[parameter.path].end());
+  for (const auto& [column, spellings] : read->written) {
+    for (Parameter& parameter : spec.space.parameters) {
+      if (parameter.path == paths.at(column)) parameter.written = spellings;
+    }
+  }
   return points;
 }
 
@@ -205,6 +210,22 @@ int planned_trials(const Definition& definition) {
                                                           : static_cast<int>(definition.points.size());
 }
 
+std::string why_fewer_points(const Definition& definition) {
+  const Search& search = definition.spec.search;
+  const auto wanted = static_cast<std::uint64_t>(search.trials);
+  std::uint64_t points = wanted;
+  if (search.kind == Search::Kind::random) {
+    points = definition.points.size() / static_cast<std::size_t>(definition.spec.repeat);
+  } else if (search.kind == Search::Kind::tpe && is_finite(definition.spec.space)) {
+    const GridSize size = count_grid(definition.spec.space);
+    if (size.exact) points = size.points;
+  }
+  if (points >= wanted) return "";
+  return fmt::format("search {} finds only {} different {}, and tries {} instead of {}",
+                     to_string(search.kind), points, points == 1 ? "point" : "points",
+                     points == 1 ? "it" : "these", wanted);
+}
+
 Definition define_sweep(const ExperimentFile& file, const PrepareOptions& options,
                         const std::vector<std::string>& words, const Templates& templates) {
   const FileContext file_context = file_context_of(file, options);
@@ -218,7 +239,7 @@ Definition define_sweep(const ExperimentFile& file, const PrepareOptions& option
   refuse_what_travels(out.spec);
   out.points = points_of(out.spec, std::move(listed), out.base.find("train") != nullptr, seed_of(out.base));
   const TemplateNames template_names = templates.names();
-  out.first = Experiments(out.base, template_names, file_context).of(out.points.front());
+  out.first = Experiments(out.base, out.spec.space, template_names, file_context).of(out.points.front());
   fit_stop(out.first, out.spec);
   out.name = out.first.name;
   out.files = read_files(file, options, out.first, out.spec.points_file);

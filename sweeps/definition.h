@@ -37,6 +37,9 @@ Definition define_sweep(const ExperimentFile& file, const PrepareOptions& option
 // The planned number of trials.
 int planned_trials(const Definition& definition);
 
+// Why a search with a number of trials tries fewer points: its space has no more. Empty if it has enough.
+std::string why_fewer_points(const Definition& definition);
+
 // All points of the search: `listed` are those of the file that `points:` names. With `trains`, `repeat`
 // varies the seed of `train:`, starting at `seed`; for `run:` it varies ${sweep.repeat}. Throws Error{usage}.
 std::vector<Point> points_of(const Spec& spec, std::vector<Point> listed, bool trains, std::int64_t seed);

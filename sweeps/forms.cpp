@@ -18,7 +18,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view forms_text =
-    "a list, {range: [1, 9, 2]}, {uniform: [a, b]}, {log_uniform: [a, b]}, {int: [a, b]} or {choice: [...]}";
+    "a list, {range: [1, 9, 2]}, {uniform: [a, b]}, {log_uniform: [a, b]}, {int: [a, b]}, {int: [a, b], log: "
+    "true} or {choice: [...]}";
 
 // The numbers of [a, b]; empty after adding a problem.
 std::vector<json> read_numbers(const YamlNode& node, const std::string& of, std::size_t least,
@@ -77,6 +78,10 @@ void read_range(const YamlNode& node, const std::string& of, Parameter& out, Pro
   }
 }
 
+bool has_logarithm(Parameter::Kind kind) {
+  return kind == Parameter::Kind::log_uniform || kind == Parameter::Kind::log_integer;
+}
+
 void read_bounds(const YamlNode& node, const std::string& of, Parameter& out, Problems& problems) {
   const std::vector<json> numbers = read_numbers(node, of, 2, 2, problems);
   if (numbers.empty()) return;
@@ -84,11 +89,10 @@ void read_bounds(const YamlNode& node, const std::string& of, Parameter& out, Pr
   out.high = numbers[1].get<double>();
   if (out.low >= out.high) {
     problems.add(node.place, fmt::format("{} must go from a lower to a higher number", of));
-  } else if (out.kind == Parameter::Kind::log_uniform && out.low <= 0) {
+  } else if (has_logarithm(out.kind) && out.low <= 0) {
     problems.add(node.place, fmt::format("{} must begin above 0: it has a logarithm", of));
-  } else if (out.kind == Parameter::Kind::integer &&
-             !(numbers[0].is_number_integer() && numbers[1].is_number_integer() &&
-               std::fabs(out.low) <= 9e15 && std::fabs(out.high) <= 9e15)) {
+  } else if (is_whole(out.kind) && !(numbers[0].is_number_integer() && numbers[1].is_number_integer() &&
+                                     std::fabs(out.low) <= 9e15 && std::fabs(out.high) <= 9e15)) {
     problems.add(node.place, fmt::format("{} must be two whole numbers", of));
   }
 }
@@ -104,27 +108,46 @@ void read_values(const YamlNode& node, const std::string& of, Parameter& out, Pr
     if (value.is_null()) {
       problems.add(item.place, fmt::format("{} has an empty value", of));
     } else if (std::find(out.values.begin(), out.values.end(), value) != out.values.end()) {
-      problems.add(item.place, fmt::format("{} has the value {} twice", of, text_of_value(value)));
+      problems.add(
+          item.place,
+          fmt::format("{} has the value {} twice{}", of, text_of_value(value),
+                      value.is_number() ? "; numbers count by their value, text in quotes does not" : ""));
     } else {
+      note_spelling(value, item.text, out.written);
       out.values.push_back(std::move(value));
     }
   }
 }
 
-void read_one_form(const YamlEntry& entry, Parameter& out, Problems& problems) {
+void read_one_form(const YamlEntry& entry, bool by_logarithm, Parameter& out, Problems& problems) {
   const std::string of = fmt::format("{} of {}", entry.key, out.path);
   if (entry.key == "choice") return read_values(entry.value, of, out, problems);
   if (entry.key == "range") return read_range(entry.value, of, out, problems);
-  if (entry.key == "uniform") out.kind = Parameter::Kind::uniform;
-  if (entry.key == "log_uniform") out.kind = Parameter::Kind::log_uniform;
-  if (entry.key == "int") out.kind = Parameter::Kind::integer;
+  using Kind = Parameter::Kind;
+  if (entry.key == "uniform") out.kind = by_logarithm ? Kind::log_uniform : Kind::uniform;
+  if (entry.key == "log_uniform") out.kind = Kind::log_uniform;
+  if (entry.key == "int") out.kind = by_logarithm ? Kind::log_integer : Kind::integer;
   read_bounds(entry.value, of, out, problems);
 }
 
+// The value of `log` beside a form.
+bool reads_logarithm(const YamlNode& node, const std::string& path, Problems& problems) {
+  const YamlNode* log = node.find("log");
+  if (log == nullptr) return false;
+  const json value = to_json(*log);
+  if (!value.is_boolean())
+    problems.add(log->place, fmt::format("log of {} must be true or false, not {}", path, describe(*log)));
+  if (node.find("int") == nullptr && node.find("uniform") == nullptr)
+    problems.add(log->place, fmt::format("log of {} stands beside int or uniform alone", path));
+  return value == true;
+}
+
 void read_map(const YamlNode& node, const Names& names, Parameter& out, Problems& problems) {
+  const bool by_logarithm = reads_logarithm(node, out.path, problems);
   const std::vector<std::string> forms{"choice", "range", "uniform", "log_uniform", "int"};
   int given = 0;
   for (const YamlEntry& entry : node.entries) {
+    if (entry.key == "log") continue;
     if (entry.key == "when") {
       out.when = read_conditions(entry.value, "when of " + out.path, names, problems);
     } else if (std::find(forms.begin(), forms.end(), entry.key) == forms.end()) {
@@ -134,7 +157,7 @@ void read_map(const YamlNode& node, const Names& names, Parameter& out, Problems
                                                          : fmt::format("; did you mean '{}'?", near)));
       ++given;
     } else if (++given == 1) {
-      read_one_form(entry, out, problems);
+      read_one_form(entry, by_logarithm, out, problems);
     } else {
       problems.add(entry.place, fmt::format("{} has two forms of values; it can be one", out.path));
     }
@@ -181,7 +204,12 @@ std::optional<YamlNode> read_interval(const std::string& text, const Place& plac
   if (!is_number(low) || !is_number(high)) return std::nullopt;
   std::vector<YamlNode> bounds{scalar(low, place), scalar(high, place)};
   const std::string step = colon == std::string::npos ? "" : text.substr(colon + 1);
-  if (step == "log") return map_of("log_uniform", list_of(std::move(bounds), place), place);
+  const bool whole = is_whole_number(low) && is_whole_number(high);
+  if (step == "log") {
+    YamlNode form = map_of(whole ? "int" : "uniform", list_of(std::move(bounds), place), place);
+    form.entries.push_back({"log", place, scalar("true", place)});
+    return form;
+  }
   if (is_number(step)) {
     bounds.push_back(scalar(step, place));
     return map_of("range", list_of(std::move(bounds), place), place);
@@ -191,7 +219,6 @@ std::optional<YamlNode> read_interval(const std::string& text, const Place& plac
                  fmt::format("what follows ':' must be a step, or log, not '{}'", step));
     return std::nullopt;
   }
-  const bool whole = is_whole_number(low) && is_whole_number(high);
   return map_of(whole ? "int" : "uniform", list_of(std::move(bounds), place), place);
 }
 
@@ -231,6 +258,7 @@ std::optional<Parameter> read_form(const std::string& path, const YamlNode& node
     read_values(node, path, out, problems);
   } else if (node.kind == YamlNode::Kind::scalar) {
     out.values.push_back(to_json(node));
+    note_spelling(out.values.back(), node.text, out.written);
   } else {
     problems.add(node.place, fmt::format("{} has no values: give {}", path, forms_text));
   }

@@ -14,8 +14,8 @@ namespace mlk::sweeps {
 inline constexpr std::size_t most_values = 100'000;  // of one parameter
 
 // A list, one value, or one of {range: [first, last, step]}, {uniform: [low, high]}, {log_uniform: [low,
-// high]}, {int: [low, high]}, {choice: [...]}, each with `when: {PATH: value or list}` beside it. Mistakes go
-// to `problems`; then there is no parameter.
+// high]}, {int: [low, high]}, {int: [low, high], log: true}, {choice: [...]}, each with `when: {PATH: value
+// or list}` beside it. Mistakes go to `problems`; then there is no parameter.
 std::optional<Parameter> read_form(const std::string& path, const YamlNode& node, const Names& names,
                                    Problems& problems);
 
@@ -23,8 +23,8 @@ std::optional<Parameter> read_form(const std::string& path, const YamlNode& node
 std::vector<Condition> read_conditions(const YamlNode& node, const std::string& of, const Names& names,
                                        Problems& problems);
 
-// A word of the command line: lr=0.1,0.01  momentum=0.5..0.9  lr=1e-5..1e-1:log  layers=1..9:2. The places of
-// its values are in the word itself. Mistakes go to `problems`.
+// A word of the command line: lr=0.1,0.01  momentum=0.5..0.9  lr=1e-5..1e-1:log  batch=1..64:log
+// layers=1..9:2. The places of its values are in the word itself. Mistakes go to `problems`.
 struct Word {
   std::string path;  // as written
   Place place;

@@ -16,7 +16,7 @@ constexpr std::uint64_t most_cases = 1'000'000;
 constexpr std::uint64_t most_left_out = 2'000'000;
 
 bool has_values(const Parameter& parameter) {
-  return parameter.kind == Parameter::Kind::choice || parameter.kind == Parameter::Kind::integer;
+  return parameter.kind == Parameter::Kind::choice || is_whole(parameter.kind);
 }
 
 void check_finite(const Space& space) {

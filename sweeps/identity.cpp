@@ -6,6 +6,7 @@
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
+#include "sweeps/names.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -52,7 +53,7 @@ std::string spelled_out(const std::string& path) {
 
 // Everything in the identity of a sweep, except the files.
 json what_makes(const YamlNode& base, const Spec& spec, const Templates& templates) {
-  json experiment = to_json(base);
+  json experiment = json_of_experiment(base);
   spell_out_roles(experiment);
   json parameters = json::array();
   for (const Parameter& parameter : spec.space.parameters) {

@@ -44,6 +44,10 @@ double encoded(const Parameter& parameter, const Point& point) {
   switch (parameter.kind) {
     case Parameter::Kind::integer:
       return in_unit(value, parameter.low - 0.5, parameter.high + 0.5);
+    case Parameter::Kind::log_integer:
+      return value > 0 && parameter.low > 0
+                 ? in_unit(std::log(value), std::log(parameter.low - 0.5), std::log(parameter.high + 0.5))
+                 : no_value;
     case Parameter::Kind::log_uniform:
       return value > 0 && parameter.low > 0
                  ? in_unit(std::log(value), std::log(parameter.low), std::log(parameter.high))

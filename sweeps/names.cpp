@@ -37,16 +37,16 @@ void visit_scalars(const YamlNode& node, const std::function<void(const YamlNode
   for (const YamlEntry& entry : node.entries) visit_scalars(entry.value, visit);
 }
 
-void put_into(YamlNode& node, const Point& point) {
+void put_into(YamlNode& node, const std::map<std::string, std::string>& texts) {
   if (node.kind == YamlNode::Kind::scalar) {
     std::string out;
     std::size_t from = 0;
     find_names(node.text, [&](std::size_t begin, std::size_t end, const std::string& name) {
       if (begin < from) return;
-      const auto value = point.find(name);
+      const auto value = texts.find(name);
       out += node.text.substr(from, begin - from);
-      if (value != point.end()) {
-        out += text_of_value(value->second);
+      if (value != texts.end()) {
+        out += value->second;
       } else if (name == "repeat") {
         out += "1";
       }
@@ -54,8 +54,16 @@ void put_into(YamlNode& node, const Point& point) {
     });
     if (from > 0) node.text = out + node.text.substr(from);
   }
-  for (YamlNode& item : node.items) put_into(item, point);
-  for (YamlEntry& entry : node.entries) put_into(entry.value, point);
+  for (YamlNode& item : node.items) put_into(item, texts);
+  for (YamlEntry& entry : node.entries) put_into(entry.value, texts);
+}
+
+// Scalars whose spelling would be lost become text.
+void keep_spellings(YamlNode& node) {
+  if (node.kind == YamlNode::Kind::scalar && node.plain)
+    node.plain = text_of_value(to_json(node)) == node.text;
+  for (YamlNode& item : node.items) keep_spellings(item);
+  for (YamlEntry& entry : node.entries) keep_spellings(entry.value);
 }
 
 // Values that change nothing that runs, or that name the sweep itself.
@@ -77,6 +85,23 @@ std::string with_short_role(const std::string& path) {
 
 std::string text_of_value(const nlohmann::json& value) {
   return value.is_string() ? value.get<std::string>() : json_text(value);
+}
+
+void note_spelling(const nlohmann::json& value, const std::string& written, Spellings& spellings) {
+  if (!value.is_string() && !value.is_structured() && text_of_value(value) != written)
+    spellings.try_emplace(value, written);
+}
+
+std::map<std::string, std::string> texts_of(const Space& space, const Point& point) {
+  std::map<std::string, std::string> out;
+  for (const auto& [path, value] : point) out[path] = text_of_value(value);
+  for (const Parameter& parameter : space.parameters) {
+    const auto value = point.find(parameter.path);
+    if (value == point.end()) continue;
+    const auto written = parameter.written.find(value->second);
+    if (written != parameter.written.end()) out[parameter.path] = written->second;
+  }
+  return out;
 }
 
 Names::Names(const YamlNode& root) {
@@ -144,9 +169,16 @@ bool has_names(const YamlNode& node) {
   return found;
 }
 
-void put_values(YamlNode& root, const Point& point) {
+nlohmann::json json_of_experiment(YamlNode root) {
   for (const char* key : {"run", "env"}) {
-    if (YamlNode* node = child_of(root, key)) put_into(*node, point);
+    if (YamlNode* node = child_of(root, key)) keep_spellings(*node);
+  }
+  return to_json(root);
+}
+
+void put_values(YamlNode& root, const std::map<std::string, std::string>& texts) {
+  for (const char* key : {"run", "env"}) {
+    if (YamlNode* node = child_of(root, key)) put_into(*node, texts);
   }
 }
 

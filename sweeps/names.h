@@ -2,6 +2,7 @@
 // written ${sweep.NAME} in `run` and `env`. Pure.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -41,13 +42,23 @@ class Names {
 // `roles.worker.count` as people write it, `workers.count`; other paths as they are.
 std::string with_short_role(const std::string& path);
 
-// Replaces each ${sweep.NAME} in `run` and `env` by the point's value, or by nothing if it has none.
-void put_values(YamlNode& root, const Point& point);
+// Replaces each ${sweep.NAME} in `run` and `env` by the text of that name, or by nothing if there is none.
+void put_values(YamlNode& root, const std::map<std::string, std::string>& texts);
+
+// The experiment's tree as JSON. What `run` and `env` hold is text, and stays as it was written: 3.10,
+// not 3.1.
+nlohmann::json json_of_experiment(YamlNode root);
 
 // Whether a text in the tree contains a ${sweep.NAME}.
 bool has_names(const YamlNode& node);
 
 // A value as part of a text: text unchanged, anything else as JSON.
 std::string text_of_value(const nlohmann::json& value);
+
+// Notes how a scalar was written, if that is not the text of its value. The first spelling of a value stays.
+void note_spelling(const nlohmann::json& value, const std::string& written, Spellings& spellings);
+
+// The texts of a point's values, by path: as they were written.
+std::map<std::string, std::string> texts_of(const Space& space, const Point& point);
 
 }  // namespace mlk::sweeps

@@ -15,6 +15,7 @@
 #include "cli/util/unicode.h"
 #include "sweeps/csv.h"
 #include "sweeps/ledger.h"
+#include "sweeps/names.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -60,17 +61,21 @@ class PointsBuilder {
 
   bool has_column(const std::string& name) const { return columns_.contains(name); }
 
+  // The text of a plain scalar among the values of a column.
+  void note_text(const std::string& column, const json& value, const std::string& written) {
+    note_spelling(value, written, file_.written[column]);
+  }
+
   // False if there is no room for more.
   bool add_point(Point point, const Place& place) {
     if (file_.points.size() == most_points) {
       problems_.add(place, fmt::format("more than {} points", most_points));
       return false;
     }
-    const std::string text = json_text(json(point));
-    const auto [other, is_new] = lines_.emplace(text, place.line);
+    const auto [other, is_new] = lines_.emplace(point, place.line);
     if (point.empty()) {
       problems_.add(place, "a point without a value");
-    } else if (text.size() > longest_point) {
+    } else if (json_text(json(point)).size() > longest_point) {
       problems_.add(place, fmt::format("a point of more than {} KiB", longest_point / 1024));
     } else if (!is_new) {
       problems_.add(place, fmt::format("the same point as in line {}", other->second + 1));
@@ -86,7 +91,7 @@ class PointsBuilder {
   Problems& problems_;
   PointsFile file_;
   std::set<std::string> columns_;
-  std::map<std::string, std::size_t> lines_;  // by the JSON text of the point
+  std::map<Point, std::size_t> lines_;
 };
 
 // Detects other encodings and binary files.
@@ -165,7 +170,9 @@ void read_table(const std::shared_ptr<const Source>& source, char separator, Poi
     const std::size_t before = problems.size();
     for (std::size_t i = 0; i < names.size(); ++i) {
       json value = field_value(record[i], problems);
-      if (!value.is_null()) point[names[i]] = std::move(value);
+      if (value.is_null()) continue;
+      builder.note_text(names[i], value, record[i].text);
+      point[names[i]] = std::move(value);
     }
     if (problems.size() > before) continue;
     if (!builder.add_point(std::move(point), {source, record[0].place.line, 0})) return;
@@ -264,7 +271,10 @@ void read_yaml_points(const std::shared_ptr<const Source>& source, PointsBuilder
     Point point;
     for (const YamlEntry& entry : item.entries) {
       builder.add_column(entry.key, entry.place);
-      if (json value = to_json(entry.value); !value.is_null()) point[entry.key] = std::move(value);
+      json value = to_json(entry.value);
+      if (value.is_null()) continue;
+      builder.note_text(entry.key, value, entry.value.text);
+      point[entry.key] = std::move(value);
     }
     if (!builder.add_point(std::move(point), item.place)) return;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,7 +21,8 @@ struct PointsFile {
   std::vector<Point> points;  // at least one, all different, none empty; in the order of the file
   // Every parameter and the place where it first occurs, in this order. The caller checks whether it exists.
   std::vector<std::pair<std::string, Place>> columns;
-  std::vector<Place> places;  // of the points
+  std::vector<Place> places;                 // of the points
+  std::map<std::string, Spellings> written;  // by column, of CSV, TSV and YAML
 };
 
 // Whether the name has the ending of a readable file: .csv, .tsv, .json, .yaml, .yml; case is ignored.

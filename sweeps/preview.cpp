@@ -175,7 +175,7 @@ std::vector<TrialGroup> groups_of(const StartRequest& request, const SubmitHooks
                                   const std::vector<Point>& points) {
   const Definition& definition = request.definition;
   const TemplateNames template_names = request.templates.names();
-  const Experiments experiments(definition.base, template_names, request.file_context);
+  const Experiments experiments(definition.base, definition.spec.space, template_names, request.file_context);
   std::map<std::string, TrialGroup> groups;
   std::size_t looked_at = 0;
   for (const Point& point : points) {

@@ -6,6 +6,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "cli/util/json.h"
+#include "sweeps/names.h"
 #include "sweeps/start.h"
 
 namespace mlk::sweeps {
@@ -15,24 +16,29 @@ using nlohmann::json;
 
 constexpr std::size_t most_bytes_of_values = 256 * 1024;  // of all parameters
 
-constexpr std::array<std::pair<Parameter::Kind, const char*>, 4> kinds{
+constexpr std::array<std::pair<Parameter::Kind, const char*>, 5> kinds{
     {{Parameter::Kind::choice, "choice"},
      {Parameter::Kind::uniform, "uniform"},
      {Parameter::Kind::log_uniform, "log_uniform"},
-     {Parameter::Kind::integer, "int"}}};
+     {Parameter::Kind::integer, "int"},
+     {Parameter::Kind::log_integer, "log_int"}}};
 constexpr std::array<std::pair<Objective::Of, const char*>, 3> ofs{
     {{Objective::Of::last, "last"}, {Objective::Of::best, "best"}, {Objective::Of::mean, "mean"}}};
 
-// The first values, up to so many bytes: the owner is one object, and the points contain all values.
-json first_values(const std::vector<json>& values, std::size_t most_bytes) {
-  json out = json::array();
+// The first values, up to so many bytes: the owner is one object, and the points contain all values. Those
+// that were written otherwise than JSON writes them have their spelling as well.
+void put_first_values(const Parameter& parameter, std::size_t most_bytes, json& out) {
+  out["values"] = json::array();
   std::size_t bytes = 0;
-  for (const json& value : values) {
+  for (const json& value : parameter.values) {
+    const auto written = parameter.written.find(value);
+    const bool spelled = written != parameter.written.end();
     bytes += json_text(value).size() + 1;
+    if (spelled) bytes += json_text(value).size() + written->second.size() + 8;
     if (bytes > most_bytes) break;
-    out.push_back(value);
+    out["values"].push_back(value);
+    if (spelled) out["written"].push_back({value, written->second});
   }
-  return out;
 }
 
 json to_json(const Parameter& parameter, std::size_t most_bytes) {
@@ -41,7 +47,7 @@ json to_json(const Parameter& parameter, std::size_t most_bytes) {
     if (kind == parameter.kind) out["kind"] = name;
   }
   if (parameter.kind == Parameter::Kind::choice) {
-    out["values"] = first_values(parameter.values, most_bytes);
+    put_first_values(parameter, most_bytes, out);
   } else {
     out["low"] = parameter.low;
     out["high"] = parameter.high;
@@ -66,6 +72,10 @@ Parameter read_parameter(const json& value) {
     if (text_of(value, {"kind"}) == name) out.kind = kind;
   }
   out.values = list_at(at_path(value, {"values"}));
+  for (const json& each : list_at(at_path(value, {"written"}))) {
+    if (each.is_array() && each.size() == 2 && each[1].is_string())
+      out.written.emplace(each[0], each[1].get<std::string>());
+  }
   out.low = number_at(value, "low");
   out.high = number_at(value, "high");
   if (const json& when = at_path(value, {"when"}); when.is_object()) {
@@ -139,7 +149,7 @@ Record record_of(const Definition& definition, int trials, bool driven) {
   Record out;
   out.driven = driven;
   out.kin = definition.kin;
-  out.base = mlk::to_json(definition.base);
+  out.base = json_of_experiment(definition.base);
   out.space = definition.spec.space;
   out.search = to_string(definition.spec.search.kind);
   out.objective = definition.spec.objective;

@@ -62,7 +62,8 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
   static const std::map<Parameter::Kind, std::string> kinds = {{Parameter::Kind::choice, "choice"},
                                                                {Parameter::Kind::uniform, "uniform"},
                                                                {Parameter::Kind::log_uniform, "log"},
-                                                               {Parameter::Kind::integer, "integer"}};
+                                                               {Parameter::Kind::integer, "integer"},
+                                                               {Parameter::Kind::log_integer, "log"}};
   json values = json::array();
   constexpr std::size_t most_values = 100;  // they give the order; others follow as they occur in trials
   for (std::size_t i = 0; i < std::min(parameter.values.size(), most_values); ++i)

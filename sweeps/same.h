@@ -27,6 +27,11 @@ struct SameSweep {
 std::optional<SameSweep> go_on_with_same(kube::Client& client, const std::string& name_space,
                                          Definition& definition);
 
+// The owner of the newest sweep of its name, if that differs from this one in its code alone. Nothing if this
+// very sweep is there, which goes on anyhow. Throws ApiError.
+std::optional<nlohmann::json> find_with_other_code(kube::Client& client, const std::string& name_space,
+                                                   const Definition& definition);
+
 // Those of the owners of sweeps that have this kin hash, newest first. Pure.
 std::vector<nlohmann::json> of_kin(std::vector<nlohmann::json> owners, const std::string& kin);
 

@@ -18,6 +18,7 @@ using nlohmann::json;
 
 using Values = std::map<std::string, json>;
 using States = std::vector<std::string>;
+using NameSet = std::set<std::string>;
 
 json number_or_null(const std::optional<double>& number) { return number ? json(*number) : json(); }
 
@@ -25,9 +26,38 @@ json seconds_between(const std::optional<Time>& from, const std::optional<Time>&
   return from && to ? json(std::chrono::duration<double>(*to - *from).count()) : json();
 }
 
-// A parameter or a metric with the name of a field hides the field, since its author chose the name. Where a
-// parameter hides a metric, both have a longer name as well, as columns of a table do.
-Values values_of_trial(const Trial& trial) {
+// Metrics that have the name of a parameter, or of the last words of one, with the path of that parameter.
+using Clashes = std::map<std::string, std::string>;
+
+Clashes clashes_of(const NameSet& metrics, const NameSet& paths) {
+  Clashes out;
+  for (const std::string& metric : metrics) {
+    for (const std::string& path : paths) {
+      if (path == metric || path.ends_with("." + metric)) out.try_emplace(metric, path);
+    }
+  }
+  return out;
+}
+
+// A name of one word needs a longer form; a path has it already. Columns of a table are named alike.
+std::string longer_form(const std::string& path) {
+  return path.find('.') == std::string::npos ? "parameters." + path : path;
+}
+
+void add_longer_metrics(const json& metrics, const Clashes& clashes, Values& out) {
+  if (!metrics.is_object()) return;
+  for (const auto& [metric, path] : clashes) {
+    if (metrics.contains(metric)) out["metrics." + metric] = metrics[metric];
+  }
+}
+
+void add_keys(const json& object, NameSet& out) {
+  if (!object.is_object()) return;
+  for (const auto& [key, value] : object.items()) out.insert(key);
+}
+
+// A parameter or a metric with the name of a field hides the field, since its author chose the name.
+Values values_of_trial(const Trial& trial, const Clashes& clashes = {}) {
   Values out{{"trial", trial.number},
              {"state", to_string(trial.state)},
              {"objective", number_or_null(trial.objective)},
@@ -38,22 +68,20 @@ Values values_of_trial(const Trial& trial) {
   if (trial.metrics.is_object()) {
     for (const auto& [name, value] : trial.metrics.items()) out[name] = value;
   }
-  for (const auto& [path, value] : trial.point) {
-    if (trial.metrics.is_object() && trial.metrics.contains(path)) {
-      out["metrics." + path] = trial.metrics[path];
-      out["parameters." + path] = value;
-    }
-    out[path] = value;
-  }
+  for (const auto& [path, value] : trial.point) out[path] = out[longer_form(path)] = value;
+  add_longer_metrics(trial.metrics, clashes, out);
   return out;
 }
 
-Values named_values(const RunStatus& run, Time now) {
+const json& metrics_of(const RunStatus& run) { return at_path(run.result, {"metrics"}); }
+
+Values named_values(const RunStatus& run, Time now, const Clashes& clashes = {}) {
   Values out;
   for (const auto& [path, value] : parameters_of(run)) out[path] = value;
-  if (const json& metrics = at_path(run.result, {"metrics"}); metrics.is_object()) {
+  if (const json& metrics = metrics_of(run); metrics.is_object()) {
     for (const auto& [name, value] : metrics.items()) out[name] = value;
   }
+  add_longer_metrics(metrics_of(run), clashes, out);
   const std::string phase(to_string(run.phase));
   const Values fields{{"run", run.run},
                       {"name", run.name},
@@ -136,14 +164,28 @@ void refuse_order_of_text(const Expression& expression, const std::vector<Values
                fmt::format("no value of {} is a number; one is '{}'", comparison.left.name, printable(text)));
 }
 
+// What is meant by mistake selects nothing, or is deleted.
+void refuse_clashes(const Expression& where, const Clashes& clashes) {
+  Problems problems;
+  for (const NameUse& use : where.names()) {
+    const auto clash = clashes.find(use.name);
+    if (clash == clashes.end()) continue;
+    problems.add(use.place, fmt::format("'{}' is a parameter and a metric; write {} or metrics.{}", use.name,
+                                        longer_form(clash->second), use.name));
+  }
+  problems.throw_if_any();
+}
+
 // The indexes of those of `values` for which the expression holds. `known`: further names that may be used.
 // `states`: the possible values of the fields `state` and `phase`.
-std::vector<std::size_t> places_of(const std::vector<Values>& values, std::set<std::string> known,
+std::vector<std::size_t> places_of(const std::vector<Values>& values, NameSet known, const Clashes& clashes,
                                    const States& states, const std::string& text) {
   for (const Values& each : values) {
     for (const auto& [name, value] : each) known.insert(name);
   }
-  Expression where = check_names(parse_expression(text, "--where"), {known.begin(), known.end()});
+  const Expression parsed = parse_expression(text, "--where");
+  refuse_clashes(parsed, clashes);
+  Expression where = check_names(parsed, {known.begin(), known.end()});
   Problems problems;
   read_durations(where, problems);
   refuse_order_of_text(where, values, problems);
@@ -166,13 +208,19 @@ std::vector<std::size_t> places_of(const std::vector<Values>& values, std::set<s
 std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
                           const std::string& expression) {
   if (expression.empty()) return trials;
-  std::set<std::string> known;
-  for (const Parameter& parameter : space.parameters) known.insert(parameter.path);
+  NameSet paths, metrics, known;
+  for (const Parameter& parameter : space.parameters) paths.insert(parameter.path);
+  for (const Trial& trial : trials) {
+    for (const auto& [path, value] : trial.point) paths.insert(path);
+    add_keys(trial.metrics, metrics);
+  }
+  for (const std::string& path : paths) known.insert({path, longer_form(path)});
   for (const auto& [name, value] : values_of_trial(Trial{})) known.insert(name);
+  const Clashes clashes = clashes_of(metrics, paths);
   std::vector<Values> values;
-  for (const Trial& trial : trials) values.push_back(values_of_trial(trial));
+  for (const Trial& trial : trials) values.push_back(values_of_trial(trial, clashes));
   std::vector<Trial> out;
-  for (const std::size_t i : places_of(values, std::move(known), all_states(), expression))
+  for (const std::size_t i : places_of(values, std::move(known), clashes, all_states(), expression))
     out.push_back(trials[i]);
   return out;
 }
@@ -180,17 +228,25 @@ std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
 std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
                                    const std::string& expression) {
   if (expression.empty()) return runs;
-  std::set<std::string> known;
-  for (const auto& [name, value] : named_values(RunStatus{}, now)) known.insert(name);
+  NameSet paths, metrics, known;
+  for (const RunStatus& run : runs) {
+    for (const auto& [path, value] : parameters_of(run)) paths.insert(path);
+    add_keys(metrics_of(run), metrics);
+  }
+  for (const auto& [name, value] : named_values(RunStatus{}, now)) {  // the fields, which hide all others
+    known.insert(name);
+    metrics.erase(name);
+  }
+  const Clashes clashes = clashes_of(metrics, paths);
   std::vector<Values> values;
-  for (const RunStatus& run : runs) values.push_back(named_values(run, now));
+  for (const RunStatus& run : runs) values.push_back(named_values(run, now, clashes));
   // Without runs no names are known, but mistakes in the expression are still reported.
   if (runs.empty()) {
     parse_expression(expression, "--where");
     return {};
   }
   std::vector<RunStatus> out;
-  for (const std::size_t i : places_of(values, std::move(known), all_phases(), expression))
+  for (const std::size_t i : places_of(values, std::move(known), clashes, all_phases(), expression))
     out.push_back(runs[i]);
   return out;
 }

@@ -12,7 +12,9 @@ namespace mlk::sweeps {
 
 // `expression` is the value of --where; an empty one selects all trials. Names are paths of parameters or
 // their last words, metrics, and trial, state, objective, step, tries, failure, duration (seconds, or text
-// such as 10m). Throws Error{usage}, with a caret, for a mistake and for a name that no trial has.
+// such as 10m). A metric that is named as a parameter is metrics.NAME, and the parameter parameters.NAME or
+// its path. Throws Error{usage}, with a caret, for a mistake, for a name that no trial has, and for one that
+// is both.
 std::vector<Trial> select(const std::vector<Trial>& trials, const Space& space,
                           const std::string& expression);
 

@@ -2,15 +2,35 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 namespace mlk::sweeps {
+
+nlohmann::json normal_form(const nlohmann::json& value) {
+  if (value.is_number_float()) {
+    const auto number = value.get<double>();
+    const bool whole = number == std::floor(number) && std::fabs(number) <= largest_whole;
+    return whole ? nlohmann::json(static_cast<std::int64_t>(number)) : value;
+  }
+  nlohmann::json out = value;
+  if (value.is_structured()) {
+    for (nlohmann::json& each : out) each = normal_form(each);
+  }
+  return out;
+}
+
+nlohmann::json normal_form(const Point& point) { return normal_form(nlohmann::json(point)); }
+
+bool is_whole(Parameter::Kind kind) {
+  return kind == Parameter::Kind::integer || kind == Parameter::Kind::log_integer;
+}
 
 bool can_be(const Parameter& parameter, const nlohmann::json& value) {
   if (parameter.kind == Parameter::Kind::choice)
     return std::find(parameter.values.begin(), parameter.values.end(), value) != parameter.values.end();
   if (!value.is_number()) return false;
   const auto number = value.get<double>();
-  const bool fits = parameter.kind != Parameter::Kind::integer || number == std::floor(number);
+  const bool fits = !is_whole(parameter.kind) || number == std::floor(number);
   return fits && number >= parameter.low && number <= parameter.high;
 }
 

@@ -13,6 +13,16 @@ namespace mlk::sweeps {
 // hold is absent.
 using Point = std::map<std::string, nlohmann::json>;
 
+inline constexpr double largest_whole = 0x1p53;  // beyond it a double does not represent every whole number
+
+// Two values are the same if they are equal as JSON: numbers by their value, however they are spelled, also
+// in lists and maps. This is the one form that same values share: 8 for 8.0.
+nlohmann::json normal_form(const nlohmann::json& value);
+nlohmann::json normal_form(const Point& point);
+
+// The text of values that were written otherwise than JSON writes them: 3.10, 1e3, True.
+using Spellings = std::map<nlohmann::json, std::string>;
+
 // Holds for a point that has `path` with one of `values`.
 struct Condition {
   std::string path;
@@ -25,18 +35,23 @@ struct Parameter {
     uniform,      // any number from low to high
     log_uniform,  // the same, its logarithm uniform; low is above 0
     integer,      // a whole number from low to high
+    log_integer,  // the same, spread by its logarithm; low is above 0
   };
   std::string path;  // of the experiment, "train.optimizer.lr", or a name of the user's own
   Kind kind = Kind::choice;
   std::vector<nlohmann::json> values;  // of a choice: at least one, distinct, in the order written
   double low = 0, high = 0;            // of the others, both included
   std::vector<Condition> when;         // all must hold; on parameters that come earlier in the space
+  Spellings written{};                 // of `values`; text is given to programs as it was written
 };
 
 struct Space {
   std::vector<Parameter> parameters;
   std::vector<std::vector<Condition>> except;  // a point is excluded if all conditions of an entry hold
 };
+
+// Whether its values are whole numbers.
+bool is_whole(Parameter::Kind kind);
 
 // Whether the parameter may have that value.
 bool can_be(const Parameter& parameter, const nlohmann::json& value);

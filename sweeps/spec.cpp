@@ -80,7 +80,7 @@ class Reader {
     out_.decides = {{"search", {{"kind", to_string(out_.search.kind)}, {"seed", out_.search.seed}}},
                     {"objective", checked.value("objective", json())},
                     {"stop", checked.value("stop", json())}};
-    if (!out_.search.start.empty()) out_.decides["search"]["start"] = out_.search.start;
+    if (!out_.search.start.empty()) out_.decides["search"]["start"] = normal_form(json(out_.search.start));
     return std::move(out_);
   }
 

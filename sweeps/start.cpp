@@ -293,7 +293,7 @@ std::vector<TrialLine> lines_of(const StartRequest& request, const SubmitHooks& 
                                 const std::vector<Point>& points, int first_number, const json& config) {
   const Definition& definition = request.definition;
   const TemplateNames template_names = request.templates.names();
-  const Experiments experiments(definition.base, template_names, request.file_context);
+  const Experiments experiments(definition.base, definition.spec.space, template_names, request.file_context);
   const CommonPart common(definition.base, definition.spec.space, definition.first, config);
   std::vector<TrialLine> lines;
   lines.reserve(points.size());

@@ -136,7 +136,7 @@ PlacedPoint drawn_near(const std::vector<Axis>& axes, const Places& center, doub
     if (center[i] == absent) return elsewhere;
     if (!moves) return center[i];
     if (!axes[i].is_ordered()) return elsewhere;
-    const double least = axes[i].cells() == 0 ? 0 : 0.7 / static_cast<double>(axes[i].cells());
+    const double least = axes[i].cells() == 0 ? 0 : 0.7 * axes[i].width_of(axes[i].cell_at(center[i]));
     const double place = std::fabs(center[i] + std::max(width, least) * step);
     return place > 1 ? 2 - place : place;
   });

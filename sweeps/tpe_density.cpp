@@ -78,17 +78,16 @@ Density::Kernel Density::kernel_of(const Observation& observation, std::size_t a
 std::vector<double> Density::logs_of_cells(std::size_t axis) const {
   const std::vector<Kernel>& kernels = kernels_[axis];
   const std::size_t cells = axes_[axis].cells();
-  const auto count = static_cast<double>(cells);
   std::vector<double> logs(cells * kernels.size());
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     const auto below = [&](std::size_t cell) {
-      return normal_below((static_cast<double>(cell) / count - kernels[k].center) / kernels[k].width);
+      return normal_below((axes_[axis].start_of(cell) - kernels[k].center) / kernels[k].width);
     };
     double low = below(0);
     for (std::size_t cell = 0; cell < cells; ++cell) {
       const double high = below(cell + 1);
       logs[cell * kernels.size() + k] =
-          kernels[k].center == absent ? -std::log(count)
+          kernels[k].center == absent ? std::log(axes_[axis].width_of(cell))
                                       : kernels[k].log_scale + std::log(std::max(high - low, least_mass));
       low = high;
     }
@@ -124,7 +123,7 @@ double Density::log_at(const Places& places) const {
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     if (places[i] == absent) continue;
     add_kernels(i, places[i], logs);
-    if (!is_smooth(axes_[i])) logs.back() -= std::log(static_cast<double>(axes_[i].cells()));
+    if (!is_smooth(axes_[i])) logs.back() += std::log(axes_[i].width_of(axes_[i].cell_at(places[i])));
   }
   const double largest = *std::max_element(logs.begin(), logs.end());
   double sum = 0;

@@ -16,8 +16,9 @@ constexpr double alone = 0.3;            // of a point without others
 constexpr double unlike = 1.0 / 6;       // mean square distance of two random places
 constexpr double cells_of_kernel = 0.5;  // narrower than half a cell is the same as half a cell
 
-double bounded(double width, double narrowest, const Axis& axis) {
-  if (axis.cells() != 0) narrowest = std::max(narrowest, cells_of_kernel / static_cast<double>(axis.cells()));
+double bounded(double width, double narrowest, const Axis& axis, double place) {
+  if (axis.cells() != 0)
+    narrowest = std::max(narrowest, cells_of_kernel * axis.width_of(axis.cell_at(place)));
   return std::clamp(width, std::min(narrowest, 1.0), 1.0);
 }
 
@@ -45,7 +46,8 @@ void widen_by_neighbours(const std::vector<Axis>& axes, std::vector<Observation>
     const double width =
         distances.empty() ? alone : distances[std::min<std::size_t>(1, distances.size() - 1)];
     one.widths.clear();
-    for (const Axis& axis : axes) one.widths.push_back(bounded(width, narrowest_good, axis));
+    for (std::size_t i = 0; i < axes.size(); ++i)
+      one.widths.push_back(bounded(width, narrowest_good, axes[i], one.places[i]));
   }
 }
 
@@ -62,7 +64,7 @@ void widen_by_gaps(const std::vector<Axis>& axes, std::vector<Observation>& obse
       const double below = i == 0 ? 0 : sorted[i].first - sorted[i - 1].first;
       const double above = i + 1 == sorted.size() ? 0 : sorted[i + 1].first - sorted[i].first;
       const double width = sorted.size() == 1 ? 1 : of_gap * std::max(below, above);
-      sorted[i].second->widths[axis] = bounded(width, narrowest, axes[axis]);
+      sorted[i].second->widths[axis] = bounded(width, narrowest, axes[axis], sorted[i].first);
     }
   }
 }

@@ -48,7 +48,7 @@ bool is_verdict(std::string_view failure) {
 
 std::string hash_of(const Point& point) {
   constexpr std::size_t length = 12;
-  return sha256_base32(json_text(nlohmann::json(point)), length);
+  return sha256_base32(json_text(normal_form(point)), length);
 }
 
 }  // namespace mlk::sweeps

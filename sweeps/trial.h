@@ -45,7 +45,7 @@ std::string diverged(const std::string& metric);
 // Whether `failure` is such a text.
 bool is_verdict(std::string_view failure);
 
-// 12 characters, computed from the values alone.
+// 12 characters, computed from the values alone: the same for points with the same values.
 std::string hash_of(const Point& point);
 
 }  // namespace mlk::sweeps

@@ -19,7 +19,7 @@ TrialIndexes::TrialIndexes(kube::Client& client, const StartRequest& request, co
       request_(request),
       definition_(request.definition),
       template_names_(request.templates.names()),
-      experiments_(definition_.base, template_names_, request.file_context),
+      experiments_(definition_.base, definition_.spec.space, template_names_, request.file_context),
       creation_(client, request.name_space, hooks),
       options_(render_options(request)) {
   options_.owner_uid = std::move(owner_uid);

@@ -146,7 +146,7 @@ TrialRuns::TrialRuns(kube::Client& client, const std::string& name_space, const 
                    check();
                  }},
       template_names_(templates.names()),
-      experiments_(definition.base, template_names_, file_context) {}
+      experiments_(definition.base, definition.spec.space, template_names_, file_context) {}
 
 RenderOptions TrialRuns::options_of(const TrialLine& trial) const {
   RenderOptions options;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -102,11 +103,14 @@ std::string describe(const Point& point) {
 namespace {
 
 // The tree of a point's experiment. Values without a place in it become problems.
-YamlNode tree_of(YamlNode root, const Names& names, const Point& point, Problems& problems) {
-  put_values(root, point);
+YamlNode tree_of(YamlNode root, const Space& space, const Names& names, const Point& point,
+                 Problems& problems) {
+  const std::map<std::string, std::string> texts = texts_of(space, point);
+  put_values(root, texts);
   Overrides overrides;
   for (const auto& [path, value] : point) {
-    if (!names.is_own(path)) overrides.flags.push_back({"sweep", path, json_text(value)});
+    if (!names.is_own(path))
+      overrides.flags.push_back({"sweep", path, value.is_string() ? json_text(value) : texts.at(path)});
   }
   apply_overrides(root, overrides, problems);
   return root;
@@ -117,7 +121,7 @@ YamlNode tree_of(YamlNode root, const Names& names, const Point& point, Problems
 Experiment Experiments::of(const Point& point) const {
   try {
     Problems problems;
-    const YamlNode root = tree_of(base_, names_, point, problems);
+    const YamlNode root = tree_of(base_, space_, names_, point, problems);
     return check_experiment(root, template_names_, file_context_, problems);
   } catch (const Error& error) {
     throw Error(error.code(), "the point " + describe(point) + " cannot be run\n" + error.what(),
@@ -125,12 +129,12 @@ Experiment Experiments::of(const Point& point) const {
   }
 }
 
-json experiment_at(const json& base, const Point& point) {
+json experiment_at(const json& base, const Space& space, const Point& point) {
   const YamlNode root = parse_yaml(json_text(base), "the sweep's record");
   Problems problems;
-  const YamlNode tree = tree_of(root, Names(root), point, problems);
+  const YamlNode tree = tree_of(root, space, Names(root), point, problems);
   problems.throw_if_any();
-  return to_json(tree);
+  return json_of_experiment(tree);
 }
 
 CommonPart::CommonPart(const YamlNode& base, const Space& space, const Experiment& first, json config)

@@ -19,22 +19,28 @@ namespace mlk::sweeps {
 class Experiments {
  public:
   // `base`: the experiment's tree without `sweep:`, from take_spec().
-  Experiments(const YamlNode& base, const TemplateNames& template_names, const FileContext& file_context)
-      : base_(base), names_(base), template_names_(template_names), file_context_(file_context) {}
+  Experiments(const YamlNode& base, const Space& space, const TemplateNames& template_names,
+              const FileContext& file_context)
+      : base_(base),
+        space_(space),
+        names_(base),
+        template_names_(template_names),
+        file_context_(file_context) {}
 
   // Throws Error{usage} that begins with the point's values.
   Experiment of(const Point& point) const;
 
  private:
   const YamlNode& base_;
+  const Space& space_;
   const Names names_;
   const TemplateNames& template_names_;
   const FileContext& file_context_;
 };
 
-// The experiment file of one point: `base` as in a sweep's record. Throws Error{usage} if there is no place
-// for a value.
-nlohmann::json experiment_at(const nlohmann::json& base, const Point& point);
+// The experiment file of one point: `base` and `space` as in a sweep's record. Throws Error{usage} if there
+// is no place for a value.
+nlohmann::json experiment_at(const nlohmann::json& base, const Space& space, const Point& point);
 
 // "train.optimizer.lr=0.1 train.data.batch=16"; "no parameters" if there are none.
 std::string describe(const Point& point);

@@ -10,6 +10,7 @@
 #include "cli/render/yaml.h"
 #include "cli/run/find.h"
 #include "cli/util/json.h"
+#include "cli/util/own_files.h"
 #include "cli/util/text.h"
 #include "sweeps/fetch.h"
 #include "sweeps/results.h"
@@ -39,7 +40,8 @@ void best(const BestOptions& options, Session& session) {
                      : "look at its trials with: " + session.command("results " + address.run));
   }
   if (options.output == "experiment") {
-    session.out << to_yaml(sweeps::experiment_at(status.record.base, trial->point));
+    session.out << sign_of_best
+                << to_yaml(sweeps::experiment_at(status.record.base, status.record.space, trial->point));
   } else if (options.output == "json") {
     session.out << json_text(sweeps::results_json({*trial}).front(), 2) << '\n';
   } else if (options.output == "name") {

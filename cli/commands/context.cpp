@@ -100,12 +100,7 @@ json as_json(const kube::Config& config, const kube::LoginView& login, const std
 std::string login_text(const kube::LoginView& login) {
   std::string text = login.way + (login.plugin.empty() ? "" : " " + login.plugin);
   if (!login.expires) return text;
-  const auto left =
-      std::chrono::floor<std::chrono::seconds>(*login.expires - std::chrono::system_clock::now());
-  text += left.count() < 0 ? ", expired " : ", until ";
-  text += format_time(*login.expires);
-  return text + " (" + format_duration(left.count() < 0 ? -left : left) +
-         (left.count() < 0 ? " ago)" : " left)");
+  return text + ", " + kube::text_of_end(*login.expires, std::chrono::system_clock::now());
 }
 
 void print_text(std::ostream& out, const kube::Config& config, const kube::LoginView& login,

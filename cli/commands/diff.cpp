@@ -1,5 +1,6 @@
 // mlk diff: how two runs differ: their values, and file by file their code.
 
+#include <chrono>
 #include <filesystem>
 
 #include <CLI/CLI.hpp>
@@ -132,6 +133,31 @@ void print_kinds(const std::string& first, const std::string& second, Session& s
   }
 }
 
+// What the program diff prints. It may be too much, or take too long: then other programs have to compare.
+std::string compared(const Command& command, const StoredRun& first, const StoredRun& second,
+                     const Session& session) {
+  const auto refuse = [&](const std::string& why, ExitCode code = ExitCode::failure) {
+    throw Error(code, "their code cannot be compared: " + why,
+                fmt::format("get both, and compare the folders: {}; {}",
+                            session.command("get " + first.run + " --to " + first.run),
+                            session.command("get " + second.run + " --to " + second.run)));
+  };
+  ProcessResult result;
+  try {
+    result = run_process(command);
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::interrupted) throw;
+    refuse(error.what(), error.code());
+  }
+  if (result.timed_out)
+    refuse(fmt::format("the program diff takes more than {} s",
+                       std::chrono::duration_cast<std::chrono::seconds>(command.timeout).count()));
+  if (result.exit_code != 0 && result.exit_code != 1)
+    refuse(result.signal != 0 ? fmt::format("the program diff was ended by signal {}", result.signal)
+                              : "the program diff says: " + printable(result.error));
+  return result.output;
+}
+
 void print_code(kube::Client& client, const StoredRun& first, const StoredRun& second, Session& session) {
   const TemporaryFolder folder;
   const Registries registries(session, false);
@@ -147,10 +173,11 @@ void print_code(kube::Client& client, const StoredRun& first, const StoredRun& s
   command.argv = {"diff", "-ruN", "--no-dereference", first.run, second.run};
   command.env = {{"LC_ALL", "C"}};
   command.folder = folder.path().string();
-  const ProcessResult result = run_process(command);
-  if (result.exit_code != 0 && result.exit_code != 1)
-    throw Error(ExitCode::failure, "diff failed: " + printable(result.error));
-  session.out << without_times(result.output);
+  command.go_on = [&session](const ProcessResult&) {
+    session.check_interrupted();
+    return true;
+  };
+  session.print_bytes(without_times(compared(command, first, second, session)));
 }
 
 void diff(const DiffOptions& options, Session& session) {

@@ -100,7 +100,11 @@ void new_experiment(const NewOptions& options, Session& session) {
   if (!fs::exists(folder / program, error))
     session.note("write the program " + program + " beside it, or change run: in the file");
   session.note("try it on this machine: mlk submit --local --follow " + word);
-  session.note("on a cluster: mlk submit --follow " + word + "; every key: man mlk-experiment");
+  // After --local or MLK_LOCAL=1 too, which notes repeat in commands otherwise.
+  const std::string on_cluster = session.global.local ? "the same without --local"
+                                 : session.local()    ? "MLK_LOCAL=0 mlk submit --follow " + word
+                                                      : session.command("submit --follow " + word);
+  session.note("on a cluster: " + on_cluster + "; every key: man mlk-experiment");
 }
 
 }  // namespace

@@ -132,9 +132,17 @@ std::string Session::with_flags(const std::string& hint) const {
   if (flags.empty() || at == std::string::npos || hint.find(flags) != std::string::npos) return hint;
   const std::string words = hint.substr(at + 6);
   const bool of_cluster = !words.starts_with("local") && !words.starts_with("templates") &&
-                          words.find("--help") == std::string::npos;
+                          words.find("--help") == std::string::npos &&
+                          (words + " ").find(" --local ") == std::string::npos;
   const std::size_t end = std::min(hint.find_first_of(";,", at), hint.size());
   return of_cluster ? hint.substr(0, end) + flags + hint.substr(end) : hint;
+}
+
+void Session::print_bytes(const std::string& bytes) {
+  out.flush();
+  all_bytes_out = !out_is_terminal;
+  out << bytes << std::flush;
+  all_bytes_out = false;
 }
 
 void Session::check_interrupted() const {

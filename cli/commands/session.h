@@ -68,6 +68,9 @@ struct Session {
   std::string with_flags(const std::string& hint) const;
   // "mlk WORDS" with the flags that select the same cluster again, for hints.
   std::string command(const std::string& words) const;
+  // Prints what other programs take as it is, such as a patch. A terminal gets it printable, as everything.
+  void print_bytes(const std::string& bytes);
+  bool all_bytes_out = false;      // while they are printed
   void check_interrupted() const;  // throws Error{interrupted}
   bool color_out() const;
   bool color_err() const;

@@ -12,6 +12,7 @@
 #include "cli/commands/detach.h"
 #include "cli/commands/images.h"
 #include "cli/commands/load.h"
+#include "cli/commands/other_code.h"
 #include "cli/commands/session.h"
 #include "cli/commands/sweep_preview.h"
 #include "cli/commands/validators.h"
@@ -179,6 +180,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
   sweeps::Definition sweep = sweeps::define_sweep(file, prepared, options.parameters, templates);
   const bool on_client = options.dry_run == "client";
   if (session.local()) bound_by_cpus(sweep, session);
+  if (const std::string why = sweeps::why_fewer_points(sweep); !why.empty()) session.warn(why);
   for (const std::string& warning : sweep.files.warnings) session.warn(warning);
   for (const std::string& warning : sweep.warnings) session.warn(warning);
   const ImageNeed need{.file = options.experiment.file,
@@ -202,7 +204,11 @@ void sweep_command(const SweepOptions& options, Session& session) {
                                                     : std::nullopt,
                                .as_json = options.output == "json"};
   if (!client) return print_preview(session, nullptr, request, preview);
-  if (options.same) go_on_with_same(*client, sweep, session);
+  if (options.same) {
+    go_on_with_same(*client, sweep, session);
+  } else {
+    tell_of_other_code(*client, sweep, session);
+  }
   const SubmitHooks hooks{.note = [&session](const std::string& text) { session.note(text); },
                           .check_interrupted = [&session] { session.check_interrupted(); }};
   std::string driven = sweeps::why_driven(request, hooks);

@@ -13,6 +13,7 @@
 #include <yaml-cpp/parser.h>
 
 #include "cli/util/error.h"
+#include "cli/util/surrogate_pairs.h"
 #include "cli/util/text.h"
 #include "cli/util/unicode.h"
 
@@ -65,8 +66,8 @@ class TreeBuilder : public YAML::EventHandler {
                 const std::string& value) override {
     YamlNode node;
     node.kind = YamlNode::Kind::scalar;
-    node.text = value;
-    if (value.find('\0') != std::string::npos) {
+    node.text = show_surrogate_pairs(value);
+    if (node.text.find('\0') != std::string::npos) {
       problems_.add(place(mark), "a zero byte (\\0), which no program can be given");
     }
     node.plain = tag == "?" || tag.empty();
@@ -120,7 +121,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
-    problems_.add(place(mark), fmt::format("the tag {} is not supported", tag));
+    problems_.add(place(mark), fmt::format("the tag {} is not supported", show_surrogate_pairs(tag)));
   }
 
   void too_deep(const YAML::Mark& mark) {
@@ -228,6 +229,9 @@ std::string explain(const YAML::Exception& error) {
   if (message == "illegal map value")
     return "a value cannot stand here; indent it, or quote text that has ': ' in it";
   if (message == "unknown token") return "this character cannot begin a value; quote the text";
+  if (message.starts_with("invalid unicode"))
+    return "the escape before this place is not a character; a half such as \\ud83d needs the other, "
+           "\\ude00, behind it";
   if (message.find("tab") != std::string::npos) return "a tab in the indentation; YAML allows only blanks";
   return "not valid YAML: " + message;
 }
@@ -286,7 +290,8 @@ std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_pt
   if (!check_text(source, problems)) return std::nullopt;
   // The end mark makes the parser notice a quote that is never closed: otherwise it takes the end of the file
   // for the end of the quote.
-  std::istringstream in(text + (text.empty() || text.ends_with('\n') ? "...\n" : "\n...\n"));
+  std::istringstream in(hide_surrogate_pairs(text) +
+                        (text.empty() || text.ends_with('\n') ? "...\n" : "\n...\n"));
   TreeBuilder builder(source, problems);
   try {
     YAML::Parser parser(in);

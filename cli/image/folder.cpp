@@ -113,4 +113,13 @@ FileStatus status_of(DIR& folder, const fs::path& top, const std::string& path) 
           .stamp = {nanoseconds(modified(status)), nanoseconds(changed(status)), status.st_ino}};
 }
 
+std::string beginning_of(DIR& folder, const std::string& name, std::size_t most) {
+  std::string out(most, '\0');
+  const int file = openat(dirfd(&folder), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  const ssize_t size = file < 0 ? 0 : read(file, out.data(), out.size());
+  if (file >= 0) close(file);
+  out.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  return out;
+}
+
 }  // namespace mlk::image

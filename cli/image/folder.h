@@ -46,4 +46,7 @@ std::string link_target(DIR& folder, const std::filesystem::path& top, const std
 // from several threads.
 FileStatus status_of(DIR& folder, const std::filesystem::path& top, const std::string& path);
 
+// The first bytes of a file in this folder, at most `most`; empty if it cannot be read.
+std::string beginning_of(DIR& folder, const std::string& name, std::size_t most);
+
 }  // namespace mlk::image

@@ -15,6 +15,7 @@
 #include "cli/image/repository.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
+#include "cli/util/own_files.h"
 #include "cli/util/text.h"
 #include "cli/util/thread_pool.h"
 
@@ -44,6 +45,7 @@ __pycache__/
 .nox/
 node_modules/
 .DS_Store
+slurm-[0-9]*.out
 )";
 
 // Names that tools for logins, shells and keys give to what they keep. Some hidden ones tell of the folder.
@@ -164,7 +166,7 @@ class Lister {
  private:
   using Kind = NamedEntry::Kind;
 
-  // What rules say of a path. Nothing brings back a folder that tools have made but a rule that keeps it.
+  // What rules say of a path. Nothing brings back what tools have made but a rule that keeps it.
   enum class Verdict { travels, travels_unless_made_by_tools, stays, stays_as_secret, stays_for_git };
   static bool stays(Verdict verdict) { return verdict >= Verdict::stays; }
 
@@ -185,8 +187,8 @@ class Lister {
       throw Error(ExitCode::usage, fmt::format("code: {} has more than {} folders in each other",
                                                printable(top_.string()), deepest));
     Folder folder = read_folder(top_, to.path);
-    const bool is_out = stays(found.verdict) ||
-                        (found.verdict == Verdict::travels_unless_made_by_tools && is_made_by_tools(folder));
+    const bool is_out = stays(found.verdict) || (found.verdict == Verdict::travels_unless_made_by_tools &&
+                                                 is_made_by_tools(folder, to.path));
     const bool left_out = is_out && !found.included;
     if (left_out && !found.may_hold_included) return;
     to.travels = !left_out;
@@ -210,6 +212,7 @@ class Lister {
       if (entry.kind != Kind::folder) {
         const Verdict on_file = includes_.matches(path) ? Verdict::travels : verdict(path, false);
         note_what_stays(on_file, path, to);
+        if (on_file == Verdict::travels_unless_made_by_tools && is_written_by_mlk(folder, entry)) continue;
         if (!stays(on_file)) add_file(folder, entry.kind, std::move(path), to);
         continue;
       }
@@ -329,9 +332,18 @@ class Lister {
                        [&](const NamedEntry& entry) { return entry.name == name; });
   }
 
-  // Virtual environments of Python, and the folders that are marked as caches (bford.info/cachedir).
-  static bool is_made_by_tools(const Folder& folder) {
-    return has(folder, "pyvenv.cfg") || has(folder, "CACHEDIR.TAG");
+  // Virtual environments of Python, the folders that are marked as caches (bford.info/cachedir), and those of
+  // runs that Weights & Biases has recorded.
+  static bool is_made_by_tools(const Folder& folder, std::string_view path) {
+    const bool is_wandb = path == "wandb/" || path.ends_with("/wandb/");
+    return has(folder, "pyvenv.cfg") || has(folder, "CACHEDIR.TAG") ||
+           (is_wandb && has(folder, "latest-run"));
+  }
+
+  // Reports and the like: whoever writes them beside the program has not changed it.
+  static bool is_written_by_mlk(const Folder& folder, const NamedEntry& entry) {
+    return entry.kind == Kind::file && may_be_own_file(entry.name) &&
+           is_own_file(beginning_of(*folder.open, entry.name, longest_sign));
   }
 
   void add_file(const Folder& folder, Kind kind, std::string path, Listing& to) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/forbidden.h"
+#include "cli/kube/login.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 
@@ -143,7 +144,8 @@ ApiError unreachable_error(const Failure& failure, const Config& config) {
   return ApiError(0, "Unreachable", "cannot reach " + config.server + ": " + words.what, words.hint);
 }
 
-ApiError status_error(int status, const std::string& body, const std::string& what, const Config* config) {
+ApiError status_error(int status, const std::string& body, const std::string& what, const Config* config,
+                      Time now) {
   const json answer = json_or_null(body);
   const bool is_status = answer.is_object() && text_of(answer, "kind") == "Status";
   std::string reason = is_status ? text_of(answer, "reason") : "";
@@ -154,6 +156,9 @@ ApiError status_error(int status, const std::string& body, const std::string& wh
               (config->user.empty() ? "context \"" + config->context + "\", which names no user"
                                     : "user \"" + config->user + "\"") +
               " in " + (config->user_source.empty() ? config->source : config->user_source);
+    const LoginView login = login_of(*config);
+    if (login.expires && *login.expires < now)
+      message += ": " + login.way + ", " + text_of_end(*login.expires, now);
     return ApiError(status, reason, message, hint_for(status, message, config));
   }
   if (message.empty()) {

@@ -7,6 +7,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "cli/util/json.h"
+#include "cli/util/surrogate_pairs.h"
 
 namespace mlk::kube {
 namespace {
@@ -25,9 +26,11 @@ Error too_deep(const std::filesystem::path& file) {
   return broken(file, "nested deeper than " + std::to_string(deepest) + " levels");
 }
 
+std::string text_of(const YAML::Node& scalar) { return show_surrogate_pairs(scalar.Scalar()); }
+
 // A scalar with the type of its tag or, if it has no quotes, of its form.
 json typed_scalar(const YAML::Node& node) {
-  const std::string& text = node.Scalar();
+  const std::string text = text_of(node);
   if (node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str") return text;
   bool truth = false;
   std::int64_t number = 0;
@@ -50,7 +53,7 @@ class YamlReader {
       throw broken(file_,
                    "more than " + std::to_string(most_values) + " values with all aliases written out");
     }
-    if (node.IsScalar()) return typed ? typed_scalar(node) : json(node.Scalar());
+    if (node.IsScalar()) return typed ? typed_scalar(node) : json(text_of(node));
     if (node.IsSequence()) {
       json list = json::array();
       for (const YAML::Node& item : node) list.push_back(to_json(item, depth + 1, typed));
@@ -60,7 +63,7 @@ class YamlReader {
       json map = json::object();
       for (const auto& pair : node) {
         if (!pair.first.IsScalar()) continue;
-        const std::string& key = pair.first.Scalar();
+        const std::string key = text_of(pair.first);
         map[key] = to_json(pair.second, depth + 1, typed || key == "extensions");
       }
       return map;
@@ -84,7 +87,7 @@ json parse_text(std::string_view text, const std::filesystem::path& file) {
     if (!parsed.is_null()) return parsed;  // otherwise it may be YAML in braces
   }
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
+    const std::vector<YAML::Node> documents = YAML::LoadAll(hide_surrogate_pairs(text));
     return documents.empty() ? json() : YamlReader(file).to_json(documents.front());
   } catch (const YAML::Exception& error) {
     // The message of yaml-cpp names the construct, never a value.

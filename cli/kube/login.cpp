@@ -53,6 +53,13 @@ LoginView login_of(const Config& config) {
   return view;
 }
 
+std::string text_of_end(Time end, Time now) {
+  const auto left = std::chrono::floor<std::chrono::seconds>(end - now);
+  const bool over = left.count() < 0;
+  return (over ? "expired " : "until ") + format_time(end) + " (" + format_duration(over ? -left : left) +
+         (over ? " ago)" : " left)");
+}
+
 std::optional<Time> end_of(const Credential& credential) {
   if (credential.expires) return credential.expires;
   const std::optional<Time> token = token_end(credential.token);

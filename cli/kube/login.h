@@ -19,6 +19,9 @@ struct LoginView {
 
 LoginView login_of(const Config& config);
 
+// "expired 2026-11-26T10:00:00Z (2h ago)" or "until ... (3d left)".
+std::string text_of_end(Time end, Time now);
+
 // The end of the credential, as its issuer says, otherwise as the credential itself says.
 std::optional<Time> end_of(const Credential& credential);
 

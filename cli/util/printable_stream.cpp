@@ -52,6 +52,7 @@ bool PrintableStream::pass_on(bool all) {
   const Sequences allowed = allowed_();
   std::string out;
   std::string_view rest = waiting_;
+  if (allowed.all_bytes) out.swap(waiting_), rest = {};
   while (rest.size() >= (all ? 1 : longest_piece)) {
     std::size_t size = allowed.colors ? color_sequence(rest) : 0;
     if (size == 0 && allowed.live_line && rest.starts_with(erase_line)) size = erase_line.size();

@@ -17,6 +17,7 @@ class PrintableStream : private std::streambuf {
   struct Sequences {
     bool colors = false;     // ESC [ ... m
     bool live_line = false;  // \r ESC [ K: erases the live line
+    bool all_bytes = false;  // what another program reads, as it is
   };
 
   // `allowed` is called at each write, since it depends on flags that are parsed later.

@@ -1,7 +1,9 @@
 """`code:`: a folder with a program travels with the run as it is, once, and each pod has a copy of its own."""
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import time
 
@@ -189,6 +191,24 @@ def test_two_runs_are_compared_and_the_version_before_is_submitted_again(embedde
     assert back == f"{first}-2"
     embedded.mlk("wait", back, check=0, timeout=120)
     assert "hello from one" in embedded.mlk("logs", back, check=0).stdout
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch")
+def test_a_difference_in_a_file_is_a_patch_byte_for_byte(embedded, name, experiment, tmp_path):
+    write_code(tmp_path)
+    file = write_experiment(experiment, name)
+    before, after = b"one\r\n\x0ctwo\r\nthree\xff\r\n", b"one\r\n\x0c2\r\nthree\xff\r\n"
+    (tmp_path / "lib" / "word").write_bytes(before)
+    first = embedded.mlk("submit", "--wait", file, check=0, timeout=120).stdout.strip()
+    (tmp_path / "lib" / "word").write_bytes(after)
+    second = embedded.mlk("submit", "--wait", file, check=0, timeout=120).stdout.strip()
+    patch = tmp_path / "p"
+    with patch.open("wb") as out:
+        subprocess.run([mlk.MLK, "diff", "--local", first, second], check=True, env={**os.environ, **embedded.env}, stdout=out)
+    assert b"-\x0ctwo\r\n+\x0c2\r\n three\xff\r\n" in patch.read_bytes()
+    (tmp_path / "lib" / "word").write_bytes(before)
+    subprocess.run(["patch", "--binary", "-p1", "-i", patch], cwd=tmp_path, check=True)
+    assert (tmp_path / "lib" / "word").read_bytes() == after
 
 
 def test_a_starter_experiment_runs_as_it_is(embedded, name, tmp_path):

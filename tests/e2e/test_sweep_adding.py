@@ -49,6 +49,32 @@ def test_a_sweep_goes_on_with_another_program_when_it_is_told_to(embedded, name,
     assert embedded.mlk("sweep", "--same", "--dry-run", changed, "lr=1").code == 2
 
 
+def test_values_are_the_same_as_numbers_and_programs_get_them_as_written(embedded, name, experiment):
+    file = experiment(program(name))
+    sweep = start(embedded, "--wait", file, "lr=8,3.10").stdout.strip()
+    assert "of lr 3.10" in embedded.mlk("logs", f"{sweep}/1", check=0).stdout
+    again = start(embedded, "--wait", file, "lr=8.0,3.1")
+    assert again.stdout.strip() == sweep and "2 trials: 0 new" in again.stderr, again
+    assert "search random finds only 2 different points" in start(embedded, "--dry-run", "--trials", 5, file, "lr=1,2").stderr
+
+
+def test_a_report_in_the_folder_of_the_code_leaves_the_sweep_as_it_is(embedded, name, experiment, tmp_path):
+    file = experiment(program(name) + "code: .\n")
+    (tmp_path / "train.py").write_text("print(1)\n")
+    sweep = start(embedded, "--wait", file, "lr=1,2").stdout.strip()
+    embedded.mlk("report", sweep, cwd=tmp_path, check=0)
+    (tmp_path / "best.yaml").write_text(embedded.mlk("best", sweep, "-o", "experiment", check=0).stdout)
+    assert (tmp_path / f"{sweep}.html").exists()
+    again = start(embedded, "--wait", file, "lr=1,2")
+    assert again.stdout.strip() == sweep and "2 trials: 0 new" in again.stderr, again
+    (tmp_path / "notes.txt").write_text("n")
+    (tmp_path / "train.py").write_text("print(2)\n")
+    told = start(embedded, "--dry-run=server", file, "lr=1,2").stderr
+    assert f"this is a new sweep: {sweep} differs only in its code: +notes.txt, train.py; --same continues {sweep}" in told, told
+    kept = start(embedded, "--same", "--wait", file, "lr=1,2")
+    assert kept.stdout.strip() == sweep and "2 trials: 0 new" in kept.stderr, kept
+
+
 def test_a_number_of_trials_leaves_the_search_of_the_file_as_it_is(embedded, name, experiment):
     text = program(name).replace("sweep: {", "sweep: {search: {tpe: {trials: 50, seed: 7}}, ")
     told = embedded.mlk("sweep", "--dry-run", "--trials", 7, experiment(text), "lr=1..20", "-o", "json", check=0).json()

@@ -8,6 +8,7 @@
 
 #include "tests/unit/app/tree.h"
 #include "tests/unit/fake_cluster.h"
+#include "tests/unit/util/temporary_folder.h"
 
 namespace {
 
@@ -43,6 +44,27 @@ struct Cluster : FakeCluster {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
 }  // namespace
+
+TEST_CASE("a starter experiment is tried on this machine or on a cluster, whatever flags and variables say") {
+  const auto told = [](const std::vector<std::string>& flags, const std::string& local) {
+    const TemporaryFolder folder;
+    Tree tree;
+    tree.env["MLK_LOCAL"] = local;
+    std::vector<std::string> words{"new", (folder.path() / "x.yaml").string()};
+    words.insert(words.end(), flags.begin(), flags.end());
+    CHECK(tree.run(words) == 0);
+    std::string said = tree.err.str();
+    for (std::size_t at = 0; (at = said.find(folder.path().string() + "/")) != said.npos;)
+      said.erase(at, folder.path().string().size() + 1);
+    return said;
+  };
+  const std::string here = "try it on this machine: mlk submit --local --follow x.yaml\n";
+  CHECK(contains(told({}, ""), here + "on a cluster: mlk submit --follow x.yaml; every key"));
+  CHECK(contains(told({}, "1"), here + "on a cluster: MLK_LOCAL=0 mlk submit --follow x.yaml; every key"));
+  CHECK(contains(told({"--local"}, ""), here + "on a cluster: the same without --local; every key"));
+  CHECK(contains(told({"--context", "c"}, ""),
+                 here + "on a cluster: mlk submit --follow x.yaml --context c; every key"));
+}
 
 TEST_CASE("stop without time to wait has sent the stop") {
   Cluster cluster;

@@ -88,6 +88,27 @@ TEST_CASE("complaints of the parser are reported in the user's terms") {
   CHECK(yaml_refusal("a: [*b]\n\tc: d") == "f:1:5: not valid YAML: the referenced anchor is not defined");
 }
 
+TEST_CASE("a character that JSON writes as two escapes is one character in double quotes only") {
+  const YamlNode map = parse_yaml(R"({"run": "echo \ud83d\ude00", "k\uD83D\uDE00": 1})", "f");
+  CHECK(map.find("run")->text == "echo \U0001f600");
+  CHECK(map.find("k\U0001f600") != nullptr);
+  const std::pair<const char*, const char*> table[] = {
+      {R"(&a "\ud83d\ude00")", "\U0001f600"},
+      {R"(!!str "x\ud83d\ude00y")", "x\U0001f600y"},
+      {R"("\\ud83d\\ude00")", R"(\ud83d\ude00)"},
+      {R"('\ud83d\ude00')", R"(\ud83d\ude00)"},
+      {R"(it is "\ud83d\ude00")", R"(it is "\ud83d\ude00")"},
+      {"|-\n  \"\\ud83d\\ude00\"", R"("\ud83d\ude00")"},
+      {"a # \"\\ud83d\\ude00\"", "a"},
+  };
+  for (const auto& [yaml, text] : table) CHECK_MESSAGE(parse_yaml(yaml, "f").text == text, yaml);
+  CHECK(yaml_refusal(R"(["\ud83d\ude00", b: c: d])").starts_with("f:1:"));
+  CHECK(yaml_refusal(R"(["\ud83d\ude00", !x b])") == "f:1:18: the tag !x is not supported");
+  CHECK(yaml_refusal(R"(["\ud83d\ude00 ", "\ud83d"])") ==
+        R"(f:1:26: the escape before this place is not a character; a half such as \ud83d needs the other, )"
+        R"(\ude00, behind it)");
+}
+
 TEST_CASE("something missing at the end of the text is reported at the end of its last line") {
   CHECK(yaml_refusal("a: b\nc: [d\n\n\n").starts_with("f:2:6: "));
   CHECK(yaml_refusal("c: [d").starts_with("f:1:6: "));

@@ -15,6 +15,7 @@
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
+#include "cli/util/own_files.h"
 #include "cli/util/process.h"
 #include "cli/util/text.h"
 #include "tests/unit/util/temporary_folder.h"
@@ -72,6 +73,30 @@ TEST_CASE(
         Paths{".gitignore", ".mlkignore", "keep.pt", "src/.gitignore", "src/model.py", "train.py"});
   CHECK(files_of(top, {.include = {"runs/1"}, .exclude = {"*.py", ".*", "/keep.pt"}, .never = {}}) ==
         Paths{"runs/1/log"});
+}
+
+TEST_CASE("what mlk, Slurm and Weights & Biases write beside a program is no code, unless a rule keeps it") {
+  const TemporaryFolder folder;
+  const fs::path& top = folder.path();
+  const std::string report = std::string(mlk::sign_of_report) + "<html>",
+                    best = std::string(mlk::sign_of_best) + "a: 1\n";
+  write(top / "s-abcde.html", report);
+  write(top / "kept.html", report);
+  write(top / "page.html", "<!doctype html>\n<html>");
+  write(top / "notes.txt", report);
+  write(top / "empty.html", "");
+  write(top / "best.yaml", best);
+  write(top / "out/best.yml", best);
+  write(top / "other.yaml", "# " + best);
+  fs::create_symlink("s-abcde.html", top / "link.html");
+  for (const char* file : {"slurm-17.out", "slurm-17_3.out", "slurm-notes.out", "wandb/latest-run/log",
+                           "wandb/debug.log", "lib/wandb/model.py"})
+    write(top / file);
+  write(top / ".mlkignore", "!kept.html\n");
+  CHECK(files_of(top) == Paths{".mlkignore", "empty.html", "kept.html", "lib/wandb/model.py", "link.html",
+                               "notes.txt", "other.yaml", "page.html", "slurm-notes.out"});
+  const Paths brought = files_of(top, {.include = {"best.yaml"}, .exclude = {}, .never = {}});
+  CHECK(std::find(brought.begin(), brought.end(), "best.yaml") != brought.end());
 }
 
 TEST_CASE("the digest is that of names, contents, executable bits and links, and of nothing else") {

@@ -6,8 +6,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include "cli/kube/exec_plugin.h"
+#include "cli/kube/failure.h"
 #include "cli/kube/kubeconfig.h"
 #include "cli/kube/kubeconfig_file.h"
+#include "cli/util/hash.h"
 #include "cli/util/time.h"
 #include "tests/unit/kube/certificates.h"
 #include "tests/unit/paths.h"
@@ -216,4 +218,20 @@ TEST_CASE("what a plugin says is shown without control characters and without wh
   CHECK(error.what() ==
         std::string(
             "credential plugin \"aws\" failed with exit code 7: no ?[31mluck; with *** in eu: ***, ***"));
+}
+
+TEST_CASE("refused credentials that have expired are told with their end") {
+  const auto now = *mlk::parse_time("2026-11-26T12:00:00Z");
+  const auto said = [&](const char* token_end) {
+    Config config;
+    config.server = "https://h";
+    config.user = "u";
+    config.source = "f";
+    config.login = Login::token;
+    config.token = "e30." + mlk::base64_encode("{\"exp\": " + std::string(token_end) + "}") + ".x";
+    return std::string(status_error(401, "", "", &config, now).what());
+  };
+  const std::string refused = "the server at https://h does not accept the credentials of user \"u\" in f";
+  CHECK(said("1795687200") == refused + ": token, expired 2026-11-26T10:00:00Z (2h ago)");
+  CHECK(said("1795701600") == refused);
 }

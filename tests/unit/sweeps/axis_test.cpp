@@ -1,5 +1,6 @@
 #include "sweeps/axis.h"
 
+#include <cmath>
 #include <limits>
 
 #include <doctest/doctest.h>
@@ -9,8 +10,10 @@
 using namespace mlk::sweeps;
 using mlk::test::choice;
 using mlk::test::integer;
+using mlk::test::log_integer;
 using mlk::test::log_uniform;
 using mlk::test::uniform;
+using nlohmann::json;
 
 TEST_CASE("the places of a range are its values, between the bounds") {
   const Parameter parameter = uniform("x", -1, 3);
@@ -46,6 +49,33 @@ TEST_CASE("each whole number has as many places as any other") {
   CHECK(axis.place_of(3.0) == 0.125);
   CHECK_FALSE(axis.place_of(3.5));
   CHECK_FALSE(axis.place_of(7));
+}
+
+TEST_CASE("whole numbers by the logarithm have places for what is rounded to them") {
+  const Parameter parameter = log_integer("batch", 1, 64);
+  const Axis axis(parameter);
+  CHECK(axis.cells() == 64);
+  CHECK(axis.value_at(0) == 1);
+  CHECK(axis.value_at(1) == 64);
+  CHECK(axis.value_at(0.5) == 6);
+  CHECK(axis.value_at(0.5).is_number_integer());
+  double sum = 0;
+  for (std::uint64_t cell = 0; cell < axis.cells(); ++cell) {
+    CHECK(axis.cell_at(axis.middle_of(cell)) == cell);
+    CHECK(axis.cell_of(axis.value_of(cell)) == cell);
+    CHECK(axis.value_of(cell) == static_cast<int>(cell) + 1);
+    CHECK(axis.start_of(cell) < axis.middle_of(cell));
+    CHECK(axis.middle_of(cell) < axis.start_of(cell) + axis.width_of(cell));
+    sum += axis.width_of(cell);
+  }
+  CHECK(sum == doctest::Approx(1));
+  CHECK(axis.width_of(0) / axis.width_of(1) == doctest::Approx(2).epsilon(0.1));
+  CHECK(*axis.place_of(8.0) == doctest::Approx(std::log(16.0) / std::log(129.0)));
+  for (const json& other : {json(0), json(65), json(1.5), json("1")}) CHECK_FALSE(axis.place_of(other));
+  const Parameter one = log_integer("n", 3, 3);
+  CHECK(Axis(one).value_at(0.3) == 3);
+  const Parameter wide = log_integer("n", 1, 9e15);
+  CHECK(Axis(wide).value_at(0.5).get<double>() == doctest::Approx(std::sqrt(0.5 * 9e15)));
 }
 
 TEST_CASE("choices among numbers lie in order of size, others as they are written") {

@@ -78,11 +78,63 @@ TEST_CASE("the examples with sweep are sweeps that the cluster can run by itself
     CHECK(sweep.points.size() > 1);
     const FileContext file_context = file_context_of(file, {});
     const TemplateNames template_names = Templates().names();
-    const Experiments experiments(sweep.base, template_names, file_context);
+    const Experiments experiments(sweep.base, sweep.spec.space, template_names, file_context);
     const CommonPart common(sweep.base, sweep.spec.space, sweep.first, json::object());
     for (const Point& point : sweep.points) CHECK(common.delta_of(experiments.of(point), 0).obstacle == "");
   }
   CHECK(examples == 1);
+}
+
+TEST_CASE("programs get values as they were written, and the best experiment has them so too") {
+  const std::string program =
+      "name: x\nmode: single\nrun: [a, \"${sweep.flag}/${sweep.rate}\"]\nenv: {PYTHON: '3.9', FIXED: 1.50, "
+      "MAX_TOKENS: 128}\n";
+  const auto check = [](const Definition& sweep) {
+    REQUIRE(sweep.points.size() == 1);
+    CHECK(sweep.first.effective["env"]["PYTHON"] == "3.10");
+    CHECK(sweep.first.effective["run"][1] == "True/1e-3");
+    const Record record = read_record(owner_overlay(sweep, true));
+    const json best = experiment_at(record.base, record.space, sweep.points.front());
+    CHECK(best["run"][1] == "True/1e-3");
+    CHECK(best["env"] == json{{"FIXED", "1.50"}, {"MAX_TOKENS", 128}, {"PYTHON", "3.10"}});
+  };
+  const std::vector<std::string> words{"env.PYTHON=3.10", "flag=True", "rate=1e-3"};
+  check(define(program, words));
+  check(define(program + "sweep: {parameters: {env.PYTHON: 3.10, flag: [True], rate: {choice: [1e-3]}}}\n"));
+  const TemporaryFolder folder;
+  folder.write("p.csv", "env.PYTHON,flag,rate\n3.10,True,1e-3\n");
+  folder.write("p.yaml", "- {env.PYTHON: 3.10, flag: True, rate: 1e-3}\n");
+  for (const char* file : {"p.csv", "p.yaml"})
+    check(define(program + "sweep: {points: " + file + "}\n", {}, folder.path()));
+  CHECK(hash_of(define(program, words).points.front()) ==
+        hash_of(define(program, {"env.PYTHON=3.1", "flag=true", "rate=0.001"}).points.front()));
+}
+
+TEST_CASE("a search says when its space has fewer points than it is to try") {
+  const auto why = [](const std::string& search, const std::string& words) {
+    return why_fewer_points(
+        define(smallest_train + ("sweep: {objective: minimize loss, " + search + "}\n"), {words}));
+  };
+  CHECK(why("search: {random: {trials: 10}}", "lr=1,2,3") ==
+        "search random finds only 3 different points, and tries these instead of 10");
+  CHECK(why("repeat: 2, search: {random: {trials: 10}}", "lr=1,2,3").find("only 3 ") != std::string::npos);
+  CHECK(why("search: {tpe: {trials: 2}}", "lr=1") ==
+        "search tpe finds only 1 different point, and tries it instead of 2");
+  for (const char* search : {"search: {random: {trials: 3}}", "search: {tpe: {trials: 3}}", "search: grid"})
+    CHECK(why(search, "lr=1,2,3") == "");
+  CHECK(why("search: {tpe: {trials: 30}}", "lr=0.1..1.5") == "");
+}
+
+TEST_CASE("points that a search starts with name the same sweep, however their numbers are spelled") {
+  const auto name_of = [](const std::string& lr) {
+    return define(smallest_train +
+                      ("sweep: {objective: minimize loss, search: {tpe: {trials: 9, start: [{lr: " + lr +
+                       "}]}}}\n"),
+                  {"lr=0.5..2"})
+        .identity.run;
+  };
+  CHECK(name_of("1") == name_of("1.0"));
+  CHECK(name_of("1") != name_of("1.5"));
 }
 
 TEST_CASE("a grid has a point for each combination, the last parameter changing first") {

@@ -67,6 +67,9 @@ TEST_CASE("a list gives a parameter its values in their order, with their types"
   CHECK(values_of("0.5") == std::vector<json>{0.5});
   CHECK(says(read_text("[]"), "p has no values"));
   CHECK(says(read_text("[1, 2, 1.0]"), "p has the value 1.0 twice"));
+  CHECK(says(read_text("[3.1, 3.10]"),
+             "p has the value 3.1 twice; numbers count by their value, text in quotes"));
+  CHECK(values_of("[3.1, '3.10']") == std::vector<json>{3.1, "3.10"});
   CHECK(says(read_text("[1, null]"), "p has an empty value"));
   CHECK(says(read_text("{choice: 3}"), "choice of p must be a list, not '3'"));
 }
@@ -96,6 +99,13 @@ TEST_CASE("intervals have a lower and a higher end that fit their scale") {
   CHECK(says(read_text("{log_uniform: [0, 1]}"), "must begin above 0"));
   CHECK(says(read_text("{int: [0.5, 2]}"), "must be two whole numbers"));
   CHECK(says(read_text("{uniform: [1, 2, 3]}"), "must be a list of 2 numbers"));
+  CHECK(read_text("{int: [1, 64], log: true}").parameter->kind == Parameter::Kind::log_integer);
+  CHECK(read_text("{log: false, int: [1, 64]}").parameter->kind == Parameter::Kind::integer);
+  CHECK(read_text("{uniform: [0.1, 64], log: true}").parameter->kind == Parameter::Kind::log_uniform);
+  CHECK(says(read_text("{int: [0, 8], log: true}"), "int of p must begin above 0: it has a logarithm"));
+  CHECK(says(read_text("{int: [1, 8], log: 2}"), "log of p must be true or false, not '2'"));
+  CHECK(says(read_text("{choice: [1, 8], log: true}"), "log of p stands beside int or uniform alone"));
+  CHECK(says(read_text("{log: true}"), "p has no values"));
 }
 
 TEST_CASE("a map of values has one form, and a mistyped one is guessed") {
@@ -130,6 +140,8 @@ TEST_CASE("words of the command line mean what the forms of the file mean") {
   CHECK(read_argument("m=0.5..0.9").parameter->kind == Parameter::Kind::uniform);
   CHECK(read_argument("n=1..9").parameter->kind == Parameter::Kind::integer);
   CHECK(read_argument("lr=1e-5..1e-1:log").parameter->kind == Parameter::Kind::log_uniform);
+  CHECK(read_argument("lr=1.0..64:log").parameter->kind == Parameter::Kind::log_uniform);
+  CHECK(read_argument("batch=1..64:log").parameter->kind == Parameter::Kind::log_integer);
   CHECK(values("version=1.2..x") == std::vector<json>{"1.2..x"});  // no interval: a text
 }
 

@@ -114,6 +114,7 @@ TEST_CASE("mistakes in a file of points are told at their place") {
       {"p.csv", "a,b\n1,2,3\n", "p.csv:2:5: this line has 3 fields, and the first one 2\n  1,2,3\n      ^"},
       {"p.csv", "a,b,a\n1,2,3\n", "p.csv:1:5: 'a' is given twice; it is column 1 too\n  a,b,a\n      ^"},
       {"p.csv", "a,b\n1,2\n2,2\n1,2\n", "p.csv:4:1: the same point as in line 2"},
+      {"p.csv", "a,b\n8,1e3\n8.0,1000\n", "p.csv:3:1: the same point as in line 2"},
       {"p.csv", "a,b\n1,\n1,null\n", "p.csv:3:1: the same point as in line 2"},
       {"p.csv", "a,b\n,\n", "p.csv:2:1: a point without a value"},
       {"p.csv", ",lr\n0,0.1\n", "p.csv:1:1: a parameter without a name; pandas writes none with"},

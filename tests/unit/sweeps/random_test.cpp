@@ -56,6 +56,21 @@ TEST_CASE("more random points begin with the same ones") {
   }
 }
 
+TEST_CASE("whole numbers by their logarithm are as often small as large, and a grid has each") {
+  const Space space{{mlk::test::log_integer("batch", 1, 1024)}, {}};
+  std::size_t small = 0;
+  const std::vector<Point> points = random_points(space, 1, 16);
+  for (const Point& point : points) {
+    CHECK(point.at("batch").is_number_integer());
+    if (point.at("batch") < 24) ++small;
+  }
+  CHECK(points.size() == 16);
+  CHECK(small >= 4);
+  CHECK(small <= 10);
+  CHECK(count_grid(space).points == 1024);
+  CHECK(grid_points(space, 2000).front().at("batch") == 1);
+}
+
 TEST_CASE("random points depend on the seed") {
   CHECK(random_points(training_space(), 1, 5) != random_points(training_space(), 2, 5));
 }

@@ -6,6 +6,7 @@
 #include "cli/run/labels.h"
 #include "sweeps/identity.h"
 #include "tests/unit/sweeps/sweeper.h"
+#include "tests/unit/util/temporary_folder.h"
 
 using namespace mlk;
 using namespace mlk::sweeps;
@@ -87,6 +88,32 @@ TEST_CASE("without a sweep of the kin there is none to go on with, and of severa
              "k");
   REQUIRE(found.size() == 2);
   CHECK(kube::name_of(found.front()) == "x-2");
+}
+
+TEST_CASE("a sweep whose code alone differs is found, and none that differs otherwise or is this one") {
+  Sweeper sweeper("name: x\nmode: single\nimage: a\nrun: python3 x.py ${sweep.lr}\ncode: .\n");
+  const TemporaryFolder folder;
+  folder.write("x.py", "1");
+  sweeper.file.folder = folder.path();
+  kube::Client client(sweeper.cluster.config());
+  const auto found = [&] {
+    const std::optional<json> owner = find_with_other_code(client, "default", sweeper.define({"lr=1,2"}));
+    return owner ? kube::name_of(*owner) : "";
+  };
+  CHECK(found() == "");
+  const std::string first = sweeper.start({"lr=1"}).sweep;
+  CHECK(found() == "");
+  folder.write("notes", "n");
+  CHECK(found() == first);
+  const std::string text = sweeper.file.text;
+  sweeper.file.text = text + "env: {A: b}\n";
+  CHECK(found() == "");
+  sweeper.file.text = "name: x\nmode: single\nimage: b\nrun: python3 x.py ${sweep.lr}\ncode: .\n";
+  CHECK(found() == "");
+  sweeper.file.text = text;
+  const std::string second = sweeper.start({"lr=1"}).sweep;
+  CHECK(second != first);
+  CHECK(found() == "");
 }
 
 TEST_CASE("a sweep that goes on with other files has copies of them beside the old ones") {

@@ -58,9 +58,32 @@ TEST_CASE("a parameter and a metric of one name both have a longer one") {
   trial.point = {{"loss", 0.5}};
   trial.metrics = {{"loss", 0.1}};
   const Space space{{{"loss", Parameter::Kind::choice, {0.5}, 0, 0, {}}}, {}};
-  for (const char* text : {"loss == 0.5", "parameters.loss == 0.5", "metrics.loss < 0.15"})
-    CHECK_MESSAGE(select({trial}, space, text).size() == 1, text);
-  CHECK(select({trial}, space, "metrics.loss > 0.15").empty());
+  Trial silent;
+  silent.point = {{"loss", 0.5}};
+  CHECK(select({trial, silent}, space, "parameters.loss == 0.5").size() == 2);
+  CHECK(select({trial, silent}, space, "metrics.loss < 0.15").size() == 1);
+  CHECK(select({trial, silent}, space, "metrics.loss > 0.15").empty());
+  CHECK_THROWS_WITH_AS(
+      select({trial, silent}, space, "trial == 0 and loss < 0.15"),
+      doctest::Contains(
+          "--where:1:16: 'loss' is a parameter and a metric; write parameters.loss or metrics.loss"),
+      Error);
+  CHECK(select({silent}, space, "loss == 0.5 and parameters.loss == 0.5").size() == 1);
+}
+
+TEST_CASE("a metric that is named as the end of a parameter's path is not taken for the parameter") {
+  Trial trial;
+  trial.point = {{"train.optimizer.lr", 0.5}};
+  trial.metrics = {{"lr", 0.1}};
+  CHECK(select({trial}, {}, "metrics.lr == 0.1 and train.optimizer.lr == 0.5").size() == 1);
+  const char* const both = "'lr' is a parameter and a metric; write train.optimizer.lr or metrics.lr";
+  CHECK_THROWS_WITH_AS(select({trial}, {}, "lr < 0.2"), doctest::Contains(both), Error);
+  RunStatus run;
+  run.run = "a-1";
+  run.experiment = {{"train", {{"optimizer", {{"lr", 0.5}}}}}};
+  run.result = {{"step", 7}, {"metrics", {{"lr", 0.1}, {"step", 7}}}};
+  CHECK(select_runs({run}, Time{}, "metrics.lr == 0.1 and optimizer.lr == 0.5 and step == 7").size() == 1);
+  CHECK_THROWS_WITH_AS(select_runs({run}, Time{}, "lr < 0.2"), doctest::Contains(both), Error);
 }
 
 TEST_CASE("a name or a state that nothing has is refused at its place") {

@@ -49,6 +49,15 @@ TEST_CASE("the hash of a point is that of its values, and of nothing else") {
   CHECK(hash_of({}).size() == 12);
 }
 
+TEST_CASE("same values have one hash and one form, however they are spelled") {
+  const json point{{"a", 8.0}, {"b", {1.0, {{"c", -0.0}}}}, {"d", 0.5}, {"e", "8.0"}, {"f", 1e300},
+                   {"g", true}};
+  CHECK(normal_form(point).dump() == R"({"a":8,"b":[1,{"c":0}],"d":0.5,"e":"8.0","f":1e+300,"g":true})");
+  CHECK(hash_of({{"a", 8}}) == hash_of({{"a", 8.0}}));
+  CHECK(hash_of({{"a", json{128, 1e3}}}) == hash_of({{"a", json{128.0, 1000}}}));
+  CHECK(hash_of({{"a", 8}}) != hash_of({{"a", 8.5}}));
+}
+
 TEST_CASE("states of trials are written and read back") {
   for (const TrialState state : {TrialState::waiting, TrialState::running, TrialState::succeeded,
                                  TrialState::failed, TrialState::stopped})

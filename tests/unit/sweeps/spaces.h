@@ -18,6 +18,11 @@ inline sweeps::Parameter integer(const std::string& path, double low, double hig
   return {path, sweeps::Parameter::Kind::integer, {}, low, high, when};
 }
 
+inline sweeps::Parameter log_integer(const std::string& path, double low, double high,
+                                     const std::vector<sweeps::Condition>& when = {}) {
+  return {path, sweeps::Parameter::Kind::log_integer, {}, low, high, when};
+}
+
 inline sweeps::Parameter uniform(const std::string& path, double low, double high,
                                  const std::vector<sweeps::Condition>& when = {}) {
   return {path, sweeps::Parameter::Kind::uniform, {}, low, high, when};

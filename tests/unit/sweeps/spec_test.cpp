@@ -219,7 +219,7 @@ TEST_CASE("a sweep that is no map, or has an unknown key, is told at its place")
 
 TEST_CASE("values stand in run and env as their text") {
   YamlNode root = parse_yaml(program, "x.yaml");
-  put_values(root, {{"lr", 0.1}, {"depth", json{1, 2}}});
+  put_values(root, texts_of({}, {{"lr", 0.1}, {"depth", json{1, 2}}}));
   CHECK(root.find("run")->text == "python train.py --lr 0.1");
   CHECK(root.find("env")->find("DEPTH")->text == "[1,2]");
   root = parse_yaml("run: [a, '${sweep.x}${sweep.y}${sweep.repeat}-${sweep.', '$${HOME}']\n", "x.yaml");

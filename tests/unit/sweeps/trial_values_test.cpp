@@ -28,16 +28,18 @@ constexpr char program_file[] =
     "name: x\nmode: single\nrun: echo ${sweep.word} $LR\nenv: {LR: '${sweep.lr}', FIXED: a}\n";
 
 struct Trials {
-  explicit Trials(const std::string& text) : base(parse_yaml(text, "x.yaml")) {}
+  explicit Trials(const std::string& text, Space of = {})
+      : base(parse_yaml(text, "x.yaml")), space(std::move(of)) {}
 
-  Experiment of(const Point& point) const { return Experiments(base, all_modes, nowhere).of(point); }
-  Delta delta(const Point& point, const Point& first, const Space& space = {}) const {
+  Experiment of(const Point& point) const { return Experiments(base, space, all_modes, nowhere).of(point); }
+  Delta delta(const Point& point, const Point& first) const {
     const Experiment experiment = of(first);
     const json config = experiment.has_train ? runtime_config(experiment) : json();
     return CommonPart(base, space, experiment, config).delta_of(of(point), 7);
   }
 
   const YamlNode base;
+  const Space space;
 };
 
 // What the program of a trial prints whose line stands at `index` among others.
@@ -120,10 +122,10 @@ TEST_CASE("the delta of a trial of run is a line of sh") {
 }
 
 TEST_CASE("a variable that a trial does not have is taken away") {
-  const Trials trials("name: x\nmode: single\nrun: a\nenv: {B: c}\n");
-  const Space space{{{"env.A", Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}};
-  CHECK(trials.delta({}, {}, space).environment == "export MLK_TRIAL=7; unset A");
-  CHECK(trials.delta({{"env.A", "1"}}, {}, space).environment == "export MLK_TRIAL=7 A=1");
+  const Trials trials("name: x\nmode: single\nrun: a\nenv: {B: c}\n",
+                      {{{"env.A", Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
+  CHECK(trials.delta({}, {}).environment == "export MLK_TRIAL=7; unset A");
+  CHECK(trials.delta({{"env.A", "1"}}, {}).environment == "export MLK_TRIAL=7 A=1");
 }
 
 TEST_CASE("a trial's program gets the line of its index, whatever the values hold") {

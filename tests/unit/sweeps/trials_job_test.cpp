@@ -28,7 +28,7 @@ RenderedTrials render_of(const std::string& text, const std::vector<std::string>
   const Rendered rendered = render(out.sweep.first, {}, Templates(), options);
   const FileContext file_context;
   const TemplateNames template_names = Templates().names();
-  const Experiments experiments(out.sweep.base, template_names, file_context);
+  const Experiments experiments(out.sweep.base, out.sweep.spec.space, template_names, file_context);
   const json config = out.sweep.first.has_train ? runtime_config(out.sweep.first) : json();
   const CommonPart common(out.sweep.base, out.sweep.spec.space, out.sweep.first, config);
   TrialsJob job{.job = 2, .trials = {}, .parallel = 7, .may_fail = 1};

@@ -37,6 +37,22 @@ TEST_CASE("of control sequences those pass that mlk itself writes, where it writ
   CHECK(through("a\rb\x1b[2K", {.colors = true, .live_line = true}) == "a?b?[2K");
 }
 
+TEST_CASE("what another program reads passes as it is, after what was written before") {
+  std::ostringstream out;
+  {
+    bool all_bytes = false;
+    const PrintableStream door(out, [&] { return PrintableStream::Sequences{.all_bytes = all_bytes}; });
+    out << "a\r" << std::flush;
+    all_bytes = true;
+    out << "b\r\f\xff" << std::flush;
+    all_bytes = false;
+    out << "c\r";
+  }
+  CHECK(out.str() ==
+        "a?b\r\f\xff"
+        "c?");
+}
+
 TEST_CASE("a character or sequence that is written in pieces is judged as a whole") {
   std::ostringstream out;
   std::string text, expected;
