@@ -22,7 +22,7 @@ constexpr Habit command_habits[] = {
     {" continue unpause unsuspend restart ", "mlk resume RUN"},
     {" apply create run launch start train sbatch srun fit ", "mlk submit FILE"},
     {" rerun retry resubmit ",
-     "mlk submit --again FILE; `mlk get RUN --to FOLDER` brings back the file of a run"},
+     "`mlk get RUN --to FOLDER` brings back the file of a run: mlk submit --again FILE"},
     {" validate lint check verify ", "mlk submit --dry-run FILE"},
     {" log tail attach ", "mlk logs -f RUN"},
     {" watch await ", "mlk wait RUN"},
@@ -81,7 +81,8 @@ bool has(std::string_view list, std::string_view word) {
   return word.find(' ') == std::string_view::npos && list.find(" " + std::string(word) + " ") != list.npos;
 }
 
-// Names of runs and experiments have neither.
+// Names of runs have no dot, but trials, such as x/3, have a slash.
+bool may_be_run(const std::string& operand) { return operand.find('.') == operand.npos; }
 bool may_be_file(const std::string& operand) { return operand.find_first_of("./") != operand.npos; }
 
 // The advice, with its placeholders replaced by what was typed.
@@ -91,8 +92,8 @@ std::string filled_in(std::string_view advice, const std::string& word,
       std::find_if(rest.begin(), rest.end(), [](const std::string& each) { return !each.starts_with("-"); });
   std::vector<std::string> out = split(advice, ' ');
   for (std::string& part : out) {
-    const bool is_meant =
-        operand != rest.end() && (part == "RUN" || (part == "FILE" && may_be_file(*operand)));
+    const bool is_meant = operand != rest.end() && ((part == "RUN" && may_be_run(*operand)) ||
+                                                    (part == "FILE" && may_be_file(*operand)));
     if (is_meant) part = printable(shell_word(*operand));
     if (part == "WORD" || part == "COMMAND") part = word;
   }

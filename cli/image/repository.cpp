@@ -1,7 +1,10 @@
 #include "cli/image/repository.h"
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <string_view>
+#include <unistd.h>
 
 #include "cli/util/error.h"
 #include "cli/util/files.h"
@@ -74,6 +77,28 @@ std::optional<std::vector<std::string>> settings_for(const std::filesystem::path
   return harmless_settings(filters.output);
 }
 
+// Whether git has to be asked, which takes as long as to list a small folder: one of its files of settings
+// may say something of what it ignores, or nobody here knows where they are.
+bool must_ask_for_ignoring(const std::filesystem::path& repository) {
+  for (char** each = environ; *each != nullptr; ++each) {
+    if (std::string_view(*each).starts_with("GIT_")) return true;
+  }
+  std::error_code error;
+  if (!std::filesystem::is_directory(repository / ".git", error)) return true;
+  std::vector<std::filesystem::path> files{"/etc/gitconfig", repository / ".git/config"};
+  if (const char* home = std::getenv("HOME")) files.push_back(std::filesystem::path(home) / ".gitconfig");
+  if (const auto home = config_home_if_any()) files.push_back(home->parent_path() / "git" / "config");
+  return std::any_of(files.begin(), files.end(), [&](const std::filesystem::path& file) {
+    if (!std::filesystem::exists(file, error)) return false;
+    try {
+      constexpr std::size_t most = 1 << 20;
+      return may_change_ignoring(read_file(file, most));
+    } catch (const Error&) {
+      return true;
+    }
+  });
+}
+
 // What git says, without the end of the line; nullopt if it fails.
 std::optional<std::string> answer_of_git(const std::filesystem::path& folder,
                                          const std::vector<std::string>& words) {
@@ -114,17 +139,32 @@ std::vector<std::string> tracked_files(const std::filesystem::path& folder) {
   return out;
 }
 
+bool may_change_ignoring(std::string_view git_config) {
+  std::string text(git_config);
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char* word : {"excludesfile", "ignorecase", "include"}) {
+    if (text.find(word) != text.npos) return true;
+  }
+  return false;
+}
+
 IgnoreSettings ignore_settings(const std::filesystem::path& repository) {
   IgnoreSettings out;
+  const auto home = config_home_if_any();
+  const std::filesystem::path usual = home ? home->parent_path() / "git" / "ignore" : std::filesystem::path();
+  if (!must_ask_for_ignoring(repository)) {
+    if (!usual.empty()) out.files.push_back(usual);
+    out.files.push_back(repository / ".git/info/exclude");
+    return out;
+  }
   try {
     const auto own = answer_of_git(repository, {"rev-parse", "--git-path", "info/exclude"});
     if (!own) return {};
     const auto users = answer_of_git(repository, {"config", "--type=path", "--get", "core.excludesFile"});
-    const auto home = config_home_if_any();
     if (users) {
       out.files.push_back(repository / *users);
-    } else if (home) {
-      out.files.push_back(home->parent_path() / "git" / "ignore");
+    } else if (!usual.empty()) {
+      out.files.push_back(usual);
     }
     out.files.push_back(repository / *own);
     out.ignores_case =

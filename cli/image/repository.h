@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace mlk::image {
@@ -36,6 +37,9 @@ struct IgnoreSettings {
 // Of the repository with this top folder; of a folder that is none for git, and without git: nothing. Waits
 // for git.
 IgnoreSettings ignore_settings(const std::filesystem::path& repository);
+
+// Whether a file of git's settings may say anything of what it ignores, or names another file that may. Pure.
+bool may_change_ignoring(std::string_view git_config);
 
 // The same as revision_of() from what `git status --porcelain=v2 --branch` prints. Pure.
 Revision parse_revision(const std::string& status);

@@ -232,11 +232,14 @@ def test_another_user_who_opens_connections_without_end_locks_nobody_out(fresh_e
     intruder = fork.Process(target=knock, args=((url.hostname, url.port), opened), daemon=True)
     intruder.start()
     try:
-        mlk.wait_until(lambda: opened.value > 1000, "the other user to open connections")
-        for _ in range(5):
+        with socket.create_connection((url.hostname, url.port), timeout=20) as slow:
             before = opened.value
-            fresh_embedded.mlk("ls", check=0)
-            assert opened.value > before + 64, "the other user goes on meanwhile"
+            mlk.wait_until(lambda: opened.value > before + 500, "the other user to open connections")
+            context = ssl._create_unverified_context()
+            with context.wrap_socket(slow) as ours:
+                ours.sendall(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert ours.recv(4096).startswith(b"HTTP/1.1 401 ")
+        fresh_embedded.mlk("ls", check=0)
     finally:
         intruder.kill()
         intruder.join()

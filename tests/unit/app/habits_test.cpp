@@ -35,14 +35,14 @@ TEST_CASE("a command of kubectl, git or Slurm is answered with mlk's own, includ
   CHECK(hint({"exec", "-it", "digits"})
             .starts_with("kubectl exec does it; `mlk status RUN -o json` names the pods."));
   CHECK(hint({"exec", "--local", "digits"}).ends_with("With --local they are processes of this machine"));
-  CHECK(hint({"retry", "x.yaml"}).starts_with("mlk submit --again x.yaml; "));
+  CHECK(hint({"retry", "x.yaml"}).ends_with(" of a run: mlk submit --again x.yaml"));
   CHECK(hint({"up"}) == "did you mean: mlk local up");
   CHECK(hint({"help"}) == "did you mean: mlk --help");
 }
 
 TEST_CASE("a run is not taken for a file") {
   CHECK(hint({"retry", "digits-abcde"}) ==
-        "mlk submit --again FILE; `mlk get digits-abcde --to FOLDER` brings back the file of a run");
+        "`mlk get digits-abcde --to FOLDER` brings back the file of a run: mlk submit --again FILE");
   CHECK(hint({"start", "digits-abcde"}) == "did you mean: mlk submit FILE");
   CHECK(hint({"start", "folder/x"}) == "did you mean: mlk submit folder/x");
 }

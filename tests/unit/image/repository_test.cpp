@@ -62,6 +62,16 @@ TEST_CASE("git says by which files it ignores, and nothing of a folder that is n
   CHECK_FALSE(mlk::image::ignore_settings(top).ignores_case);
 }
 
+TEST_CASE("git is asked what it ignores only where a file of its settings may say so") {
+  using mlk::image::may_change_ignoring;
+  CHECK_FALSE(may_change_ignoring(""));
+  CHECK_FALSE(may_change_ignoring("[core]\n\tbare = false\n[user]\n\tname = me\n"));
+  CHECK(may_change_ignoring("[core]\n\texcludesFile = ~/ignore\n"));
+  CHECK(may_change_ignoring("[CORE]IGNORECASE"));
+  CHECK(may_change_ignoring("[include]\n\tpath = other\n"));
+  CHECK(may_change_ignoring("[includeIf \"gitdir:~/work/\"]\n"));
+}
+
 TEST_CASE("git starts no program that the repository names, and says what it has of the folder") {
   const TemporaryFolder folder;
   const std::string top = folder.path().string();
