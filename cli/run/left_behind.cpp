@@ -74,12 +74,6 @@ std::string script_of(const nlohmann::json& run) {
   return "";
 }
 
-// Whether something else than the code may lie at a path below the folder of the code.
-bool has_mounts_in_code(const Experiment& experiment) {
-  return std::any_of(experiment.data.begin(), experiment.data.end(),
-                     [](const DataEntry& entry) { return entry.mount.starts_with(code_folder); });
-}
-
 // The file of the code that was meant, from the working folder: one of this name elsewhere, else one whose
 // name is near.
 std::string meant_script(const std::vector<std::string>& code, const fs::path& workdir,
@@ -90,7 +84,7 @@ std::string meant_script(const std::vector<std::string>& code, const fs::path& w
     if (fs::path(file).filename() == script.filename()) return from.string();
     if (fs::path(file).extension() == script.extension()) candidates.push_back(from.string());
   }
-  return nearest(script.string(), candidates);
+  return nearest(script.lexically_normal().string(), candidates);
 }
 
 }  // namespace
@@ -98,7 +92,7 @@ std::string meant_script(const std::vector<std::string>& code, const fs::path& w
 std::string advice_on_missing_program(const Experiment& experiment, const FileContents& files,
                                       const fs::path& beside) {
   const bool is_known = files.code && !files.code->files.empty();  // not to the driver of a detached sweep
-  if (!is_known || !experiment.effective.contains("run") || has_mounts_in_code(experiment)) return "";
+  if (!is_known || !experiment.effective.contains("run")) return "";
   const fs::path script = script_of(experiment.effective["run"]);
   const fs::path workdir = experiment.effective.value("workdir", ".");
   const std::string inside = (workdir / script).lexically_normal().string();

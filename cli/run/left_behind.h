@@ -21,7 +21,7 @@ std::string advice_on_left_behind(const std::string& file, bool has_code);
 
 // The script with which `run:` begins, if it is in no code that travels, nor beside the experiment file:
 // "`run:` names trian.py, which is not in the code; did you mean train.py?". Empty if there is nothing to
-// say: for programs that may be made, mounted or brought by the image.
+// say: for programs that may be made or brought by the image.
 std::string advice_on_missing_program(const Experiment& experiment, const FileContents& files,
                                       const std::filesystem::path& beside);
 

@@ -139,3 +139,16 @@ def test_of_two_runs_of_one_second_the_bare_name_means_the_later_one(cluster, na
     assert len(set(runs)) == 6
     assert cluster.mlk("status", name, "-o", "json", check=0).json()["run"] == runs[-1]
     assert cluster.mlk("ls", name, "-o", "name", check=0).stdout.split() == runs[::-1]
+
+
+def test_a_service_that_is_deleted_is_told_and_made_again(cluster, name, experiment):
+    file = experiment(text(name, "sleep 300").replace("mode: single", "mode: allreduce").replace("count: 1", "count: 2"))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    why = "its Service is gone, so ranks do not find each other"
+    mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", f"{run} runs")
+    assert why not in cluster.mlk("status", run, check=0).stdout
+    cluster.kubectl("delete", "service", run, "-n", cluster.namespace, check=0)
+    assert why in cluster.mlk("status", run, check=0).stdout
+    assert cluster.mlk("submit", file, check=0, timeout=90).stdout.strip() == run
+    assert why not in cluster.mlk("status", run, check=0).stdout
+    cluster.mlk("delete", run, check=0, timeout=90)

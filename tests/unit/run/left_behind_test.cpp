@@ -93,7 +93,6 @@ TEST_CASE("a program that is there, or that something else may bring, is not tol
     CAPTURE(run);
     CHECK(missing(run).empty());
   }
-  CHECK(missing("python3 scripts/x.py", "data: [{name: d, mount: /mlk/code/scripts, pvc: d}]\n").empty());
   const TemporaryFolder folder;
   const mlk::Experiment without =
       mlk::load_experiment("name: x\nmode: single\nrun: python3 trian.py\n", "x.yaml", {}, {{"single"}});

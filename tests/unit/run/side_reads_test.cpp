@@ -116,7 +116,8 @@ int asked_services(const std::function<void(test::Run&)>& change,
   cluster.service = 404;
   cluster.service_reason = "NotFound";
   change(cluster.run);
-  CHECK(cluster.read(scope).service_is_gone == (cluster.asked_services > 0));
+  const bool gone = cluster.read(scope).service_is_gone;
+  CHECK(gone == (cluster.asked_services > 0));
   return cluster.asked_services;
 }
 
