@@ -8,6 +8,7 @@
 #include <iostream>
 #include <string>
 
+#include "sweeps/axis.h"
 #include "sweeps/report.h"
 
 namespace {
@@ -36,25 +37,11 @@ Space sample_space() {
 
 Point sample_point(const Space& space, int number) {
   Point point;
-  for (std::size_t i = 0; i < space.parameters.size(); ++i) {
-    const Parameter& parameter = space.parameters[i];
-    const double unit = noise(number, static_cast<int>(i));
-    if (!holds(parameter.when, point)) continue;
-    switch (parameter.kind) {
-      case Parameter::Kind::choice:
-        point[parameter.path] =
-            parameter.values[static_cast<std::size_t>(unit * static_cast<double>(parameter.values.size()))];
-        break;
-      case Parameter::Kind::integer:
-        point[parameter.path] =
-            static_cast<int>(parameter.low + std::floor(unit * (parameter.high - parameter.low + 1)));
-        break;
-      case Parameter::Kind::uniform:
-        point[parameter.path] = parameter.low + unit * (parameter.high - parameter.low);
-        break;
-      case Parameter::Kind::log_uniform:
-        point[parameter.path] = parameter.low * std::pow(parameter.high / parameter.low, unit);
-    }
+  const std::vector<Axis> axes = axes_of(space);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const Parameter& parameter = axes[i].parameter();
+    if (holds(parameter.when, point))
+      point[parameter.path] = axes[i].value_at(noise(number, static_cast<int>(i)));
   }
   return point;
 }
