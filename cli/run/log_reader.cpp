@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t most_held = 16u << 20, least_share = 32u << 10;  // bytes
 constexpr std::size_t most_sayings = 20;
 constexpr milliseconds longest_holding_up{2'000}, look_again{100};
-constexpr seconds longest_silence{30}, longest_on_dead_connections{90};
+constexpr seconds longest_on_dead_connections{90};
 constexpr milliseconds first_retry{250}, longest_retry{2'000}, longest_retrying{10'000};
 
 struct OpenLog {
@@ -47,10 +47,11 @@ struct OpenLog {
 class LogReader {
  public:
   LogReader(kube::Client& client, const std::string& name_space, std::vector<LogRead>& logs,
-            const LogTaker& taker)
+            const LogTaker& taker, milliseconds longest_silence)
       : client_(client),
         name_space_(name_space),
         taker_(taker),
+        longest_silence_(longest_silence),
         share_(std::max(least_share, most_held / 2 / std::max<std::size_t>(1, logs.size()))) {
     for (LogRead& log : logs) logs_.push_back(std::make_unique<OpenLog>(OpenLog{log, logs_.size()}));
   }
@@ -183,8 +184,9 @@ class LogReader {
       if (log.text.capacity() > 2 * share_) log.text.shrink_to_fit();
       log.text.swap(log.inbox);
       if (log.text.empty()) {
-        if (log.silent > longest_silence && !log.end && !log.behind) {
-          log.end = kube::StreamEnd{0, "nothing came for " + format_duration(longest_silence), ""};
+        if (log.silent > longest_silence_ && !log.end && !log.behind) {
+          log.end = kube::StreamEnd{
+              0, "nothing came for " + format_duration(std::chrono::floor<seconds>(longest_silence_)), ""};
           ending = std::move(log.stream);
         }
         reopen = log.behind || (log.end && !log.again && settle(log));
@@ -277,6 +279,7 @@ class LogReader {
   kube::Client& client_;
   const std::string& name_space_;
   const LogTaker& taker_;
+  const milliseconds longest_silence_;
   const std::size_t share_;        // of what may be held, for each log
   std::vector<Head> heads_;        // a heap: the next line of each log that has one
   std::vector<OpenLog*> missing_;  // those that have none, and may have more
@@ -290,8 +293,8 @@ class LogReader {
 }  // namespace
 
 void read_logs(kube::Client& client, const std::string& name_space, std::vector<LogRead>& logs,
-               const LogTaker& taker) {
-  LogReader(client, name_space, logs, taker).read();
+               const LogTaker& taker, milliseconds longest_silence) {
+  LogReader(client, name_space, logs, taker, longest_silence).read();
 }
 
 }  // namespace mlk

@@ -2,6 +2,7 @@
 // while they come.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <set>
@@ -32,8 +33,9 @@ struct LogRead {
 
 // Of broken logs the reading goes on for 10 s. At most 16 MB are held: a log that is ahead of the others is
 // let go, and read on when it is its turn. When nothing has come for 2 s, those that are silent do not hold
-// up the others any more; one that is silent for 30 s is given up. Throws nothing: `logs` tell of failures.
+// up the others any more; one that is silent for `longest_silence` is opened again. Throws nothing: `logs`
+// tell of failures.
 void read_logs(kube::Client& client, const std::string& name_space, std::vector<LogRead>& logs,
-               const LogTaker& taker);
+               const LogTaker& taker, std::chrono::milliseconds longest_silence = std::chrono::seconds(30));
 
 }  // namespace mlk

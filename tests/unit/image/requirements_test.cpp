@@ -111,6 +111,16 @@ TEST_CASE("options that say where packages are stay, also for what is installed"
   CHECK(found.constraints.empty());
 }
 
+TEST_CASE("words are quoted as in a shell: within single quotes a backslash stands for itself") {
+  const auto links = [](const std::string& word) { return wanted_of("--find-links " + word + "\nsix\n"); };
+  CHECK(links("'two words'") == links("\"two words\""));
+  CHECK(links("'two words'") == links("two\\ words"));
+  CHECK(links(R"('a\b')") == links(R"("a\\b")"));
+  CHECK(links(R"('a\b')") != links(R"("a\b")"));
+  CHECK(links(R"("a\b")") == links("ab"));
+  CHECK(links(R"(a'b'"c")") == links("abc"));
+}
+
 TEST_CASE("files that a file names are read from its folder, and constraints stay constraints") {
   const Requirements found = read_all({{"requirements.txt", "-r sub/more.txt\n-c limits.txt\nsix\n"},
                                        {"sub/more.txt", "--requirement=again.txt\ncowsay\n"},

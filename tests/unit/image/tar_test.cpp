@@ -60,6 +60,9 @@ TEST_CASE("an archive that would write outside of its folder is refused") {
               .find("a link leads out") != std::string::npos);
   CHECK(refusal(tar_of({{{.path = "l", .kind = Kind::link, .target = "d"}, ""}, {{.path = "l/x"}, "x"}}))
             .find("below a file or a link") != std::string::npos);
+  CHECK(refusal(tar_of({{{.path = "f"}, "x"}, {{.path = "f/x"}, "x"}})).find("below a file or a link") !=
+        std::string::npos);
+  CHECK(refusal(tar_of({{{.path = "d", .kind = Kind::folder}, ""}, {{.path = "d/x"}, "x"}})) == "accepted");
   CHECK(refusal(tar_of({{{.path = "b"}, "x"}, {{.path = "a"}, "x"}})).find("no order") != std::string::npos);
   CHECK(refusal(tar_of({{{.path = "a"}, "x"}, {{.path = "a"}, "y"}})).find("no order") != std::string::npos);
 }

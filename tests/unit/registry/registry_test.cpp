@@ -144,6 +144,30 @@ TEST_CASE("a token that ends half-way through an upload is renewed, and nothing 
   CHECK(sent >= bytes.size());
 }
 
+TEST_CASE("of several ways to log in, each in a header of its own, the one with a token is taken") {
+  for (const bool bearer_first : {true, false}) {
+    PlayedRegistry played;
+    played.manifests[repository]["1"] = manifest_text;
+    std::vector<std::string> sent;
+    played.before = [&](const Request& request, Response& response) {
+      if (request.path == "/token") return answered_with(response, 200, R"({"token":"good"})");
+      sent.push_back(request.get_header_value("Authorization"));
+      if (sent.back() == "Bearer good") return false;
+      const std::string bearer = "Bearer realm=\"" + played.url + "/token\",service=\"played\"",
+                        basic = "Basic realm=\"x\"";
+      response.set_header("WWW-Authenticate", bearer_first ? bearer : basic);
+      response.set_header("WWW-Authenticate", bearer_first ? basic : bearer);
+      return answered_with(response, 401);
+    };
+    const LoggedIn user(played);
+    Registry registry(user.access, played.reference());
+    CHECK(registry.find_manifest(repository, "1"));
+    CHECK(sent.back() == "Bearer good");
+    CHECK(std::none_of(sent.begin(), sent.end(),
+                       [](const std::string& each) { return each.starts_with("Basic"); }));
+  }
+}
+
 TEST_CASE("a login that does not help is told with what helps, and is in no message") {
   PlayedRegistry played;
   played.before = [&](const Request& request, Response& response) {

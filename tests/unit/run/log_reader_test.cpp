@@ -1,8 +1,11 @@
 // Logs that are read while they come: the order of their lines, how much is held, and what is said
 // afterwards.
+#include "cli/run/log_reader.h"
+
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -133,6 +136,38 @@ TEST_CASE("a log that breaks is opened again, and read on from where it was") {
   REQUIRE(log.targets.size() == 3);
   CHECK(log.targets[1].ends_with("sinceSeconds=9"));
   CHECK(log.targets[2].ends_with("container=main&sinceTime=2026-11-21T07%3A40%3A00Z"));
+}
+
+TEST_CASE("a log from which nothing comes is opened again, although lines of other logs come") {
+  std::atomic<int> asked = 0;
+  FakeServer server;
+  server.http->Get("/api/v1/namespaces/lab/pods/silent/log", [&](const auto&, auto& response) {
+    if (++asked == 1) return server.hang();
+    response.set_content(stamped(1, "at last"), "text/plain");
+  });
+  server.http->Get("/api/v1/namespaces/lab/pods/busy/log", [&](const auto&, auto& response) {
+    response.set_chunked_content_provider("text/plain", [&](std::size_t, httplib::DataSink& sink) {
+      const std::string line = stamped(2, "busy");
+      sink.write(line.data(), line.size());
+      std::this_thread::sleep_for(milliseconds(50));
+      if (asked > 1) sink.done();
+      return true;
+    });
+  });
+  kube::Client client(server.start());
+  std::vector<LogRead> logs;
+  for (const auto& [source, pod] : choose_sources({pod_of_rank("silent", 0), pod_of_rank("busy", 1)}, {}))
+    logs.push_back({source, {.container = source.container}});
+  Texts silent;
+  read_logs(client, "lab", logs,
+            {.line =
+                 [&](const RunLogLine& line) {
+                   if (line.pod == "silent") silent.push_back(line.text);
+                   return true;
+                 }},
+            milliseconds(1000));
+  CHECK(silent == Texts{"at last"});
+  CHECK(asked == 2);
 }
 
 TEST_CASE("a log that its node has rotated meanwhile is told") {

@@ -116,6 +116,20 @@ TEST_CASE("of failed pods whose status lacks the error more of the log is read, 
   CHECK(status.ranks.at(0).reason.starts_with("exit code 1: ValueError: said"));
 }
 
+TEST_CASE("an ending of as many bytes as were asked for was cut off at its end, and says nothing") {
+  constexpr std::size_t asked_for = 256 * 1024;
+  for (const std::size_t size : {asked_for - 1, asked_for}) {
+    Logs run;
+    const std::string rest = Logs::said("ValueError: bad lr") + Logs::said(launcher_alone);
+    const std::string long_line = Logs::said("");
+    fail_worker(run, 1, launcher_alone,
+                Logs::said(std::string(size - rest.size() - long_line.size(), 'x')) + rest);
+    REQUIRE(run.logs["w1"].text.size() == size);
+    run.read();
+    CHECK(run.objects.endings.empty() == (size == asked_for));
+  }
+}
+
 TEST_CASE("those that failed first are read, few of a run, and what cannot be read changes nothing") {
   Logs run;
   for (int rank = 0; rank < 5; ++rank)
