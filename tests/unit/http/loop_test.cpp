@@ -104,6 +104,38 @@ TEST_CASE("requests wait for a credential, and present it when it comes") {
   CHECK(second.get().response.body == "Bearer one");
 }
 
+TEST_CASE("the time in which somebody logs in is none of a request's own") {
+  Echo echo("Authorization");
+  Ends ends(echo.server());
+  std::future<Outcome> outcome = ask(*ends.loop, {.path = "/a", .timeout = milliseconds(2000)});
+  REQUIRE(eventually([&] { return ends.credentials->asked == 1; }));
+  CHECK(outcome.wait_for(milliseconds(2500)) == std::future_status::timeout);
+  ends.credentials->give("Bearer one");
+  CHECK(outcome.get().response.body == "Bearer one");
+}
+
+TEST_CASE("a stream is open when its credential is accepted, and not by the answer that refuses one") {
+  FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
+  Ends ends({.url = server.listen(), .insecure = true});
+  server.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
+    if (request.get_header_value("Authorization") == "Bearer new") return answer(response, 200, "a line\n");
+    ends.credentials->give("Bearer new");
+    answer(response, 401, "");
+  });
+  ends.credentials->give("Bearer old");
+  std::promise<int> ended;
+  std::vector<int> opened;
+  std::string lines;
+  auto stream = std::make_shared<Transfer>(Request{.path = "/a"});
+  stream->line = [&](std::string_view line) { lines += line; };
+  stream->opened = [&](int status) { opened.push_back(status); };
+  stream->done = [&](Response& response, const Failure&) { ended.set_value(response.status); };
+  ends.loop->add(stream);
+  CHECK(ended.get_future().get() == 200);
+  CHECK(opened == std::vector<int>{200});
+  CHECK(lines.starts_with("a line"));
+}
+
 TEST_CASE("requests that wait for a credential fail when none can be made") {
   Ends ends({.url = "https://127.0.0.1:1"});
   std::future<Outcome> outcome = ask(*ends.loop, {.path = "/a"});

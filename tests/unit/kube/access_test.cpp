@@ -77,6 +77,9 @@ TEST_CASE("an old cluster is refused by its version") {
   }
   require_version({1, 31, ""}, 1, 31);
   require_version({2, 0, ""}, 1, 31);
-  version = R"({"hello":"world"})";
-  CHECK_THROWS_AS(server_version(client), ApiError);
+  for (const char* unreadable :
+       {R"({"hello":"world"})", R"({"major":"1"})", R"({"minor":"30"})", R"({"major":"x","minor":"30"})"}) {
+    version = unreadable;
+    CHECK_THROWS_AS(server_version(client), ApiError);
+  }
 }

@@ -228,6 +228,18 @@ TEST_CASE("a log that its node has no more ends the follower of a container that
   CHECK(logs.seen().size() == 1);
 }
 
+TEST_CASE("the rest of the log of a container that has ended is asked for again when the server was busy") {
+  for (const int status : {429, 500, 503}) {
+    LogServer logs;
+    logs.answers = {{"too many requests", "", status}, {stamp("01", "the end")}};
+    Client client(logs.start());
+    Lines lines;
+    LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+    REQUIRE(drive(follower, pod_with("terminated"), [&] { return follower.finished(); }));
+    CHECK(lines.get() == Texts{"the end"});
+  }
+}
+
 TEST_CASE("a container's state of wrong types counts as none") {
   LogServer logs;
   Client client(logs.start());

@@ -58,7 +58,8 @@ TEST_CASE("an unknown name is an error with template, line and column") {
         "t.yaml:2:6: there is no ${wrd}; did you mean 'word'?\n  b: x-${wrd}\n       ^");
   CHECK(refusal("b: ${worker.cuont}") ==
         "t.yaml:1:4: there is no ${worker.cuont}; did you mean 'count'?\n  b: ${worker.cuont}\n     ^");
-  CHECK(refusal("a: x${list}").find("only text, numbers and booleans") != std::string::npos);
+  for (const char* text : {"a: x${list}", "a: x${worker}", "a: x${nothing}", "a: ${nothing}x"})
+    CHECK_MESSAGE(refusal(text).find("only text, numbers and booleans") != std::string::npos, text);
   CHECK(refusal("a: x${n").find("not closed") != std::string::npos);
 }
 

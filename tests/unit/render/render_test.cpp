@@ -266,7 +266,7 @@ roles:
   - {name: chief, ends_run: true, environment: {DEPTH: "${parameters.depth}", WORKERS: "${roles.worker.count}"}}
   - {name: worker, count: 3, pod: {spec: {hostname: "${run}"}}}
 objects:
-  - {apiVersion: v1, kind: ConfigMap, metadata: {name: "${run}-extra"}, data: {depth: "d=${parameters.depth}"}}
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: "${run}-extra", labels: {mlk.dev/run: other, own: kept}}, data: {depth: "d=${parameters.depth}"}}
 )",
                                    "/home/me/mine.yaml"});
   const std::string text = "name: x\nmode: mine\nrun: a\n";
@@ -277,7 +277,8 @@ objects:
   CHECK_FALSE(object(run, "Job", run.run + "-worker")["spec"].contains("successPolicy"));
   const json& extra = object(run, "ConfigMap", run.run + "-extra");
   CHECK(extra["data"]["depth"] == "d=7");
-  CHECK(extra["metadata"]["labels"]["mlk.dev/run"] == run.run);
+  CHECK(extra["metadata"]["labels"]["mlk.dev/run"] == run.run);  // by which it is found, and deleted
+  CHECK(extra["metadata"]["labels"]["own"] == "kept");
   CHECK(refusal(text + "parameters: {detph: 7}\n", {}, templates) ==
         "job type mine has no parameter 'detph'; did you mean 'depth'?");
   CHECK(refusal(text + "parameters: {depth: deep}\n", {}, templates).find("must be a number") !=

@@ -28,6 +28,14 @@ TEST_CASE("a map in a list starts behind its dash") {
         "  - name: B\n");
 }
 
+TEST_CASE("an empty map or list in a list follows its dash") {
+  CHECK(to_yaml({{"a", {json::object(), json::array(), {{"b", json::object()}}}}}) ==
+        "a:\n"
+        "  - {}\n"
+        "  - []\n"
+        "  - b: {}\n");
+}
+
 TEST_CASE("text that another reader could take for something else is quoted") {
   for (const char* text : {"yes", "no", "On", "null", "~", "", "1e3", "0x1F", "012", "1_000", ".5", "12:30",
                            "- a", "a: b", "# c", "true"}) {
