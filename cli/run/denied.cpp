@@ -12,6 +12,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr char node_of_local[] = "local";  // the one node of the embedded cluster
+
 bool says(const std::string& line, std::string_view words) { return line.find(words) != line.npos; }
 
 bool is_named(const json& value, const std::string& name) { return text_of(value, {"name"}) == name; }
@@ -58,9 +60,17 @@ std::string advice_on_denied(const std::string& said, const json& pod) {
   if (line.starts_with("mlk: ")) return "";  // says it itself
   const bool denied = says(line, "ermission denied") || says(line, "EACCES");
   const bool read_only = says(line, "ead-only file system") || says(line, "EROFS");
-  if (!denied && !read_only) return "";
+  const bool absent = says(line, "o such file or directory") || says(line, "ENOENT");
+  if (!denied && !read_only && !absent) return "";
   const json mount = mount_of(line, pod);
   const std::string path = text_of(mount, {"mountPath"});
+  if (absent)
+    return text_of(pod, {"nodeName"}) == node_of_local && !mount.is_null()
+               ? fmt::format(
+                     " (with --local {} lies elsewhere, and the program's files do not know where: give "
+                     "it the path in `run:` or `env:`)",
+                     path)
+               : "";
   if (read_only)
     return at_path(mount, {"readOnly"}) == true
                ? fmt::format(" ({} is mounted to be read: `read_only: false` lets it write)", path)

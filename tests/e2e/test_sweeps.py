@@ -205,6 +205,11 @@ def test_tpe_searches_and_the_best_trial_is_an_experiment_file_and_a_report(clus
     assert cluster.mlk("report", sweep, "-o", page, check=0).stdout.strip() == str(page)
     assert sweep in page.read_text(encoding="utf-8")
     assert "accuracy" in cluster.mlk("results", sweep, "--plot", check=0).stdout
+    # The winner has the sweep's name, and is newer; who asks for results means the sweep.
+    cluster.mlk("submit", "--wait", tmp_path / "winner.yaml", check=0, timeout=120)
+    assert results(cluster, name) == table
+    assert sweep in cluster.mlk("report", name, "-o", "-", check=0).stdout
+    assert cluster.mlk("best", name, "-o", "json", check=0).json() == best
 
 
 @pytest.mark.nodes

@@ -242,6 +242,17 @@ TEST_CASE("a folder of packages is made once, and counts as used whenever it is"
   CHECK(mlk::image::unused_layers(machine.packages().cache, std::chrono::hours(24)).empty());
 }
 
+TEST_CASE("a folder of packages to which others could write is made anew") {
+  const Machine machine;
+  const fs::path folder = mlk::image::python_folder(machine.packages());
+  std::ofstream(folder / "six/__init__.py") << "planted";
+  fs::permissions(folder, fs::perms::all);
+  CHECK(mlk::image::python_folder(machine.packages()) == folder);
+  CHECK(machine.installations() == 2);
+  CHECK(mlk::read_file(folder / "six/__init__.py", enough) != "planted");
+  CHECK((fs::status(folder).permissions() & fs::perms::others_write) == fs::perms::none);
+}
+
 TEST_CASE("an empty list of packages is an empty folder") {
   const Machine machine;
   machine.folder().write("report", report_with(""));

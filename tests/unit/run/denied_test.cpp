@@ -54,6 +54,22 @@ TEST_CASE("a volume that is mounted to be read is told with its own key") {
   CHECK(advice("OSError: [Errno 30] Read-only file system: '/x'").empty());
 }
 
+TEST_CASE("a program of --local that looks for a mount by its path is told that it lies elsewhere") {
+  json pod = pod_with_mounts();
+  const std::string said = "FileNotFoundError: [Errno 2] No such file or directory: '/data/train.csv'";
+  CHECK(advice_on_denied(said, pod).empty());
+  pod["nodeName"] = "n1";
+  CHECK(advice_on_denied(said, pod).empty());
+  pod["nodeName"] = "local";
+  const std::string elsewhere =
+      " (with --local /data lies elsewhere, and the program's files do not know where: give it the path in "
+      "`run:` or `env:`)";
+  CHECK(advice_on_denied(said, pod) == elsewhere);
+  CHECK(advice_on_denied("Error: ENOENT, open '/data/x'", pod) == elsewhere);
+  CHECK(advice_on_denied("No such file or directory: '/database/x'", pod).empty());
+  CHECK(advice_on_denied("No such file or directory: 'data/x'", pod).empty());
+}
+
 TEST_CASE("other last words get no advice") {
   const json pod = pod_with_mounts();
   CHECK(advice_on_denied("", pod).empty());
