@@ -24,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t most_entries = 100'000;
 constexpr std::size_t deepest = 200;  // folders in each other
 constexpr std::size_t longest_ignore_file = 1 << 20;
 constexpr std::size_t most_helpers = 3;  // more wait for each other in the kernel
@@ -143,7 +142,8 @@ void put_in_order(Listing& from, Tree& to) {
 
 class Lister {
  public:
-  Lister(const fs::path& top, const TreeRules& rules) : top_(top), rules_(rules), includes_(rules.include) {
+  Lister(const fs::path& top, const TreeRules& rules, std::size_t most_entries)
+      : top_(top), rules_(rules), most_entries_(most_entries), includes_(rules.include) {
     usual_.add(usually_left_out, "");
     secret_.add(usually_secret, "");
     for (const std::string& line : rules.exclude) excludes_.add(line, "");
@@ -363,9 +363,9 @@ class Lister {
   }
 
   void count_one() {
-    if (count_++ == most_entries)
+    if (count_++ == most_entries_)
       throw Error(ExitCode::usage,
-                  fmt::format("code: {} has more than {} files", printable(top_.string()), most_entries),
+                  fmt::format("code: {} has more than {} files", printable(top_.string()), most_entries_),
                   "leave folders out with exclude: or a file .mlkignore, or put data on a volume (data:)");
   }
 
@@ -376,6 +376,7 @@ class Lister {
 
   const fs::path& top_;
   const TreeRules& rules_;
+  const std::size_t most_entries_;
   std::string
       above_;  // the way from the repository to the top, with a slash at its end; empty if there is none
   IgnoreRules usual_, secret_, excludes_;
@@ -387,6 +388,8 @@ class Lister {
 
 }  // namespace
 
-Tree list_tree(const fs::path& folder, const TreeRules& rules) { return Lister(folder, rules).list(); }
+Tree list_tree(const fs::path& folder, const TreeRules& rules, std::size_t most_entries) {
+  return Lister(folder, rules, most_entries).list();
+}
 
 }  // namespace mlk::image

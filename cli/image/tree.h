@@ -1,6 +1,7 @@
 // What of a folder travels: its files, folders and links, without what ignore files leave out.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -33,12 +34,15 @@ struct Tree {
   std::vector<std::string> secrets{}, ignored{};
 };
 
+inline constexpr std::size_t most_tree_entries = 100'000;  // files, links and folders
+
 // Left out are repositories, virtual environments, caches, hidden names (but .gitignore and a few others that
 // tell of the folder itself) and files that usually hold secrets; what files
 // .mlkignore say, and then what git ignores: by files .gitignore, also those above the folder in a
 // repository, and there by .git/info/exclude, the user's file for all repositories, and core.ignoreCase.
 // Links are not followed. Throws Error: usage for a link that leads out of the folder and for too many files,
 // not_found or failure if a folder cannot be read.
-Tree list_tree(const std::filesystem::path& folder, const TreeRules& rules);
+Tree list_tree(const std::filesystem::path& folder, const TreeRules& rules,
+               std::size_t most_entries = most_tree_entries);
 
 }  // namespace mlk::image

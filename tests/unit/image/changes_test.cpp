@@ -29,3 +29,19 @@ TEST_CASE("two archives differ in files that are new, gone or changed") {
   CHECK(changed_paths(before, after) == std::vector<std::string>{"b", "-c", "l", "+s.html", "x"});
   CHECK(changed_paths(after, after).empty());
 }
+
+TEST_CASE("a file that becomes a folder is gone, and a folder that becomes a file is new") {
+  const auto archive = [](const TarEntry& entry) {
+    std::string out;
+    append_to_tar(out, entry, "");
+    end_tar(out);
+    return out;
+  };
+  const std::string file = archive({.path = "a"}),
+                    folder = archive({.path = "a", .kind = TarEntry::Kind::folder}),
+                    link = archive({.path = "a", .kind = TarEntry::Kind::link, .target = "b"});
+  CHECK(changed_paths(file, folder) == std::vector<std::string>{"-a"});
+  CHECK(changed_paths(folder, file) == std::vector<std::string>{"+a"});
+  CHECK(changed_paths(file, link) == std::vector<std::string>{"a"});
+  CHECK(changed_paths(link, link).empty());
+}

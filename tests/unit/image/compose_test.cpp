@@ -145,3 +145,61 @@ TEST_CASE("an image without a base has a platform, one time and its own layers")
   CHECK(composed.of_base.empty());
   CHECK(manifest_in(composed)["layers"].size() == 1);
 }
+
+TEST_CASE("what is not named is not in an image without a base") {
+  const Composed composed = mlk::image::compose(std::nullopt, {}, {.platform = {"linux", "amd64", ""}});
+  const json configuration = configuration_in(composed), manifest = manifest_in(composed);
+  CHECK(configuration == json{{"os", "linux"},
+                              {"architecture", "amd64"},
+                              {"created", "1980-01-01T00:00:00Z"},
+                              {"config", json::object()},
+                              {"rootfs", {{"type", "layers"}, {"diff_ids", json::array()}}}});
+  CHECK(manifest["schemaVersion"] == 2);
+  CHECK(manifest["mediaType"] == mlk::image::oci_types.manifest);
+  CHECK(manifest["config"]["mediaType"] == mlk::image::oci_types.configuration);
+  CHECK(manifest["config"]["size"] == composed.configuration.size());
+  CHECK(manifest["layers"].empty());
+}
+
+TEST_CASE("layers of a base keep their own types and what they say they are for") {
+  Base base = some_base(true);
+  base.manifest.layers[0].media_type = "own/type";
+  base.manifest.layers[0].purpose = "python";
+  const Composed composed = mlk::image::compose(base, {added('2', "code")}, {});
+  const json layers = manifest_in(composed)["layers"];
+  REQUIRE(layers.size() == 2);
+  CHECK(layers[0]["mediaType"] == "own/type");
+  CHECK(layers[0]["annotations"][mlk::image::purpose_annotation] == "python");
+  CHECK(layers[1] == json{{"mediaType", mlk::image::docker_types.layer},
+                          {"digest", id_with('2')},
+                          {"size", 100},
+                          {"annotations", {{mlk::image::purpose_annotation, "code"}}}});
+  CHECK(composed.own[0].blob.purpose == "code");
+  CHECK(composed.own[0].diff_id == id_with('f'));
+}
+
+TEST_CASE("an entry of the history counts as a layer unless it says that it has none") {
+  Base base = some_base();
+  for (const auto& [empty_layer, size] :
+       std::vector<std::pair<json, std::size_t>>{{false, 2}, {nullptr, 2}, {"true", 2}, {true, 1}}) {
+    base.configuration.whole["history"] =
+        json::array({{{"created_by", "ADD"}, {"empty_layer", empty_layer}}});
+    CHECK_MESSAGE(composed_above(base)["history"].size() == size, empty_layer.dump());
+  }
+}
+
+TEST_CASE("bytes of a base that are no UTF-8 are replaced, and do not end the build") {
+  Base base = some_base();
+  base.configuration.whole["author"] = "a\xff";
+  CHECK(composed_above(base)["author"] == "a\xef\xbf\xbd");
+}
+
+TEST_CASE("a directory or a user alone is set, and the other stays") {
+  json changed = composed_above(some_base(), {.workdir = "/w"})["config"];
+  CHECK(changed["WorkingDir"] == "/w");
+  CHECK(changed["User"] == "0");
+  changed = composed_above(some_base(), {.user = "7"})["config"];
+  CHECK(changed["WorkingDir"] == "/");
+  CHECK(changed["User"] == "7");
+  CHECK(changed["Cmd"] == json{"-c"});
+}

@@ -2,6 +2,7 @@
 #include "cli/image/folder.h"
 
 #include <algorithm>
+#include <fcntl.h>
 #include <filesystem>
 #include <string>
 #include <sys/stat.h>
@@ -104,5 +105,72 @@ TEST_CASE("each file of a large folder has its size, however many threads have a
     CHECK(tree.entries.size() == static_cast<std::size_t>(count));
     CHECK(std::all_of(tree.entries.begin(), tree.entries.end(),
                       [](const mlk::image::TreeEntry& each) { return each.size == 5; }));
+  }
+}
+
+TEST_CASE("the times of a file are in nanoseconds, and the bit for its owner is the one that counts") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.write("file", "x");
+  const timespec times[] = {{0, 0}, {1'700'000'001, 23'000'045}};
+  REQUIRE(::utimensat(AT_FDCWD, file.c_str(), times, 0) == 0);
+  struct stat status{};
+  REQUIRE(::stat(file.c_str(), &status) == 0);
+  const mlk::image::Folder open = read_folder(folder.path(), "");
+  const mlk::image::FileStatus told = mlk::image::status_of(*open.open, folder.path(), "file");
+  CHECK(told.stamp.modified == std::int64_t{1'700'000'001} * 1'000'000'000 + status.st_mtim.tv_nsec);
+  CHECK(told.stamp.changed == std::int64_t{status.st_ctim.tv_sec} * 1'000'000'000 + status.st_ctim.tv_nsec);
+  CHECK(told.stamp.inode == status.st_ino);
+  for (const auto& [bits, executable] :
+       std::vector<std::pair<unsigned, bool>>{{0700, true}, {0500, true}, {0677, false}, {0611, false}}) {
+    REQUIRE(::chmod(file.c_str(), bits) == 0);
+    CHECK(mlk::image::status_of(*open.open, folder.path(), "file").executable == executable);
+  }
+}
+
+TEST_CASE("a link's whole target is told, and what is no file has no status and no beginning") {
+  const TemporaryFolder folder;
+  const std::string longest(4095, 't');
+  fs::create_symlink(longest, folder.path() / "link");
+  folder.write("below/x", "x");
+  folder.write("file", "12345");
+  REQUIRE(::mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
+  const mlk::image::Folder open = read_folder(folder.path(), "");
+  CHECK(mlk::image::link_target(*open.open, folder.path(), "link") == longest);
+  CHECK(code_of([&] { (void)mlk::image::link_target(*open.open, folder.path(), "absent"); }) ==
+        ExitCode::failure);
+  for (const char* name : {"below", "pipe"}) {
+    CHECK(code_of([&] { (void)mlk::image::status_of(*open.open, folder.path(), name); }) ==
+          ExitCode::failure);
+    CHECK(mlk::image::beginning_of(*open.open, name, 5).empty());
+  }
+  CHECK(mlk::image::beginning_of(*open.open, "file", 5) == "12345");
+  CHECK(mlk::image::beginning_of(*open.open, "file", 0).empty());
+  const mlk::image::Folder below = read_folder(folder.path(), "below/");
+  CHECK(mlk::image::status_of(*below.open, folder.path(), "below/x").size == 1);
+  try {
+    (void)mlk::image::status_of(*below.open, folder.path(), "below/gone");
+    FAIL("it is there");
+  } catch (const mlk::Error& error) {
+    CHECK(std::string(error.what()) ==
+          "code: " + (folder.path() / "below/gone").string() + ": No such file or directory");
+  }
+}
+
+TEST_CASE("a folder that cannot be read for another reason than that it is none is a failure") {
+  const TemporaryFolder folder;
+  const fs::path top = folder.path() / std::string(300, 'n');
+  try {
+    (void)read_folder(top, "");
+    FAIL("it was read");
+  } catch (const mlk::Error& error) {
+    CHECK(error.code() == ExitCode::failure);
+    CHECK(std::string(error.what()) ==
+          "code: cannot read the folder " + top.string() + ": File name too long");
+  }
+  try {
+    (void)read_folder(folder.path() / "absent", "");
+    FAIL("it was read");
+  } catch (const mlk::Error& error) {
+    CHECK(std::string(error.what()) == "there is no folder " + (folder.path() / "absent").string());
   }
 }

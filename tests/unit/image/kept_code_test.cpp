@@ -226,3 +226,123 @@ TEST_CASE("several calls at once all give the digest") {
   for (std::thread& thread : threads) thread.join();
   CHECK(right == 8);
 }
+
+namespace {
+
+// A tree as it was listed, of which each part can be changed by itself.
+mlk::image::Tree tree_of(std::size_t entries) {
+  mlk::image::Tree out;
+  for (std::size_t i = 0; i < entries; ++i)
+    out.entries.push_back({.of_tar = {.path = std::to_string(i), .target = "t"},
+                           .size = 7,
+                           .stamp = {.modified = 1'700'000'000'000'000'000 + static_cast<std::int64_t>(i),
+                                     .changed = 1'700'000'000'000'000'001,
+                                     .inode = 5}});
+  return out;
+}
+
+system_clock::time_point time_after_1970(std::int64_t nanoseconds) {
+  return system_clock::time_point(
+      std::chrono::duration_cast<system_clock::duration>(std::chrono::nanoseconds(nanoseconds)));
+}
+
+}  // namespace
+
+TEST_CASE("each field of each entry is in what a record is known by") {
+  using mlk::image::TreeEntry;
+  const std::function<void(TreeEntry&)> changes[] = {
+      [](TreeEntry& entry) { entry.of_tar.path += "x"; },
+      [](TreeEntry& entry) { entry.of_tar.target += "x"; },
+      [](TreeEntry& entry) { entry.of_tar.kind = mlk::image::TarEntry::Kind::link; },
+      [](TreeEntry& entry) { entry.of_tar.executable = true; },
+      [](TreeEntry& entry) { ++entry.size; },
+      [](TreeEntry& entry) { --entry.stamp.modified; },
+      [](TreeEntry& entry) { ++entry.stamp.changed; },
+      [](TreeEntry& entry) { ++entry.stamp.inode; },
+      [](TreeEntry& entry) {  // the same letters, in other fields
+        entry.of_tar.path += "t";
+        entry.of_tar.target.clear();
+      }};
+  const TemporaryFolder folder, cache;
+  const KeptCode kept(cache.path(), folder.path(), {}, {.archive = most_archive, .content = 1});
+  constexpr std::size_t many = 3000;  // more than are hashed at once
+  mlk::image::Tree tree = tree_of(many);
+  kept.keep(tree, {planted, "an archive"}, system_clock::now());
+  REQUIRE(kept.find(tree));
+  for (const auto& change : changes) {
+    for (const std::size_t place : {std::size_t{0}, many / 2, many - 1}) {
+      const TreeEntry before = tree.entries[place];
+      change(tree.entries[place]);
+      CHECK_FALSE(kept.find(tree));
+      tree.entries[place] = before;
+    }
+  }
+  CHECK(kept.find(tree)->digest == planted);
+  tree.entries.pop_back();
+  CHECK_FALSE(kept.find(tree));
+}
+
+TEST_CASE("files are old enough two seconds after the later of their times") {
+  struct Row {
+    std::int64_t modified, changed, listed;
+    bool is_kept;
+  };
+  constexpr std::int64_t second = 1'000'000'000, time = 1'700'000'000 * second;
+  for (const Row& row :
+       {Row{time, time, time + 2 * second, true}, Row{time, time, time + 2 * second - 1, false},
+        Row{time + 1, time, time + 2 * second, false}, Row{time, time + 1, time + 2 * second, false},
+        Row{time - 9, time, time + 2 * second, true}, Row{time + 1, time + 1, time + 2 * second + 1, true},
+        Row{time, time, time, false}}) {
+    const TemporaryFolder folder, cache;
+    const KeptCode kept(cache.path(), folder.path(), {}, {.archive = most_archive, .content = 1});
+    mlk::image::Tree tree = tree_of(3);
+    for (mlk::image::TreeEntry& entry : tree.entries) entry.stamp = {};
+    tree.entries[1].stamp = {.modified = row.modified, .changed = row.changed, .inode = 1};
+    kept.keep(tree, {planted, "an archive"}, time_after_1970(row.listed));
+    CHECK(kept.find(tree).has_value() == row.is_kept);
+  }
+}
+
+TEST_CASE("an archive of as many bytes as it may have is found again, and so is code without one") {
+  const TemporaryFolder folder, cache;
+  constexpr std::size_t most = 1000;
+  const KeptCode kept(cache.path(), folder.path(), {}, {.archive = most, .content = 1});
+  const mlk::image::Tree tree = tree_of(1);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, most}) {
+    kept.keep(tree, {planted, std::string(size, 'a')}, system_clock::now());
+    const std::optional<PackedCode> found = kept.find(tree);
+    REQUIRE(found);
+    CHECK(found->digest == planted);
+    CHECK(found->archive == std::string(size, 'a'));
+  }
+  kept.keep(tree, {planted, std::string(most + 1, 'a')}, system_clock::now());
+  CHECK_FALSE(kept.find(tree));
+}
+
+TEST_CASE("each list of rules, each bound and each folder has a record of its own") {
+  const TemporaryFolder folder, other, cache;
+  using mlk::image::TreeRules;
+  const mlk::image::Tree tree = tree_of(1);
+  const mlk::image::ArchiveBounds bounds{.archive = 1000, .content = 2000};
+  const std::vector<KeptCode> all = [&] {
+    std::vector<KeptCode> out;
+    for (const TreeRules& rules :
+         {TreeRules{}, TreeRules{{"a"}, {}, {}}, TreeRules{{}, {"a"}, {}}, TreeRules{{}, {}, {"a"}},
+          TreeRules{{"a", "b"}, {}, {}}, TreeRules{{"ab"}, {}, {}}, TreeRules{{"b", "a"}, {}, {}},
+          TreeRules{{"a"}, {"b"}, {}}})
+      out.emplace_back(cache.path(), folder.path(), rules, bounds);
+    out.emplace_back(cache.path(), other.path(), TreeRules{}, bounds);
+    out.emplace_back(cache.path(), folder.path(), TreeRules{}, mlk::image::ArchiveBounds{1001, 2000});
+    out.emplace_back(cache.path(), folder.path(), TreeRules{}, mlk::image::ArchiveBounds{1000, 2001});
+    return out;
+  }();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CAPTURE(i);
+    CHECK_FALSE(all[i].find(tree));
+    all[i].keep(tree, {planted, std::to_string(i)}, system_clock::now());
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i].find(tree)->archive == std::to_string(i));
+  fs::create_directory_symlink(folder.path(), other.path() / "link");
+  CHECK(KeptCode(cache.path(), other.path() / "link", {}, bounds).find(tree)->archive == "0");
+  CHECK_FALSE(KeptCode(cache.path(), other.path() / "gone", {}, bounds).find(tree));
+}

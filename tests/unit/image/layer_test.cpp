@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/image/gzip.h"
 #include "cli/util/error.h"
@@ -290,4 +291,128 @@ TEST_CASE("the age of an entry is its newest use, of its note and of what is in 
   CHECK_FALSE(unused(folder.path() / "code"));
   fs::last_write_time(inside, old);
   CHECK(unused(folder.path() / "code"));
+}
+
+TEST_CASE("a note counts only with each of its fields as they were written") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "layer";
+  const Layer layer = write_small(file);
+  const nlohmann::json good = nlohmann::json::parse(mlk::read_file(folder.path() / "layer.json", 4096));
+  for (const char* name : {"layer", "layer.json"})
+    CHECK(fs::status(folder.path() / name).permissions() == (fs::perms::owner_read | fs::perms::owner_write));
+  CHECK(good["digest"] == layer.blob.digest);
+  CHECK(good["diff_id"] == layer.diff_id);
+  CHECK(good["size"] == layer.blob.size);
+  const auto found_with = [&](const char* key, const nlohmann::json& value) {
+    nlohmann::json note = good;
+    note[key] = value;
+    folder.write("layer.json", note.dump());
+    return find_layer(file).has_value();
+  };
+  CHECK(found_with("other", 1));
+  for (const char* key : {"digest", "diff_id"}) {
+    for (const nlohmann::json& bad :
+         {nlohmann::json("x"), nlohmann::json(""), nlohmann::json("sha256:../x"), nlohmann::json(5),
+          nlohmann::json(nullptr), nlohmann::json("sha512:" + std::string(64, 'a'))})
+      CHECK_MESSAGE(!found_with(key, bad), std::string(key), bad.dump());
+    CHECK(found_with(key, "sha256:" + std::string(64, 'a')));
+  }
+  for (const nlohmann::json& bad :
+       {nlohmann::json(-1), nlohmann::json(1.5), nlohmann::json(std::to_string(layer.blob.size)),
+        nlohmann::json(nullptr), nlohmann::json(layer.blob.size - 1), nlohmann::json(layer.blob.size + 1)})
+    CHECK_MESSAGE(!found_with("size", bad), bad.dump());
+  for (const nlohmann::json& bad :
+       {nlohmann::json("layer"), nlohmann::json("x/layer"), nlohmann::json(nullptr)})
+    CHECK_MESSAGE(!found_with("file", bad), bad.dump());
+  for (const char* key : {"digest", "diff_id", "size", "file"}) {
+    nlohmann::json note = good;
+    note.erase(key);
+    folder.write("layer.json", note.dump());
+    CHECK_MESSAGE(!find_layer(file), std::string(key));
+  }
+  folder.write("layer.json", good.dump());
+  CHECK(find_layer(file));
+}
+
+TEST_CASE("a layer in a folder that was renamed is another one's") {
+  const TemporaryFolder folder;
+  write_small(folder.path() / "one/layer");
+  CHECK(find_layer(folder.path() / "one/layer"));
+  fs::rename(folder.path() / "one", folder.path() / "two");
+  CHECK_FALSE(find_layer(folder.path() / "two/layer"));
+}
+
+TEST_CASE("a layer may be named by its content when it is finished, or kept only if it is the right one") {
+  const TemporaryFolder folder;
+  const std::string diff_id = write_small(folder.path() / "other/layer").diff_id;
+  const auto fill = [](LayerWriter& writer) {
+    writer.add({.path = "a", .kind = mlk::image::TarEntry::Kind::folder});
+    writer.add({.path = "a/text"}, "content");
+  };
+  {
+    LayerWriter writer(folder.path() / "out/new");
+    fill(writer);
+    const Layer named =
+        writer.finish([&](const std::string& digits) { return folder.path() / "out" / digits; });
+    CHECK(named.diff_id == diff_id);
+    CHECK(named.file == folder.path() / "out" / diff_id.substr(7));
+    CHECK(find_layer(named.file));
+  }
+  CHECK(names_in(folder.path() / "out").size() == 2);
+  {
+    LayerWriter writer(folder.path() / "wrong/layer");
+    fill(writer);
+    CHECK_FALSE(writer.finish_as("sha256:" + std::string(64, 'a')));
+  }
+  CHECK(fs::is_empty(folder.path() / "wrong"));
+  LayerWriter writer(folder.path() / "right/layer");
+  fill(writer);
+  CHECK(writer.finish_as(diff_id)->diff_id == diff_id);
+  CHECK(find_layer(folder.path() / "right/layer"));
+}
+
+TEST_CASE("a user who stops ends the writing of entries and the reading of a layer, which stays") {
+  const TemporaryFolder folder;
+  const auto code_of_action = [](const auto& action) {
+    try {
+      action();
+    } catch (const mlk::Error& error) {
+      return error.code();
+    }
+    return mlk::ExitCode::ok;
+  };
+  const Layer layer = write_small(folder.path() / "layer");
+  const auto stop = [] { return false; };
+  CHECK(code_of_action([&] { LayerWriter(folder.path() / "new", stop).add({.path = "a"}, "x"); }) ==
+        mlk::ExitCode::interrupted);
+  CHECK(code_of_action([&] { (void)LayerWriter(folder.path() / "new", stop).finish(); }) ==
+        mlk::ExitCode::interrupted);
+  CHECK(code_of_action([&] { mlk::image::check_layer(layer, stop); }) == mlk::ExitCode::interrupted);
+  CHECK(code_of_action([&] { (void)mlk::image::find_whole_layer(layer.file, layer.diff_id, stop); }) ==
+        mlk::ExitCode::interrupted);
+  CHECK(code_of_action([&] { mlk::image::check_layer(layer, [] { return true; }); }) == mlk::ExitCode::ok);
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"layer", "layer.json"});
+}
+
+TEST_CASE("a layer of another content goes with its note, and one of another size is told as changing") {
+  const TemporaryFolder folder;
+  const Layer layer = write_small(folder.path() / "layer");
+  CHECK_FALSE(mlk::image::find_whole_layer(layer.file, "sha256:" + std::string(64, 'a')));
+  CHECK(fs::is_empty(folder.path()));
+  CHECK_FALSE(mlk::image::find_whole_layer(layer.file, layer.diff_id));
+  CHECK(mlk::image::is_unused(folder.path() / "gone", std::chrono::hours(1)));
+}
+
+TEST_CASE("what is unused is listed in order, and a link to a folder is as old as itself") {
+  const TemporaryFolder folder, other;
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(48);
+  for (const char* name : {"c", "a", "b", "new"}) folder.write(name, "x");
+  for (const char* name : {"c", "a", "b"}) fs::last_write_time(folder.path() / name, old);
+  CHECK(mlk::image::unused_layers(folder.path(), std::chrono::hours(24)) ==
+        std::vector<fs::path>{folder.path() / "a", folder.path() / "b", folder.path() / "c"});
+  CHECK(mlk::image::unused_layers(folder.path(), std::chrono::hours(72)).empty());
+  other.write("inside", "x");
+  fs::last_write_time(other.path(), old);
+  fs::create_directory_symlink(other.path(), folder.path() / "link");
+  CHECK(mlk::image::is_unused(folder.path() / "link", std::chrono::hours(24)));
 }

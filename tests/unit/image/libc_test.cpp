@@ -83,3 +83,84 @@ TEST_CASE("a layer without such a file, or that is none, tells nothing") {
   CHECK_FALSE(found_in(layer_with({std::string(200, 'a') + "/etc/alpine-release"}), 100, taken));
   CHECK(found_in(layer_with({std::string(200, 'a'), "etc/alpine-release"}), 100, taken) == Libc::musl);
 }
+
+TEST_CASE("a path tells the C library by its whole name") {
+  for (const char* path : {"././etc/alpine-release", "ld-musl-x86_64.so.1", "/etc/alpine-release"})
+    CHECK_MESSAGE(libc_by(path) == Libc::musl, path);
+  for (const char* path : {"ld-linux.so.2", "libc.so.6", "/etc/debian_version", "./etc/redhat-release"})
+    CHECK_MESSAGE(libc_by(path) == Libc::glibc, path);
+  for (const char* path : {"lib/ld-musl-x86_64.so.2", "lib/xld-musl-x86_64.so.1", "lib/xld-linux.so.2",
+                           "lib/xlibc.so.6", "app/etc/debian_version", "app/etc/redhat-release",
+                           "etc/alpine-release2", "../etc/alpine-release", "lib/libc.so.6/x"})
+    CHECK_MESSAGE(!libc_by(path), path);
+}
+
+namespace {
+
+// The header of an entry of one block, with another type, or with bytes put into it.
+std::string header_with(const std::string& path, char type = '0', std::size_t at = 0,
+                        const std::string& bytes = "") {
+  std::string out = mlk::image::tar_header({.path = path}, 0);
+  out[156] = type;
+  return out.replace(at, bytes.size(), bytes);
+}
+
+std::optional<Libc> found_in_tar(const std::string& tar) {
+  LibcOfLayer layer;
+  (void)layer.take(tar);
+  return layer.found();
+}
+
+}  // namespace
+
+TEST_CASE("the file after one of any size is seen") {
+  for (const std::size_t size : {0, 1, 511, 512, 513, 1024}) {
+    std::string tar;
+    mlk::image::append_to_tar(tar, {.path = "a"}, std::string(size, 'x'));
+    mlk::image::append_to_tar(tar, {.path = "etc/alpine-release"}, "");
+    CHECK_MESSAGE(found_in_tar(tar) == Libc::musl, size);
+  }
+}
+
+TEST_CASE("the file after one of 8 GiB is seen, whose size is not in octal digits") {
+  constexpr std::uint64_t size = std::uint64_t{1} << 33;
+  LibcOfLayer layer;
+  CHECK(layer.take(mlk::image::tar_header({.path = "big"}, size)));
+  const std::string part(1 << 20, 'x');
+  for (std::uint64_t given = 0; given < size; given += part.size()) REQUIRE(layer.take(part));
+  CHECK_FALSE(layer.take(header_with("lib/ld-linux-x86-64.so.2")));
+  CHECK(layer.found() == Libc::glibc);
+}
+
+TEST_CASE("an archive ends at a size that no layer has, at another mark, and at its end") {
+  const auto goes_on = [](const std::string& bytes) { return LibcOfLayer().take(bytes); };
+  CHECK(goes_on(mlk::image::tar_header({.path = "big"}, std::uint64_t{1} << 50)));
+  CHECK_FALSE(goes_on(mlk::image::tar_header({.path = "big"}, (std::uint64_t{1} << 50) + 1)));
+  CHECK(goes_on(header_with("a")));
+  CHECK_FALSE(goes_on(header_with("a", '0', 257, "vstar")));
+  CHECK_FALSE(goes_on(std::string(512, '\0')));
+  CHECK(goes_on(std::string(511, '\0')));
+  CHECK(goes_on("\x1f"));
+  CHECK_FALSE(found_in_tar(std::string(512, '\0') + header_with("etc/alpine-release")));
+}
+
+TEST_CASE("entries about the next one tell nothing, those of all other types do") {
+  for (const char type : {'L', 'K', 'x', 'g'})
+    CHECK_MESSAGE(!found_in_tar(header_with("etc/alpine-release", type)), type);
+  for (const char type : {'0', '\0', '1', '2', '7'})
+    CHECK_MESSAGE(found_in_tar(header_with("etc/alpine-release", type)) == Libc::musl, type);
+}
+
+TEST_CASE("a path may have its beginning in the field for it, which other archives use otherwise") {
+  const std::string posix("ustar\0", 6);
+  std::string header = header_with("alpine-release", '0', 345, "etc");
+  CHECK_FALSE(found_in_tar(header));
+  CHECK(found_in_tar(header.replace(257, posix.size(), posix)) == Libc::musl);
+  header = header_with("etc/alpine-release", '0', 345, "12345670123");
+  CHECK(found_in_tar(header) == Libc::musl);
+  CHECK_FALSE(found_in_tar(header.replace(257, posix.size(), posix)));
+  header = header_with("etc/alpine-release").replace(257, posix.size(), posix);
+  CHECK(found_in_tar(header) == Libc::musl);
+  const std::string full = std::string(100 - std::string("/libc.so.6").size(), 'a') + "/libc.so.6";
+  CHECK(found_in_tar(header_with(full, '0', 100, "x")) == Libc::glibc);  // without a NUL at its end
+}

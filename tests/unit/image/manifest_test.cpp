@@ -318,3 +318,149 @@ TEST_CASE("a platform is two or three words, and an architecture alone is of lin
        {"", "/", "linux/", "/amd64", "linux/arm/v7/x", "Linux/amd64", "linux/amd 64", "a//b"})
     CHECK(error_of([&] { (void)mlk::image::parse_platform(bad); }).code() == mlk::ExitCode::usage);
 }
+
+TEST_CASE("what is said of a part is read, and the purpose of a layer of mlk's own") {
+  json layer = part('1', std::uint64_t{1} << 42);
+  layer["annotations"] = {{mlk::image::purpose_annotation, "python"}, {"other", "x"}};
+  json odd = part('2', 0);
+  odd["annotations"] = "text";
+  json other = part('3');
+  other["annotations"] = {{"other", "x"}};
+  other["urls"] = nullptr;
+  const Manifest read = read_manifest(manifest_of({layer, odd, other}));
+  REQUIRE(read.layers.size() == 3);
+  CHECK(read.media_type == oci_types.manifest);
+  CHECK(read.configuration.media_type == oci_types.configuration);
+  CHECK(read.configuration.size == 10);
+  CHECK(read.layers[0].size == std::uint64_t{1} << 42);
+  CHECK(read.layers[0].purpose == "python");
+  CHECK(read.layers[1].size == 0);
+  CHECK(read.layers[1].purpose.empty());
+  CHECK(read.layers[2].purpose.empty());
+  layer["annotations"][mlk::image::purpose_annotation] = 5;
+  CHECK(manifest_refusal(manifest_of(json::array({layer})).dump()).code() == mlk::ExitCode::failure);
+}
+
+TEST_CASE("an entry of an index has a platform with its features, and the part that it names") {
+  json special = platform("arm", "v7", "windows");
+  special["os.features"] = {"win32k", 5};
+  json odd = platform("amd64");
+  odd["os.features"] = "win32k";
+  const Index index = read_index(
+      index_of({entry('1', special), entry('2', odd), entry('3', "text"), entry('4', platform("unknown"))}));
+  REQUIRE(index.entries.size() == 4);
+  CHECK(index.entries[0].platform.text() == "windows/arm/v7");
+  CHECK(index.entries[0].platform.features == std::vector<std::string>{"win32k", "5"});
+  CHECK_FALSE(index.entries[0].platform.is_unsaid);
+  CHECK(index.entries[0].manifest.digest == digest_with('1'));
+  CHECK(index.entries[0].manifest.size == 10);
+  CHECK(index.entries[0].manifest.media_type == oci_types.manifest);
+  CHECK(index.entries[1].platform.features.empty());
+  CHECK(index.entries[2].platform.is_unsaid);
+  CHECK(index.entries[3].platform.architecture.empty());
+  CHECK_FALSE(index.entries[3].platform.is_unsaid);
+}
+
+TEST_CASE("variants are compared as numbers, with or without their letter, and features come after all") {
+  struct Row {
+    std::vector<std::pair<std::string, bool>> entries;  // variant, whether it needs a feature
+    std::string wanted;
+    int right;  // place in the entries; -1: none
+  };
+  const std::vector<Row> rows{
+      {{{"8", false}}, "v8", 0},
+      {{{"8", false}, {"v8", false}}, "v8", 1},
+      {{{"v10", false}, {"v9", false}}, "", 1},
+      {{{"v10", false}}, "v9", -1},
+      {{{"v9", false}}, "v10", 0},
+      {{{"rva", false}, {"v123", false}}, "", 1},   // three digits are a number
+      {{{"rva", false}, {"v1234", false}}, "", 0},  // four are none
+      {{{"rva", false}, {"v9x", false}}, "", 0},
+      {{{"rva", false}, {"v", false}}, "", 0},
+      {{{"rva", false}}, "v8", -1},
+      {{{"v8", true}, {"v7", false}}, "v8", 1},
+      {{{"v8", true}, {"v9", false}}, "", 1},
+      {{{"v7", true}, {"v6", false}}, "v8", 1},
+      {{{"v9", true}, {"v10", false}}, "", 1},
+      {{{"rva", true}, {"v10", true}}, "", 1},
+      {{{"v7", false}, {"v9", false}}, "", 0},  // an older one runs there for sure
+      {{{"v7", false}, {"", false}}, "v8", 1},
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    CAPTURE(i);
+    json entries = json::array();
+    for (const auto& [variant, needs] : rows[i].entries) {
+      json of_entry = platform("arm64", variant);
+      if (needs) of_entry["os.features"] = json::array({"x"});
+      entries.push_back(entry(static_cast<char>('1' + entries.size()), of_entry));
+    }
+    const Index index = read_index(index_of(entries));
+    std::string got;
+    (void)error_of([&] { got = chosen(index, {"linux", "arm64", rows[i].wanted}); });
+    CHECK(got == (rows[i].right < 0 ? "" : digest_with(static_cast<char>('1' + rows[i].right))));
+  }
+}
+
+TEST_CASE(
+    "a platform that is not there is told with the image, and one that is no platform with an example") {
+  const Index index = read_index(index_of(json::array({entry('1', platform("amd64"))})));
+  CHECK(std::string(error_of([&] { (void)chosen(index, {"linux", "arm", "v5"}); }).what()) ==
+        "image x is not there for linux/arm/v5");
+  const mlk::Error error = error_of([] { (void)mlk::image::parse_platform("a b"); });
+  CHECK(std::string(error.what()) == "'a b' is no platform");
+  CHECK(error.hint() == "for example: --platform linux/arm64");
+  CHECK(mlk::image::parse_platform("linux/x86_64").architecture == "x86_64");
+  CHECK(mlk::image::parse_platform("az09_").architecture == "az09_");
+  for (const char* bad : {"linux/a-b", "linux/a.b", "linux/arm/V7", "linux/arm/", "linux/arm64 "})
+    CHECK(error_of([&] { (void)mlk::image::parse_platform(bad); }).code() == mlk::ExitCode::usage);
+}
+
+TEST_CASE("the entries of an index and the layers of a configuration are bounded as those of a manifest") {
+  json entries = json::array(), ids = json::array();
+  for (std::size_t i = 0; i < mlk::image::most_layers; ++i) {
+    entries.push_back(entry('1', platform("amd64")));
+    ids.push_back(digest_with('1'));
+  }
+  CHECK(read_index(index_of(entries)).entries.size() == mlk::image::most_layers);
+  CHECK(configuration_refusal(configuration_with(ids).dump(), ids.size()).code() == mlk::ExitCode::ok);
+  entries.push_back(entry('1', platform("amd64")));
+  ids.push_back(digest_with('1'));
+  CHECK(std::string(manifest_refusal(index_of(entries).dump()).what()) ==
+        "image x: it has 501 manifests, more than 500");
+  CHECK(std::string(configuration_refusal(configuration_with(ids).dump(), ids.size()).what()) ==
+        "image x: it has 501 diff_ids, more than 500");
+}
+
+TEST_CASE("each fault of a configuration is told in words of its own") {
+  const auto told = [](const json& whole, std::size_t layers = 1) {
+    return std::string(configuration_refusal(whole.dump(), layers).what());
+  };
+  CHECK(told(json::array()) == "image x: it is no object of JSON");
+  CHECK(told(json::object()) == "image x: its configuration has no rootfs");
+  CHECK(told({{"rootfs", "x"}}) == "image x: its configuration has no rootfs");
+  CHECK(told({{"rootfs", json::object()}}) == "image x: it has no list of diff_ids");
+  CHECK(told(configuration_with({"sha256:1"})) ==
+        "image x: its configuration names a layer by no digest of sha256");
+  CHECK(told(configuration_with({digest_with('1')}), 0) ==
+        "image x: its configuration and its manifest disagree about the layers");
+  json odd = configuration_with({digest_with('1')});
+  odd["config"] = json::array();
+  CHECK(told(odd) == "image x: its configuration is no object");
+  odd["config"] = json::object();
+  odd["variant"] = "v3";
+  CHECK(mlk::image::parse_configuration(odd.dump(), 1, "image x").platform.text() == "linux/amd64/v3");
+}
+
+TEST_CASE("a document may be nested 50 levels deep and have 200000 values") {
+  const auto told = [](int lists, int values) {
+    std::string text = "{\"x\":" + std::string(static_cast<std::size_t>(lists), '[') + "0";
+    for (int i = 1; i < values; ++i) text += ",0";
+    return std::string(
+        manifest_refusal(text + std::string(static_cast<std::size_t>(lists), ']') + "}").what());
+  };
+  const std::string none = "image x: it is neither a manifest nor an index";
+  CHECK(told(49, 1).starts_with(none));
+  CHECK(told(50, 1).find("nested deeper than 50 levels") != std::string::npos);
+  CHECK(told(1, 199'998).starts_with(none));  // with the object and the list
+  CHECK(told(1, 199'999).find("more than 200000 values") != std::string::npos);
+}

@@ -120,3 +120,98 @@ TEST_CASE("what is no report is refused") {
     CHECK(std::string(error.what()) == "code.python: pip's report names a package without its version");
   }
 }
+
+TEST_CASE("of several digests the first that pip checks is taken") {
+  const auto digest = [](const std::string& archive) {
+    return parse_pip_report(report_with(R"({"download_info":{"archive_info":)" + archive +
+                                        R"(},"metadata":{"name":"a","version":"1"}})"),
+                            of_image)
+        .at(0)
+        .digest;
+  };
+  CHECK(digest(R"({"hashes":{"sha256":"1","sha384":"2","sha512":"3","md5":"4","sha1":"5"},"hash":"x=6"})") ==
+        "sha256=1");
+  CHECK(digest(R"({"hashes":{"sha384":"2","sha512":"3","md5":"4","sha1":"5"}})") == "sha384=2");
+  CHECK(digest(R"({"hashes":{"sha512":"3","md5":"4","sha1":"5"}})") == "sha512=3");
+  CHECK(digest(R"({"hashes":{"md5":"4","sha1":"5"}})") == "md5=4");
+  CHECK(digest(R"({"hashes":{"sha1":"5"},"hash":"sha256=6"})") == "sha1=5");
+  CHECK(digest(R"({"hashes":{"sha256":5},"hash":"sha256=6"})") == "sha256=6");
+  CHECK(digest(R"({"hashes":{},"hash":"sha256=6"})") == "sha256=6");
+}
+
+TEST_CASE("packages of one name are sorted by their versions and digests") {
+  const auto entry = [](const std::string& name, const std::string& version, const std::string& digest) {
+    return R"({"download_info":{"archive_info":{"hash":")" + digest + R"("}},"metadata":{"name":")" + name +
+           R"(","version":")" + version + R"("}})";
+  };
+  std::string shown;
+  for (const auto& one :
+       parse_pip_report(report_with(entry("b", "1", "x=1") + "," + entry("a", "2", "x=1") + "," +
+                                    entry("a", "1", "x=2") + "," + entry("a", "1", "x=1")),
+                        of_image))
+    shown += one.name + one.version + one.digest + " ";
+  CHECK(shown == "a1x=1 a1x=2 a2x=1 b1x=1 ");
+}
+
+TEST_CASE("the URL of a package is kept only where it was named itself") {
+  const auto url = [](const std::string& is_direct) {
+    return parse_pip_report(
+               report_with(
+                   R"({"download_info":{"url":"https://x/a.whl","archive_info":{"hash":"sha256=a"}},)" +
+                   is_direct + R"("metadata":{"name":"a","version":"1"}})"),
+               of_image)
+        .at(0)
+        .url;
+  };
+  CHECK(url(R"("is_direct":true,)") == "https://x/a.whl");
+  CHECK(url(R"("is_direct":false,)").empty());
+  CHECK(url(R"("is_direct":"true",)").empty());
+  CHECK(url("").empty());
+}
+
+TEST_CASE("pip is asked for digests of all packages or of none, by the algorithms that it takes") {
+  using mlk::image::pinned;
+  CHECK(pinned({{"a", "1", "sha256=aa", ""}}, {}) == "a==1 --hash=sha256:aa\n");
+  CHECK(pinned({{"a", "1", "sha384=aa", ""}}, {}) == "a==1 --hash=sha384:aa\n");
+  CHECK(pinned({{"a", "1", "sha512=aa", ""}}, {}) == "a==1 --hash=sha512:aa\n");
+  CHECK(pinned({{"a", "1", "sha1=aa", ""}}, {}) == "a==1\n");
+  CHECK(pinned({{"a", "1", "md5=aa", "https://x/a.whl"}}, {}) == "a @ https://x/a.whl\n");
+  CHECK(pinned({{"a", "1", "md5=aa", "https://x/a.whl"}}, {"https://me@x/a.whl#sha256=bb"}) ==
+        "a @ https://me@x/a.whl\n");
+  CHECK(pinned({{"a", "1", "md5=aa", ""}}, {"https://me@x/a.whl"}) == "a==1\n");
+}
+
+TEST_CASE("programs are read from the sections for them, until the next section") {
+  const auto names = [](const std::string& text) {
+    Lines out;
+    for (const auto& [name, script] : mlk::image::entry_scripts(text)) out.push_back(name);
+    return out;
+  };
+  CHECK(names("a = b:c\n[console_scripts]\nd = b:c\n[other]\ne = b:c\n[gui_scripts]\nf = b:c") ==
+        Lines{"d", "f"});
+  CHECK(names("[console_scripts]\r\n  a_b.c-9=b.c:d.e\r\n") == Lines{"a_b.c-9"});
+  for (const char* bad : {"a b:c", "a = b", "a : b = c", "= b:c", "a = :c", "a = b:", "a/b = c:d",
+                          "a = b c:d", "a = .b:c", "a = b:.c", "#a = b:c", "a = b:c;d", "a = b:[x]"})
+    CHECK_MESSAGE(names(std::string("[console_scripts]\n") + bad).empty(), std::string(bad));
+  CHECK(mlk::image::entry_scripts("[gui_scripts]\na = b:c [x]").at(0).second ==
+        "#!/usr/bin/env python3\nimport sys\nfrom b import c\nif __name__ == \"__main__\":\n"
+        "    sys.exit(c())\n");
+}
+
+TEST_CASE("what pip was looking at is cut and steers no terminal") {
+  using mlk::image::last_collected;
+  const std::string told = last_collected("Collecting " + std::string(1000, 'a'));
+  CHECK(told.starts_with(std::string(250, 'a')));
+  CHECK(told.size() < 320);
+  CHECK(last_collected("Collecting a\x1b[2J").find('\x1b') == std::string::npos);
+  CHECK(last_collected("  Collecting a\nProcessing b\nCollected c").starts_with("b"));
+}
+
+TEST_CASE("a report of another environment tells which pip has made it, and what it has said") {
+  const mlk::Error error = report_error(R"({"pip_version":"23.1","environment":{},"install":[]})");
+  CHECK(
+      std::string(error.what()) ==
+      "code.python: pip 23.1 does not choose for the image's Python: its implementation_name is '' in place "
+      "of 'cpython'");
+  CHECK(error.hint() == "take another version of pip, 22.2 or newer, or an image that has the packages");
+}

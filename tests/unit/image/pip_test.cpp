@@ -113,3 +113,61 @@ TEST_CASE("a full version of Python has three numbers") {
   for (const char* bad : {"", "3.11", "3.11.", "3.11.9.1", "3.11.x", "3.13.0rc1"})
     CHECK_MESSAGE(mlk::image::full_version(bad).empty(), std::string(bad));
 }
+
+TEST_CASE("values of settings are read as Python has written them, and empty ones say nothing") {
+  const auto proxy = [](const std::string& text) {
+    const PipSettings found = kept_settings("global.proxy=" + text, {}, "/home/me");
+    return found.empty() ? "none" : found.at("PIP_PROXY");
+  };
+  CHECK(proxy("'a\\tb\\rc\\nd'") == "a b c d");
+  CHECK(proxy("'a\\'b'") == "a'b");
+  CHECK(proxy("'a\\'") == "a\\");
+  CHECK(proxy("  'a'  ") == "a");
+  for (const char* none : {"''", "\"\"", "'", "\"", "'a\"", "\"a'", "a'", "'a"})
+    CHECK_MESSAGE(proxy(none) == "none", std::string(none));
+  CHECK(kept_settings("global.proxy='a'", {{"PIP_PROXY", ""}}, "/x") == PipSettings{{"PIP_PROXY", "a"}});
+  CHECK(kept_settings("global.proxy='a'\ninstall.proxy=''", {}, "/x") == PipSettings{{"PIP_PROXY", "a"}});
+  CHECK(kept_settings("global.proxy='a=b.c'", {}, "/x") == PipSettings{{"PIP_PROXY", "a=b.c"}});
+  CHECK(kept_settings("proxy='a.b'\nglobal.x.proxy='a'", {}, "/x").empty());
+  CHECK(kept_settings("", {{"pip_proxy", "a"}, {"XPIP_PROXY", "a"}, {"PIP_", "a"}}, "/x").empty());
+}
+
+TEST_CASE("paths of all settings that hold some are absolute, and variables in them stay") {
+  for (const char* key : {"find-links", "cert", "client-cert", "cache-dir"}) {
+    const PipSettings found = kept_settings(std::string("global.") + key + "='a  ./b $HOME/c'", {}, "/w");
+    REQUIRE(found.size() == 1);
+    CHECK_MESSAGE(found.begin()->second == "/w/a /w/b $HOME/c", std::string(key));
+  }
+  CHECK(kept_settings("global.trusted-host='a'", {}, "/w").at("PIP_TRUSTED_HOST") == "a");
+}
+
+TEST_CASE("the environment of an image has each value that markers compare") {
+  const auto environment = marker_environment({{"linux", "386", ""}, "3.10"});
+  CHECK(environment.known == std::map<std::string, std::string>{{"implementation_name", "cpython"},
+                                                                {"implementation_version", "3.10.0"},
+                                                                {"os_name", "posix"},
+                                                                {"platform_machine", "i686"},
+                                                                {"platform_python_implementation", "CPython"},
+                                                                {"platform_release", ""},
+                                                                {"platform_system", "Linux"},
+                                                                {"platform_version", ""},
+                                                                {"python_full_version", "3.10.0"},
+                                                                {"python_version", "3.10"},
+                                                                {"sys_platform", "linux"}});
+  for (const char* of_node : {"platform_release", "platform_version"}) {
+    CHECK(environment.unknown.at(of_node).begins.empty());
+    CHECK(environment.unknown.at(of_node).samples == std::vector<std::string>{"0", "99999"});
+  }
+  for (const char* of_python : {"python_full_version", "implementation_version"}) {
+    CHECK(environment.unknown.at(of_python).begins == "3.10.");
+    CHECK(environment.unknown.at(of_python).samples == std::vector<std::string>{"3.10.0", "3.10.99"});
+  }
+}
+
+TEST_CASE("parts of a version have three digits at most") {
+  CHECK(mlk::image::minor_version("999.999.x") == "999.999");
+  CHECK(mlk::image::minor_version("1000.1").empty());
+  CHECK(mlk::image::full_version("999.999.999") == "999.999.999");
+  CHECK(mlk::image::full_version("3.11.1000").empty());
+  CHECK(mlk::image::full_version("3..1").empty());
+}

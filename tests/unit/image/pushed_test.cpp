@@ -23,3 +23,28 @@ TEST_CASE("an image counts as just pushed for an hour, and older notes go with t
   mlk::image::note_pushed(folder.path(), "../x");
   CHECK_FALSE(std::filesystem::exists(folder.path() / "x"));
 }
+
+TEST_CASE("notes that are young stay beside a new one, those of a clock that was set back too") {
+  const TemporaryFolder folder;
+  const std::string one = "sha256:" + std::string(64, 'a'), other = "sha256:" + std::string(64, 'b');
+  mlk::image::note_pushed(folder.path(), one);
+  std::filesystem::last_write_time(folder.path() / "pushed" / one,
+                                   std::filesystem::file_time_type::clock::now() + std::chrono::hours(5));
+  CHECK(mlk::image::is_just_pushed(folder.path(), one));
+  mlk::image::note_pushed(folder.path(), other);
+  CHECK(mlk::image::is_just_pushed(folder.path(), one));
+  CHECK(mlk::image::is_just_pushed(folder.path(), other));
+  CHECK(std::filesystem::status(folder.path() / "pushed").permissions() == std::filesystem::perms::owner_all);
+}
+
+TEST_CASE("an image that cannot be noted is not just pushed, and no error is thrown") {
+  const TemporaryFolder folder;
+  const std::string one = "sha256:" + std::string(64, 'a');
+  const std::filesystem::path file = folder.write("file", "");
+  CHECK_NOTHROW(mlk::image::note_pushed(file, one));
+  CHECK_FALSE(mlk::image::is_just_pushed(file, one));
+  folder.write("pushed/x", "");
+  folder.write("y", "");
+  CHECK_FALSE(mlk::image::is_just_pushed(folder.path(), "x"));
+  CHECK_FALSE(mlk::image::is_just_pushed(folder.path(), "../y"));
+}

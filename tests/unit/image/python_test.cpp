@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/image/gzip.h"
 #include "cli/util/error.h"
@@ -355,4 +356,226 @@ TEST_CASE("a python3 that does not say its version is told") {
   CHECK(mlk::image::own_python().version == "3.12");
   CHECK(mlk::image::own_python().full_version == "3.12.4");
   CHECK(mlk::image::own_python().markers.at("os_name") == "posix");
+}
+
+TEST_CASE("all names of platforms for glibc, the newest first") {
+  const auto with = [](const std::string& machine, bool has_older) {
+    Lines out;
+    for (int minor = 28; minor >= 17; --minor)
+      out.push_back("manylinux_2_" + std::to_string(minor) + "_" + machine);
+    out.push_back("manylinux2014_" + machine);
+    if (has_older)
+      for (const char* older : {"manylinux_2_12_", "manylinux2010_", "manylinux_2_5_", "manylinux1_"})
+        out.push_back(older + machine);
+    out.push_back("linux_" + machine);
+    return out;
+  };
+  CHECK(mlk::image::wheel_platforms({"linux", "amd64", ""}, Libc::glibc) == with("x86_64", true));
+  CHECK(mlk::image::wheel_platforms({"linux", "arm64", ""}, Libc::glibc) == with("aarch64", false));
+}
+
+TEST_CASE("pip is told the version of Python as far as it is known, and the names of its programs' form") {
+  struct Row {
+    const char *version, *full, *words;
+  };
+  for (const Row& row : {Row{"3.7", "", "--python-version 3.7 --abi cp37m "},
+                         Row{"3.6", "3.6.1", "--python-version 3.6.1 --abi cp36m "},
+                         Row{"3.8", "", "--python-version 3.8 --abi cp38 "},
+                         Row{"3.9", "3.9.18", "--python-version 3.9.18 --abi cp39 "},
+                         Row{"3.10", "", "--python-version 3.10 --abi cp310 "},
+                         Row{"3.11", "3.11.4", "--python-version 3.11.4 --abi cp311 "}}) {
+    const Machine machine;
+    PythonPackages packages = machine.packages();
+    packages.target.version = row.version;
+    packages.target.full_version = row.full;
+    machine.folder().write("report", "");
+    CHECK_THROWS_AS((void)mlk::image::python_layer(packages, "mlk/python"), mlk::Error);
+    CHECK_MESSAGE(machine.calls().find(row.words) != std::string::npos, machine.calls());
+  }
+  const Machine machine;
+  PythonPackages packages = machine.packages();
+  packages.target.markers = {{"os_name", "posix"}};
+  (void)mlk::image::python_layer(packages, "mlk/python");
+  CHECK(machine.calls().find("--abi") == std::string::npos);
+  CHECK(machine.calls().find("--implementation cp --python-version 3.11 --platform ") != std::string::npos);
+  CHECK(
+      machine.calls().starts_with("--disable-pip-version-check --no-input install --only-binary=:all: "
+                                  "--no-compile --progress-bar off --target "));
+}
+
+TEST_CASE("constraints and places of packages reach pip where there are some") {
+  const Machine machine;
+  (void)mlk::image::python_layer(machine.packages(), "mlk/python");
+  CHECK(machine.calls().find("--constraint") == std::string::npos);
+  CHECK(machine.calls().find(" --dry-run --ignore-installed --report ") != std::string::npos);
+  CHECK(mlk::read_file(machine.folder().path() / "wanted", enough) == "six\n");
+  machine.folder().write("code/requirements.txt", "-c limits.txt\n-i https://x/\nsix\n");
+  machine.folder().write("code/limits.txt", "six<2\n");
+  machine.report("six", "1.16.0", "cc");
+  machine.folder().write("calls", "");
+  (void)mlk::image::python_layer(machine.packages(), "mlk/python");
+  CHECK(machine.calls().find(" --constraint ") != std::string::npos);
+  CHECK(mlk::read_file(machine.folder().path() / "wanted", enough) == "--index-url=https://x/\nsix\n");
+  CHECK(mlk::read_file(machine.folder().path() / "pinned", enough) ==
+        "--index-url=https://x/\nsix==1.16.0 --hash=sha256:cc\n");
+}
+
+TEST_CASE("packages of another name, version or platform are another layer") {
+  const Machine machine;
+  PythonPackages packages = machine.packages();
+  std::vector<fs::path> files{mlk::image::python_layer(packages, "mlk/python").file};
+  machine.report("seven", "1.16.0", "aa");
+  files.push_back(mlk::image::python_layer(packages, "mlk/python").file);
+  machine.report("six", "1.16.1", "aa");
+  files.push_back(mlk::image::python_layer(packages, "mlk/python").file);
+  packages.target.platform.variant = "v3";
+  files.push_back(mlk::image::python_layer(packages, "mlk/python").file);
+  std::sort(files.begin(), files.end());
+  CHECK(std::unique(files.begin(), files.end()) == files.end());
+  CHECK(machine.installations() == 4);
+}
+
+TEST_CASE("of what was installed only the list of a package is changed, and its entry points make programs") {
+  const Machine machine(playing_pip + R"(
+mkdir -p "$2/own.egg-info" "$2/own"
+printf '[console_scripts]\nown = own:main\n' > "$2/own.egg-info/entry_points.txt"
+printf '../../bin/kept\n' > "$2/own/RECORD"
+)");
+  const Layer layer = mlk::image::python_layer(machine.packages(), "a/b/c");
+  Lines paths;
+  const std::string tar = mlk::image::gunzip(mlk::read_file(layer.file, enough), enough);
+  for (const auto& file : files_in(tar)) {
+    paths.push_back(file.entry.path);
+    if (file.entry.path == "a/b/c/own/RECORD") CHECK(file.content == "../../bin/kept\n");
+    if (file.entry.path == "a/b/c/six/__init__.py") CHECK_FALSE(file.entry.executable);
+  }
+  CHECK(Lines(paths.begin(), paths.begin() + 5) == Lines{"a", "a/b", "a/b/c", "a/b/c/bin", "a/b/c/bin/six"});
+  CHECK(std::count(paths.begin(), paths.end(), "a/b/c/bin/own") == 0);
+}
+
+TEST_CASE("each way in which pip fails has its code and its hint") {
+  struct Row {
+    const char* said;
+    mlk::ExitCode code;
+    const char *part, *hint;
+  };
+  using mlk::ExitCode;
+  for (const Row& row :
+       {Row{"No module named 'pip'", ExitCode::failure, "has no pip", "install it (python3-pip)"},
+        Row{"no such option: --report", ExitCode::failure, "older than 22.2", "let it renew itself"},
+        Row{"x NewConnectionError x", ExitCode::failure, "cannot reach its index", "see all of what it says"},
+        Row{"ConnectTimeoutError", ExitCode::failure, "cannot reach its index", "see all of what it says"},
+        Row{"NameResolutionError", ExitCode::failure, "cannot reach its index", "see all of what it says"},
+        Row{"ProxyError", ExitCode::failure, "cannot reach its index", "see all of what it says"},
+        Row{"ERROR: No matching distribution", ExitCode::usage,
+            "finds no wheels for Python 3.11 on linux/amd64 of what ", "name a version that has a wheel"},
+        Row{"ERROR: Could not find a version", ExitCode::usage, "asks for: Could not find a version",
+            "name a version that has a wheel"},
+        Row{"ERROR: other", ExitCode::failure, "asks for: other", "see all of what pip says"},
+        Row{"xERROR: other", ExitCode::failure, "asks for: exit code 4", "see all of what pip says"}}) {
+    const mlk::Error error = python_error(std::string("echo \"") + row.said + "\" >&2; exit 4");
+    CHECK_MESSAGE(error.code() == row.code, std::string(row.said));
+    CHECK_MESSAGE(std::string(error.what()).find(row.part) != std::string::npos, std::string(error.what()));
+    CHECK_MESSAGE(error.hint().starts_with(row.hint), error.hint());
+  }
+  const mlk::Error error = python_error("printf 'ERROR: %01000d' 0 >&2; exit 4");
+  CHECK(std::string(error.what()).find(std::string(550, '0')) != std::string::npos);
+  CHECK(std::string(error.what()).find(std::string(601, '0')) == std::string::npos);
+}
+
+TEST_CASE("an image with musl is told apart where pip finds no wheel") {
+  const Machine machine("echo 'ERROR: No matching distribution' >&2; exit 1");
+  PythonPackages packages = machine.packages();
+  packages.target.libc = Libc::musl;
+  try {
+    (void)mlk::image::python_layer(packages, "mlk/python");
+    FAIL("there is one");
+  } catch (const mlk::Error& error) {
+    CHECK(std::string(error.what()).find("on linux/amd64 with musl of what") != std::string::npos);
+    CHECK(error.hint().starts_with("many packages have wheels for glibc alone"));
+  }
+}
+
+TEST_CASE("a refusal of the program that starts pip is read in its own form, and in no other") {
+  const auto refused = [](const std::string& what) {
+    return python_error("case \"$*\" in *pip._internal.configuration*) exit;; esac; echo '" + what +
+                        "' > refusal.json; exit 97");
+  };
+  for (const char* odd : {"", "5", "[\"build\"]", "{}", R"({"marker": 5})", "{"})
+    CHECK_MESSAGE(std::string(refused(odd).what()).ends_with("exit code 97"), std::string(odd));
+  const mlk::Error marker = refused(R"({"marker": "a < b"})");
+  CHECK(std::string(marker.what()).ends_with("depends on what is not known of it: a < b"));
+  CHECK(marker.hint().ends_with("code: {python_version: \"3.11.4\"}"));
+  CHECK(refused(R"({"build": true})").hint().starts_with("name a wheel of it instead"));
+  // Of a call that went well nothing is refused.
+  const mlk::Error none = python_error("echo '{\"build\": true}' > refusal.json; exit 0");
+  CHECK(std::string(none.what()) == "code.python: pip gave no report of what it would install");
+}
+
+TEST_CASE("files of pip's settings are those that the user names, and none if it is the empty one") {
+  const Machine machine("case \"$*\" in *pip._internal.configuration*) env > \"$PLAYED/listing\";; esac\n" +
+                        playing_pip);
+  machine.folder().write("settings", "global.index-url='https://one/'\n");
+  const auto variables = [&] { return "\n" + mlk::read_file(machine.folder().path() / "variables", enough); };
+  {
+    const Variable named("PIP_CONFIG_FILE", "own.conf"), user("PIP_USER", "1"),
+        temporary("TMPDIR", fs::temp_directory_path().string());
+    (void)mlk::image::python_layer(machine.packages(), "mlk/python");
+    const std::string listing = "\n" + mlk::read_file(machine.folder().path() / "listing", enough);
+    CHECK(listing.find("\nPIP_CONFIG_FILE=" + (fs::current_path() / "own.conf").string() + "\n") !=
+          std::string::npos);
+    CHECK(listing.find("PIP_USER") == std::string::npos);
+    CHECK(variables().find("\nPIP_INDEX_URL=https://one/\n") != std::string::npos);
+    CHECK(variables().find("\nTMPDIR=" + (machine.packages().cache / "python.tmp-").string()) !=
+          std::string::npos);
+    CHECK(variables().find("\nPLAYED=") != std::string::npos);
+  }
+  fs::remove(machine.folder().path() / "listing");
+  machine.report("six", "1.16.0", "bb");
+  const Variable none("PIP_CONFIG_FILE", "/dev/null");
+  (void)mlk::image::python_layer(machine.packages(), "mlk/python");
+  CHECK_FALSE(fs::exists(machine.folder().path() / "listing"));
+  CHECK(variables().find("PIP_INDEX_URL") == std::string::npos);
+}
+
+TEST_CASE("the program that starts pip is told the environment and what is not known") {
+  const Machine machine;
+  (void)mlk::image::python_layer(machine.packages(), "mlk/python");
+  const nlohmann::json told =
+      nlohmann::json::parse(mlk::read_file(machine.folder().path() / "input", enough));
+  CHECK(told["environment"]["python_version"] == "3.11");
+  CHECK(told["environment"].size() == 11);
+  CHECK(told["unknown"]["python_full_version"] ==
+        nlohmann::json::array({"3.11.", nlohmann::json::array({"3.11.0", "3.11.99"})}));
+  CHECK(told["unknown"].size() == 4);
+  CHECK(told["refusal"].get<std::string>().ends_with("/refusal.json"));
+}
+
+TEST_CASE("a folder of packages that others may write to is made anew, and closed") {
+  const Machine machine;
+  const fs::path folder = mlk::image::python_folder(machine.packages());
+  CHECK(fs::status(folder).permissions() == fs::perms::owner_all);
+  std::ofstream(folder / "planted") << "x";
+  fs::permissions(folder, fs::perms::all);
+  CHECK(mlk::image::python_folder(machine.packages()) == folder);
+  CHECK_FALSE(fs::exists(folder / "planted"));
+  CHECK(fs::status(folder).permissions() == fs::perms::owner_all);
+  CHECK(machine.installations() == 2);
+}
+
+TEST_CASE("requirements that are not there or too long leave nothing in the cache") {
+  const Machine machine;
+  machine.folder().write("code/requirements.txt", std::string((4 << 20) - 4, '#') + "\nsix");
+  CHECK_NOTHROW((void)mlk::image::python_folder(machine.packages()));
+  fs::remove_all(machine.packages().cache);
+  machine.folder().write("code/requirements.txt", std::string((4 << 20) - 3, '#') + "\nsix");
+  CHECK_THROWS_AS((void)mlk::image::python_folder(machine.packages()), mlk::Error);
+  fs::remove(machine.folder().path() / "code/requirements.txt");
+  try {
+    (void)mlk::image::python_layer(machine.packages(), "mlk/python");
+    FAIL("it is there");
+  } catch (const mlk::Error& error) {
+    CHECK(error.code() == mlk::ExitCode::not_found);
+  }
+  CHECK(fs::is_empty(machine.packages().cache));
 }

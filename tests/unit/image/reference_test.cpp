@@ -156,3 +156,56 @@ TEST_CASE("a digest is sha256 and 64 small hexadecimal digits") {
              "sha256:../" + std::string(61, 'a'), "sha512:" + std::string(64, 'a')})
     CHECK_FALSE(mlk::image::is_digest(bad));
 }
+
+TEST_CASE("letters and digits count from the first to the last, and no byte beside them") {
+  for (const std::string& good : Texts{"az09", "0", "z"})
+    CHECK_MESSAGE(name_refusal("r.example/" + good).code() == mlk::ExitCode::ok, good);
+  for (const char c : std::string("`{:AZ~@+=,"))
+    CHECK_MESSAGE(name_refusal(std::string("r.example/x/") + c + "/a").code() == mlk::ExitCode::usage, c);
+  for (const std::string& good : Texts{"_", "A", "Z", "a", "z", "0", "9", "_x", "a.b-c_D", "a.", "a-"})
+    CHECK_MESSAGE(mlk::image::is_tag(good), good);
+  for (const std::string& bad :
+       Texts{"", ".", "-", "-a", ".a", "a@", "a[", "a`", "a{", "a/", "a:", "a+", "a b"})
+    CHECK_MESSAGE(!mlk::image::is_tag(bad), bad);
+  CHECK(mlk::image::is_tag(std::string(128, 'a')));
+  CHECK_FALSE(mlk::image::is_tag(std::string(129, 'a')));
+  for (const std::string& host : Texts{"aZ09.example", "a-b.example", "a--b.example", "Z", "A"})
+    CHECK_MESSAGE(parse_reference(host + "/x").registry == host, host);
+  for (const char c : std::string("09af")) CHECK(mlk::image::is_digest("sha256:" + std::string(63, 'a') + c));
+  for (const char c : std::string("/:`gAF"))
+    CHECK_FALSE(mlk::image::is_digest("sha256:" + std::string(63, 'a') + c));
+}
+
+TEST_CASE("ports go from 1 to 65535") {
+  for (const char* port : {"1", "80", "65535", "00080"})
+    CHECK_MESSAGE(name_refusal(std::string("r.example:") + port + "/x").code() == mlk::ExitCode::ok,
+                  std::string(port));
+  for (const char* port : {"0", "00000", "65536", "000080", "+1", " 1", "1/"})
+    CHECK_MESSAGE(name_refusal(std::string("r.example:") + port + "/x").code() == mlk::ExitCode::usage,
+                  std::string(port));
+}
+
+TEST_CASE("a refusal says what is wrong with the name, and of a digest only what comes after the @") {
+  const auto told = [](const std::string& text) { return std::string(name_refusal(text).what()); };
+  CHECK(told("x@sha256:abc") ==
+        "'@sha256:abc' in the name of an image: after @ stands sha256: and 64 hexadecimal digits");
+  CHECK(told("x:-a") == "'x:-a': a tag has letters, digits, '_', '.' and '-', 128 at most");
+  CHECK(told("a_b.c/x") == "'a_b.c/x' names no registry that can be one");
+  CHECK(told("r.example/X") ==
+        "'r.example/X' is not the name of an image: its parts have small letters, digits and single '.', '_' "
+        "or '-' between them");
+  CHECK(told("me:word@r.example/x") == "the name of an image holds no user and no password");
+  CHECK(name_refusal("r.example/X").hint() == "an image is named like registry.example/team/trainer:1");
+  CHECK(name_refusal("https://r.example/x").hint().starts_with("log in to the registry by docker login"));
+  CHECK(std::string(repository_refusal("r.example/x@" + some_digest).what()).starts_with("'@sha256:aaa"));
+  CHECK(told("r.example/" + std::string(1000, 'a')).size() < 500);
+}
+
+TEST_CASE("a repository of Docker Hub is named as an image of it, without a tag") {
+  CHECK(parse_repository("python").text() == "docker.io/library/python");
+  CHECK(parse_repository("index.docker.io/team/x").text() == "docker.io/team/x");
+  CHECK(parse_reference("x@" + some_digest).text() == "docker.io/library/x@" + some_digest);
+  CHECK(parse_reference("localhost/x").registry == "localhost");
+  CHECK(parse_reference("localhosts/x").registry == "docker.io");
+  CHECK(parse_reference("team/x:1").version() == "1");
+}

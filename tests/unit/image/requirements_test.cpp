@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
+#include "tests/unit/util/temporary_folder.h"
 
 namespace {
 
@@ -179,4 +180,184 @@ TEST_CASE("a login in a URL is told to nobody") {
   CHECK(without_logins("six==1", "***@") == "six==1");
   CHECK(std::string(requirement_refusal({{"requirements.txt", "git+https://me:word@x/own.git"}}).what())
             .find("word") == std::string::npos);
+}
+
+TEST_CASE("archives of all endings are sources, and other programs than git have repositories too") {
+  for (const char* ending : {".zip", ".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz",
+                             ".tar.lzma", ".tlz", ".tar.lz"}) {
+    for (const char* begin :
+         {"own-1", "./own-1", "https://x/own-1", "file:///w/own-1", "own @ file:///w/own-1"})
+      CHECK_MESSAGE(classify_requirement(std::string(begin) + ending).kind == Wanted::sources,
+                    std::string(begin), std::string(ending));
+  }
+  for (const char* scheme : {"git", "hg", "svn", "bzr", "ssh", "sftp", "svn+ssh", "x+http"})
+    CHECK_MESSAGE(classify_requirement(std::string(scheme) + "://x/own.whl").kind == Wanted::repository,
+                  std::string(scheme));
+}
+
+TEST_CASE("a URL begins with a scheme, and comes after the name and its extras") {
+  const std::vector<std::pair<std::string, Wanted>> table{
+      {"own [a] @ https://x/o.whl", Wanted::wheel_url},
+      {"own[a]@https://x/o.whl", Wanted::wheel_url},
+      {"own[a,b]  @  https://x/o.whl; os_name == 'posix'", Wanted::wheel_url},
+      {"own.a_b-c9 @ https://x/o.whl", Wanted::wheel_url},
+      {"  own @ https://x/o.whl  ", Wanted::wheel_url},
+      {"HTTPS://x/o.whl", Wanted::wheel_url},
+      {"s3.a-b://x/o.whl", Wanted::wheel_url},
+      {"FILE:///w/o.whl", Wanted::wheel_file},
+      {"https://x/o.whl#a;b.txt", Wanted::wheel_url},
+      {"https://x/o.txt#o.whl", Wanted::sources},
+      {"https://x/o.txt?o.whl", Wanted::sources},
+      {"https://x/a;b.whl", Wanted::wheel_url},
+      {"file:///w/own.txt", Wanted::folder},
+      {"own[a] >= 1", Wanted::package},
+      {"own ; extra == '@'", Wanted::package},
+      {"3own:x", Wanted::package},
+      {":x", Wanted::package},
+      {".hidden", Wanted::folder},
+  };
+  for (const auto& [line, kind] : table)
+    CHECK_MESSAGE(static_cast<int>(classify_requirement(line).kind) == static_cast<int>(kind), line);
+  CHECK(classify_requirement("own[a] @ https://x/o.whl; os_name == 'posix'").place == "https://x/o.whl");
+  CHECK(classify_requirement("a/own[x] ; os_name == 'posix'").place == "a/own");
+}
+
+TEST_CASE("comments begin at a blank, and a line that goes on ends with a backslash") {
+  CHECK(wanted_of("six#x\n") == "six#x\n");
+  CHECK(wanted_of("six\t# x\n") == "six\n");
+  CHECK(wanted_of("six # x # y\n") == "six\n");
+  CHECK(wanted_of("#six\nsix\n") == "six\n");
+  CHECK(wanted_of("a\\\n# c\nb\n") == "a\nb\n");
+  CHECK(wanted_of("# c \\\nb\n") == "b\n");
+  CHECK(wanted_of("six==\\\r\n1\r\n") == "six==1\n");
+  CHECK(wanted_of("six\\") == "six\n");
+  CHECK(wanted_of("six\t>=\t1") == "six >= 1\n");
+  CHECK(wanted_of("  \n\t\n").empty());
+}
+
+TEST_CASE("options are kept or refused, each with its value") {
+  const std::vector<std::pair<std::string, std::string>> kept{
+      {"--pypi-url x", "--pypi-url=x"},
+      {"-ix", "--index-url=x"},
+      {"-i x", "--index-url=x"},
+      {"--no-index", "--no-index"},
+      {"--pre", "--pre"},
+      {"--prefer-binary", "--prefer-binary"},
+      {"--require-hashes", "--require-hashes"},
+      {"--use-feature=a", "--use-feature=a"},
+      {"--trusted-host a", "--trusted-host=a"},
+      {"--no-index --pre", "--no-index --pre"},
+  };
+  for (const auto& [line, pip] : kept) {
+    const Requirements found = read_all({{"requirements.txt", line + "\nsix\n"}});
+    CHECK_MESSAGE(found.options == pip + "\n", line);
+    CHECK_MESSAGE(found.wanted == pip + "\nsix\n", line);
+  }
+  CHECK(read_all({{"requirements.txt", "six --hash=sha256:aa\n"}}).options.empty());
+  for (const char* line : {"--install-option x", "--global-option=x", "--config-setting a=b", "-Ca=b",
+                           "-C a=b", "--config-settings=a=b", "--no-binary=x"})
+    CHECK_MESSAGE(
+        std::string(requirement_refusal({{"requirements.txt", line}}).what()).find("would build a package") !=
+            std::string::npos,
+        std::string(line));
+  for (const char* line : {"-i", "--index-url", "-f", "--hash"})
+    CHECK_MESSAGE(
+        std::string(requirement_refusal({{"requirements.txt", line}}).what()).find("ends without a value") !=
+            std::string::npos,
+        std::string(line));
+  for (const char* line : {"-", "--", "-z", "--index-urls x", "-r x.txt -z"})
+    CHECK_MESSAGE(
+        requirement_refusal({{"requirements.txt", line}, {"x.txt", "six"}}).code() == mlk::ExitCode::usage,
+        std::string(line));
+}
+
+TEST_CASE("files may name each other sixteen deep") {
+  RequirementFiles files{{"requirements.txt", "-r 1.txt\n"}};
+  for (int i = 1; i < 16; ++i) files[std::to_string(i) + ".txt"] = "-r " + std::to_string(i + 1) + ".txt\n";
+  files["16.txt"] = "six\n";
+  CHECK(read_all(files).wanted == "six\n");
+  files["16.txt"] = "-r 17.txt\n";
+  files["17.txt"] = "six\n";
+  CHECK(std::string(requirement_refusal(files).what()) ==
+        "code.python: 17.txt is one of more than 16 files that name each other");
+}
+
+TEST_CASE("a file beside a package and a file elsewhere are refused, whatever names them") {
+  const auto told = [](const std::string& line) {
+    return std::string(requirement_refusal({{"requirements.txt", line}, {"x.txt", "six"}}).what());
+  };
+  CHECK(told("six -r x.txt").find("names another file beside a package") != std::string::npos);
+  CHECK(told("six -c x.txt").find("names another file beside a package") != std::string::npos);
+  CHECK(told("-c https://x/c.txt").find("is not on this machine") != std::string::npos);
+  CHECK(told("-r file:///code/x.txt").find("is not on this machine") != std::string::npos);
+  CHECK(told("-r x.txt") == "accepted");
+}
+
+TEST_CASE("variables with a value are replaced, in capital letters and in whole brackets only") {
+  const std::vector<std::pair<std::string, std::string>> table{
+      {"${TOKEN}", "word"},
+      {"a${TOKEN}b${TOKEN}", "awordbword"},
+      {"${NONE}", "${NONE}"},
+      {"${token}", "${token}"},
+      {"${}", "${}"},
+      {"$TOKEN", "$TOKEN"},
+      {"${TOKEN", "${TOKEN"},
+      {"${NONE}${TOKEN}", "${NONE}word"},
+      {"${TOK EN}", "${TOK EN}"},
+      {"${TOKEN}}", "word}"},
+  };
+  for (const auto& [text, value] : table) {
+    const Requirements found = read_all({{"requirements.txt", "own @ https://x/" + text + "/o.whl\n"}});
+    CHECK_MESSAGE(found.urls == std::vector<std::string>{"https://x/" + value + "/o.whl"}, text);
+    CHECK_MESSAGE(found.wanted == "own @ https://x/" + text + "/o.whl\n", text);
+  }
+  CHECK(read_all({{"requirements.txt", "-r ${TOKEN}.txt"}, {"word.txt", "six"}}).wanted == "six\n");
+  CHECK(wanted_of("./${TOKEN}/own.whl") == "/code/word/own.whl\n");
+  CHECK(wanted_of("-f ${TOKEN}") == "--find-links=/code/word\n");
+}
+
+TEST_CASE("options of constraints are theirs, and a wheel of another folder is that of the first file") {
+  const Requirements found = read_all({{"requirements.txt", "-c sub/c.txt\n-r sub/r.txt\nsix\n"},
+                                       {"sub/c.txt", "--no-index\nsix<2\n"},
+                                       {"sub/r.txt", "./w/own.whl\n-r ../more.txt\n"},
+                                       {"more.txt", "cow\n"}});
+  CHECK(found.constraints == "--no-index\nsix<2\n");
+  CHECK(found.options == "--no-index\n");
+  CHECK(found.wanted == "/code/w/own.whl\ncow\nsix\n");
+}
+
+TEST_CASE("a long line is cut where it is told") {
+  const std::string told = requirement_refusal({{"requirements.txt", "./" + std::string(1000, 'a')}}).what();
+  CHECK(told.find("'./" + std::string(150, 'a')) != std::string::npos);
+  CHECK(told.find(std::string(201, 'a')) == std::string::npos);
+}
+
+TEST_CASE("a login ends before the path, the question and the place of a URL") {
+  using mlk::image::without_logins;
+  for (const char* same :
+       {"https://x?a@b", "https://x#a@b", "https://x a@b", "https://x", "https://", "a@b", "://x/@y"})
+    CHECK_MESSAGE(without_logins(same, "***@") == same, std::string(same));
+  CHECK(without_logins("https://me@x", "***@") == "https://***@x");
+  CHECK(without_logins("https://@x", "***@") == "https://***@x");
+  CHECK(without_logins("a://b@c?d a://e@f#g", "") == "a://c?d a://f#g");
+}
+
+TEST_CASE("wheels are looked for beside the file that says so, or else in the folder of the first one") {
+  const TemporaryFolder folder;
+  folder.write("sub/beside/x", "");
+  const auto links = [&](const std::string& value) {
+    return mlk::image::read_requirements(
+               folder.path() / "requirements.txt",
+               [&](const fs::path& path) {
+                 return path.filename() == "more.txt" ? "-f " + value + "\n"
+                                                      : std::string("-r sub/more.txt\n");
+               },
+               [](const std::string&) { return ""; })
+        .wanted;
+  };
+  const std::string top = folder.path().string();
+  CHECK(links("beside") == "--find-links=" + top + "/sub/beside\n");
+  CHECK(links("gone") == "--find-links=" + top + "/gone\n");
+  CHECK(links("/w") == "--find-links=/w\n");
+  CHECK(links("file:///w") == "--find-links=file:///w\n");
 }

@@ -166,3 +166,128 @@ TEST_CASE("a user who stops ends the reading and the unpacking at the next entry
   CHECK(std::filesystem::exists(folder.path() / "a"));
   CHECK_FALSE(std::filesystem::exists(folder.path() / "b"));
 }
+
+TEST_CASE("names and targets of up to 100 bytes stand in the header, longer ones before it") {
+  struct Row {
+    Kind kind;
+    std::size_t name, target, blocks;
+  };
+  for (const Row& row :
+       {Row{Kind::file, 100, 0, 1}, Row{Kind::file, 101, 0, 3}, Row{Kind::folder, 99, 0, 1},
+        Row{Kind::folder, 100, 0, 3}, Row{Kind::link, 100, 100, 1}, Row{Kind::link, 1, 101, 3},
+        Row{Kind::link, 101, 101, 5}, Row{Kind::file, 511, 0, 3}, Row{Kind::file, 512, 0, 4}}) {
+    CAPTURE(row.name);
+    CAPTURE(row.target);
+    const TarEntry entry{
+        .path = std::string(row.name, 'n'), .kind = row.kind, .target = std::string(row.target, 't')};
+    CHECK(mlk::image::tar_header(entry, 0).size() == row.blocks * mlk::image::tar_block);
+    const auto files = mlk::image::read_tar(tar_of({{entry, ""}})).at(0).entry;
+    CHECK(files.path == entry.path);
+    CHECK(files.target == entry.target);
+    CHECK(files.kind == entry.kind);
+  }
+}
+
+TEST_CASE("fields of a header are octal digits, and a size of 8 GiB and more is in bytes") {
+  const auto field = [](const std::string& header, std::size_t at, std::size_t width) {
+    return header.substr(at, width);
+  };
+  const auto size_field = [&](std::uint64_t size) {
+    return field(mlk::image::tar_header({.path = "a"}, size), 124, 12);
+  };
+  CHECK(size_field(0) == std::string("00000000000\0", 12));
+  CHECK(size_field(8) == std::string("00000000010\0", 12));
+  CHECK(size_field((std::uint64_t{1} << 33) - 1) == std::string("77777777777\0", 12));
+  CHECK(size_field(std::uint64_t{1} << 33) == std::string("\x80\0\0\0\0\0\0\x02\0\0\0\0", 12));
+  CHECK(size_field((std::uint64_t{1} << 33) + 258) == std::string("\x80\0\0\0\0\0\0\x02\0\0\x01\x02", 12));
+  struct Row {
+    TarEntry entry;
+    const char *mode, *type;
+  };
+  for (const Row& row :
+       {Row{{.path = "a"}, "0000644", "0"}, Row{{.path = "a", .executable = true}, "0000755", "0"},
+        Row{{.path = "a", .mode = 0600}, "0000600", "0"},
+        Row{{.path = "a", .executable = true, .mode = 0666}, "0000666", "0"},
+        Row{{.path = "a", .kind = Kind::folder}, "0000755", "5"},
+        Row{{.path = "a", .kind = Kind::folder, .mode = 0777}, "0000777", "5"},
+        Row{{.path = "a", .kind = Kind::link, .target = "b", .mode = 0600}, "0000777", "2"}}) {
+    const std::string header = mlk::image::tar_header(row.entry, 7);
+    CHECK(field(header, 100, 7) == row.mode);
+    CHECK(field(header, 108, 16) == std::string("0000000\0000000000\0", 16));
+    CHECK(field(header, 124, 11) == (row.entry.kind == Kind::file ? "00000000007" : "00000000000"));
+    CHECK(field(header, 136, 11) == "02263523000");
+    CHECK(field(header, 156, 1) == row.type);
+    CHECK(field(header, 257, 8) == std::string("ustar  \0", 8));
+    unsigned sum = 8 * ' ';
+    for (std::size_t i = 0; i < header.size(); ++i)
+      sum += i >= 148 && i < 156 ? 0U : static_cast<unsigned char>(header[i]);
+    CHECK(std::stoul(field(header, 148, 6), nullptr, 8) == sum);
+  }
+}
+
+TEST_CASE("contents fill whole blocks, and an archive ends with two of them") {
+  using mlk::image::tar_padding;
+  CHECK(tar_padding(0) == 0);
+  CHECK(tar_padding(1) == 511);
+  CHECK(tar_padding(511) == 1);
+  CHECK(tar_padding(512) == 0);
+  CHECK(tar_padding(513) == 511);
+  std::string tar;
+  mlk::image::end_tar(tar);
+  CHECK(tar == std::string(1024, '\0'));
+  append_to_tar(tar = "", {.path = "a"}, "x");
+  CHECK(tar.size() == 1024);
+}
+
+TEST_CASE("headers of other writers are refused at the first field that is none of ours") {
+  const auto changed = [](std::size_t at, const std::string& bytes, const TarEntry& entry = {.path = "a"}) {
+    return refusal(tar_of({{entry, ""}}).replace(at, bytes.size(), bytes));
+  };
+  CHECK(changed(124, "0000000000 ") == "accepted");
+  CHECK(changed(124, "00000000008") != "accepted");
+  CHECK(changed(124, "0000000000/") != "accepted");
+  CHECK(changed(124, "00000000007").find("cut off") == std::string::npos);
+  CHECK(changed(100, "x") != "accepted");  // the mode of a file
+  CHECK(changed(100, "x", {.path = "a", .kind = Kind::folder}) == "accepted");
+  for (const char* type : {"1", "3", "4", "6", "7", "g", "x", "S"})
+    CHECK_MESSAGE(changed(156, type).find("another kind") != std::string::npos, std::string(type));
+  CHECK(changed(156, std::string(1, '\0')).find("another kind") != std::string::npos);
+  CHECK(changed(156, "5").find("another kind") != std::string::npos);  // a folder without a slash
+  const auto executable = [](unsigned mode) {
+    return mlk::image::read_tar(tar_of({{{.path = "a", .mode = mode}, ""}})).at(0).entry.executable;
+  };
+  CHECK(executable(0700));
+  CHECK(executable(0100));
+  CHECK_FALSE(executable(0677));
+}
+
+TEST_CASE("no entry lies below a link or a file, however deep, and paths have no parts that lead elsewhere") {
+  const auto told = [](const std::vector<std::pair<TarEntry, std::string>>& entries) {
+    return refusal(tar_of(entries));
+  };
+  const TarEntry link{.path = "a/l", .kind = Kind::link, .target = "d"};
+  CHECK(told({{link, ""}, {{.path = "a/l/b/c"}, ""}}).find("below a file or a link") != std::string::npos);
+  CHECK(told({{link, ""}, {{.path = "a/l2/b"}, ""}}) == "accepted");
+  CHECK(told({{link, ""}, {{.path = "a/l/b", .kind = Kind::folder}, ""}}).find("below a file or a link") !=
+        std::string::npos);
+  for (const char* path : {"./a", "a/./b", "a/..", "..", "/", "a//b"})
+    CHECK_MESSAGE(told({{{.path = path}, ""}}).find("leads out of its folder") != std::string::npos, path);
+  for (const char* path : {"..a", "a..", ".a", "a/...", "a b"})
+    CHECK_MESSAGE(told({{{.path = path}, ""}}) == "accepted", path);
+  CHECK(told({{{.path = "l", .kind = Kind::link, .target = std::string(4096, 't')}, ""}}) == "accepted");
+}
+
+TEST_CASE("a link leads inside by as many steps up as its path has folders") {
+  using mlk::image::leads_inside;
+  struct Row {
+    const char *path, *target;
+    bool inside;
+  };
+  for (const Row& row :
+       {Row{"l", "a", true}, Row{"l", ".", true}, Row{"l", "..", false}, Row{"l", "", false},
+        Row{"l", "/", false}, Row{"l", "/a", false}, Row{"a/l", "..", true}, Row{"a/l", "../..", false},
+        Row{"a/l", "./../b", true}, Row{"a/l", ".//..//b", true}, Row{"a/l", "../b/..", false},
+        Row{"l", "a//b", true}, Row{"l", "...", true}, Row{"l", "..a", true}, Row{"a/b/l", "../..", true}})
+    CHECK_MESSAGE(leads_inside(row.path, row.target) == row.inside, std::string(row.path), " ",
+                  std::string(row.target));
+}

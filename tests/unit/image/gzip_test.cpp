@@ -1,0 +1,63 @@
+// gzip in members, whose bounds no length falls between.
+#include "cli/image/gzip.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "cli/util/hash.h"
+
+namespace {
+
+std::string gzip_refusal(const std::string& bytes, std::size_t most) {
+  try {
+    (void)mlk::image::gunzip(bytes, most);
+  } catch (const mlk::Error& error) {
+    CHECK(error.code() == mlk::ExitCode::failure);
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("bytes of any length around that of a member come back whole") {
+  constexpr std::size_t member = 512 << 10;
+  const std::string noise = mlk::random_bytes(9 * member + 1);
+  for (const std::size_t size :
+       {std::size_t{1}, member - 1, member, member + 1, 2 * member, 9 * member + 1}) {
+    const std::string bytes = noise.substr(0, size);
+    CHECK((mlk::image::gunzip(mlk::image::gzip(bytes), size) == bytes));
+    CHECK(gzip_refusal(mlk::image::gzip(bytes), size - 1).starts_with("the archive has more than "));
+  }
+}
+
+TEST_CASE("a stream may be given nothing, and a higher level makes less of the same") {
+  std::string text;
+  for (int i = 0; i < 30'000; ++i) text += std::to_string(i) + " ";
+  const auto packed = [&](int level) {
+    std::string out;
+    mlk::image::GzipStream stream(level, [&](std::string_view part) { out += part; });
+    stream.add("");
+    stream.add(text);
+    stream.add("");
+    stream.finish();
+    return out;
+  };
+  CHECK((mlk::image::gunzip(packed(1), text.size()) == text));
+  CHECK(packed(12).size() < packed(1).size());
+}
+
+TEST_CASE("what is no gzip file, is cut off or goes on with something else is told so") {
+  const std::string packed = mlk::image::gzip("text"), none = "the archive is no gzip file, or is cut off";
+  CHECK(gzip_refusal(packed, 4) == "accepted");
+  CHECK(gzip_refusal(packed + packed, 8) == "accepted");
+  CHECK(mlk::image::gunzip(packed + packed, 8) == "texttext");
+  CHECK(gzip_refusal(packed + packed, 7) == "the archive has more than 1 KiB when it is unpacked");
+  for (const std::string& bad :
+       {std::string(), std::string("x"), std::string("\x78\x9c\x03\x00\x00\x00\x00\x01", 8), packed + "x",
+        packed.substr(0, 5), packed + packed.substr(0, 12)})
+    CHECK(gzip_refusal(bad, 100) == none);
+  std::string damaged = packed;
+  damaged[damaged.size() - 6] = static_cast<char>(damaged[damaged.size() - 6] ^ 1);  // of the checksum
+  CHECK(gzip_refusal(damaged, 100) == none);
+}

@@ -1,0 +1,68 @@
+// Files that archives bring.
+#include "cli/image/unpack.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/image/tar.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "tests/unit/util/temporary_folder.h"
+
+namespace {
+namespace fs = std::filesystem;
+using mlk::image::write_new_file;
+}  // namespace
+
+TEST_CASE("a new file has its content and its bit, and the folders above it are made") {
+  const TemporaryFolder folder;
+  const std::string large(3 << 20, 'x');
+  write_new_file(folder.path() / "a/b/plain", large);
+  write_new_file(folder.path() / "a/b/program", "", true);
+  CHECK(mlk::read_file(folder.path() / "a/b/plain", large.size()) == large);
+  CHECK(fs::file_size(folder.path() / "a/b/program") == 0);
+  const auto may_be_executed = [&](const char* name) {
+    return (fs::status(folder.path() / "a/b" / name).permissions() & fs::perms::owner_exec) !=
+           fs::perms::none;
+  };
+  CHECK_FALSE(may_be_executed("plain"));
+  CHECK(may_be_executed("program"));
+}
+
+TEST_CASE("no file is written over another one, through a link or below a file") {
+  const TemporaryFolder folder;
+  const fs::path file = folder.write("file", "before");
+  fs::create_symlink("target", folder.path() / "dangling");
+  fs::create_symlink("file", folder.path() / "link");
+  for (const char* name : {"file", "dangling", "link"}) {
+    const std::string wanted = "cannot write " + (folder.path() / name).string() + ": File exists";
+    CHECK_THROWS_WITH_AS(write_new_file(folder.path() / name, "x"), wanted.c_str(), mlk::Error);
+  }
+  CHECK_THROWS_AS(write_new_file(folder.path() / "file/x", "x"), mlk::Error);
+  CHECK(mlk::read_file(file, 100) == "before");
+  CHECK_FALSE(fs::exists(folder.path() / "target"));
+}
+
+TEST_CASE("files, links and folders of an archive are unpacked each, with folders that it does not name") {
+  const TemporaryFolder folder;
+  using Kind = mlk::image::TarEntry::Kind;
+  std::string tar;
+  mlk::image::append_to_tar(tar, {.path = "a/b/f"}, "text");
+  mlk::image::append_to_tar(tar, {.path = "c/l", .kind = Kind::link, .target = "../a"}, "");
+  mlk::image::append_to_tar(tar, {.path = "empty/e", .kind = Kind::folder}, "");
+  mlk::image::end_tar(tar);
+  mlk::image::unpack(tar, folder.path());
+  CHECK(mlk::read_file(folder.path() / "a/b/f", 10) == "text");
+  CHECK((fs::status(folder.path() / "a/b/f").permissions() & fs::perms::owner_exec) == fs::perms::none);
+  CHECK(fs::read_symlink(folder.path() / "c/l") == "../a");
+  CHECK(fs::is_directory(folder.path() / "empty/e"));
+  std::string link;
+  mlk::image::append_to_tar(link, {.path = "c/l", .kind = Kind::link, .target = "x"}, "");
+  mlk::image::end_tar(link);
+  CHECK_THROWS_WITH_AS(mlk::image::unpack(link, folder.path()), doctest::Contains("c/l: File exists"),
+                       mlk::Error);
+  std::string below;
+  mlk::image::append_to_tar(below, {.path = "a/b/f/x", .kind = Kind::folder}, "");
+  mlk::image::end_tar(below);
+  CHECK_THROWS_WITH_AS(mlk::image::unpack(below, folder.path()), doctest::Contains("cannot write "),
+                       mlk::Error);
+}
