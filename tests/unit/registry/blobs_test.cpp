@@ -1,5 +1,7 @@
 // Blobs of a registry: read in spite of losses, written in parts, and never taken for what they are not.
 
+#include <atomic>
+
 #include <doctest/doctest.h>
 
 #include "cli/registry/registry.h"
@@ -46,6 +48,28 @@ void upload(Registry& registry, const std::string& bytes) {
 
 bool ends_with_status(BlobResponse& response, int status) {
   response.status = status;
+  return true;
+}
+
+// Waits for next to nothing.
+mlk::registry::Access hasty_access() {
+  mlk::registry::Access out;
+  out.haste = 10'000;
+  return out;
+}
+
+// Sends this many bytes of a blob, and cuts the connection before the others.
+bool send_some(PlayedRegistry& played, const std::string& bytes, std::size_t count,
+               const BlobRequest& request, BlobResponse& response) {
+  const std::size_t from = played.take_range(request);
+  response.status = from > 0 ? 206 : 200;
+  response.set_content_provider(
+      bytes.size() - from, "application/octet-stream",
+      [&bytes, from, count](std::size_t offset, std::size_t, httplib::DataSink& sink) {
+        if (offset > 0) return false;
+        sink.write(bytes.data() + from, count);
+        return true;
+      });
   return true;
 }
 
@@ -96,17 +120,9 @@ TEST_CASE("a registry that gives a few bytes over each connection is given up") 
   int connections = 0;
   played.before = [&](const BlobRequest& request, BlobResponse& response) {
     if (request.path == "/v2/" || ++connections > 8) return false;
-    const std::size_t from = played.take_range(request);
-    response.status = from > 0 ? 206 : 200;
-    response.set_content_provider(bytes.size() - from, "application/octet-stream",
-                                  [&bytes, from](std::size_t offset, std::size_t, httplib::DataSink& sink) {
-                                    if (offset > 0) return false;
-                                    sink.write(bytes.data() + from, 2);
-                                    return true;
-                                  });
-    return true;
+    return send_some(played, bytes, 2, request, response);
   };
-  Registry registry({}, played.reference());
+  Registry registry(hasty_access(), played.reference());
   const mlk::Error error = blob_error([&] { (void)read_all(registry, described(bytes)); });
   CHECK(error.code() == mlk::ExitCode::cluster);
   CHECK(connections == 5);
@@ -268,14 +284,18 @@ TEST_CASE("an upload that the registry forgets begins anew, and does not for eve
     }
     return false;
   };
-  Registry registry({}, played.reference());
+  Registry registry(hasty_access(), played.reference());
   upload(registry, bytes);
   CHECK(played.blobs[blob_repository][described(bytes).digest] == bytes);
   CHECK(played.count("POST ") == 2);
   most = 1000;
+  forgotten = 0;
   const std::string other = bytes + "!";
-  CHECK(blob_error([&] { upload(registry, other); }).code() == mlk::ExitCode::cluster);
-  CHECK(forgotten < 10);
+  const mlk::Error error = blob_error([&] { upload(registry, other); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()) == "registry " + played.name + ": an upload to " + played.name +
+                                         "/team/x: it has forgotten it again and again");
+  CHECK(forgotten == 5);
 }
 
 TEST_CASE("what the registry stored of a part before it failed is not sent again") {
@@ -326,9 +346,13 @@ TEST_CASE("an upload that ends in failure each time is given up") {
   played.before = [&](const BlobRequest& request, BlobResponse& response) {
     return request.method == "PUT" && ends_with_status(response, 500);
   };
-  Registry registry({}, played.reference());
-  CHECK(blob_error([&] { upload(registry, large_blob()); }).code() == mlk::ExitCode::cluster);
-  CHECK(played.count("PUT ") < 10);
+  for (const std::string& bytes : {std::string("small"), large_blob()}) {
+    played.asked.clear();
+    Registry registry(hasty_access(), played.reference());
+    CHECK(blob_error([&] { upload(registry, bytes); }).code() == mlk::ExitCode::cluster);
+    CHECK(played.count("PUT ") == 5);
+    CHECK(played.count("POST ") == 5);
+  }
 }
 
 TEST_CASE("an upload is refused with the registry's words, and is not led to wrong places") {
@@ -378,7 +402,7 @@ TEST_CASE("a blob of another repository is mounted, or the registry says that it
   CHECK(played.count("POST /v2/team/x/blobs/uploads/?mount=sha256%3A") == 1);
   CHECK(played.blobs[blob_repository].contains(digest));
   CHECK_FALSE(registry.mount_blob(blob_repository, digest, "base/z"));
-  for (const int status : {202, 400, 401, 403, 404, 405}) {
+  for (const int status : {200, 202, 400, 401, 403, 404, 405}) {
     played.before = [&](const BlobRequest&, BlobResponse& response) {
       return ends_with_status(response, status);
     };
@@ -391,4 +415,243 @@ TEST_CASE("a blob of another repository is mounted, or the registry says that it
     return ends_with_status(response, 401);
   };
   CHECK_FALSE(registry.mount_blob(blob_repository, digest, "base/y"));
+}
+
+TEST_CASE("a blob that comes in pieces is read for as long as each piece is more than 64 KiB") {
+  for (const std::size_t piece : {std::size_t{64 << 10}, std::size_t{(64 << 10) + 1}}) {
+    CAPTURE(piece);
+    PlayedRegistry played;
+    const std::string bytes = mlk::random_bytes(piece * 8);
+    int connections = 0;
+    played.before = [&](const BlobRequest& request, BlobResponse& response) {
+      if (request.path == "/v2/") return false;
+      ++connections;
+      return send_some(played, bytes, piece, request, response);
+    };
+    Registry registry(hasty_access(), played.reference());
+    if (piece > 64 << 10) {
+      CHECK(read_all(registry, described(bytes)) == bytes);
+      CHECK(connections == 8);
+    } else {
+      CHECK(blob_error([&] { (void)read_all(registry, described(bytes)); }).code() == mlk::ExitCode::cluster);
+      CHECK(connections == 5);
+    }
+  }
+}
+
+TEST_CASE("a refusal in the middle of a blob is told at once") {
+  PlayedRegistry played;
+  const std::string bytes = mlk::random_bytes(100'000);
+  int connections = 0;
+  played.before = [&](const BlobRequest& request, BlobResponse& response) {
+    if (request.path == "/v2/") return false;
+    return ++connections == 1 ? send_half(played, bytes, request, response) : ends_with_status(response, 403);
+  };
+  Registry registry(hasty_access(), played.reference());
+  const mlk::Error error = blob_error([&] { (void)read_all(registry, described(bytes)); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()) == "registry " + played.name + " does not let you use blob " +
+                                         described(bytes).digest + " of " + played.name + "/team/x");
+  CHECK(connections == 2);
+}
+
+TEST_CASE("a blob of no bytes is not asked for, and the whole of one is compared with its digest") {
+  PlayedRegistry played;
+  Registry registry({}, played.reference());
+  CHECK(read_all(registry, described("")).empty());
+  CHECK(played.count("GET /v2/team/x/blobs/") == 0);
+  Descriptor wrong = described("");
+  wrong.digest = described("x").digest;
+  CHECK(blob_error([&] { (void)read_all(registry, wrong); }).code() == mlk::ExitCode::failure);
+}
+
+TEST_CASE("each part of an upload says where it lies") {
+  PlayedRegistry played;
+  Registry registry({}, played.reference());
+  const std::string bytes = large_blob();
+  upload(registry, bytes);
+  std::vector<std::string> ranges;
+  for (std::size_t i = 0; i < played.asked.size(); ++i) {
+    const auto find = [&](const char* name) {
+      const auto found = played.heads[i].find(name);
+      return found == played.heads[i].end() ? std::string() : found->second;
+    };
+    const bool has_bytes = played.asked[i].starts_with("PATCH ") || played.asked[i].starts_with("PUT ");
+    if (has_bytes) CHECK(find("Content-Type") == "application/octet-stream");
+    if (played.asked[i].starts_with("PATCH ")) ranges.push_back(find("Content-Range"));
+  }
+  CHECK(ranges == std::vector<std::string>{"0-16777215", "16777216-" + std::to_string(bytes.size() - 1)});
+}
+
+TEST_CASE("an upload stays where it is when the registry names no other place") {
+  PlayedRegistry played;
+  played.before = [&](const BlobRequest& request, BlobResponse& response) {
+    if (request.method != "PATCH") return false;
+    played.sessions.begin()->second += request.body;
+    return ends_with_status(response, 202);
+  };
+  Registry registry({}, played.reference());
+  const std::string bytes = large_blob();
+  upload(registry, bytes);
+  CHECK(played.blobs[blob_repository][described(bytes).digest] == bytes);
+  CHECK(played.count("PUT /v2/team/x/blobs/uploads/1?state=a&digest=") == 1);
+}
+
+TEST_CASE("an upload is refused at once where nothing was lost") {
+  for (const char* method : {"PATCH", "PUT"}) {
+    for (const int status : {400, 403, 413}) {
+      PlayedRegistry played;
+      played.before = [&](const BlobRequest& request, BlobResponse& response) {
+        return request.method == method && ends_with_status(response, status);
+      };
+      Registry registry(hasty_access(), played.reference());
+      CHECK(blob_error([&] { upload(registry, large_blob()); }).code() == mlk::ExitCode::cluster);
+      CHECK(played.count(method + std::string(" ")) == 1);
+      CHECK(played.count("POST ") == 1);
+    }
+  }
+}
+
+TEST_CASE("an end that is refused after a loss, or of an upload that is forgotten, begins anew") {
+  for (const bool is_lost : {true, false}) {
+    PlayedRegistry played;
+    bool lost = !is_lost, refused = false;
+    played.before = [&](const BlobRequest& request, BlobResponse& response) {
+      if (request.method == "PATCH" && !lost) {
+        lost = true;
+        return ends_with_status(response, 500);
+      }
+      if (request.method != "PUT" || refused) return false;
+      refused = true;
+      return ends_with_status(response, is_lost ? 400 : 404);
+    };
+    Registry registry(hasty_access(), played.reference());
+    const std::string bytes = large_blob();
+    upload(registry, bytes);
+    CHECK(played.blobs[blob_repository][described(bytes).digest] == bytes);
+    CHECK(played.count("POST ") == 2);
+    CHECK(played.count("PUT ") == 2);
+  }
+}
+
+TEST_CASE("a loss of an upload that was begun anew does not excuse what comes later") {
+  PlayedRegistry played;
+  int patches = 0;
+  played.before = [&](const BlobRequest& request, BlobResponse& response) {
+    if (request.method == "PATCH" && ++patches == 1) {
+      played.sessions.clear();  // lost, and forgotten
+      return ends_with_status(response, 500);
+    }
+    return request.method == "PUT" && ends_with_status(response, 400);
+  };
+  Registry registry(hasty_access(), played.reference());
+  CHECK(blob_error([&] { upload(registry, large_blob()); }).code() == mlk::ExitCode::cluster);
+  CHECK(played.count("POST ") == 2);
+  CHECK(played.count("PUT ") == 1);
+}
+
+TEST_CASE("a registry that asks for patience gets the end of an upload again, and no second upload") {
+  PlayedRegistry played;
+  int asked = 0;
+  played.before = [&](const BlobRequest& request, BlobResponse& response) {
+    return request.method == "PUT" && ++asked <= 2 && ends_with_status(response, 429);
+  };
+  Registry registry(hasty_access(), played.reference());
+  upload(registry, "content");
+  CHECK(played.count("POST ") == 1);
+  CHECK(played.count("PUT ") == 3);
+  CHECK(played.count("HEAD ") == 0);
+}
+
+TEST_CASE("what a registry says of how far an upload has come is believed only where it can be true") {
+  struct Row {
+    const char* range;
+    int begun, patches;  // uploads, and parts that were sent
+  };
+  // The first part fails, and nothing of it is stored.
+  for (const Row& row : std::vector<Row>{{"", 1, 3},
+                                         {"0", 1, 3},
+                                         {"0-0", 1, 3},
+                                         {"0-16777216", 2, 3},  // more than was sent
+                                         {"0-18446744073709551614", 2, 3}}) {
+    CAPTURE(row.range);
+    PlayedRegistry played;
+    bool failed = false;
+    played.before = [&](const BlobRequest& request, BlobResponse& response) {
+      if (request.method == "PATCH" && !failed) {
+        failed = true;
+        return ends_with_status(response, 500);
+      }
+      if (request.method != "GET" || request.path == "/v2/") return false;
+      if (*row.range != '\0') response.set_header("Range", row.range);
+      return ends_with_status(response, 204);
+    };
+    Registry registry(hasty_access(), played.reference());
+    const std::string bytes = large_blob();
+    upload(registry, bytes);
+    CHECK(played.blobs[blob_repository][described(bytes).digest] == bytes);
+    CHECK(played.count("POST ") == row.begun);
+    CHECK(played.count("PATCH ") == row.patches);
+  }
+}
+
+TEST_CASE("a registry that has stored less than it had said before begins anew") {
+  PlayedRegistry played;
+  int patches = 0;
+  played.before = [&](const BlobRequest& request, BlobResponse& response) {
+    if (request.method == "PATCH" && ++patches == 2) return ends_with_status(response, 500);
+    if (request.method != "GET" || request.path == "/v2/") return false;
+    response.set_header("Range", "0-16777214");  // the first part without its last byte
+    return ends_with_status(response, 204);
+  };
+  Registry registry(hasty_access(), played.reference());
+  const std::string bytes = large_blob();
+  upload(registry, bytes);
+  CHECK(played.blobs[blob_repository][described(bytes).digest] == bytes);
+  CHECK(played.count("POST ") == 2);
+}
+
+TEST_CASE("a registry that says that it has stored other bytes is not believed to have these") {
+  PlayedRegistry played;
+  std::string said;
+  played.before = [&](const BlobRequest& request, BlobResponse& response) {
+    if (request.method != "PUT") return false;
+    response.set_header("Docker-Content-Digest", said);
+    return ends_with_status(response, 201);
+  };
+  Registry registry({}, played.reference());
+  for (const std::string& good : {described("content").digest, std::string("sha512:x")}) {
+    said = good;
+    upload(registry, "content");
+  }
+  said = described("other").digest;
+  const mlk::Error error = blob_error([&] { upload(registry, "content"); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()).ends_with("it has stored other bytes than were sent"));
+}
+
+TEST_CASE("a source that is short says how many bytes it has") {
+  PlayedRegistry played;
+  Registry registry({}, played.reference());
+  const Descriptor blob = described("content");
+  CHECK(std::string(blob_error([&] {
+                      registry.upload(blob_repository, blob,
+                                      [](std::uint64_t, const auto& take) { take("short"); }, {});
+                    }).what()) == "an upload to " + played.name + "/team/x: blob " + blob.digest +
+                                      " has 5 of the 7 bytes that it should have");
+}
+
+TEST_CASE("a user who stops ends a mount, and is not taken for a registry that does none") {
+  PlayedRegistry played;
+  std::atomic<bool> go_on = true;
+  played.before = [&](const BlobRequest& request, BlobResponse&) {
+    if (request.method == "POST") go_on = false;
+    return false;
+  };
+  mlk::registry::Access access;
+  access.go_on = [&] { return go_on.load(); };
+  Registry registry(access, played.reference());
+  const std::string digest = played.add_blob("base/y", "content");
+  CHECK(blob_error([&] { (void)registry.mount_blob(blob_repository, digest, "base/y"); }).code() ==
+        mlk::ExitCode::interrupted);
 }

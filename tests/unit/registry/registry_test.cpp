@@ -1,6 +1,9 @@
 // One registry: what is repeated, who gets the login, and what is refused of its answers.
 #include "cli/registry/registry.h"
 
+#include <algorithm>
+#include <utility>
+
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
@@ -31,6 +34,32 @@ bool answered_with(Response& response, int status, const std::string& body = "")
   response.status = status;
   if (!body.empty()) response.set_content(body, "application/json");
   return true;
+}
+
+// Waits for next to nothing.
+Access hasty() {
+  Access out;
+  out.haste = 10'000;
+  return out;
+}
+
+// Of this many requests, each is answered with this status; then the registry answers as ever.
+struct Refusing {
+  int status, times;
+  std::string retry_after{};
+  int asked = 0;
+
+  bool operator()(const Request& request, Response& response) {
+    if (request.path == "/v2/") return false;
+    if (++asked > times) return false;
+    if (!retry_after.empty()) response.set_header("Retry-After", retry_after);
+    return answered_with(response, status);
+  }
+};
+
+std::string head_of(const httplib::Headers& headers, const std::string& name) {
+  const auto found = headers.find(name);
+  return found == headers.end() ? "" : found->second;
 }
 
 // Asks for tokens, which it gives at /token: "t1", "t2"; one of them is good at a time.
@@ -349,4 +378,408 @@ TEST_CASE("mirrors and the places of logins and certificates come from the envir
     CHECK_MESSAGE(error.code() == mlk::ExitCode::usage, bad);
     CHECK_MESSAGE(std::string(error.what()).find("secret") == std::string::npos, error.what());
   }
+}
+
+TEST_CASE("a request is sent six times at most, after longer and longer waits") {
+  for (const int times : {5, 6}) {
+    PlayedRegistry played;
+    played.manifests[repository]["1"] = manifest_text;
+    Refusing refusing{503, times};
+    played.before = std::ref(refusing);
+    std::vector<std::string> notes;
+    Access access = hasty();
+    access.note = [&](const std::string& note) { notes.push_back(note); };
+    Registry registry(access, played.reference());
+    const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+    CHECK(refusing.asked == 6);
+    CHECK(error.code() == (times == 5 ? mlk::ExitCode::ok : mlk::ExitCode::cluster));
+    // Of those of 0.5, 1, 2, 4 and 8 s only the last one is long enough to be told.
+    CHECK(notes == std::vector<std::string>{"registry " + played.name +
+                                            " answered with status 503; trying again in 8 s"});
+  }
+}
+
+TEST_CASE("who has no patience asks once") {
+  PlayedRegistry played;
+  Refusing refusing{503, 100};
+  played.before = std::ref(refusing);
+  Access access = hasty();
+  access.is_patient = false;
+  Registry registry(access, played.reference());
+  CHECK(registry_error([&] { (void)registry.find_manifest(repository, "1"); }).code() ==
+        mlk::ExitCode::cluster);
+  CHECK(refusing.asked == 1);
+}
+
+TEST_CASE("a registry may ask for a minute, and waits of five seconds are told") {
+  struct Row {
+    const char* asked;
+    const char* told;  // nullptr: it is not waited for; "": without a word
+  };
+  for (const Row& row : std::vector<Row>{{"0", ""},
+                                         {"4", ""},
+                                         {"5", "5 s"},
+                                         {"60", "60 s"},
+                                         {"61", nullptr},
+                                         {"99999", nullptr},
+                                         {"1767225600", ""},  // a time, and not how long
+                                         {"-60", ""},
+                                         {"60s", ""}}) {
+    CAPTURE(row.asked);
+    PlayedRegistry played;
+    played.manifests[repository]["1"] = manifest_text;
+    Refusing refusing{429, 1, row.asked};
+    played.before = std::ref(refusing);
+    std::string noted;
+    Access access = hasty();
+    access.note = [&](const std::string& note) { noted += note; };
+    Registry registry(access, played.reference());
+    const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+    CHECK(error.code() == (row.told == nullptr ? mlk::ExitCode::cluster : mlk::ExitCode::ok));
+    CHECK(refusing.asked == (row.told == nullptr ? 1 : 2));
+    const std::string told = row.told == nullptr ? "" : row.told;
+    CHECK(noted == (told.empty()
+                        ? ""
+                        : "registry " + played.name + " answered with status 429; trying again in " + told));
+  }
+}
+
+TEST_CASE("a registry that takes no token is asked three times, and no more") {
+  PlayedRegistry played;
+  TokenGuard guard{played.url};
+  played.before = [&](const Request& request, Response& response) {
+    const bool answered = guard(request, response);
+    guard.good = "another";
+    return answered;
+  };
+  played.manifests[repository]["1"] = manifest_text;
+  Registry registry({}, played.reference());
+  CHECK(registry_error([&] { (void)registry.find_manifest(repository, "1"); }).code() ==
+        mlk::ExitCode::cluster);
+  CHECK(guard.given == 2);
+  CHECK(played.count("GET /v2/team/x/manifests/1") == 3);
+}
+
+TEST_CASE("each act asks for the rights that it needs") {
+  CHECK(mlk::registry::pull_scope("a/b") == "repository:a/b:pull");
+  CHECK(mlk::registry::push_scope("a/b") == "repository:a/b:pull,push");
+  PlayedRegistry played;
+  TokenGuard guard{played.url};
+  played.before = std::ref(guard);
+  const std::string digest = "sha256:" + mlk::sha256_hex(manifest_text);
+  const auto scopes_of = [&](const std::function<void(Registry&)>& act) {
+    played.asked.clear();
+    Registry registry({}, played.reference());
+    act(registry);
+    std::vector<std::string> out;
+    for (const std::string& asked : played.asked) {
+      if (const std::size_t at = asked.find("scope="); at != asked.npos) out.push_back(asked.substr(at + 6));
+    }
+    return out;
+  };
+  using Scopes = std::vector<std::string>;
+  const std::string start = "repository%3Ateam%2Fx%3Apull";
+  CHECK(scopes_of([&](Registry& registry) { registry.put_manifest(repository, "1", "x", manifest_text); }) ==
+        Scopes{start + "%2Cpush"});
+  CHECK(scopes_of([&](Registry& registry) { (void)registry.find_manifest(repository, "1"); }) ==
+        Scopes{start});
+  CHECK(scopes_of([&](Registry& registry) { (void)registry.find_digest(repository, "1"); }) == Scopes{start});
+  CHECK(scopes_of([&](Registry& registry) { (void)registry.has_blob(repository, digest); }) ==
+        Scopes{start + "%2Cpush"});
+  CHECK(scopes_of([&](Registry& registry) { (void)registry.remove_manifest(repository, digest); }) ==
+        Scopes{start + "%2Cpush%2Cdelete"});
+  CHECK(scopes_of([&](Registry& registry) { (void)registry.mount_blob(repository, digest, "base/y"); }) ==
+        Scopes{start + "%2Cpush&scope=repository%3Abase%2Fy%3Apull"});
+}
+
+TEST_CASE("manifests of all kinds are asked for, and one is stored under its own kind") {
+  PlayedRegistry played;
+  Registry registry({}, played.reference());
+  registry.put_manifest(repository, "1", mlk::image::docker_types.manifest, manifest_text);
+  CHECK(head_of(played.heads.back(), "Content-Type") == mlk::image::docker_types.manifest);
+  const auto asks_for_all = [&] {
+    const std::string accepted = head_of(played.heads.back(), "Accept");
+    for (const char* type : {mlk::image::oci_types.index, mlk::image::oci_types.manifest,
+                             mlk::image::docker_types.index, mlk::image::docker_types.manifest})
+      CHECK_MESSAGE(accepted.find(type) != accepted.npos, type);
+  };
+  CHECK(registry.find_manifest(repository, "1")->type == mlk::image::oci_types.manifest);  // of the answer
+  asks_for_all();
+  CHECK(registry.find_digest(repository, "1"));
+  asks_for_all();
+}
+
+TEST_CASE("what a registry says of a manifest's digest counts, if it is one") {
+  PlayedRegistry played;
+  std::string said;
+  played.before = [&](const Request& request, Response& response) {
+    if (request.path == "/v2/") return false;
+    if (!said.empty()) response.set_header("Docker-Content-Digest", said);
+    return answered_with(response, request.method == "PUT" ? 201 : 200,
+                         request.method == "PUT" ? "" : manifest_text);
+  };
+  Registry registry({}, played.reference());
+  for (const char* none : {"", "sha512:abc", "x"}) {
+    said = none;
+    CHECK(registry.find_manifest(repository, "1"));
+    CHECK_FALSE(registry.find_digest(repository, "1"));
+    registry.put_manifest(repository, "1", "x", manifest_text);
+  }
+  said = "sha256:" + mlk::sha256_hex("other");
+  CHECK(std::string(registry_error([&] { (void)registry.find_manifest(repository, "1"); }).what()) ==
+        "registry " + played.name + " gave a manifest of " + played.name +
+            "/team/x:1 whose content is not that of its digest");
+  CHECK(std::string(registry_error([&] { (void)registry.find_manifest(repository, said); }).what())
+            .find("/team/x@sha256:") != std::string::npos);
+  CHECK(std::string(registry_error([&] {
+                      registry.put_manifest(repository, "1", "x", manifest_text);
+                    }).what()) == "registry " + played.name + " has stored the manifest of " + "team/x" +
+                                      " under another digest than it has");
+}
+
+TEST_CASE("a manifest that another push disturbs is sent again, six times at most") {
+  PlayedRegistry played;
+  int disturbed = 0, most = 5;
+  std::string code = "DIGEST_INVALID";
+  played.before = [&](const Request& request, Response& response) {
+    if (request.path == "/v2/" || disturbed == most) return false;
+    ++disturbed;
+    return answered_with(response, 400, R"({"errors":[{"code":")" + code + "\"}]}");
+  };
+  Registry registry(hasty(), played.reference());
+  registry.put_manifest(repository, "1", "x", manifest_text);
+  CHECK(played.count("PUT ") == 6);
+  CHECK(played.manifests[repository]["1"] == manifest_text);
+  const auto refused_after = [&](int count, const std::string& words) {
+    played.asked.clear();
+    const mlk::Error error =
+        registry_error([&] { registry.put_manifest(repository, "1", "x", manifest_text); });
+    CHECK(error.code() == mlk::ExitCode::cluster);
+    CHECK(std::string(error.what()) == "registry " + played.name +
+                                           " answered with status 400 for the manifest of " + played.name +
+                                           "/team/x: " + words);
+    CHECK(played.count("PUT ") == count);
+  };
+  most = 1000;
+  refused_after(6, "DIGEST_INVALID");
+  code = "MANIFEST_INVALID";
+  refused_after(1, "MANIFEST_INVALID");
+}
+
+TEST_CASE("each answer that is no good one is told by its kind") {
+  struct Row {
+    int status;
+    mlk::ExitCode code;
+    const char* words;
+  };
+  PlayedRegistry played;
+  int status = 0;
+  played.before = [&](const Request& request, Response& response) {
+    return request.path != "/v2/" && answered_with(response, status);
+  };
+  Access access = hasty();
+  access.is_patient = false;
+  Registry registry(access, played.reference());
+  const std::string digest = "sha256:" + std::string(64, 'a');
+  using Act = std::function<void()>;
+  const std::vector<std::pair<Act, std::string>> acts{
+      {[&] { (void)registry.find_manifest(repository, "1"); }, "image " + played.name + "/team/x:1"},
+      {[&] { (void)registry.find_digest(repository, "1"); }, "image " + played.name + "/team/x"},
+      {[&] { registry.put_manifest(repository, "1", "x", "{}"); },
+       "the manifest of " + played.name + "/team/x"},
+      {[&] { (void)registry.remove_manifest(repository, digest); },
+       "the deletion of " + played.name + "/team/x@" + digest},
+      {[&] { (void)registry.has_blob(repository, digest); }, "repository " + played.name + "/team/x"},
+      {[&] { (void)registry.tags(repository, 5); }, "repository " + played.name + "/team/x"}};
+  for (const auto& [act, what] : acts) {
+    for (const Row& row : std::vector<Row>{{400, mlk::ExitCode::cluster, "answered with status 400 for"},
+                                           {401, mlk::ExitCode::cluster, "does not let you use"},
+                                           {403, mlk::ExitCode::cluster, "does not let you use"},
+                                           {500, mlk::ExitCode::cluster, "answered with status 500 for"}}) {
+      status = row.status;
+      const mlk::Error error = registry_error(act);
+      CHECK(error.code() == row.code);
+      CHECK(std::string(error.what()) == "registry " + played.name + " " + row.words + " " + what);
+      CHECK(error.hint() ==
+            (status == 401 || status == 403
+                 ? "log in: docker login " + played.name + " (podman login and skopeo login do as well)"
+                 : ""));
+    }
+  }
+  status = 404;
+  const mlk::Error gone = registry_error(acts[5].first);
+  CHECK(gone.code() == mlk::ExitCode::not_found);
+  CHECK(std::string(gone.what()) ==
+        "registry " + played.name + " has no repository " + played.name + "/team/x");
+  CHECK(registry_error(acts[2].first).code() == mlk::ExitCode::not_found);
+  status = 405;
+  const mlk::Error forbidden = registry_error(acts[3].first);
+  CHECK(forbidden.code() == mlk::ExitCode::cluster);
+  CHECK(forbidden.hint() == "delete them by the registry's own rules of retention");
+}
+
+TEST_CASE("a registry that is not there is told with the reason") {
+  std::string name;
+  {
+    name = PlayedRegistry().name;
+  }  // a port where nothing listens any more
+  Access access = hasty();
+  access.is_patient = false;
+  Registry registry(access, {.registry = name, .repository = repository, .tag = "1"});
+  const mlk::Error error = registry_error([&] { (void)registry.tags(repository, 5); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()) ==
+        "registry " + name + " cannot be reached for repository " + name + "/team/x: nothing listens there");
+  CHECK(error.hint().empty());
+}
+
+TEST_CASE("five redirects are followed, and no sixth") {
+  PlayedRegistry played;
+  played.manifests[repository]["1"] = manifest_text;
+  int hops = 0, left = 0;
+  played.before = [&](const Request& request, Response& response) {
+    if (request.path == "/v2/" || left == 0) return false;
+    --left;
+    ++hops;
+    response.set_header("Location", request.path);
+    return answered_with(response, 307);
+  };
+  Registry registry({}, played.reference());
+  left = 5;
+  CHECK(registry.find_manifest(repository, "1"));
+  left = 6;
+  hops = 0;
+  CHECK(registry_error([&] { (void)registry.find_manifest(repository, "1"); }).code() ==
+        mlk::ExitCode::cluster);
+  CHECK(hops == 6);
+}
+
+TEST_CASE("an upload that is led elsewhere goes there without the login, also when that is asked for") {
+  for (const bool asks : {false, true}) {
+    PlayedRegistry played, other;
+    other.sessions["9"] = "";
+    other.before = [&](const Request&, Response& response) {
+      if (asks) response.set_header("WWW-Authenticate", "Basic realm=\"x\"");
+      return asks && answered_with(response, 401);
+    };
+    played.before = [&](const Request& request, Response& response) {
+      if (request.path == "/v2/") return false;
+      if (request.get_header_value("Authorization").empty()) {
+        response.set_header("WWW-Authenticate", "Basic realm=\"x\"");
+        return answered_with(response, 401);
+      }
+      if (request.method != "POST") return false;
+      response.set_header("Location", other.url + "/v2/team/x/blobs/uploads/9");
+      return answered_with(response, 202);
+    };
+    const LoggedIn user(played);
+    Registry registry(user.access, played.reference());
+    const std::string digest = "sha256:" + mlk::sha256_hex("content");
+    const mlk::Error error = registry_error([&] {
+      registry.upload(repository, {"", digest, 7}, [](std::uint64_t, const auto& take) { take("content"); },
+                      {});
+    });
+    CHECK(error.code() == (asks ? mlk::ExitCode::cluster : mlk::ExitCode::ok));
+    CHECK(other.blobs[repository].contains(digest) != asks);
+    REQUIRE(other.heads.size() == 1);
+    CHECK(other.heads[0].count("Authorization") == 0);
+    CHECK(other.asked[0] == "PUT /v2/team/x/blobs/uploads/9?digest=" + std::string("sha256%3A") +
+                                digest.substr(7));  // a place without a query gets one
+  }
+}
+
+TEST_CASE("a login that a program which is not there would have is told, and done without") {
+  PlayedRegistry played;
+  TokenGuard guard{played.url};
+  played.before = std::ref(guard);
+  played.manifests[repository]["1"] = manifest_text;
+  const TemporaryFolder folder;
+  const fs::path file = folder.write("config.json", R"({"credsStore":"no-such-helper"})");
+  std::vector<std::string> notes;
+  Access access;
+  access.login_files = {file};
+  access.note = [&](const std::string& note) { notes.push_back(note); };
+  CHECK(Registry(access, played.reference()).find_manifest(repository, "1"));
+  CHECK(guard.logins.back().empty());
+  CHECK(notes ==
+        std::vector<std::string>{"there is no program docker-credential-no-such-helper, which " +
+                                 file.string() + " names for logins: going on without a login for " +
+                                 played.name + "; podman login and skopeo login need no such program"});
+  access.note = nullptr;
+  CHECK(Registry(access, played.reference()).find_manifest(repository, "1"));
+  const fs::path other = folder.write(
+      "auth.json", R"({"auths":{")" + played.name + R"(":{"username":"me","password":"secret"}}})");
+  access.login_files = {file, other};
+  access.note = [&](const std::string& note) { notes.push_back(note); };
+  CHECK(Registry(access, played.reference()).find_manifest(repository, "1"));
+  CHECK(guard.logins.back() == "Basic " + mlk::base64_encode("me:secret"));
+  CHECK(notes.size() == 1);
+}
+
+TEST_CASE("tags are asked for by five hundred, in pages of 16 MiB at most") {
+  PlayedRegistry played;
+  std::string body = R"({"tags":["a"]})";
+  body.resize(16 << 20, ' ');
+  played.before = [&](const Request& request, Response& response) {
+    return request.path != "/v2/" && answered_with(response, 200, body);
+  };
+  Registry registry({}, played.reference());
+  CHECK(registry.tags(repository, 7) == std::vector<std::string>{"a"});
+  CHECK(played.asked.back() == "GET /v2/team/x/tags/list?n=500");
+  body += " ";
+  const mlk::Error error = registry_error([&] { (void)registry.tags(repository, 7); });
+  CHECK(error.code() == mlk::ExitCode::failure);
+  CHECK(std::string(error.what()).find("repository " + played.name + "/team/x is too large: ") !=
+        std::string::npos);
+  played.asked.clear();
+  CHECK(registry.tags(repository, 0).empty());
+  CHECK(played.asked.empty());
+}
+
+TEST_CASE("the certificates of a registry have at most 1 MiB in each file") {
+  const TemporaryFolder folder;
+  Access access;
+  access.authorities = {folder.path()};
+  const mlk::image::Reference reference{.registry = "r.example", .repository = repository, .tag = "1"};
+  const auto accepted_with = [&](std::size_t size) {
+    folder.write("r.example/ca.crt", std::string(size, '#'));
+    return registry_error([&] { const Registry registry(access, reference); }).code() == mlk::ExitCode::ok;
+  };
+  CHECK(accepted_with(1 << 20));
+  CHECK_FALSE(accepted_with((1 << 20) + 1));
+}
+
+TEST_CASE("certificates are looked for where the variables say, and then in the places of all users") {
+  const auto folders_with = [](const std::string& home, const std::string& own) {
+    return mlk::registry::usual_access([&](const std::string& name) {
+             return name == "HOME" ? home : name == "XDG_CONFIG_HOME" ? own : std::string();
+           })
+        .authorities;
+  };
+  using Folders = std::vector<fs::path>;
+  const Folders of_all{"/etc/containers/certs.d", "/etc/docker/certs.d"};
+  const auto and_all = [&](Folders first) {
+    first.insert(first.end(), of_all.begin(), of_all.end());
+    return first;
+  };
+  CHECK(folders_with("", "") == of_all);
+  CHECK(folders_with("/h", "") == and_all({"/h/.config/containers/certs.d", "/h/.docker/certs.d"}));
+  CHECK(folders_with("/h", "/c") == and_all({"/c/containers/certs.d", "/h/.docker/certs.d"}));
+  CHECK(folders_with("", "/c") == and_all({"/c/containers/certs.d"}));
+}
+
+TEST_CASE("a pair that names no mirror is repeated, but not where it may be a login") {
+  const auto refused = [](const std::string& mirrors) {
+    return registry_error([&] {
+      (void)mlk::registry::usual_access(
+          [&](const std::string& name) { return name == "MLK_REGISTRY_MIRRORS" ? mirrors : std::string(); });
+    });
+  };
+  CHECK(std::string(refused("docker.io").what()) ==
+        "MLK_REGISTRY_MIRRORS: 'docker.io' is not a registry and its mirror");
+  CHECK(std::string(refused("ghcr.io=m.example/a").what()) ==
+        "MLK_REGISTRY_MIRRORS: 'ghcr.io=m.example/a' is not a registry and its mirror");
+  CHECK(std::string(refused("me@m.example").what()) ==
+        "MLK_REGISTRY_MIRRORS: '...' is not a registry and its mirror");
+  CHECK(refused("docker.io").hint() == "for example: MLK_REGISTRY_MIRRORS=docker.io=mirror.example:5000");
 }
