@@ -250,3 +250,17 @@ TEST_CASE("an image that is named by its digest is found by that, whatever its t
   CHECK(find_image({}, reference, std::nullopt).reference.digest == first);
   CHECK(find_image({}, played.reference(), std::nullopt).reference.digest != first);
 }
+
+TEST_CASE("a configuration of more than 16 MiB is not read") {
+  PlayedRegistry played;
+  add_image(played, "team/x", "1", {"one"});
+  const auto said_with = [&](std::size_t size) {
+    json manifest = json::parse(played.manifests["team/x"]["1"]);
+    manifest["config"]["size"] = size;
+    played.manifests["team/x"]["1"] = manifest.dump();
+    return std::string(base_error(played, "1").what());
+  };
+  CHECK(said_with((16 << 20) + 1).ends_with(" of team/x is too large"));
+  CHECK(played.count("GET /v2/team/x/blobs/") == 0);
+  CHECK(said_with(16 << 20).ends_with(" has fewer bytes than its manifest says"));
+}

@@ -335,3 +335,16 @@ TEST_CASE("a helper may have a user alone, or a secret alone") {
   CHECK(shown(parse_helper_answer(R"({"Username":"token","Secret":"abc"})", "h")) == "token:abc");
   CHECK(shown(parse_helper_answer(R"({"Username":5,"Secret":[]})", "h")) == "none");
 }
+
+TEST_CASE("a helper that fails for Docker Hub is told with the name that it was asked for") {
+  const PlayedPrograms programs;
+  programs.add("docker-credential-played", "exit 2");
+  const mlk::Error error = login_error(R"({"credsStore":"played"})", "python");
+  CHECK(std::string(error.what()) == "docker-credential-played failed for docker.io, with exit code 2");
+  CHECK(error.hint() == "see what it says: echo https://index.docker.io/v1/ | docker-credential-played get");
+}
+
+TEST_CASE("a place of logins that is a folder is told") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS((void)find_login({folder.path()}, parse_reference("r.example/x"), {}), mlk::Error);
+}

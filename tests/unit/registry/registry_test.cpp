@@ -2,6 +2,9 @@
 #include "cli/registry/registry.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include <doctest/doctest.h>
@@ -55,6 +58,36 @@ struct Refusing {
     if (!retry_after.empty()) response.set_header("Retry-After", retry_after);
     return answered_with(response, status);
   }
+};
+
+// Proxies for registries that are not on this machine, while it lives.
+class Proxies {
+ public:
+  Proxies(const std::string& of_https, const std::string& of_http) {
+    set("HTTPS_PROXY", of_https);
+    set("HTTP_PROXY", of_http);
+    for (const char* name : {"NO_PROXY", "no_proxy", "https_proxy", "http_proxy", "REQUEST_METHOD"})
+      set(name, "");
+  }
+  ~Proxies() {
+    for (const auto& [name, value] : before_) {
+      if (value) {
+        ::setenv(name.c_str(), value->c_str(), 1);
+      } else {
+        ::unsetenv(name.c_str());
+      }
+    }
+  }
+  Proxies(const Proxies&) = delete;
+  Proxies& operator=(const Proxies&) = delete;
+
+ private:
+  void set(const std::string& name, const std::string& value) {
+    const char* now = std::getenv(name.c_str());
+    before_[name] = now == nullptr ? std::nullopt : std::optional<std::string>(now);
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  std::map<std::string, std::optional<std::string>> before_;
 };
 
 std::string head_of(const httplib::Headers& headers, const std::string& name) {
@@ -782,4 +815,64 @@ TEST_CASE("a pair that names no mirror is repeated, but not where it may be a lo
   CHECK(std::string(refused("me@m.example").what()) ==
         "MLK_REGISTRY_MIRRORS: '...' is not a registry and its mirror");
   CHECK(refused("docker.io").hint() == "for example: MLK_REGISTRY_MIRRORS=docker.io=mirror.example:5000");
+}
+
+TEST_CASE("a registry elsewhere that speaks no TLS is spoken to only by who allows that") {
+  // What answers a tunnel's handshake: a server of plain HTTP, or one that ends the connection.
+  const std::string opened = "HTTP/1.1 200 OK\r\n\r\n", end = opened,
+                    garbage = opened + "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}";
+  for (const std::string& instead_of_tls : {garbage, end}) {
+    CAPTURE(instead_of_tls);
+    const RawServer tunnel([&](int, const std::string&) { return instead_of_tls; });
+    PlayedRegistry plain;
+    plain.before = [](const Request&, Response& response) {
+      return answered_with(response, 200, manifest_text);
+    };
+    const Proxies proxies(tunnel.config().server, plain.url);
+    const mlk::image::Reference reference{.registry = "r.example", .repository = repository, .tag = "1"};
+    Access access = hasty();
+    access.is_patient = false;
+    Registry strict(access, reference);
+    const mlk::Error error = registry_error([&] { (void)strict.find_manifest(repository, "1"); });
+    CHECK(error.code() == mlk::ExitCode::cluster);
+    CHECK(std::string(error.what())
+              .starts_with("registry r.example cannot be reached for image r.example/team/x:1: "));
+    CHECK(error.hint() == "if it speaks http without TLS, and you trust the network: --insecure");
+    CHECK(plain.asked.empty());
+    access.insecure = true;
+    Registry careless(access, reference);
+    const auto found = careless.find_manifest(repository, "1");
+    REQUIRE(found);
+    CHECK(found->bytes == manifest_text);
+    CHECK(plain.asked.size() == 1);
+  }
+}
+
+TEST_CASE("a proxy that is not there is told, with the variable that names it") {
+  std::string nowhere;
+  {
+    nowhere = PlayedRegistry().url;
+  }
+  const Proxies proxies(nowhere, "");
+  Access access = hasty();
+  access.is_patient = false;
+  Registry registry(access, {.registry = "r.example", .repository = repository, .tag = "1"});
+  const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()).ends_with(" of HTTPS_PROXY refuses connections"));
+  CHECK(error.hint() == "check HTTPS_PROXY and NO_PROXY");
+}
+
+TEST_CASE("a certificate for another name is told without a hint at authorities") {
+  const Certificate authority = make_authority("own");
+  PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.2", &authority}));
+  const TemporaryFolder folder;
+  folder.write(played.name + "/ca.crt", authority.pem());
+  Access access;
+  access.authorities = {folder.path()};
+  Registry registry(access, played.reference());
+  const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()).ends_with(": its certificate is for another name"));
+  CHECK(error.hint().empty());
 }
