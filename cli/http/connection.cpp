@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "cli/http/connection_pool.h"
@@ -33,14 +34,20 @@ struct Connection::State {
   Reply reply{};
   std::size_t header_bytes = 0;
   std::uint64_t reported = 0;
-  bool ended = false, too_large = false, has_begun = false, is_under_way = false;
+  std::optional<std::size_t> exceeded{};  // the bound in bytes, of a part that was too large
+  bool ended = false, has_begun = false, is_under_way = false;
   std::exception_ptr thrown{};
 
   bool is_good() const { return reply.status >= 200 && reply.status < 300; }
 
+  bool is_within(std::size_t most, std::size_t bytes) {
+    if (bytes > most) exceeded = most;
+    return bytes <= most;
+  }
+
   bool take_header(std::string_view line) {
     header_bytes += line.size();
-    if (header_bytes > most_header_bytes) return !(too_large = true);
+    if (!is_within(most_header_bytes, header_bytes)) return false;
     line = trim(line);
     if (line.starts_with("HTTP/")) {  // of a 1xx answer before, or a new one
       reply.headers.clear();
@@ -63,7 +70,7 @@ struct Connection::State {
       has_begun = true;
       return call->take(part) || !(ended = true);
     }
-    if (reply.body.size() + part.size() > call->most_bytes) return !(too_large = true);
+    if (!is_within(call->most_bytes, reply.body.size() + part.size())) return false;
     reply.body.append(part);
     return true;
   }
@@ -123,7 +130,8 @@ struct Connection::State {
     reply = {};
     header_bytes = 0;
     reported = 0;
-    ended = too_large = has_begun = is_under_way = false;
+    exceeded.reset();
+    ended = has_begun = is_under_way = false;
     thrown = nullptr;
     error[0] = '\0';
     certificate = {};
@@ -205,7 +213,7 @@ struct Connection::State {
 
   Failure failure_after(CURLcode code) const {
     if (ended) return {Failure::Kind::closed, "it was ended"};
-    if (too_large) return {Failure::Kind::too_large, "more than " + human_size(call->most_bytes), "", true};
+    if (exceeded) return {Failure::Kind::too_large, "more than " + human_size(*exceeded), "", true};
     if (code == CURLE_OPERATION_TIMEDOUT)
       return told_of(
           {Failure::Kind::timed_out, "no connection within 20 s, or next to nothing has moved for a minute"},

@@ -191,7 +191,7 @@ std::optional<Login> Registry::find_own_login() {
 void Registry::wait(milliseconds time, const std::string& why) {
   if (access_.note && time >= milliseconds(5000))
     access_.note(fmt::format("registry {} {}; trying again in {} s", name_, why, time.count() / 1000));
-  const auto end = std::chrono::steady_clock::now() + time;
+  const auto end = std::chrono::steady_clock::now() + time / access_.haste;
   while (std::chrono::steady_clock::now() < end) {
     if (access_.go_on && !access_.go_on()) throw Error(ExitCode::interrupted, "interrupted");
     std::this_thread::sleep_for(milliseconds(50));

@@ -27,6 +27,7 @@ struct Access {
   std::map<std::string, std::string> mirrors;      // registry -> host[:port] that is asked before it, to read
   bool insecure = false;          // certificates are not checked, and a registry without TLS is spoken to
   bool is_patient = true;         // what may pass by itself is tried again
+  int haste = 1;                  // waits are shorter by this factor. Other values are for tests
   std::function<bool()> go_on{};  // false: the user wants to stop
   std::function<void(const std::string&)> note{};  // long waits, for people; may come from any thread
   // Of all registries that are given a copy of this.

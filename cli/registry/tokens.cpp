@@ -41,6 +41,10 @@ bool is_sendable(const std::string& text) {
 
 }  // namespace
 
+std::chrono::seconds time_of_use(std::chrono::seconds lifetime) {
+  return std::max(lifetime - before_its_end, lifetime / 2);
+}
+
 Token parse_token(const std::string& body, const std::string& server) {
   const json answer = json_or_null(body, {.depth = 20, .values = 10'000});
   Token out;
@@ -72,7 +76,7 @@ std::string Tokens::authorization(const Scope& scope) {
   const auto found = kept_.find(scope);
   if (found != kept_.end() && Clock::now() < found->second.until) return "Bearer " + found->second.text;
   const Token token = fetch(scope);
-  kept_[scope] = {token.text, Clock::now() + std::max(token.lifetime - before_its_end, token.lifetime / 2)};
+  kept_[scope] = {token.text, Clock::now() + time_of_use(token.lifetime)};
   return "Bearer " + token.text;
 }
 

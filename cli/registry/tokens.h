@@ -25,6 +25,9 @@ struct Token {
   std::chrono::seconds lifetime{60};
 };
 
+// How long a token is used: it is given up before its end, in time for a request. Pure.
+std::chrono::seconds time_of_use(std::chrono::seconds lifetime);
+
 // What a token server answers. Throws Error{failure}, naming `server` and nothing of the text.
 Token parse_token(const std::string& body, const std::string& server);
 

@@ -168,13 +168,116 @@ TEST_CASE("an answer or a head that is too large ends the exchange for good") {
   CHECK(connection.exchange({.url = echo.url, .most_bytes = 1001}).ok());
   const Reply reply = connection.exchange({.url = echo.url, .most_bytes = 1000});
   CHECK(reply.failure.kind == Failure::Kind::too_large);
+  CHECK(reply.failure.detail == "more than 1 KiB");
   CHECK(reply.failure.for_good);
   const RawServer raw([](int, const std::string&) {
     std::string out = "HTTP/1.1 200 OK\r\n";
     for (int i = 0; i < 10'000; ++i) out += "X-" + std::to_string(i) + ": " + std::string(40, 'z') + "\r\n";
     return out + "Content-Length: 0\r\n\r\n";
   });
-  CHECK(connection.exchange({.url = raw.config().server}).failure.kind == Failure::Kind::too_large);
+  const Failure failure = connection.exchange({.url = raw.config().server}).failure;
+  CHECK(failure.kind == Failure::Kind::too_large);
+  CHECK(failure.detail == "more than 256 KiB");
+  CHECK(failure.for_good);
+}
+
+TEST_CASE("a head has at most 256 KiB") {
+  Connection connection({.pool = pool_or_none()});
+  for (const std::size_t size : {std::size_t{256 << 10}, std::size_t{(256 << 10) + 1}}) {
+    std::string head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n";
+    while (head.size() < size - 20'000) head += "X-Long: " + std::string(10'000, 'z') + "\r\n";
+    head += "X-Last: ";
+    head += std::string(size - 4 - head.size(), 'z') + "\r\n\r\n";
+    REQUIRE(head.size() == size);
+    const RawServer raw([&](int, const std::string&) { return head + "{}"; });
+    const Reply reply = connection.exchange({.url = raw.config().server});
+    CHECK(reply.failure.kind == (size > 256 << 10 ? Failure::Kind::too_large : Failure::Kind::none));
+  }
+}
+
+TEST_CASE("an answer is a good one from 200 on, and up to 299") {
+  const auto is_good = [](int status, Failure::Kind kind = Failure::Kind::none) {
+    return Reply{.status = status, .headers = {}, .body = "", .failure = {.kind = kind}}.ok();
+  };
+  for (const int status : {200, 201, 299}) CHECK(is_good(status));
+  for (const int status : {0, 100, 199, 300, 404, 500}) CHECK_FALSE(is_good(status));
+  CHECK_FALSE(is_good(200, Failure::Kind::broken));
+  EchoServer echo;
+  Connection connection({.pool = pool_or_none()});
+  for (const int status : {200, 206, 299, 300, 404}) {
+    echo.status = status;
+    int begun = 0;
+    std::string taken;
+    const Call call{.url = echo.url,
+                    .take =
+                        [&](std::string_view part) {
+                          taken += part;
+                          return true;
+                        },
+                    .begun = [&](int with) { begun = with; }};
+    const Reply reply = connection.exchange(call);
+    CHECK(reply.status == status);
+    CHECK(taken == (status < 300 ? "content" : ""));
+    CHECK(reply.body == (status < 300 ? "" : "content"));
+    CHECK(begun == (status < 300 ? status : 0));
+  }
+}
+
+TEST_CASE("nothing of one exchange is left in the next one") {
+  EchoServer echo;
+  Connection connection({.pool = pool_or_none()});
+  CHECK(connection
+            .exchange({.method = "PUT",
+                       .url = echo.url,
+                       .headers = {{"X-Own", "value"}, {"Content-Type", "text/x"}},
+                       .body = "sent",
+                       .take = [](std::string_view) { return false; }})
+            .failure.kind == Failure::Kind::closed);
+  const Reply reply = connection.exchange({.url = echo.url});
+  CHECK(reply.ok());
+  CHECK(reply.body == "content");
+  CHECK(echo.asked.back().method == "GET");
+  CHECK(echo.asked.back().body.empty());
+  CHECK_FALSE(echo.asked.back().has_header("X-Own"));
+  CHECK_FALSE(echo.asked.back().has_header("Content-Type"));
+  CHECK(connection.exchange({.method = "HEAD", .url = echo.url}).ok());
+  CHECK(connection.exchange({.url = echo.url}).body == "content");
+  CHECK(connection.exchange({.url = echo.url, .most_bytes = 6}).failure.kind == Failure::Kind::too_large);
+  CHECK(connection.exchange({.url = echo.url}).ok());
+}
+
+TEST_CASE("of a kept connection that ends without an answer a request is sent again, but none with a body") {
+  struct Row {
+    const char* method;
+    std::string_view body;
+    bool again;
+  };
+  const std::shared_ptr<ConnectionPool> pool = pool_or_none();
+  for (const Row& row : std::vector<Row>{
+           {"GET", "", true}, {"POST", "", true}, {"PUT", "content", false}, {"POST", "content", false}}) {
+    CAPTURE(row.method);
+    const RawServer raw([](int number, const std::string&) {
+      return number == 1 ? std::string() : RawServer::empty_object();
+    });
+    Connection connection({.pool = pool});
+    CHECK(connection.exchange({.url = raw.config().server}).ok());
+    const Reply reply =
+        connection.exchange({.method = row.method, .url = raw.config().server, .body = row.body});
+    CHECK(reply.failure.kind == (row.again ? Failure::Kind::none : Failure::Kind::broken));
+    CHECK(raw.requests() == (row.again ? 3 : 2));
+  }
+}
+
+TEST_CASE("each value of a header is kept, without the blanks around it, and the first one is found") {
+  Connection connection({.pool = pool_or_none()});
+  const RawServer raw([](int, const std::string&) {
+    return "HTTP/1.1 200 OK\r\nX-Two:  one \r\nx-TWO:two:three\r\nContent-Length: 2\r\n\r\n{}";
+  });
+  const Reply reply = connection.exchange({.url = raw.config().server});
+  CHECK(reply.headers ==
+        mlk::http::Headers{{"x-two", "one"}, {"x-two", "two:three"}, {"content-length", "2"}});
+  CHECK(reply.header("x-two") == "one");
+  CHECK(reply.header("X-Two").empty());  // names are in small letters
 }
 
 TEST_CASE("redirects are answers, and other schemes are not spoken") {
@@ -246,7 +349,9 @@ TEST_CASE("a server that goes on sending a few bytes a second is left") {
   });
   const std::string url = server.listen();
   Connection connection({.patience = std::chrono::seconds(2), .pool = pool_or_none()});
-  CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::timed_out);
+  const Failure failure = connection.exchange({.url = url}).failure;
+  CHECK(failure.kind == Failure::Kind::timed_out);
+  CHECK(failure.detail == "no connection within 20 s, or next to nothing has moved for a minute");
 }
 
 TEST_CASE("what the functions throw that watch an exchange comes out of it") {

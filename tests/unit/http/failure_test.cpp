@@ -1,6 +1,7 @@
 #include "cli/http/failure.h"
 
 #include <cerrno>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <openssl/x509_vfy.h>
@@ -61,4 +62,48 @@ TEST_CASE("the detail is printable and begins in lower case, unless it begins wi
   CHECK(failure_of(CURLE_RECV_ERROR, "Recv failure\x1b", 0, {}).detail.find('\x1b') == std::string::npos);
   CHECK(failure_of(CURLE_SSL_CONNECT_ERROR, "SSL is off", 0, {}).detail == "SSL is off");
   CHECK_FALSE(failure_of(CURLE_OUT_OF_MEMORY, "", 0, {}).detail.empty());
+}
+
+TEST_CASE("each result of libcurl has its kind and its words") {
+  struct Row {
+    CURLcode code;
+    Kind kind;
+    const char* detail;
+  };
+  for (const Row& row :
+       std::vector<Row>{{CURLE_COULDNT_RESOLVE_HOST, Kind::resolve, "some words"},
+                        {CURLE_COULDNT_RESOLVE_PROXY, Kind::proxy, "some words"},
+                        {CURLE_PROXY, Kind::proxy, "some words"},
+                        {CURLE_OPERATION_TIMEDOUT, Kind::timed_out, "no connection within 10 s"},
+                        {CURLE_SSL_CERTPROBLEM, Kind::client_certificate, "some words"},
+                        {CURLE_SSL_CACERT_BADFILE, Kind::client_certificate, "some words"},
+                        {CURLE_SSL_CONNECT_ERROR, Kind::tls, "some words"},
+                        {CURLE_SSL_CIPHER, Kind::tls, "some words"},
+                        {CURLE_SSL_ISSUER_ERROR, Kind::tls, "some words"},
+                        {CURLE_ABORTED_BY_CALLBACK, Kind::broken, ""},
+                        {CURLE_RECV_ERROR, Kind::broken, "some words"},
+                        {CURLE_HTTP2_STREAM, Kind::broken, "some words"},
+                        {CURLE_OUT_OF_MEMORY, Kind::other, "some words"},
+                        {CURLE_WRITE_ERROR, Kind::other, "some words"},
+                        {CURLE_UNSUPPORTED_PROTOCOL, Kind::other, "some words"}}) {
+    CAPTURE(static_cast<int>(row.code));
+    const Failure failure = failure_of(row.code, "Some words", 0, {});
+    CHECK(failure.kind == row.kind);
+    CHECK(failure.detail == row.detail);
+    CHECK_FALSE(failure.for_good);
+  }
+  CHECK(failure_of(CURLE_COULDNT_CONNECT, "Failed", ECONNREFUSED, {}).detail.empty());
+  CHECK(failure_of(CURLE_COULDNT_CONNECT, "Failed", ETIMEDOUT, {}).kind == Kind::no_route);
+  CHECK(failure_of(CURLE_COULDNT_CONNECT, "Failed", 0, {}).kind == Kind::no_route);
+  const auto expired = failure_of(CURLE_PEER_FAILED_VERIFICATION, "no match", 0,
+                                  {X509_V_ERR_CERT_HAS_EXPIRED, "the words", "/CN=ca"});
+  CHECK(expired.detail == "the words");
+}
+
+TEST_CASE("a detail of one letter, or with a stream in the middle, is told as it is") {
+  const auto detail = [](const char* text) { return failure_of(CURLE_RECV_ERROR, text, 0, {}).detail; };
+  CHECK(detail("X") == "X");
+  CHECK(detail("A b") == "A b");
+  CHECK(detail("Ab") == "ab");
+  CHECK(detail("Lost HTTP/2 stream 7 of many") == "lost HTTP/2 stream of many");
 }

@@ -2,6 +2,7 @@
 
 #include "cli/http/loop.h"
 
+#include <algorithm>
 #include <future>
 #include <mutex>
 
@@ -200,4 +201,223 @@ TEST_CASE("a loop that has been stopped refuses requests") {
   Ends ends({.url = "http://127.0.0.1:1"});
   ends.loop->stop();
   CHECK(ask(*ends.loop, {.path = "/a"}).get().failure.kind == Failure::Kind::closed);
+}
+
+TEST_CASE("a request has its query, its headers and its body, and what is empty is left out") {
+  FakeServer plain;
+  std::vector<httplib::Request> asked;
+  const auto serve = [&](const httplib::Request& request, httplib::Response& response) {
+    asked.push_back(request);
+    answer(response, 200, "{}");
+  };
+  plain.http->Get(".*", serve);
+  plain.http->Post(".*", serve);
+  plain.http->Patch(".*", serve);
+  plain.http->Delete(".*", serve);
+  const std::string url = plain.listen();
+  Ends ends({.url = url + "/base"});
+  ends.credentials->give("");
+  const auto sent = [&](Request request) {
+    CHECK(ask(*ends.loop, std::move(request)).get().response.status == 200);
+    return asked.back();
+  };
+  httplib::Request got = sent({.path = "/a%2Fb", .query = {{"x", "1 2"}, {"y&", "="}}});
+  CHECK(got.target == "/base/a%2Fb?x=1%202&y%26=%3D");
+  CHECK(got.get_header_value("Accept") == "application/json");
+  CHECK(got.get_header_value("User-Agent") == "mlk");
+  CHECK(got.get_header_value("Accept-Encoding") == "gzip");
+  CHECK_FALSE(got.has_header("Content-Type"));
+  got = sent({.path = "/a?x=1", .query = {{"y", "2"}}, .body = "not sent", .accept = "text/x"});
+  CHECK(got.target == "/base/a?x=1&y=2");
+  CHECK(got.get_header_value("Accept") == "text/x");
+  CHECK(got.body.empty());
+  got = sent({.method = "POST", .path = "/a", .body = "{}"});
+  CHECK(got.body == "{}");
+  CHECK(got.get_header_value("Content-Type") == "application/json");
+  CHECK_FALSE(got.has_header("Expect"));
+  got = sent({.method = "POST", .path = "/a"});
+  CHECK(got.method == "POST");
+  CHECK(got.body.empty());
+  CHECK(got.get_header_value("Content-Length") == "0");
+  got = sent({.method = "PATCH", .path = "/a", .body = "p", .content_type = "text/x"});
+  CHECK(got.method == "PATCH");
+  CHECK(got.body == "p");
+  CHECK(got.get_header_value("Content-Type") == "text/x");
+  got = sent({.method = "DELETE", .path = "/a"});
+  CHECK(got.method == "DELETE");
+  CHECK(got.body.empty());
+  Ends uncompressed({.url = url, .compression = false});
+  uncompressed.credentials->give("");
+  CHECK(ask(*uncompressed.loop, {.path = "/a"}).get().response.status == 200);
+  CHECK_FALSE(asked.back().has_header("Accept-Encoding"));
+}
+
+TEST_CASE("a refused request is sent once more with a new credential, and not with the same one") {
+  for (const bool renews : {true, false}) {
+    FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
+    std::atomic<Played*> credentials = nullptr;
+    std::vector<std::string> sent;
+    server.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
+      sent.push_back(request.get_header_value("Authorization"));
+      if (renews) credentials.load()->give("Bearer " + std::to_string(sent.size()));
+      answer(response, 401, "{}");
+    });
+    Ends ends({.url = server.listen(), .insecure = true});
+    credentials = ends.credentials;
+    ends.credentials->give("Bearer 0");
+    CHECK(ask(*ends.loop, {.path = "/a"}).get().response.status == 401);
+    if (renews) {
+      CHECK(sent == std::vector<std::string>{"Bearer 0", "Bearer 1"});
+    } else {
+      CHECK(sent == std::vector<std::string>{"Bearer 0"});
+    }
+  }
+}
+
+TEST_CASE("a busy server is asked again when it says so, but not beyond the time of the request") {
+  FakeServer server;
+  std::atomic<int> count = 0;
+  std::string after = "0";
+  server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
+    response.set_header("Retry-After", after);
+    answer(response, ++count == 1 ? 503 : 200, "{}");
+  });
+  Ends ends({.url = server.listen()});
+  ends.credentials->give("");
+  CHECK(ask(*ends.loop, {.path = "/a"}).get().response.status == 200);
+  CHECK(count == 2);
+  count = 0;
+  after = "30";
+  CHECK(ask(*ends.loop, {.path = "/a", .timeout = milliseconds(29'000)}).get().response.status == 503);
+  CHECK(count == 1);
+}
+
+TEST_CASE("a server that does not answer in time is told with that time") {
+  FakeServer server;
+  server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
+  Ends ends({.url = server.listen()});
+  ends.credentials->give("");
+  const Failure failure = ask(*ends.loop, {.path = "/a", .timeout = milliseconds(270)}).get().failure;
+  CHECK(failure.kind == Failure::Kind::timed_out);
+  CHECK(failure.detail == "no answer within 0.2 s");
+  CHECK(ask(*ends.loop, {.path = "/a", .timeout = milliseconds(1000)}).get().failure.detail ==
+        "no answer within 1 s");
+}
+
+TEST_CASE("at most thirty-two warnings are taken, and none without a text") {
+  FakeServer server;
+  int many = 32;
+  server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
+    for (int i = 0; i < many; ++i) response.headers.emplace("Warning", "299 - \"text\"");
+    if (many == 0) {
+      for (const char* odd :
+           {"299 - text", "299", "2990 - \"x\"", "299 - \"\"", "299 - \"open", "299 - \"\\"})
+        response.headers.emplace("Warning", odd);
+    }
+    answer(response, 200, "{}");
+  });
+  Ends ends({.url = server.listen()});
+  ends.credentials->give("");
+  const auto warnings = [&] { return ask(*ends.loop, {.path = "/a"}).get().response.warnings; };
+  CHECK(warnings().size() == 32);
+  many = 33;
+  CHECK(warnings().size() == 32);
+  many = 0;
+  CHECK(warnings() == std::vector<std::string>{"open", "\\"});
+}
+
+TEST_CASE("all answers in progress hold no more than was allowed, and what has ended counts no more") {
+  FakeServer server;
+  std::string body(1 << 20, 'x');
+  server.http->Get(
+      ".*", [&](const httplib::Request&, httplib::Response& response) { answer(response, 200, body); });
+  Ends ends({.url = server.listen(), .most_held = 1 << 20});
+  ends.credentials->give("");
+  for (int i = 0; i < 2; ++i)
+    CHECK(ask(*ends.loop, {.path = "/a"}).get().response.body.size() == body.size());
+  body += "x";
+  const Failure failure = ask(*ends.loop, {.path = "/a"}).get().failure;
+  CHECK(failure.kind == Failure::Kind::too_large);
+  CHECK(failure.detail == "all answers together more than 1 MiB");
+  body = "small";
+  CHECK(ask(*ends.loop, {.path = "/a"}).get().response.body == "small");
+}
+
+TEST_CASE("a stream comes in lines, its last one too, and a line has at most 16 MiB") {
+  struct Row {
+    std::string body;
+    std::vector<std::size_t> lines;  // their sizes
+    Failure::Kind failure = Failure::Kind::none;
+  };
+  constexpr std::size_t most = 16 << 20;
+  FakeServer server;
+  std::string body;
+  int status = 200;
+  server.http->Get(
+      ".*", [&](const httplib::Request&, httplib::Response& response) { answer(response, status, body); });
+  Ends ends({.url = server.listen()});
+  ends.credentials->give("");
+  std::vector<std::size_t> lines;
+  int opened = 0;
+  const auto read = [&] {
+    lines.clear();
+    opened = 0;
+    auto promise = std::make_shared<std::promise<Outcome>>();
+    auto transfer = std::make_shared<Transfer>(Request{.path = "/a"});
+    transfer->line = [&](std::string_view line) { lines.push_back(line.size()); };
+    transfer->opened = [&](int with) { opened = with; };
+    transfer->done = [promise](Response& response, const Failure& failure) {
+      promise->set_value({std::move(response), failure});
+    };
+    ends.loop->add(transfer);
+    return promise->get_future().get();
+  };
+  for (const Row& row :
+       std::vector<Row>{{"a\nbc\n", {1, 2}},
+                        {"a\n\nbc", {1, 0, 2}},
+                        {"", {}},
+                        {"\n", {0}},
+                        {std::string(most, 'x') + "\ny\n", {most, 1}},
+                        {"y\n" + std::string(most + 1, 'x') + "\n", {1}, Failure::Kind::too_large}}) {
+    body = row.body;
+    const Outcome outcome = read();
+    CHECK(lines == row.lines);
+    CHECK(opened == 200);
+    CHECK(outcome.failure.kind == row.failure);
+    CHECK(outcome.failure.detail == (row.failure == Failure::Kind::none ? "" : "a line of more than 16 MiB"));
+  }
+  // Of an answer that refuses it, the beginning is kept.
+  status = 403;
+  for (const std::size_t size : {(64 << 10) - 1, 64 << 10, (64 << 10) + 1}) {
+    body = std::string(size, 'x');
+    const Outcome outcome = read();
+    CHECK(lines.empty());
+    CHECK(opened == 403);
+    CHECK(outcome.response.status == 403);
+    CHECK(outcome.response.body.size() == std::min<std::size_t>(size, 64 << 10));
+  }
+  status = 401;  // such a request may be sent again: nobody is told of its head
+  CHECK(read().response.status == 401);
+  CHECK(opened == 0);
+}
+
+TEST_CASE("a loop that stops ends requests as closed, and streams without a word") {
+  FakeServer server;
+  std::atomic<int> begun = 0;
+  server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) {
+    ++begun;
+    server.hang();
+  });
+  Ends ends({.url = server.listen()});
+  ends.credentials->give("");
+  std::future<Outcome> request = ask(*ends.loop, {.path = "/a"});
+  bool told = false;
+  auto stream = std::make_shared<Transfer>(Request{.path = "/b"});
+  stream->line = [&](std::string_view) { told = true; };
+  stream->done = [&](Response&, const Failure&) { told = true; };
+  ends.loop->add(stream);
+  REQUIRE(eventually([&] { return begun == 2; }));
+  ends.loop->stop();
+  CHECK(request.get().failure.kind == Failure::Kind::closed);
+  CHECK_FALSE(told);
 }

@@ -1,6 +1,9 @@
 #include "cli/http/proxy.h"
 
+#include <cstdlib>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -102,6 +105,31 @@ TEST_CASE("requests go the way that Go's httpproxy goes") {
       beside("2001:db9::/32", v6, "p:8080"),
       beside("::/0", v4, "p:8080"),
       beside("0.0.0.0/0", v6, "p:8080"),
+      beside("128.0.0.0/1", v4, direct),
+      beside("0.0.0.0/1", v4, "p:8080"),
+      beside("203.0.113.128/25", v4, "p:8080"),
+      beside("203.0.113.6/32", v4, "p:8080"),
+      beside("203.0.113.0/-1", v4, "p:8080"),
+      beside("203.0.113.0/24x", v4, "p:8080"),
+      beside("203.0.113/24", v4, "p:8080"),
+      beside("::ffff:203.0.113.0/120", v4, direct),
+      beside("::ffff:203.0.113.0/128", v4, "p:8080"),
+      beside("2001:db8::6/127", v6, direct),
+      beside("2001:db8::6/128", v6, "p:8080"),
+      beside("2001:db8::7/128", v6, direct),
+      beside("2001:db8::/129", v6, "p:8080"),
+      beside("::/0", v6, direct),
+      beside("203.0.113.7", corp, "p:8080"),
+      // A name in any case, a whole domain, and URLs that are none.
+      beside("api.corp.example", "https://API.Corp.Example:6443", direct),
+      beside("example", corp, direct),
+      beside("corp.example.org", corp, "p:8080"),
+      {"", {{"HTTPS_PROXY", "http://p:8080"}, {"HTTP_PROXY", "http://p:8080"}}, direct},
+      {corp, {{"HTTPS_PROXY", "socks5h://p"}}, "p:1080"},
+      {corp, {{"HTTPS_PROXY", "https://p:443"}}, "p:443"},
+      {corp, {{"HTTPS_PROXY", "http://p:80"}}, "p:80"},
+      {corp, {{"HTTPS_PROXY", "http://p:443"}}, "p:443"},
+      {corp, {{"HTTPS_PROXY", "http://[::1]"}}, "[::1]:80"},
   };
   for (const WayRow& row : rows) {
     CAPTURE(row.url);
@@ -119,6 +147,12 @@ TEST_CASE("libcurl gets the proxy with its port and login, and people get neithe
   CHECK(proxy.origin == "HTTPS_PROXY");
   CHECK(proxy_of("http://me@h:3128/x", "").url == "http://me@h:3128");
   CHECK(proxy_of("", "").url.empty());
+  CHECK(proxy_of("socks5h://h", "").url == "socks5h://h:1080");
+  CHECK(proxy_of("https://h", "").url == "https://h:443");
+  CHECK(proxy_of("h", "").url == "http://h:80");
+  CHECK(proxy_of("http://h:1?x@y", "").url == "http://h:1");
+  CHECK(proxy_of("http://h:1/x@y", "").url == "http://h:1");
+  CHECK(proxy_of("http://me:p@[::1]:3128", "").url == "http://me:p@[::1]:3128");
 }
 
 TEST_CASE("what fails at a proxy is told as the proxy's") {
@@ -139,10 +173,49 @@ TEST_CASE("what fails at a proxy is told as the proxy's") {
   CHECK(told({Kind::broken, "x"}, 407).hint == "write it as http://USER:PASSWORD@h:1 into HTTPS_PROXY");
   CHECK(told({Kind::timed_out, "no connection within 10 s"}, 0).detail ==
         "no connection within 10 s through the proxy h:1 of HTTPS_PROXY");
+  for (const auto& [status, words] :
+       std::vector<std::pair<long, std::string>>{{300, "does not let us through (it answers 300)"},
+                                                 {499, "does not let us through (it answers 499)"},
+                                                 {500, "does not reach the server (it answers 500)"}})
+    CHECK(told({Kind::broken, "x"}, status).detail == name + words);
+  for (const Kind kind : {Kind::refused, Kind::no_route, Kind::proxy}) {
+    CHECK(told({kind, "x"}, 0).kind == Kind::proxy);
+    CHECK(told({kind, "x"}, 0).for_good);
+    CHECK(told({kind, "x"}, 299).kind == Kind::proxy);
+  }
+  CHECK(told({Kind::broken, "x"}, 407).kind == Kind::proxy);
+  CHECK(told({Kind::broken, "x"}, 407).for_good);
+  CHECK(told({Kind::timed_out, "x"}, 0).kind == Kind::timed_out);
+  CHECK_FALSE(told({Kind::timed_out, "x"}, 0).for_good);
+  CHECK(told({Kind::broken, "x"}, 299).kind == Kind::broken);
+  CHECK(told({}, 407).kind == Kind::none);
+  CHECK(told_of({Kind::broken, "x"}, {}, 407).kind == Kind::broken);
   // The server's own failures, behind the proxy, and those without one.
   CHECK(told({Kind::broken, "x"}, 200).kind == Kind::broken);
   CHECK(told({Kind::untrusted, "x"}, 200).detail == "x");
   CHECK(told({}, 200).kind == Kind::none);
   CHECK(told_of({Kind::refused, ""}, {}, 0).kind == Kind::refused);
   CHECK(told_of({Kind::refused, ""}, proxy_of("http://h:1", "proxy-url"), 0).hint == "check proxy-url");
+}
+
+TEST_CASE("the variables that name a proxy are read from the environment, and no others") {
+  const std::vector<const char*> names{"HTTPS_PROXY", "https_proxy",    "HTTP_PROXY",
+                                       "http_proxy",  "NO_PROXY",       "no_proxy",
+                                       "ALL_PROXY",   "REQUEST_METHOD", "all_proxy"};
+  std::vector<std::optional<std::string>> before;
+  for (const char* name : names) {
+    const char* value = std::getenv(name);
+    before.push_back(value == nullptr ? std::nullopt : std::optional<std::string>(value));
+    ::setenv(name, name, 1);
+  }
+  ::unsetenv("no_proxy");
+  const ProxyEnvironment found = proxy_environment();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    before[i] ? ::setenv(names[i], before[i]->c_str(), 1) : ::unsetenv(names[i]);
+  CHECK(found == ProxyEnvironment{{"HTTPS_PROXY", "HTTPS_PROXY"},
+                                  {"https_proxy", "https_proxy"},
+                                  {"HTTP_PROXY", "HTTP_PROXY"},
+                                  {"http_proxy", "http_proxy"},
+                                  {"NO_PROXY", "NO_PROXY"},
+                                  {"REQUEST_METHOD", "REQUEST_METHOD"}});
 }

@@ -45,6 +45,29 @@ TEST_CASE("a request is sent again if the server cannot have got it, or may carr
       {"an error of the server", {.status = 500, .retry_after = seconds(2)}, 2000},
       {"busy for long", {.status = 503, .retry_after = seconds(3600)}, 30'000},
       {"busy, the tenth attempt", {.status = 503, .retry_after = seconds(0), .attempts = 10}, -1},
+      {"refused twice", {.failure = Kind::refused, .attempts = 2}, 500},
+      {"refused four times", {.failure = Kind::refused, .attempts = 4}, 2000},
+      {"refused five times", {.failure = Kind::refused, .attempts = 5}, 2000},
+      {"refused nine times", {.failure = Kind::refused, .attempts = 9}, 2000},
+      {"refused ten times", {.failure = Kind::refused, .attempts = 10}, -1},
+      {"cut in the handshake, a stream", {.failure = Kind::handshake, .is_stream = true}, -1},
+      {"a connection without a way, a GET", {.failure = Kind::no_route, .twice = true}, -1},
+      {"an answer that is too large", {.failure = Kind::too_large, .twice = true}, -1},
+      {"the end", {.failure = Kind::closed, .twice = true}, -1},
+      {"a request that breaks with a time to come back",
+       {.failure = Kind::broken, .status = 503, .retry_after = seconds(1)},
+       -1},
+      {"before the status of too many", {.status = 428, .retry_after = seconds(2)}, -1},
+      {"after the status of too many", {.status = 430, .retry_after = seconds(2)}, -1},
+      {"busy for half a minute", {.status = 503, .retry_after = seconds(30)}, 30'000},
+      {"busy for more than half a minute", {.status = 503, .retry_after = seconds(31)}, 30'000},
+      {"busy, the ninth attempt", {.status = 503, .retry_after = seconds(1), .attempts = 9}, 1000},
+      {"busy, for however long it has been",
+       {.status = 503, .retry_after = seconds(1), .trying_for = seconds(600)},
+       1000},
+      {"a dead connection after long",
+       {.failure = Kind::silent, .twice = true, .trying_for = seconds(600)},
+       0},
       {"a stream, busy", {.status = 429, .retry_after = seconds(0), .is_stream = true}, 0},
   };
   for (const Row& row : rows) {
@@ -52,4 +75,11 @@ TEST_CASE("a request is sent again if the server cannot have got it, or may carr
     const auto wait = repeat_after(row.attempt);
     CHECK((wait ? wait->count() : -1) == row.wait);
   }
+}
+
+TEST_CASE("how long requests are sent again is for the caller to say") {
+  const auto wait = [](int ms) { return repeat_after({.failure = Kind::refused}, milliseconds(ms)); };
+  CHECK(wait(250) == milliseconds(250));
+  CHECK_FALSE(wait(249));
+  CHECK_FALSE(wait(0));
 }

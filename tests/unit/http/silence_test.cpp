@@ -70,3 +70,18 @@ TEST_CASE("only silence counts in which something is expected of the connection"
   CHECK(silence.at(at(512)).silent == seconds(1));
   CHECK_FALSE(silence.at(at(512)).asked);
 }
+
+TEST_CASE("the times of silence are for the caller to say") {
+  const SilenceTimes times{.suspect = milliseconds(100), .leave = milliseconds(200)};
+  const auto step = [&](int silent, bool owes, const FreshCheck& check) {
+    return next_step({milliseconds(silent), false, owes}, check, times);
+  };
+  CHECK(step(99, false, {}) == Step::wait);
+  CHECK(step(100, false, {}) == Step::check);
+  CHECK(step(199, false, {.answered = milliseconds(1)}) == Step::wait);
+  CHECK(step(200, false, {.answered = milliseconds(1)}) == Step::leave);
+  CHECK(step(149, true, {.answered = milliseconds(1)}) == Step::wait);
+  CHECK(step(150, true, {.answered = milliseconds(1)}) == Step::leave);
+  CHECK(step(400, true, {.failed = milliseconds(49)}) == Step::wait);
+  CHECK(step(400, true, {.failed = milliseconds(50)}) == Step::check);
+}

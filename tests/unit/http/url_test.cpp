@@ -17,6 +17,11 @@ TEST_CASE("a URL has a scheme, a host, a port and a path, its own or the usual o
   CHECK(parts_of("http://x")->path == "/");
   CHECK(parts_of("http://x:8080")->authority == "x:8080");
   CHECK(parts_of("http://x:8080")->port == "8080");
+  CHECK(parts_of("https://x:443")->authority == "x:443");
+  CHECK(parts_of("HTTPS://x")->scheme == "https");
+  CHECK(parts_of("https://me:secret@x:1/y")->authority == "x:1");
+  CHECK(parts_of("odd://x")->scheme == "odd");
+  CHECK(parts_of("https://x/a/../b%2Fc")->path == "/a/../b%2Fc");
 }
 
 TEST_CASE("the host of an IPv6 address is without its brackets, the authority has them") {
@@ -39,9 +44,11 @@ TEST_CASE("what has no host or no valid port is no URL") {
 }
 
 TEST_CASE("this machine is known by its addresses and by localhost, not by names that look like them") {
-  for (const char* host : {"localhost", "127.0.0.1", "127.1.2.3", "::1"})
+  for (const char* host :
+       {"localhost", "127.0.0.0", "127.0.0.1", "127.1.2.3", "127.255.255.255", "::1", "0:0:0:0:0:0:0:1"})
     CHECK_MESSAGE(is_loopback(host), host);
-  for (const char* host : {"127.0.0.1.example", "localhost.example", "10.0.0.1", "::2", ""})
+  for (const char* host : {"127.0.0.1.example", "localhost.example", "10.0.0.1", "126.255.255.255",
+                           "128.0.0.0", "LOCALHOST", "::", "::2", "::ffff:127.0.0.1", ""})
     CHECK_MESSAGE(!is_loopback(host), host);
 }
 

@@ -18,6 +18,8 @@ TEST_CASE("the address of a registry is its name, but that of Docker Hub") {
   CHECK(mlk::registry::url_of("registry.example:5000", true) == "https://registry.example:5000");
   CHECK(mlk::registry::url_of("[::1]:5000", false) == "http://[::1]:5000");
   CHECK(mlk::registry::url_of("docker.io", true) == "https://registry-1.docker.io");
+  CHECK(mlk::registry::url_of("docker.io", false) == "http://registry-1.docker.io");
+  CHECK(mlk::registry::url_of("docker.io.example", true) == "https://docker.io.example");
 }
 
 TEST_CASE("an encrypted registry leads only to encrypted places") {
@@ -44,6 +46,8 @@ TEST_CASE("a registry elsewhere does not lead into this machine, however that is
   // Registries of this machine may: tests and people have several.
   CHECK(wrong_with_target("http://localhost:5000", "http://127.0.0.1:6000/x").empty());
   CHECK(wrong_with_target("http://127.0.0.1:5000", "http://localhost:6000/x").empty());
+  CHECK(wrong_with_target("http://registry.localhost:5000", "http://127.0.0.1:6000/x").empty());
+  CHECK(wrong_with_target("http://LOCALHOST.:5000", "http://[::1]:6000/x").empty());
 }
 
 TEST_CASE("no registry leads to the link of this machine, where clouds hand out logins") {
@@ -55,6 +59,12 @@ TEST_CASE("no registry leads to the link of this machine, where clouds hand out 
                     host);
   }
   CHECK(wrong_with_target("https://169.254.1.1", "https://169.254.1.1:5000/x").empty());
+  for (const std::string& host : Urls{"169.254.0.0", "169.254.255.255", "[febf:ffff::1]", "[::ffff:8.8.8.8]"})
+    CHECK_MESSAGE(
+        wrong_with_target("http://r.example", "http://" + host) == "an address of this machine's link", host);
+  for (const std::string& host :
+       Urls{"169.253.255.255", "169.255.0.0", "168.254.1.1", "[fe7f::1]", "[fec0::1]", "[2001:db8::1]"})
+    CHECK_MESSAGE(wrong_with_target("http://r.example", "http://" + host + "/x").empty(), host);
 }
 
 TEST_CASE("a Location is a path of the same server, or a URL") {
@@ -63,13 +73,21 @@ TEST_CASE("a Location is a path of the same server, or a URL") {
   CHECK(resolve(base, "//storage.example/x") == "https://storage.example/x");
   CHECK(resolve(base, "https://storage.example/x?y=1") == "https://storage.example/x?y=1");
   CHECK(resolve(base + "/v2/x", "/y") == base + "/y");
-  for (const std::string& bad :
-       Urls{"", " ", "a b", "/x\r\nHost: y", "/x\x01", "x/y", "https:/x", "registry.example"})
+  CHECK(resolve("http://registry.example", "//storage.example/x") == "http://storage.example/x");
+  CHECK(resolve(base, "/~\xc3\xa9!") == base + "/~\xc3\xa9!");
+  for (const std::string& bad : Urls{"", " ", "a b", "/x\r\nHost: y", "/x\x01", "/x y", "/x\x7f", "x/y",
+                                     "://x", "x/https://y", "https:/x", "registry.example"})
     CHECK_MESSAGE(resolve(base, bad).empty(), bad);
 }
 
 TEST_CASE("the same server has the same scheme, host and port") {
   CHECK(is_same_server("https://a.example", "https://a.example:443/x?y"));
+  CHECK_FALSE(is_same_server("https://a.example", "http://a.example:443"));
+  CHECK_FALSE(is_same_server("https://a.example:80", "http://a.example"));
+  for (const char* none : {"", "x y"}) {
+    CHECK_FALSE(is_same_server(none, none));
+    CHECK_FALSE(is_same_server(none, "https://a.example"));
+  }
   for (const std::string& other :
        Urls{"http://a.example", "https://a.example:444", "https://b.example", "https://a.example.b.example",
             "https://a.example@b.example/", "", "x y"})

@@ -1,6 +1,9 @@
 // What the answers of registries mean.
 #include "cli/registry/answers.h"
 
+#include <utility>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 namespace {
@@ -29,39 +32,78 @@ TEST_CASE("the first error of an answer is told in the registry's own words") {
         "DENIED: no quota");
   CHECK(words_of(R"({"errors":[{"code":"DENIED"}]})") == "DENIED");
   CHECK(words_of(R"({"errors":[{"message":"no quota","detail":{}}]})") == "no quota");
+  CHECK(words_of(R"({"errors":[{"code":"DENIED","message":""}]})") == "DENIED");
+  CHECK(words_of(R"({"errors":[{"code":"","message":"no quota"}]})") == "no quota");
+  CHECK(words_of(R"({"errors":[{"code":"DENIED","message":7}]})") == "DENIED");
 }
 
 TEST_CASE("words of any shape are short, and steer no terminal") {
   for (const char* odd : {"", "<html>", "[]", "null", "{}", R"({"errors":[]})", R"({"errors":{}})",
-                          R"({"errors":["x"]})", R"({"errors":[{"code":5,"message":[]}]})"})
+                          R"({"errors":["x"]})", R"({"errors":["x",{"code":"DENIED"}]})",
+                          R"([{"code":"DENIED"}])", R"({"errors":[{"code":5,"message":[]}]})"})
     CHECK_MESSAGE(words_of(odd).empty(), std::string(odd));
   CHECK(words_of("{\"errors\":[{\"message\":\"a\\u001b[2Jb\"}]}") == "a?[2Jb");
   CHECK(words_of("{\"errors\":[{\"message\":\"" + std::string(5000, 'x') + "\"}]}").size() == 300);
   CHECK(words_of(std::string(10'000, '[')).empty());
+  for (const std::size_t size : {299, 300})
+    CHECK(words_of("{\"errors\":[{\"message\":\"" + std::string(size, 'x') + "\"}]}") ==
+          std::string(size, 'x'));
+}
+
+TEST_CASE("an answer that is nested deeply, or has very many values, says nothing") {
+  const auto with_detail = [](const std::string& detail) {
+    return words_of(R"({"errors":[{"code":"DENIED","detail":)" + detail + "}]}");
+  };
+  const auto nested = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
+  CHECK(with_detail(nested(17)) == "DENIED");  // twenty levels in all
+  CHECK(with_detail(nested(18)).empty());
+  const auto values = [](int count) {
+    std::string out = "[0";
+    for (int i = 1; i < count; ++i) out += ",0";
+    return out + "]";
+  };
+  CHECK(with_detail(values(9'900)) == "DENIED");
+  CHECK(with_detail(values(10'100)).empty());
 }
 
 TEST_CASE("trying again helps against overload and lost connections, and against nothing else") {
   for (const int status : {408, 425, 429, 500, 502, 503, 504}) CHECK(may_pass(answered(status)));
-  for (const int status : {200, 201, 301, 307, 400, 401, 403, 404, 405, 409, 416, 501, 505})
+  for (const int status : {0,   200, 201, 301, 307, 400, 401, 403, 404, 405, 407, 409,
+                           416, 424, 426, 428, 430, 431, 499, 501, 505, 506, 507, 599})
     CHECK_FALSE(may_pass(answered(status)));
   using Kind = Failure::Kind;
-  for (const Kind kind : {Kind::broken, Kind::timed_out, Kind::no_route, Kind::refused})
+  for (const Kind kind : {Kind::broken, Kind::handshake, Kind::timed_out, Kind::no_route, Kind::refused})
     CHECK(may_pass(failed(kind)));
-  for (const Kind kind : {Kind::resolve, Kind::untrusted, Kind::expired, Kind::host_name, Kind::tls,
-                          Kind::closed, Kind::too_large, Kind::other, Kind::proxy})
-    CHECK_FALSE(may_pass(failed(kind)));
+  for (const Kind kind :
+       {Kind::resolve, Kind::untrusted, Kind::expired, Kind::host_name, Kind::tls, Kind::closed,
+        Kind::too_large, Kind::other, Kind::proxy, Kind::client_certificate, Kind::credentials}) {
+    Reply reply = failed(kind);
+    CHECK_FALSE(may_pass(reply));
+    reply.status = 503;  // of an answer that did not come whole
+    CHECK_FALSE(may_pass(reply));
+  }
 }
 
 TEST_CASE("redirects are those with a place to go to") {
   for (const int status : {301, 302, 303, 307, 308}) CHECK(mlk::registry::is_redirect(status));
-  for (const int status : {200, 300, 304, 305, 306, 400}) CHECK_FALSE(mlk::registry::is_redirect(status));
+  for (const int status : {0, 200, 300, 304, 305, 306, 309, 400})
+    CHECK_FALSE(mlk::registry::is_redirect(status));
 }
 
 TEST_CASE("each failure has words for after a colon") {
   using Kind = Failure::Kind;
-  CHECK(mlk::registry::describe({.kind = Kind::refused}) == "nothing listens there");
-  CHECK(mlk::registry::describe({.kind = Kind::untrusted, .detail = "issuer x"}) ==
-        "its certificate is not trusted: issuer x");
+  const std::vector<std::pair<Kind, const char*>> words{
+      {Kind::refused, "nothing listens there"},
+      {Kind::resolve, "there is no such host"},
+      {Kind::untrusted, "its certificate is not trusted: issuer x"},
+      {Kind::expired, "its certificate: issuer x"},
+      {Kind::host_name, "its certificate is for another name"},
+      {Kind::handshake, "the connection ended within the TLS handshake"},
+      {Kind::broken, "the connection ended before the answer did"},
+      {Kind::tls, "issuer x"},
+      {Kind::timed_out, "issuer x"}};
+  for (const auto& [kind, said] : words)
+    CHECK(mlk::registry::describe({.kind = kind, .detail = "issuer x"}) == said);
   CHECK(mlk::registry::describe({.kind = Kind::other}) == "no answer");
   CHECK(mlk::registry::describe({.kind = Kind::other, .detail = "odd"}) == "odd");
 }

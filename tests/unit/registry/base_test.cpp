@@ -1,6 +1,8 @@
 // The image on which another one is built: found by name, platform and mirror.
 #include "cli/registry/base.h"
 
+#include <atomic>
+
 #include <doctest/doctest.h>
 
 #include "cli/image/gzip.h"
@@ -158,4 +160,107 @@ TEST_CASE("the C library of an image is seen in its first layers, of which no mo
   const int before = played.count("GET /v2/team/x/blobs/");
   (void)libc_in({alpine, debian, other});
   CHECK(played.count("GET /v2/team/x/blobs/") == before + 2);  // the configuration and one layer
+}
+
+TEST_CASE("the platform of this machine is named as images name it") {
+  const Platform own = mlk::registry::own_platform();
+  CHECK(own.os == "linux");
+  CHECK(own.variant.empty());
+#if defined(__x86_64__)
+  CHECK(own.architecture == "amd64");
+#elif defined(__aarch64__)
+  CHECK(own.architecture == "arm64");
+#endif
+}
+
+TEST_CASE("an image for one platform is taken when that, or none, is asked for") {
+  PlayedRegistry played;
+  const std::string digest = add_image(played, "team/x", "1", {"one"}, "riscv64");
+  CHECK(find_image({}, played.reference(), std::nullopt).reference.digest == digest);
+  CHECK(find_image({}, played.reference(), Platform{"linux", "riscv64", ""}).reference.digest == digest);
+  CHECK(base_error(played, "1", Platform{"linux", "amd64", ""}).code() == mlk::ExitCode::not_found);
+}
+
+TEST_CASE("the layers are known before the configuration is read") {
+  PlayedRegistry played;
+  const std::string digest = add_image(played, "team/x", "1", {"one", "three"});
+  int told = 0;
+  (void)find_image({}, played.reference(), std::nullopt, [&](const FoundImage& image) {
+    ++told;
+    CHECK(image.image.manifest.layers.size() == 2);
+    CHECK(image.size == 8);
+    CHECK(image.reference.digest == digest);
+    CHECK(image.registry->name() == played.name);
+    CHECK(played.count("GET /v2/team/x/blobs/") == 0);
+  });
+  CHECK(told == 1);
+}
+
+TEST_CASE("an index whose manifest is not there says so") {
+  PlayedRegistry played;
+  add_index(played, "gone",
+            json::array(
+                {index_entry("sha256:" + std::string(64, 'a'), mlk::registry::own_platform().architecture)}));
+  CHECK(std::string(base_error(played, "gone").what()) ==
+        "image " + played.name + "/team/x:gone: its index names a manifest that is not there");
+}
+
+TEST_CASE("a user who stops while a mirror is asked is not led to the registry") {
+  PlayedRegistry played, mirror;
+  add_image(played, "team/x", "1", {"one"});
+  std::atomic<bool> go_on = true;
+  mirror.before = [&](const httplib::Request&, httplib::Response&) {
+    go_on = false;
+    return false;
+  };
+  mlk::registry::Access access;
+  access.mirrors[played.name] = mirror.name;
+  access.go_on = [&] { return go_on.load(); };
+  try {
+    (void)find_image(access, played.reference(), std::nullopt);
+    FAIL("it went on");
+  } catch (const mlk::Error& error) {
+    CHECK(error.code() == mlk::ExitCode::interrupted);
+  }
+  CHECK(played.asked.empty());
+}
+
+TEST_CASE("a mirror of another registry is not asked, and one that fails is passed over without a word") {
+  PlayedRegistry played, mirror;
+  const std::string digest = add_image(played, "team/x", "1", {"one"});
+  mirror.before = [](const httplib::Request&, httplib::Response& response) {
+    response.status = 403;
+    return true;
+  };
+  mlk::registry::Access access;
+  access.mirrors["other.example"] = mirror.name;
+  CHECK(find_image(access, played.reference(), std::nullopt).reference.digest == digest);
+  CHECK(mirror.asked.empty());
+  access.mirrors[played.name] = mirror.name;
+  CHECK(find_image(access, played.reference(), std::nullopt).reference.digest == digest);
+  CHECK_FALSE(mirror.asked.empty());
+}
+
+TEST_CASE("an image that is named by its digest is found by that, whatever its tag names") {
+  PlayedRegistry played;
+  const std::string first = add_image(played, "team/x", "1", {"one"});
+  add_image(played, "team/x", "1", {"two"});
+  mlk::image::Reference reference = played.reference();
+  reference.digest = first;
+  CHECK(find_image({}, reference, std::nullopt).reference.digest == first);
+  CHECK(find_image({}, played.reference(), std::nullopt).reference.digest != first);
+}
+
+TEST_CASE("a configuration of more than 16 MiB is not read") {
+  PlayedRegistry played;
+  add_image(played, "team/x", "1", {"one"});
+  const auto said_with = [&](std::size_t size) {
+    json manifest = json::parse(played.manifests["team/x"]["1"]);
+    manifest["config"]["size"] = size;
+    played.manifests["team/x"]["1"] = manifest.dump();
+    return std::string(base_error(played, "1").what());
+  };
+  CHECK(said_with((16 << 20) + 1).ends_with(" of team/x is too large"));
+  CHECK(played.count("GET /v2/team/x/blobs/") == 0);
+  CHECK(said_with(16 << 20).ends_with(" has fewer bytes than its manifest says"));
 }

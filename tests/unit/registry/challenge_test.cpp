@@ -33,6 +33,25 @@ TEST_CASE("several challenges in one value are told apart, and the first of a pa
   CHECK(found[3].scheme == "digest");
 }
 
+TEST_CASE("a value without quotes ends where no word can go on, and tabs are blanks") {
+  const auto first = [](const std::string& header) {
+    const std::vector<Challenge> found = parse_challenges(header);
+    return found.empty() ? Parameters{} : found[0].parameters;
+  };
+  CHECK(first("Bearer realm=!#$%&'*+-.^_`|~aZ09") == Parameters{{"realm", "!#$%&'*+-.^_`|~aZ09"}});
+  for (const char end : std::string("@:/()<>[]{}?;\\"))
+    CHECK_MESSAGE((first(std::string("Bearer realm=x") + end + "y") == Parameters{{"realm", "x"}}), end);
+  CHECK(first("Bearer realm=x\xc3\xa9") == Parameters{{"realm", "x"}});
+  CHECK(first("\tBearer\trealm\t=\t\"x\"\t,\tservice=y") == Parameters{{"realm", "x"}, {"service", "y"}});
+  CHECK(first("Bearer realm=x,,service=y") == Parameters{{"realm", "x"}, {"service", "y"}});
+}
+
+TEST_CASE("a parameter without a comma before it belongs to no challenge") {
+  const std::vector<Challenge> found = parse_challenges(R"(Basic realm="x" charset="y")");
+  REQUIRE_FALSE(found.empty());
+  CHECK(found[0].parameters == Parameters{{"realm", "x"}});
+}
+
 TEST_CASE("what cannot be read ends the list, and what came before stays") {
   for (const std::string& empty :
        std::vector<std::string>{"", " ", ",,", "\"", "=", "\x01", "\xff", "(comment)"})
@@ -52,7 +71,10 @@ TEST_CASE("at most sixteen challenges and sixteen parameters of each are read") 
     parameters += "p" + std::to_string(i) + "=x, ";
   }
   CHECK(parse_challenges(schemes).size() == 16);
-  CHECK(parse_challenges(parameters)[0].parameters.size() == 16);
+  CHECK(parse_challenges(schemes).back().scheme == "a15");
+  const Parameters read = parse_challenges(parameters)[0].parameters;
+  CHECK(read.size() == 16);
+  CHECK(read.contains("p15"));
 }
 
 TEST_CASE("bearer is answered before basic, and only with a realm") {
@@ -65,6 +87,9 @@ TEST_CASE("bearer is answered before basic, and only with a realm") {
   CHECK(best("Basic realm=\"a\", Bearer realm=\"b\"") == "bearer b");
   CHECK(best("Bearer service=\"x\", Basic realm=\"a\"") == "basic a");
   CHECK(best("Bearer service=\"x\", Bearer realm=\"b\"") == "bearer b");
+  CHECK(best("Bearer realm=\"a\", Bearer realm=\"b\"") == "bearer a");
+  CHECK(best("Basic realm=\"a\", Basic realm=\"b\"") == "basic a");
+  CHECK(best("Bearer, Negotiate realm=\"x\"") == "none");
   CHECK(best("Basic") == "basic ");
   CHECK(best("Negotiate, Digest realm=\"x\"") == "none");
   CHECK(best("") == "none");

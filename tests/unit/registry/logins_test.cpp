@@ -1,6 +1,8 @@
 // Logins: the files of Docker and of the containers tools, and the helpers that they name.
 #include "cli/registry/logins.h"
 
+#include <utility>
+
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
@@ -138,6 +140,8 @@ TEST_CASE("files are asked in the order of Docker, Podman and Skopeo") {
                {"XDG_CONFIG_HOME", "/c"}}) ==
         Names{"/d/config.json", "/r/a", "/x/containers/auth.json", "/c/containers/auth.json"});
   CHECK(files({}).empty());
+  CHECK(files({{"DOCKER_CONFIG", "/d"}}) == Names{"/d/config.json"});
+  CHECK(files({{"XDG_CONFIG_HOME", "/c"}}) == Names{"/c/containers/auth.json"});
 }
 
 TEST_CASE("a helper of the registry counts more than the store, and gets the registry's name") {
@@ -222,4 +226,125 @@ TEST_CASE("a user who stops does not wait for a helper") {
   } catch (const mlk::Error& error) {
     CHECK(error.code() == mlk::ExitCode::interrupted);
   }
+}
+
+TEST_CASE("a file that holds nothing but blanks and line ends has no login, and is not broken") {
+  for (const std::string& nothing : Names{"", "\n", "\r\n", " ", "\t\n \n"}) {
+    CHECK_MESSAGE(std::string(login_error(nothing).what()) == "none", nothing);
+    CHECK(found_in({nothing, auths("r.example", "me:secret")}, "r.example/x") == "me:secret");
+  }
+  CHECK(login_error("\n.\n").code() == mlk::ExitCode::failure);
+}
+
+TEST_CASE("a file of logins has at most 4 MiB, twenty levels and 100,000 values") {
+  const auto accepted = [](const std::string& text) { return login_error(text).code() == mlk::ExitCode::ok; };
+  std::string padded = auths("r.example", "me:secret");
+  padded.resize(4 << 20, ' ');
+  CHECK(found_in({padded}, "r.example/x") == "me:secret");
+  CHECK_FALSE(accepted(padded + " "));
+  const auto nested = [](std::size_t levels) {
+    return R"({"x":)" + std::string(levels, '[') + std::string(levels, ']') + "}";
+  };
+  CHECK(accepted(nested(19)));
+  CHECK_FALSE(accepted(nested(20)));
+  const auto values = [](int count) {
+    std::string out = R"({"x":[0)";
+    for (int i = 1; i < count; ++i) out += ",0";
+    return out + "]}";
+  };
+  CHECK(accepted(values(99'998)));
+  CHECK_FALSE(accepted(values(99'999)));
+}
+
+TEST_CASE("only the paths of the protocol's versions are taken from a key") {
+  CHECK(found_in({auths("r.example//", "me:secret")}, "r.example/x") == "me:secret");
+  for (const char* key : {"r.example/v3", "https://r.example/v1/x", "r.example/v", "ftp://r.example",
+                          "https:/r.example", "http:r.example"})
+    CHECK_MESSAGE(found_in({auths(key, "me:secret")}, "r.example/x") == "none", std::string(key));
+  CHECK(found_in({auths("https://r.example/v3/", "me:secret")}, "r.example/v3/x") == "me:secret");
+}
+
+TEST_CASE("a login may have any of its parts, and the encoded one counts more than the plain one") {
+  const std::vector<std::pair<std::string, std::string>> rows{
+      {R"({"username":"me"})", "me:"},
+      {R"({"password":"secret"})", ":secret"},
+      {R"({"username":"me","password":"secret","auth":""})", "me:secret"},
+      {R"({"username":"other","password":"x","auth":")" + base64_encode("me:secret") + R"("})", "me:secret"},
+      {R"({"auth":")" + base64_encode("me:") + R"("})", "me:"},
+      {R"({"auth":")" + base64_encode(":secret") + R"("})", ":secret"},
+      {R"({"auth":")" + base64_encode(":") + R"("})", "none"},
+      {R"({"username":"","password":"","identitytoken":""})", "none"}};
+  for (const auto& [entry, login] : rows)
+    CHECK_MESSAGE(found_in({R"({"auths":{"r.example":)" + entry + "}}"}, "r.example/x") == login, entry);
+}
+
+TEST_CASE("what is wrong with a login is said, and that it can be made anew") {
+  const std::vector<std::pair<std::string, std::string>> rows{
+      {R"({"auth":"!"})", ": a login in it is not base64"},
+      {R"({"auth":")" + base64_encode("me") + R"("})", ": a login in it has no password"}};
+  for (const auto& [entry, words] : rows) {
+    const mlk::Error error = login_error(R"({"auths":{"other.example":)" + entry + "}}");
+    CHECK(std::string(error.what()).ends_with(words));
+    CHECK(error.hint() == "log in again, by docker login");
+  }
+  CHECK(std::string(login_error(R"({"auths":{"other.example":[]}})").what())
+            .ends_with(": a login in it is no object"));
+  CHECK(std::string(login_error("[]").what()).ends_with(" is no object of JSON"));
+}
+
+TEST_CASE("a helper is found by the old spellings of a registry, and counts more than the file") {
+  const PlayedPrograms programs;
+  programs.add("docker-credential-own", R"(echo '{"Username":"own","Secret":"x"}')");
+  CHECK(found_in({R"({"credHelpers":{"https://r.example/v1/":"own"}})"}, "r.example/x") == "own:x");
+  CHECK(found_in({R"({"credHelpers":{"https://index.docker.io/v1/":"own"}})"}, "python") == "own:x");
+  const std::string entry = R"("auths":{"r.example":{"username":"me","password":"secret"}})";
+  CHECK(found_in({R"({"credsStore":"own",)" + entry + "}"}, "r.example/x") == "own:x");
+  CHECK(found_in({R"({"credHelpers":{"s.example":"own"},)" + entry + "}"}, "r.example/x") == "me:secret");
+  CHECK(found_in({R"({"credHelpers":{"r.example":5},)" + entry + "}"}, "r.example/x") == "me:secret");
+}
+
+TEST_CASE("a user who does not stop gets the login of a helper") {
+  const PlayedPrograms programs;
+  programs.add("docker-credential-played", R"(echo '{"Username":"me","Secret":"x"}')");
+  const TemporaryFolder folder;
+  CHECK(shown(find_login({folder.write("config.json", R"({"credsStore":"played"})")},
+                         parse_reference("r.example/x"), [] { return true; })) == "me:x");
+}
+
+TEST_CASE("a helper that has no login may say so in its errors too") {
+  const PlayedPrograms programs;
+  programs.add("docker-credential-played", "echo credentials not found in native keychain >&2; exit 1");
+  CHECK(found_in({R"({"credsStore":"played"})", auths("r.example", "me:secret")}, "r.example/x") ==
+        "me:secret");
+}
+
+TEST_CASE("a helper prints at most 1 MiB") {
+  const std::string answer = R"({"Username":"me","Secret":"x"})";
+  const auto padded_to = [&](std::size_t size) {
+    return helper_error("printf '%s' '" + answer + "'; head -c " + std::to_string(size - answer.size()) +
+                        " /dev/zero | tr '\\0' ' '");
+  };
+  CHECK(std::string(padded_to(1 << 20).what()) == "me:x");
+  CHECK(padded_to((1 << 20) + 1).code() == mlk::ExitCode::failure);
+}
+
+TEST_CASE("a helper may have a user alone, or a secret alone") {
+  using mlk::registry::parse_helper_answer;
+  CHECK(shown(parse_helper_answer(R"({"Username":"me"})", "h")) == "me:");
+  CHECK(shown(parse_helper_answer(R"({"Secret":"abc"})", "h")) == ":abc");
+  CHECK(shown(parse_helper_answer(R"({"Username":"token","Secret":"abc"})", "h")) == "token:abc");
+  CHECK(shown(parse_helper_answer(R"({"Username":5,"Secret":[]})", "h")) == "none");
+}
+
+TEST_CASE("a helper that fails for Docker Hub is told with the name that it was asked for") {
+  const PlayedPrograms programs;
+  programs.add("docker-credential-played", "exit 2");
+  const mlk::Error error = login_error(R"({"credsStore":"played"})", "python");
+  CHECK(std::string(error.what()) == "docker-credential-played failed for docker.io, with exit code 2");
+  CHECK(error.hint() == "see what it says: echo https://index.docker.io/v1/ | docker-credential-played get");
+}
+
+TEST_CASE("a place of logins that is a folder is told") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS((void)find_login({folder.path()}, parse_reference("r.example/x"), {}), mlk::Error);
 }

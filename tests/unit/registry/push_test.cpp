@@ -1,6 +1,9 @@
 // Images on their way to a registry: what is sent, in which order, and what is not when something fails.
 #include "cli/registry/push.h"
 
+#include <algorithm>
+#include <atomic>
+
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
@@ -43,6 +46,22 @@ struct Built {
   }
 };
 
+// A layer of exactly these bytes, which no registry looks into.
+mlk::image::Layer raw_layer(const TemporaryFolder& folder, const std::string& name,
+                            const std::string& bytes) {
+  const std::string digest = "sha256:" + mlk::sha256_hex(bytes);
+  return {{.media_type = mlk::image::oci_types.layer, .digest = digest, .size = bytes.size()},
+          digest,
+          folder.write(name, bytes)};
+}
+
+int asked_whole(PlayedRegistry& played, const std::string& request) {
+  const std::lock_guard lock(played.mutex);
+  return static_cast<int>(std::count(played.asked.begin(), played.asked.end(), request));
+}
+
+constexpr char mounts[] = "POST /v2/team/x/blobs/uploads/?mount=";
+
 }  // namespace
 
 TEST_CASE("layers of a base in another registry stream through, and the manifest comes last") {
@@ -56,6 +75,9 @@ TEST_CASE("layers of a base in another registry stream through, and the manifest
   CHECK(pushed.digest == built.composed.digest);
   CHECK(pushed.layers_sent == 4);  // two of the base are the same
   CHECK(pushed.layers_there + pushed.layers_mounted == 0);
+  std::uint64_t all = 10 + built.composed.configuration_blob.size;  // "lower" and "upper"
+  for (const auto& layer : built.composed.own) all += layer.blob.size;
+  CHECK(pushed.bytes_sent == all);
   CHECK(progress.blobs_left == 0);
   CHECK(progress.sent == pushed.bytes_sent);
   CHECK(progress.all == pushed.bytes_sent);
@@ -70,6 +92,7 @@ TEST_CASE("what is there is not sent again") {
   Pushed pushed = built.push_to(to);  // the same tag: one question tells
   CHECK(pushed.digest == built.composed.digest);
   CHECK(pushed.layers_there == 5);
+  CHECK(to.count("PUT /v2/team/x/manifests/") == 1);
   PushProgress progress;
   pushed = built.push_to(to, progress, "another");
   CHECK(pushed.layers_there == 4);
@@ -168,4 +191,217 @@ TEST_CASE("a user who stops ends the upload") {
     CHECK(error.code() == mlk::ExitCode::interrupted);
   }
   CHECK(to.manifests["team/x"].empty());
+}
+
+TEST_CASE("a layer that was damaged in the cache is deleted before anything of it is sent") {
+  PlayedRegistry to;
+  const Built built;
+  const mlk::image::Layer& layer = built.composed.own[0];
+  std::string damaged(layer.blob.size, 'x');
+  built.folder.write("layer-code", damaged);
+  try {
+    (void)built.push_to(to);
+    FAIL("it was sent");
+  } catch (const mlk::Error& error) {
+    CHECK(error.code() == mlk::ExitCode::failure);
+    CHECK(std::string(error.what()) == layer.file.string() + " was damaged, and is deleted");
+    CHECK(error.hint() == "type the command again: it is made anew");
+  }
+  CHECK_FALSE(std::filesystem::exists(layer.file));
+  // The configuration may go out beside it.
+  std::vector<std::string> sent;
+  for (const auto& [digest, bytes] : to.blobs["team/x"]) sent.push_back(digest);
+  CHECK(std::find(sent.begin(), sent.end(), layer.blob.digest) == sent.end());
+  CHECK(to.count("POST ") <= 1);
+}
+
+TEST_CASE("a damaged layer that the registry has already is not read") {
+  PlayedRegistry to;
+  const Built built;
+  (void)built.push_to(to);
+  built.folder.write("layer-code", "damaged");
+  PushProgress progress;
+  CHECK(built.push_to(to, progress, "another").layers_there == 1);
+  CHECK(std::filesystem::exists(built.composed.own[0].file));
+}
+
+TEST_CASE("a layer of up to 1 MiB is sent unasked where the base is missing, and a larger one is not") {
+  PlayedRegistry from, to;
+  Built built(from);
+  const std::string bytes = mlk::random_bytes((1 << 20) + 1);
+  const auto small = raw_layer(built.folder, "small", bytes.substr(1)),
+             large = raw_layer(built.folder, "large", bytes);
+  built.composed = mlk::image::compose(built.base->image, {{small, "python"}, {large, "code"}}, {});
+  const auto asked_for = [&](const std::string& digest) {
+    return asked_whole(to, "HEAD /v2/team/x/blobs/" + digest);
+  };
+  const std::string configuration = built.composed.configuration_blob.digest;
+  CHECK(built.push_to(to).layers_sent == 4);
+  CHECK(built.is_whole_in(to));
+  CHECK(asked_for(small.blob.digest) == 0);
+  CHECK(asked_for(configuration) == 0);
+  CHECK(asked_for(large.blob.digest) == 1);
+  CHECK(asked_for(built.composed.of_base[0].digest) == 2);  // the first one tells of the base
+  CHECK(asked_for(built.composed.of_base[1].digest) == 1);
+  // Where the base is there, the others may be as well.
+  to.asked.clear();
+  PushProgress progress;
+  CHECK(built.push_to(to, progress, "another").layers_there == 4);
+  CHECK(asked_for(small.blob.digest) == 1);
+  CHECK(asked_for(configuration) == 1);
+  CHECK(asked_for(large.blob.digest) == 1);
+}
+
+TEST_CASE("layers that can be mounted are not asked for, unless that is refused") {
+  PlayedRegistry played;
+  const Built built(played);
+  played.asked.clear();
+  CHECK(built.push_to(played).layers_mounted == 2);
+  CHECK(played.count(mounts) == 2);
+  CHECK(played.count("HEAD /v2/team/x/blobs/") == 1);  // whether the base is there
+  PlayedRegistry stubborn;
+  const Built again(stubborn);
+  stubborn.add_blob("team/x", "upper");  // but not the first one
+  stubborn.before = [](const httplib::Request& request, httplib::Response& response) {
+    response.status = 405;
+    return request.has_param("mount");
+  };
+  const Pushed pushed = again.push_to(stubborn);
+  CHECK(pushed.layers_there == 1);
+  CHECK(pushed.layers_sent == 3);
+  CHECK(pushed.layers_mounted == 0);
+  CHECK(stubborn.count(mounts) == 2);
+}
+
+TEST_CASE("where the first layer of a base is there, the others are asked for before they are mounted") {
+  PlayedRegistry played;
+  const Built built(played);
+  played.add_blob("team/x", "lower");
+  const Pushed pushed = built.push_to(played);
+  CHECK(pushed.layers_there == 1);
+  CHECK(pushed.layers_mounted == 1);
+  CHECK(pushed.layers_sent == 2);
+  CHECK(played.count(mounts) == 1);
+}
+
+TEST_CASE("a layer is not mounted from the repository into which it goes") {
+  PlayedRegistry played;
+  const Built built(played, "team/x");
+  played.blobs["team/x"].erase(built.composed.of_base[0].digest);
+  CHECK_THROWS_AS((void)built.push_to(played), mlk::Error);
+  CHECK(played.count(mounts) == 0);
+}
+
+TEST_CASE("a registry that is known from the base is not asked again how it speaks") {
+  PlayedRegistry played, other;
+  const Built built(played);
+  const auto greetings = [](PlayedRegistry& of) { return asked_whole(of, "GET /v2/"); };
+  CHECK(greetings(played) == 1);
+  (void)built.push_to(played);
+  CHECK(greetings(played) == 1);
+  (void)built.push_to(other);
+  CHECK(greetings(other) == 1);
+  Registry registry({}, played.reference());
+  CHECK_FALSE(mlk::registry::BaseMount(registry, played.reference(), *built.base).base_was_missing());
+  CHECK(greetings(played) == 1);
+}
+
+TEST_CASE("layers of a base are mounted before the image is there, and once only") {
+  for (const bool refuses : {false, true}) {
+    CAPTURE(refuses);
+    PlayedRegistry played;
+    const Built built(played);
+    played.before = [&](const httplib::Request& request, httplib::Response& response) {
+      response.status = 405;
+      return refuses && request.has_param("mount");
+    };
+    played.asked.clear();
+    Registry registry({}, played.reference());
+    const mlk::registry::BaseMount mount(registry, played.reference(), *built.base);
+    CHECK(mount.base_was_missing());
+    for (const auto& layer : built.composed.of_base) CHECK(mount.has_mounted(layer.digest) != refuses);
+    CHECK_FALSE(mount.has_mounted(built.composed.own[0].blob.digest));
+    CHECK(played.count(mounts) == 2);
+    PushProgress progress;
+    const Pushed pushed = mlk::registry::push(registry, played.reference("team/x", "new"), built.composed,
+                                              built.base, progress, &mount);
+    CHECK(pushed.layers_mounted == (refuses ? 0 : 2));
+    CHECK(pushed.layers_sent == (refuses ? 4 : 2));
+    CHECK(built.is_whole_in(played));
+    CHECK(played.count(mounts) == 2);
+    CHECK(played.count("HEAD /v2/team/x/manifests/") == 0);  // an image without its base is not there
+  }
+}
+
+TEST_CASE("a base that is there, or in another registry, is not mounted before the image is there") {
+  PlayedRegistry played, other;
+  const Built here(played, "team/x"), elsewhere(other);
+  {
+    Registry registry({}, played.reference());
+    const mlk::registry::BaseMount mount(registry, played.reference(), *here.base);
+    CHECK_FALSE(mount.base_was_missing());
+    CHECK_FALSE(mount.has_mounted(here.composed.of_base[0].digest));
+    PushProgress progress;
+    const Pushed pushed = mlk::registry::push(registry, played.reference("team/x", "new"), here.composed,
+                                              here.base, progress, &mount);
+    CHECK(pushed.layers_there == 2);
+    CHECK(played.count("HEAD /v2/team/x/manifests/new") == 1);
+  }
+  PlayedRegistry empty;
+  Registry registry({}, empty.reference());
+  const mlk::registry::BaseMount mount(registry, empty.reference(), *elsewhere.base);
+  CHECK(mount.base_was_missing());
+  CHECK_FALSE(mount.has_mounted(elsewhere.composed.of_base[0].digest));
+  CHECK(empty.count("POST ") == 0);
+  PushProgress progress;
+  CHECK(mlk::registry::push(registry, empty.reference("team/x", "new"), elsewhere.composed, elsewhere.base,
+                            progress, &mount)
+            .layers_sent == 4);
+  CHECK(played.count(mounts) == 0);
+}
+
+TEST_CASE("a base without layers is missing nowhere") {
+  PlayedRegistry from, to;
+  const Built built(from);
+  FoundImage bare = *built.base;
+  bare.image.manifest.layers.clear();
+  Registry registry({}, to.reference());
+  const mlk::registry::BaseMount mount(registry, to.reference(), bare);
+  CHECK_FALSE(mount.base_was_missing());
+  CHECK(to.count("HEAD ") == 0);
+}
+
+TEST_CASE("a registry that refuses to say whether it has a base is told by who asks for that") {
+  PlayedRegistry from, to;
+  const Built built(from);
+  to.before = [](const httplib::Request& request, httplib::Response& response) {
+    response.status = 403;
+    return request.path != "/v2/";
+  };
+  Registry registry({}, to.reference());
+  const mlk::registry::BaseMount mount(registry, to.reference(), *built.base);
+  CHECK_THROWS_AS((void)mount.base_was_missing(), mlk::Error);
+  CHECK_THROWS_AS((void)mount.has_mounted("x"), mlk::Error);
+}
+
+TEST_CASE("a tag is asked for before an image is sent, and a digest is not") {
+  PlayedRegistry to;
+  const Built built;
+  PushProgress progress;
+  (void)built.push_to(to, progress, "");
+  CHECK(to.count("HEAD /v2/team/x/manifests/") == 0);
+  (void)built.push_to(to, progress, "new");
+  CHECK(to.count("HEAD /v2/team/x/manifests/new") == 1);
+  CHECK(to.count("PUT /v2/team/x/manifests/new") == 1);
+}
+
+TEST_CASE("a large layer of one's own goes up from its file, whole") {
+  PlayedRegistry to;
+  Built built;
+  std::string bytes = mlk::random_bytes(1 << 20);
+  for (int i = 0; i < 4; ++i) bytes += bytes;
+  bytes += "the end";
+  built.composed = mlk::image::compose(std::nullopt, {{raw_layer(built.folder, "large", bytes), "code"}}, {});
+  (void)built.push_to(to);
+  CHECK(to.blobs["team/x"][built.composed.own[0].blob.digest] == bytes);
 }

@@ -1,10 +1,11 @@
-// One registry: what is repeated, who gets the login, and what is refused of its answers.
+// One registry: who gets the login, and what is refused of its answers.
 #include "cli/registry/registry.h"
+
+#include <algorithm>
 
 #include <doctest/doctest.h>
 
-#include "cli/util/error.h"
-#include "tests/unit/registry/played_registry.h"
+#include "tests/unit/registry/played_answers.h"
 
 namespace {
 
@@ -12,45 +13,11 @@ namespace fs = std::filesystem;
 using mlk::image::Descriptor;
 using mlk::registry::Access;
 using mlk::registry::Registry;
-using Request = PlayedRegistry::Request;
-using Response = PlayedRegistry::Response;
 
-const std::string repository = "team/x";
-constexpr char manifest_text[] = R"({"schemaVersion":2})";
-
-mlk::Error registry_error(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const mlk::Error& error) {
-    return error;
-  }
-  return {mlk::ExitCode::ok, "accepted"};
+std::string head_of(const httplib::Headers& headers, const std::string& name) {
+  const auto found = headers.find(name);
+  return found == headers.end() ? "" : found->second;
 }
-
-bool answered_with(Response& response, int status, const std::string& body = "") {
-  response.status = status;
-  if (!body.empty()) response.set_content(body, "application/json");
-  return true;
-}
-
-// Asks for tokens, which it gives at /token: "t1", "t2"; one of them is good at a time.
-struct TokenGuard {
-  std::string realm;
-  int given = 0;
-  std::string good{};
-  std::vector<std::string> logins{};
-
-  bool operator()(const Request& request, Response& response) {
-    if (request.path == "/token") {
-      logins.push_back(request.get_header_value("Authorization"));
-      good = "t" + std::to_string(++given);
-      return answered_with(response, 200, R"({"token":")" + good + "\"}");
-    }
-    if (request.path == "/v2/" || request.get_header_value("Authorization") == "Bearer " + good) return false;
-    response.set_header("WWW-Authenticate", "Bearer realm=\"" + realm + "/token\",service=\"played\"");
-    return answered_with(response, 401);
-  }
-};
 
 }  // namespace
 
@@ -349,4 +316,178 @@ TEST_CASE("mirrors and the places of logins and certificates come from the envir
     CHECK_MESSAGE(error.code() == mlk::ExitCode::usage, bad);
     CHECK_MESSAGE(std::string(error.what()).find("secret") == std::string::npos, error.what());
   }
+}
+
+TEST_CASE("each act asks for the rights that it needs") {
+  CHECK(mlk::registry::pull_scope("a/b") == "repository:a/b:pull");
+  CHECK(mlk::registry::push_scope("a/b") == "repository:a/b:pull,push");
+  PlayedRegistry played;
+  TokenGuard guard{played.url};
+  played.before = std::ref(guard);
+  const std::string digest = "sha256:" + mlk::sha256_hex(manifest_text);
+  const auto scopes_of = [&](const std::function<void(Registry&)>& act) {
+    played.asked.clear();
+    Registry registry({}, played.reference());
+    act(registry);
+    std::vector<std::string> out;
+    for (const std::string& asked : played.asked) {
+      if (const std::size_t at = asked.find("scope="); at != asked.npos) out.push_back(asked.substr(at + 6));
+    }
+    return out;
+  };
+  using Scopes = std::vector<std::string>;
+  const std::string start = "repository%3Ateam%2Fx%3Apull";
+  CHECK(scopes_of([&](Registry& registry) { registry.put_manifest(repository, "1", "x", manifest_text); }) ==
+        Scopes{start + "%2Cpush"});
+  CHECK(scopes_of([&](Registry& registry) { (void)registry.find_manifest(repository, "1"); }) ==
+        Scopes{start});
+  CHECK(scopes_of([&](Registry& registry) { (void)registry.find_digest(repository, "1"); }) == Scopes{start});
+  CHECK(scopes_of([&](Registry& registry) { (void)registry.has_blob(repository, digest); }) ==
+        Scopes{start + "%2Cpush"});
+  CHECK(scopes_of([&](Registry& registry) { (void)registry.remove_manifest(repository, digest); }) ==
+        Scopes{start + "%2Cpush%2Cdelete"});
+  CHECK(scopes_of([&](Registry& registry) { (void)registry.mount_blob(repository, digest, "base/y"); }) ==
+        Scopes{start + "%2Cpush&scope=repository%3Abase%2Fy%3Apull"});
+}
+
+TEST_CASE("manifests of all kinds are asked for, and one is stored under its own kind") {
+  PlayedRegistry played;
+  Registry registry({}, played.reference());
+  registry.put_manifest(repository, "1", mlk::image::docker_types.manifest, manifest_text);
+  CHECK(head_of(played.heads.back(), "Content-Type") == mlk::image::docker_types.manifest);
+  const auto asks_for_all = [&] {
+    const std::string accepted = head_of(played.heads.back(), "Accept");
+    for (const char* type : {mlk::image::oci_types.index, mlk::image::oci_types.manifest,
+                             mlk::image::docker_types.index, mlk::image::docker_types.manifest})
+      CHECK_MESSAGE(accepted.find(type) != accepted.npos, type);
+  };
+  CHECK(registry.find_manifest(repository, "1")->type == mlk::image::oci_types.manifest);  // of the answer
+  asks_for_all();
+  CHECK(registry.find_digest(repository, "1"));
+  asks_for_all();
+}
+
+TEST_CASE("what a registry says of a manifest's digest counts, if it is one") {
+  PlayedRegistry played;
+  std::string said;
+  played.before = [&](const Request& request, Response& response) {
+    if (request.path == "/v2/") return false;
+    if (!said.empty()) response.set_header("Docker-Content-Digest", said);
+    return answered_with(response, request.method == "PUT" ? 201 : 200,
+                         request.method == "PUT" ? "" : manifest_text);
+  };
+  Registry registry({}, played.reference());
+  for (const char* none : {"", "sha512:abc", "x"}) {
+    said = none;
+    CHECK(registry.find_manifest(repository, "1"));
+    CHECK_FALSE(registry.find_digest(repository, "1"));
+    registry.put_manifest(repository, "1", "x", manifest_text);
+  }
+  said = "sha256:" + mlk::sha256_hex("other");
+  CHECK(std::string(registry_error([&] { (void)registry.find_manifest(repository, "1"); }).what()) ==
+        "registry " + played.name + " gave a manifest of " + played.name +
+            "/team/x:1 whose content is not that of its digest");
+  CHECK(std::string(registry_error([&] { (void)registry.find_manifest(repository, said); }).what())
+            .find("/team/x@sha256:") != std::string::npos);
+  CHECK(std::string(registry_error([&] {
+                      registry.put_manifest(repository, "1", "x", manifest_text);
+                    }).what()) == "registry " + played.name + " has stored the manifest of " + "team/x" +
+                                      " under another digest than it has");
+}
+
+TEST_CASE("a manifest that another push disturbs is sent again, six times at most") {
+  PlayedRegistry played;
+  int disturbed = 0, most = 5;
+  std::string code = "DIGEST_INVALID";
+  played.before = [&](const Request& request, Response& response) {
+    if (request.path == "/v2/" || disturbed == most) return false;
+    ++disturbed;
+    return answered_with(response, 400, R"({"errors":[{"code":")" + code + "\"}]}");
+  };
+  Registry registry(hasty(), played.reference());
+  registry.put_manifest(repository, "1", "x", manifest_text);
+  CHECK(played.count("PUT ") == 6);
+  CHECK(played.manifests[repository]["1"] == manifest_text);
+  const auto refused_after = [&](int count, const std::string& words) {
+    played.asked.clear();
+    const mlk::Error error =
+        registry_error([&] { registry.put_manifest(repository, "1", "x", manifest_text); });
+    CHECK(error.code() == mlk::ExitCode::cluster);
+    CHECK(std::string(error.what()) == "registry " + played.name +
+                                           " answered with status 400 for the manifest of " + played.name +
+                                           "/team/x: " + words);
+    CHECK(played.count("PUT ") == count);
+  };
+  most = 1000;
+  refused_after(6, "DIGEST_INVALID");
+  code = "MANIFEST_INVALID";
+  refused_after(1, "MANIFEST_INVALID");
+}
+
+TEST_CASE("tags are asked for by five hundred, in pages of 16 MiB at most") {
+  PlayedRegistry played;
+  std::string body = R"({"tags":["a"]})";
+  body.resize(16 << 20, ' ');
+  played.before = [&](const Request& request, Response& response) {
+    return request.path != "/v2/" && answered_with(response, 200, body);
+  };
+  Registry registry({}, played.reference());
+  CHECK(registry.tags(repository, 7) == std::vector<std::string>{"a"});
+  CHECK(played.asked.back() == "GET /v2/team/x/tags/list?n=500");
+  body += " ";
+  const mlk::Error error = registry_error([&] { (void)registry.tags(repository, 7); });
+  CHECK(error.code() == mlk::ExitCode::failure);
+  CHECK(std::string(error.what()).find("repository " + played.name + "/team/x is too large: ") !=
+        std::string::npos);
+  played.asked.clear();
+  CHECK(registry.tags(repository, 0).empty());
+  CHECK(played.asked.empty());
+}
+
+TEST_CASE("the certificates of a registry have at most 1 MiB in each file") {
+  const TemporaryFolder folder;
+  Access access;
+  access.authorities = {folder.path()};
+  const mlk::image::Reference reference{.registry = "r.example", .repository = repository, .tag = "1"};
+  const auto accepted_with = [&](std::size_t size) {
+    folder.write("r.example/ca.crt", std::string(size, '#'));
+    return registry_error([&] { const Registry registry(access, reference); }).code() == mlk::ExitCode::ok;
+  };
+  CHECK(accepted_with(1 << 20));
+  CHECK_FALSE(accepted_with((1 << 20) + 1));
+}
+
+TEST_CASE("certificates are looked for where the variables say, and then in the places of all users") {
+  const auto folders_with = [](const std::string& home, const std::string& own) {
+    return mlk::registry::usual_access([&](const std::string& name) {
+             return name == "HOME" ? home : name == "XDG_CONFIG_HOME" ? own : std::string();
+           })
+        .authorities;
+  };
+  using Folders = std::vector<fs::path>;
+  const Folders of_all{"/etc/containers/certs.d", "/etc/docker/certs.d"};
+  const auto and_all = [&](Folders first) {
+    first.insert(first.end(), of_all.begin(), of_all.end());
+    return first;
+  };
+  CHECK(folders_with("", "") == of_all);
+  CHECK(folders_with("/h", "") == and_all({"/h/.config/containers/certs.d", "/h/.docker/certs.d"}));
+  CHECK(folders_with("/h", "/c") == and_all({"/c/containers/certs.d", "/h/.docker/certs.d"}));
+  CHECK(folders_with("", "/c") == and_all({"/c/containers/certs.d"}));
+}
+
+TEST_CASE("a pair that names no mirror is repeated, but not where it may be a login") {
+  const auto refused = [](const std::string& mirrors) {
+    return registry_error([&] {
+      (void)mlk::registry::usual_access(
+          [&](const std::string& name) { return name == "MLK_REGISTRY_MIRRORS" ? mirrors : std::string(); });
+    });
+  };
+  CHECK(std::string(refused("docker.io").what()) ==
+        "MLK_REGISTRY_MIRRORS: 'docker.io' is not a registry and its mirror");
+  CHECK(std::string(refused("ghcr.io=m.example/a").what()) ==
+        "MLK_REGISTRY_MIRRORS: 'ghcr.io=m.example/a' is not a registry and its mirror");
+  CHECK(std::string(refused("me@m.example").what()) ==
+        "MLK_REGISTRY_MIRRORS: '...' is not a registry and its mirror");
+  CHECK(refused("docker.io").hint() == "for example: MLK_REGISTRY_MIRRORS=docker.io=mirror.example:5000");
 }

@@ -50,7 +50,10 @@ TEST_CASE("a layout of OCI has every blob by its digest, and an index with the n
     save_oci(saved.out.path() / folder, "r.example/x:1", saved.composed, saved.base);
     CHECK(saved.in_json(folder + "/oci-layout") == json{{"imageLayoutVersion", "1.0.0"}});
     const json index = saved.in_json(folder + "/index.json");
+    CHECK(index["schemaVersion"] == 2);
+    CHECK(index["mediaType"] == mlk::image::oci_types.index);
     REQUIRE(index["manifests"].size() == 1);
+    CHECK(index["manifests"][0]["mediaType"] == saved.composed.manifest_type);
     CHECK(index["manifests"][0]["digest"] == saved.composed.digest);
     CHECK(index["manifests"][0]["size"] == saved.composed.manifest.size());
     CHECK(index["manifests"][0]["annotations"]["org.opencontainers.image.ref.name"] == "r.example/x:1");
@@ -73,6 +76,8 @@ TEST_CASE("a folder that holds something is not written into") {
       FAIL("it was");
     } catch (const mlk::Error& error) {
       CHECK(error.code() == mlk::ExitCode::usage);
+      CHECK(std::string(error.what()) == (saved.out.path() / name).string() + " holds something already");
+      CHECK(error.hint() == "name a folder that is empty or not there: --output oci:DIR");
     }
   }
   CHECK(saved.names().size() == 2);
@@ -113,6 +118,14 @@ TEST_CASE("an archive of Docker is read by tar, and names each layer in its plac
   CHECK(unpacked(manifest[0]["Config"]) == saved.composed.configuration);
   const json layers = manifest[0]["Layers"];
   REQUIRE(layers.size() == 4);
+  CHECK(manifest[0]["Config"] == saved.composed.configuration_blob.digest.substr(7) + ".json");
+  CHECK(layers[1] == saved.composed.of_base[1].digest.substr(7) + ".tar.gz");
+  // Two layers that are the same are one entry, which the manifest names twice.
+  const std::string whole = mlk::read_file(saved.out.path() / "archive.tar", plenty);
+  int named = 0;
+  const std::string lower = layers[0];
+  for (std::size_t at = whole.find(lower); at != whole.npos; at = whole.find(lower, at + 1)) ++named;
+  CHECK(named == 3);
   CHECK(layers[0] == layers[2]);
   CHECK(unpacked(layers[0]) == "lower");
   CHECK(unpacked(layers[1]) == "upper");
@@ -124,4 +137,63 @@ TEST_CASE("an archive without a name has no tags") {
   const auto composed = mlk::image::compose(std::nullopt, {own_layer(folder, "code")}, {});
   save_docker_archive(folder.path() / "archive.tar", "", composed, {});
   CHECK(mlk::read_file(folder.path() / "archive.tar", plenty).find(R"("RepoTags":[])") != std::string::npos);
+}
+
+TEST_CASE("a layer that was damaged in the cache is saved nowhere, and deleted") {
+  for (const bool as_archive : {false, true}) {
+    const Saved saved;
+    const fs::path file = saved.composed.own[0].file, to = saved.out.path() / "new";
+    saved.folder.write(file.filename(), std::string(saved.composed.own[0].blob.size, 'x'));
+    try {
+      if (as_archive) {
+        save_docker_archive(to, "x", saved.composed, saved.base);
+      } else {
+        save_oci(to, "x", saved.composed, saved.base);
+      }
+      FAIL("it was");
+    } catch (const mlk::Error& error) {
+      CHECK(error.code() == mlk::ExitCode::failure);
+      CHECK(std::string(error.what()) == file.string() + " was damaged, and is deleted");
+    }
+    CHECK_FALSE(fs::exists(file));
+    CHECK(saved.names().empty());
+  }
+}
+
+TEST_CASE("a user who stops leaves nothing, however late that is") {
+  const Saved saved;
+  const auto save = [&](bool as_archive, const std::function<bool()>& go_on) {
+    const fs::path to = saved.out.path() / "new";
+    if (as_archive) {
+      save_docker_archive(to, "x", saved.composed, saved.base, go_on);
+    } else {
+      save_oci(to, "x", saved.composed, saved.base, go_on);
+    }
+  };
+  for (const bool as_archive : {false, true}) {
+    int questions = 0;
+    save(as_archive, [&] { return ++questions > 0; });
+    CHECK(questions >= 3);  // before the layer, while it is checked, and while it is copied
+    fs::remove_all(saved.out.path() / "new");
+    for (int last = 0; last < questions; ++last) {
+      int left = last;
+      try {
+        save(as_archive, [&] { return left-- > 0; });
+        FAIL("it went on");
+      } catch (const mlk::Error& error) {
+        CHECK(error.code() == mlk::ExitCode::interrupted);
+      }
+      CHECK(saved.names().empty());
+    }
+  }
+}
+
+TEST_CASE("a place below a file is told, and the file stays as it was") {
+  const Saved saved;
+  saved.out.write("file", "mine");
+  const fs::path to = saved.out.path() / "file/new";
+  CHECK_THROWS_AS(save_oci(to, "x", saved.composed, saved.base), mlk::Error);
+  CHECK_THROWS_AS(save_docker_archive(to, "x", saved.composed, saved.base), mlk::Error);
+  CHECK(saved.names() == std::vector<std::string>{"file"});
+  CHECK(mlk::read_file(saved.out.path() / "file", plenty) == "mine");
 }

@@ -1,6 +1,9 @@
 // The authorization of requests: what is sent to token servers, and which ones are asked.
 #include "cli/registry/tokens.h"
 
+#include <utility>
+#include <vector>
+
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
@@ -20,7 +23,7 @@ constexpr char registry_url[] = "https://r.example";
 constexpr char bearer[] = R"(Bearer realm="https://auth.example/token",service="r example")";
 
 struct Asked {
-  std::string method, url, authorization, body;
+  std::string method, url, authorization, body, type{};
 };
 
 // A token server that the test plays: token "t1", "t2", ... of this lifetime, or what `reply` gives.
@@ -32,7 +35,7 @@ struct TokenServer {
   Reply answer(const Call& call) {
     Asked one{call.method, call.url, "", std::string(call.body)};
     for (const auto& [name, value] : call.headers)
-      if (name == "Authorization") one.authorization = value;
+      (name == "Authorization" ? one.authorization : one.type) = value;
     asked.push_back(one);
     if (reply) return reply();
     Reply out;
@@ -112,6 +115,7 @@ TEST_CASE("an identity token is posted, and is in no URL") {
   CHECK(server.asked[0].method == "POST");
   CHECK(server.asked[0].url == "https://auth.example/token");
   CHECK(server.asked[0].authorization.empty());
+  CHECK(server.asked[0].type == "application/x-www-form-urlencoded");
   CHECK(server.asked[0].body ==
         "grant_type=refresh_token&client_id=mlk&refresh_token=id%2F1%20%26%3D&service=r%20example&scope=s");
   Tokens plain = server.tokens(Login{"", "", "id"});
@@ -199,4 +203,77 @@ TEST_CASE("a token is text that can stand in a head, in either member and with a
                                 R"({"token":"a b"})", R"({"token":"secret\r\nHost: x"})",
                                 R"({"token":"\u00e9"})", R"({"token":")" + std::string(70'000, 'a') + "\"}"})
     CHECK_THROWS_WITH_AS((void)parse_token(bad, "the server"), "the server gave no token", mlk::Error);
+}
+
+TEST_CASE("a token is used until ten seconds before its end, a short one for half of its life") {
+  const std::vector<std::pair<int, int>> rows{{0, 0},   {1, 0},   {2, 1},   {10, 5},   {19, 9},
+                                              {20, 10}, {21, 11}, {60, 50}, {300, 290}};
+  for (const auto& [lifetime, used] : rows)
+    CHECK(mlk::registry::time_of_use(seconds(lifetime)).count() == used);
+}
+
+TEST_CASE("a token has at most 64 KiB, and a day of life") {
+  const auto with_size = [](std::size_t size) { return R"({"token":")" + std::string(size, 'a') + "\"}"; };
+  CHECK(parse_token(with_size(64 << 10), "x").text.size() == 64 << 10);
+  CHECK_THROWS_AS((void)parse_token(with_size((64 << 10) + 1), "x"), mlk::Error);
+  for (const int life : {0, 1, 86'399, 86'400})
+    CHECK(parse_token(R"({"token":"a","expires_in":)" + std::to_string(life) + "}", "x").lifetime ==
+          seconds(life));
+  CHECK(parse_token(R"({"token":"a","expires_in":86401})", "x").lifetime == seconds(86'400));
+}
+
+TEST_CASE("of two members with a token the usual one counts, and one that is no text does not") {
+  CHECK(parse_token(R"({"access_token":"b","token":"a"})", "x").text == "a");
+  CHECK(parse_token(R"({"access_token":"b","token":5})", "x").text == "b");
+  CHECK(parse_token(R"({"access_token":5,"token":"a"})", "x").text == "a");
+  CHECK(parse_token(R"({"token":"!~"})", "x").text == "!~");
+  for (const char* bad : {R"({"token":"a\u007f"})", R"({"token":" a"})", R"({"token":"a\t"})"})
+    CHECK_THROWS_AS((void)parse_token(bad, "x"), mlk::Error);
+  const auto nested = [](std::size_t levels) {
+    return R"({"token":"a","x":)" + std::string(levels, '[') + std::string(levels, ']') + "}";
+  };
+  CHECK(parse_token(nested(19), "x").text == "a");
+  CHECK_THROWS_AS((void)parse_token(nested(20), "x"), mlk::Error);
+}
+
+TEST_CASE("where a token server must not be asked, the reason is said") {
+  struct Row {
+    const char *realm, *registry, *wrong;
+  };
+  for (const Row& row : std::vector<Row>{
+           {"https://auth.example/token", "https://r.example", ""},
+           {"http://auth.example/token", "http://r.example", ""},
+           {"http://auth.example/token", "https://r.example", "a place that is not encrypted"},
+           {"https://me@auth.example/token", "https://r.example", "a place that is no URL for it"},
+           {"ftp://auth.example/token", "https://r.example", "a place that is no URL for it"},
+           {"auth.example/token", "https://r.example", "a place that is no URL for it"},
+           {"https://localhost/token", "https://r.example", "an address of this machine"},
+           {"https://169.254.1.1/token", "https://r.example", "an address of this machine's link"}})
+    CHECK_MESSAGE(mlk::registry::wrong_with_realm(row.realm, row.registry) == row.wrong, row.realm);
+  TokenServer server;
+  CHECK(
+      std::string(token_error(server, R"(Bearer realm="http://auth.example/t")").what()) ==
+      "registry r.example sends mlk for a token to a place that is not encrypted, and mlk does not go there");
+}
+
+TEST_CASE("a registry that asks in another way than before is answered in that way") {
+  TokenServer server;
+  Tokens tokens = server.tokens(Login{"me", "secret", ""});
+  const std::string basic = "Basic " + mlk::base64_encode("me:secret");
+  REQUIRE(tokens.renew("s", bearer, ""));
+  CHECK(tokens.authorization("s") == "Bearer t1");
+  CHECK_FALSE(tokens.renew("s", "Negotiate", "Bearer t1"));  // mlk cannot: what it has stays
+  CHECK(tokens.authorization("s") == "Bearer t1");
+  CHECK(tokens.renew("s", "Basic realm=\"x\"", "Bearer t1"));
+  CHECK(tokens.authorization("s") == basic);
+  CHECK(tokens.renew("s", bearer, basic));
+  CHECK(tokens.authorization("s") == "Bearer t1");
+  CHECK(server.asked.size() == 1);
+}
+
+TEST_CASE("without a login nothing is sent where a password is asked for") {
+  TokenServer server;
+  Tokens tokens = server.tokens();
+  CHECK_FALSE(tokens.renew("s", "Basic realm=\"x\"", ""));
+  CHECK(tokens.authorization("s").empty());
 }

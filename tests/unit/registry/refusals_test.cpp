@@ -1,0 +1,352 @@
+// Registries that refuse: what is asked again, how often, and in which words it is told.
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "cli/registry/registry.h"
+#include "tests/unit/registry/played_answers.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using mlk::registry::Access;
+using mlk::registry::Registry;
+
+// Of this many requests, each is answered with this status; then the registry answers as ever.
+struct Refusing {
+  int status, times;
+  std::string retry_after{};
+  int asked = 0;
+
+  bool operator()(const Request& request, Response& response) {
+    if (request.path == "/v2/") return false;
+    if (++asked > times) return false;
+    if (!retry_after.empty()) response.set_header("Retry-After", retry_after);
+    return answered_with(response, status);
+  }
+};
+
+// Proxies for registries that are not on this machine, while it lives.
+class Proxies {
+ public:
+  Proxies(const std::string& of_https, const std::string& of_http) {
+    set("HTTPS_PROXY", of_https);
+    set("HTTP_PROXY", of_http);
+    for (const char* name : {"NO_PROXY", "no_proxy", "https_proxy", "http_proxy", "REQUEST_METHOD"})
+      set(name, "");
+  }
+  ~Proxies() {
+    for (const auto& [name, value] : before_) {
+      if (value) {
+        ::setenv(name.c_str(), value->c_str(), 1);
+      } else {
+        ::unsetenv(name.c_str());
+      }
+    }
+  }
+  Proxies(const Proxies&) = delete;
+  Proxies& operator=(const Proxies&) = delete;
+
+ private:
+  void set(const std::string& name, const std::string& value) {
+    const char* now = std::getenv(name.c_str());
+    before_[name] = now == nullptr ? std::nullopt : std::optional<std::string>(now);
+    ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+}  // namespace
+
+TEST_CASE("a request is sent six times at most, after longer and longer waits") {
+  for (const int times : {5, 6}) {
+    PlayedRegistry played;
+    played.manifests[repository]["1"] = manifest_text;
+    Refusing refusing{503, times};
+    played.before = std::ref(refusing);
+    std::vector<std::string> notes;
+    Access access = hasty();
+    access.note = [&](const std::string& note) { notes.push_back(note); };
+    Registry registry(access, played.reference());
+    const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+    CHECK(refusing.asked == 6);
+    CHECK(error.code() == (times == 5 ? mlk::ExitCode::ok : mlk::ExitCode::cluster));
+    // Of those of 0.5, 1, 2, 4 and 8 s only the last one is long enough to be told.
+    CHECK(notes == std::vector<std::string>{"registry " + played.name +
+                                            " answered with status 503; trying again in 8 s"});
+  }
+}
+
+TEST_CASE("who has no patience asks once") {
+  PlayedRegistry played;
+  Refusing refusing{503, 100};
+  played.before = std::ref(refusing);
+  Access access = hasty();
+  access.is_patient = false;
+  Registry registry(access, played.reference());
+  CHECK(registry_error([&] { (void)registry.find_manifest(repository, "1"); }).code() ==
+        mlk::ExitCode::cluster);
+  CHECK(refusing.asked == 1);
+}
+
+TEST_CASE("a registry may ask for a minute, and waits of five seconds are told") {
+  struct Row {
+    const char* asked;
+    const char* told;  // nullptr: it is not waited for; "": without a word
+  };
+  for (const Row& row : std::vector<Row>{{"0", ""},
+                                         {"4", ""},
+                                         {"5", "5 s"},
+                                         {"60", "60 s"},
+                                         {"61", nullptr},
+                                         {"99999", nullptr},
+                                         {"1767225600", ""},  // a time, and not how long
+                                         {"-60", ""},
+                                         {"60s", ""}}) {
+    CAPTURE(row.asked);
+    PlayedRegistry played;
+    played.manifests[repository]["1"] = manifest_text;
+    Refusing refusing{429, 1, row.asked};
+    played.before = std::ref(refusing);
+    std::string noted;
+    Access access = hasty();
+    access.note = [&](const std::string& note) { noted += note; };
+    Registry registry(access, played.reference());
+    const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+    CHECK(error.code() == (row.told == nullptr ? mlk::ExitCode::cluster : mlk::ExitCode::ok));
+    CHECK(refusing.asked == (row.told == nullptr ? 1 : 2));
+    const std::string told = row.told == nullptr ? "" : row.told;
+    CHECK(noted == (told.empty()
+                        ? ""
+                        : "registry " + played.name + " answered with status 429; trying again in " + told));
+  }
+}
+
+TEST_CASE("a registry that takes no token is asked three times, and no more") {
+  PlayedRegistry played;
+  TokenGuard guard{played.url};
+  played.before = [&](const Request& request, Response& response) {
+    const bool answered = guard(request, response);
+    guard.good = "another";
+    return answered;
+  };
+  played.manifests[repository]["1"] = manifest_text;
+  Registry registry({}, played.reference());
+  CHECK(registry_error([&] { (void)registry.find_manifest(repository, "1"); }).code() ==
+        mlk::ExitCode::cluster);
+  CHECK(guard.given == 2);
+  CHECK(played.count("GET /v2/team/x/manifests/1") == 3);
+}
+
+TEST_CASE("each answer that is no good one is told by its kind") {
+  struct Row {
+    int status;
+    mlk::ExitCode code;
+    const char* words;
+  };
+  PlayedRegistry played;
+  int status = 0;
+  played.before = [&](const Request& request, Response& response) {
+    return request.path != "/v2/" && answered_with(response, status);
+  };
+  Access access = hasty();
+  access.is_patient = false;
+  Registry registry(access, played.reference());
+  const std::string digest = "sha256:" + std::string(64, 'a');
+  using Act = std::function<void()>;
+  const std::vector<std::pair<Act, std::string>> acts{
+      {[&] { (void)registry.find_manifest(repository, "1"); }, "image " + played.name + "/team/x:1"},
+      {[&] { (void)registry.find_digest(repository, "1"); }, "image " + played.name + "/team/x"},
+      {[&] { registry.put_manifest(repository, "1", "x", "{}"); },
+       "the manifest of " + played.name + "/team/x"},
+      {[&] { (void)registry.remove_manifest(repository, digest); },
+       "the deletion of " + played.name + "/team/x@" + digest},
+      {[&] { (void)registry.has_blob(repository, digest); }, "repository " + played.name + "/team/x"},
+      {[&] { (void)registry.tags(repository, 5); }, "repository " + played.name + "/team/x"}};
+  for (const auto& [act, what] : acts) {
+    for (const Row& row : std::vector<Row>{{400, mlk::ExitCode::cluster, "answered with status 400 for"},
+                                           {401, mlk::ExitCode::cluster, "does not let you use"},
+                                           {403, mlk::ExitCode::cluster, "does not let you use"},
+                                           {500, mlk::ExitCode::cluster, "answered with status 500 for"}}) {
+      status = row.status;
+      const mlk::Error error = registry_error(act);
+      CHECK(error.code() == row.code);
+      CHECK(std::string(error.what()) == "registry " + played.name + " " + row.words + " " + what);
+      CHECK(error.hint() ==
+            (status == 401 || status == 403
+                 ? "log in: docker login " + played.name + " (podman login and skopeo login do as well)"
+                 : ""));
+    }
+  }
+  status = 404;
+  const mlk::Error gone = registry_error(acts[5].first);
+  CHECK(gone.code() == mlk::ExitCode::not_found);
+  CHECK(std::string(gone.what()) ==
+        "registry " + played.name + " has no repository " + played.name + "/team/x");
+  CHECK(registry_error(acts[2].first).code() == mlk::ExitCode::not_found);
+  status = 405;
+  const mlk::Error forbidden = registry_error(acts[3].first);
+  CHECK(forbidden.code() == mlk::ExitCode::cluster);
+  CHECK(forbidden.hint() == "delete them by the registry's own rules of retention");
+}
+
+TEST_CASE("a registry that is not there is told with the reason") {
+  std::string name;
+  {
+    name = PlayedRegistry().name;
+  }  // a port where nothing listens any more
+  Access access = hasty();
+  access.is_patient = false;
+  Registry registry(access, {.registry = name, .repository = repository, .tag = "1"});
+  const mlk::Error error = registry_error([&] { (void)registry.tags(repository, 5); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()) ==
+        "registry " + name + " cannot be reached for repository " + name + "/team/x: nothing listens there");
+  CHECK(error.hint().empty());
+}
+
+TEST_CASE("five redirects are followed, and no sixth") {
+  PlayedRegistry played;
+  played.manifests[repository]["1"] = manifest_text;
+  int hops = 0, left = 0;
+  played.before = [&](const Request& request, Response& response) {
+    if (request.path == "/v2/" || left == 0) return false;
+    --left;
+    ++hops;
+    response.set_header("Location", request.path);
+    return answered_with(response, 307);
+  };
+  Registry registry({}, played.reference());
+  left = 5;
+  CHECK(registry.find_manifest(repository, "1"));
+  left = 6;
+  hops = 0;
+  CHECK(registry_error([&] { (void)registry.find_manifest(repository, "1"); }).code() ==
+        mlk::ExitCode::cluster);
+  CHECK(hops == 6);
+}
+
+TEST_CASE("an upload that is led elsewhere goes there without the login, also when that is asked for") {
+  for (const bool asks : {false, true}) {
+    PlayedRegistry played, other;
+    other.sessions["9"] = "";
+    other.before = [&](const Request&, Response& response) {
+      if (asks) response.set_header("WWW-Authenticate", "Basic realm=\"x\"");
+      return asks && answered_with(response, 401);
+    };
+    played.before = [&](const Request& request, Response& response) {
+      if (request.path == "/v2/") return false;
+      if (request.get_header_value("Authorization").empty()) {
+        response.set_header("WWW-Authenticate", "Basic realm=\"x\"");
+        return answered_with(response, 401);
+      }
+      if (request.method != "POST") return false;
+      response.set_header("Location", other.url + "/v2/team/x/blobs/uploads/9");
+      return answered_with(response, 202);
+    };
+    const LoggedIn user(played);
+    Registry registry(user.access, played.reference());
+    const std::string digest = "sha256:" + mlk::sha256_hex("content");
+    const mlk::Error error = registry_error([&] {
+      registry.upload(repository, {"", digest, 7}, [](std::uint64_t, const auto& take) { take("content"); },
+                      {});
+    });
+    CHECK(error.code() == (asks ? mlk::ExitCode::cluster : mlk::ExitCode::ok));
+    CHECK(other.blobs[repository].contains(digest) != asks);
+    REQUIRE(other.heads.size() == 1);
+    CHECK(other.heads[0].count("Authorization") == 0);
+    CHECK(other.asked[0] == "PUT /v2/team/x/blobs/uploads/9?digest=" + std::string("sha256%3A") +
+                                digest.substr(7));  // a place without a query gets one
+  }
+}
+
+TEST_CASE("a login that a program which is not there would have is told, and done without") {
+  PlayedRegistry played;
+  TokenGuard guard{played.url};
+  played.before = std::ref(guard);
+  played.manifests[repository]["1"] = manifest_text;
+  const TemporaryFolder folder;
+  const fs::path file = folder.write("config.json", R"({"credsStore":"no-such-helper"})");
+  std::vector<std::string> notes;
+  Access access;
+  access.login_files = {file};
+  access.note = [&](const std::string& note) { notes.push_back(note); };
+  CHECK(Registry(access, played.reference()).find_manifest(repository, "1"));
+  CHECK(guard.logins.back().empty());
+  CHECK(notes ==
+        std::vector<std::string>{"there is no program docker-credential-no-such-helper, which " +
+                                 file.string() + " names for logins: going on without a login for " +
+                                 played.name + "; podman login and skopeo login need no such program"});
+  access.note = nullptr;
+  CHECK(Registry(access, played.reference()).find_manifest(repository, "1"));
+  const fs::path other = folder.write(
+      "auth.json", R"({"auths":{")" + played.name + R"(":{"username":"me","password":"secret"}}})");
+  access.login_files = {file, other};
+  access.note = [&](const std::string& note) { notes.push_back(note); };
+  CHECK(Registry(access, played.reference()).find_manifest(repository, "1"));
+  CHECK(guard.logins.back() == "Basic " + mlk::base64_encode("me:secret"));
+  CHECK(notes.size() == 1);
+}
+
+TEST_CASE("a registry elsewhere that speaks no TLS is spoken to only by who allows that") {
+  // What answers a tunnel's handshake: a server of plain HTTP, or one that ends the connection.
+  const std::string opened = "HTTP/1.1 200 OK\r\n\r\n", end = opened,
+                    garbage = opened + "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}";
+  for (const std::string& instead_of_tls : {garbage, end}) {
+    CAPTURE(instead_of_tls);
+    const RawServer tunnel([&](int, const std::string&) { return instead_of_tls; });
+    PlayedRegistry plain;
+    plain.before = [](const Request&, Response& response) {
+      return answered_with(response, 200, manifest_text);
+    };
+    const Proxies proxies(tunnel.config().server, plain.url);
+    const mlk::image::Reference reference{.registry = "r.example", .repository = repository, .tag = "1"};
+    Access access = hasty();
+    access.is_patient = false;
+    Registry strict(access, reference);
+    const mlk::Error error = registry_error([&] { (void)strict.find_manifest(repository, "1"); });
+    CHECK(error.code() == mlk::ExitCode::cluster);
+    CHECK(std::string(error.what())
+              .starts_with("registry r.example cannot be reached for image r.example/team/x:1: "));
+    CHECK(error.hint() == "if it speaks http without TLS, and you trust the network: --insecure");
+    CHECK(plain.asked.empty());
+    access.insecure = true;
+    Registry careless(access, reference);
+    const auto found = careless.find_manifest(repository, "1");
+    REQUIRE(found);
+    CHECK(found->bytes == manifest_text);
+    CHECK(plain.asked.size() == 1);
+  }
+}
+
+TEST_CASE("a proxy that is not there is told, with the variable that names it") {
+  std::string nowhere;
+  {
+    nowhere = PlayedRegistry().url;
+  }
+  const Proxies proxies(nowhere, "");
+  Access access = hasty();
+  access.is_patient = false;
+  Registry registry(access, {.registry = "r.example", .repository = repository, .tag = "1"});
+  const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()).ends_with(" of HTTPS_PROXY refuses connections"));
+  CHECK(error.hint() == "check HTTPS_PROXY and NO_PROXY");
+}
+
+TEST_CASE("a certificate for another name is told without a hint at authorities") {
+  const Certificate authority = make_authority("own");
+  PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.2", &authority}));
+  const TemporaryFolder folder;
+  folder.write(played.name + "/ca.crt", authority.pem());
+  Access access;
+  access.authorities = {folder.path()};
+  Registry registry(access, played.reference());
+  const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
+  CHECK(error.code() == mlk::ExitCode::cluster);
+  CHECK(std::string(error.what()).ends_with(": its certificate is for another name"));
+  CHECK(error.hint().empty());
+}
