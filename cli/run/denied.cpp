@@ -1,5 +1,7 @@
 #include "cli/run/denied.h"
 
+#include <cctype>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -18,12 +20,20 @@ bool says(const std::string& line, std::string_view words) { return line.find(wo
 
 bool is_named(const json& value, const std::string& name) { return text_of(value, {"name"}) == name; }
 
+// Of "/mnt/data" only the whole is a path, and "/data" is none.
+bool goes_on_in_path(char before) {
+  return std::isalnum(static_cast<unsigned char>(before)) != 0 ||
+         static_cast<unsigned char>(before) >= 0x80 ||
+         std::string_view("/._-~").find(before) != std::string_view::npos;
+}
+
 // Whether `line` names the folder, or something in it.
 bool names_path(const std::string& line, const std::string& folder) {
   for (std::size_t at = line.find(folder); at != line.npos; at = line.find(folder, at + 1)) {
     const std::size_t end = at + folder.size();
-    const bool begins = at == 0 || line[at - 1] != '/';
-    if (begins && (end == line.size() || line.find_first_of("/'\": ", end) == end)) return true;
+    if (!(at > 0 && goes_on_in_path(line[at - 1])) &&
+        (end == line.size() || line.find_first_of("/'\": ", end) == end))
+      return true;
   }
   return false;
 }

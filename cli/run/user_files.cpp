@@ -70,6 +70,7 @@ class Reader {
 
   std::string read_one(const std::string& named, std::size_t limit) const {
     const fs::path shown = given_ / named;
+    check(shown);  // its errors say all by themselves
     try {
       return read_checked(shown, limit);
     } catch (const Error& error) {

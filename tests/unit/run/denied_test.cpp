@@ -79,5 +79,38 @@ TEST_CASE("other last words get no advice") {
         " (it ran as the image's user, which the image lets not do this; `user:` names another)");
 }
 
+TEST_CASE("each way to say that a file is denied or cannot be written is seen, in the last line alone") {
+  const json pod = pod_with_mounts();
+  for (const char* words : {"Permission denied", "permission denied", "EACCES"}) {
+    CAPTURE(words);
+    CHECK(advice_on_denied(std::string(words) + ": '/data/x'", pod).find("/data is claim results") !=
+          std::string::npos);
+    CHECK(advice_on_denied(std::string("first\n") + words + ": '/data/x'\n\n", pod).size() > 1);
+  }
+  for (const char* words : {"Read-only file system", "read-only file system", "EROFS"}) {
+    CAPTURE(words);
+    CHECK(advice_on_denied(std::string(words) + ": '/still/x'", pod) ==
+          " (/still is mounted to be read: `read_only: false` lets it write)");
+  }
+  CHECK(advice_on_denied("denied: '/data/x'", pod).empty());
+  CHECK(advice_on_denied("EACCES EROFS: '/still/x'", pod).starts_with(" (/still is mounted to be read"));
+}
+
+TEST_CASE("a folder is named by its whole path, whatever stands beside it") {
+  const auto place = [](const std::string& said) {
+    const std::string advice = advice_on_denied("Permission denied: " + said, pod_with_mounts());
+    const std::size_t from = advice.find(", and "), to = advice.find(" is ", from);
+    return from == std::string::npos ? "the image" : advice.substr(from + 6, to - from - 6);
+  };
+  for (const char* said : {"/data", "/data/x", "'/data'", "\"/data\"", "/data: no", "/data no",
+                           "(/data)x /data", "x=/data", "/database and /data"})
+    CHECK_MESSAGE(place(said) == "/data", said);
+  for (const char* said : {"/mnt/data/x", "a/data", "./data", "../data", "_/data", "-/data", "~/data",
+                           "9/data", "Z/data", "//data", "/data2", "/data-x", "/data.x", "\xc3\xa9/data"})
+    CHECK_MESSAGE(place(said) == "the image", said);
+  CHECK(place("/data/host/x") == "/data/host");  // the innermost one
+  CHECK(place("/data/hostile") == "/data");
+}
+
 }  // namespace
 }  // namespace mlk

@@ -30,3 +30,22 @@ TEST_CASE("the number at a place of a list is found by its ranges") {
   CHECK(number_of_index("", 7) == 7);
   CHECK(number_of_index("x,2-1,5", 0) == 5);
 }
+
+TEST_CASE("a number is one from its first to its last character") {
+  CHECK(parse_int("0", -1) == 0);
+  CHECK(parse_int("-3", 7) == -3);
+  CHECK(parse_int("2147483647", -1) == 2147483647);
+  for (const char* none : {"", "x", "3x", " 3", "3 ", "+3", "2147483648", "1.5"})
+    CHECK_MESSAGE(parse_int(none, -1) == -1, none);
+}
+
+TEST_CASE("ranks go up to 99999, in a list of places too") {
+  CHECK(parse_indexes("99998-99999") == std::set<int>{99998, 99999});
+  CHECK(parse_indexes("99999-100000").empty());
+  CHECK(number_of_index("99999", 0) == 99999);
+  CHECK(number_of_index("100000,5", 0) == 5);
+  CHECK(number_of_index("4-6,9", 2) == 6);
+  CHECK(number_of_index("4-6,9", 4) == 4);  // beyond its end
+  CHECK(number_of_index("4-6,-9,9", 3) == 9);
+  CHECK(index_list({3, 5, 6, 8}) == "3,5-6,8");
+}

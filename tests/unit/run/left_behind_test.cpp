@@ -111,3 +111,64 @@ TEST_CASE("all that is wrong with a program is told") {
   CHECK(advice[0] == mlk::advice_on_left_behind("other.py", true));
   CHECK(advice[1].starts_with("`run:` names trian.py"));
 }
+
+TEST_CASE("each program that starts scripts is known by its name, others are not") {
+  for (const char* program : {"python", "python3", "python3.12", "bash", "sh", "torchrun",
+                              "accelerate launch", "deepspeed", "/opt/bin/torchrun --x 1"}) {
+    CAPTURE(program);
+    CHECK(missing(std::string(program) + " fit.py") ==
+          "`run:` names fit.py, which is not in the code; did you mean src/fit.py?");
+  }
+  for (const char* program : {"cat", "zsh", "apython", "torchrun2", "/python3/cat"}) {
+    CAPTURE(program);
+    CHECK(missing(std::string(program) + " fit.py").empty());
+  }
+}
+
+TEST_CASE("what is meant is a file of the same name first, else one of the same kind with a near name") {
+  CHECK(missing("bash trian.py") ==
+        "`run:` names trian.py, which is not in the code; did you mean train.py?");
+  CHECK(missing("bash trian.sh") == "`run:` names trian.sh, which is not in the code");
+  CHECK(missing("bash go.sh") == "`run:` names go.sh, which is not in the code; did you mean src/go.sh?");
+  CHECK(missing("bash far/away/go.sh") ==
+        "`run:` names far/away/go.sh, which is not in the code; did you mean src/go.sh?");
+}
+
+TEST_CASE("only the plain words before the first sign of a shell are read") {
+  for (const char* sign : {"; x", "| x", "& x", "> x", "< x", "(x)", ")"}) {
+    CAPTURE(sign);
+    CHECK(missing(std::string("'python3 trian.py") + sign + "'").starts_with("`run:` names trian.py"));
+    CHECK(missing(std::string("'python3 ") + sign + " trian.py'").empty());
+  }
+  CHECK(missing("python3 -x.py trian.py").starts_with("`run:` names trian.py"));
+  CHECK(missing("python3 a*.py trian.py").empty());
+  CHECK(missing("python3 train.py trian.py").empty());  // only the script itself
+  CHECK(missing("[python3, 'a b', trian.py]").empty());
+}
+
+TEST_CASE("a place outside of the code is not looked into") {
+  CHECK(missing("python3 ../../trian.py", "workdir: src\n").empty());
+  CHECK(missing("python3 ../trian.py", "workdir: src\n") ==
+        "`run:` names ../trian.py, which is not in the code; did you mean ../train.py?");
+}
+
+TEST_CASE("the advice on a file that stays behind depends on whether code travels") {
+  CHECK(mlk::advice_on_left_behind("x.py", true) ==
+        "x.py of `run:` lies beside the experiment file, but not at this place in the code that travels; see "
+        "code: and workdir: in the file, .gitignore and .mlkignore");
+  CHECK(mlk::advice_on_left_behind("x.py", false) ==
+        "x.py of `run:` lies beside the experiment file and does not travel with the run. Unless the image "
+        "holds it, add to the file:\n    code: .");
+}
+
+TEST_CASE("words are split at each sign of a shell, to find the files among them") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "a.sh") << "echo";
+  for (const char* run : {"x;a.sh", "x|a.sh", "x&a.sh", "(a.sh)", "x<a.sh", "x>a.sh", "x=a.sh", "`a.sh`",
+                          "\"a.sh\"", "x\ta.sh", "${a.sh"}) {
+    CAPTURE(run);
+    const nlohmann::json text = run;
+    const Words found = left(folder.path(), "run: " + text.dump() + "\n");
+    CHECK(found == (run == std::string("${a.sh") ? Words() : Words{"a.sh"}));
+  }
+}

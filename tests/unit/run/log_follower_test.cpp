@@ -144,3 +144,55 @@ TEST_CASE("a reader that takes nothing for a while holds up no watch of the same
     return line.text == "line " + std::to_string(++next);
   }));
 }
+
+TEST_CASE("what a node says of a log is told once, and a log that does not come at the end") {
+  mlk::test::FakeCluster cluster;
+  std::atomic<int> asked = 0;
+  nlohmann::json pod = mlk::test::pod_of("x-abcde", "Running");
+  pod["spec"]["nodeName"] = "n1";
+  pod["status"]["containerStatuses"] = {
+      {{"name", "main"}, {"state", {{"running", {{"startedAt", "2026-11-23T12:00:00Z"}}}}}}};
+  cluster.store.create("pods", pod);
+  std::atomic<bool> speaks = true;
+  cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (!request.path.ends_with("/log")) return std::nullopt;
+    ++asked;
+    if (!speaks) return mlk::test::refusal(500, "InternalError", "the node is away");
+    mlk::local::Answer answer;
+    answer.content_type = "text/plain";
+    answer.body = "2026-11-23T12:00:00.000000001Z hello\nGone.\n";
+    return answer;
+  });
+  mlk::kube::Client client(cluster.config());
+  using When = mlk::RunLogFollower::When;
+  const std::vector<nlohmann::json> pods = pods_of(client);
+  {
+    mlk::RunLogFollower follower(client, "default", {});
+    follower.update(pods);
+    CHECK(follower.unfinished() == std::set<std::string>{pods[0]["metadata"]["uid"]});
+    std::vector<std::string> told;
+    CHECK(eventually([&] {
+      for (std::string& text : follower.new_warnings(When::going_on)) told.push_back(std::move(text));
+      return !told.empty();
+    }));
+    CHECK(told == std::vector<std::string>{"node n1: it says of the log: Gone."});
+    CHECK(follower.new_warnings(When::going_on).empty());
+  }
+  speaks = false;
+  mlk::RunLogFollower follower(client, "default", {});
+  follower.update(pods);
+  CHECK(eventually([&] {
+    follower.update(pods);
+    return !follower.problems().empty();
+  }));
+  const std::vector<mlk::LogProblem> problems = follower.problems();
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0].pod == "x-abcde-worker-0-abcde");
+  CHECK(problems[0].node == "n1");
+  CHECK(follower.new_warnings(When::going_on).empty());  // it may pass
+  const std::vector<std::string> at_end = follower.new_warnings(When::at_end);
+  REQUIRE(at_end.size() == 1);
+  CHECK(at_end[0].starts_with("no logs of x-abcde-worker-0-abcde on node n1: "));
+  CHECK(follower.new_warnings(When::at_end).empty());
+  CHECK_FALSE(follower.finished());
+}

@@ -90,5 +90,57 @@ TEST_CASE("a log that does not come is told after 10 s, once for each cause and 
   CHECK(warnings.rest({{"d", "n1", "lost"}}) == Texts{"no logs of d on node n1: lost"});
 }
 
+TEST_CASE("three lost logs are told one by one, four together") {
+  RunStatus status;
+  status.phase = Phase::failed;
+  status.started = Time{};
+  const auto lost = [&](int ranks) {
+    status.ranks.clear();
+    for (int rank = 0; rank < ranks; ++rank) {
+      RankStatus one;
+      one.role = "worker";
+      one.rank = rank;
+      status.ranks.push_back(one);
+    }
+    return lost_logs(status, {}, {});
+  };
+  CHECK(lost(0).empty());
+  CHECK(lost(3).size() == 3);
+  CHECK(lost(4) == Texts{"the logs of 4 ranks, such as worker/0, are gone: their pods were deleted"});
+  status.phase = Phase::stopped;
+  CHECK(lost(4) == Texts{"the logs of 4 ranks, such as worker/0, are gone: their pods were deleted when the "
+                         "run was stopped"});
+  status.phase = Phase::running;
+  CHECK(lost(4).empty());
+}
+
+TEST_CASE("a rank is known by its role and its number alike") {
+  RunStatus status;
+  status.phase = Phase::succeeded;
+  status.started = Time{};
+  for (const char* role : {"worker", "server"}) {
+    RankStatus one;
+    one.role = role;
+    status.ranks.push_back(one);
+  }
+  const std::vector<nlohmann::json> pods = {
+      {{"metadata", {{"name", "a"}, {"uid", "a"}, {"labels", {{"mlk.dev/role", "worker"}}}}}}};
+  CHECK(lost_logs(status, pods, {}) == Texts{"the log of server/0 is gone: its pod was deleted"});
+  CHECK(lost_logs(status, pods, {.role = "worker"}).empty());
+  CHECK(lost_logs(status, {}, {.role = "worker"}).size() == 1);
+}
+
+TEST_CASE("what a node says is told of the node, or of the pod where that is not known") {
+  CHECK(said_by_node("n1", "a", "full") == "node n1: full");
+  CHECK(said_by_node("", "a", "full") == "a: full");
+}
+
+TEST_CASE("causes of one node are told each, and one cause of several nodes for each of them") {
+  CHECK(sentences_of({{"a", "n1", "full"}, {"b", "n1", "slow"}, {"c", "n2", "full"}}) ==
+        Texts{"no logs of a on node n1: full", "no logs of c on node n2: full",
+              "no logs of b on node n1: slow"});
+  CHECK(sentences_of({}).empty());
+}
+
 }  // namespace
 }  // namespace mlk

@@ -177,5 +177,75 @@ TEST_CASE("a stream with a slow clock does not hold back the others, and what is
   CHECK(merging.merger.take_all().empty());
 }
 
+TEST_CASE("mlk is a word of its own, before which only what belongs to no word may stand") {
+  for (const char* before : {"a", "z", "A", "Z", "0", "9", "_", "-", ".", "/", "\xc3\xa9"}) {
+    CAPTURE(before);
+    CHECK_FALSE(parse_metrics(before + std::string("mlk step=3")));
+    CHECK(parse_metrics(before + std::string("mlk step=3 mlk step=4"))->step == 4);
+  }
+  for (const char* before : {"", " ", ":", "[", "{", "`", "@", "^", "|", "="}) {
+    CAPTURE(before);
+    REQUIRE(parse_metrics(before + std::string("mlk step=3")));
+    CHECK(parse_metrics(before + std::string("mlk step=3"))->step == 3);
+  }
+  CHECK_FALSE(parse_metrics("mlk    "));
+  CHECK(parse_metrics("mlk   step=3")->step == 3);
+  CHECK_FALSE(parse_metrics("mlk word step=3"));
+}
+
+TEST_CASE("each sign that a logger puts behind a value is no part of it, unless no number is left") {
+  for (const char* behind : {"\"", "'", "`", ",", ";", ")", "]", "}", "\"}", ")]}"}) {
+    CAPTURE(behind);
+    const std::optional<Metrics> found = parse_metrics(std::string("mlk step=3 loss=0.5") + behind);
+    REQUIRE(found);
+    CHECK(found->values == std::map<std::string, double>{{"loss", 0.5}});
+    CHECK(parse_metrics(std::string("mlk step=3") + behind)->step == 3);
+    const std::optional<Metrics> word = parse_metrics(std::string("mlk step=3 who=worker") + behind);
+    REQUIRE(word);
+    CHECK(word->words == std::map<std::string, std::string>{{"who", std::string("worker") + behind}});
+  }
+  CHECK_FALSE(parse_metrics("mlk step=3>"));
+  CHECK(parse_metrics("mlk step=3 x=,")->words == std::map<std::string, std::string>{{"x", ","}});
+}
+
+TEST_CASE("of a key that comes twice the last value counts, and a bad step leaves the one before") {
+  CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->step == 4);
+  CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->values.at("loss") == 2);
+  CHECK(parse_metrics("mlk step=3 step=x")->step == 3);
+  CHECK(parse_metrics("mlk step=3 step=-1")->step == 3);
+  CHECK(parse_metrics("mlk step=2.9")->step == 2);
+  CHECK(parse_metrics("mlk epoch=3 epoch=x step=-1") == std::nullopt);
+  CHECK(parse_metrics("mlk step=5 epoch=-1")->step == 5);
+}
+
+TEST_CASE("a line has 64 keys at most beside its step, which may come after them") {
+  std::string line = "mlk";
+  for (int i = 0; i < 63; ++i) line += " k" + std::to_string(i) + "=1";
+  line += " word=w more=1 step=7";
+  const std::optional<Metrics> found = parse_metrics(line);
+  REQUIRE(found);
+  CHECK(found->step == 7);
+  CHECK(found->values.size() == 63);
+  CHECK(found->words.size() == 1);
+}
+
+TEST_CASE("a line that steers the terminal is read as a terminal shows it") {
+  CHECK(parse_metrics("mlk step=33\b \b")->step == 3);
+  CHECK(parse_metrics("mlk step=1\rmlk step=2")->step == 2);
+  CHECK(parse_metrics("mlk step=\x1b[1m5\x1b[0m loss=1")->step == 5);
+}
+
+TEST_CASE("a metric is a whole number in JSON up to 1e15 on both sides of zero") {
+  CHECK(metric_to_json(999999999999999.0).is_number_integer());
+  CHECK(metric_to_json(-999999999999999.0).is_number_integer());
+  CHECK_FALSE(metric_to_json(1e15).is_number_integer());
+  CHECK_FALSE(metric_to_json(-1e15).is_number_integer());
+  CHECK_FALSE(metric_to_json(0.5).is_number_integer());
+  CHECK(metric_to_json(-3.0) == -3);
+  CHECK(metric_number("2.5") == 2.5);
+  CHECK_FALSE(metric_number(true));
+  CHECK(to_result(*parse_metrics("mlk step=1 unsaved=3"))["unsaved"] == 3);
+}
+
 }  // namespace
 }  // namespace mlk

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/util/text.h"
+
 namespace mlk {
 namespace {
 
@@ -53,6 +55,8 @@ std::string marked(const std::string& mark, const std::string& error) {
 }
 
 std::string line_of_error(const std::string& text) { return program_error(text).line; }
+
+std::string trim_text(const std::string& text) { return std::string(trim(text)); }
 
 TEST_CASE("of Python's tracebacks the last error is quoted, by the line that has its type") {
   CHECK(line_of_error(frames + "ValueError: bad lr\n") == "ValueError: bad lr");
@@ -211,6 +215,197 @@ TEST_CASE("more of a log is needed where its end has a launcher's words alone, o
       lacks_the_error(marked("[rank1]: ", "ValueError: x") + torchrun_frames + torchrun_banner("1", "")));
   CHECK_FALSE(lacks_the_error("cannot open /data/x\n"));
   CHECK_FALSE(lacks_the_error(""));
+}
+
+std::string repeated(const std::string& line, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += line;
+  return all;
+}
+
+TEST_CASE("the mark of a process is no part of its error, a text that only begins like one is") {
+  const auto line = [](const std::string& mark) { return line_of_error(mark + "ValueError: bad"); };
+  for (const std::string& mark :
+       {std::string("[rank0]: "), std::string("[rank12]:"), std::string("[1,3]<stderr>: "),
+        std::string("[1,3]<stderr>:"), std::string("(Worker pid=12) "),
+        "(" + std::string(73, 'a') + " pid=) ", "[1," + std::string(19, '3') + "]<stderr>:",
+        "[1," + std::string(20, '3') + "<stderr>:", std::string("  | "), std::string(19, ' ') + "| "}) {
+    CAPTURE(mark);
+    CHECK(line(mark) == "ValueError: bad");
+    CHECK(program_error(mark + "ValueError: bad").is_found);
+  }
+  for (const std::string& mark :
+       {std::string("[rank0] "), std::string("[rank0"), std::string("(Worker) "),
+        "(" + std::string(75, 'a') + " pid=) ", "[1," + std::string(21, '3') + "]<stderr>:",
+        std::string("pid=3) "), std::string("| "), std::string(20, ' ') + "| ", std::string("1<stderr>:")}) {
+    CAPTURE(mark);
+    CHECK_FALSE(program_error(mark + "ValueError: bad").is_found);
+  }
+}
+
+TEST_CASE("each line of a launcher that stands alone is left out of the program's words") {
+  for (const char* line : {"[E] torch/distributed/elastic/agent/server.py:1] failed",
+                           "torch.distributed.elastic says",
+                           "torch/distributed/run.py:766",
+                           "W torch.distributed.run: setting OMP_NUM_THREADS",
+                           "MPI_ABORT was invoked on rank 1 in communicator X",
+                           "with errorcode 1.",
+                           "NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.",
+                           "You may or may not see output from other processes, depending on",
+                           "exactly when Open MPI kills them.",
+                           "Primary job  terminated normally, but 1 process returned",
+                           "a non-zero exit code. Per user-direction, the job has been aborted.",
+                           "non-zero status, thus causing",
+                           "mpirun detected that one or more processes exited",
+                           "prterun detected that one or more processes exited",
+                           "mpirun has exited due to process rank 1",
+                           "prterun has exited due to process rank 1",
+                           "mpirun noticed that process rank 1",
+                           "prterun noticed that process rank 1",
+                           "the job to be terminated. The first process to do so was:",
+                           "Process name: [[1,1],0]",
+                           "Exit code:    1",
+                           "application called MPI_Abort(MPI_COMM_WORLD, 1)",
+                           "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+                           "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed",
+                           "CLEANING UP REMAINING PROCESSES",
+                           "YOU CAN IGNORE THE BELOW CLEANUP MESSAGES",
+                           "=   anything",
+                           "Sending process 12 closing signal SIGTERM"}) {
+    CAPTURE(line);
+    const ProgramError error = program_error(std::string("own words\n") + line + "\n");
+    CHECK(error.line == "own words");
+    CHECK(error.text == "own words");
+    CHECK_FALSE(error.is_found);
+    CHECK(lacks_the_error(line));
+    CHECK(program_error(line).text == line);  // better than nothing
+  }
+  CHECK(program_error("own words\n=  x\n").line == "=  x");
+}
+
+TEST_CASE("each kind of footer is passed over on the way to the last words") {
+  for (const char* line :
+       {"For simplicity, JAX has removed its internal frames from the traceback",
+        "Set JAX_TRACEBACK_FILTERING=off to include these.", "wandb: Find logs at: ./wandb",
+        "note: run with `RUST_BACKTRACE=1` environment variable",
+        "The stack trace below excludes JAX-internal frames.",
+        "The preceding is the original exception that occurred, unmodified.", "JAX_TRACEBACK_FILTERING=off",
+        "  wandb: indented", "-------", "...", "~~~^^^"}) {
+    CAPTURE(line);
+    CHECK(line_of_error(std::string("own words\n") + line + "\n") == "own words");
+    CHECK(line_of_error(line) == trim_text(line));
+  }
+  for (const char* line : {"a", "Z", "0", "9", "z", "A", "\xc3\xa9", "say wandb: x"}) {
+    CAPTURE(line);
+    CHECK(line_of_error(std::string("own words\n") + line + "\n") == line);
+  }
+}
+
+TEST_CASE("each error of a launcher is passed over, other errors that name one are not") {
+  for (const char* error :
+       {"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
+        "subprocess.CalledProcessError: Command", "torch.multiprocessing.spawn.ProcessExitedException: x",
+        "torch.multiprocessing.spawn.ProcessRaisedException: x",
+        "RuntimeError: Horovod detected that one or more processes exited with non-zero status"}) {
+    CAPTURE(error);
+    CHECK(line_of_error(marked("", "ValueError: own") + frames + error + "\n") == "ValueError: own");
+    CHECK_FALSE(program_error(frames + error + "\n").is_found);
+  }
+  CHECK(line_of_error(frames + "ValueError: no CalledProcessError here\n") ==
+        "ValueError: no CalledProcessError here");
+}
+
+TEST_CASE("a line is an error if it begins with a type that is one") {
+  for (const char* line :
+       {"ValueError: bad", "ValueError", "a.b_c.Odd2Error: x", "MyException: x", "KeyboardInterrupt",
+        "StopIteration", "ExceptionGroup: two (1 sub-exception)", "Fatal Python error: Aborted",
+        "panic: boom", "thread 'main' panicked at src/main.rs:2:5", "Error: x"}) {
+    CAPTURE(line);
+    CHECK(program_error(std::string("said\n") + line + "\n").is_found);
+  }
+  for (const char* line : {"ValueError bad", "a-b.ValueError: x", "valueError: x", "9Error: x", "_Error: x",
+                           "a.error: x", ": ValueError", "ValueErrors: x", "Interrupted: x",
+                           "StopIterations: x", "Fatal Python error", "say panic: boom", "thread 'main' says",
+                           "thread main' panicked at x", "terminate called without an active exception"}) {
+    CAPTURE(line);
+    CHECK_FALSE(program_error(std::string("said\n") + line + "\n").is_found);
+  }
+}
+
+TEST_CASE("an error without frames is looked for in the last forty lines that say something") {
+  const std::string error = "ValueError: bad\n";
+  CHECK(line_of_error(error + repeated("x\n", 39)) == "ValueError: bad");
+  CHECK(line_of_error(error + repeated("x\n", 40)) == "x");
+  CHECK(line_of_error(error + repeated("x\n", 39) + repeated("---\n", 9) + repeated("=   y\n", 9)) ==
+        "ValueError: bad");
+}
+
+TEST_CASE("a traceback is the last one if not more than forty lines follow it at the left margin") {
+  const std::string error = frames + "ValueError: bad\n";  // one of them is the error
+  CHECK(line_of_error(error + repeated("x\n", 39)) == "ValueError: bad");
+  CHECK_FALSE(program_error(error + repeated("x\n", 40)).is_found);
+  CHECK(line_of_error(error + repeated("  x\n", 60)) == "ValueError: bad");
+  CHECK(line_of_error(error + repeated("---\n", 60)) == "ValueError: bad");
+  CHECK(line_of_error(error + repeated("=   x\n", 60)) == "ValueError: bad");
+}
+
+TEST_CASE("an error whose message begins on the next line is told with it, up to what ends it") {
+  CHECK(line_of_error(frames + "ValueError:\n\n  the message\nmore\n") == "ValueError: the message");
+  CHECK(line_of_error(frames + "ValueError:\n----\nmore\n") == "ValueError");
+  CHECK(line_of_error(frames + "ValueError:\n" + frames) == "ValueError");
+  CHECK(line_of_error(frames + "ValueError:\n=   x\n") == "ValueError");
+  CHECK(line_of_error(frames + "ValueError:\n") == "ValueError");
+  CHECK(line_of_error(frames + "ValueError: bad\nmore\n") == "ValueError: bad");
+}
+
+TEST_CASE("of an exception in C++ the type is told, with what it says if it says something") {
+  const std::string head = "terminate called after throwing an instance of ";
+  CHECK(line_of_error(head + "'int'\n") == head + "'int'");
+  CHECK(line_of_error(head + "'int'\nAborted (core dumped)\n") == "int");
+  CHECK(line_of_error(head + "'std::bad_alloc'\n  what():  std::bad_alloc\n") ==
+        "std::bad_alloc: std::bad_alloc");
+}
+
+TEST_CASE("tracebacks that end nothing are passed over, wherever they stand") {
+  CHECK_FALSE(program_error("Exception ignored in: <function f>\n" + frames + "ValueErr: x\n").is_found);
+  CHECK(line_of_error(frames + "ValueError: own\n--- Logging error ---\n" + frames + "OSError: log\n") ==
+        "ValueError: own");
+}
+
+TEST_CASE("of the ranks' tracebacks that of the rank which failed first counts, of any number") {
+  const std::string banner = torchrun_frames + torchrun_banner("1", no_traceback);
+  CHECK(line_of_error(marked("[rank1]: ", "ValueError: one") + marked("[rank11]: ", "ValueError: eleven") +
+                      banner) == "ValueError: one (rank 1)");
+  // Lines of another rank stand between those of a traceback.
+  CHECK(line_of_error("[rank1]: Traceback (most recent call last):\n[rank0]: KeyError: 'of another'\n"
+                      "[rank1]:   File \"a\", line 1\n[rank1]: ValueError: own\n" +
+                      banner) == "ValueError: own (rank 1)");
+  CHECK(line_of_error(torchrun_frames + torchrun_banner("0", no_traceback)) ==
+        "rank 1 ended with exit code 0");
+  CHECK(line_of_error(torchrun_frames + torchrun_banner("x", no_traceback)).find("rank 1 ended") ==
+        std::string::npos);
+}
+
+TEST_CASE("an error that blames a peer counts if there is no other, and then the last one") {
+  const std::string first = marked("", "ConnectionResetError: first, Connection reset by peer"),
+                    second = marked("", "BrokenPipeError: second, Broken pipe");
+  CHECK(line_of_error(first + second) == "BrokenPipeError: second, Broken pipe");
+  CHECK(line_of_error(first + marked("", "ValueError: own") + second) == "ValueError: own");
+}
+
+TEST_CASE("the words of mlk on a rank of MPI stay in the text, those of MPI do not") {
+  const std::string mlk_says = "mlk: rank 3 of MPI ended with exit code 1";
+  CHECK(program_error("own\nwith errorcode 1.\n" + mlk_says + "\n").text == "own\n" + mlk_says);
+  CHECK(program_error("mlk: rank 3 says no\n").line == "mlk: rank 3 says no");
+  CHECK_FALSE(lacks_the_error("mlk: rank 3 says no\n"));
+  CHECK_FALSE(lacks_the_error("ValueError: bad\n" + mlk_says + "\n"));
+}
+
+TEST_CASE("an error of Hydra's own is told by the first line of its words, and no other text is") {
+  const std::string words = "before\n\nCould not load x\nIn 'a'\n\n";
+  CHECK(line_of_error(words) == "In 'a'");
+  CHECK(line_of_error(words + "Set the environment variable HYDRA_FULL_ERROR=1 for more\n") ==
+        "Could not load x");
 }
 
 }  // namespace

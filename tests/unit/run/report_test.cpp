@@ -1,6 +1,8 @@
 // The newest of what the pods of a run have told.
 #include "cli/run/report.h"
 
+#include <functional>
+
 #include <doctest/doctest.h>
 
 #include "cli/run/facts.h"
@@ -317,6 +319,93 @@ TEST_CASE("the log of a pod is that of main, wherever it stands, or of its only 
   CHECK(logs[1].container == "main");
   run.objects.pods[0]["spec"]["containers"] = {{{"name", "train"}}};
   CHECK(logs_to_read(run.objects)[0].container == "train");
+}
+
+// A pod that failed by itself, and whose last words lack the error.
+struct LostWords {
+  Workers run;
+
+  LostWords() { fail("a", 60s); }
+  void fail(const std::string& uid, std::chrono::seconds end) {
+    run.ended(uid, 0, start, start + end, "mlk: rank 3 of MPI ended with exit code 1");
+  }
+  json& pod() { return run.objects.pods.at(0); }
+  json& end() { return pod()["status"]["containerStatuses"][0]["state"]["terminated"]; }
+  std::vector<std::string> uids() const {
+    std::vector<std::string> out;
+    for (const LogToRead& log : endings_to_read(run.objects)) out.push_back(log.uid);
+    return out;
+  }
+};
+
+TEST_CASE("more of a log is read of a pod that failed by itself, and of no other one") {
+  const auto read = [](const std::function<void(LostWords&)>& change) {
+    LostWords words;
+    change(words);
+    return words.uids().size() == 1;
+  };
+  CHECK(read([](LostWords&) {}));
+  CHECK_FALSE(read([](LostWords& words) { words.pod()["status"]["phase"] = "Running"; }));
+  CHECK_FALSE(read([](LostWords& words) { words.pod()["status"]["phase"] = "Succeeded"; }));
+  CHECK_FALSE(read([](LostWords& words) { words.end()["exitCode"] = 0; }));
+  CHECK_FALSE(read([](LostWords& words) { words.pod()["status"].erase("containerStatuses"); }));
+  CHECK_FALSE(read([](LostWords& words) { words.end()["message"] = "ValueError: bad"; }));
+  CHECK_FALSE(read([](LostWords& words) { words.end()["message"] = result(3); }));
+  CHECK_FALSE(read([](LostWords& words) {
+    words.pod()["status"]["conditions"] = {
+        {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "PreemptionByScheduler"}}};
+  }));
+  // Deleted after it had failed, or because of that.
+  const auto deleted = [](std::chrono::seconds at) {
+    return [at](LostWords& words) { words.pod()["metadata"]["deletionTimestamp"] = format_time(start + at); };
+  };
+  CHECK(read(deleted(60s)));
+  CHECK_FALSE(read(deleted(59s)));
+  const auto recorded = [](const char* phase) {
+    return [phase](LostWords& words) {
+      words.run.objects.owner["data"]["record"] = json{{"schema", 1}, {"phase", phase}}.dump();
+    };
+  };
+  CHECK(read(recorded("Stopped")));
+  CHECK_FALSE(read(recorded("Failed")));
+  CHECK_FALSE(read(recorded("Succeeded")));
+}
+
+TEST_CASE("the logs of three pods are read for their errors, of those that failed first") {
+  LostWords words;
+  words.fail("b", 50s);
+  words.fail("c", 70s);
+  CHECK(words.uids() == std::vector<std::string>{"b", "a", "c"});
+  words.fail("d", 40s);
+  CHECK(words.uids() == std::vector<std::string>{"d", "b", "a"});
+  words.run.objects.pods[3]["status"]["containerStatuses"][0]["state"]["terminated"].erase("finishedAt");
+  CHECK(words.uids() == std::vector<std::string>{"b", "a", "c"});
+  const LogToRead log = endings_to_read(words.run.objects).front();
+  CHECK(log.pod == "pod-b");
+  CHECK(log.container == "main");
+}
+
+TEST_CASE("the log of a program that ended in a pod that goes on is read as that of one that ended") {
+  Workers run;
+  run.ended("a", 0, start, start + 60s, "");
+  run.objects.pods[0]["status"]["phase"] = "Running";
+  CHECK(run.first_log() == "a");
+  run.objects.pods[0]["status"]["reason"] = "NodeLost";
+  CHECK(run.first_log() == "");
+}
+
+TEST_CASE("of ranks whose lines have one time the lowest counts, of one rank the newest line") {
+  Workers run;
+  run.live("a", 2, start);
+  run.live("b", 1, start);
+  run.line("a", start + 5s, 20);
+  run.line("b", start + 5s, 10);
+  CHECK(run.step() == 10);
+  run.live("c", 1, start + 1s);
+  run.line("c", start + 6s, 11);
+  CHECK(run.step() == 11);
+  run.line("c", start + 4s, 11);
+  CHECK(run.step() == 10);
 }
 
 }  // namespace

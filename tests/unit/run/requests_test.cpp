@@ -1,4 +1,5 @@
 // What is asked of the cluster, and what becomes of its refusals: with a server that plays it.
+#include <functional>
 #include <map>
 #include <mutex>
 
@@ -178,6 +179,118 @@ TEST_CASE("a record is written into the run that it is about, not into a later o
   const std::optional<std::string> problem = write_record(client, "lab", owner, status);
   REQUIRE(problem);
   CHECK(problem->find("another uid") != std::string::npos);
+}
+
+TEST_CASE("a record is written only where it says something new, of a run that was stopped too") {
+  Cluster cluster;
+  const std::string owner_path = std::string(in_lab) + "configmaps/r";
+  cluster.answers[owner_path] = {200, "{}"};
+  kube::Client client(cluster.server.start());
+  RunStatus status;
+  status.run = "r";
+  json owner = {{"metadata", {{"name", "r"}, {"uid", "u1"}}}};
+  for (const Phase phase : {Phase::incomplete, Phase::queued, Phase::scheduling, Phase::starting,
+                            Phase::running, Phase::restarting}) {
+    status.phase = phase;
+    CHECK_FALSE(write_record(client, "lab", owner, status));
+  }
+  CHECK(cluster.seen().empty());
+  for (const Phase phase : {Phase::stopped, Phase::succeeded, Phase::failed}) {
+    status.phase = phase;
+    const std::size_t before = cluster.seen().size();
+    CHECK_FALSE(write_record(client, "lab", owner, status));
+    CHECK(cluster.seen().size() == before + 1);
+    owner["data"]["record"] = record_patch(status)["data"]["record"];
+    CHECK_FALSE(write_record(client, "lab", owner, status));
+    CHECK(cluster.seen().size() == before + 1);
+  }
+}
+
+TEST_CASE(
+    "of the events of a namespace those of the run's objects are kept, by the beginning of their names") {
+  Cluster cluster;
+  cluster.answers[std::string(in_lab) + "configmaps/r"] = {
+      200, R"({"metadata":{"name":"r","labels":{"mlk.dev/run":"r"}}})"};
+  cluster.answers[std::string(in_lab) + "events"] = {
+      200, R"({"items":[{"involvedObject":{"name":"r-worker-0"}},{"involvedObject":{"name":"s-worker-0"}},
+                        {"involvedObject":{"name":"r"}},{"involvedObject":{}}]})"};
+  kube::Client client(cluster.server.start());
+  const RunObjects objects = fetch_run(client, "lab", "r");
+  REQUIRE(objects.events.size() == 2);
+  CHECK(objects.events[0]["involvedObject"]["name"] == "r-worker-0");
+  CHECK(objects.events[1]["involvedObject"]["name"] == "r");
+  CHECK(cluster.asked(std::string(in_lab) + "pods", "mlk.dev%2Frun%3Dr"));
+  CHECK(cluster.asked(std::string(in_lab) + "events", "type%21%3DNormal"));
+}
+
+// A run of one worker whose node may be silent.
+struct DoubtfulRun : Cluster {
+  json worker = pod(0);
+
+  DoubtfulRun() {
+    worker["metadata"]["labels"]["mlk.dev/run"] = "r";
+    worker["metadata"]["labels"]["batch.kubernetes.io/job-name"] = "r-worker";
+    worker["spec"]["nodeName"] = "n1";
+    conditions("False", "True");
+    const json owner = {
+        {"metadata",
+         {{"name", "r"}, {"uid", "u"}, {"labels", {{"mlk.dev/run", "r"}, {"mlk.dev/name", "x"}}}}}};
+    answers[std::string(in_lab) + "configmaps"] = {200, json{{"items", {owner}}}.dump()};
+    const json job = {
+        {"metadata", {{"name", "r-worker"}, {"labels", {{"mlk.dev/run", "r"}, {"mlk.dev/role", "worker"}}}}},
+        {"spec", {{"completions", 1}}}};
+    answers["/apis/batch/v1/namespaces/lab/jobs"] = {200, json{{"items", {job}}}.dump()};
+    answers["/api/v1/nodes/n1"] = {403, status_body(403, "Forbidden", "no")};
+    answers[std::string(in_lab) + "events"] = {
+        200,
+        R"({"items":[{"type":"Warning","reason":"NodeNotReady","involvedObject":{"uid":"u-r-worker-0"}}]})"};
+  }
+  void conditions(const char* ready, const char* containers_ready, const char* reason = "") {
+    worker["status"]["conditions"] = {{{"type", "Ready"}, {"status", ready}, {"reason", reason}},
+                                      {{"type", "ContainersReady"}, {"status", containers_ready}}};
+  }
+  std::string state() {
+    answers[std::string(in_lab) + "pods"] = {200, json{{"items", {worker}}}.dump()};
+    kube::Client client(server.start());
+    const std::vector<RunStatus> runs = list_runs(client, "lab", std::chrono::system_clock::now());
+    return runs.size() == 1 && runs[0].ranks.size() == 1 ? runs[0].ranks[0].state : "none";
+  }
+  bool asked_events() { return asked(std::string(in_lab) + "events"); }
+};
+
+TEST_CASE("a list reads the events about nodes where a pod is in doubt and its node says nothing") {
+  DoubtfulRun silent;
+  CHECK(silent.state() == "Missing");
+  CHECK(silent.asked(std::string(in_lab) + "events", "reason%3DNodeNotReady"));
+  const auto asks = [](const std::function<void(DoubtfulRun&)>& change) {
+    DoubtfulRun run;
+    change(run);
+    CHECK(run.state() == "Running");
+    return run.asked_events();
+  };
+  CHECK_FALSE(asks([](DoubtfulRun& run) { run.conditions("True", "True"); }));
+  CHECK_FALSE(asks([](DoubtfulRun& run) { run.conditions("False", "False"); }));
+  CHECK_FALSE(asks([](DoubtfulRun& run) { run.conditions("False", "True", "ReadinessGatesNotReady"); }));
+  CHECK_FALSE(asks([](DoubtfulRun& run) {
+    run.answers["/api/v1/nodes/n1"] = {
+        200, R"({"metadata":{"name":"n1"},"status":{"conditions":[{"type":"Ready","status":"True"}]}})"};
+  }));
+  CHECK(asks([](DoubtfulRun& run) {
+    run.answers[std::string(in_lab) + "events"] = {403, status_body(403, "Forbidden", "no")};
+  }));
+  DoubtfulRun broken;
+  broken.answers[std::string(in_lab) + "events"] = {404, status_body(404, "NotFound", "no")};
+  CHECK_THROWS_AS(broken.state(), kube::ApiError);
+}
+
+TEST_CASE("a list asks for the pods of no sweep, or for those of the one that is listed") {
+  Cluster cluster;
+  kube::Client client(cluster.server.start());
+  const std::string path = std::string(in_lab) + "pods";
+  CHECK(list_runs(client, "lab", Time{}).empty());
+  CHECK(cluster.asked(path, "%21mlk.dev%2Fsweep"));
+  CHECK(list_runs(client, "lab", Time{}, {.sweep = "s"}).empty());
+  CHECK(cluster.asked(path, "mlk.dev%2Fsweep%3Ds"));
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 // and the Service.
 #include "cli/run/side_reads.h"
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <tuple>
 
 #include <doctest/doctest.h>
@@ -148,6 +150,75 @@ TEST_CASE("a Service counts as gone only if the API server says that there is no
     CHECK(cluster.read().service_is_gone == gone);
     CHECK(cluster.asked_services == 1);
   }
+}
+
+TEST_CASE("the last words of at most eight pods are read, ten lines of each, of the newest pods first") {
+  FakeServer server;
+  std::mutex mutex;
+  std::vector<std::string> asked;
+  server.http->Get(R"(/api/v1/namespaces/lab/pods/(.+)/log)",
+                   [&](const httplib::Request& request, httplib::Response& response) {
+                     const std::lock_guard lock(mutex);
+                     asked.push_back(request.matches[1]);
+                     CHECK(request.get_param_value("tailLines") == "10");
+                     CHECK(request.get_param_value("limitBytes") == "16384");
+                     response.status = request.matches[1] == "p9" ? 500 : 200;
+                     if (request.matches[1] != "p8")  // that one says nothing
+                       response.set_content("2026-01-03T11:00:00Z fatal\n", "text/plain");
+                   });
+  RunObjects objects;
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    objects.pods.push_back(
+        {{"metadata",
+          {{"name", name},
+           {"uid", "uid-" + name},
+           {"creationTimestamp", "2026-01-03T11:00:0" + std::to_string(i) + "Z"}}},
+         {"spec", {{"initContainers", {{{"name", "fetch"}}}}, {"containers", {{{"name", "main"}}}}}},
+         {"status",
+          {{"phase", "Failed"},
+           {"initContainerStatuses",
+            {{{"name", "fetch"}, {"state", {{"terminated", {{"exitCode", 1}}}}}}}}}}});
+  }
+  kube::Client client(server.start());
+  SideReads reads(client, "lab", SideReads::Scope::one_run);
+  reads.wait({&objects}, 20s);
+  std::sort(asked.begin(), asked.end());
+  CHECK(asked == std::vector<std::string>{"p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"});
+  CHECK(objects.last_words.size() == 6);  // what is no answer, and nothing, is no word
+  CHECK(objects.last_words.at(last_words_key("uid-p2", "fetch")) == "fatal\n");
+  // A container that was started again may have others.
+  asked.clear();
+  reads.wait({&objects}, 20s);
+  CHECK(asked.empty());
+  objects.pods[5]["status"]["initContainerStatuses"][0]["restartCount"] = 1;
+  reads.wait({&objects}, 20s);
+  CHECK(asked == std::vector<std::string>{"p5"});
+}
+
+TEST_CASE("at most 64 nodes are asked in one look, the others in the next one") {
+  FakeServer server;
+  std::atomic<int> asked = 0;
+  server.http->Get("/api/v1/nodes/.+", [&](const httplib::Request&, httplib::Response& response) {
+    ++asked;
+    response.set_content(node_that_is("True").dump(), "application/json");
+  });
+  test::Run run;
+  const json pod = run.pod(0);
+  run.objects.pods.clear();
+  for (int i = 0; i < 65; ++i) {
+    run.objects.pods.push_back(pod);
+    run.objects.pods.back()["spec"]["nodeName"] = "n" + std::to_string(i);
+    run.objects.pods.back()["metadata"]["uid"] = std::to_string(i);
+    run.objects.pods.back()["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}}};
+  }
+  kube::Client client(server.start());
+  SideReads reads(client, "lab", SideReads::Scope::runs);
+  reads.wait({&run.objects}, 20s);
+  CHECK(asked == 64);
+  CHECK(run.objects.nodes.size() == 64);
+  reads.wait({&run.objects}, 20s);
+  CHECK(run.objects.nodes.size() == 65);
 }
 
 }  // namespace

@@ -475,3 +475,60 @@ TEST_CASE("a dry run on the server says what is accepted, and what is refused as
   CHECK(submitter.submit().run == run);
   CHECK(submitter.notes.size() == 2);
 }
+
+TEST_CASE("a dry run asks for a pod of each Job, and tells what says nothing against the pod itself") {
+  Submitter submitter;
+  submitter.dry_run = true;
+  std::vector<json> pods;
+  std::optional<mlk::local::Answer> answer;
+  submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method != "POST" || !request.path.ends_with("/pods")) return std::nullopt;
+    pods.push_back(json::parse(request.body));
+    return answer;
+  });
+  const std::string run = submitter.submit().run;
+  REQUIRE(pods.size() == 1);
+  CHECK(pods[0]["kind"] == "Pod");
+  CHECK(pods[0]["apiVersion"] == "v1");
+  CHECK(pods[0]["metadata"]["name"] == run + "-worker-0");
+  CHECK(pods[0]["metadata"]["namespace"] == "default");
+  CHECK(submitter.cluster.names("pods").empty());
+  const std::string job = "job/" + run + "-worker";
+  const auto told = [&](int status, const std::string& reason, const std::string& message) {
+    answer = mlk::test::refusal(status, reason, message);
+    submitter.notes.clear();
+    submitter.submit();
+    CHECK(submitter.notes.back() == job + " is accepted (server dry run)");
+    return submitter.notes.at(submitter.notes.size() - 2);
+  };
+  CHECK(told(403, "Forbidden", "pods is forbidden: exceeded quota: small")
+            .starts_with(job + ": its pods wait as long as this holds: "));
+  CHECK(told(403, "Forbidden", "User me cannot create resource pods")
+            .starts_with(job + ": whether its pods are accepted could not be asked: "));
+  CHECK(told(409, "AlreadyExists", "it is there") == "service/" + run + " is accepted (server dry run)");
+  for (const auto& [status, message] : {std::pair(403, "violates PodSecurity restricted"),
+                                        {422, "no such field"},
+                                        {422, "exceeded quota: in words alone"}}) {
+    answer = mlk::test::refusal(status, "Whatever", message);
+    const auto [code, what] = submitter.refused();
+    CHECK(code == ExitCode::cannot_start);
+    CHECK_MESSAGE(what.starts_with("pod/" + run + "-worker-0 was refused: "), what);
+  }
+}
+
+TEST_CASE("a role that the server does not know yet is asked for again, another refusal is not") {
+  Submitter submitter;
+  int posts = 0;
+  std::string message = "User me cannot create resource jobs in API group batch";
+  submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method != "POST" || !request.path.ends_with("/jobs") || ++posts > 1) return std::nullopt;
+    return mlk::test::refusal(403, "Forbidden", message);
+  });
+  CHECK(submitter.submit().outcome == SubmitOutcome::created);
+  CHECK(posts == 2);
+  Submitter other;
+  other.refuse_creating("jobs", mlk::test::refusal(403, "Forbidden", "exceeded quota"));
+  CHECK(other.refused().first == ExitCode::cannot_start);
+  CHECK(std::none_of(other.notes.begin(), other.notes.end(),
+                     [](const std::string& note) { return note.find("trying again") != std::string::npos; }));
+}

@@ -37,3 +37,14 @@ TEST_CASE("sweeps, trials and what is being deleted are no versions") {
   owners[3]["metadata"]["labels"].erase("mlk.dev/sweep");
   CHECK(mlk::version_before(owners, "x-e") == "x-d");
 }
+
+TEST_CASE("of runs of one hash none is the version before another, nor is one of the same age") {
+  CHECK(mlk::version_before({version("x-a", "1", 1), version("x-b", "1", 2)}, "x-b") == std::nullopt);
+  CHECK(mlk::version_before({version("x-a", "1", 2), version("x-a", "2", 2)}, "x-a") == std::nullopt);
+  // In whatever order they are listed.
+  CHECK(mlk::version_before({version("x-c", "3", 4), version("x-b", "2", 2), version("x-a", "1", 1)},
+                            "x-c") == "x-b");
+  json files = version("x-files", "9", 3);
+  files["metadata"]["labels"]["mlk.dev/run"] = "x-b";  // of a run, and none
+  CHECK(mlk::version_before({version("x-c", "3", 4), files, version("x-b", "2", 2)}, "x-c") == "x-b");
+}
