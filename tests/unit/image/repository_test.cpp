@@ -72,7 +72,7 @@ TEST_CASE("git is asked what it ignores only where a file of its settings may sa
   CHECK(may_change_ignoring("[core]\n\texcludesFile = ~/ignore\n"));
   CHECK(may_change_ignoring("[CORE]IGNORECASE"));
   CHECK(may_change_ignoring("[include]\n\tpath = other\n"));
-  CHECK(may_change_ignoring("[includeIf \"gitdir:~/work/\"]\n"));
+  CHECK(may_change_ignoring("[includeIf \"gitdir:~/other/\"]\n"));
 }
 
 TEST_CASE("git starts no program that the repository names, and says what it has of the folder") {
