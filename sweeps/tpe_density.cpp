@@ -61,8 +61,9 @@ Density::Density(const std::vector<Axis>& axes, const std::vector<Observation>& 
   }
   log_weights_.push_back(std::log(prior_weight / total));
   for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-    const bool has_cells = axes[axis].is_ordered() && !is_smooth(axes[axis]);
-    cells_.push_back(has_cells ? logs_of_cells(axis) : std::vector<double>());
+    cells_.push_back(is_smooth(axes[axis])           ? std::vector<double>()
+                     : axes[axis].is_ordered() ? logs_of_cells(axis)
+                                               : logs_of_words(axis));
   }
 }
 
@@ -72,6 +73,23 @@ Density::Kernel Density::kernel_of(const Observation& observation, std::size_t a
   double log_scale = -std::log(mass(center, width, 0, 1));
   if (is_smooth(axes_[axis])) log_scale -= std::log(width * std::sqrt(2 * std::numbers::pi));
   return {center, width, log_scale};
+}
+
+// The observed word has what the share for any word leaves.
+std::vector<double> Density::logs_of_words(std::size_t axis) const {
+  const std::vector<Kernel>& kernels = kernels_[axis];
+  const auto words = static_cast<double>(axes_[axis].cells());
+  const double any = -std::log(words), another = std::log(other_ / words),
+               same = std::log(other_ / words + 1 - other_);
+  std::vector<double> logs(axes_[axis].cells() * kernels.size(), another);
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (kernels[k].center == absent) {
+      for (std::size_t word = 0; word < axes_[axis].cells(); ++word) logs[word * kernels.size() + k] = any;
+    } else {
+      logs[axes_[axis].cell_at(kernels[k].center) * kernels.size() + k] = same;
+    }
+  }
+  return logs;
 }
 
 // The masses of neighbouring cells share a bound, so that each costs one value of the error function.
@@ -100,21 +118,12 @@ void Density::add_kernels(std::size_t axis, double place, std::vector<double>& l
   if (!cells_[axis].empty()) {
     const double* const cell = cells_[axis].data() + axes_[axis].cell_at(place) * kernels.size();
     for (std::size_t k = 0; k < kernels.size(); ++k) logs[k] += cell[k];
-  } else if (axes_[axis].is_ordered()) {
-    for (std::size_t k = 0; k < kernels.size(); ++k) {
-      if (kernels[k].center == absent) continue;
-      const double z = (place - kernels[k].center) / kernels[k].width;
-      logs[k] += kernels[k].log_scale - 0.5 * z * z;
-    }
-  } else {
-    const auto cells = static_cast<double>(axes_[axis].cells());
-    const double any = -std::log(cells), another = std::log(other_ / cells),
-                 same = std::log(other_ / cells + 1 - other_);
-    const std::uint64_t cell = axes_[axis].cell_at(place);
-    for (std::size_t k = 0; k < kernels.size(); ++k) {
-      const bool is_same = axes_[axis].cell_at(kernels[k].center) == cell;
-      logs[k] += kernels[k].center == absent ? any : is_same ? same : another;
-    }
+    return;
+  }
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (kernels[k].center == absent) continue;
+    const double z = (place - kernels[k].center) / kernels[k].width;
+    logs[k] += kernels[k].log_scale - 0.5 * z * z;
   }
 }
 

@@ -54,6 +54,7 @@ class Density {
   };
   Kernel kernel_of(const Observation& observation, std::size_t axis) const;
   std::vector<double> logs_of_cells(std::size_t axis) const;
+  std::vector<double> logs_of_words(std::size_t axis) const;
   // Adds to the logarithm of each observation that of its kernel on an axis.
   void add_kernels(std::size_t axis, double place, std::vector<double>& logs) const;
   double draw_from(const Kernel& kernel, const Axis& axis, CounterRandom& random) const;
@@ -62,7 +63,7 @@ class Density {
   std::vector<double> log_weights_;           // of the observations, and of the prior last
   std::vector<double> cumulated_;             // of the observations
   std::vector<std::vector<Kernel>> kernels_;  // by axis and observation
-  std::vector<std::vector<double>> cells_;    // of an ordered axis with few: by cell and observation
+  std::vector<std::vector<double>> cells_;    // of words, and of an ordered axis with few: by cell and observation
   double other_;                              // the chance of another value on an axis without order
 };
 

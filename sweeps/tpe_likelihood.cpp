@@ -94,7 +94,22 @@ class Likelihood {
   std::vector<double> values_;
 };
 
-// Climbs from the best of a few with equal lengths, one value at a time.
+// Of many points some are looked at.
+Likelihood likelihood_of(const std::vector<Axis>& axes, const std::vector<Places>& points,
+                         const std::vector<double>& values) {
+  const std::size_t count = std::min(points.size(), most_compared);
+  const std::size_t best = points.size() == count ? count : count / 2;
+  std::vector<Places> some_points;
+  std::vector<double> some_values;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t at = i < best ? i : best + (i - best) * (points.size() - best) / (count - best);
+    some_points.push_back(points[at]);
+    some_values.push_back(values[at]);
+  }
+  return {axes, some_points, std::move(some_values)};
+}
+
+// Climbs from the best of those that it was given first, one value at a time.
 class Climb {
  public:
   explicit Climb(const Likelihood& likelihood) : likelihood_(likelihood) {}
@@ -107,6 +122,15 @@ class Climb {
     return true;
   }
 
+  const Smoothness& highest(std::size_t axes) {
+    for (int round = 0; round < rounds; ++round) {
+      for (std::size_t axis = 0; axis < axes; ++axis) change_length(axis);
+      change_noise();
+    }
+    return best_;
+  }
+
+ private:
   void change_length(std::size_t axis) {
     for (const double by : {length_factor, 1 / length_factor}) {
       bool moved = false;
@@ -128,9 +152,6 @@ class Climb {
     }
   }
 
-  const Smoothness& best() const { return best_; }
-
- private:
   const Likelihood& likelihood_;
   Smoothness best_;
   double most_ = -std::numeric_limits<double>::infinity();
@@ -147,16 +168,7 @@ double Smoothness::covariance(const std::vector<Axis>& axes, const Places& a, co
 
 Smoothness most_likely(const std::vector<Axis>& axes, const std::vector<Places>& points,
                        const std::vector<double>& values) {
-  const std::size_t count = std::min(points.size(), most_compared);
-  const std::size_t best = points.size() == count ? count : count / 2;
-  std::vector<Places> some_points;
-  std::vector<double> some_values;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t at = i < best ? i : best + (i - best) * (points.size() - best) / (count - best);
-    some_points.push_back(points[at]);
-    some_values.push_back(values[at]);
-  }
-  const Likelihood likelihood(axes, some_points, std::move(some_values));
+  const Likelihood likelihood = likelihood_of(axes, points, values);
   Climb climb(likelihood);
   for (const Smoothness::Kind kind : {Smoothness::Kind::rough, Smoothness::Kind::very_smooth}) {
     for (const double length : first_lengths) {
@@ -165,11 +177,15 @@ Smoothness most_likely(const std::vector<Axis>& axes, const std::vector<Places>&
             {kind, std::vector<double>(axes.size(), length * root_of_axes(axes.size())), noise});
     }
   }
-  for (int round = 0; round < rounds; ++round) {
-    for (std::size_t axis = 0; axis < axes.size(); ++axis) climb.change_length(axis);
-    climb.change_noise();
-  }
-  return climb.best();
+  return climb.highest(axes.size());
+}
+
+Smoothness most_likely_near(const Smoothness& first, const std::vector<Axis>& axes,
+                            const std::vector<Places>& points, const std::vector<double>& values) {
+  const Likelihood likelihood = likelihood_of(axes, points, values);
+  Climb climb(likelihood);
+  climb.take_if_better(first);
+  return climb.highest(axes.size());
 }
 
 }  // namespace mlk::sweeps

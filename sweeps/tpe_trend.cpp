@@ -13,15 +13,20 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// About logarithmic, so that differences between bad values count less; with mean 0 and variance 1. Empty if
-// all values are equal.
-std::vector<double> scaled(std::vector<double> values) {
+// Where noise is more than this share of the variance, the logarithm would make much of a value that is good by
+// luck: bad values up to so many times as far from the best one as the median is are then taken nearly as they are.
+constexpr double noisy = 0.02, noisy_range = 100;
+
+// About logarithmic for values that are `range` times as far from the best one as the median is, so that
+// differences between bad values count less; with mean 0 and variance 1. Empty if all values are equal.
+std::vector<double> scaled(std::vector<double> values, double range) {
   if (values.empty()) return {};
   std::vector<double> sorted = values;
   std::sort(sorted.begin(), sorted.end());
   const double low = sorted.front();
   double unit = sorted[(sorted.size() - 1) / 2] - low;
   if (unit <= 0) unit = sorted.back() - low;
+  unit *= range;
   if (!(unit > 0) || !std::isfinite(unit)) return {};
   for (double& each : values) each = std::log1p((each - low) / unit);
   const double mean = mean_of(values);
@@ -37,9 +42,14 @@ std::vector<double> scaled(std::vector<double> values) {
 Trend::Trend(const std::vector<Axis>& axes, std::vector<Places> points, const std::vector<double>& values,
              const std::vector<Places>& running)
     : axes_(axes), points_(std::move(points)) {
-  std::vector<double> targets = scaled(values);
+  std::vector<double> targets = scaled(values, 1);
   if (targets.empty()) return;
   smoothness_ = most_likely(axes_, points_, targets);
+  std::vector<double> wide = smoothness_.noise > noisy ? scaled(values, noisy_range) : std::vector<double>();
+  if (!wide.empty()) {
+    targets = std::move(wide);
+    smoothness_ = most_likely_near(smoothness_, axes_, points_, targets);
+  }
   points_.insert(points_.end(), running.begin(), running.end());
   factor_ = Triangle(points_.size());
   for (std::size_t i = 0; i < points_.size(); ++i) {

@@ -1,6 +1,8 @@
 #include "sweeps/tpe_trend.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -49,6 +51,40 @@ TEST_CASE("a trend takes a value that does not fit its neighbours for noise") {
   values[16] = -0.02;
   const Trend trend(axes, points, values);
   CHECK(trend.at(points[4]).mean < trend.at(points[16]).mean);
+}
+
+TEST_CASE("differences between bad values count less, but where values are noisy") {
+  const Space space{{uniform("x", 0, 1)}, {}};
+  const std::vector<Axis> axes = axes_of(space);
+  // How many times as far from the best of three places the worst one seems as the other.
+  const auto ratio_with = [&](double noise) {
+    CounterRandom random(1, 1);
+    std::vector<std::pair<double, Places>> seen;
+    for (int i = 0; i < 20; ++i) {
+      for (const auto& [value, place] : {std::pair{0.0, 0.1}, {1.0, 0.5}, {10.0, 0.9}})
+        seen.emplace_back(value + noise * random.normal(), Places{place + 0.004 * i - 0.04});
+    }
+    std::sort(seen.begin(), seen.end());
+    std::vector<Places> points;
+    std::vector<double> values;
+    for (const auto& [value, at] : seen) {
+      values.push_back(value);
+      points.push_back(at);
+    }
+    const Trend trend(axes, points, values);
+    const double best = trend.at({0.1}).mean;
+    return (trend.at({0.9}).mean - best) / (trend.at({0.5}).mean - best);
+  };
+  CHECK(ratio_with(0) < 4);    // log(1 + 10) / log(1 + 1) is 3.5
+  CHECK(ratio_with(0.5) > 6);  // of the values themselves it is 10
+}
+
+TEST_CASE("noisy values up to the largest numbers still have a trend") {
+  const Space space{{uniform("x", 0, 1)}, {}};
+  const std::vector<Axis> axes = axes_of(space);
+  const Trend trend(axes, {{0.1}, {0.6}, {0.2}, {0.9}, {0.3}, {0.7}}, {0, 1e307, 3e307, 4e307, 6e307, 9e307});
+  CHECK(std::isfinite(trend.at({0.5}).mean));
+  CHECK(trend.at({0.5}).deviation > 0);
 }
 
 TEST_CASE("a trend knows words, and parameters that only some points have") {
