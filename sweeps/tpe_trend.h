@@ -24,7 +24,8 @@ class Trend {
     double mean, deviation;
   };
   // What is expected there without noise, in standard deviations of all values above their mean; the values
-  // are taken on a scale that is about logarithmic for bad ones, or for very bad ones only where they are noisy. All 0 when the values are equal.
+  // are taken on a scale that is about logarithmic for bad ones, or, where they are noisy, for very bad ones
+  // only. All 0 when the values are equal.
   Guess at(const Places& places) const;
 
  private:
