@@ -218,6 +218,10 @@ TEST_CASE("what is known of users passes from process to process whole") {
   }
   for (const json& other : {json(), json("x"), json{{"image", 3}}, json{{"on_machine", "true"}}})
     CHECK(to_json(parse_user_facts(other)) == to_json(UserFacts{}));
+  CHECK(to_json(of_image("app", "/h")) == json::parse(R"({"on_machine": false, "is_assigned": false,
+        "image": {"user": "app", "home": "/h"}})"));
+  CHECK(to_json(parse_user_facts(json::parse(R"({"image": {"user": 3, "home": "/h"}})"))) ==
+        to_json(of_image("", "/h")));
 }
 
 TEST_CASE("the record of a run keeps the number and where it is from") {
