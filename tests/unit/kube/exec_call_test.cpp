@@ -317,3 +317,36 @@ TEST_CASE("a redirect is not followed, and no credential goes to where it leads"
   CHECK_THROWS_AS(client.get({"", "v1", "pods", "Pod"}, "default", "a"), ApiError);
   CHECK(visits == 0);
 }
+
+TEST_CASE("what a plugin says while it waits for the user is told at once, and is no part of its error") {
+  PluginScript script(
+      "here=$(dirname \"$0\")\necho 'open this page' >&2\n"
+      "while [ ! -e \"$here/told\" ]; do sleep 0.05; done\necho 'access denied' >&2\nexit 3\n");
+  std::vector<std::string> said;
+  PluginHost host;
+  host.say = [&](const std::string& line) {
+    said.push_back(line);
+    script.folder.write("told", "");
+  };
+  has_part(script.problem(host), "failed with exit code 3: access denied");
+  CHECK(said.front() == "open this page");
+}
+
+TEST_CASE("until when a plugin's credential is good is known when the plugin has said so") {
+  FakeServer server;
+  server.http->Get(".*", [](const auto&, auto& response) { answer(response, 200, "{}"); });
+  Config config = server.start();
+  config.login = Login::exec;
+  for (const bool tells : {true, false}) {
+    PluginScript script("printf '%s' '" +
+                        answer_with(tells ? R"({"token": "t", "expirationTimestamp": "2099-01-01T00:00:00Z"})"
+                                          : R"({"token": "t"})") +
+                        "'\n");
+    config.exec = script.config.exec;
+    Client client(config);
+    CHECK_FALSE(client.credential_end().has_value());
+    CHECK(client.send({.path = "/x"}).status == 200);
+    CHECK(client.credential_end().has_value() == tells);
+    if (tells) CHECK(mlk::format_time(*client.credential_end()) == "2099-01-01T00:00:00Z");
+  }
+}
