@@ -1,6 +1,7 @@
 // Credential plugins as processes, and what becomes of requests that wait for them.
 #include "cli/kube/exec_call.h"
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -328,8 +329,15 @@ TEST_CASE("what a plugin says while it waits for the user is told at once, and i
     said.push_back(line);
     script.folder.write("told", "");
   };
-  has_part(script.problem(host), "failed with exit code 3: access denied");
+  const std::string problem = script.problem(host);
+  has_part(problem, "failed with exit code 3");
+  CHECK(problem.find("open this page") == std::string::npos);
+  REQUIRE_FALSE(said.empty());
   CHECK(said.front() == "open this page");
+  // Its last words were told already, or are in the error: in one of them, once.
+  const bool told = std::count(said.begin(), said.end(), "access denied") == 1;
+  CHECK(told != (problem.find(": access denied") != std::string::npos));
+  CHECK(said.size() == (told ? 2 : 1));
 }
 
 TEST_CASE("until when a plugin's credential is good is known when the plugin has said so") {

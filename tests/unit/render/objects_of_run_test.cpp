@@ -106,7 +106,12 @@ TEST_CASE("the record of a run has what was asked for, and nothing of what was n
   CHECK(run.owner["data"]["schema"] == "1");
   CHECK(run.owner["data"]["version"] == "1.2.3");
   CHECK(json::parse(run.owner["data"]["experiment"].get<std::string>())["name"] == "x");
-  CHECK_FALSE(run.owner["data"].contains("code"));
+  FileContents contents;
+  contents.code = CodeArchive{.digest = std::string(64, '1'), .bytes = "b"};
+  const std::string with_code = std::string(one_program) + "code: .\n";
+  CHECK_FALSE(whole_run(with_code, contents).owner["data"].contains("code"));  // nothing is known of its origin
+  contents.code->source = R"({"commit":"c0ffee"})";
+  CHECK(whole_run(with_code, contents).owner["data"]["code"] == contents.code->source);
   const json& annotations = run.owner["metadata"]["annotations"];
   CHECK(annotations["mlk.dev/steps"] == "7");
   CHECK(annotations["mlk.dev/roles"] == R"({"worker":1})");
@@ -264,7 +269,8 @@ TEST_CASE("further objects of job types and frameworks have the labels and the n
   templates.add("frameworks/own.yaml",
                 {"objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: second, namespace: wrong}}]\n",
                  "/home/me/own.yaml"});
-  const std::string text = "name: x\nmode: mine\nimage: i\nrun: a\nframework: own\n";
+  const std::string text =
+      "name: x\nmode: mine\nimage: i\nrun: a\nframework: own\nroles: {a: {count: 3, min: 2}}\n";
   RenderOptions options;
   options.name_space = "research";
   const Rendered run = whole_run(text, {}, options, templates);

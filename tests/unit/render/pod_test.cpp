@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/render/containers.h"
 #include "cli/util/hash.h"
 #include "tests/unit/render/golden.h"
 
@@ -282,6 +283,14 @@ TEST_CASE("the image that was built stands in place of the experiment's, in the 
   CHECK(none.warnings.empty());
   CHECK(pod_spec_of(run_of("name: x\nmode: single\nrun: a\n"))["containers"][0]["image"] ==
         "mlk-runtime:local");
+}
+
+TEST_CASE("last words are kept of containers beside the program, and of the program its own rule counts") {
+  json pod = json::parse(R"({"spec": {"containers": [{"name": "main"}, {"name": "side"}, 7],
+                                      "initContainers": {"a": 1}}})");
+  keep_last_words(pod);
+  CHECK(pod == json::parse(R"({"spec": {"initContainers": {"a": 1}, "containers": [{"name": "main"},
+      {"name": "side", "terminationMessagePolicy": "FallbackToLogsOnError"}, 7]}})"));
 }
 
 }  // namespace
