@@ -114,6 +114,7 @@ TEST_CASE("what a node says of a log is told for what it means, in a bounded lin
   CHECK(kubelet_said(std::string(301, 'x')) == "it says of the log: " + std::string(300, 'x'));
   CHECK(lacks_inotify("too many inotify instances"));
   CHECK_FALSE(lacks_inotify("too many open files"));
+  CHECK_FALSE(lacks_inotify("inotify has many instances"));
   CHECK(rotated("p") == "it has rotated the log of p: lines may be missing");
 }
 

@@ -431,3 +431,26 @@ TEST_CASE("a list that fails is asked for again, and only when it has come the c
   CHECK(eventually([&] { return reflector.failure() == nullptr; }));
   CHECK(holds(reflector) == "a:Running ");
 }
+
+TEST_CASE("only a 403 may pass: who is not known any more is told so at once") {
+  for (const int code : {401, 404}) {
+    FakeServer server;
+    std::atomic<int> watches = 0, refusals = 0;
+    server.http->Get(".*", [&](const auto& request, auto& response) {
+      if (!request.has_param("watch"))
+        return answer(response, 200, R"({"metadata":{"resourceVersion":"7"},"items":[]})");
+      if (++watches == 1) return answer(response, 200, "");
+      ++refusals;
+      answer(response, code, status_body(code, "Refused", "no"));
+    });
+    Client client(server.start());
+    Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
+    REQUIRE(eventually([&] { return reflector.failure() != nullptr; }));
+    try {
+      std::rethrow_exception(reflector.failure());
+    } catch (const ApiError& error) {
+      CHECK(error.status() == code);
+    }
+    CHECK(refusals == 1);
+  }
+}
