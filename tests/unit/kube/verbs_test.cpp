@@ -1,5 +1,7 @@
 // What the verbs of the client ask for, and what they make of answers.
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <mutex>
 
 #include <doctest/doctest.h>

@@ -242,7 +242,6 @@ TEST_CASE("what is more special is merged later: framework, job type, patch, pat
 }
 
 TEST_CASE("the layer that breaks a pod or a Job is named") {
-  const std::string label = " must be x-";
   const auto refused = [&](const std::string& role, const std::string& framework, const std::string& text) {
     Templates templates = with_job_type("roles: [{name: a, ends_run: true" + role + "}]\n");
     templates.add("frameworks/own.yaml", {framework, "/home/me/own.yaml"});
