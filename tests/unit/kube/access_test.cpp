@@ -66,6 +66,7 @@ TEST_CASE("an old cluster is refused by its version") {
   server.http->Get("/version", [&](const auto&, auto& response) { answer(response, 200, version); });
   Client client(server.start());
   const ServerVersion old = server_version(client);
+  CHECK(old.major == 1);
   CHECK(old.minor == 30);
   CHECK(old.text == "v1.30.1-gke");
   try {
@@ -81,5 +82,78 @@ TEST_CASE("an old cluster is refused by its version") {
        {R"({"hello":"world"})", R"({"major":"1"})", R"({"minor":"30"})", R"({"major":"x","minor":"30"})"}) {
     version = unreadable;
     CHECK_THROWS_AS(server_version(client), ApiError);
+  }
+}
+
+TEST_CASE("what is asked of one's rights has the subresource, and the namespace only where there is one") {
+  FakeServer server;
+  std::mutex mutex;
+  std::vector<json> bodies;
+  server.http->Post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
+                    [&](const httplib::Request& request, auto& response) {
+                      const std::lock_guard lock(mutex);
+                      bodies.push_back(json::parse(request.body));
+                      answer(response, 201, bodies.size() == 1 ? "{}" : R"({"status":{"allowed":"yes"}})");
+                    });
+  Client client(server.start());
+  CHECK(may_all(client, "n", {{"get", resources::pods, "log"}}) == std::vector<bool>{false});
+  CHECK_FALSE(may(client, "n", "list", resources::nodes));
+  CHECK_FALSE(may(client, "", "list", resources::pods));
+  REQUIRE(bodies.size() == 3);
+  CHECK(bodies[0] == json::parse(R"({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+    "spec": {"resourceAttributes": {"verb": "get", "group": "", "version": "v1", "resource": "pods",
+                                    "namespace": "n", "subresource": "log"}}})"));
+  CHECK_FALSE(bodies[1]["spec"]["resourceAttributes"].contains("namespace"));
+  CHECK_FALSE(bodies[2]["spec"]["resourceAttributes"].contains("namespace"));
+  CHECK_FALSE(bodies[2]["spec"]["resourceAttributes"].contains("subresource"));
+}
+
+TEST_CASE("who one is, as far as the server says it") {
+  FakeServer server;
+  std::string said, body;
+  server.http->Post("/apis/authentication.k8s.io/v1/selfsubjectreviews",
+                    [&](const httplib::Request& request, auto& response) {
+                      body = request.body;
+                      answer(response, 201, said);
+                    });
+  Client client(server.start());
+  said = R"({"status":{"userInfo":{"username":"jane","groups":["a",7,"b"]}}})";
+  CHECK(whoami(client).groups == Texts{"a", "b"});
+  CHECK(json::parse(body) ==
+        json{{"apiVersion", "authentication.k8s.io/v1"}, {"kind", "SelfSubjectReview"}});
+  said = R"({"status":{"userInfo":{"username":7,"groups":"a"}}})";
+  CHECK(whoami(client).name.empty());
+  CHECK(whoami(client).groups.empty());
+}
+
+TEST_CASE("a version is compared by its major number first") {
+  const auto is_enough = [](int major, int minor) {
+    try {
+      require_version({major, minor, ""}, 2, 5);
+    } catch (const mlk::Error& error) {
+      CHECK(error.hint() == "choose another cluster with --context, or ask its operators for an upgrade");
+      return false;
+    }
+    return true;
+  };
+  CHECK_FALSE(is_enough(1, 9));
+  CHECK_FALSE(is_enough(2, 4));
+  CHECK(is_enough(2, 5));
+  CHECK(is_enough(2, 6));
+  CHECK(is_enough(3, 0));
+}
+
+TEST_CASE("a server that says no version is named") {
+  FakeServer server;
+  server.http->Get("/version", [](const auto&, auto& response) { answer(response, 200, "{}"); });
+  const Config config = server.start();
+  Client client(config);
+  try {
+    server_version(client);
+    FAIL("no error");
+  } catch (const ApiError& error) {
+    CHECK(std::string(error.what()) == "the server at " + config.server + " does not say its version");
+    CHECK(error.reason() == "Unreadable");
+    CHECK(error.hint() == "is it a Kubernetes API server?");
   }
 }

@@ -124,3 +124,53 @@ TEST_CASE("what is fixed is never asked for again") {
   Credentials credentials(config);
   CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time));
 }
+
+TEST_CASE("a second refusal counts again ten seconds after the first") {
+  const auto refused_after = [](std::chrono::milliseconds later) {
+    Credentials credentials(with_plugin());
+    credentials.renew(token_until("a"), begin_time, at_noon);
+    CHECK(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time));
+    credentials.renew(token_until("b"), begin_time, at_noon);
+    return credentials.refused(credentials.next(begin_time, at_noon).send, begin_time + later);
+  };
+  CHECK_FALSE(refused_after(std::chrono::milliseconds(9'999)));
+  CHECK(refused_after(seconds(10)));
+}
+
+TEST_CASE("that an older credential was accepted says nothing of the newer one") {
+  Credentials credentials(with_plugin());
+  credentials.renew(token_until("a"), begin_time, at_noon);
+  const CredentialPtr first = credentials.next(begin_time, at_noon).send;
+  CHECK(credentials.refused(first, begin_time));
+  credentials.renew(token_until("b"), begin_time, at_noon);
+  credentials.accepted(first);
+  CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time + seconds(1)));
+}
+
+TEST_CASE("an answer that ends at this moment is borrowed, and a good one after it is not") {
+  Credentials credentials(with_plugin());
+  credentials.renew(token_until("a", at_noon), begin_time, at_noon);
+  CHECK(credentials.next(begin_time + seconds(9), at_noon + seconds(9)).send != nullptr);
+  CHECK(credentials.next(begin_time + seconds(10), at_noon + seconds(10)).send == nullptr);
+  credentials.renew(token_until("b", at_noon + seconds(100)), begin_time + seconds(10), at_noon + seconds(10));
+  CHECK(credentials.next(begin_time + seconds(60), at_noon + seconds(60)).send != nullptr);
+}
+
+TEST_CASE("an id-token without an end is told as such") {
+  CHECK(Credentials(with_oidc("{}")).next(begin_time, at_noon).error->what() ==
+        std::string("the id-token of auth-provider oidc is no JSON Web Token with an end"));
+  CHECK(Credentials(with_oidc("{}")).next(begin_time, at_noon).error->code() == mlk::ExitCode::cluster);
+}
+
+TEST_CASE("what is fixed is sent with its certificate") {
+  Config config;
+  config.token = "t";
+  config.client_certificate_pem = "C";
+  config.client_key_pem = "K";
+  Credentials credentials(config);
+  const CredentialPtr sent = credentials.next(begin_time, at_noon).send;
+  CHECK(sent->token == "t");
+  CHECK(sent->certificate_pem == "C");
+  CHECK(sent->key_pem == "K");
+  CHECK(credentials.next(begin_time + seconds(1000), at_noon).send == sent);
+}

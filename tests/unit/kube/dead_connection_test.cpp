@@ -71,6 +71,9 @@ TEST_CASE("a change that may be made twice is sent again, and one that may not i
   const nlohmann::json versioned = {{"metadata", {{"resourceVersion", "7"}}}};
   CHECK_THROWS_AS(client.patch(resources::pods, "n", "y", versioned), ApiError);
   CHECK(server.asked("/api/v1/namespaces/n/pods/y") == 1);
+  const nlohmann::json list = nlohmann::json::array();  // it may add to a list
+  CHECK_THROWS_AS(client.patch(resources::pods, "n", "w", list, PatchType::json_patch), ApiError);
+  CHECK(server.asked("/api/v1/namespaces/n/pods/w") == 1);
   CHECK_THROWS_AS(client.create(resources::pods, "n", {{"metadata", {{"name", "z"}}}}), ApiError);
   CHECK(server.asked("/api/v1/namespaces/n/pods") == 1);
 }

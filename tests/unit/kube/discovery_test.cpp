@@ -18,9 +18,15 @@ TEST_CASE("of a discovery document those kinds are taken of which objects can be
       {"name": "widgets", "kind": "Widget", "namespaced": true, "verbs": ["get", "create"]},
       {"name": "widgets/status", "kind": "Widget", "namespaced": true, "verbs": ["create"]},
       {"name": "globes", "kind": "Globe", "namespaced": false, "verbs": ["create"]},
-      {"name": "readings", "kind": "Reading", "namespaced": true, "verbs": ["get"]}]})"),
+      {"name": "readings", "kind": "Reading", "namespaced": true, "verbs": ["get"]},
+      {"name": "odd", "kind": "Odd", "namespaced": "true", "verbs": ["create"]},
+      {"name": "bare", "kind": "Bare", "verbs": ["create"]}]})"),
                                                    "example.dev/v1");
-  REQUIRE(found.size() == 2);
+  REQUIRE(found.size() == 4);
+  CHECK(found[0].group == "example.dev");
+  CHECK(found[0].version == "v1");
+  CHECK_FALSE(found[2].namespaced);
+  CHECK_FALSE(found[3].namespaced);
   CHECK(path_of(found[0], "ns", "a") == "/apis/example.dev/v1/namespaces/ns/widgets/a");
   CHECK(found[0].kind == "Widget");
   CHECK(path_of(found[1], "ns", "a") == "/apis/example.dev/v1/globes/a");
@@ -30,7 +36,9 @@ TEST_CASE("what is of a wrong type in a discovery document counts as missing") {
   for (const char* text :
        {"null", "[]", "{}", R"({"resources": 7})", R"({"resources": [7, {}, {"verbs": "create"}]})",
         R"({"resources": [{"name": 7, "kind": "X", "verbs": ["create"]}]})",
-        R"({"resources": [{"name": "xs", "kind": [], "verbs": ["create", 7]}]})"})
+        R"({"resources": [{"name": "xs", "kind": [], "verbs": ["create", 7]}]})",
+        R"({"resources": [{"kind": "X", "verbs": ["create"]}]})",
+        R"({"resources": [{"name": "xs", "kind": "X"}]})"})
     CHECK_MESSAGE(resources_in(json::parse(text), "v1").empty(), text);
 }
 

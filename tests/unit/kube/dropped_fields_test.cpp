@@ -103,3 +103,54 @@ TEST_CASE("labels and annotations are found by keys with slashes, and missing on
   CHECK(mlk::kube::name_of(object) == "x");
   CHECK(mlk::kube::uid_of(object).empty());
 }
+
+TEST_CASE("of items with the same key the one at the same place is meant") {
+  const json sent = json::parse(R"({"tolerations": [{"key": "k", "effect": "A"},
+      {"key": "k", "effect": "B", "tolerationSeconds": 3}]})");
+  CHECK(dropped_fields(sent, sent).empty());
+  json answered = sent;
+  answered["tolerations"][1].erase("tolerationSeconds");
+  CHECK(dropped_fields(sent, answered) == Paths{"tolerations[k].tolerationSeconds"});
+}
+
+TEST_CASE("items are found by mountPath, name, key or topologyKey, in this order") {
+  const auto dropped_of = [](const char* item, const char* answered) {
+    return dropped_fields({{"l", {json::parse(item)}}}, {{"l", {json::parse("{}"), json::parse(answered)}}});
+  };
+  CHECK(dropped_of(R"({"mountPath": "/a", "name": "v", "x": 1})", R"({"mountPath": "/a", "name": "w"})") ==
+        Paths{"l[/a].x"});
+  CHECK(dropped_of(R"({"name": "v", "key": "k", "x": 1})", R"({"name": "v", "key": "l"})") == Paths{"l[v].x"});
+  CHECK(dropped_of(R"({"key": "k", "topologyKey": "t", "x": 1})", R"({"key": "k", "topologyKey": "u"})") ==
+        Paths{"l[k].x"});
+  CHECK(dropped_of(R"({"topologyKey": "t", "x": 1})", R"({"topologyKey": "t"})") == Paths{"l[t].x"});
+  CHECK(dropped_of(R"({"name": "v"})", R"({"name": "w"})") == Paths{"l[v]"});
+  CHECK(dropped_fields({{"l", {{{"name", 7}, {"x", 1}}}}}, {{"l", {{{"name", 7}}}}}) == Paths{"l[0].x"});
+}
+
+TEST_CASE("a map, a list and a single value do not stand for each other") {
+  CHECK(dropped_fields({{"a", "x"}}, {{"a", json::object()}}) == Paths{"a"});
+  CHECK(dropped_fields({{"a", {{"b", 1}}}}, {{"a", {1}}}) == Paths{"a"});
+  CHECK(dropped_fields({{"a", {1, 2}}}, {{"a", "1"}}) == Paths{"a"});
+  CHECK(dropped_fields({{"a", {1, 2}}}, {{"a", {1}}}) == Paths{"a[1]"});
+  CHECK(dropped_fields({{"a", "x"}}, {{"a", 7}}).empty());  // the server writes it in another form
+  CHECK(dropped_fields(json(), json::object()) == Paths{""});
+}
+
+TEST_CASE("lists and maps of nothing say nothing, and a fraction says something") {
+  CHECK(dropped_fields(json::parse(R"({"a": [0, "", [], {"b": false}], "c": 0.0})"), json::object()).empty());
+  CHECK(dropped_fields({{"a", 0.5}, {"b", {0, 1}}}, json::object()) == Paths{"a", "b"});
+}
+
+TEST_CASE("keys that a path cannot hold are in quotes") {
+  for (const char* key : {"a.b", "a/b", "a b", "a[b", "a]b"})
+    CHECK(dropped_fields({{"x", {{key, 1}}}}, {{"x", {{"other", 1}}}}) ==
+          Paths{"x[\"" + std::string(key) + "\"]"});
+  CHECK(dropped_fields({{"a-b_c", 1}}, json::object()) == Paths{"a-b_c"});
+}
+
+TEST_CASE("of a Secret's text only what is set is looked for, beside all other fields") {
+  const json sent = {{"kind", "Secret"}, {"immutable", true}, {"stringData", {{"a.b", "v"}, {"none", ""}}}};
+  CHECK(dropped_fields(sent, {{"kind", "Secret"}}) == Paths{"immutable", "stringData[\"a.b\"]"});
+  CHECK(dropped_fields({{"stringData", "flat"}}, json::object()) == Paths{"stringData"});
+  CHECK(dropped_fields({{"stringData", {{"a", "v"}}}}, json::array()) == Paths{"", "stringData.a"});
+}

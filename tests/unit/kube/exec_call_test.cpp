@@ -1,6 +1,7 @@
 // Credential plugins as processes, and what becomes of requests that wait for them.
 #include "cli/kube/exec_call.h"
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
@@ -316,4 +317,44 @@ TEST_CASE("a redirect is not followed, and no credential goes to where it leads"
   CHECK(client.send({.path = "/x"}).status == 302);
   CHECK_THROWS_AS(client.get({"", "v1", "pods", "Pod"}, "default", "a"), ApiError);
   CHECK(visits == 0);
+}
+
+TEST_CASE("what a plugin says while it waits for the user is told at once, and is no part of its error") {
+  PluginScript script(
+      "here=$(dirname \"$0\")\necho 'open this page' >&2\n"
+      "while [ ! -e \"$here/told\" ]; do sleep 0.05; done\necho 'access denied' >&2\nexit 3\n");
+  std::vector<std::string> said;
+  PluginHost host;
+  host.say = [&](const std::string& line) {
+    said.push_back(line);
+    script.folder.write("told", "");
+  };
+  const std::string problem = script.problem(host);
+  has_part(problem, "failed with exit code 3");
+  CHECK(problem.find("open this page") == std::string::npos);
+  REQUIRE_FALSE(said.empty());
+  CHECK(said.front() == "open this page");
+  // Its last words were told already, or are in the error: in one of them, once.
+  const bool told = std::count(said.begin(), said.end(), "access denied") == 1;
+  CHECK(told != (problem.find(": access denied") != std::string::npos));
+  CHECK(said.size() == (told ? 2 : 1));
+}
+
+TEST_CASE("until when a plugin's credential is good is known when the plugin has said so") {
+  FakeServer server;
+  server.http->Get(".*", [](const auto&, auto& response) { answer(response, 200, "{}"); });
+  Config config = server.start();
+  config.login = Login::exec;
+  for (const bool tells : {true, false}) {
+    PluginScript script("printf '%s' '" +
+                        answer_with(tells ? R"({"token": "t", "expirationTimestamp": "2099-01-01T00:00:00Z"})"
+                                          : R"({"token": "t"})") +
+                        "'\n");
+    config.exec = script.config.exec;
+    Client client(config);
+    CHECK_FALSE(client.credential_end().has_value());
+    CHECK(client.send({.path = "/x"}).status == 200);
+    CHECK(client.credential_end().has_value() == tells);
+    if (tells) CHECK(mlk::format_time(*client.credential_end()) == "2099-01-01T00:00:00Z");
+  }
 }

@@ -100,6 +100,8 @@ TEST_CASE("an answer without a Status has a reason by its number, and a hint whe
   const char* const busy = "the server is busy or starting: try again in a while";
   const Row rows[] = {{400, "BadRequest", ""},
                       {402, "Unknown", ""},
+                      {403, "Forbidden",
+                       "ask the cluster's operators for the permission, or choose another namespace with -n"},
                       {405, "MethodNotAllowed", ""},
                       {409, "Conflict", ""},
                       {410, "Gone", ""},
@@ -162,6 +164,15 @@ TEST_CASE("of what a server says one printable line of bounded length is shown, 
   CHECK(said("") == "the server answers 500");
   CHECK(status_error(500, R"({"kind": "Status", "reason": "Odd", "message": 7})", "", nullptr).reason() ==
         "Odd");
+}
+
+TEST_CASE("a reason that a Status leaves out goes by the number, and so does an empty message") {
+  CHECK(status_error(409, R"({"kind": "Status"})", "", nullptr).reason() == "Conflict");
+  CHECK(std::string(status_error(409, R"({"kind": "Status", "message": " \n "})", "x", nullptr).what()) ==
+        "x: the server answers 409");
+  CHECK(status_error(409, R"(["Status"])", "", nullptr).reason() == "Conflict");
+  const ApiError started = status_error(503, R"({"kind": "Status", "reason": "Odd", "message": "m"})", "x", nullptr);
+  CHECK(told(started) == "503 Odd | x: m | the server is busy or starting: try again in a while");
 }
 
 }  // namespace

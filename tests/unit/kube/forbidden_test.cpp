@@ -38,6 +38,18 @@ TEST_CASE("what a server says with 403 tells whose no it is") {
        Forbidden::limits},
       {R"(pods "x" is forbidden: error looking up service account n/nope: serviceaccount "nope" not found)",
        Forbidden::account},
+      {R"(admission webhook "a.b" says no)", Forbidden::admission},
+      {"a.b denied the request: no", Forbidden::admission},
+      {"ValidatingAdmissionPolicy 'p' says no", Forbidden::admission},
+      {"binding b denied request: no", Forbidden::admission},
+      {"insufficient quota to match these scopes", Forbidden::quota},
+      {R"(User "me" asks: no RBAC policy matched)", Forbidden::rights},
+      {R"(User "me" cannot create: exceeded quota: q)", Forbidden::quota},
+      {R"(binding b denied request: because it is being terminated)", Forbidden::admission},
+      {R"(because it is being terminated: violates PodSecurity)", Forbidden::terminating},
+      {R"(violates PodSecurity, and exceeded quota: q)", Forbidden::standards},
+      {R"(error looking up service account: cannot get it)", Forbidden::account},
+      {R"(maximum cpu usage per Pod is 1, cannot have 2)", Forbidden::limits},
       {"you are not welcome", Forbidden::other},
       {"", Forbidden::other},
   };
@@ -56,6 +68,20 @@ TEST_CASE("each no has its own advice, and only that of the roles asks for a per
   CHECK(hint_for(Forbidden::other) == hint_for(Forbidden::rights));
   const std::string body = R"({"kind": "Status", "reason": "Forbidden", "message": "exceeded quota: q"})";
   CHECK(status_error(403, body, "", nullptr).hint() == hint_for(Forbidden::quota));
+}
+
+TEST_CASE("the advice to each no names what to change") {
+  const struct {
+    Forbidden why;
+    const char* part;
+  } rows[] = {{Forbidden::rights, "ask the cluster's operators for the permission"},
+              {Forbidden::quota, "delete runs that are not needed (mlk ls)"},
+              {Forbidden::terminating, "or wait until this one is gone"},
+              {Forbidden::admission, "change the experiment (patch:) as it says"},
+              {Forbidden::standards, "change what it names with patch: or user:"},
+              {Forbidden::limits, "change cpu: or memory: of the role"},
+              {Forbidden::account, "correct service_account:"}};
+  for (const auto& row : rows) CHECK_MESSAGE(hint_for(row.why).find(row.part) != std::string::npos, row.part);
 }
 
 }  // namespace mlk::kube

@@ -331,3 +331,133 @@ TEST_CASE("what is left of a container's last life is read when there is room ag
   REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return full.lines.get().size() == 4; }));
   CHECK(full.lines.get() == Texts{"a", "b", "c", "fresh"});
 }
+
+TEST_CASE("a container that its pod has ended before has no log, and one that had begun has") {
+  LogServer logs;
+  logs.answers = {{stamp("01", "a")}};
+  Client client(logs.start());
+  for (const char* phase : {"Failed", "Succeeded"}) {
+    for (const bool waits : {false, true}) {
+      Lines lines;
+      LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+      json pod = waits ? pod_with("waiting") : json{{"status", json::object()}};
+      pod["status"]["phase"] = phase;
+      follower.update(pod);
+      CHECK(follower.finished());
+    }
+  }
+  Lines lines;
+  LogFollower begun(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  json pod = pod_with("waiting", 1, true);
+  pod["status"]["phase"] = "Failed";
+  begun.update(pod);
+  CHECK_FALSE(begun.finished());
+  pod = pod_with("waiting");
+  pod["status"]["phase"] = "Running";
+  begun.update(pod);
+  CHECK_FALSE(begun.finished());
+  CHECK(logs.seen().empty());
+  pod = pod_with("terminated");
+  pod["status"]["phase"] = "Failed";
+  REQUIRE(drive(begun, pod, [&] { return begun.finished(); }));
+  CHECK(lines.get() == Texts{"a"});
+}
+
+TEST_CASE("the log of a container that runs before the others is followed like theirs") {
+  LogServer logs;
+  logs.answers = {{stamp("01", "a"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "first", {}, lines.sink(), quick_follower());
+  const json pod = json::parse(R"({"status": {"containerStatuses": [{"name": "main", "state": {"waiting": {}}}],
+    "initContainerStatuses": [{"name": "first", "state": {"running": {}}}]}})");
+  CHECK(drive(follower, pod, [&] { return lines.get() == Texts{"a"}; }));
+  CHECK(logs.seen()[0] == "timestamps=true&container=first&follow=true");
+}
+
+TEST_CASE("of lives of a container that nobody can read any more nothing is asked for") {
+  for (const bool twice : {true, false}) {
+    CAPTURE(twice);
+    LogServer logs;
+    logs.answers = {{stamp("01", "a")}, {stamp("05", "fresh"), "stay"}};
+    Client client(logs.start());
+    Lines lines;
+    LogFollower follower(client, "n", "p", "main", {.tail_lines = 3}, lines.sink(), quick_follower());
+    follower.update(pod_with("running"));
+    REQUIRE(eventually([&] { return lines.get().size() == 1; }));
+    const json later = twice ? pod_with("running", 2, true) : pod_with("running", 1, false);
+    REQUIRE(drive(follower, later, [&] { return lines.get().size() == 2; }));
+    CHECK(lines.get() == Texts{"a", "fresh"});
+    CHECK(logs.seen()[1] == "timestamps=true&container=main&follow=true");  // from its start
+  }
+}
+
+TEST_CASE("a container that is started again after its end is followed again") {
+  LogServer logs;
+  logs.answers = {{stamp("01", "a")}, {stamp("01", "a")}, {stamp("05", "fresh"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  REQUIRE(drive(follower, pod_with("terminated"), [&] { return follower.finished(); }));
+  follower.update(pod_with("terminated"));
+  CHECK(logs.seen().size() == 1);
+  REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return lines.get().size() == 2; }));
+  CHECK_FALSE(follower.finished());
+  CHECK(lines.get() == Texts{"a", "fresh"});
+  CHECK(logs.seen()[1].find("previous=true") != std::string::npos);
+}
+
+TEST_CASE("a last life whose log is gone does not keep the next one waiting") {
+  LogServer logs;
+  logs.answers = {
+      {stamp("01", "a")}, {"previous terminated container not found", "", 400}, {stamp("05", "fresh"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  follower.update(pod_with("running"));
+  REQUIRE(eventually([&] { return lines.get().size() == 1; }));
+  REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return lines.get().size() == 2; }));
+  CHECK(logs.seen().size() == 3);
+  CHECK(follower.problem().empty());
+}
+
+TEST_CASE("a last life whose log breaks off is read again") {
+  LogServer logs;
+  logs.answers = {{stamp("01", "a")},
+                  {stamp("01", "a") + stamp("02", "b"), "cut"},
+                  {stamp("02", "b") + stamp("02", "c")},
+                  {stamp("05", "fresh"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  follower.update(pod_with("running"));
+  REQUIRE(eventually([&] { return lines.get().size() == 1; }));
+  REQUIRE(drive(follower, pod_with("running", 1, true), [&] { return lines.get().size() == 4; }));
+  CHECK(lines.get() == Texts{"a", "b", "c", "fresh"});
+}
+
+TEST_CASE("credentials that are refused end a follower") {
+  LogServer logs;
+  logs.answers = {{"Unauthorized", "", 401}};
+  logs.repeat_last = true;
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  REQUIRE(drive(follower, pod_with("running"), [&] { return follower.finished(); }));
+  CHECK(follower.problem().find("does not accept the credentials of user \"researcher\"") != std::string::npos);
+}
+
+TEST_CASE("a node's sentences are told once each, and twenty of them at most") {
+  std::string said = "\n";  // of an empty line nothing is told
+  for (int i = 0; i < 25; ++i) said += "sentence " + std::to_string(i) + "\nsentence 0\n";
+  LogServer logs;
+  logs.answers = {{said + stamp("01", "a"), "stay"}};
+  Client client(logs.start());
+  Lines lines;
+  LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
+  REQUIRE(drive(follower, pod_with("running"), [&] { return lines.get() == Texts{"a"}; }));
+  const Texts notes = follower.notes();
+  REQUIRE(notes.size() == 20);
+  CHECK(notes.front() == "it says of the log: sentence 0");
+  CHECK(notes.back() == "it says of the log: sentence 19");
+}

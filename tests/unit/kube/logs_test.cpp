@@ -103,3 +103,54 @@ TEST_CASE("why a log does not come is said without what differs between the pods
   CHECK(said(404, R"(nodes "n1" not found)") == R"(nodes "n1" not found)");
   CHECK(std::string(log_error({0, "it broke", ""}, Config()).what()) == "it broke");
 }
+
+TEST_CASE("what a node says of a log is told for what it means, in a bounded line") {
+  const std::string lacking = "it is out of inotify instances, so its logs are asked for again and again";
+  CHECK(kubelet_said("failed to create fsnotify watcher: x") == lacking);
+  CHECK(kubelet_said("inotify_init: too many open files") == lacking);
+  CHECK(kubelet_said("inotify is fine") == "it says of the log: inotify is fine");
+  CHECK(kubelet_said("too many words") == "it says of the log: too many words");
+  CHECK(kubelet_said("a\x1b[1m") == "it says of the log: a?[1m");
+  CHECK(kubelet_said(std::string(301, 'x')) == "it says of the log: " + std::string(300, 'x'));
+  CHECK(lacks_inotify("too many inotify instances"));
+  CHECK_FALSE(lacks_inotify("too many open files"));
+  CHECK_FALSE(lacks_inotify("inotify has many instances"));
+  CHECK(rotated("p") == "it has rotated the log of p: lines may be missing");
+}
+
+TEST_CASE("why a log does not come keeps its status, and a log that is not there by another word is told") {
+  const auto error = [](int status, const std::string& message) {
+    const std::string body = json({{"kind", "Status"}, {"message", message}}).dump();
+    return log_error({status, "", body}, Config());
+  };
+  CHECK(error(404, R"(pods "p" not found)").status() == 404);
+  CHECK(std::string(error(400, R"(pods "p" are odd)").what()) == R"(pods "p" are odd)");
+  CHECK(std::string(error(500, R"(Get "http://n1:10250/x": EOF)").what()) == "EOF");
+  CHECK(std::string(error(500, R"(it said: Get "https://n1:10250/x": EOF)").what()) == "it said: EOF");
+  CHECK(std::string(error(500, R"(Get "https://n1:10250/x without an end)").what()) ==
+        R"(Get "https://n1:10250/x without an end)");
+  const ApiError broken = log_error({0, "it broke", "body"}, Config());
+  CHECK(broken.reason() == "Unreachable");
+  CHECK(broken.status() == 0);
+}
+
+TEST_CASE("a log that was not cut says so, and one that has lost lines says so for good") {
+  LogPosition position;
+  const auto take = [&](const std::string& text) {
+    return position.take(*parse_log_line("2026-11-21T07:40:" + text));
+  };
+  CHECK(take("01.1Z a"));
+  CHECK(take("01.2Z b"));
+  position.resume();
+  CHECK_FALSE(take("01.1Z a"));
+  CHECK_FALSE(take("01.2Z b"));
+  CHECK(take("01.3Z c"));
+  CHECK_FALSE(position.was_cut());
+  position.resume();
+  CHECK(take("02.0Z d"));
+  CHECK(position.was_cut());
+  LogPosition fresh;
+  fresh.resume();
+  CHECK(fresh.take(*parse_log_line("2026-11-21T07:40:01Z a")));
+  CHECK_FALSE(fresh.was_cut());
+}

@@ -357,3 +357,100 @@ TEST_CASE("an id-token that has ended is no passing trouble: nobody renews it") 
   }
   CHECK(script.lists_seen() == 0);
 }
+
+TEST_CASE("objects of the same name in two namespaces are two, and what is never looked at is not held") {
+  const auto elsewhere = [](std::string object) { return object.replace(object.find("\"n\""), 3, "\"m\""); };
+  Script script;
+  script.lists = {list_of({pod("a", 1)}, 5)};
+  script.watches = {{{event("ADDED", elsewhere(pod("a", 6))), event("ADDED", pod("b", 7)),
+                      event("DELETED", elsewhere(pod("a", 8)))},
+                     Script::Watch::stay}};
+  Client client(script.start());
+  std::atomic<int> removals = 0;
+  Reflector reflector(
+      client, resources::pods, "", {.transform = [](json& object) { object.erase("status"); }}, [] {},
+      quick_reflector(), [&](const json&) { ++removals; });
+  CHECK(eventually([&] { return removals == 1; }));
+  CHECK(eventually([&] { return holds(reflector) == "a: b: "; }));
+  CHECK(script.target(0) == "/api/v1/pods?limit=500");
+}
+
+TEST_CASE("an error of a watch is there to see, whether it is in the stream or the answer, and no new list follows") {
+  for (const bool in_stream : {true, false}) {
+    Script script;
+    script.lists = {list_of({}, 5)};
+    const std::string status = status_body(500, "InternalError", "oops");
+    script.watches = {in_stream ? Script::Watch{{event("ERROR", status)}, Script::Watch::end}
+                                : Script::Watch{{}, Script::Watch::status, 500},
+                      {{event("ADDED", pod("a", 6))}, Script::Watch::stay}};
+    Client client(script.start());
+    std::mutex mutex;
+    std::string seen;
+    std::atomic<Reflector*> watched = nullptr;
+    const auto look = [&] {
+      const Reflector* of = watched;
+      if (of == nullptr || !of->failure()) return;
+      try {
+        std::rethrow_exception(of->failure());
+      } catch (const ApiError& error) {
+        const std::lock_guard lock(mutex);
+        seen = std::to_string(error.status()) + " " + error.what();
+      }
+    };
+    ReflectorTimes times = quick_reflector();
+    times.first_wait = times.longest_wait = milliseconds(500);  // so that the failure can be seen from here
+    Reflector reflector(client, resources::pods, "n", {}, look, times);
+    watched = &reflector;
+    CHECK(eventually([&] {
+      look();
+      return holds(reflector) == "a:Running ";
+    }));
+    const std::lock_guard lock(mutex);
+    CHECK(seen == (in_stream ? "500 pods in namespace n: oops" : "500 pods in namespace n: too old"));
+    CHECK(script.lists_seen() == 1);
+  }
+}
+
+TEST_CASE("a list that fails is asked for again, and only when it has come the copy counts") {
+  FakeServer server;
+  std::atomic<int> lists = 0;
+  std::atomic<bool> up = false;
+  server.http->Get(".*", [&](const auto& request, auto& response) {
+    if (request.has_param("watch")) return server.hang();
+    ++lists;
+    if (!up) return answer(response, 500, status_body(500, "InternalError", "oops"));
+    answer(response, 200, list_of({pod("a", 1)}, 5));
+  });
+  Client client(server.start());
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
+  REQUIRE(eventually([&] { return lists >= 2; }));
+  CHECK_FALSE(reflector.synced());
+  CHECK(reflector.failure() != nullptr);
+  up = true;
+  REQUIRE(eventually([&] { return reflector.synced(); }));
+  CHECK(eventually([&] { return reflector.failure() == nullptr; }));
+  CHECK(holds(reflector) == "a:Running ");
+}
+
+TEST_CASE("only a 403 may pass: who is not known any more is told so at once") {
+  for (const int code : {401, 404}) {
+    FakeServer server;
+    std::atomic<int> watches = 0, refusals = 0;
+    server.http->Get(".*", [&](const auto& request, auto& response) {
+      if (!request.has_param("watch"))
+        return answer(response, 200, R"({"metadata":{"resourceVersion":"7"},"items":[]})");
+      if (++watches == 1) return answer(response, 200, "");
+      ++refusals;
+      answer(response, code, status_body(code, "Refused", "no"));
+    });
+    Client client(server.start());
+    Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
+    REQUIRE(eventually([&] { return reflector.failure() != nullptr; }));
+    try {
+      std::rethrow_exception(reflector.failure());
+    } catch (const ApiError& error) {
+      CHECK(error.status() == code);
+    }
+    CHECK(refusals == 1);
+  }
+}

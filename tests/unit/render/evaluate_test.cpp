@@ -63,5 +63,21 @@ TEST_CASE("an unknown name is an error with template, line and column") {
   CHECK(refusal("a: x${n").find("not closed") != std::string::npos);
 }
 
+TEST_CASE("an entry of a list that its condition leaves out is gone, and $if itself is never seen") {
+  CHECK(evaluated("[{$if: '${no}', a: 1}, 2, {$if: '${yes}', b: '${n}'}]") ==
+        json::array({2, {{"b", 3}}}));
+  CHECK(evaluated("{$if: '${no}', a: 1}").is_null());
+  CHECK(evaluated("a: {$if: some text}\nb: {$if: \"\"}\nc: {$if: null}\n") == json{{"a", json::object()}});
+  CHECK(evaluated("a: null\nb: 1.5\nc: \"7\"\n") == json{{"a", nullptr}, {"b", 1.5}, {"c", "7"}});
+}
+
+TEST_CASE("numbers and booleans become text as JSON writes them, and a missing step is told where it is") {
+  CHECK(evaluated("<${half}|${no}|${zero}|${blank}>") == "<0.5|false|0|>");
+  CHECK(refusal("a: ${word.length}").find("there is no ${word.length}") != std::string::npos);
+  CHECK(refusal("a: ${qqqqqqqq}").starts_with("t.yaml:1:4: there is no ${qqqqqqqq}\n"));
+  CHECK(refusal("a: x${n").starts_with("t.yaml:1:4: '${' is not closed; a literal one is written $${"));
+  CHECK(refusal("a: ${wrd}\nb: ${hlf}\n").find("'half'") != std::string::npos);  // all at once
+}
+
 }  // namespace
 }  // namespace mlk

@@ -50,5 +50,28 @@ TEST_CASE("tolerations and imagePullSecrets append") {
             R"({"tolerations":[{"key":"a"},{"key":"a"}],"imagePullSecrets":[{"name":"x"},{"name":"y"}]})"));
 }
 
+TEST_CASE("init containers and ports merge by name, and what has no name follows") {
+  CHECK(merged(R"({"initContainers":[{"name":"a","image":"i","tty":true}]})",
+               R"({"initContainers":[{"name":"a","image":"j"},{"name":"b"}]})") ==
+        json::parse(R"({"initContainers":[{"name":"a","image":"j","tty":true},{"name":"b"}]})"));
+  CHECK(merged(R"({"ports":[{"name":"mlk","containerPort":7070}]})",
+               R"({"ports":[{"name":"mlk","protocol":"TCP"},{"containerPort":80},7]})") ==
+        json::parse(
+            R"({"ports":[{"name":"mlk","containerPort":7070,"protocol":"TCP"},{"containerPort":80},7]})"));
+  CHECK(merged(R"({"containers":[7,{"image":"i"}]})", R"({"containers":[{"image":"j"}]})") ==
+        json::parse(R"({"containers":[7,{"image":"i"},{"image":"j"}]})"));
+}
+
+TEST_CASE("a list that is none on one side is replaced, and new keys come as they are") {
+  CHECK(merged(R"({"containers":{"a":1}})", R"({"containers":[{"name":"b"}]})") ==
+        json::parse(R"({"containers":[{"name":"b"}]})"));
+  CHECK(merged(R"({"containers":[{"name":"b"}]})", R"({"containers":{"a":1}})") ==
+        json::parse(R"({"containers":{"a":1}})"));
+  CHECK(merged(R"({})", R"({"tolerations":[{"key":"a"}],"a":{"b":null},"gone":null})") ==
+        json::parse(R"({"tolerations":[{"key":"a"}],"a":{"b":null}})"));
+  CHECK(merged(R"({"a":1})", R"([2])") == json::parse("[2]"));
+  CHECK(merged("[1]", R"({"a":2})") == json::parse(R"({"a":2})"));
+}
+
 }  // namespace
 }  // namespace mlk

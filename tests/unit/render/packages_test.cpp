@@ -50,3 +50,13 @@ TEST_CASE("a list of folders in a Secret is extended as well") {
         json{{{"name", "MLK_OWN_PYTHONPATH"}, {"valueFrom", from}},
              {{"name", "PYTHONPATH"}, {"value", "/mlk/python:$(MLK_OWN_PYTHONPATH):/opt/site"}}});
 }
+
+TEST_CASE("a list of folders in a Secret with nothing behind it has no empty end, and none is added for it") {
+  const json from = {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}};
+  CHECK(with_packages({{{"name", "PATH"}, {"valueFrom", from}}}, "/opt/site", false) ==
+        json{{{"name", "MLK_OWN_PATH"}, {"valueFrom", from}},
+             {{"name", "PATH"}, {"value", "/mlk/python/bin:$(MLK_OWN_PATH)"}}});
+  const json here = with_packages({{{"name", "PYTHONPATH"}, {"valueFrom", from}}}, "", true);
+  REQUIRE(here.size() == 2);
+  CHECK(here[1]["value"] == "/mlk/python:$(MLK_OWN_PYTHONPATH)");
+}

@@ -218,6 +218,10 @@ TEST_CASE("what is known of users passes from process to process whole") {
   }
   for (const json& other : {json(), json("x"), json{{"image", 3}}, json{{"on_machine", "true"}}})
     CHECK(to_json(parse_user_facts(other)) == to_json(UserFacts{}));
+  CHECK(to_json(of_image("app", "/h")) == json::parse(R"({"on_machine": false, "is_assigned": false,
+        "image": {"user": "app", "home": "/h"}})"));
+  CHECK(to_json(parse_user_facts(json::parse(R"({"image": {"user": 3, "home": "/h"}})"))) ==
+        to_json(of_image("", "/h")));
 }
 
 TEST_CASE("the record of a run keeps the number and where it is from") {
@@ -225,6 +229,16 @@ TEST_CASE("the record of a run keeps the number and where it is from") {
   CHECK(json::parse(run.owner["data"]["user"].get<std::string>()) ==
         json{{"number", 1000}, {"from", "default"}});
   CHECK_FALSE(render(training(), {}, Templates(), {}).owner["data"].contains("user"));
+}
+
+TEST_CASE("the number of an image's user is one that may be asked for, and never root's") {
+  const struct {
+    const char* user;
+    long long number;  // 0: none
+  } rows[] = {{"1", 1}, {"1234:0", 1234}, {"2147483647", 2147483647}, {"2147483648", 0}, {"0", 0},
+              {"0:1", 0}, {"-1", 0}, {"", 0}, {":5", 0}, {"app", 0}, {"5app", 0}, {"99999999999999999999", 0}};
+  for (const auto& row : rows) CHECK_MESSAGE(number_of_user(row.user).value_or(0) == row.number, row.user);
+  CHECK_FALSE(number_of_user("0").has_value());
 }
 
 }  // namespace

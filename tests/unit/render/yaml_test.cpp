@@ -38,10 +38,15 @@ TEST_CASE("an empty map or list in a list follows its dash") {
 
 TEST_CASE("text that another reader could take for something else is quoted") {
   for (const char* text : {"yes", "no", "On", "null", "~", "", "1e3", "0x1F", "012", "1_000", ".5", "12:30",
-                           "- a", "a: b", "# c", "true"}) {
+                           "- a", "a: b", "# c", "true", "Y", "N", "OFF", "False", "-x", "=x", "@x",
+                           "a b", "a\tb", "a,b", "5a"}) {
     CHECK(to_yaml(json(text)) == json(text).dump() + "\n");
   }
   CHECK(to_yaml(json("registry.example/team/trainer")) == "registry.example/team/trainer\n");
+  for (const char* plain : {"/a", "_a", "a-b", "a=b", "a_1.b", "yess"})
+    CHECK(to_yaml(json(plain)) == std::string(plain) + "\n");
+  CHECK(to_yaml(json(std::string(200, 'a'))) == std::string(200, 'a') + "\n");
+  CHECK(to_yaml(json(std::string(201, 'a'))) == "\"" + std::string(201, 'a') + "\"\n");
 }
 
 TEST_CASE("text of several lines is a literal block that keeps its end") {
@@ -58,4 +63,21 @@ TEST_CASE(
         "\"\\u007f\\u0080\\u009f\\ufeff\\ufffe\\uffff\"\n");
   CHECK(to_yaml(json{{"a", "one\u2028\ntwo\n"}}) == "a: \"one\\u2028\\ntwo\\n\"\n");
   CHECK(to_yaml(json{{"a", "\u00e4\n\U0001f600\n"}}) == "a: |\n  \u00e4\n  \U0001f600\n");
+}
+
+TEST_CASE("text that a literal block would change is quoted, though it has several lines") {
+  for (const char* text : {" a\nb", "\na", "a \nb", "a\tb\nc", "a\x01\nb"})
+    CHECK_MESSAGE(to_yaml(json{{"k", text}}) == "k: " + json(text).dump() + "\n", text);
+}
+
+TEST_CASE("lists in lists, keys that need quotes and single values are written as YAML reads them") {
+  CHECK(to_yaml(json::array({json::array({1, 2}), true, nullptr, 1.5})) ==
+        "-\n  - 1\n  - 2\n- true\n- null\n- 1.5\n");
+  CHECK(to_yaml(json{{"no", 1}, {"a b", {{"c", "x\ny\n"}}}}) ==
+        "\"a b\":\n  c: |\n    x\n    y\n\"no\": 1\n");
+  CHECK(to_yaml(json::array({{{"a", {{"b", 1}}}, {"c", "x\ny"}}, "x\ny\n"})) ==
+        "- a:\n    b: 1\n  c: |-\n    x\n    y\n- |\n  x\n  y\n");
+  CHECK(to_yaml(json::object()) == "{}\n");
+  CHECK(to_yaml(json::array()) == "[]\n");
+  CHECK(to_yaml(json(7)) == "7\n");
 }
