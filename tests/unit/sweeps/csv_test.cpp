@@ -118,3 +118,15 @@ TEST_CASE("written CSV reads back the same") {
     REQUIRE_MESSAGE(read_csv_text(text).records == texts, text);
   }
 }
+
+TEST_CASE("a return that no newline follows is text, and blanks may surround quotes") {
+  CHECK(read_csv_text("a\rb,c").records == CsvTexts{{"a\rb", "c"}});
+  CHECK(read_csv_text(" \"a\"\t,b\n").records == CsvTexts{{"a", "b"}});
+  CHECK(read_csv_text("\"a\"\t\t\"b\" \n", '\t').records == CsvTexts{{"a", "", "b"}});
+  CHECK(read_csv_text("\"a\"").records == CsvTexts{{"a"}});
+  CHECK(read_csv_text("\"a\"\"").said.find("a quote is not closed") != std::string::npos);
+  CHECK(csv_field("a ") == "\"a \"");
+  CHECK(csv_field("\ta") == "\"\ta\"");
+  CHECK(tsv_field("") == "");
+  CHECK(tsv_field("a\xff") == "a\xEF\xBF\xBD");
+}

@@ -198,3 +198,28 @@ TEST_CASE("names of files that hold points are known by their ending") {
   for (const char* name : {"a.csv", "b/c.TSV", "x.y.json", "a.yaml", "a.yml"}) CHECK(is_points_file(name));
   for (const char* name : {"", "csv", "a.csv.gz", "a.", "a.txt"}) CHECK_FALSE(is_points_file(name));
 }
+
+TEST_CASE("tabs and other newlines are no control characters, and a table may hold lists in YAML") {
+  CHECK(points_of("a,b\n1,\tx\r\n").points[0] == Point{{"a", 1}, {"b", "x"}});
+  CHECK(points_of("a\n\"{b: [1, x]}\"\n").points[0] == Point{{"a", {{"b", {1, "x"}}}}});
+  CHECK(points_mistakes("a\n1\x7f\n").empty());
+  CHECK(points_mistakes("a\n\"{b: \"\n") ==
+        "p.csv:2:1: not a list and not a map as in JSON or YAML\n  \"{b: \"\n  ^");
+  CHECK(points_of("a;b,c\n1,2\n").columns[0].first == "a;b");
+}
+
+TEST_CASE("numbers of a table and of YAML keep their spelling, those of JSON have none") {
+  CHECK(points_of("a,b\n3.10,x\n1e3,7\n").written.at("a") == Spellings{{3.1, "3.10"}, {1000, "1e3"}});
+  CHECK(points_of("- {a: 3.10}\n", "p.yaml").written.at("a") == Spellings{{3.1, "3.10"}});
+  CHECK(points_of("[{\"a\": 3.10}]", "p.json").written.empty());
+}
+
+TEST_CASE("a name may have 256 bytes and a point 4 KiB, and a line of nulls in JSON is no point") {
+  CHECK(points_of(std::string(256, 'a') + "\n1\n").columns.size() == 1);
+  CHECK(points_of("a\n" + std::string(4096 - 8, 'x') + "\n").points.size() == 1);
+  CHECK(points_mistakes("a\n" + std::string(4096 - 7, 'x') + "\n").find("a point of more than 4 KiB") !=
+        std::string::npos);
+  CHECK(points_mistakes("[{\"a\": null}]", "p.json").starts_with("p.json:1:2: a point without a value"));
+  CHECK(points_mistakes("- {a: ~}\n", "p.yaml").starts_with("p.yaml:1:3: a point without a value"));
+  CHECK(points_mistakes("a,\n1,2\n").starts_with("p.csv:1:3: a parameter without a name"));
+}
