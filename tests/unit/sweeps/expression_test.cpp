@@ -357,5 +357,84 @@ TEST_CASE("text that a field never has is refused") {
     CHECK(said(text) == "accepted");
 }
 
+TEST_CASE("a whole number beyond the signed ones is larger than each of them") {
+  const json large = {{"u", std::uint64_t{18446744073709551614u}}, {"s", 9223372036854775807}};
+  for (const char* text : {"u > 9223372036854775807", "u > -1", "u != -2", "u not in [-2, 5]",
+                           "s == 9223372036854775807", "s > 9223372036854775806"}) {
+    CAPTURE(text);
+    CHECK(matches_values(text, large));
+  }
+  for (const char* text : {"u < 9223372036854775807", "u <= 5", "u == -2", "s > 9223372036854775807"}) {
+    CAPTURE(text);
+    CHECK_FALSE(matches_values(text, large));
+  }
+}
+
+TEST_CASE("names and bare words have letters, digits, and the signs of paths and versions") {
+  for (const char* word : {"a_b", "a.b", "a-b", "a+b", "a/b", "a@b", "Zz", "9a", "\xc3\xa4", "andy", "0.1.2"}) {
+    CAPTURE(word);
+    CHECK(matches_values(std::string(word) + " == " + word, {{word, word}}));
+  }
+  for (const char* sign : {"#", "$", "%", ";", "?", "\\", "^", "`", "*"}) {
+    CAPTURE(sign);
+    CHECK(parse_refusal(std::string("a == b") + sign).find("means nothing here") != std::string::npos);
+  }
+  CHECK(parse_refusal("a == 1 | b == 2").find("'|' joins no comparisons; write '||'") != std::string::npos);
+  CHECK(parse_refusal("a == b,").find("must follow here, not ','") != std::string::npos);
+  for (const char* word : {"and", "or", "not", "in"})
+    CHECK(parse_refusal(std::string("a == ") + word).find("is written '") != std::string::npos);
+}
+
+TEST_CASE("blanks of every kind may stand between the words, or none") {
+  CHECK(matches_values("\ta\r\n==\t1 ", {{"a", 1}}));
+  CHECK(matches_values("a>=1&&a<=1||a!=1", {{"a", 1}}));
+  CHECK(matches_values("a in[ ]or a==NULL", json::object()));
+  CHECK(matches_values("a == {} and b == []", {{"a", json::object()}, {"b", json::array()}}));
+}
+
+TEST_CASE("a refusal comes with an example, and ages take units that other names do not") {
+  try {
+    parse_expression("lr <", "--where");
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.hint() == "write for example: lr < 0.01 && state == Succeeded");
+  }
+  for (const char* name : {"age", "duration"}) CHECK(parse_refusal(name + std::string(" > 2h")) == "accepted");
+  for (const char* name : {"ages", "step"})
+    for (const char* op : {"<", "<=", ">", ">="})
+      CHECK(parse_refusal(name + std::string(" ") + op + " 2h").find(", must follow '" + std::string(op) + "'") !=
+            std::string::npos);
+}
+
+TEST_CASE("a short list of names is told whole, and of one name there is only that") {
+  const auto hint_of = [](const std::vector<std::string>& known) {
+    try {
+      (void)check_names(parse_expression("unheard == 1", "--where"), known);
+    } catch (const Error& error) {
+      return error.hint();
+    }
+    return std::string("accepted");
+  };
+  CHECK(hint_of({"b"}) == "there are b");
+  CHECK(hint_of({"b", "a", "b"}) == "there are a and b");
+  CHECK(hint_of({"a", "b", "c", "d", "e", "f", "g", "h"}) == "there are a, b, c, d, e, f, g and h");
+  CHECK(hint_of({"a", "b", "c", "d", "e", "f", "g", "h", "i"}) == "there are a, b, c, d, e, f, g, h and 1 others");
+  CHECK(hint_of({}) == "");
+}
+
+TEST_CASE("text that a field never has is refused by equality and in lists, by the case of its field") {
+  const auto said = [](const std::string& text, const std::string& name) {
+    const std::string all = refusal_of(
+        [&] { check_values(parse_expression(text, "--where"), name, {"ps", "single"}); });
+    return all.substr(0, all.find('\n'));
+  };
+  for (const char* text : {"mode == x", "mode != x", "mode in [ps, x]", "mode not in [x]", "!mode == x"})
+    CHECK(said(text, "mode").find("there is no mode 'x'; it is ps or single") != std::string::npos);
+  CHECK(said("mode == PS", "mode") != "accepted");
+  CHECK(said("phase == PS", "phase") == "accepted");
+  CHECK(said("mode > 'x'", "mode") == "accepted");
+  CHECK(said("mode == 3", "mode") == "accepted");
+}
+
 }  // namespace
 }  // namespace mlk::sweeps
