@@ -180,3 +180,14 @@ TEST_CASE("how far a trial has come is told in steps, or in epochs") {
   CHECK(place(R"({"step": 100, "epoch": 3, "loss": 1})") == 3);
   CHECK(place("step=100 loss=1") == -1);
 }
+
+TEST_CASE("words end at blanks, commas, semicolons and brackets, and the last one of a key counts") {
+  for (const char* line : {"a loss=0.5", "a\tloss=0.5\tb", "a,loss=0.5,b", "a;loss=0.5;b", "(loss=0.5)",
+                           "[loss=0.5]", "x{loss=0.5}", "loss=0.5,"})
+    check_found(line, 0.5, {});
+  check_found("step=1 loss=0.5 step=2", 0.5, 2);
+  check_found("loss=0.5 step=0", 0.5, 0);
+  check_found("{\"loss\": 0.5, \"step\": 0}", 0.5, 0);
+  for (const char* line : {"a:loss=0.5", "loss=0.5:", "loss==0.5", "loss=\"0.5", "loss=1,5"})
+    CHECK_MESSAGE(!find_loss(line).has_value(), line);
+}

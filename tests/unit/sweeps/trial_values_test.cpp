@@ -143,3 +143,41 @@ TEST_CASE("a trial's program gets the line of its index, whatever the values hol
   CHECK(run_trial({"export MLK_TRIAL=3"}, 0, {"sh", "-c", "echo $$MLK_TRIAL $0", "name"}) == "3 name\n");
   CHECK(run_trial(lines, 3, {"false"}).find("has no line for trial 3") != std::string::npos);
 }
+
+TEST_CASE("a point is described by its values, and one without values as such") {
+  CHECK(describe(Point{}) == "no parameters");
+  CHECK(describe(Point{{"a", "x y"}, {"b", json{1, 2}}}) == "a=x y b=[1,2]");
+}
+
+TEST_CASE("what sh cannot set, or must not see, is an obstacle to one Job") {
+  const auto obstacle = [](const std::string& text, const std::string& path, const Point& point) {
+    const Trials trials(text, {{{path, Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
+    return trials.delta(point, point).obstacle;
+  };
+  const std::string run = "name: x\nmode: single\nrun: a\n";
+  CHECK(obstacle(run, "env.A-B", {}) == "env.A-B is no name for sh");
+  CHECK(obstacle(run, "env.1A", {}) == "env.1A is no name for sh");
+  CHECK(obstacle(run, "env.A1_", {}) == "");
+  CHECK(obstacle(run + "env: {KEY: {secret: team/key}}\n", "env.KEY", {}) == "env.KEY is of a Secret");
+  CHECK(obstacle(run, "env.A", {{"env.A", "$(POD)"}}) == "env.A is for Kubernetes to expand");
+  CHECK(obstacle(run, "env.A", {{"env.A", "$POD (x)"}}) == "");
+  const Trials listed("name: x\nmode: single\nrun: [echo, '${sweep.word}']\n");
+  CHECK(listed.delta({{"word", "$(POD)"}}, {}).obstacle == "run has words that are for Kubernetes to expand");
+  CHECK(listed.delta({{"word", "a"}}, {}).environment == "export MLK_TRIAL=7; set -- echo a");
+  // sh reads a text itself.
+  const Trials text("name: x\nmode: single\nrun: echo ${sweep.word}\n");
+  CHECK(text.delta({{"word", "$(date)"}}, {}).obstacle == "");
+}
+
+TEST_CASE("the experiment of a point has its values in place of those of the base") {
+  const json base = {{"name", "x"}, {"mode", "single"}, {"run", "a ${sweep.lr} ${sweep.other}"},
+                     {"env", {{"B", "1"}}}};
+  Parameter lr{"lr", Parameter::Kind::choice, {3.1}, 0, 0, {}};
+  lr.written = {{3.1, "3.10"}};
+  const json there = experiment_at(base, {{lr}, {}}, {{"lr", 3.1}, {"env.B", "2"}, {"workers.count", 3}});
+  CHECK(there["run"] == "a 3.10 ");
+  CHECK(there["env"]["B"] == "2");
+  CHECK(there["workers"]["count"] == 3);
+  CHECK(there["name"] == "x");
+  CHECK_THROWS_AS(experiment_at(base, {}, {{"run.deeper", 1}}), Error);
+}
