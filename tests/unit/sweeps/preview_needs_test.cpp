@@ -86,7 +86,7 @@ TEST_CASE("what a trial needs in all counts each pod, and GPUs of every vendor")
   workers.count = 3;
   workers.requests["nvidia.com/gpu"] = 2;
   server.requests["amd.com/gpu"] = 1;
-  server.requests["nvidia.com/gpumem"] = 50;
+  server.requests["nvidia.com/gpumem"] = server.requests["example.com/vgpu"] = 50;
   const TrialNeed need{{workers, server}};
   CHECK(need.pod_count() == 4);
   CHECK(need.requested("cpu") == 7);
