@@ -73,3 +73,22 @@ TEST_CASE("the number of random points does not change the identity of a sweep; 
   CHECK(searched("{trials: 5}") == searched("{trials: 50}"));
   CHECK(searched("{trials: 5, seed: 2}") != searched("{trials: 5}"));
 }
+
+TEST_CASE("a swept value of a list counts as little as one of a map, and what stands beside it counts") {
+  const auto name = [](const std::string& entry, const std::string& word) {
+    return sweep_name(std::string(base_file) + "data: [{" + entry + "}]\n", {word});
+  };
+  const std::string first = name("name: d, mount: /x, pvc: p", "data.0.mount=/a,/b");
+  CHECK(name("name: d, mount: /y, pvc: p", "data.0.mount=/a,/b") == first);
+  CHECK(name("name: d, mount: /x, pvc: q", "data.0.mount=/a,/b") != first);
+}
+
+TEST_CASE("servers are the role server, however they are spelled") {
+  const std::string ps = "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n";
+  CHECK(sweep_name(ps + "roles: {server: {cpu: 2}}\n", {"servers.cpu=1"}) ==
+        sweep_name(ps + "servers: {cpu: 3}\n", {"roles.server.cpu=1"}));
+  CHECK(sweep_name(ps + "servers: {cpu: 3}\n", {"lr=1"}) ==
+        sweep_name(ps + "roles: {server: {cpu: 3}}\n", {"lr=1"}));
+  CHECK(sweep_name(ps + "servers: {cpu: 3}\n", {"lr=1"}) !=
+        sweep_name(ps + "servers: {cpu: 4}\n", {"lr=1"}));
+}

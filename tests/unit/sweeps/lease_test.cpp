@@ -230,3 +230,92 @@ TEST_CASE("an observer asks the server at most once in two seconds") {
   }
   CHECK(asked == 5);
 }
+
+namespace {
+
+// Counts the requests that reach the server.
+void count_requests(Rivals& rivals, std::atomic<int>& asked) {
+  rivals.cluster.before([&asked](const local::Request&) -> std::optional<local::Answer> {
+    ++asked;
+    return std::nullopt;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a Lease belongs to its sweep, and says who holds it and for how long") {
+  Rivals rivals;
+  REQUIRE(rivals.one.hold());
+  const json lease = rivals.lease();
+  CHECK(lease["metadata"]["labels"] ==
+        json{{"app.kubernetes.io/managed-by", "mlk"}, {"mlk.dev/sweep", "x-abcde"}});
+  CHECK(lease["metadata"]["ownerReferences"][0]["name"] == "x-abcde");
+  CHECK(lease["spec"]["leaseDurationSeconds"] == 15);
+  CHECK(lease["spec"]["holderIdentity"].get<std::string>().size() > 8);
+  CHECK(parse_time(lease["spec"]["renewTime"].get<std::string>()).has_value());
+}
+
+TEST_CASE("the holder renews the Lease every four seconds, and who waits asks every two") {
+  Rivals rivals;
+  REQUIRE(rivals.one.hold());
+  REQUIRE_FALSE(rivals.other.hold());
+  std::atomic<int> asked{0};
+  count_requests(rivals, asked);
+  rivals.time += std::chrono::milliseconds(1999);
+  CHECK(rivals.one.hold());
+  CHECK_FALSE(rivals.other.hold());
+  CHECK(asked == 0);
+  rivals.time += std::chrono::milliseconds(1);
+  CHECK_FALSE(rivals.other.hold());
+  CHECK(asked == 1);
+  rivals.time += std::chrono::milliseconds(1999);
+  CHECK(rivals.one.hold());
+  CHECK(asked == 1);
+  rivals.time += std::chrono::milliseconds(1);
+  CHECK(rivals.one.hold());
+  CHECK(asked == 3);  // it is read and written
+}
+
+TEST_CASE("of two that make the Lease at the same time one gets it, and a Lease that vanishes is nobody's") {
+  Rivals rivals;
+  rivals.refuse(409, "POST");
+  CHECK_FALSE(rivals.one.hold());
+  rivals.cluster.before({});
+  rivals.pass(2);
+  REQUIRE(rivals.one.hold());
+  rivals.refuse(404, "PATCH");
+  rivals.pass(4);
+  CHECK_FALSE(rivals.one.hold());
+}
+
+TEST_CASE("a server that fails for one who does not hold the Lease is no error, and gives it to nobody") {
+  for (const char* method : {"GET", "POST"}) {
+    INFO(method);
+    Rivals rivals;
+    rivals.refuse(500, method);
+    CHECK_FALSE(rivals.one.hold());
+    CHECK(rivals.one.holder() == "");
+  }
+  Rivals rivals;
+  REQUIRE(rivals.one.hold());
+  REQUIRE_FALSE(rivals.other.hold());
+  rivals.pass(2);
+  rivals.refuse(500);
+  CHECK_FALSE(rivals.other.hold());
+}
+
+TEST_CASE("a release that the server refuses is no error, and who holds nothing releases nothing") {
+  Rivals rivals;
+  std::atomic<int> asked{0};
+  count_requests(rivals, asked);
+  rivals.one.release();
+  CHECK(asked == 0);
+  rivals.cluster.before({});
+  REQUIRE(rivals.one.hold());
+  rivals.refuse(500);
+  rivals.one.release();
+  rivals.cluster.before({});
+  CHECK(rivals.lease()["spec"]["holderIdentity"] != "");
+  rivals.pass(2);
+  CHECK(rivals.one.hold());  // it knows its own name
+}

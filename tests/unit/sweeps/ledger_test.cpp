@@ -389,3 +389,99 @@ TEST_CASE("reports from before a pause come before those after it") {
   CHECK(continued(before, now, true).objective == 0.4);
   CHECK(continued(before, now, true).curve == decltype(now.curve){{10, 0.7}, {20, 0.6}, {30, 0.4}});
 }
+
+TEST_CASE("of two views of one try the one with more steps wins, and of as many the one nearer to its end") {
+  using S = TrialState;
+  struct Case {
+    S a;
+    std::int64_t step_of_a;
+    S b;
+    std::int64_t step_of_b;
+    S wins;
+  };
+  for (const Case& c : std::initializer_list<Case>{{S::waiting, 5, S::running, 5, S::running},
+                                                   {S::waiting, 6, S::running, 5, S::waiting},
+                                                   {S::running, 9, S::stopped, 5, S::stopped},
+                                                   {S::stopped, 5, S::failed, 5, S::failed},
+                                                   {S::stopped, 6, S::failed, 5, S::stopped},
+                                                   {S::failed, 9, S::succeeded, 5, S::succeeded}}) {
+    Trial a, b;
+    a.state = c.a;
+    a.step = c.step_of_a;
+    b.state = c.b;
+    b.step = c.step_of_b;
+    CHECK(combine(a, b).state == c.wins);
+    CHECK(combine(b, a).state == c.wins);
+  }
+}
+
+TEST_CASE("a merged trial began when the first view says, and has the other's end if it has ended") {
+  Trial ended, other;
+  ended.state = TrialState::failed;
+  other.state = TrialState::stopped;
+  ended.tries = 2;
+  other.tries = 1;
+  ended.started = mlk::parse_time("2026-11-23T10:00:00Z");
+  other.started = mlk::parse_time("2026-11-23T09:00:00Z");
+  other.ended = mlk::parse_time("2026-11-23T11:00:00Z");
+  CHECK(combine(ended, other).started == other.started);
+  CHECK(combine(ended, other).ended == other.ended);
+  ended.ended = mlk::parse_time("2026-11-23T10:30:00Z");
+  CHECK(combine(ended, other).ended == ended.ended);
+  ended.ended.reset();
+  ended.state = TrialState::running;
+  CHECK_FALSE(combine(ended, other).ended.has_value());
+  other.started.reset();
+  CHECK(combine(ended, other).started == ended.started);
+  Trial before, now;
+  before.started = mlk::parse_time("2026-11-23T09:00:00Z");
+  now.started = mlk::parse_time("2026-11-23T10:00:00Z");
+  CHECK(continued(before, now, false).started == before.started);
+  CHECK(continued(now, before, false).started == before.started);
+  CHECK(continued(Trial(), now, false).started == now.started);
+}
+
+TEST_CASE("a success without metrics takes those of a view of the same or a later try that has not failed") {
+  struct Case {
+    int tries;
+    TrialState state;
+    bool taken;
+  };
+  for (const Case& c : std::initializer_list<Case>{{1, TrialState::running, false},
+                                                   {2, TrialState::running, true},
+                                                   {3, TrialState::running, true},
+                                                   {2, TrialState::stopped, true},
+                                                   {2, TrialState::failed, false}}) {
+    INFO(c.tries);
+    Trial succeeded, other;
+    succeeded.state = TrialState::succeeded;
+    succeeded.tries = 2;
+    other.state = c.state;
+    other.tries = c.tries;
+    other.step = 7;
+    other.metrics = {{"loss", 1}};
+    other.objective = 1;
+    const Trial merged = combine(succeeded, other);
+    CHECK(merged.state == TrialState::succeeded);
+    CHECK(merged.metrics.is_null() == !c.taken);
+    CHECK(merged.objective.has_value() == c.taken);
+    CHECK(merged.step == (c.taken ? 7 : 0));
+  }
+}
+
+TEST_CASE("numbers beyond their bounds are cut when they are written, and not believed when they are read") {
+  Trial trial;
+  trial.number = -1;
+  trial.tries = 1'000'001;
+  trial.step = 1'000'000'000'000'000;
+  CHECK(to_line(trial) == R"({"i":999999999999999,"n":0,"p":{},"s":"Waiting","t":1000000})");
+  trial.tries = trial.number = -1;
+  trial.step = -1;
+  CHECK(to_line(trial) == R"({"i":0,"n":0,"p":{},"s":"Waiting","t":0})");
+  const Trial most = ledger_read(R"({"i":999999999999999,"n":2147483647,"p":{},"s":"Waiting","t":1000000})");
+  CHECK(most.step == 999'999'999'999'999);
+  CHECK(most.tries == 1'000'000);
+  const Trial more = ledger_read(R"({"i":1000000000000000,"n":0,"p":{},"s":"Waiting","t":1000001})");
+  CHECK(more.step == 0);
+  CHECK(more.tries == 0);
+}

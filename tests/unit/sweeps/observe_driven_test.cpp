@@ -367,3 +367,218 @@ TEST_CASE("verdicts end a sweep as failed when none is left that ended well, or 
   CHECK(judged(2, 2, 1).why == "2 of 4 trials failed; the first, 2: reported no finite loss");
   CHECK(judged(0, 1, 5).phase == Phase::failed);
 }
+
+namespace {
+
+// As the kubelet says it of the pod that was added last.
+json& last_pod_started(DrivenSweep& sweep, const std::string& time) {
+  json& pod = sweep.objects.pods.back();
+  pod["metadata"]["creationTimestamp"] = time;
+  pod["status"]["containerStatuses"][0]["state"]["running"]["startedAt"] = time;
+  return pod;
+}
+
+json& owner_of_run(DrivenSweep& sweep, int number) {
+  for (json& map : sweep.objects.config_maps) {
+    if (map["metadata"]["name"] == DrivenSweep::run_name(number)) return map;
+  }
+  throw std::runtime_error("it has no run");
+}
+
+}  // namespace
+
+TEST_CASE("marks on the run of a trial decide its state, except that of one that has succeeded") {
+  const std::string time = "2026-11-23T10:00:00Z";
+  struct Case {
+    json marks;
+    bool ended_well;
+    TrialState state;
+    std::string failure;
+    std::int64_t until;
+  };
+  using S = TrialState;
+  for (const Case& c : std::initializer_list<Case>{
+           {json::object(), false, S::running, "", 0},
+           {{{labels::until, "20"}}, false, S::running, "", 20},
+           {{{labels::stopped, time}}, false, S::stopped, "", 0},
+           {{{labels::stopped, time}, {labels::paused, "10"}, {labels::until, "10"}}, false, S::waiting, "", 10},
+           {{{labels::paused, "10"}}, false, S::running, "", 0},  // it still trains
+           {{{labels::cannot_start, "no\nimage\x1b"}}, false, S::failed, "no\nimage?", 0},
+           {{{labels::cannot_start, "no image"}}, true, S::succeeded, "", 0},
+           {{{labels::stopped_early, "by asha\x1b"}}, false, S::stopped, "by asha?", 0},
+           {{{labels::stopped_early, "by asha"}}, true, S::succeeded, "", 0}}) {
+    INFO(c.marks.dump(), c.ended_well);
+    DrivenSweep sweep;
+    sweep.start(0, "Running");
+    if (c.ended_well) sweep.end(0, true);
+    owner_of_run(sweep, 0)["metadata"]["annotations"].update(c.marks);
+    if (c.marks.contains(labels::stopped)) {
+      sweep.job(0)["spec"]["suspend"] = true;
+      sweep.objects.pods.clear();
+    }
+    const SweepStatus status = sweep.status();
+    REQUIRE(status.trials.size() == 2);
+    CHECK(status.trials[0].state == c.state);
+    CHECK(status.trials[0].failure == c.failure);
+    CHECK(status.trials[0].until == c.until);
+  }
+}
+
+TEST_CASE("a trial that waits is listed with its reason, and once more if waiting will not help") {
+  DrivenSweep sweep;
+  sweep.start(0, "Running");
+  CHECK(sweep.status().waits_for.empty());
+  sweep.start(1, "Pending");
+  sweep.objects.pods.back()["status"] = {
+      {"phase", "Pending"},
+      {"conditions", {{{"type", "PodScheduled"}, {"status", "True"}}}},
+      {"containerStatuses",
+       {{{"name", "main"},
+         {"state", {{"waiting", {{"reason", "InvalidImageName"}, {"message", "no such name"}}}}}}}}};
+  SweepStatus status = sweep.status();
+  REQUIRE(status.waits_for.size() == 1);
+  CHECK(status.waits_for.at(1).find("invalid image name") != std::string::npos);
+  REQUIRE(status.cannot_start_of.size() == 1);
+  CHECK(status.cannot_start_of.at(1) == status.waits_for.at(1));
+  sweep.objects.pods.back()["status"]["containerStatuses"] = json::array();
+  status = sweep.status();
+  CHECK(status.waits_for.count(1) == 1);
+  CHECK(status.cannot_start_of.empty());
+}
+
+TEST_CASE("why a driven sweep waits is what the first trial says that has a reason") {
+  DrivenSweep sweep;
+  sweep.start(0, "Pending");
+  sweep.objects.pods.back()["status"] = {
+      {"phase", "Pending"}, {"conditions", {{{"type", "PodScheduled"}, {"status", "True"}}}}};
+  REQUIRE(sweep.status().waits_for.at(0) == "");
+  CHECK(sweep.status().why == "");
+  sweep.start(1);
+  CHECK(sweep.status().why == "trial 1: the cluster has not made its pods yet");
+  sweep.add_driver();
+  CHECK(sweep.status().why == "trial 1: the cluster has not made its pods yet");
+  DrivenSweep ended;
+  for (const int number : {0, 1}) {
+    ended.start(number);
+    ended.end(number, true);
+  }
+  CHECK(ended.status().why == "");  // none waits
+}
+
+TEST_CASE("the trials that a driver has not started yet wait, until the sweep has ended") {
+  DrivenSweep sweep;
+  sweep.objects.owner["data"]["sweep"] = R"({"trials": 5, "max_failures": 0, "driven": true})";
+  CHECK(sweep.status().counts.waiting == 5);
+  sweep.start(0, "Running");
+  CHECK(sweep.status().counts.waiting == 4);
+  CHECK(sweep.status().counts.running == 1);
+  sweep.mark(labels::phase, "Failed");
+  CHECK(sweep.status().counts.waiting == 1);
+  sweep.objects.owner["data"]["sweep"] = R"({"trials": 1, "max_failures": 0, "driven": true})";
+  CHECK(sweep.status().counts.all() == 2);
+  // The cluster starts its own trials, as many as its Jobs have.
+  sweep.objects.owner["data"]["sweep"] = R"({"trials": 5, "max_failures": 0})";
+  CHECK(sweep.status().counts.all() == 2);
+}
+
+TEST_CASE("the log of a trial is that of the newest pod of its lowest rank of the workers") {
+  DrivenSweep sweep;
+  sweep.start(0);
+  sweep.job(0)["spec"]["completions"] = 2;
+  const std::string run = DrivenSweep::run_name(0);
+  const auto add = [&](const std::string& role, int rank, const std::string& name, const std::string& time,
+                       bool started = true) {
+    json pod = test::pod_of(run, started ? "Running" : "Pending", role, rank);
+    pod["metadata"]["name"] = name;
+    pod["metadata"]["uid"] = name;
+    pod["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
+    pod["status"]["containerStatuses"] = json::array();
+    if (started)
+      pod["status"]["containerStatuses"] = {
+          {{"name", "main"}, {"state", {{"running", {{"startedAt", time}}}}}}};
+    sweep.objects.pods.push_back(pod);
+    if (started) last_pod_started(sweep, time);
+  };
+  add("server", 0, "server", "2026-11-23T10:00:09Z");
+  CHECK(sweep.status().newest_pods.empty());
+  add("worker", 1, "second", "2026-11-23T10:00:00Z");
+  CHECK(sweep.status().newest_pods.at(0) == "second");
+  add("worker", 0, "newer", "2026-11-23T10:00:05Z");
+  add("worker", 0, "older", "2026-11-23T10:00:02Z");
+  CHECK(sweep.status().newest_pods.at(0) == "newer");
+  CHECK(sweep.status().program_of.at("newer") == "main");
+  add("worker", 0, "pending", "2026-11-23T10:00:08Z", false);
+  CHECK(sweep.status().newest_pods.at(0) == "newer");
+}
+
+TEST_CASE("a driven sweep began with its first trial, and ended with its last one when its driver says so") {
+  DrivenSweep sweep;
+  Trial first, second;
+  first.point = {{"lr", 0}};
+  second.point = {{"lr", 1}};
+  second.number = 1;
+  first.state = second.state = TrialState::succeeded;
+  first.tries = second.tries = 1;
+  first.started = parse_time("2026-11-23T10:00:05Z");
+  second.started = parse_time("2026-11-23T10:00:02Z");
+  first.ended = parse_time("2026-11-23T10:00:09Z");
+  second.ended = parse_time("2026-11-23T10:00:07Z");
+  sweep.objects.config_maps.push_back(
+      {{"metadata", {{"name", "s-abcde-ledger-0"}}},
+       {"data", {{"trials.jsonl", to_line(first) + "\n" + to_line(second) + "\n"}}}});
+  SweepStatus status = sweep.status();
+  CHECK(status.started == second.started);
+  CHECK_FALSE(status.ended.has_value());
+  sweep.mark(labels::phase, "Succeeded");
+  status = sweep.status();
+  CHECK(status.started == second.started);
+  CHECK(status.ended == first.ended);
+}
+
+TEST_CASE("a trial that has ended for good is not read again, if the ledger says how it ended") {
+  DrivenSweep sweep;
+  sweep.start(0);
+  sweep.end(0, true);
+  const std::string run = DrivenSweep::run_name(0);
+  const auto look = [&](const std::set<std::string>& settled) {
+    SweepObjects rest = sweep.objects;
+    const std::map<std::string, RunObjects> runs = take_runs(rest);
+    return observe_sweep(rest, runs, settled, std::chrono::system_clock::now());
+  };
+  CHECK(look({run}).runs.count(run) == 1);  // the ledger does not know it
+  Trial known;
+  known.point = {{"lr", 0}};
+  known.state = TrialState::running;
+  known.tries = 1;
+  const auto write_down = [&] {
+    std::erase_if(sweep.objects.config_maps,
+                  [](const json& map) { return map["metadata"]["name"] == "s-abcde-ledger-0"; });
+    sweep.objects.config_maps.push_back(
+        {{"metadata", {{"name", "s-abcde-ledger-0"}}}, {"data", {{"trials.jsonl", to_line(known)}}}});
+  };
+  write_down();
+  CHECK(look({run}).runs.count(run) == 1);
+  known.state = TrialState::succeeded;
+  write_down();
+  CHECK(look({run}).runs.empty());
+  CHECK(look({run}).trials[0].state == TrialState::succeeded);
+  CHECK(look({"another"}).runs.count(run) == 1);
+}
+
+TEST_CASE("a sweep that is drained is not stopped while its Jobs go on") {
+  DrivenSweep sweep;
+  sweep.mark(labels::draining);
+  sweep.objects.config_maps.push_back(
+      {{"metadata", {{"name", "s-abcde-trials-1"}}},
+       {"immutable", true},
+       {"data", {{"points.jsonl", R"({"trial": 2, "parameters": {"lr": 2}})"}}}});
+  sweep.objects.jobs.push_back({{"metadata",
+                                 {{"name", "s-abcde-trials-1"},
+                                  {"uid", "j"},
+                                  {"labels", {{"mlk.dev/role", "trial"}, {"mlk.dev/run", "s-abcde"}}}}},
+                                {"spec", {{"completions", 1}, {"parallelism", 1}}},
+                                {"status", json::object()}});
+  CHECK(sweep.status().phase == Phase::scheduling);
+  CHECK(sweep.status().newest_runs.count(2) == 0);  // it is an index of the Job
+  CHECK(sweep.status().newest_runs.at(1) == DrivenSweep::run_name(1));
+}

@@ -53,3 +53,51 @@ TEST_CASE("without an accuracy the smallest loss is the best") {
   CHECK(usual_objective({}).goal == Objective::Goal::minimize);
   CHECK(trials_of({}, {}).empty());
 }
+
+TEST_CASE("runs are trials in the order of their ages, and those of one moment in that of their names") {
+  const std::vector<Trial> trials =
+      trials_of({plain_run("x-c", 0.1, 5, {}), plain_run("x-b", 0.1, 5, {}), plain_run("x-a", 0.1, 1, {}),
+                 plain_run("x-d", 0.1, 9, {})},
+                {});
+  std::string order;
+  for (const Trial& trial : trials) {
+    CHECK(trial.number == static_cast<int>(order.size() / 4));
+    order += trial.point.at("run").get<std::string>() + " ";
+  }
+  CHECK(order == "x-d x-b x-c x-a ");
+  CHECK(trials[0].point.size() == 1);  // they differ in nothing
+  CHECK(trials[0].hash == hash_of(trials[0].point));
+  CHECK(trials[0].hash != trials[1].hash);
+}
+
+TEST_CASE("a value that some of the runs lack is one in which they differ") {
+  std::vector<RunStatus> runs{plain_run("x-a", 0.1, 9, {}), plain_run("x-b", 0.1, 5, {}),
+                              plain_run("x-c", 0.1, 1, {})};
+  runs[1].experiment["seed"] = 3;
+  runs[0].experiment["train"]["epochs"] = 2;
+  runs[2].experiment = "unreadable";
+  const std::vector<Trial> trials = trials_of(runs, {});
+  CHECK(trials[0].point.count("seed") == 0);
+  CHECK(trials[1].point.at("seed") == 3);
+  CHECK(trials[0].point.at("train.epochs") == 2);
+  CHECK(trials[1].point.count("train.epochs") == 0);
+  CHECK(trials[2].point == Point{{"run", "x-c"}});
+}
+
+TEST_CASE("the parameters of a run are all values of its experiment, and not what describes it to people") {
+  RunStatus run = plain_run("x-a", 0.25, 1, {});
+  run.experiment["tags"] = {"a"};
+  const Point point = parameters_of(run);
+  CHECK(point.at("train.optimizer.lr") == 0.25);
+  CHECK(point.at("train.steps") == 10);
+  for (const char* key : {"name", "note", "tags"}) CHECK(point.count(key) == 0);
+  run.experiment = nullptr;
+  CHECK(parameters_of(run).empty());
+}
+
+TEST_CASE("one run that tells its accuracy makes that the objective, if it is a number") {
+  const std::vector<RunStatus> runs{plain_run("x-a", 1, 1, {{"loss", 2}}),
+                                    plain_run("x-b", 1, 1, {{"accuracy", 0.5}})};
+  CHECK(usual_objective(runs).metric == "accuracy");
+  CHECK(usual_objective({plain_run("x-a", 1, 1, {{"accuracy", "nan"}})}).metric == "loss");
+}

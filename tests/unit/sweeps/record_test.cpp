@@ -117,5 +117,74 @@ TEST_CASE("what is missing or of another shape is as in a new record") {
   }
 }
 
+TEST_CASE("values that were written otherwise than JSON writes them keep their spelling") {
+  Record record;
+  record.space.parameters = {test::choice("a", {1, true, 2})};
+  record.space.parameters[0].written = {{1, "1.0"}, {true, "True"}};
+  const std::vector<Parameter> again = read_again(record).space.parameters;
+  REQUIRE(again.size() == 1);
+  CHECK(again[0].written == record.space.parameters[0].written);
+  CHECK(again[0].values == record.space.parameters[0].values);
+  const json odd = R"({"parameters": [{"path": "a", "written": [[1], [1, 2], 3, [1, "x", "y"], [2, "z"]]}]})";
+  CHECK(read_text(odd).space.parameters[0].written == std::map<json, std::string>{{2, "z"}});
+}
+
+TEST_CASE("a record is known to other versions by its keys") {
+  Record record;
+  record.space.parameters = {test::choice("a", {1}), test::uniform("u", 0.25, 0.5)};
+  record.search = "grid";
+  record.objective.emplace().goal = Objective::Goal::maximize;
+  record.objective->metric = "accuracy";
+  record.trials = 7;
+  record.max_failures = 2;
+  record.kin = "k";
+  CHECK(to_json(record) == json{{"schema", 1},
+                                {"parameters",
+                                 {{{"path", "a"}, {"kind", "choice"}, {"values", {1}}},
+                                  {{"path", "u"}, {"kind", "uniform"}, {"low", 0.25}, {"high", 0.5}}}},
+                                {"search", "grid"},
+                                {"trials", 7},
+                                {"parallel", 1},
+                                {"max_failures", 2},
+                                {"driven", false},
+                                {"kin", "k"},
+                                {"base", nullptr},
+                                {"objective", {{"maximize", "accuracy"}, {"count", 1}, {"of", "last"}}}});
+  CHECK(read_text(R"({"objective": {"minimize": "loss"}})").objective->count == 1);
+  CHECK(read_text(R"({"objective": {"minimize": "loss", "position": "mile"}})").objective->position == "step");
+}
+
+TEST_CASE("the record of a definition has its space and its limits, and the owner the number of its trials") {
+  const auto define = [](const std::string& sweep) {
+    return define_sweep({"x.yaml", "",
+                         "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1}\nsweep: {" + sweep + "}\n"},
+                        {}, {"lr=0.1,0.2"}, Templates());
+  };
+  const Definition sweep = define("parallel: 7, objective: maximize accuracy");
+  const Record record = record_of(sweep, 31, true);
+  CHECK(record.driven);
+  CHECK_FALSE(record_of(sweep, 31, false).driven);
+  CHECK(record.kin == sweep.kin);
+  CHECK(record.kin != "");
+  CHECK(record.base["name"] == "x");
+  CHECK(record.space.parameters.size() == 1);
+  CHECK(record.search == "grid");
+  CHECK(record.objective->metric == "accuracy");
+  CHECK(record.trials == 31);
+  CHECK(record.parallel == 7);
+  CHECK(record.max_failures == 4);  // a tenth of the trials
+  CHECK(record_of(define("max_failures: 0"), 31, true).max_failures == 0);
+  const json overlay = owner_overlay(sweep, false);
+  CHECK(overlay["metadata"]["labels"] == json{{"mlk.dev/sweep", sweep.identity.run}});
+  CHECK(overlay["metadata"]["annotations"] == json{{"mlk.dev/roles", R"({"trial":2})"}});
+  CHECK(read_record(overlay).trials == 2);
+  CHECK_FALSE(read_record(overlay).driven);
+  const json patch = owner_patch(sweep, 9, true);
+  CHECK(patch["metadata"]["annotations"] == json{{"mlk.dev/roles", R"({"trial":9})"}});
+  CHECK_FALSE(patch["metadata"].contains("labels"));
+  CHECK(read_record(patch).trials == 9);
+  CHECK(read_record(patch).driven);
+}
+
 }  // namespace
 }  // namespace mlk::sweeps

@@ -130,3 +130,29 @@ TEST_CASE("a sweep that goes on with other files has copies of them beside the o
   adopt(sweep, owner);
   CHECK(sweep.files_of.size() == std::string("x-abcde-fghij").size());
 }
+
+TEST_CASE("how many sweeps of the kin there are is told, and the very same sweep keeps its name") {
+  Sweeper sweeper(with_code("one"));
+  sweeper.start({"lr=0.1"});
+  sweeper.file.text = with_code("two");
+  const std::string second = sweeper.start({"lr=0.1,0.2"}).sweep;
+  kube::Client client(sweeper.cluster.config());
+  sweeper.file.text = with_code("three");
+  Definition third = sweeper.define({"lr=0.1"});
+  const auto of_two = go_on_with_same(client, "default", third);
+  REQUIRE(of_two);
+  CHECK(of_two->candidates == 2);
+  CHECK(of_two->other);
+  CHECK(third.identity.run == of_two->sweep);
+  CHECK(third.files_of == of_two->sweep);
+  Sweeper alone(with_code("two"));
+  CHECK(alone.start({"lr=0.1,0.2"}).sweep == second);
+  kube::Client client_of_one(alone.cluster.config());
+  Definition same = alone.define({"lr=0.1,0.2,0.3"});
+  const auto of_one = go_on_with_same(client_of_one, "default", same);
+  REQUIRE(of_one);
+  CHECK_FALSE(of_one->other);
+  CHECK(of_one->trials == 2);
+  CHECK(of_one->candidates == 1);
+  CHECK(same.identity.run == second);
+}

@@ -6,7 +6,10 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/kube/objects.h"
+#include "cli/run/labels.h"
 #include "sweeps/ledger_store.h"
+#include "sweeps/record.h"
 #include "sweeps/registry.h"
 #include "tests/unit/sweeps/sweeper.h"
 
@@ -205,4 +208,103 @@ TEST_CASE("a tenth of the trials may fail, and three of few") {
   CHECK(usual_failures(30) == 3);
   CHECK(usual_failures(31) == 4);
   CHECK(usual_failures(1000) == 100);
+}
+
+TEST_CASE("why the cluster cannot run the trials by itself is told") {
+  struct Case {
+    std::string experiment, why;
+  };
+  const std::string program = "name: x\nmode: single\nrun: a ${sweep.lr}\n";
+  const std::string trained = "train: {data: {path: /d}, steps: 4, optimizer: {lr: 0.5}}\n";
+  for (const Case& c : std::initializer_list<Case>{
+           {"name: x\nmode: single\n" + trained, ""},
+           {"name: x\nmode: single\n" + trained + "sweep: {objective: minimize loss, search: {tpe: {trials: 2}}}\n",
+            "search tpe chooses a trial by the results of those before it"},
+           {"name: x\nmode: single\n" + trained + "sweep: {objective: minimize loss, stop: median}\n",
+            "trials are ended early"},
+           {"name: x\nmode: allreduce\n" + trained, "mode allreduce has several processes in a trial"},
+           {program + "framework: torch\nworkers: {processes: 2}\n", "a launcher starts the program"}}) {
+    INFO(c.experiment);
+    Sweeper sweeper(c.experiment);
+    CHECK(why_driven(sweeper.request(sweeper.define({"lr=1,2"})), sweeper.hooks()) == c.why);
+  }
+}
+
+TEST_CASE("nothing is added to a sweep that is stopped, and trials are not tried again while their Job runs") {
+  Sweeper sweeper(started_experiment);
+  const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
+  const auto mark = [&](const json& value) {
+    sweeper.cluster.ask("PATCH", test::config_maps_path + "/" + sweep,
+                        {{"metadata", {{"annotations", {{labels::stopped, value}}}}}},
+                        "application/merge-patch+json");
+  };
+  mark("2026-11-23T10:00:00Z");
+  try {
+    sweeper.start({"lr=0.1,0.2,0.3"});
+    FAIL("it was added");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::failure);
+    CHECK(std::string(error.what()) == sweep + " is stopped, and more trials cannot be added");
+    CHECK(error.hint() == "let it go on with: mlk resume " + sweep);
+  }
+  CHECK(sweeper.start({"lr=0.1,0.2"}).started == 0);  // which adds nothing
+  CHECK(sweeper.batches(sweep).size() == 1);
+  mark(nullptr);
+  sweeper.set_job_status(sweep + "-trials-0", "0", "1");
+  mark("2026-11-23T10:00:00Z");  // its Job has ended
+  sweeper.retry_failed = true;
+  CHECK(sweeper.start({"lr=0.1,0.2"}).retried == 1);
+}
+
+TEST_CASE("failed trials are not tried again while the Jobs of the others have all places") {
+  Sweeper sweeper("name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
+                  "sweep: {parallel: 4}\n");
+  sweeper.most_points_bytes = 300;  // of two trials
+  const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
+  REQUIRE(first.jobs == 2);
+  sweeper.set_job_status(first.sweep + "-trials-0", "0", "1");
+  sweeper.retry_failed = true;
+  REQUIRE(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 1);
+  sweeper.set_job_status(first.sweep + "-trials-2", "", "0");
+  sweeper.file.text.replace(sweeper.file.text.find("parallel: 4"), 11, "parallel: 2");
+  try {
+    sweeper.start({"lr=0.1,0.2,0.3,0.4"});
+    FAIL("it was started");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()) ==
+          first.sweep + " still runs, and trials that have failed cannot be started again meanwhile");
+    CHECK(error.hint() == "wait for its end with: mlk wait " + first.sweep);
+  }
+}
+
+TEST_CASE("the owner of a sweep says how many trials it has, and which Jobs were made") {
+  Sweeper sweeper(started_experiment);
+  const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
+  const auto owner = [&] { return sweeper.cluster.ask("GET", test::config_maps_path + "/" + sweep); };
+  CHECK(read_record(owner()).trials == 2);
+  CHECK_FALSE(read_record(owner()).driven);
+  CHECK(kube::annotation_of(owner(), labels::roles) == R"({"trial":2})");
+  CHECK(kube::annotation_of(owner(), labels::created) == sweep + "-trials-0");
+  sweeper.set_job_status(sweep + "-trials-0", "0-1");
+  const Started more = sweeper.start({"lr=0.1,0.2,0.3"});
+  CHECK(more.trials == 3);
+  CHECK(read_record(owner()).trials == 3);
+  CHECK(kube::annotation_of(owner(), labels::created) == sweep + "-trials-0," + sweep + "-trials-1");
+  CHECK(sweeper.start({"lr=0.1"}).trials == 3);  // fewer values take none away
+  CHECK(read_record(owner()).trials == 3);
+}
+
+TEST_CASE("a dry run of a sweep says how many trials there would be, and creates nothing") {
+  Sweeper sweeper(started_experiment);
+  const std::string before = sweeper.cluster.names("configmaps");
+  kube::Client client(sweeper.cluster.config());
+  const Definition sweep = sweeper.define({"lr=0.1,0.2,0.3"});
+  StartRequest request = sweeper.request(sweep);
+  request.dry_run = true;
+  const Started started = start_by_cluster(client, request, sweeper.hooks());
+  CHECK(started.sweep == sweep.identity.run);
+  CHECK(started.trials == 3);
+  CHECK(started.started == 0);
+  CHECK(sweeper.cluster.names("configmaps") == before);
+  CHECK(sweeper.cluster.names("jobs") == "");
 }

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/run/indexes.h"
 #include "cli/run/labels.h"
 #include "sweeps/definition.h"
 #include "sweeps/trial.h"
@@ -143,4 +144,48 @@ TEST_CASE("lines that are no trials are left out when points are read") {
                    "{\"trial\":1e30,\"parameters\":{}}\n{\"trial\":1,\"parameters\":[]}\n")
           .empty());
   CHECK(parse_points("{\"trial\":3,\"parameters\":{\"a\":1}}").size() == 1);
+}
+
+TEST_CASE("the line of a trial is known to other versions, and says only what its run needs") {
+  TrialLine trial;
+  trial.number = 3;
+  trial.point = {{"a", 1}};
+  trial.hash = "h";
+  CHECK(points_line(trial) == R"({"hash":"h","parameters":{"a":1},"trial":3})");
+  CHECK(trial.bytes() == points_line(trial).size() + 2);
+  trial.delta.config = {{"steps", 2}};
+  trial.delta.environment = "export X=1";
+  CHECK(points_line(trial) == R"({"config":{"steps":2},"hash":"h","parameters":{"a":1},"trial":3})");
+  CHECK(trial.bytes() == points_line(trial).size() + 10 + 2);
+  const std::vector<TrialLine> read = parse_points(points_line(trial));
+  REQUIRE(read.size() == 1);
+  CHECK(read[0].delta.config == trial.delta.config);
+  CHECK(read[0].hash == hash_of(trial.point));  // whatever the line says
+  CHECK(read[0].attempt == 1);
+}
+
+TEST_CASE("numbers of trials are bounded when points are read") {
+  const auto count = [](const std::string& number) {
+    return parse_points("{\"trial\":" + number + ",\"parameters\":{}}").size();
+  };
+  CHECK(count("0") == 1);
+  const long long most = most_ranks * 100LL;
+  CHECK(count(std::to_string(most - 1)) == 1);
+  CHECK(count(std::to_string(most)) == 0);
+  CHECK(count("1.5") == 0);
+}
+
+TEST_CASE("a Job takes the trials that fit exactly, and one that fits nowhere has a Job of its own") {
+  std::vector<TrialLine> trials(5);
+  for (std::size_t i = 0; i < trials.size(); ++i) trials[i].number = static_cast<int>(i);
+  const std::size_t line = trials[0].bytes();
+  const auto sizes = [&](std::size_t most_bytes) {
+    std::string out;
+    for (const auto& job : cut_into_jobs(trials, most_bytes)) out += std::to_string(job.size()) + " ";
+    return out;
+  };
+  CHECK(sizes(5 * line) == "5 ");
+  CHECK(sizes(2 * line) == "2 2 1 ");
+  CHECK(sizes(2 * line - 1) == "1 1 1 1 1 ");
+  CHECK(sizes(1) == "1 1 1 1 1 ");
 }

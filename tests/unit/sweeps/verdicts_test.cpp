@@ -185,3 +185,36 @@ TEST_CASE("verdicts are told from other failures by their words") {
   CHECK_FALSE(is_verdict("exit code 1"));
   CHECK_FALSE(is_verdict(""));
 }
+
+TEST_CASE("a metric that is no finite number is no objective") {
+  SweepStatus status;
+  Trial trial;
+  trial.objective = 1;
+  trial.metrics = {{"loss", "inf"}};
+  status.trials.push_back(trial);
+  Objective loss;
+  loss.metric = "loss";
+  use_objective(status, loss);
+  CHECK_FALSE(status.trials[0].objective.has_value());
+  CHECK(status.record.objective->metric == "loss");
+}
+
+TEST_CASE("verdicts change only a sweep that was taken for succeeded, and only they do") {
+  SweepStatus status;
+  status.phase = Phase::succeeded;
+  Trial trial;
+  trial.state = TrialState::failed;
+  trial.failure = "exit code 1";
+  status.trials.push_back(trial);
+  status.counts.failed = 1;
+  apply_verdicts(status);
+  CHECK(status.phase == Phase::succeeded);  // as its driver wrote it
+  status.trials[0].failure = diverged("loss");
+  status.phase = Phase::stopped;
+  apply_verdicts(status);
+  CHECK(status.phase == Phase::stopped);
+  status.phase = Phase::succeeded;
+  apply_verdicts(status);
+  CHECK(status.phase == Phase::failed);
+  CHECK(status.counts.failed == 1);
+}
