@@ -191,7 +191,11 @@ class Observation {
                       {rank.number}};
       } else {
         rank.cause = why_pod_waits(*rank.pods.back(), job, facts_);
-        if (rank.cause.weight == 0 && rank.restarts > 0) rank.cause = why_restarting(rank);
+        if (rank.cause.weight <= cause_weight::starting && rank.restarts > 0) {
+          const std::string waits = rank.cause.text;
+          rank.cause = why_restarting(rank);
+          if (!waits.empty()) rank.cause.text += ": " + waits;
+        }
       }
     }
   }
