@@ -44,7 +44,7 @@ std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions&
   }
   const ExperimentFile listed =
       read_file_beside(file, options, spec.points_file, "sweep.points", longest_points_file);
-  const std::optional<PointsFile> read = read_points(listed.text, listed.name, problems);
+  std::optional<PointsFile> read = read_points(listed.text, listed.name, problems);
   problems.throw_if_any();
   std::map<std::string, std::string> paths;
   for (const auto& [column, place] : read->columns) {
@@ -67,9 +67,12 @@ std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions&
   }
   for (Parameter& parameter : spec.space.parameters)
     parameter.values.assign(values[parameter.path].begin(), values[parameter.path].end());
-  for (const auto& [column, spellings] : read->written) {
+  for (const auto& [column, place] : read->columns) {
     for (Parameter& parameter : spec.space.parameters) {
-      if (parameter.path == paths.at(column)) parameter.written = spellings;
+      if (parameter.path != paths.at(column)) continue;
+      parameter.written = read->written[column];
+      parameter.place = place;
+      parameter.places = std::move(read->values[column]);
     }
   }
   return points;

@@ -114,6 +114,7 @@ void read_values(const YamlNode& node, const std::string& of, Parameter& out, Pr
                       value.is_number() ? "; numbers count by their value, text in quotes does not" : ""));
     } else {
       note_spelling(value, item.text, out.written);
+      out.places.try_emplace(value, item.place);
       out.values.push_back(std::move(value));
     }
   }
@@ -121,6 +122,7 @@ void read_values(const YamlNode& node, const std::string& of, Parameter& out, Pr
 
 void read_one_form(const YamlEntry& entry, bool by_logarithm, Parameter& out, Problems& problems) {
   const std::string of = fmt::format("{} of {}", entry.key, out.path);
+  out.place = entry.value.place;
   if (entry.key == "choice") return read_values(entry.value, of, out, problems);
   if (entry.key == "range") return read_range(entry.value, of, out, problems);
   using Kind = Parameter::Kind;
@@ -251,6 +253,7 @@ std::optional<Parameter> read_form(const std::string& path, const YamlNode& node
                                    Problems& problems) {
   Parameter out;
   out.path = path;
+  out.place = node.place;
   const std::size_t before = problems.size();
   if (node.kind == YamlNode::Kind::map) {
     read_map(node, names, out, problems);

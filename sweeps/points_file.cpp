@@ -61,9 +61,15 @@ class PointsBuilder {
 
   bool has_column(const std::string& name) const { return columns_.contains(name); }
 
-  // The text of a plain scalar among the values of a column.
-  void note_text(const std::string& column, const json& value, const std::string& written) {
+  void note_place(const std::string& column, const json& value, const Place& place) {
+    file_.values[column].try_emplace(value, place);
+  }
+
+  // The text of a plain scalar among the values of a column, and its place.
+  void note_text(const std::string& column, const json& value, const std::string& written,
+                 const Place& place) {
     note_spelling(value, written, file_.written[column]);
+    note_place(column, value, place);
   }
 
   // False if there is no room for more.
@@ -171,7 +177,7 @@ void read_table(const std::shared_ptr<const Source>& source, char separator, Poi
     for (std::size_t i = 0; i < names.size(); ++i) {
       json value = field_value(record[i], problems);
       if (value.is_null()) continue;
-      builder.note_text(names[i], value, record[i].text);
+      builder.note_text(names[i], value, record[i].text, record[i].place);
       point[names[i]] = std::move(value);
     }
     if (problems.size() > before) continue;
@@ -239,7 +245,9 @@ void read_json_points(const std::shared_ptr<const Source>& source, PointsBuilder
     Point point;
     for (const auto& [name, value] : list[i].items()) {
       builder.add_column(name, places.at(i));
-      if (!value.is_null()) point[name] = value;
+      if (value.is_null()) continue;
+      builder.note_place(name, value, places.at(i));
+      point[name] = value;
     }
     if (!builder.add_point(std::move(point), places.at(i))) return;
   }
@@ -273,7 +281,7 @@ void read_yaml_points(const std::shared_ptr<const Source>& source, PointsBuilder
       builder.add_column(entry.key, entry.place);
       json value = to_json(entry.value);
       if (value.is_null()) continue;
-      builder.note_text(entry.key, value, entry.value.text);
+      builder.note_text(entry.key, value, entry.value.text, entry.value.place);
       point[entry.key] = std::move(value);
     }
     if (!builder.add_point(std::move(point), item.place)) return;

@@ -25,6 +25,11 @@ bool is_whole(Parameter::Kind kind) {
   return kind == Parameter::Kind::integer || kind == Parameter::Kind::log_integer;
 }
 
+const Place& place_of(const Parameter& parameter, const nlohmann::json& value) {
+  const auto found = parameter.places.find(value);
+  return found == parameter.places.end() ? parameter.place : found->second;
+}
+
 bool can_be(const Parameter& parameter, const nlohmann::json& value) {
   if (parameter.kind == Parameter::Kind::choice)
     return std::find(parameter.values.begin(), parameter.values.end(), value) != parameter.values.end();

@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/experiment/problems.h"
+
 namespace mlk::sweeps {
 
 // A value for each parameter, by its path: {"train.optimizer.lr": 0.1}. A parameter whose conditions do not
@@ -22,6 +24,9 @@ nlohmann::json normal_form(const Point& point);
 
 // The text of values that were written otherwise than JSON writes them: 3.10, 1e3, True.
 using Spellings = std::map<nlohmann::json, std::string>;
+
+// Where a user has written each of the values, the first time.
+using WrittenAt = std::map<nlohmann::json, Place>;
 
 // Holds for a point that has `path` with one of `values`.
 struct Condition {
@@ -43,6 +48,8 @@ struct Parameter {
   double low = 0, high = 0;            // of the others, both included
   std::vector<Condition> when;         // all must hold; on parameters that come earlier in the space
   Spellings written{};                 // of `values`; text is given to programs as it was written
+  Place place{};                       // of what gives its values; without a source in a record
+  WrittenAt places{};                  // of `values`, as far as they were written one by one
 };
 
 struct Space {
@@ -52,6 +59,9 @@ struct Space {
 
 // Whether its values are whole numbers.
 bool is_whole(Parameter::Kind kind);
+
+// Where the value was written, or that of which it was taken.
+const Place& place_of(const Parameter& parameter, const nlohmann::json& value);
 
 // Whether the parameter may have that value.
 bool can_be(const Parameter& parameter, const nlohmann::json& value);

@@ -109,8 +109,11 @@ YamlNode tree_of(YamlNode root, const Space& space, const Names& names, const Po
   put_values(root, texts);
   Overrides overrides;
   for (const auto& [path, value] : point) {
-    if (!names.is_own(path))
-      overrides.flags.push_back({"sweep", path, value.is_string() ? json_text(value) : texts.at(path)});
+    if (names.is_own(path)) continue;
+    const auto parameter = std::find_if(space.parameters.begin(), space.parameters.end(),
+                                        [&path = path](const Parameter& each) { return each.path == path; });
+    overrides.flags.push_back({"sweep", path, value.is_string() ? json_text(value) : texts.at(path),
+                               parameter == space.parameters.end() ? Place{} : place_of(*parameter, value)});
   }
   apply_overrides(root, overrides, problems);
   return root;

@@ -10,10 +10,12 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/images.h"
 #include "cli/commands/session.h"
+#include "cli/commands/views.h"
 #include "cli/image/code.h"
 #include "cli/image/tar.h"
 #include "cli/image/unpack.h"
 #include "cli/run/differences.h"
+#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/stored.h"
 #include "cli/ui/table.h"
@@ -64,6 +66,8 @@ Values values_of(const StoredRun& run) {
   Values out = values_by_path(run.experiment);
   // One that was built for the run says no more than its code and packages do.
   if (run.image.find('@') == run.image.npos && !run.image.empty()) out["image"] = run.image;
+  if (const std::string commit = commit_of(run.code_source); !commit.empty())
+    out["commit"] = short_commit(commit);
   for (const auto& [entry, files] : run.digests.items()) {
     if (!files.is_object()) continue;
     for (const auto& [file, digest] : files.items())

@@ -183,6 +183,21 @@ class SweepLogs {
   steady_clock::time_point looked_{};
 };
 
+void say_no_pods(Session& session, const std::string& sweep, const sweeps::SweepObjects& objects,
+                 const LogFilter& filter) {
+  if (filter.role == labels::driver)
+    return session.note("sweep " + sweep + " has no pod of a driver; what is known of it: " +
+                        session.command("status " + sweep));
+  const sweeps::Counts counts = sweeps::observe_sweep(objects, std::chrono::system_clock::now()).counts;
+  if (counts.running + counts.succeeded + counts.failed + counts.stopped > 0)
+    return session.note("no log of sweep " + sweep +
+                        " is left, as its pods were deleted; what its trials have told: " +
+                        session.command("results " + sweep));
+  session.note("no trial of sweep " + sweep + " has started; wait for their logs with: " +
+               session.command("logs -f " + sweep) +
+               ", or for those of one with: " + session.command("logs -f " + sweep + "/0"));
+}
+
 }  // namespace
 
 ExitCode follow_sweep(Session& session, kube::Client& client, const std::string& sweep,
@@ -208,10 +223,7 @@ void print_sweep_logs(Session& session, kube::Client& client, const std::string&
   read_run_logs(client, name_space, pods, filter, printer, &problems);
   require_all_printed(session);
   for (const std::string& problem : problems) session.warn(problem);
-  if (pods.empty()) {
-    session.note("sweep " + sweep +
-                 " has no pods; what is known of it: " + session.command("status " + sweep));
-  }
+  if (pods.empty()) say_no_pods(session, sweep, objects, filter);
 }
 
 }  // namespace mlk

@@ -132,7 +132,14 @@ void clear_repository(const GcOptions& options, Session& session) {
       session.note(printable(tag) + " stays: it is in use now");
       continue;
     }
+    const auto manifest = registry.find_manifest(repository.repository, digest);
     (void)registry.remove_manifest(repository.repository, digest);
+    // A run that has named it until now may have found it there; a later one sends it again.
+    if (manifest && digests_in_use(*client).contains(digest)) {
+      registry.put_manifest(repository.repository, tag, manifest->type, manifest->bytes);
+      session.note(printable(tag) + " is there again: it is in use now");
+      continue;
+    }
     ++deleted;
   }
   session.note(

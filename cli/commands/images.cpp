@@ -120,6 +120,13 @@ std::string Registries::push(const Build& build, const image::Reference& target)
   return target.name() + "@" + sent.digest;
 }
 
+void Registries::push_if_gone(const Build& build, const image::Reference& target) {
+  if (state_->target->find_manifest(target.repository, build.composed.digest)) return;
+  state_->session.note(
+      fmt::format("somebody has deleted image {} meanwhile: it is sent again", target.text()));
+  (void)push(build, target);
+}
+
 namespace {
 
 std::optional<image::Platform> platform_of(kube::Client& client, const Experiment& experiment) {
@@ -193,29 +200,35 @@ void provide_user(const Experiment& experiment, FileContents& files, const image
     session.note(note);
 }
 
-void provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,
-                   kube::Client& client, Session& session) {
+std::function<void()> provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,
+                                    kube::Client& client, Session& session) {
   const bool builds = needs_build(experiment, files);
   const std::string where = registry_of(need.prepared, experiment);
   if (session.local()) {
     if (!need.dry_run && builds) prepare_on_machine(experiment, files, Registries(session, false).access());
-    return;
+    return {};
   }
   const bool wants_runtime = needs_image(experiment);
   if (!builds || need.dry_run) provide_user(experiment, files, nullptr, client, session, need.insecure);
-  if (!wants_runtime && !builds) return;
-  if (need.dry_run && builds)
-    return session.note("an image would be built for its code, on " + experiment.image);
-  Registries registries(session, need.insecure);
-  if (wants_runtime) {
-    files.image = find_runtime(need, where, session, registries.access());
-    return;
+  if (!wants_runtime && !builds) return {};
+  if (need.dry_run && builds) {
+    session.note("an image would be built for its code, on " + experiment.image);
+    return {};
   }
-  registry::FoundImage base = find_base(experiment, "", platform_of(client, experiment), registries.access());
+  const auto registries = std::make_shared<Registries>(session, need.insecure);
+  if (wants_runtime) {
+    files.image = find_runtime(need, where, session, registries->access());
+    return {};
+  }
+  registry::FoundImage base =
+      find_base(experiment, "", platform_of(client, experiment), registries->access());
   provide_user(experiment, files, &base.image.configuration, client, session, need.insecure);
-  const Build build = assemble(experiment, files, std::move(base), registries.access());
-  note_base(files, build);
-  files.image = registries.push(build, target_of("", where, experiment.name, build));
+  const auto build =
+      std::make_shared<const Build>(assemble(experiment, files, std::move(base), registries->access()));
+  note_base(files, *build);
+  const image::Reference target = target_of("", where, experiment.name, *build);
+  files.image = registries->push(*build, target);
+  return [registries, build, target] { registries->push_if_gone(*build, target); };
 }
 
 }  // namespace mlk

@@ -2,6 +2,7 @@
 // needs before it is submitted.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -33,6 +34,8 @@ class Registries {
   // Sends the image, with a live line on a terminal, and says on one line what went. Returns
   // "repository@sha256:...". Throws Error.
   std::string push(const Build& build, const image::Reference& target);
+  // Once more if the image has gone from the registry since.
+  void push_if_gone(const Build& build, const image::Reference& target);
 
  private:
   struct State;
@@ -60,7 +63,10 @@ void provide_user(const Experiment& experiment, FileContents& files, const image
 // What a run or a sweep needs of an image: builds the one of its code and packages, or looks for that of the
 // runtime, and finds out as whom its program can run; notes both in `files`. With --local: has the packages
 // on this machine. Throws Error if it cannot be built. Call after require_some_image().
-void provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,
-                   kube::Client& client, Session& session);
+// Returns what is to be called when the cluster has the owner that names the image: until then nobody who
+// deletes images knows that it is wanted. Empty if none was built.
+[[nodiscard]] std::function<void()> provide_image(const ImageNeed& need, const Experiment& experiment,
+                                                  FileContents& files, kube::Client& client,
+                                                  Session& session);
 
 }  // namespace mlk

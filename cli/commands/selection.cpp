@@ -1,7 +1,6 @@
 #include "cli/commands/selection.h"
 
 #include <algorithm>
-#include <set>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -23,7 +22,7 @@ std::vector<RunAddress> runs_that_match(kube::Client& client, RunFilter filter, 
   if (!only.empty()) std::erase_if(runs, [&](const RunStatus& run) { return run.run != only; });
   std::vector<RunAddress> out;
   for (const RunStatus& run : sweeps::select_runs(runs, now, where))
-    out.push_back({run.run, run.mode == sweeps::mode_of_sweeps, {}});
+    out.push_back({run.run, run.mode == sweeps::mode_of_sweeps, {}, run.created});
   return out;
 }
 
@@ -33,7 +32,7 @@ std::vector<RunAddress> trials_that_match(kube::Client& client, const std::strin
       sweeps::read_sweep(client, client.config().name_space, sweep, sweeps::Harvest::all);
   std::vector<RunAddress> out;
   for (const sweeps::Trial& trial : sweeps::select(status.trials, status.record.space, where))
-    out.push_back({sweep, true, trial.number});
+    out.push_back({sweep, true, trial.number, status.created});
   return out;
 }
 
@@ -95,12 +94,16 @@ bool may_do(Session& session, const std::string& doing, const std::vector<RunAdd
 
 void keep_those_that_still_match(Session& session, kube::Client& client, const Selection& selection,
                                  std::vector<RunAddress>& targets) {
-  std::set<std::string> now;
-  for (const RunAddress& address : select_targets(session, client, selection)) now.insert(name_of(address));
+  std::map<std::string, std::optional<Time>> now;
+  for (const RunAddress& address : select_targets(session, client, selection))
+    now[name_of(address)] = address.created;
   std::erase_if(targets, [&](const RunAddress& target) {
-    const bool gone = !now.contains(name_of(target));
-    if (gone) session.note(name_of(target) + " stays: " + selection.where + " does not hold any more");
-    return gone;
+    const auto found = now.find(name_of(target));
+    if (found != now.end() && found->second == target.created) return false;
+    session.note(name_of(target) + " stays: " +
+                 (found == now.end() ? selection.where + " does not hold any more"
+                                     : "it was deleted meanwhile, and another one has its name"));
+    return true;
   });
 }
 

@@ -53,7 +53,8 @@ void submit(const SubmitOptions& options, Session& session) {
                        .insecure = options.insecure};
   if (!on_client) require_some_image(need, loaded.experiment, session);
   const std::unique_ptr<kube::Client> client = on_client ? nullptr : session.connect();
-  if (client) provide_image(need, loaded.experiment, loaded.files, *client, session);
+  std::function<void()> keep_image;
+  if (client) keep_image = provide_image(need, loaded.experiment, loaded.files, *client, session);
 
   RenderOptions render_options;
   render_options.version = session.version;
@@ -79,7 +80,8 @@ void submit(const SubmitOptions& options, Session& session) {
                               .again = options.again,
                               .dry_run = options.dry_run == "server"};
   const SubmitHooks hooks{.note = [&session](const std::string& text) { session.note(text); },
-                          .check_interrupted = [&session] { session.check_interrupted(); }};
+                          .check_interrupted = [&session] { session.check_interrupted(); },
+                          .owner_is_there = std::move(keep_image)};
   const Submitted submitted = submit_run(*client, request, hooks);
   print_handle(submitted.run, options.output, name_space, session);
   say_outcome(submitted, session, request);

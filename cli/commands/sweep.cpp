@@ -189,7 +189,8 @@ void sweep_command(const SweepOptions& options, Session& session) {
                        .insecure = options.insecure};
   if (!on_client) require_some_image(need, sweep.first, session);
   const std::unique_ptr<kube::Client> client = on_client ? nullptr : session.connect();
-  if (client) provide_image(need, sweep.first, sweep.files, *client, session);
+  std::function<void()> keep_image;
+  if (client) keep_image = provide_image(need, sweep.first, sweep.files, *client, session);
   const sweeps::StartRequest request{.definition = sweep,
                                      .file_context = file_context,
                                      .templates = templates,
@@ -210,7 +211,8 @@ void sweep_command(const SweepOptions& options, Session& session) {
     tell_of_other_code(*client, sweep, session);
   }
   const SubmitHooks hooks{.note = [&session](const std::string& text) { session.note(text); },
-                          .check_interrupted = [&session] { session.check_interrupted(); }};
+                          .check_interrupted = [&session] { session.check_interrupted(); },
+                          .owner_is_there = std::move(keep_image)};
   std::string driven = sweeps::why_driven(request, hooks);
   if (timeout && !options.wait && driven.empty()) throw Error(ExitCode::usage, "--timeout needs --wait");
   std::optional<Driver> driver;

@@ -125,6 +125,14 @@ std::string running_text(const RunStatus& status) {
   return join(parts, " ");
 }
 
+// "3 workers 1 server run", although the run lacks others.
+std::string left_text(const RunStatus& status) {
+  const auto running = std::count_if(status.ranks.begin(), status.ranks.end(),
+                                     [](const RankStatus& rank) { return rank.state == "Running"; });
+  if (status.phase != Phase::restarting || running == 0) return "";
+  return printable(running_text(status)) + (running == 1 ? " runs" : " run");
+}
+
 class StatusPrinter {
  public:
   StatusPrinter(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
@@ -134,6 +142,7 @@ class StatusPrinter {
   void print() {
     print_head();
     field("why", status_.why);
+    field("commit", short_commit(status_.commit));
     const std::string age = age_text(status_, now_);
     field("step", step_text(status_) + (age.empty() ? "" : ", as of " + age));
     field("metrics", metric_texts(status_), "  ");
@@ -149,6 +158,7 @@ class StatusPrinter {
     std::vector<std::string> parts{style_.bold(printable(status_.run)),
                                    style_.paint(to_string(status_.phase), color_of(status_.phase))};
     if (!status_.mode.empty()) parts.push_back(printable(status_.mode));
+    if (std::string left = left_text(status_); !left.empty()) parts.push_back(std::move(left));
     if (status_.started) {
       const Time end = status_.ended.value_or(now_);
       parts.push_back((status_.ended ? "took " : "since ") + duration_between(status_.started, end));
@@ -262,6 +272,12 @@ std::size_t width_of_output(const Session& session) {
 }
 
 }  // namespace
+
+std::string short_commit(const std::string& commit) {
+  constexpr std::size_t shown = 12;
+  const std::size_t end = std::min(commit.find('-'), commit.size());
+  return commit.substr(0, std::min(shown, end)) + commit.substr(end);
+}
 
 void print_status(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
                   Time now) {

@@ -13,6 +13,9 @@ namespace mlk {
 
 struct Session;
 
+// The first digits of a commit, which name it for people: "0123456789ab-dirty".
+std::string short_commit(const std::string& commit);
+
 enum class Columns { usual, all };  // all: also the values in which runs of one name differ
 
 // Print `mlk status` and `mlk ls` on the session's standard output.

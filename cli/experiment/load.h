@@ -14,9 +14,10 @@ namespace mlk {
 
 // A value of the file that has a flag of its own, such as --parallel for sweep.parallel.
 struct FlagValue {
-  std::string flag;  // what messages call its place
+  std::string flag;  // what messages call its place, where `at` has no source
   std::string path;
   std::string value;  // in YAML
+  Place at{};         // where the user has written it
 };
 
 struct Overrides {

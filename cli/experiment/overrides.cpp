@@ -125,12 +125,21 @@ bool remove_from(YamlNode& node, const std::string& step) {
   return std::erase_if(node.entries, [&](const YamlEntry& entry) { return entry.key == step; }) > 0;
 }
 
+void put_place(YamlNode& node, const Place& place) {
+  node.place = place;
+  for (YamlNode& item : node.items) put_place(item, place);
+  for (YamlEntry& entry : node.entries) {
+    entry.place = place;
+    put_place(entry.value, place);
+  }
+}
+
 enum class Null { removes, is_value };
 
 // Sets the value at `path` to what `source` has from the column `value_at` on, in YAML. The path may stand
-// before it.
+// before it. `at`: the place of all that, if it has a source; otherwise it is in `source`.
 void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<const Source>& source,
-              std::size_t value_at, Null null, Problems& problems) {
+              std::size_t value_at, Null null, const Place& at, Problems& problems) {
   std::vector<std::string> steps = split(path, '.');
   std::optional<YamlNode> value = value_of(source, value_at, problems);
   if (!value) return;
@@ -141,7 +150,7 @@ void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<con
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const std::string& step = steps[i];
     const std::size_t found = source->text.substr(0, value_at).rfind(step);
-    const Place place{source, 0, found == std::string::npos ? 0 : found};
+    const Place place = at.source ? at : Place{source, 0, found == std::string::npos ? 0 : found};
     if (removes && i + 1 == steps.size()) {
       if (!remove_from(*node, step)) refuse_step(*node, steps, i, place, problems);
       return;
@@ -159,6 +168,7 @@ void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<con
   }
   *node = std::move(*value);
   if (node->kind == YamlNode::Kind::null) node->place = {source, 0, value_at};
+  if (at.source) put_place(*node, at);
 }
 
 // a.b=VALUE
@@ -171,7 +181,7 @@ void set_argument(YamlNode& root, const std::string& argument, Problems& problem
     problems.add({source, 0, 0}, "--set needs KEY=VALUE, for example train.steps=500");
     return;
   }
-  set_path(root, path, source, equals + 1, Null::removes, problems);
+  set_path(root, path, source, equals + 1, Null::removes, {}, problems);
 }
 
 // NAME=VALUE; VALUE is taken as it is.
@@ -206,7 +216,7 @@ void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& probl
   for (const std::string& argument : overrides.set) set_argument(root, argument, problems);
   for (const FlagValue& each : overrides.flags) {
     const auto source = std::make_shared<const Source>(Source{each.flag, each.value});
-    set_path(root, each.path, source, 0, Null::is_value, problems);
+    set_path(root, each.path, source, 0, Null::is_value, each.at, problems);
   }
 }
 

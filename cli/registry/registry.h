@@ -104,7 +104,9 @@ class Registry {
   void wait(std::chrono::milliseconds time, const std::string& why);
   void read_from(const std::string& repository, const image::Descriptor& descriptor, std::uint64_t offset,
                  const std::function<bool(std::string_view)>& take, bool is_long);
-  [[noreturn]] void fail(const http::Reply& reply, const std::string& what) const;
+  enum class Asked { to_give, to_keep, to_delete };
+  [[noreturn]] void fail(const http::Reply& reply, const std::string& what,
+                         Asked asked = Asked::to_give) const;
   std::string at(const std::string& repository, const std::string& path);
 
   const Access access_;

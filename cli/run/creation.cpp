@@ -198,6 +198,12 @@ void Creation::check_pod_on_server(const json& job) {
 }
 
 Creation::Stored Creation::create_owner(const json& owner) {
+  Stored out = store_owner(owner);
+  if (hooks_.owner_is_there) hooks_.owner_is_there();
+  return out;
+}
+
+Creation::Stored Creation::store_owner(const json& owner) {
   const std::string name = kube::name_of(owner);
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;

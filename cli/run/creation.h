@@ -21,6 +21,7 @@ namespace mlk {
 struct SubmitHooks {
   std::function<void(const std::string&)> note;  // progress, for people
   std::function<void()> check_interrupted;       // throws if the user wants to stop
+  std::function<void()> owner_is_there{};        // once the cluster has the owner of a run or sweep
 };
 
 class Creation {
@@ -46,7 +47,7 @@ class Creation {
     bool created = false;   // by this call
   };
   // Creates a ConfigMap with the label mlk.dev/hash. An existing one of the same name and hash counts as
-  // created. Throws Error.
+  // created. Throws Error, and what the hook owner_is_there throws.
   [[nodiscard]] Stored create_owner(const nlohmann::json& owner);
 
   // Creates the object. An existing one counts as created if it belongs to the owner with this uid. If
@@ -81,6 +82,7 @@ class Creation {
   void take_back(const nlohmann::json& object);
 
  private:
+  Stored store_owner(const nlohmann::json& owner);
   void check_pod_on_server(const nlohmann::json& job);
   kube::Resource resource_of(const nlohmann::json& object);
   nlohmann::json post(const kube::Resource& resource, const nlohmann::json& object);

@@ -276,6 +276,12 @@ void read_warnings(const std::vector<json>& events, Facts& facts) {
 
 }  // namespace
 
+std::string commit_of(const std::string& source) {
+  const json known = json_or_null(source);
+  const std::string commit = text_of(known, {"commit"});
+  return commit.empty() || at_path(known, {"clean"}) == true ? commit : commit + "-dirty";
+}
+
 std::vector<std::string> tags_of(const json& owner) {
   std::vector<std::string> tags;
   const json words = json_or_null(annotation_of(owner, labels::tags));

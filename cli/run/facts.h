@@ -132,6 +132,10 @@ std::vector<std::string> jobs_going_on(const RunObjects& objects);
 // The roles in the run's owner, with their counts: {"worker": 5}. Empty if it names none.
 std::map<std::string, int> roles_of(const nlohmann::json& owner);
 
+// The commit of git from which the code of a run came, of what its owner keeps of the code; with "-dirty"
+// behind it if the folder had changes. Empty if that is not known.
+std::string commit_of(const std::string& source);
+
 // The tags that the experiment's author gave the run. Works on an owner that was read as metadata only, too.
 std::vector<std::string> tags_of(const nlohmann::json& owner);
 

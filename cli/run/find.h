@@ -45,6 +45,7 @@ struct RunAddress {
   std::string run;  // full name
   bool is_sweep = false;
   std::optional<int> trial;  // of a sweep, if one was named: digits-abcde/7
+  std::optional<Time> created{};  // of a run or sweep that --where has selected: names are given again
 };
 
 // The meaning of `typed`: the run or sweep of that name, else the newest one of the experiment of that name;

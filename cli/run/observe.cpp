@@ -74,6 +74,7 @@ class Observation {
     status_.created = time_of(owner, {"metadata", "creationTimestamp"});
     const json experiment = json_or_null(text_of(owner, {"data", "experiment"}));
     if (experiment.is_object()) status_.experiment = experiment;
+    status_.commit = commit_of(text_of(owner, {"data", "code"}));
     status_.tags = tags_of(owner);
     status_.note = kube::annotation_of(owner, labels::note);
     status_.steps = count_of(experiment, {"train", "steps"}, 0);
@@ -191,7 +192,11 @@ class Observation {
                       {rank.number}};
       } else {
         rank.cause = why_pod_waits(*rank.pods.back(), job, facts_);
-        if (rank.cause.weight == 0 && rank.restarts > 0) rank.cause = why_restarting(rank);
+        if (rank.cause.weight <= cause_weight::starting && rank.restarts > 0) {
+          const std::string waits = rank.cause.text;
+          rank.cause = why_restarting(rank);
+          if (!waits.empty()) rank.cause.text += ": " + waits;
+        }
       }
     }
   }
@@ -391,6 +396,7 @@ class Observation {
     }
     recorded.checkpoint = checkpoint_place(objects_.owner, recorded.result);
     recorded.experiment = std::move(status_.experiment);
+    recorded.commit = std::move(status_.commit);
     recorded.tags = std::move(status_.tags);
     recorded.note = std::move(status_.note);
     if (recorded.steps == 0) recorded.steps = status_.steps;

@@ -119,6 +119,7 @@ json to_json(const RunStatus& status) {
   out["experiment"] = status.experiment;
   out["tags"] = status.tags;
   out["note"] = status.note;
+  out["commit"] = status.commit;
   out["ranks"] = json::array();
   for (const RankStatus& rank : status.ranks) {
     out["ranks"].push_back({{"role", rank.role},

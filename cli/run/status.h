@@ -92,6 +92,7 @@ struct RunStatus {
   nlohmann::json experiment;  // with all defaults; null if the owner was read as metadata only
   std::vector<std::string> tags;
   std::string note;
+  std::string commit;  // of its code, as commit_of() says it
 };
 
 // Of RunObjects::last_words.

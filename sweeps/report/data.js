@@ -46,7 +46,7 @@ const columns = [
     key: parameter.path, label: parameter.label, of: (trial) => trial.v[i],
     number: trials.every((trial) => trial.v[i] === null || typeof trial.v[i] === "number"),
   })),
-  {key: "step", label: "step", number: true, of: (trial) => trial.e},
+  ...(trials.some((trial) => trial.e > 0) ? [{key: "step", label: "step", number: true, of: (trial) => trial.e}] : []),
   {key: "time", label: "time", number: true, of: (trial) => trial.d ?? null, format: formatSeconds},
   {key: "tries", label: "tries", number: true, of: (trial) => trial.t},
   ...page.metrics.map((name, i) => ({key: name, label: name, number: true, metric: true, of: (trial) => trial.m ? trial.m[i] : null})),

@@ -118,8 +118,13 @@ def test_the_record_of_a_run_has_the_commit_of_its_code(embedded, name, experime
     git("commit", "-qm", "all")
     found = source()
     assert found == {"path": ".", "branch": "main", "clean": True, "commit": git("rev-parse", "HEAD").strip()}
+    first = embedded.mlk("submit", "--wait", file, check=0, timeout=120).stdout.strip()
+    assert f"  commit        {found['commit'][:12]}\n" in embedded.mlk("status", first, check=0).stdout
     (tmp_path / "new").write_text("")
     assert source()["clean"] is False
+    second = embedded.mlk("submit", "--wait", file, check=0, timeout=120).stdout.strip()
+    assert embedded.mlk("status", second, "-o", "json", check=0).json()["commit"] == found["commit"] + "-dirty"
+    assert re.search(f"commit +{found['commit'][:12]} +{found['commit'][:12]}-dirty\n", embedded.mlk("diff", first, second, check=0).stdout)
 
 
 def test_a_folder_that_is_wrong_or_too_large_is_refused_before_anything_is_sent(embedded, name, experiment, tmp_path):

@@ -336,7 +336,9 @@ TEST_CASE("--start-timeout ends the wait for a run whose init container fails ag
   cluster.store.create("pods", next);
   const auto [code, said] = cluster.mlk({"wait", "x", "--start-timeout", "1s", "--timeout", "20s"});
   CHECK(code == 6);
-  const std::string why = "cannot start within 1s: Restarting: worker/0: waits for init container fetch\n";
+  const std::string why =
+      "cannot start within 1s: Restarting: worker/0: restarting after init container fetch: exit code 128: "
+      "no such repository (try 2 of 4): waits for init container fetch\n";
   CHECK_MESSAGE(contains(said, "run x-abcde " + why), said);
   // A program that has run before is tried again, as long as it takes.
   cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde", [](json& pod) {

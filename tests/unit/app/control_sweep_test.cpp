@@ -117,6 +117,30 @@ TEST_CASE("a trial that is an index of a Job is refused, with the command for th
   CHECK(console.status().phase == Phase::scheduling);
 }
 
+TEST_CASE("logs of a sweep without pods say why there are none, and what to type") {
+  OfCluster console;
+  const auto told = [&] {
+    const auto said = console.type({"logs", console.sweep});
+    CHECK(said.code == 0);
+    CHECK(said.out.empty());
+    return said.err;
+  };
+  const std::string& sweep = console.sweep;
+  CHECK(told() == "no trial of sweep " + sweep + " has started; wait for their logs with: mlk logs -f " +
+                      sweep + console.flags() + ", or for those of one with: mlk logs -f " + sweep + "/0" +
+                      console.flags() + "\n");
+  const json jobs = console.sweeper.cluster.ask("GET", test::jobs_path);
+  for (const json& job : jobs["items"]) {
+    console.sweeper.cluster.store.modify("jobs", "default", kube::name_of(job), [](json& changed) {
+      changed["status"] = {
+          {"startTime", "2026-11-21T07:00:00Z"}, {"succeeded", 1}, {"completedIndexes", "0"}};
+    });
+  }
+  CHECK(told() == "no log of sweep " + console.sweep +
+                      " is left, as its pods were deleted; what its trials have told: mlk results " +
+                      console.sweep + console.flags() + "\n");
+}
+
 TEST_CASE("a trial that is not there is exit 3, and one of a run that is no sweep exit 2") {
   TwoRun console;
   const std::string run = console.status().newest_runs.at(0);

@@ -84,6 +84,31 @@ TEST_CASE("status of a failed run in a pipe is whole") {
         "server  0     Running  0         30s  node-7\n");
 }
 
+TEST_CASE("status of a run that lacks a rank says how many run on") {
+  const auto head = [](Phase phase, std::size_t lost) {
+    RunStatus status = failed_run();
+    status.phase = phase;
+    for (std::size_t i = 0; i < lost; ++i) status.ranks[2 - i].state = "Failed";
+    const std::string text = shown(status, 0);
+    return text.substr(0, text.find('\n'));
+  };
+  CHECK(head(Phase::restarting, 0) == "mnist-abcde  Restarting  ps  1 worker 1 server run  took 1m");
+  CHECK(head(Phase::restarting, 1) == "mnist-abcde  Restarting  ps  1 worker runs  took 1m");
+  CHECK(head(Phase::restarting, 3) == "mnist-abcde  Restarting  ps  took 1m");
+  CHECK(head(Phase::running, 1) == "mnist-abcde  Running  ps  took 1m");
+}
+
+TEST_CASE("status shows the first digits of the commit of a run's code") {
+  RunStatus status = failed_run();
+  status.commit = "0123456789abcdef0123456789abcdef01234567";
+  CHECK(shown(status, 0).find("\n  commit        0123456789ab\n") != std::string::npos);
+  status.commit += "-dirty";
+  CHECK(shown(status, 0).find("\n  commit        0123456789ab-dirty\n") != std::string::npos);
+  CHECK(short_commit("0123") == "0123");
+  CHECK(short_commit("0123-dirty") == "0123-dirty");
+  CHECK(short_commit("").empty());
+}
+
 TEST_CASE("last words of one line are not said again below the reason that holds them") {
   RunStatus status = failed_run();
   status.first_failure->message = "cannot open /data/mnist/train-images";

@@ -145,7 +145,7 @@ TEST_CASE("each answer that is no good one is told by its kind") {
   struct Row {
     int status;
     mlk::ExitCode code;
-    const char* words;
+    std::string words;
   };
   PlayedRegistry played;
   int status = 0;
@@ -156,20 +156,23 @@ TEST_CASE("each answer that is no good one is told by its kind") {
   access.is_patient = false;
   Registry registry(access, played.reference());
   const std::string digest = "sha256:" + std::string(64, 'a');
-  using Act = std::function<void()>;
-  const std::vector<std::pair<Act, std::string>> acts{
-      {[&] { (void)registry.find_manifest(repository, "1"); }, "image " + played.name + "/team/x:1"},
-      {[&] { (void)registry.find_digest(repository, "1"); }, "image " + played.name + "/team/x"},
-      {[&] { registry.put_manifest(repository, "1", "x", "{}"); },
+  struct Act {
+    std::function<void()> act;
+    std::string verb, what;
+  };
+  const std::vector<Act> acts{
+      {[&] { (void)registry.find_manifest(repository, "1"); }, "use", "image " + played.name + "/team/x:1"},
+      {[&] { (void)registry.find_digest(repository, "1"); }, "use", "image " + played.name + "/team/x"},
+      {[&] { registry.put_manifest(repository, "1", "x", "{}"); }, "send",
        "the manifest of " + played.name + "/team/x"},
-      {[&] { (void)registry.remove_manifest(repository, digest); },
-       "the deletion of " + played.name + "/team/x@" + digest},
-      {[&] { (void)registry.has_blob(repository, digest); }, "repository " + played.name + "/team/x"},
-      {[&] { (void)registry.tags(repository, 5); }, "repository " + played.name + "/team/x"}};
-  for (const auto& [act, what] : acts) {
+      {[&] { (void)registry.remove_manifest(repository, digest); }, "delete",
+       "image " + played.name + "/team/x@" + digest},
+      {[&] { (void)registry.has_blob(repository, digest); }, "use", "repository " + played.name + "/team/x"},
+      {[&] { (void)registry.tags(repository, 5); }, "use", "repository " + played.name + "/team/x"}};
+  for (const auto& [act, verb, what] : acts) {
     for (const Row& row : std::vector<Row>{{400, mlk::ExitCode::cluster, "answered with status 400 for"},
-                                           {401, mlk::ExitCode::cluster, "does not let you use"},
-                                           {403, mlk::ExitCode::cluster, "does not let you use"},
+                                           {401, mlk::ExitCode::cluster, "does not let you " + verb},
+                                           {403, mlk::ExitCode::cluster, "does not let you " + verb},
                                            {500, mlk::ExitCode::cluster, "answered with status 500 for"}}) {
       status = row.status;
       const mlk::Error error = registry_error(act);
@@ -182,13 +185,16 @@ TEST_CASE("each answer that is no good one is told by its kind") {
     }
   }
   status = 404;
-  const mlk::Error gone = registry_error(acts[5].first);
+  const mlk::Error gone = registry_error(acts[5].act);
   CHECK(gone.code() == mlk::ExitCode::not_found);
   CHECK(std::string(gone.what()) ==
         "registry " + played.name + " has no repository " + played.name + "/team/x");
-  CHECK(registry_error(acts[2].first).code() == mlk::ExitCode::not_found);
+  const mlk::Error not_taken = registry_error(acts[2].act);
+  CHECK(not_taken.code() == mlk::ExitCode::not_found);
+  CHECK(std::string(not_taken.what()) ==
+        "registry " + played.name + " does not take the manifest of " + played.name + "/team/x");
   status = 405;
-  const mlk::Error forbidden = registry_error(acts[3].first);
+  const mlk::Error forbidden = registry_error(acts[3].act);
   CHECK(forbidden.code() == mlk::ExitCode::cluster);
   CHECK(forbidden.hint() == "delete them by the registry's own rules of retention");
 }

@@ -50,6 +50,29 @@ TEST_CASE("the newest warning is told, whichever of its times an event has") {
   }
 }
 
+TEST_CASE("the commit of a run's code is told, with -dirty if its folder had changes, also after its end") {
+  struct Case {
+    std::string source, commit;
+  };
+  for (const Case& each :
+       {Case{R"({"path":".","commit":"0123456789abcdef","branch":"main","clean":true})", "0123456789abcdef"},
+        Case{R"({"path":".","commit":"0123456789abcdef","clean":false})", "0123456789abcdef-dirty"},
+        Case{R"({"commit":"0123456789abcdef"})", "0123456789abcdef-dirty"},
+        Case{R"({"commit":"","clean":false})", ""},
+        Case{R"({"path":"."})", ""}, Case{"[]", ""}, Case{"{", ""}, Case{"", ""}}) {
+    INFO(each.source);
+    CHECK(commit_of(each.source) == each.commit);
+    RunObjects objects;
+    objects.owner = {{"metadata", {{"name", "r"}}}, {"data", {{"code", each.source}}}};
+    CHECK(observe(objects, Time()).commit == each.commit);
+    RunStatus ended;
+    ended.phase = Phase::succeeded;
+    objects.owner.merge_patch(record_patch(ended));
+    CHECK(observe(objects, Time()).phase == Phase::succeeded);
+    CHECK(observe(objects, Time()).commit == each.commit);
+  }
+}
+
 TEST_CASE("disruptions before a failure are restarts of its rank, and no tries") {
   Fixture fixture = load("failed_exit_code");
   for (json& job : fixture.objects.jobs) {

@@ -102,7 +102,8 @@ TEST_CASE("a status of which nothing is known has every key, and so has its reco
                 {"checkpoint", nullptr},
                 {"experiment", nullptr},
                 {"tags", json::array()},
-                {"note", ""}});
+                {"note", ""},
+                {"commit", ""}});
   CHECK_MESSAGE(to_json(RunStatus{}) == known, json::diff(known, to_json(RunStatus{})).dump(),
                 ": scripts rely on these keys; a new one belongs into this list and man/mlk-status.1");
 }

@@ -135,7 +135,8 @@ TEST_CASE("the JSON of a status has every key, also for unknown values") {
                       {"final", false},
                       {"experiment", nullptr},
                       {"tags", json::array()},
-                      {"note", ""}};
+                      {"note", ""},
+                      {"commit", ""}};
   CHECK_MESSAGE(out == known, json::diff(known, out).dump(),
                 ": scripts rely on these keys; a new one belongs into this list and man/mlk-status.1");
 }

@@ -110,6 +110,53 @@ TEST_CASE("programs get values as they were written, and the best experiment has
         hash_of(define(program, {"env.PYTHON=3.1", "flag=true", "rate=0.001"}).points.front()));
 }
 
+TEST_CASE("a point that cannot be run is told at the place where its value was written") {
+  const TemporaryFolder folder;
+  folder.write("p.csv", "workers.count,train.steps\n1,5\n1,none\n");
+  folder.write("p.json", "[{\"workers.count\": 1},\n {\"workers.count\": -2}]\n");
+  folder.write("p.yaml", "- {workers.count: 1}\n- {workers.count: -2}\n");
+  const auto place_of_mistake = [&](const std::string& sweep, const std::vector<std::string>& words) {
+    try {
+      const Definition defined = define(smallest_train + sweep, words, folder.path());
+      const FileContext file_context;
+      const TemplateNames template_names = Templates().names();
+      const Experiments experiments(defined.base, defined.spec.space, template_names, file_context);
+      for (const Point& point : defined.points) (void)experiments.of(point);
+    } catch (const Error& error) {
+      std::string what = error.what();
+      if (const std::string here = folder.path().string() + "/"; what.find(here) != what.npos)
+        what.erase(what.find(here), here.size());
+      const std::size_t begin = what.find('\n') + 1, end = what.find(": ", begin);
+      return what.substr(begin, end - begin) + "|" + what.substr(what.rfind("\n  "));
+    }
+    return std::string("accepted");
+  };
+  struct Case {
+    std::string sweep, word, place;
+  };
+  const std::string count = "sweep: {parameters: {workers.count: ";
+  const std::string random = ", search: {random: {trials: 2}}}\n";
+  for (const Case& each :
+       {Case{count + "[1, -2]}}\n", "", "x.yaml:4:41"}, Case{count + "-2}}\n", "", "x.yaml:4:37"},
+        Case{count + "{choice: [1, x]}}}\n", "", "x.yaml:4:50"},
+        Case{count + "{range: [1, -2, -3]}}}\n", "", "x.yaml:4:45"},
+        Case{count + "{uniform: [-3, -1]}}" + random, "", "x.yaml:4:47"},
+        Case{"sweep: {parameters: {train.optimizer: [{lr: 1}, {lr: x}]}}\n", "", "x.yaml:4:49"},
+        Case{"sweep: {parameters: {train.nonsense: [1, 2]}}\n", "", "x.yaml:4:39"},
+        Case{"", "workers.count=1,-2", "argument:1:17"},
+        Case{count + "[-1]}}\n", "workers.count=1,-2", "argument:1:17"},
+        Case{"", "workers.count=-3..-1", "argument:1:15"}, Case{"sweep: {points: p.csv}\n", "", "p.csv:3:3"},
+        Case{"sweep: {points: p.json}\n", "", "p.json:2:2"},
+        Case{"sweep: {points: p.yaml}\n", "", "p.yaml:2:19"}}) {
+    INFO(each.sweep << each.word);
+    const std::vector<std::string> words(each.word.empty() ? 0 : 1, each.word);
+    const std::string told = place_of_mistake(each.sweep, words);
+    CHECK(told.substr(0, told.find('|')) == each.place);
+    const std::size_t column = std::stoul(each.place.substr(each.place.rfind(':') + 1));
+    CHECK(told.substr(told.find('|') + 1) == "\n  " + std::string(column - 1, ' ') + "^");
+  }
+}
+
 TEST_CASE("a search says when its space has fewer points than it is to try") {
   const auto why = [](const std::string& search, const std::string& words) {
     return why_fewer_points(

@@ -75,7 +75,7 @@ TEST_CASE("a point changes the values at its paths, and stands in its names") {
   CHECK(program.effective["env"]["LR"] == "0.25");
 }
 
-TEST_CASE("a point that cannot be run is shown with its values, and the mistake in them") {
+TEST_CASE("a point of which nobody has written the values is shown with them, and the mistake in them") {
   try {
     Trials(trained_file).of({{"train.optimizer.lr", "fast"}, {"train.steps", 5}});
     FAIL("was accepted");
