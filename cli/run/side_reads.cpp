@@ -5,6 +5,9 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -79,23 +82,29 @@ struct SideReads::State {
   std::map<std::string, Service> services;  // by the run's name
   bool nodes_are_forbidden = false;
 
+  // Those that were asked longest ago come first: else, of more than can be asked at once, some never would be.
   void ask_nodes(const RunObjects& objects) {
+    if (nodes_are_forbidden) return;
     const Time now = std::chrono::system_clock::now();
-    std::size_t asked = 0;
+    std::set<std::string> doubtful;
     for (const json& pod : objects.pods) {
-      if (nodes_are_forbidden || asked == most_nodes_asked) return;
-      if (!is_doubtful(signs_of_pod(pod, now))) continue;
-      const std::string name = text_of(pod, {"spec", "nodeName"});
-      Node& node = nodes[name];
-      if (node.answer.valid() ||
-          (node.asked != Clock::time_point{} && Clock::now() - node.asked < ask_node_again))
-        continue;
+      if (is_doubtful(signs_of_pod(pod, now))) doubtful.insert(text_of(pod, {"spec", "nodeName"}));
+    }
+    std::vector<std::pair<Clock::time_point, std::string>> due;
+    for (const std::string& name : doubtful) {
+      const Node& node = nodes[name];
+      const bool again = node.asked != Clock::time_point{};
+      if (node.answer.valid() || (again && Clock::now() - node.asked < ask_node_again)) continue;
+      due.emplace_back(node.asked, name);
+    }
+    std::sort(due.begin(), due.end());
+    due.resize(std::min(due.size(), most_nodes_asked));
+    for (const auto& [asked, name] : due) {
       kube::Request request;
       request.path = kube::path_of(kube::resources::nodes, "", name);
       request.timeout = longest_answer;
-      node.answer = client.ask(request);
-      node.asked = Clock::now();
-      ++asked;
+      nodes[name].answer = client.ask(request);
+      nodes[name].asked = Clock::now();
     }
   }
 

@@ -43,6 +43,7 @@ class FakeServer {
   std::string listen() {
     const int port = http->bind_to_any_port("127.0.0.1");
     if (port <= 0) throw std::runtime_error("no port");
+    ::listen(socket_, 512);  // httplib's queue of five makes clients that come all at once wait for seconds
     thread_ = std::thread([this] { http->listen_after_bind(); });
     while (!http->is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return scheme_ + "://127.0.0.1:" + std::to_string(port);
@@ -71,9 +72,11 @@ class FakeServer {
   void set_up() {
     http->new_task_queue = [] { return new httplib::ThreadPool(64); };
     http->set_tcp_nodelay(true);
+    http->set_socket_options([this](socket_t socket) { socket_ = socket; });
   }
 
   std::string scheme_ = "http";
+  int socket_ = -1;  // httplib's
   std::thread thread_;
 };
 
