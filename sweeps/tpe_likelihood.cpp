@@ -180,12 +180,4 @@ Smoothness most_likely(const std::vector<Axis>& axes, const std::vector<Places>&
   return climb.highest(axes.size());
 }
 
-Smoothness most_likely_near(const Smoothness& first, const std::vector<Axis>& axes,
-                            const std::vector<Places>& points, const std::vector<double>& values) {
-  const Likelihood likelihood = likelihood_of(axes, points, values);
-  Climb climb(likelihood);
-  climb.take_if_better(first);
-  return climb.highest(axes.size());
-}
-
 }  // namespace mlk::sweeps

@@ -30,8 +30,4 @@ struct Smoothness {
 Smoothness most_likely(const std::vector<Axis>& axes, const std::vector<Places>& points,
                        const std::vector<double>& values);
 
-// The same, sought only around `first`: for values that are as smooth, but on another scale.
-Smoothness most_likely_near(const Smoothness& first, const std::vector<Axis>& axes,
-                            const std::vector<Places>& points, const std::vector<double>& values);
-
 }  // namespace mlk::sweeps

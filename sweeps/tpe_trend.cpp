@@ -48,7 +48,7 @@ Trend::Trend(const std::vector<Axis>& axes, std::vector<Places> points, const st
   std::vector<double> wide = smoothness_.noise > noisy ? scaled(values, noisy_range) : std::vector<double>();
   if (!wide.empty()) {
     targets = std::move(wide);
-    smoothness_ = most_likely_near(smoothness_, axes_, points_, targets);
+    smoothness_ = most_likely(axes_, points_, targets);
   }
   points_.insert(points_.end(), running.begin(), running.end());
   factor_ = Triangle(points_.size());
