@@ -440,9 +440,14 @@ bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds s
   constexpr std::chrono::seconds patience_beside{10};
   if (has_running_programs(objects, now)) return since_end <= patience;
   const Facts facts = read_facts(objects, now);
-  const bool waits = std::any_of(facts.pods.begin(), facts.pods.end(), [](const PodFacts& pod) {
-    return pod.exit_code && !pod.ended() && !pod.node_lost;
-  });
+  bool waits = false, ends_by_itself = false;
+  for (const PodFacts& pod : facts.pods) {
+    if (!pod.exit_code || pod.ended() || pod.node_lost) continue;
+    waits = true;
+    ends_by_itself = ends_by_itself || waited_for(pod).empty();
+  }
+  // Its program may have run for all of that time.
+  if (ends_by_itself) return since_end <= patience + patience_beside;
   return waits && since_end <= patience_beside;
 }
 
