@@ -13,8 +13,10 @@
 #include "cli/run/labels.h"
 #include "cli/run/next_try.h"
 #include "cli/run/node_loss.h"
+#include "cli/run/program_error.h"
 #include "cli/run/status.h"
 #include "cli/util/json.h"
+#include "cli/util/program_text.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -345,9 +347,10 @@ namespace {
 void add_last_words(const std::map<std::string, std::string>& words, PodFacts& pod) {
   for (Container& other : pod.others) {
     for (std::optional<ContainerEnd>* end : {&other.end, &other.last_end}) {
-      if (!*end || !(*end)->message.empty()) continue;
+      // The log of a container that runs again is not that of its last end.
+      if (!*end || (end == &other.last_end && (other.end || other.runs) && !(*end)->message.empty())) continue;
       if (const auto found = words.find(last_words_key(pod.uid, other.name)); found != words.end())
-        (*end)->message = found->second;
+        (*end)->message = with_lines_below((*end)->message, found->second);
     }
   }
 }
@@ -394,7 +397,9 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
     read.final = read.action == PolicyAction::fail_job;
     add_last_words(last_words, read);
     if (const auto longer = endings.find(read.uid); longer != endings.end())
-      read.end_message = longer->second;
+      read.end_message = lacks_the_error(program_text(read.end_message))
+                             ? longer->second
+                             : with_lines_below(read.end_message, longer->second);
     LossSigns signs = signs_of_pod(pod, now);
     signs.told_not_ready = facts.told_not_ready.count(read.uid) > 0;
     if (const auto node = nodes.find(read.node); node != nodes.end()) signs.node = word_of_node(node->second);

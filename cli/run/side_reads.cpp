@@ -105,7 +105,7 @@ struct SideReads::State {
     for (auto pod = facts.pods.rbegin(); pod != facts.pods.rend() && asked < most_words_of_run;
          ++pod) {  // newest first
       const Container* other = at_fault(*pod);
-      if (other == nullptr || !(other->end ? *other->end : *other->last_end).message.empty()) continue;
+      if (other == nullptr) continue;
       ++asked;
       const auto [found, is_new] = words.try_emplace(last_words_key(pod->uid, other->name));
       if (!is_new && (found->second.answer.valid() || found->second.restarts == other->restarts)) continue;
