@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -25,7 +27,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr seconds ask_node_again{3}, ask_service_again{30};
+constexpr seconds ask_service_again{30};
 constexpr seconds longest_answer{10};
 constexpr std::size_t most_nodes_asked = 64, most_words_of_run = 8;
 constexpr int lines_of_words = 10;
@@ -74,6 +76,7 @@ struct SideReads::State {
   kube::Client& client;
   const std::string name_space;
   const Scope scope;
+  const milliseconds ask_node_again;
   std::map<std::string, Node> nodes;
   std::map<std::string, Words> words;       // by last_words_key()
   std::map<std::string, Service> services;  // by the run's name
@@ -81,21 +84,26 @@ struct SideReads::State {
 
   void ask_nodes(const RunObjects& objects) {
     const Time now = std::chrono::system_clock::now();
-    std::size_t asked = 0;
+    std::map<std::string, Node*> due;
     for (const json& pod : objects.pods) {
-      if (nodes_are_forbidden || asked == most_nodes_asked) return;
+      if (nodes_are_forbidden) return;
       if (!is_doubtful(signs_of_pod(pod, now))) continue;
       const std::string name = text_of(pod, {"spec", "nodeName"});
       Node& node = nodes[name];
-      if (node.answer.valid() ||
-          (node.asked != Clock::time_point{} && Clock::now() - node.asked < ask_node_again))
-        continue;
+      const bool first = node.asked == Clock::time_point{};
+      if (!node.answer.valid() && (first || Clock::now() - node.asked >= ask_node_again)) due[name] = &node;
+    }
+    // Those that were asked longest ago, or never, or one of many would never have its turn.
+    std::vector<std::pair<std::string, Node*>> order(due.begin(), due.end());
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto& a, const auto& b) { return a.second->asked < b.second->asked; });
+    if (order.size() > most_nodes_asked) order.resize(most_nodes_asked);
+    for (const auto& [name, node] : order) {
       kube::Request request;
       request.path = kube::path_of(kube::resources::nodes, "", name);
       request.timeout = longest_answer;
-      node.answer = client.ask(request);
-      node.asked = Clock::now();
-      ++asked;
+      node->answer = client.ask(request);
+      node->asked = Clock::now();
     }
   }
 
@@ -197,8 +205,8 @@ struct SideReads::State {
   }
 };
 
-SideReads::SideReads(kube::Client& client, std::string name_space, Scope scope)
-    : state_(new State{client, std::move(name_space), scope, {}, {}, {}}) {}
+SideReads::SideReads(kube::Client& client, std::string name_space, Scope scope, milliseconds ask_node_again)
+    : state_(new State{client, std::move(name_space), scope, ask_node_again, {}, {}, {}}) {}
 
 SideReads::~SideReads() = default;
 

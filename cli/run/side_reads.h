@@ -23,7 +23,8 @@ class SideReads {
   enum class Scope { one_run, runs };
 
   // The client must outlive it.
-  SideReads(kube::Client& client, std::string name_space, Scope scope);
+  SideReads(kube::Client& client, std::string name_space, Scope scope,
+            std::chrono::milliseconds ask_node_again = std::chrono::seconds(3));
   ~SideReads();
   SideReads(const SideReads&) = delete;
   SideReads& operator=(const SideReads&) = delete;

@@ -218,7 +218,7 @@ TEST_CASE("at most 64 nodes are asked in one look, the others in the next one") 
     run.objects.pods.back()["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}}};
   }
   kube::Client client(server.start());
-  SideReads reads(client, "lab", SideReads::Scope::runs);
+  SideReads reads(client, "lab", SideReads::Scope::runs, 0ms);  // the first ones could be asked again
   reads.wait({&run.objects}, 20s);
   CHECK(asked == 64);
   CHECK(run.objects.nodes.size() == 64);
