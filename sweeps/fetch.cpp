@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 #include <future>
+#include <thread>
+#include <utility>
 
 #include "cli/kube/client.h"
 #include "cli/kube/logs.h"
@@ -25,6 +27,11 @@ constexpr std::size_t most_logs_at_once = 128;
 constexpr int lines_of_log = 1000;
 constexpr std::size_t bytes_of_log = 256 * 1024;
 constexpr milliseconds short_time{1500}, long_time{120'000};
+// The last lines of a program that has just ended may still be on their way to its log: before it counts as
+// one that has reported nothing, it is read again.
+constexpr milliseconds pause_before_again{400};
+constexpr int times_again = 5;
+constexpr std::chrono::seconds young_end{10};
 constexpr std::size_t curve_points = 64;
 constexpr std::size_t most_logs_for_curves = 200;
 constexpr int many_trials = 1000;
@@ -87,6 +94,16 @@ class LogHarvest {
           (live || has_ended(trial.state)))
         live ? due.push_front(&trial) : due.push_back(&trial);
     }
+    read(std::move(due), deadline);
+    for (int again = 0; again < times_again && !silent_.empty(); ++again) {
+      if (Clock::now() + pause_before_again >= deadline) return;
+      std::this_thread::sleep_for(pause_before_again);
+      read(std::exchange(silent_, {}), deadline);
+    }
+  }
+
+ private:
+  void read(std::deque<Trial*> due, Clock::time_point deadline) {
     std::deque<std::pair<Trial*, std::future<kube::Answer>>> under_way;
     while (!due.empty() || !under_way.empty()) {
       const auto left = std::chrono::floor<milliseconds>(deadline - Clock::now());
@@ -109,7 +126,11 @@ class LogHarvest {
     }
   }
 
- private:
+  static bool has_just_ended(const Trial& trial) {
+    return trial.state == TrialState::succeeded && trial.ended &&
+           std::chrono::abs(std::chrono::system_clock::now() - *trial.ended) < young_end;
+  }
+
   bool needs_log(const Trial& trial) const {
     if (trial.state == TrialState::running)
       return true;  // what is known may be from an earlier part of its training
@@ -127,12 +148,14 @@ class LogHarvest {
     const Objective* objective = status_.record.objective ? &*status_.record.objective : nullptr;
     const std::vector<kube::LogLine> lines = kube::parse_log(answer.response.body);
     const std::string failure = trial.failure;
+    if (has_just_ended(trial)) trial.failure.clear();  // what an earlier reading said
     read_lines(lines, objective, finder_ ? &*finder_ : nullptr, trial);
     // For a long log this is only its end.
     const bool whole =
         lines.size() < static_cast<std::size_t>(lines_of_log) && answer.response.body.size() < bytes_of_log;
     const bool silent = objective != nullptr && !trial.objective && trial.failure.empty();
     if (silent && whole) trial.failure = never_reported(objective->metric, last_near_miss(lines));
+    if (silent && whole && has_just_ended(trial)) silent_.push_back(&trial);
     if (trial.state != TrialState::succeeded) trial.failure = failure;  // a succeeded trial has none
   }
 
@@ -147,6 +170,7 @@ class LogHarvest {
   const std::string& name_space_;
   SweepStatus& status_;
   std::optional<MetricFinder> finder_;
+  std::deque<Trial*> silent_;  // that have just ended, and whose logs do not have the metric
 };
 
 bool has_ended(const SweepObjects& objects, const Record& record) {

@@ -73,11 +73,17 @@ bool unclear(const ApiError& error) {
          (error.status() == 409 && !exists_already(error));
 }
 
-// The roles do not allow it. The check before said that they do: a server that has just started does not know
-// the roles yet.
-bool lacks_role(const ApiError& error) {
-  return error.status() == 403 &&
-         std::string_view(error.what()).find("cannot create resource") != std::string_view::npos;
+// A server that has just started refuses what it will allow: it does not know the roles yet (the check before
+// said that they allow it), nor the namespaces and quotas.
+bool has_just_started(const ApiError& error) {
+  const std::string_view what = error.what();
+  return error.status() == 403 && (what.find("cannot create resource") != std::string_view::npos ||
+                                   what.find("not yet ready to handle request") != std::string_view::npos);
+}
+
+// Nothing is known about the object, and it may be stored.
+bool says_nothing(const ApiError& error) {
+  return unclear(error) || has_just_started(error) || error.status() == 401;
 }
 
 bool is_deleting(const json& object) { return !at_path(object, {"metadata", "deletionTimestamp"}).is_null(); }
@@ -167,7 +173,7 @@ void Creation::check_on_server(const std::vector<json>& objects) {
                               {.dry_run = true});
     } catch (const ApiError& error) {
       if (exists_already(error)) continue;  // it exists, so it was accepted before
-      throw refusal(object, error);
+      refuse(object, error);
     }
     check_dropped(object, answer);
     if (is_job(object)) check_pod_on_server(object);
@@ -189,7 +195,7 @@ void Creation::check_pod_on_server(const json& job) {
     const kube::Forbidden why =
         error.status() == 403 ? kube::why_forbidden(error.what()) : kube::Forbidden::other;
     const bool not_the_pod = why == kube::Forbidden::rights || why == kube::Forbidden::quota;
-    if (!not_the_pod) throw refusal(pod, error);
+    if (!not_the_pod) refuse(pod, error);
     hooks_.note(title(job) + ": " +
                 (why == kube::Forbidden::quota ? "its pods wait as long as this holds: "
                                                : "whether its pods are accepted could not be asked: ") +
@@ -216,7 +222,7 @@ Creation::Stored Creation::store_owner(const json& owner) {
     try {
       return {post(kube::resources::config_maps, wanted), true};
     } catch (const ApiError& error) {
-      if (!exists_already(error)) throw refusal(owner, error);
+      if (!is_there(owner, error)) refuse(owner, error);
     }
     const std::optional<json> existing = client_.find(kube::resources::config_maps, name_space_, name);
     if (existing && !is_deleting(*existing)) {
@@ -265,7 +271,7 @@ Creation::Stored Creation::create_owned(const json& given, const std::string& ow
       check_dropped(object, out.object);
       return out;
     } catch (const ApiError& error) {
-      if (!exists_already(error)) throw refusal(object, error);
+      if (!is_there(object, error)) refuse(object, error);
     }
     const std::optional<json> existing = client_.find(resource, name_space_, kube::name_of(object));
     if (existing && is_owned_by(*existing, owner_uid) && !is_deleting(*existing)) {
@@ -297,7 +303,7 @@ Creation::Stored Creation::create_shared(const json& object, const std::string& 
         hooks_.note("sent " + title(object) + ", " + human_size(bytes_of(object)));
         return out;
       } catch (const ApiError& error) {
-        if (!exists_already(error)) throw refusal(object, error);
+        if (!is_there(object, error)) refuse(object, error);
       }
     } else if (is_deleting(*existing)) {
       wait_for_gone(title(object), deadline, waiting_said);
@@ -340,7 +346,7 @@ bool Creation::add_owner(const json& existing, const json& object) {
     return true;
   } catch (const ApiError& error) {
     if (error.status() == 409 || error.status() == 404) return false;
-    throw refusal(object, error);
+    refuse(object, error);
   }
 }
 
@@ -377,8 +383,8 @@ json Creation::post(const kube::Resource& resource, const json& object) {
     try {
       return client_.create(resource, name_space_, object);
     } catch (const ApiError& error) {
-      if ((!unclear(error) && !lacks_role(error)) || attempt == post_tries || steady_clock::now() > deadline)
-        throw;
+      const bool passes = unclear(error) || has_just_started(error);
+      if (!passes || attempt == post_tries || steady_clock::now() > deadline) throw;
       hooks_.note(title(object) + ": " + error.what() + "; trying again (" + std::to_string(attempt + 1) +
                   " of " + std::to_string(post_tries) + ")");
     }
@@ -395,14 +401,19 @@ void Creation::check_dropped(const json& sent, const json& answered) {
               "a feature is switched off there; take the field out with patch:, or ask for the feature");
 }
 
-Error Creation::refusal(const json& object, const ApiError& error) const {
-  const bool unreachable = unclear(error) || error.status() == 401;
-  if (unreachable) return Error(error.code(), error.what(), error.hint());
+// A quota also refuses what is there already, and counts: stored by a request whose answer was lost, or by
+// another command at the same time. To take that back would delete what may have begun to train.
+bool Creation::is_there(const json& object, const ApiError& error) {
+  return exists_already(error) || (!says_nothing(error) && error.status() != 404 && find_existing(object));
+}
+
+void Creation::refuse(const json& object, const ApiError& error) const {
+  if (says_nothing(error)) throw error;
   if (error.status() == 404) {
-    return Error(ExitCode::cluster, "there is no namespace '" + name_space_ + "'",
-                 "choose one with -n, or have it created");
+    throw Error(ExitCode::cluster, "there is no namespace '" + name_space_ + "'",
+                "choose one with -n, or have it created");
   }
-  return Error(ExitCode::cannot_start, title(object) + " was refused: " + error.what(), error.hint());
+  throw Error(ExitCode::cannot_start, title(object) + " was refused: " + error.what(), error.hint());
 }
 
 void Creation::take_back(const std::string& owner, const std::string& uid) {

@@ -13,8 +13,10 @@
 #include "cli/run/labels.h"
 #include "cli/run/next_try.h"
 #include "cli/run/node_loss.h"
+#include "cli/run/program_error.h"
 #include "cli/run/status.h"
 #include "cli/util/json.h"
+#include "cli/util/program_text.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -345,9 +347,10 @@ namespace {
 void add_last_words(const std::map<std::string, std::string>& words, PodFacts& pod) {
   for (Container& other : pod.others) {
     for (std::optional<ContainerEnd>* end : {&other.end, &other.last_end}) {
-      if (!*end || !(*end)->message.empty()) continue;
+      // The log of a container that runs again is not that of its last end.
+      if (!*end || (end == &other.last_end && (other.end || other.runs) && !(*end)->message.empty())) continue;
       if (const auto found = words.find(last_words_key(pod.uid, other.name)); found != words.end())
-        (*end)->message = found->second;
+        (*end)->message = with_lines_below((*end)->message, found->second);
     }
   }
 }
@@ -394,7 +397,9 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
     read.final = read.action == PolicyAction::fail_job;
     add_last_words(last_words, read);
     if (const auto longer = endings.find(read.uid); longer != endings.end())
-      read.end_message = longer->second;
+      read.end_message = lacks_the_error(program_text(read.end_message))
+                             ? longer->second
+                             : with_lines_below(read.end_message, longer->second);
     LossSigns signs = signs_of_pod(pod, now);
     signs.told_not_ready = facts.told_not_ready.count(read.uid) > 0;
     if (const auto node = nodes.find(read.node); node != nodes.end()) signs.node = word_of_node(node->second);
@@ -440,9 +445,14 @@ bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds s
   constexpr std::chrono::seconds patience_beside{10};
   if (has_running_programs(objects, now)) return since_end <= patience;
   const Facts facts = read_facts(objects, now);
-  const bool waits = std::any_of(facts.pods.begin(), facts.pods.end(), [](const PodFacts& pod) {
-    return pod.exit_code && !pod.ended() && !pod.node_lost;
-  });
+  bool waits = false, ends_by_itself = false;
+  for (const PodFacts& pod : facts.pods) {
+    if (!pod.exit_code || pod.ended() || pod.node_lost) continue;
+    waits = true;
+    ends_by_itself = ends_by_itself || waited_for(pod).empty();
+  }
+  // Its program may have run for all of that time.
+  if (ends_by_itself) return since_end <= patience + patience_beside;
   return waits && since_end <= patience_beside;
 }
 

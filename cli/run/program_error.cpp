@@ -359,4 +359,18 @@ bool lacks_the_error(std::string_view text) {
   return reader.has_launcher() || text.size() >= nearly_cut || lines >= most_of_termination;
 }
 
+std::string with_lines_below(std::string_view message, std::string_view log_end) {
+  const std::string_view known = trim(message);
+  if (known.empty()) return std::string(log_end);
+  const std::string_view last = trim(known.substr(known.rfind('\n') + 1));
+  std::size_t below = std::string_view::npos;
+  for (std::size_t begin = 0; begin < log_end.size();) {
+    const std::size_t end = std::min(log_end.find('\n', begin), log_end.size());
+    if (trim(log_end.substr(begin, end - begin)) == last) below = end + 1;
+    begin = end + 1;
+  }
+  if (below >= log_end.size() || trim(log_end.substr(below)).empty()) return std::string(message);
+  return std::string(known) + '\n' + std::string(log_end.substr(below));
+}
+
 }  // namespace mlk

@@ -136,7 +136,7 @@ std::vector<LogToRead> endings_to_read(const RunObjects& objects) {
     const bool by_itself = pod.phase == "Failed" && pod.exit_code.value_or(0) != 0 &&
                            pod.disruption.empty() && (!pod.deleting || pod.failed_by_itself());
     if (by_itself && parse_result(pod.end_message).is_null() &&
-        lacks_the_error(program_text(pod.end_message)))
+        !program_error(program_text(pod.end_message)).is_found)
       failed.push_back(pod);
   }
   std::stable_sort(failed.begin(), failed.end(), [](const PodFacts& a, const PodFacts& b) {

@@ -28,7 +28,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr seconds ask_node_again{3}, ask_service_again{30};
+constexpr seconds ask_service_again{30};
 constexpr seconds longest_answer{10};
 constexpr std::size_t most_nodes_asked = 64, most_words_of_run = 8;
 constexpr int lines_of_words = 10;
@@ -77,6 +77,7 @@ struct SideReads::State {
   kube::Client& client;
   const std::string name_space;
   const Scope scope;
+  const milliseconds ask_node_again;
   std::map<std::string, Node> nodes;
   std::map<std::string, Words> words;       // by last_words_key()
   std::map<std::string, Service> services;  // by the run's name
@@ -114,7 +115,7 @@ struct SideReads::State {
     for (auto pod = facts.pods.rbegin(); pod != facts.pods.rend() && asked < most_words_of_run;
          ++pod) {  // newest first
       const Container* other = at_fault(*pod);
-      if (other == nullptr || !(other->end ? *other->end : *other->last_end).message.empty()) continue;
+      if (other == nullptr) continue;
       ++asked;
       const auto [found, is_new] = words.try_emplace(last_words_key(pod->uid, other->name));
       if (!is_new && (found->second.answer.valid() || found->second.restarts == other->restarts)) continue;
@@ -206,8 +207,8 @@ struct SideReads::State {
   }
 };
 
-SideReads::SideReads(kube::Client& client, std::string name_space, Scope scope)
-    : state_(new State{client, std::move(name_space), scope, {}, {}, {}}) {}
+SideReads::SideReads(kube::Client& client, std::string name_space, Scope scope, milliseconds ask_node_again)
+    : state_(new State{client, std::move(name_space), scope, ask_node_again, {}, {}, {}}) {}
 
 SideReads::~SideReads() = default;
 

@@ -1,7 +1,7 @@
 // What the objects of a run leave open and a request more answers: whether the node of a doubtful pod is
-// there, the last words of a container that failed and left none in the pod's status, as injected ones do,
-// and whether the Service of a live run is. A missing Secret needs no request: the node of each pod that
-// wants it says so.
+// there, the last words of a container that failed (the pod's status has none of injected ones, and lacks
+// those that the kubelet did not wait for), and whether the Service of a live run is. A missing Secret needs
+// no request: the node of each pod that wants it says so.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,8 @@ class SideReads {
   enum class Scope { one_run, runs };
 
   // The client must outlive it.
-  SideReads(kube::Client& client, std::string name_space, Scope scope);
+  SideReads(kube::Client& client, std::string name_space, Scope scope,
+            std::chrono::milliseconds ask_node_again = std::chrono::seconds(3));
   ~SideReads();
   SideReads(const SideReads&) = delete;
   SideReads& operator=(const SideReads&) = delete;

@@ -39,7 +39,7 @@ struct RunObjects {
   std::map<std::string, std::string>
       endings{};  // more of the end of a log than the pod's status has, likewise
   std::map<std::string, std::string>
-      last_words{};  // of containers that failed and left none in the status, by last_words_key()
+      last_words{};  // the end of the logs of containers beside main that failed, by last_words_key()
   std::map<std::string, nlohmann::json> nodes{};  // those that were read, by name; null: there is none
   bool service_is_gone = false;                   // it was looked for
 };

@@ -32,6 +32,13 @@ def submit_and_fail(cluster, file, code, *words, args=(), where=(), timeout=120,
     return run
 
 
+def submit_that_waits(cluster, file, code, word, where=(), env=None):
+    """The same of a run that cannot start, once status says why: a busy cluster takes its time to find that out."""
+    run = cluster.mlk("submit", *where, file, check=0, env=env).stdout.strip()
+    mlk.wait_until(lambda: word in cluster.mlk("status", run, *where, check=0).stdout, f"status to say '{word}'", timeout=120)
+    assert submit_and_fail(cluster, file, code, word, args=["--start-timeout", "10s"], where=where, env=env) == run
+
+
 @pytest.mark.nodes
 def test_a_program_that_exits_3_fails_the_run_with_its_last_lines(cluster, name, experiment):
     file = experiment(experiment_text(name, "echo the disk is on fire; exit 3", retries=3))
@@ -68,13 +75,13 @@ def test_an_invalid_image_name_cannot_start(real, name, experiment):
 @pytest.mark.nodes
 def test_an_image_that_does_not_exist_is_named(real, name, experiment):
     file = experiment(experiment_text(name, image="localhost/nobody-has-this:1"))
-    submit_and_fail(real, file, 6, "localhost/nobody-has-this:1", args=["--start-timeout", "20s"], env={"MLK_IMAGE": ""})
+    submit_that_waits(real, file, 6, "localhost/nobody-has-this:1 cannot be pulled", env={"MLK_IMAGE": ""})
 
 
 @pytest.mark.nodes
 def test_a_thousand_cpus_are_unschedulable_in_the_schedulers_words(real, name, experiment):
     file = experiment(experiment_text(name, cpu="1000"))
-    submit_and_fail(real, file, 6, "Insufficient cpu", args=["--start-timeout", "20s"])
+    submit_that_waits(real, file, 6, "Insufficient cpu")
 
 
 def test_a_missing_gpu_is_unschedulable_on_this_machine(embedded, name, experiment):
@@ -88,7 +95,7 @@ def test_a_quota_that_is_exceeded_is_the_reason(real, name, experiment):
     file = experiment(experiment_text(name))
     with mlk.namespace_of_its_own(real, f"quota-{name}") as namespace:
         real.kubectl_admin("create", "quota", "none", "-n", namespace, "--hard=pods=0")
-        submit_and_fail(real, file, 6, "exceeded quota", args=["--start-timeout", "15s"], where=["-n", namespace])
+        submit_that_waits(real, file, 6, "exceeded quota", where=["-n", namespace])
 
 
 def test_a_namespace_that_is_not_there_is_named(real, name, experiment):

@@ -60,15 +60,20 @@ def test_a_rank_whose_state_does_not_come_tells_those_who_would_wait_for_it(tmp_
             assert rank_0.hear(wire_peer.TROUBLE, soon())[0] == 4
 
 
+def until_status(rank, generation):
+    """Until worker 1 has told `rank` that it is in that generation."""
+    while rank.hear(wire_peer.STATUS, soon())[0] != generation:
+        pass
+
+
 def test_a_rank_that_was_passed_over_follows_nobody_who_has_not_heard_of_it(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=2) as run:
         run.start("worker", 1)
         with rank_beside(run, 0, 7, at=1) as rank_0, rank_beside(run, 2, 9, at=1) as rank_2:
             begin_with(run, rank_0, rank_2, 4)
+            until_status(rank_0, 4)  # worker 1 takes part; what rank 2 says could come to it before what rank 0 has said
             rank_2.say_status(generation=5, step=60, lineage=LINEAGE)  # it has gone on with others
-            for generation in (4, 0):  # worker 1 takes part, and has learnt that it does not any more
-                while rank_0.hear(wire_peer.STATUS, soon())[0] != generation:
-                    pass
+            until_status(rank_0, 0)  # worker 1 has learnt that it does not take part any more
             own = wire_peer.incarnation_of("worker-1-0")
             rank_0.propose(8, 4, LINEAGE, {0: 7, 1: own})
             assert rank_0.hear(wire_peer.REFUSE, soon())[1] == 8
@@ -85,8 +90,7 @@ def test_a_rank_that_learns_while_it_waits_that_it_was_passed_over_says_so(tmp_p
             rank_0.hear(wire_peer.TROUBLE, soon())
             assert rank_0.hear(wire_peer.STATUS, soon())[0] == 4  # it waits for the next
             rank_0.say_status(generation=5, step=60, lineage=LINEAGE)
-            while rank_0.hear(wire_peer.STATUS, soon())[0] != 0:
-                pass
+            until_status(rank_0, 0)
 
 
 def test_a_generation_that_begins_later_than_its_members_waited_is_told_so(tmp_path):

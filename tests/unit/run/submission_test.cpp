@@ -532,3 +532,41 @@ TEST_CASE("a role that the server does not know yet is asked for again, another 
   CHECK(std::none_of(other.notes.begin(), other.notes.end(),
                      [](const std::string& note) { return note.find("trying again") != std::string::npos; }));
 }
+
+TEST_CASE("what is refused although it is there is neither taken back nor made again") {
+  // A quota counts what was stored by a request whose answer was lost, and what another submit has stored.
+  const auto full = mlk::test::refusal(403, "Forbidden", "it is forbidden: exceeded quota: q");
+  for (const char* plural : {"configmaps", "services", "jobs"}) {
+    for (const bool lost : {true, false}) {
+      CAPTURE(plural);
+      CAPTURE(lost);
+      Submitter submitter;
+      int posts = 0;
+      submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+        if (request.method != "POST" || !request.path.ends_with(std::string("/") + plural))
+          return std::nullopt;
+        if (posts++ == 0) submitter.cluster.ask("POST", request.path, json::parse(request.body));
+        return lost && posts == 1 ? mlk::test::refusal(503, "ServiceUnavailable", "lost") : full;
+      });
+      const Submitted submitted = submitter.submit();
+      CHECK(submitted.outcome == SubmitOutcome::created);
+      CHECK(posts == (lost ? 2 : 1));
+      CHECK(submitter.cluster.has("configmaps", submitted.run));
+      CHECK(submitter.cluster.has("jobs", submitted.run + "-worker"));
+    }
+  }
+}
+
+TEST_CASE("a server that has just started refuses nothing for good: what is there stays") {
+  for (const char* message : {"User me cannot create resource jobs in API group batch",
+                              "jobs.batch is forbidden: not yet ready to handle request"}) {
+    Submitter submitter;
+    submitter.refuse_creating("jobs", mlk::test::refusal(403, "Forbidden", message));
+    CHECK(submitter.refused().first == ExitCode::cluster);
+    CHECK(submitter.notes.size() == 5);  // it was tried again
+    submitter.let_everything_in();
+    const Submitted submitted = submitter.submit();
+    CHECK(submitted.outcome == SubmitOutcome::completed);
+    CHECK(submitter.cluster.has("jobs", submitted.run + "-worker"));
+  }
+}

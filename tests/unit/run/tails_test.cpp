@@ -116,6 +116,16 @@ TEST_CASE("of failed pods whose status lacks the error more of the log is read, 
   CHECK(status.ranks.at(0).reason.starts_with("exit code 1: ValueError: said"));
 }
 
+TEST_CASE("a program's last words are those of its log when the kubelet has read that too early") {
+  Logs run;
+  fail_worker(run, 0, "epoch 1\n", Logs::said("epoch 1") + Logs::said("fatal: the disk is full"));
+  fail_worker(run, 1, "gave up", Logs::said("epoch 1") + Logs::said("bye"));
+  run.read();
+  const RunStatus status = observe(run.objects, std::chrono::system_clock::now());
+  CHECK(status.ranks.at(0).reason.starts_with("exit code 1: fatal: the disk is full"));
+  CHECK(status.ranks.at(1).reason.starts_with("exit code 1: gave up"));
+}
+
 TEST_CASE("an ending of as many bytes as were asked for was cut off at its end, and says nothing") {
   constexpr std::size_t asked_for = 256 * 1024;
   for (const std::size_t size : {asked_for - 1, asked_for}) {

@@ -1,5 +1,7 @@
 #include "sweeps/drive.h"
 
+#include <map>
+#include <mutex>
 #include <set>
 #include <string>
 
@@ -234,6 +236,36 @@ TEST_CASE("a sweep of which the first trials are refused ends with 6 and leaves 
   }
   const std::string sweep = sweeper.define({"lr=0.1,0.2,0.3"}).identity.run;
   CHECK(!sweeper.cluster.has("configmaps", sweep));  // what belongs to it goes with it
+}
+
+TEST_CASE("a trial whose Job was stored without an answer by a server that starts anew is begun once") {
+  for (const char* said : {"not yet ready to handle request", "exceeded quota: q"}) {
+    Sweeper sweeper(driven_experiment);
+    const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
+    std::mutex mutex;
+    std::map<std::string, int> posts;
+    std::set<std::string> taken_back;
+    sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
+      const std::lock_guard lock(mutex);
+      if (asked.method == "DELETE") taken_back.insert(asked.path);
+      if (asked.method != "POST" || !asked.path.ends_with("/jobs")) return std::nullopt;
+      const json job = json::parse(asked.body);
+      switch (posts[kube::name_of(job)]++) {
+        case 0:
+          sweeper.cluster.ask("POST", asked.path, job);
+          return test::refusal(503, "ServiceUnavailable", "the answer is lost");
+        case 1:
+          return test::refusal(403, "Forbidden", std::string("jobs.batch is forbidden: ") + said);
+        default:
+          return std::nullopt;
+      }
+    });
+    const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2,0.3"});
+    CHECK(status.phase == Phase::succeeded);
+    CHECK(status.counts.succeeded == 3);
+    CHECK(posts.size() == 3);
+    CHECK(taken_back.empty());
+  }
 }
 
 TEST_CASE("a trial that cannot start has failed with the reason") {

@@ -21,9 +21,15 @@ class PlayedControllers {
 
   // `code`: of the trial with that learning rate; runs_on: until its Job is suspended.
   // `log`: what the program of that trial has printed, which then leaves no result.
+  // `ended`: when all of them have.
   PlayedControllers(FakeCluster& cluster, std::function<int(double lr)> code,
-                    std::function<std::string(double lr)> log = {})
-      : cluster_(cluster), code_(std::move(code)), log_(std::move(log)), thread_([this] {
+                    std::function<std::string(double lr)> log = {},
+                    std::string ended = "2026-11-23T10:00:05Z")
+      : cluster_(cluster),
+        code_(std::move(code)),
+        log_(std::move(log)),
+        ended_(std::move(ended)),
+        thread_([this] {
           while (!done_) {
             step();
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -94,15 +100,15 @@ class PlayedControllers {
                         : log_    ? ""
                                   : result.dump()},
             {"startedAt", "2026-11-23T10:00:00Z"},
-            {"finishedAt", "2026-11-23T10:00:05Z"}};
+            {"finishedAt", ended_}};
   }
 
-  static json status_of(int code) {
+  json status_of(int code) const {
     json status = {{"conditions",
                     {{{"type", code == 0 ? "Complete" : "Failed"},
                       {"status", "True"},
                       {"reason", code == 0 ? "SuccessPolicy" : "PodFailurePolicy"},
-                      {"lastTransitionTime", "2026-11-23T10:00:06Z"}}}}};
+                      {"lastTransitionTime", ended_}}}}};
     status[code == 0 ? "completedIndexes" : "failedIndexes"] = "0";
     return status;
   }
@@ -110,6 +116,7 @@ class PlayedControllers {
   FakeCluster& cluster_;
   const std::function<int(double lr)> code_;
   const std::function<std::string(double lr)> log_;
+  const std::string ended_;
   std::atomic<bool> done_{false};
   std::thread thread_;
 };

@@ -27,11 +27,12 @@ struct Telling {
   Sweeper sweeper{judged_experiment};
   std::function<std::string(double lr)> log;
   int status_of_logs = 200;
+  std::string ended = "2026-11-23T10:00:05Z";
 
   explicit Telling(std::function<std::string(double lr)> told) : log(std::move(told)) {}
 
   SweepStatus drive(const std::vector<std::string>& words) {
-    test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; }, log);
+    test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; }, log, ended);
     sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
       std::optional<local::Answer> answer = controllers.answer(asked);
       if (answer && status_of_logs != 200) return test::refusal(status_of_logs, "Refused", "no log");
@@ -87,6 +88,21 @@ TEST_CASE("a driven sweep of a program that never tells the objective has failed
 TEST_CASE("so has one of which the objective is no number in the end") {
   Telling telling([](double) { return "mlk step=1 accuracy=0.5\nmlk step=2 accuracy=nan"; });
   check_that_all_failed(telling, "reported no finite accuracy");
+}
+
+TEST_CASE("a program that has just ended is read again before it counts as one that told nothing") {
+  for (const bool just_now : {true, false}) {
+    INFO(just_now);
+    std::atomic<int> readings{0};
+    Telling telling([&](double) -> std::string {
+      return ++readings < 3 ? "epoch 1" : "epoch 1\nmlk step=7 accuracy=0.9";  // the rest is on its way
+    });
+    if (just_now) telling.ended = format_time(std::chrono::system_clock::now() + std::chrono::seconds(2));
+    const SweepStatus status = telling.drive({"lr=0.1"});
+    CHECK(status.phase == (just_now ? Phase::succeeded : Phase::failed));
+    CHECK(status.trials.at(0).objective.value_or(0) == (just_now ? 0.9 : 0.0));
+    CHECK(status.trials.at(0).failure == (just_now ? "" : "never reported accuracy"));
+  }
 }
 
 TEST_CASE("trials that tell the objective are not held up by one that does not, while so many may fail") {
