@@ -18,9 +18,7 @@ namespace mlk::mpi {
 namespace {
 
 constexpr std::size_t most_peers = 512;  // 64 processes, commands, and those that have not proven anything
-constexpr std::int64_t time_to_prove_ms = 10000;  // then strangers are sent away
-constexpr std::int64_t time_to_stop_ms = 25000;   // of the 30 s that Kubernetes gives to a pod
-constexpr std::int64_t time_to_drain_ms = 1000;   // for the last output of a command that has ended
+constexpr std::int64_t time_to_drain_ms = 1000;  // for the last output of a command that has ended
 constexpr std::size_t most_waiting_output = 1 << 18;
 constexpr int stopped_by_sigterm = 143;
 
@@ -123,7 +121,7 @@ class Agent {
 
   // The program gets SIGTERM, and time for a last checkpoint.
   void stop() {
-    stop_at_ = now_ms() + time_to_stop_ms;
+    stop_at_ = now_ms() + around_.time_to_stop_ms;
     const std::byte signal{SIGTERM};
     for (Peer& peer : peers_) {
       if (peer.kind == Type::process) peer.link.session().send(Type::signal, std::span(&signal, 1));
@@ -238,7 +236,7 @@ class Agent {
     const std::int64_t now = now_ms();
     bool leader_gone = false, processes = false;
     for (Peer& peer : peers_) {
-      if (!peer.kind && now - peer.link.since() > time_to_prove_ms) peer.gone = true;
+      if (!peer.kind && now - peer.link.since() > around_.time_to_prove_ms) peer.gone = true;
       const bool drained = peer.pipes[0].fd < 0 && peer.pipes[1].fd < 0;
       if (peer.ended && (drained || now - peer.ended_at > time_to_drain_ms)) {
         peer.link.session().send(Type::ended, encode(End{.code = static_cast<std::uint8_t>(*peer.ended)}));

@@ -104,6 +104,7 @@ pid_t spawn(const std::vector<std::string>& words, int out, int err) {
   ::signal(SIGPIPE, SIG_DFL);
   const int null = ::open("/dev/null", O_RDONLY);
   ::dup2(null, 0);
+  if (null > 0) ::close(null);
   ::dup2(out, 1);
   ::dup2(err, 2);
   ::execvp(argv[0], argv.data());

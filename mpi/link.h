@@ -30,6 +30,9 @@ struct Surroundings {
   std::vector<Address> all;  // of the role, by rank
   int processes = 1;         // of each pod
   std::int64_t patience_ms = 0;
+  // Bounds that no pod sets otherwise.
+  std::int64_t time_to_stop_ms = 25000;   // of the 30 s that Kubernetes gives to a pod
+  std::int64_t time_to_prove_ms = 10000;  // then strangers are sent away
 
   bool on_one_machine() const { return own.host.starts_with("127."); }  // --local
   // The address of a host as mpirun calls it: whole, or without what follows the first dot.

@@ -64,6 +64,7 @@ void keep_apart(const Surroundings& around) {
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
   std::vector<char*> argv;
   for (const std::string& word : program.words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

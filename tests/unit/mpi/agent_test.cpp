@@ -305,5 +305,96 @@ TEST_CASE("many connections that prove nothing leave room for those that have th
   CHECK(next_of(leader, 100) == "silence");
 }
 
+TEST_CASE("a pod whose processes do not end when they are told to ends when its time is over") {
+  Surroundings around = pods(1);
+  CHECK(around.time_to_stop_ms == 25000);  // Kubernetes kills after 30 s
+  around.time_to_stop_ms = 300;
+  Child agent([&] { return serve(around, {"train"}); });
+  Link process = reach(around.own);
+  say_to(process, Type::process, encode(End{.rank = 0}));
+  REQUIRE(next_of(process).starts_with("program "));
+  Link command = reach(around.own);
+  say_to(command, Type::run, bytes_of("trap '' TERM; echo $$; while :; do sleep 100; done"));
+  const pid_t pid = pid_of(command);
+  agent.signal(SIGTERM);
+  CHECK(next_of(process) == "signal 15");
+  CHECK(agent.code() == 143);
+  CHECK(in_time([&] { return !is_alive(pid); }));
+}
+
+TEST_CASE("a second order to end gives a pod no more time, and its program hears of it once") {
+  Surroundings around = pods(1);
+  around.time_to_stop_ms = 1500;
+  Child agent([&] { return serve(around, {"train"}); });
+  Link process = reach(around.own);
+  say_to(process, Type::process, encode(End{.rank = 0}));
+  REQUIRE(next_of(process).starts_with("program "));
+  agent.signal(SIGTERM);
+  CHECK(next_of(process) == "signal 15");
+  for (int i = 0; i < 600 && agent.runs(); ++i) {
+    agent.signal(SIGTERM);
+    ::usleep(20000);
+  }
+  CHECK(agent.code() == 143);
+  CHECK(next_of(process) == "closed");
+}
+
+TEST_CASE("who proves nothing in time is sent away, who has said what he wants is not") {
+  Surroundings around = pods(1);
+  CHECK(around.time_to_prove_ms == 10000);
+  around.time_to_prove_ms = 300;
+  Child agent([&] { return serve(around, {"train"}); });
+  Link leader = reach(around.own);
+  say_to(leader, Type::lead);
+  CHECK(next_of(leader) == "lead");
+  std::optional<Link> stranger = connect_to(around.own, test_key, 5000);
+  REQUIRE(stranger);
+  CHECK(next_of(*stranger) == "closed");
+  Link silent = reach(around.own);
+  CHECK(next_of(silent) == "closed");
+  CHECK(next_of(leader, 100) == "silence");
+}
+
+TEST_CASE("an agent keeps no descriptor of what has ended") {
+  const Pod pod;
+  Link leader = pod.lead();
+  const long before = descriptors(pod.agent.pid());
+  for (const char* command : {"true", "exec /no/such/orted", "exec 1>&- 2>&-; exit 3", "sleep 100 & exit 5"})
+    CHECK(all_of(pod.run(command)).last.starts_with("ended 0 "));
+  CHECK(in_time([&] { return descriptors(pod.agent.pid()) == before; }));
+  {
+    Link command = pod.run("echo $$; sleep 100");
+    (void)pid_of(command);
+    CHECK(descriptors(pod.agent.pid()) == before + 3);  // the connection and two pipes
+    const Link process = pod.begin(0);
+    const std::optional<Link> stranger = connect_to(pod.around.own, test_key, 5000);
+    CHECK(in_time([&] { return descriptors(pod.agent.pid()) == before + 5; }));
+  }
+  CHECK(in_time([&] { return descriptors(pod.agent.pid()) == before; }));
+  Link wrong = pod.connect();
+  say_to(wrong, Type::finish, 0);
+  CHECK(next_of(wrong) == "closed");
+  const Link newer = pod.lead();
+  CHECK(in_time([&] { return descriptors(pod.agent.pid()) == before; }));
+}
+
+TEST_CASE("a command of mpirun gets no descriptor of the agent, and hears all signals") {
+  const Surroundings around = pods(1);
+  Child agent([&] {
+    ::close_range(3, ~0U, 0);  // of whoever runs the tests
+    return serve(around, {"train"});
+  });
+  const auto run = [&](const std::string& text) {
+    Link link = reach(around.own);
+    say_to(link, Type::run, bytes_of(text));
+    return all_of(std::move(link)).out;
+  };
+  CHECK(run(tell_descriptors) == "\n");
+  const std::string status = run("cat /proc/self/status");
+  for (const int signal : {SIGTERM, SIGINT, SIGCHLD})
+    CHECK_FALSE(has_signal(signals_of(status, "SigBlk"), signal));
+  CHECK_FALSE(has_signal(signals_of(status, "SigIgn"), SIGPIPE));
+}
+
 }  // namespace
 }  // namespace mlk::mpi

@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/unit/mpi/played.h"
+
 namespace mlk::mpi {
 namespace {
 
@@ -52,6 +54,28 @@ TEST_CASE("a process whose parent has ended before it could follow it ends by it
     REQUIRE(::waitpid(child, &status, 0) == child);
     CHECK(code_of(status) == (parent_lives ? 7 : 128 + SIGKILL));
   }
+}
+
+TEST_CASE("to hear what programs say leaves no descriptor, and their errors are not shown") {
+  Child child([] {
+    const long before = descriptors(::getpid());
+    for (const char* script : {"echo out; echo err >&2", "exit 3", "exec 1>&-; exit 0"})
+      (void)said_by({"sh", "-c", script}, long_ms);
+    (void)said_by({"mlk-no-such-program"}, long_ms);
+    (void)said_by({"sleep", "1000"}, short_ms);
+    return descriptors(::getpid()) == before ? 0 : 1;
+  });
+  CHECK(child.code() == 0);
+  CHECK(child.err() == "");
+}
+
+TEST_CASE("nothing remains to be waited for of a program that was heard") {
+  Child child([] {
+    (void)said_by({"true"}, long_ms);
+    (void)said_by({"sleep", "1000"}, short_ms);
+    return ::waitpid(-1, nullptr, WNOHANG) == -1 ? 0 : 1;
+  });
+  CHECK(child.code() == 0);
 }
 
 }  // namespace

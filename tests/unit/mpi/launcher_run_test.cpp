@@ -158,5 +158,25 @@ TEST_CASE("a first pod waits for the others no longer than its patience, and nam
   CHECK(first.err() == "mlk: worker/1 is not there\n");
 }
 
+TEST_CASE("mpirun gets no descriptor of the launcher, hears all signals, and its files are this user's alone") {
+  const Run run;
+  run.folder.write("tell", tell_descriptors);
+  run.write_mpirun(open_mpi, "sh -c \"$(cat $HERE/tell)\"; cat /proc/self/status");
+  Child first([&] {
+    ::close_range(3, ~0U, 0);  // of whoever runs the tests
+    return run.first_pod();
+  });
+  Child second([&] { return run.second_pod(); });
+  CHECK(first.code() == 0);
+  const std::string status = first.out();
+  CHECK(status.starts_with("\n"));
+  for (const int signal : {SIGTERM, SIGINT, SIGCHLD})
+    CHECK_FALSE(has_signal(signals_of(status, "SigBlk"), signal));
+  CHECK_FALSE(has_signal(signals_of(status, "SigIgn"), SIGPIPE));
+  using std::filesystem::perms;
+  CHECK(std::filesystem::status(run.path("hosts")).permissions() == (perms::owner_read | perms::owner_write));
+  CHECK(std::filesystem::status(run.path("mpirun")).permissions() == perms::owner_all);
+}
+
 }  // namespace
 }  // namespace mlk::mpi

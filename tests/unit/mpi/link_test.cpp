@@ -3,6 +3,8 @@
 
 #include <cstring>
 #include <map>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 
 #include <doctest/doctest.h>
 
@@ -195,6 +197,128 @@ TEST_CASE("all that is below a process is killed, orphans too, but not what is e
   CHECK(in_time([&] { return !is_alive(killed); }));
   CHECK(is_alive(kept));
   ::kill(kept, SIGKILL);
+}
+
+TEST_CASE("no socket is left of a connection that has gone or did not come about") {
+  const Surroundings around = pods(1);
+  const long before = descriptors(::getpid());
+  CHECK_FALSE(connect_to(around.own, test_key, 1000));
+  CHECK_FALSE(connect_to({"no-such-host.invalid", "7070"}, test_key, 1000));
+  CHECK(descriptors(::getpid()) == before);
+  const int listener = listen_at(around.own);
+  {
+    std::optional<Link> one = connect_to(around.own, test_key, 1000),
+                        two = connect_to(around.own, test_key, 1000);
+    REQUIRE((one && two));
+    CHECK(descriptors(::getpid()) == before + 3);
+    Link moved(std::move(*one));
+    CHECK(descriptors(::getpid()) == before + 3);
+    *two = std::move(moved);
+    CHECK(two->fd() >= 0);
+  }
+  CHECK(descriptors(::getpid()) == before + 1);
+  ::close(listener);
+  ::close(listen_at({"x-worker-0.x", "0"}));  // a name, for which all interfaces are looked for
+  CHECK(descriptors(::getpid()) == before);
+}
+
+TEST_CASE("an address that does not answer is given up after the time, and no socket is left of it") {
+  const Surroundings around = pods(1);
+  const int listener = listen_at(around.own);
+  REQUIRE(::listen(listener, 0) == 0);  // the system answers the first one or two alone
+  const long before = descriptors(::getpid());
+  std::vector<Link> connected;
+  bool gave_up_one = false;
+  while (!gave_up_one && connected.size() < 20) {
+    std::optional<Link> one = connect_to(around.own, test_key, 200);
+    gave_up_one = !one;
+    if (one) connected.push_back(std::move(*one));
+  }
+  CHECK(gave_up_one);
+  CHECK(descriptors(::getpid()) == before + static_cast<long>(connected.size()));
+  ::close(listener);
+}
+
+TEST_CASE("the file of the key is closed when it has been read") {
+  const TemporaryFolder folder;
+  const std::string path = folder.write("key", test_key).string();
+  Child child([&] {
+    for (const char* name : {"MLK_ADDRESS", "MLK_ROLE", "MLK_RANK", "MLK_MPI_FOLDER", "MLK_MPI_ADDRESSES",
+                             "MLK_MPI_PROCESSES", "MLK_MPI_PATIENCE"})
+      ::setenv(name, "1", 1);
+    ::setenv("MLK_SECRET", path.c_str(), 1);
+    const long before = descriptors(::getpid());
+    (void)read_surroundings();
+    return descriptors(::getpid()) == before ? 0 : 1;
+  });
+  CHECK(child.code() == 0);
+}
+
+TEST_CASE("sockets are not handed on, do not block, and find out within 15 s that a host is silent") {
+  const Surroundings around = pods(1);
+  const int listener = listen_at(around.own);
+  const std::optional<Link> client = connect_to(around.own, test_key, 1000);
+  REQUIRE(client);
+  for (const int fd : {listener, client->fd()}) {
+    CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+    CHECK((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0);
+  }
+  const auto value = [&](int level, int option) {
+    int out = -1;
+    socklen_t size = sizeof out;
+    ::getsockopt(client->fd(), level, option, &out, &size);
+    return out;
+  };
+  CHECK(value(SOL_SOCKET, SO_KEEPALIVE) == 1);
+  CHECK(value(IPPROTO_TCP, TCP_NODELAY) == 1);
+  CHECK(value(IPPROTO_TCP, TCP_KEEPIDLE) +
+            value(IPPROTO_TCP, TCP_KEEPINTVL) * value(IPPROTO_TCP, TCP_KEEPCNT) ==
+        15);
+  CHECK(value(IPPROTO_TCP, TCP_USER_TIMEOUT) == 15000);
+  ::close(listener);
+}
+
+TEST_CASE("to write to a connection that has gone is no signal, but its end") {
+  Child child([] {
+    ::signal(SIGPIPE, SIG_DFL);
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0) return 1;
+    Link server(ends[0], Session::Side::server, test_key);
+    if ((server.events() & POLLOUT) == 0) return 2;  // it speaks first
+    ::close(ends[1]);
+    if (server.flush()) return 3;
+    return server.work(POLLHUP) ? 4 : 0;
+  });
+  CHECK(child.code() == 0);
+}
+
+TEST_CASE("what has not come yet is no end of a connection") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
+  Link client(ends[0], Session::Side::client, test_key);
+  CHECK(client.work(POLLIN));
+  ::close(ends[1]);
+  CHECK_FALSE(client.work(POLLIN));
+}
+
+TEST_CASE("a program that was started gets no descriptor but its three, and no signal of ours ignored") {
+  Child child([] {
+    ::close_range(3, ~0U, 0);  // of whoever runs the tests
+    (void)take_signals();
+    int status = 0;
+    for (const std::string script : {tell_descriptors, "cat /proc/self/status"}) {
+      const pid_t pid = spawn({"sh", "-c", script}, 1, 2);
+      ::waitpid(pid, &status, 0);
+      if (code_of(status) != 0) return 1;
+    }
+    return 0;
+  });
+  CHECK(child.code() == 0);
+  const std::string out = child.out();
+  CHECK(out.starts_with("\n"));
+  CHECK_FALSE(has_signal(signals_of(out, "SigIgn"), SIGPIPE));
+  for (const int signal : {SIGTERM, SIGINT, SIGCHLD})
+    CHECK_FALSE(has_signal(signals_of(out, "SigBlk"), signal));
 }
 
 }  // namespace

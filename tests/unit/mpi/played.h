@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <poll.h>
 #include <signal.h>
 #include <string>
@@ -201,6 +202,24 @@ inline void say_to(Link& link, Type type, std::uint8_t byte) {
   const std::byte payload{byte};
   say_to(link, type, std::span(&payload, 1));
 }
+
+// How many descriptors a process has open; of this one as many more as it takes to look, each time.
+inline long descriptors(pid_t pid) {
+  const std::filesystem::directory_iterator folder("/proc/" + number(pid) + "/fd");
+  return std::distance(begin(folder), end(folder));
+}
+
+// For a shell: which descriptors beside the three of every program it has got, then a line end.
+inline constexpr char tell_descriptors[] =
+    "n=3; while [ $n -lt 64 ]; do if [ -e /proc/$$/fd/$n ]; then printf '%s ' $n; fi; n=$((n + 1)); done; echo";
+
+// The signals of a set in a process's status, such as "SigBlk", as the kernel writes them.
+inline unsigned long long signals_of(const std::string& status, const std::string& set) {
+  const std::size_t at = status.find(set + ":");
+  REQUIRE(at != status.npos);
+  return std::stoull(status.substr(at + set.size() + 1), nullptr, 16);
+}
+inline bool has_signal(unsigned long long set, int signal) { return (set >> (signal - 1) & 1) != 0; }
 
 inline bool is_alive(pid_t pid) {
   std::ifstream file("/proc/" + number(pid) + "/stat");

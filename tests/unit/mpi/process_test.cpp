@@ -1,6 +1,8 @@
 // A process of the program, with the test as its agent.
 #include "mpi/process.h"
 
+#include <netinet/in.h>
+
 #include <doctest/doctest.h>
 
 #include "tests/unit/mpi/played.h"
@@ -181,6 +183,121 @@ TEST_CASE("on one machine Open MPI keeps its shared memory in the folder of the 
     CHECK(next_of(link) == "ended 0 0");
     CHECK(agent.log.out() == (*set == '\0' ? "/pods/x-0 /pods/x-0\n" : "/elsewhere /pods/x-0\n"));
   }
+}
+
+TEST_CASE("a program begins with no signal blocked and none of ours ignored, whatever mpirun has left") {
+  const Played agent;
+  Child process([&] {
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGUSR1);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    return as_rank(agent.around);
+  });
+  Link link = agent.give({"cat", "/proc/self/status"});
+  CHECK(next_of(link) == "ended 0 0");
+  const std::string status = agent.log.out();
+  CHECK(signals_of(status, "SigBlk") == 0);
+  for (const int signal : {SIGPIPE, SIGTERM, SIGINT, SIGCHLD})
+    CHECK_FALSE(has_signal(signals_of(status, "SigIgn"), signal));
+}
+
+TEST_CASE("a program gets no descriptor but its three") {
+  const Played agent;
+  Child process([&] {
+    ::close_range(3, ~0U, 0);  // of whoever runs the tests
+    return as_rank(agent.around);
+  });
+  Link link = agent.give({"sh", "-c", tell_descriptors});
+  CHECK(next_of(link) == "ended 0 0");
+  CHECK(agent.log.out() == "\n");
+}
+
+TEST_CASE("a process that is interrupted asks its program to end, as one that is terminated does") {
+  const Played agent;
+  Child process([&] { return as_rank(agent.around); });
+  Link link = agent.give(ends_when_told);
+  REQUIRE(in_time([&] { return agent.log.out() == "ready\n"; }));
+  process.signal(SIGINT);
+  CHECK(next_of(link) == "ended 0 9 told");
+}
+
+TEST_CASE("a program that a signal ends, though nobody of ours sent it, was not told to") {
+  const Played agent;
+  Child process([&] { return as_rank(agent.around); });
+  Link link = agent.give({"sh", "-c", "kill -9 $$"});
+  CHECK(next_of(link) == "ended 0 137");
+  say_to(link, Type::ended);
+  CHECK(process.code() == 137);
+}
+
+TEST_CASE("a process whose agent goes while it hears of the end, ends with the code of the program") {
+  const Played agent;
+  Child process([&] { return as_rank(agent.around); });
+  {
+    Link link = agent.give({"sh", "-c", "exit 4"});
+    CHECK(next_of(link) == "ended 0 4");
+  }
+  CHECK(process.code() == 4);
+}
+
+TEST_CASE("an end is known by the agent's answer to it alone, and a signal of none is none") {
+  const Played agent;
+  Child process([&] { return as_rank(agent.around); });
+  Link link = agent.give({"sh", "-c", "trap 'exit 5' USR1; echo ready; while :; do sleep 0.01; done"});
+  REQUIRE(in_time([&] { return agent.log.out() == "ready\n"; }));
+  say_to(link, Type::signal);
+  say_to(link, Type::stopping, SIGKILL);
+  say_to(link, Type::signal, SIGUSR1);
+  CHECK(next_of(link) == "ended 0 5 told");
+  say_to(link, Type::signal, SIGKILL);
+  CHECK(next_of(link, 100) == "silence");
+  CHECK(process.runs());
+  say_to(link, Type::ended);
+  CHECK(process.code() == 5);
+}
+
+TEST_CASE("a process and its program end with the part of mpirun that has started them") {
+  const Played agent;
+  Child orted([&] {
+    if (::fork() == 0) ::_exit(as_rank(agent.around));
+    ::sleep(600);
+    return 0;
+  });
+  Link link = agent.give({"sh", "-c", "echo $$; exec sleep 100"});
+  REQUIRE(in_time([&] { return agent.log.out().ends_with("\n"); }));
+  orted.signal(SIGKILL);
+  CHECK(closes(link));
+  const pid_t program = std::atoi(agent.log.out().c_str());
+  CHECK(in_time([&] { return !is_alive(program); }));
+}
+
+TEST_CASE("a program whose pod has no log writes to where mpirun reads") {
+  const Played agent;
+  Child process([&] { return as_rank(agent.around); });
+  Link link = agent.accept();
+  CHECK(next_of(link).starts_with("process "));
+  say_to(link, Type::program,
+         encode(Program{.agent = 0, .folder = "/", .words = {"sh", "-c", "echo out; echo err >&2"}}));
+  CHECK(next_of(link) == "ended 0 0");
+  CHECK(process.out() == "out\n");
+  CHECK(process.err() == "err\n");
+}
+
+TEST_CASE("outside of one machine nobody says to Open MPI where its shared memory is") {
+  const int listener = listen_at({"0.0.0.0", "0"});
+  sockaddr_in bound{};
+  socklen_t size = sizeof bound;
+  REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&bound), &size) == 0);
+  Played agent;
+  ::close(std::exchange(agent.listener, listener));
+  agent.around.own = {"0.0.0.0", number(ntohs(bound.sin_port))};
+  agent.around.folder = "/pods/x-0";
+  Child process([&] { return as_rank(agent.around); });
+  Link link = agent.give(
+      {"sh", "-c", "echo \"$OMPI_MCA_btl_vader_backing_directory$OMPI_MCA_btl_sm_backing_directory\""});
+  CHECK(next_of(link) == "ended 0 0");
+  CHECK(agent.log.out() == "\n");
 }
 
 }  // namespace
