@@ -291,6 +291,17 @@ TEST_CASE("the age of an entry is its newest use, of its note and of what is in 
   CHECK_FALSE(unused(folder.path() / "code"));
   fs::last_write_time(inside, old);
   CHECK(unused(folder.path() / "code"));
+  // One new file is enough, whichever it is: of a layer and its note, and of a folder at any place.
+  fs::last_write_time(file, fs::file_time_type::clock::now());
+  CHECK_FALSE(unused(file));
+  std::vector<fs::path> all{folder.path() / "many"};
+  for (const char* name : {"a", "b", "c", "d", "e"}) all.push_back(folder.write(std::string("many/") + name, "x"));
+  for (const fs::path& newest : all) {
+    for (const fs::path& path : all) fs::last_write_time(path, old);
+    CHECK(unused(all.front()));
+    fs::last_write_time(newest, fs::file_time_type::clock::now());
+    CHECK_FALSE_MESSAGE(unused(all.front()), newest.string());
+  }
 }
 
 TEST_CASE("a note counts only with each of its fields as they were written") {

@@ -358,3 +358,26 @@ TEST_CASE("until when a plugin's credential is good is known when the plugin has
     if (tells) CHECK(mlk::format_time(*client.credential_end()) == "2099-01-01T00:00:00Z");
   }
 }
+
+TEST_CASE("a line of a plugin that comes in two pieces is told as one, or is whole in its error") {
+  for (const bool fails : {false, true}) {
+    PluginScript script(
+        "here=$(dirname \"$0\")\nprintf 'wait\\nopen this ' >&2\n"
+        "while [ ! -e \"$here/told\" ]; do sleep 0.05; done\nprintf 'page' >&2\n" +
+        (fails ? "exit 3\n" : "printf '%s' '" + answer_with(R"({"token": "t"})") + "'\n"));
+    std::vector<std::string> said;
+    PluginHost host;
+    host.say = [&](const std::string& line) {
+      said.push_back(line);
+      script.folder.write("told", "");
+    };
+    const std::string problem = script.problem(host);
+    if (fails) {
+      CHECK(said == std::vector<std::string>{"wait"});
+      has_part(problem, "failed with exit code 3: open this page");
+    } else {
+      CHECK(problem == "ok");
+      CHECK(said == std::vector<std::string>{"wait", "open this page"});
+    }
+  }
+}

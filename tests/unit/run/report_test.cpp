@@ -408,5 +408,22 @@ TEST_CASE("of ranks whose lines have one time the lowest counts, of one rank the
   CHECK(run.step() == 10);
 }
 
+TEST_CASE("a rank whose node is lost does not count as one that lives, and its log is not read") {
+  Workers run;
+  run.live("a", 0, start);
+  run.live("b", 1, start);
+  run.line("a", start + 5s, 10);
+  run.line("b", start + 5s, 11);
+  CHECK(run.step() == 10);
+  CHECK(run.first_log() == "a");
+  run.objects.pods[0]["status"]["reason"] = "NodeLost";
+  CHECK(run.step() == 11);
+  CHECK(run.first_log() == "b");
+  CHECK(logs_to_read(run.objects).size() == 1);
+  run.objects.pods.pop_back();
+  CHECK(run.step() == 10);  // its line is all that there is
+  CHECK(logs_to_read(run.objects).empty());
+}
+
 }  // namespace
 }  // namespace mlk
