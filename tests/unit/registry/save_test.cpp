@@ -1,7 +1,10 @@
 // Images on the disk: the layout of OCI, and the archive of Docker.
 #include "cli/registry/save.h"
 
+#include <csignal>
 #include <cstdlib>
+#include <string>
+#include <sys/resource.h>
 
 #include <doctest/doctest.h>
 
@@ -98,6 +101,25 @@ TEST_CASE("an image that cannot be saved whole leaves nothing, and a file before
                   mlk::Error);
   CHECK(saved.names() == std::vector<std::string>{"archive.tar"});
   CHECK(mlk::read_file(saved.out.path() / "archive.tar", plenty) == "mine");
+}
+
+TEST_CASE("a disk that takes no more is told, and nothing is left on it") {
+  const Saved saved;
+  rlimit usual{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &usual) == 0);
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{100, usual.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  std::string said;
+  try {
+    save_docker_archive(saved.out.path() / "archive.tar", "x", saved.composed, saved.base);
+  } catch (const mlk::Error& error) {
+    said = error.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &usual);
+  std::signal(SIGXFSZ, before);
+  CHECK(said.find("File too large") != std::string::npos);
+  CHECK(saved.names().empty());
 }
 
 TEST_CASE("an archive of Docker is read by tar, and names each layer in its place") {
