@@ -76,12 +76,28 @@ std::string what_stays(const json& owner, const Session& session, const std::str
          describe(*place);
 }
 
-void remove_owner(kube::Client& client, const json& owner) {
+void remove_object(kube::Client& client, const kube::Resource& resource, const json& object) {
   try {
-    client.remove(kube::resources::config_maps, client.config().name_space, kube::name_of(owner),
-                  {.uid = kube::uid_of(owner), .propagation = "Background", .grace_seconds = {}});
+    client.remove(resource, client.config().name_space, kube::name_of(object),
+                  {.uid = kube::uid_of(object), .propagation = "Background", .grace_seconds = {}});
   } catch (const kube::ApiError& error) {
     if (error.status() != 404 && error.status() != 409) throw;  // it was deleted in between
+  }
+}
+
+// A Job that was deleted with --cascade=orphan leaves its pods without an owner: they would go on for good,
+// as the garbage collector does not know them.
+void remove_orphans(kube::Client& client, const json& owner) {
+  const kube::Resource& pods = kube::resources::pods;
+  const std::string label(is_sweep(owner) ? labels::sweep : labels::run);
+  const kube::ListOptions of_run{
+      .label_selector = label + "=" + kube::name_of(owner), .field_selector = "", .metadata_only = true};
+  try {
+    for (const json& pod : client.list(pods, client.config().name_space, of_run).items) {
+      if (at_path(pod, {"metadata", "ownerReferences"}).empty()) remove_object(client, pods, pod);
+    }
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 403) throw;  // a user who may delete a run may lack the right to list
   }
 }
 
@@ -231,7 +247,8 @@ void delete_runs(const DeleteOptions& options, Session& session) {
   std::vector<Belongings> going;
   for (const json& owner : owners) {
     if (!options.no_wait) going.emplace_back(*client, owner);
-    remove_owner(*client, owner);
+    remove_object(*client, kube::resources::config_maps, owner);
+    remove_orphans(*client, owner);
     session.note("deleting " + kube::name_of(owner));
     if (const std::string stays = what_stays(owner, session, client->config().name_space); !stays.empty())
       session.note(printable(stays));

@@ -28,7 +28,7 @@ bool is_node_lost(const LossSigns& signs) {
 
 bool is_doubtful(const LossSigns& signs) {
   if (signs.ended || !signs.scheduled) return false;
-  return signs.given_up || signs.not_ready || (signs.tainted && signs.past_grace);
+  return signs.given_up || signs.not_ready || signs.tainted;
 }
 
 NodeWord word_of_node(const json& node) {

@@ -2,7 +2,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -192,6 +194,24 @@ TEST_CASE("delete waits for a pod whose Job has gone before it") {
   const auto [code, said] = cluster.mlk({"delete", "x", "--timeout", "0"});
   CHECK(code == 124);
   CHECK(contains(said, "x-abcde is still being deleted: pod/x-abcde-worker-0-abcde is left"));
+}
+
+TEST_CASE("delete ends the pods that a deleted Job has left without an owner, and no others") {
+  for (const bool orphaned : {true, false}) {
+    Cluster cluster;
+    cluster.store.remove("jobs", "default", "x-abcde-worker");
+    cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde", [&](json& pod) {
+      if (!orphaned) pod["metadata"]["ownerReferences"] = {{{"kind", "Job"}, {"name", "x"}, {"uid", "u"}}};
+    });
+    const std::string pods = "/api/v1/namespaces/default/pods/";
+    std::vector<std::string> deleted;
+    cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+      if (request.method == "DELETE" && request.path.starts_with(pods)) deleted.push_back(request.path);
+      return std::nullopt;
+    });
+    CHECK(cluster.mlk({"delete", "x", "--no-wait"}).first == 0);
+    CHECK(deleted == (orphaned ? std::vector{pods + "x-abcde-worker-0-abcde"} : std::vector<std::string>{}));
+  }
 }
 
 TEST_CASE("delete that gives up names what is left, first what a finalizer holds, and the finalizer") {

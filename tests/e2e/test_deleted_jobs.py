@@ -1,0 +1,194 @@
+"""Jobs that the cluster or its administrator deletes, in each way there is, with and without somebody who waits: nothing is trained twice."""
+
+import json
+
+import pytest
+
+import mlk
+
+GONE = "its Job is gone (deleted, or its time to live passed); nobody recorded its end"
+PROGRAM = """
+name: {name}
+mode: single
+image: localhost/mlk-runtime:test
+run: "{run}"
+workers: {{count: 1, cpu: 50m, memory: 32Mi}}
+restart: {{retries: 0}}
+"""
+SUCCEEDS, FAILS, RUNS_ON = "echo mlk step=3 loss=0.5", "echo mlk step=1 loss=2; exit 3", "trap 'exit 1' TERM; while true; do sleep 0.2; done"
+CODES = {SUCCEEDS: 0, FAILS: 5}
+
+
+def status(real, run):
+    return real.mlk("status", run, "-o", "json", check=0).json()
+
+
+def uids(real, run):
+    return [job["metadata"]["uid"] for job in real.objects("jobs", f"mlk.dev/run={run}")]
+
+
+def until_gone(real, run):
+    mlk.wait_until(lambda: not uids(real, run), f"the Job of {run} is gone")
+
+
+def until_job_says(real, run, condition):
+    def says():
+        return any(found["type"] == condition for job in real.objects("jobs", f"mlk.dev/run={run}") for found in job.get("status", {}).get("conditions", []))
+    mlk.wait_until(says, f"the Job of {run} is {condition}")
+
+
+def ended(waiting):
+    _, said = waiting.communicate(timeout=60 * mlk.SLOW)
+    return waiting.returncode, said
+
+
+def check_not_trained_again(real, file, run, code):
+    """status, wait and submit tell the same end, no Job comes back, and with --again another run is made."""
+    seen = status(real, run)
+    assert seen["final"] and seen["phase"] == {0: "Succeeded", 1: "Incomplete", 5: "Failed"}[code], seen
+    assert code != 1 or seen["why"] == GONE, seen
+    assert real.mlk("wait", run, "--timeout", "30s").code == code
+    again = real.mlk("submit", file)
+    assert again.code == code and again.stdout.strip() == run and "--again" in again.stderr, again
+    assert not uids(real, run)
+    other = real.mlk("submit", "--again", file, check=0).stdout.strip()
+    assert other == f"{run}-2" and len(uids(real, other)) == 1
+
+
+@pytest.fixture
+def start(real):
+    """Starts commands that stay, and ends those that are left."""
+    started = []
+
+    def begin(*command):
+        started.append(real.start(*command))
+        return started[-1]
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def watch(start, run):
+    return [start("wait", run), start("logs", "-f", run)]
+
+
+# What an administrator says to kubectl, beside `delete job`.
+WAYS = ["--cascade=foreground", "--cascade=background", "--cascade=orphan"]
+
+
+def delete_job(real, run, way):
+    real.kubectl_admin("delete", "job", f"{run}-worker", "-n", real.namespace, "--wait=false", way)
+
+
+@pytest.mark.nodes
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_that_is_deleted_while_it_runs_ends_its_run(real, name, experiment, start, way):
+    file = experiment(PROGRAM.format(name=name, run=RUNS_ON))
+    run = real.mlk("submit", file, check=0).stdout.strip()
+    waiting = watch(start, run)
+    mlk.wait_until(lambda: status(real, run)["phase"] == "Running", f"{run} runs")
+    delete_job(real, run, way)
+    until_gone(real, run)
+    # A Job that is deleted in the foreground outlives its pod, and may still say itself that it failed.
+    code = 5 if way == "--cascade=foreground" and status(real, run)["phase"] == "Failed" else 1
+    for command in waiting:
+        found, said = ended(command)
+        assert found == code and (code == 5 or GONE in said), said
+    check_not_trained_again(real, file, run, code)
+    real.mlk("delete", run, check=0)  # with the pods that were left without an owner
+    mlk.wait_until(lambda: not real.objects("pods", f"mlk.dev/run={run}"), f"the pods of {run} are gone")
+
+
+@pytest.mark.nodes
+@pytest.mark.parametrize(("way", "program"), [(WAYS[0], SUCCEEDS), (WAYS[1], FAILS), (WAYS[2], SUCCEEDS)])
+def test_a_job_that_is_deleted_after_its_end_leaves_the_end_that_was_seen(real, name, experiment, start, way, program):
+    # Nobody saw this one's end ...
+    unseen_file = experiment(PROGRAM.format(name=name, run=program), "unseen.yaml")
+    unseen = real.mlk("submit", unseen_file, check=0).stdout.strip()
+    # ... and somebody this one's.
+    seen_file = experiment(PROGRAM.format(name=name, run="sleep 1; " + program), "seen.yaml")
+    seen = real.mlk("submit", seen_file, check=0).stdout.strip()
+    waiting = watch(start, seen)
+    until_job_says(real, unseen, "Complete" if program == SUCCEEDS else "Failed")
+    delete_job(real, unseen, way)
+    assert ended(waiting[0])[0] == CODES[program]
+    assert ended(waiting[1])[0] == CODES[program]
+    delete_job(real, seen, way)
+    for run in (unseen, seen):
+        until_gone(real, run)
+    check_not_trained_again(real, unseen_file, unseen, 1)
+    check_not_trained_again(real, seen_file, seen, CODES[program])
+    real.mlk("delete", unseen, seen, check=0)
+
+
+@pytest.mark.nodes
+@pytest.mark.parametrize("program", [SUCCEEDS, FAILS], ids=["succeeded", "failed"])
+def test_a_time_to_live_that_is_put_in_after_the_end_leaves_the_end_that_was_seen(real, name, experiment, start, program):
+    unseen_file = experiment(PROGRAM.format(name=name, run=program), "unseen.yaml")
+    unseen = real.mlk("submit", unseen_file, check=0).stdout.strip()
+    seen_file = experiment(PROGRAM.format(name=name, run="sleep 1; " + program), "seen.yaml")
+    seen = real.mlk("submit", seen_file, check=0).stdout.strip()
+    waiting = watch(start, seen)
+    until_job_says(real, unseen, "Complete" if program == SUCCEEDS else "Failed")
+    for command in waiting:
+        assert ended(command)[0] == CODES[program]
+    for run in (unseen, seen):
+        real.kubectl_admin("patch", "job", f"{run}-worker", "-n", real.namespace, "-p", '{"spec": {"ttlSecondsAfterFinished": 0}}')
+        until_gone(real, run)
+    check_not_trained_again(real, unseen_file, unseen, 1)
+    check_not_trained_again(real, seen_file, seen, CODES[program])
+
+
+POLICY = """
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {{name: {policy}}}
+spec:
+  matchConstraints: {{resourceRules: [{{apiGroups: [batch], apiVersions: [v1], operations: [CREATE], resources: [jobs]}}]}}
+  matchConditions: [{{name: of-this-test, expression: "has(object.metadata.labels) && 'mlk.dev/name' in object.metadata.labels && object.metadata.labels['mlk.dev/name'] == '{name}'"}}]
+  failurePolicy: Fail
+  reinvocationPolicy: Never
+  mutations: [{{patchType: ApplyConfiguration, applyConfiguration: {{expression: "Object{{spec: Object.spec{{ttlSecondsAfterFinished: 0}}}}"}}}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {{name: {policy}}}
+spec: {{policyName: {policy}}}
+"""
+
+
+@pytest.fixture
+def times_to_live_of_zero(real, name, tmp_path):
+    """The cluster gives each Job of this test no time to live after its end."""
+    policy = f"no-time-of-{name}"
+    file = tmp_path / "policy.yaml"
+    file.write_text(POLICY.format(policy=policy, name=name), encoding="utf-8")
+    real.kubectl_admin("apply", "-f", file)
+    probe = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"probe-{name}", "labels": {"mlk.dev/name": name}}, "spec": {
+        "suspend": True, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}}}
+
+    def in_force():  # the API server reads policies now and then
+        made = real.kubectl_admin("create", "-n", real.namespace, "--dry-run=server", "-o", "json", "-f", "-", input=json.dumps(probe))
+        return made.json()["spec"].get("ttlSecondsAfterFinished") == 0
+    try:
+        mlk.wait_until(in_force, "the policy is in force")
+        yield
+    finally:
+        real.kubectl_admin("delete", "mutatingadmissionpolicy,mutatingadmissionpolicybinding", policy, "--ignore-not-found")
+
+
+@pytest.mark.nodes
+@pytest.mark.parametrize("program", [SUCCEEDS, FAILS], ids=["succeeded", "failed"])
+def test_a_policy_that_leaves_jobs_no_time_to_live_trains_nothing_twice(real, name, experiment, start, times_to_live_of_zero, program):
+    unseen_file = experiment(PROGRAM.format(name=name, run=program), "unseen.yaml")
+    unseen = real.mlk("submit", unseen_file, check=0).stdout.strip()
+    until_gone(real, unseen)
+    check_not_trained_again(real, unseen_file, unseen, 1)
+    seen_file = experiment(PROGRAM.format(name=name, run="sleep 2; " + program), "seen.yaml")
+    seen = real.mlk("submit", seen_file, check=0).stdout.strip()
+    for command in watch(start, seen):
+        assert ended(command)[0] == CODES[program]
+    until_gone(real, seen)
+    check_not_trained_again(real, seen_file, seen, CODES[program])

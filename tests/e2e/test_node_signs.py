@@ -1,0 +1,126 @@
+"""When a rank's node is told as lost: soon after Kubernetes has marked it so, and never while its kubelet still reports."""
+
+import contextlib
+import json
+import os
+import pathlib
+import queue
+import threading
+
+import pytest
+
+import mlk
+
+pytestmark = [pytest.mark.nodes, pytest.mark.timed, pytest.mark.alone]
+
+SPREAD = """
+name: {name}
+mode: allreduce
+image: localhost/mlk-runtime:test
+run: "while true; do sleep 0.5; done"
+workers:
+  count: 2
+  cpu: 50m
+  memory: 32Mi
+  patch: {{pod: {{spec: {{topologySpreadConstraints: [{{maxSkew: 1, topologyKey: kubernetes.io/hostname,
+    whenUnsatisfiable: DoNotSchedule, labelSelector: {{matchLabels: {{mlk.dev/role: worker}}}}, matchLabelKeys: [mlk.dev/run]}}]}}}}}}
+"""
+LOST = "node n2 is lost"
+SOON = 5  # seconds after Kubernetes' own sign
+
+
+def status(real, run, env=None):
+    return real.mlk("status", run, "-n", real.namespace, "-o", "json", check=0, env=env).json()
+
+
+def ready(real):
+    """What Kubernetes says of node 2: True, False or Unknown."""
+    conditions = json.loads(real.kubectl_admin("get", "node", "n2", "-o", "json").stdout)["status"]["conditions"]
+    return next(each["status"] for each in conditions if each["type"] == "Ready")
+
+
+def admin(real):
+    """The environment of one who may read nodes; the ordinary user may not."""
+    return {"KUBECONFIG": real.admin_kubeconfig}
+
+
+@pytest.fixture
+def spread_run(real, name, experiment):
+    """A run with a rank on each of the two nodes."""
+    run = real.mlk("submit", experiment(SPREAD.format(name=name)), check=0).stdout.strip()
+    mlk.wait_until(lambda: status(real, run)["phase"] == "Running", f"{run} runs")
+    assert {rank["node"] for rank in status(real, run)["ranks"]} == {"n1", "n2"}
+    yield run
+    mlk.wait_until(lambda: ready(real) == "True", "node 2 is back")
+
+
+@contextlib.contextmanager
+def said(command):
+    """What a command that stays says: next_with(text) waits for the line at most SOON seconds."""
+    lines = queue.Queue()
+    threading.Thread(target=lambda: [lines.put(line) for line in command.stderr], daemon=True).start()
+
+    def next_with(text):
+        heard = []
+        while not heard or text not in heard[-1]:
+            try:
+                heard.append(lines.get(timeout=SOON * mlk.SLOW))
+            except queue.Empty:
+                raise AssertionError(f"not said in {SOON} s: {text}; but {heard}") from None
+    try:
+        yield next_with
+    finally:
+        command.kill()
+        command.wait()
+
+
+@contextlib.contextmanager
+def cut_off(real):
+    real.harness("node-cut", 2)
+    try:
+        yield
+    finally:
+        real.harness("node-mend", 2)
+
+
+@contextlib.contextmanager
+def no_pod_network(real):
+    """The kubelet of node 2 goes on, and says of the node that it is not ready: its containers have no network plugin."""
+    plugin = pathlib.Path(os.environ["MLK_CLUSTER_DIR"]) / "nodes/2/cni/pods.conflist"
+    aside = plugin.with_suffix(".aside")
+    plugin.rename(aside)
+    try:
+        mlk.wait_until(lambda: ready(real) == "False", "node 2 is not ready")
+        yield
+    finally:
+        aside.rename(plugin)
+
+
+def test_a_node_that_is_cut_off_is_told_as_lost_soon_after_kubernetes_says_so(real, spread_run):
+    with said(real.start("wait", spread_run)) as waits, said(real.start("logs", "-f", spread_run)) as follows, cut_off(real):
+        while ready(real) == "True":  # a silent node is none that is lost: Kubernetes decides
+            assert status(real, spread_run)["phase"] == "Running" or ready(real) != "True"
+        for next_with in (waits, follows):
+            next_with(LOST)
+        for env in ({}, admin(real)):
+            mlk.wait_until(lambda: LOST in status(real, spread_run, env)["why"], "status tells that node 2 is lost", timeout=SOON)
+    mlk.wait_until(lambda: status(real, spread_run)["phase"] == "Running", "the rank of node 2 is back")
+
+
+def test_a_node_that_is_not_ready_is_not_told_as_lost(real, spread_run):
+    with no_pod_network(real):
+        for _ in range(12):
+            for env in ({}, admin(real)):
+                seen = status(real, spread_run, env)
+                assert seen["phase"] == "Running" and all("lost" not in rank.get("reason", "") for rank in seen["ranks"]), seen
+        assert ready(real) == "False"
+
+
+def test_a_node_that_was_not_ready_before_it_fell_silent_is_told_as_lost_when_its_pods_are_given_up(real, spread_run):
+    """Kubernetes marks no pod of it as not ready; the deletion for the taint is the first sign, long before its grace is over."""
+    with no_pod_network(real), cut_off(real):
+        def given_up():
+            pods = real.objects("pods", f"mlk.dev/run={spread_run}")
+            return any(found.get("reason") == "DeletionByTaintManager" for pod in pods for found in pod["status"]["conditions"])
+        mlk.wait_until(given_up, "the rank of node 2 is to be deleted")
+        mlk.wait_until(lambda: LOST in json.dumps(status(real, spread_run, admin(real))), "status tells that node 2 is lost", timeout=SOON)
