@@ -124,7 +124,7 @@ Proxy proxy_of(const std::string& text, const std::string& origin) {
   const std::string between = full.substr(begin, end == std::string::npos ? end : end - begin);
   const std::size_t at = between.rfind('@');
   const std::string login = at == std::string::npos ? "" : between.substr(0, at + 1);
-  const std::string host = parts->host.find(':') == std::string::npos ? parts->host : "[" + parts->host + "]";
+  const std::string host = in_url(parts->host);
   const bool has_port = parts->authority.size() > host.size();
   const std::string address = host + ":" + (has_port ? parts->port : default_port(parts->scheme));
   // In Go it is the proxy that looks names up, by either name of the protocol.

@@ -121,9 +121,7 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
 std::string Transfer::set_other_name(const ServerAccess& server) {
   const UrlParts parts = parts_of(server.url).value();
   // For a name that is only in the certificate, libcurl connects to our host's address.
-  const bool is_v6 = parts.host.find(':') != std::string::npos;
-  const std::string host = is_v6 ? "[" + parts.host + "]" : parts.host;
-  connect_to_ = curl_slist_append(nullptr, ("::" + host + ":" + parts.port).c_str());
+  connect_to_ = curl_slist_append(nullptr, ("::" + in_url(parts.host) + ":" + parts.port).c_str());
   set(easy, CURLOPT_CONNECT_TO, connect_to_);
   headers_ = curl_slist_append(headers_, ("Host: " + parts.authority).c_str());
   const std::string path = parts.path == "/" ? "" : parts.path;

@@ -40,6 +40,10 @@ std::optional<UrlParts> parts_of(const std::string& text) {
   return parts;
 }
 
+std::string in_url(const std::string& host) {
+  return host.find(':') == std::string::npos ? host : "[" + host + "]";
+}
+
 bool is_loopback(const std::string& host) {
   if (host == "localhost") return true;
   in_addr v4{};

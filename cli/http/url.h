@@ -20,6 +20,9 @@ struct UrlParts {
 // nullopt if the text is not a URL with a scheme and a host. Pure.
 [[nodiscard]] std::optional<UrlParts> parts_of(const std::string& url);
 
+// The host as URLs write it: an address of IPv6 in brackets. Pure.
+std::string in_url(const std::string& host);
+
 // Whether it is this machine by its address: 127.0.0.0/8, ::1, or the name localhost. Any other name is not,
 // whatever it begins with or resolves to.
 bool is_loopback(const std::string& host);

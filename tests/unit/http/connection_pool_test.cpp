@@ -2,8 +2,11 @@
 // HTTP/2.
 #include "cli/http/connection_pool.h"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -74,6 +77,40 @@ TEST_CASE("an exchange that fails leaves the others of its pool alone") {
   CHECK(connection.exchange({.url = url + "/answers"}).ok());
   go_on = false;
   hanging.join();
+}
+
+TEST_CASE("a server of HTTP/1 gets thirty-two connections at once, and no more") {
+  constexpr int most = 32, many = 40;
+  std::mutex mutex;
+  int now = 0, reached = 0;
+  FakeServer server;
+  server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) {
+    {
+      const std::lock_guard lock(mutex);
+      reached = std::max(reached, ++now);
+    }
+    server.hang();
+    const std::lock_guard lock(mutex);
+    --now;
+  });
+  const std::string url = server.listen();
+  const auto pool = std::make_shared<ConnectionPool>();
+  std::atomic<int> good = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < many; ++i) {
+    threads.emplace_back([&] {
+      if (Connection({.pool = pool}).exchange({.url = url}).ok()) ++good;
+    });
+  }
+  CHECK(eventually([&] {
+    const std::lock_guard lock(mutex);
+    return reached >= most;
+  }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // in which one more could come
+  server.stopping = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(good == many);
+  CHECK(reached == most);
 }
 
 TEST_CASE("a pool that nobody has used ends") { const ConnectionPool pool; }

@@ -4,84 +4,16 @@
 
 #include <algorithm>
 #include <future>
-#include <mutex>
 
 #include <doctest/doctest.h>
 
+#include "tests/unit/http/loop_ends.h"
 #include "tests/unit/kube/fake_server.h"
 
 namespace {
 
 using namespace mlk::http;
 using std::chrono::milliseconds;
-
-// Gives what the test has put there; without it transfers wait.
-class Played : public CredentialSource {
- public:
-  void start(std::function<void()> news) override { news_ = std::move(news); }
-  Turn next(SteadyTime) override {
-    const std::lock_guard lock(mutex_);
-    ++asked;
-    return {credential_, {}};
-  }
-  std::optional<News> take_news() override {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(told_, std::nullopt);
-  }
-  bool refused(const CredentialPtr& used, SteadyTime) override {
-    const std::lock_guard lock(mutex_);
-    return used != credential_;
-  }
-  void accepted(const CredentialPtr&) override {}
-  void stop() override {}
-
-  void give(const std::string& authorization) {
-    put(std::make_shared<const Credential>(Credential{authorization, "", ""}), News{});
-  }
-  void fail(const mlk::Error& error) { put(nullptr, News{error}); }
-
-  std::atomic<int> asked = 0;
-
- private:
-  void put(CredentialPtr credential, News news) {
-    {
-      const std::lock_guard lock(mutex_);
-      credential_ = std::move(credential);
-      told_ = std::move(news);
-    }
-    news_();
-  }
-
-  std::function<void()> news_;
-  std::mutex mutex_;
-  CredentialPtr credential_;
-  std::optional<News> told_;
-};
-
-struct Outcome {
-  Response response;
-  Failure failure;
-};
-
-std::future<Outcome> ask(Loop& loop, Request request) {
-  auto promise = std::make_shared<std::promise<Outcome>>();
-  auto transfer = std::make_shared<Transfer>(std::move(request));
-  transfer->done = [promise](Response& response, const Failure& failure) {
-    promise->set_value({std::move(response), failure});
-  };
-  loop.add(std::move(transfer));
-  return promise->get_future();
-}
-
-struct Ends {
-  explicit Ends(ServerAccess server) {
-    auto source = std::make_unique<Played>();
-    credentials = source.get();
-    loop = std::make_unique<Loop>(std::move(server), std::move(source));
-  }
-  Played* credentials;  // of the loop
-  std::unique_ptr<Loop> loop;
-};
 
 // Over TLS: echoes the header `name` of each request.
 struct Echo : FakeServer {
@@ -246,6 +178,19 @@ TEST_CASE("a request has its query, its headers and its body, and what is empty 
   got = sent({.method = "DELETE", .path = "/a"});
   CHECK(got.method == "DELETE");
   CHECK(got.body.empty());
+  got = sent({.method = "DELETE", .path = "/a", .body = std::string("a\0b", 3)});
+  CHECK(got.method == "DELETE");
+  CHECK(got.body == std::string("a\0b", 3));
+  CHECK(got.get_header_value("Content-Type") == "application/json");
+  got = sent({.path = "/a", .headers = {{"X-Test", "its own"}}});
+  CHECK(got.get_header_value("X-Test") == "its own");
+  std::promise<int> streamed;
+  auto stream = std::make_shared<Transfer>(Request{.path = "/a"});
+  stream->line = [](std::string_view) {};
+  stream->done = [&](Response& response, const Failure&) { streamed.set_value(response.status); };
+  ends.loop->add(stream);
+  CHECK(streamed.get_future().get() == 200);
+  CHECK_FALSE(asked.back().has_header("Accept-Encoding"));  // it would delay the lines
   Ends uncompressed({.url = url, .compression = false});
   uncompressed.credentials->give("");
   CHECK(ask(*uncompressed.loop, {.path = "/a"}).get().response.status == 200);

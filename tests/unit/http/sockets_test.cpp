@@ -75,3 +75,32 @@ TEST_CASE("an open socket is found by its local port until it is closed") {
   v6.sin6_addr = in6addr_loopback;
   check_found(reinterpret_cast<const sockaddr*>(&v6), sizeof v6, "[::1]");
 }
+
+TEST_CASE("of several open sockets each is found by its own port") {
+  sockaddr_in v4{};
+  v4.sin_family = AF_INET;
+  v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  int port = 0;
+  const int listener = listen_at(reinterpret_cast<const sockaddr*>(&v4), sizeof v4, port);
+  REQUIRE(listener >= 0);
+  Sockets sockets;
+  CURL* handles[2] = {curl_easy_init(), curl_easy_init()};
+  long ports[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    curl_easy_setopt(handles[i], CURLOPT_URL, ("http://127.0.0.1:" + std::to_string(port)).c_str());
+    curl_easy_setopt(handles[i], CURLOPT_CONNECT_ONLY, 1L);
+    curl_easy_setopt(handles[i], CURLOPT_PROXY, "");
+    sockets.watch(handles[i]);
+    REQUIRE(curl_easy_perform(handles[i]) == CURLE_OK);
+    REQUIRE(curl_easy_getinfo(handles[i], CURLINFO_LOCAL_PORT, &ports[i]) == CURLE_OK);
+  }
+  for (int i = 0; i < 2; ++i) {
+    curl_socket_t number = CURL_SOCKET_BAD;
+    REQUIRE(curl_easy_getinfo(handles[i], CURLINFO_ACTIVESOCKET, &number) == CURLE_OK);
+    const auto found = sockets.with_port(static_cast<int>(ports[i]));
+    REQUIRE(found);
+    CHECK(found->number == number);
+  }
+  for (CURL* handle : handles) curl_easy_cleanup(handle);
+  ::close(listener);
+}

@@ -32,6 +32,13 @@ TEST_CASE("the host of an IPv6 address is without its brackets, the authority ha
   CHECK(is_loopback(parts->host));
 }
 
+TEST_CASE("a URL writes an address of IPv6 in brackets, and no other host") {
+  CHECK(in_url("::1") == "[::1]");
+  CHECK(in_url("2001:db8::7") == "[2001:db8::7]");
+  CHECK(in_url("127.0.0.1") == "127.0.0.1");
+  CHECK(in_url("api.example") == "api.example");
+}
+
 TEST_CASE("user names and passwords in a URL are found") {
   CHECK(parts_of("https://me@x")->has_login);
   CHECK(parts_of("https://me:secret@x")->has_login);

@@ -18,6 +18,7 @@
 
 #include <httplib.h>
 
+#include "cli/http/url.h"
 #include "cli/kube/kubeconfig.h"
 #include "tests/unit/kube/certificates.h"
 
@@ -39,14 +40,14 @@ class FakeServer {
   FakeServer(const FakeServer&) = delete;
   FakeServer& operator=(const FakeServer&) = delete;
 
-  // Returns its URL.
-  std::string listen() {
-    const int port = http->bind_to_any_port("127.0.0.1");
+  // Returns its URL. Throws std::runtime_error if this machine does not have the address.
+  std::string listen(const std::string& address = "127.0.0.1") {
+    const int port = http->bind_to_any_port(address);
     if (port <= 0) throw std::runtime_error("no port");
     ::listen(socket_, 512);  // httplib's queue of five makes clients that come all at once wait for seconds
     thread_ = std::thread([this] { http->listen_after_bind(); });
     while (!http->is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    return scheme_ + "://127.0.0.1:" + std::to_string(port);
+    return scheme_ + "://" + mlk::http::in_url(address) + ":" + std::to_string(port);
   }
 
   mlk::kube::Config start() {
