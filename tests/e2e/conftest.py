@@ -31,6 +31,10 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "runtime: starts mlk-runtime and nothing else")
 
 
+def pytest_runtest_setup(item):
+    mlk.beside_others = item.get_closest_marker("alone") is None
+
+
 def pytest_collection_modifyitems(items):
     pretended = os.environ.get("MLK_CLUSTER_NODES") == "kwok"
     for item in items:

@@ -147,6 +147,7 @@ def both_running(real, name):
 
 
 @pytest.mark.nodes
+@pytest.mark.alone
 def test_pods_on_different_nodes_find_each_other_by_name_and_survive_neither_signals_nor_power_loss(real, pair):
     running = mlk.wait_until(lambda: both_running(real, pair), "two running pods", 60)
     assert running[0]["spec"]["nodeName"] != running[1]["spec"]["nodeName"]

@@ -17,6 +17,9 @@ EXAMPLES = ROOT / "examples"
 # Sanitized programs and busy machines are slower: every bound is multiplied by this.
 SLOW = float(os.environ.get("MLK_TEST_SLOW") or 1)
 
+DISTURBING = ("api-kill", "node-cut", "node-kill")  # of tests/cluster: they end what other tests run
+beside_others = False  # whether the test that runs may have others beside it: the end-to-end tests say so
+
 
 class Result:
     """How a program ended. `code` is negative for a signal."""
@@ -122,6 +125,7 @@ class Cluster:
     def harness(self, command, *args, check=0, timeout=120):
         """A command of tests/cluster on this (real) cluster, such as `node-kill 2`."""
         assert not self.embedded, f"tests/cluster/{command} is for the real cluster"
+        assert command not in DISTURBING or not beside_others, f"tests/cluster/{command} breaks other tests: mark this one `alone`"
         return run(ROOT / "tests/cluster" / command, *args, check=check, timeout=timeout, env=self.env)
 
     def signal(self, run_name, role, rank, name):
