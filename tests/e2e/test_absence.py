@@ -61,17 +61,8 @@ def ended(waiting, timeout=60):
 
 @pytest.fixture
 def start(cluster):
-    """Starts commands that stay, and ends those that are left."""
-    started = []
-
-    def begin(*command):
-        started.append(cluster.start(*command))
-        return started[-1]
-    yield begin
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    with cluster.commands() as begin:
+        yield begin
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -57,17 +57,8 @@ def check_not_trained_again(real, file, run, code):
 
 @pytest.fixture
 def start(real):
-    """Starts commands that stay, and ends those that are left."""
-    started = []
-
-    def begin(*command):
-        started.append(real.start(*command))
-        return started[-1]
-    yield begin
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+    with real.commands() as begin:
+        yield begin
 
 
 def watch(start, run):

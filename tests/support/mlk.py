@@ -112,6 +112,20 @@ class Cluster:
         return subprocess.Popen([str(MLK), command, *local, *map(str, args)], env={**os.environ, **self.env}, text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
+    @contextlib.contextmanager
+    def commands(self):
+        """A function that starts commands that stay. Those that are left are ended."""
+        started = []
+
+        def begin(*command):
+            started.append(self.start(*command))
+            return started[-1]
+        yield begin
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+
     def kubectl(self, *args, check=0, timeout=60, input=None):
         return run(self._kubectl(), *args, check=check, timeout=timeout, env=self.env, input=input)
 
