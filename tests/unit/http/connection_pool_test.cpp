@@ -113,4 +113,24 @@ TEST_CASE("a server of HTTP/1 gets thirty-two connections at once, and no more")
   CHECK(reached == most);
 }
 
+TEST_CASE("while nothing comes from a server, the wish to stop is looked at many times a second") {
+  FakeServer server;
+  server.http->Get("/", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
+  const std::string url = server.listen();
+  std::atomic<int> looks = 0;
+  std::atomic<bool> go_on = true;
+  std::thread hanging([&] {
+    Connection connection({.go_on =
+                               [&] {
+                                 ++looks;
+                                 return go_on.load();
+                               },
+                           .pool = std::make_shared<ConnectionPool>()});
+    CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::closed);
+  });
+  CHECK(eventually([&] { return looks >= 30; }));  // libcurl by itself looks once a second
+  go_on = false;
+  hanging.join();
+}
+
 TEST_CASE("a pool that nobody has used ends") { const ConnectionPool pool; }

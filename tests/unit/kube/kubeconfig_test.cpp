@@ -312,6 +312,7 @@ TEST_CASE("in a pod the service account is used, but never instead of a broken f
   CHECK(load_config({"", "", "mine"}, files.places).name_space == "mine");
   files.places.pod_namespace = "by-variable";
   CHECK(load_config({}, files.places).name_space == "by-variable");
+  CHECK(load_config({"", "", "mine"}, files.places).name_space == "mine");
   files.places.service_host = "fd00::1";
   CHECK(load_config({}, files.places).server == "https://[fd00::1]:443");
   CHECK(files.problem("clusters: [") != "ok");

@@ -404,4 +404,19 @@ TEST_CASE("a large layer of one's own goes up from its file, whole") {
   built.composed = mlk::image::compose(std::nullopt, {{raw_layer(built.folder, "large", bytes), "code"}}, {});
   (void)built.push_to(to);
   CHECK(to.blobs["team/x"][built.composed.own[0].blob.digest] == bytes);
+
+  // Of its first part the registry keeps a piece: the file is read on from there.
+  const std::string other = bytes.substr(3) + "another end";
+  built.composed = mlk::image::compose(std::nullopt, {{raw_layer(built.folder, "other", other), "code"}}, {});
+  bool failed = false;
+  to.before = [&](const httplib::Request& request, httplib::Response& response) {
+    if (request.method != "PATCH" || failed) return false;
+    failed = true;
+    to.sessions.begin()->second = request.body.substr(0, 5'000'000);
+    response.status = 500;
+    return true;
+  };
+  (void)built.push_to(to);
+  CHECK(failed);
+  CHECK(to.blobs["team/x"][built.composed.own[0].blob.digest] == other);
 }

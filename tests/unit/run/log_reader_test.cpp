@@ -138,6 +138,24 @@ TEST_CASE("a log that breaks is opened again, and read on from where it was") {
   CHECK(log.targets[2].ends_with("container=main&sinceTime=2026-11-21T07%3A40%3A00Z"));
 }
 
+TEST_CASE("a log that breaks again and again is read to its end while each opening brings a line") {
+  std::vector<BreakingLog::Answer> answers;
+  std::string text;
+  Texts expected;
+  for (int i = 1; i <= 6; ++i) {
+    expected.push_back("a" + std::to_string(i));
+    text += stamped(i, expected.back());
+    answers.push_back({text, i < 6});
+  }
+  BreakingLog log(answers);
+  kube::Config config = log.server.start();
+  config.longest_trying = milliseconds(600);  // less than all the pauses before an opening together
+  kube::Client client(config);
+  Texts problems;
+  CHECK(texts_of(read_run_logs(client, "lab", {pod_of_rank("a", 0)}, {}, &problems)) == expected);
+  CHECK(problems.empty());
+}
+
 TEST_CASE("a log from which nothing comes is opened again, although lines of other logs come") {
   std::atomic<int> asked = 0;
   FakeServer server;
