@@ -101,7 +101,7 @@ std::optional<image::Libc> libc_of(const FoundImage& image) {
   std::uint64_t bytes = 0;
   for (const image::Descriptor& layer : image.image.manifest.layers) {
     image::LibcOfLayer search;
-    image.registry->read_blob(image.reference.repository, layer, 0, [&](std::string_view part) {
+    image.registry->read_blob(image.reference.repository, layer, [&](std::string_view part) {
       bytes += part.size();
       return search.take(part) && bytes < most_bytes;
     });

@@ -45,24 +45,23 @@ std::string Registry::blob(const std::string& repository, const image::Descripto
     out += part;
     return true;
   };
-  read_from(repository, descriptor, 0, take, descriptor.size > most_shared);
+  read_blob(repository, descriptor, take, descriptor.size > most_shared);
   return out;
 }
 
 void Registry::read_blob(const std::string& repository, const image::Descriptor& descriptor,
-                         std::uint64_t offset, const std::function<bool(std::string_view)>& take) {
-  read_from(repository, descriptor, offset, take, true);
+                         const std::function<bool(std::string_view)>& take) {
+  read_blob(repository, descriptor, take, true);
 }
 
-void Registry::read_from(const std::string& repository, const image::Descriptor& descriptor,
-                         std::uint64_t offset, const std::function<bool(std::string_view)>& take,
-                         bool is_long) {
+void Registry::read_blob(const std::string& repository, const image::Descriptor& descriptor,
+                         const std::function<bool(std::string_view)>& take, bool is_long) {
   const std::string what = fmt::format("blob {} of {}/{}", descriptor.digest, name_, repository);
   const auto refuse = [&](const char* why) {
     throw Error(ExitCode::failure, fmt::format("{} {}", what, why));
   };
   Sha256 digest;
-  std::uint64_t have = offset;
+  std::uint64_t have = 0;
   bool enough = false;
   for (int losses = 0; have < descriptor.size && !enough;) {
     const std::uint64_t before = have;
@@ -77,7 +76,7 @@ void Registry::read_from(const std::string& repository, const image::Descriptor&
       part.remove_prefix(known);
       if (have + part.size() > descriptor.size) refuse("has more bytes than its manifest says");
       have += part.size();
-      if (offset == 0) digest.add(part);
+      digest.add(part);
       enough = !part.empty() && !take(part);
       return !enough;
     };
@@ -90,7 +89,7 @@ void Registry::read_from(const std::string& repository, const image::Descriptor&
     if (!is_lost || losses >= most_losses) fail(reply, what);
     wait(milliseconds(200 << losses), "lost the connection");
   }
-  if (!enough && offset == 0 && "sha256:" + digest.hex() != descriptor.digest)
+  if (!enough && "sha256:" + digest.hex() != descriptor.digest)
     refuse("has other content than its digest says");
 }
 
@@ -126,7 +125,7 @@ class Upload {
       std::string part;
       part.reserve(std::min<std::uint64_t>(part_bytes, descriptor_.size));  // growing takes twice as much
       bool going = true;
-      source(stored_, [&](std::string_view bytes) {
+      source([&](std::string_view bytes) {
         while (going && !bytes.empty()) {
           const std::size_t count = std::min(bytes.size(), part_bytes - part.size());
           part += bytes.substr(0, count);

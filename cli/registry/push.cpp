@@ -44,14 +44,12 @@ class Permit {
   Permits& from_;
 };
 
-// From an offset; for one upload.
 Registry::Source file_source(const image::Layer& layer) {
-  return [&layer](std::uint64_t offset, const std::function<bool(std::string_view)>& take) {
+  return [&layer](const std::function<bool(std::string_view)>& take) {
     const image::OpenFile file(layer.file, O_RDONLY);
-    if (file.number() < 0 || lseek(file.number(), static_cast<off_t>(offset), SEEK_SET) < 0)
-      image::fail_with(layer.file, errno);
+    if (file.number() < 0) image::fail_with(layer.file, errno);
     constexpr std::uint64_t most_at_once = 1 << 20;
-    std::string buffer(std::min(layer.blob.size - offset + 1, most_at_once), '\0');
+    std::string buffer(std::min(layer.blob.size + 1, most_at_once), '\0');
     while (true) {
       const ssize_t count = read(file.number(), buffer.data(), buffer.size());
       if (count < 0 && errno == EINTR) continue;
@@ -133,11 +131,9 @@ class Push {
   Registry::Source source_of(const Blob& blob) const {
     if (blob.own != nullptr) return file_source(*blob.own);
     if (blob.is_configuration)
-      return [this](std::uint64_t offset, const std::function<bool(std::string_view)>& take) {
-        take(std::string_view(composed_.configuration).substr(offset));
-      };
-    return [this, &blob](std::uint64_t offset, const std::function<bool(std::string_view)>& take) {
-      base_->registry->read_blob(base_->reference.repository, blob.descriptor, offset, take);
+      return [this](const std::function<bool(std::string_view)>& take) { take(composed_.configuration); };
+    return [this, &blob](const std::function<bool(std::string_view)>& take) {
+      base_->registry->read_blob(base_->reference.repository, blob.descriptor, take);
     };
   }
 

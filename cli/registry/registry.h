@@ -70,15 +70,15 @@ class Registry {
   // A small one, whole; its digest is checked.
   std::string blob(const std::string& repository, const image::Descriptor& descriptor,
                    std::size_t most_bytes);
-  // Its bytes from `offset` on, in order; false from `take` ends it. A connection that is cut is opened
-  // again. The digest is checked where offset is 0. `take` may wait for other exchanges.
-  void read_blob(const std::string& repository, const image::Descriptor& descriptor, std::uint64_t offset,
+  // Its bytes in order; false from `take` ends it. A connection that is cut is opened again. The digest is
+  // checked. `take` may wait for other exchanges.
+  void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take);
   // From another repository of this registry; false: it does not do that.
   bool mount_blob(const std::string& repository, const std::string& digest, const std::string& from);
 
-  // The bytes of a blob from an offset on; stops when `take` returns false.
-  using Source = std::function<void(std::uint64_t offset, const std::function<bool(std::string_view)>& take)>;
+  // Gives the bytes of a blob in order, anew with each call; stops when `take` returns false.
+  using Source = std::function<void(const std::function<bool(std::string_view)>& take)>;
   // `sent` is called with bytes that have gone out; they may go out again after a loss.
   void upload(const std::string& repository, const image::Descriptor& descriptor, const Source& source,
               const std::function<void(std::uint64_t)>& sent);
@@ -102,7 +102,7 @@ class Registry {
   http::Reply send(http::Call call, const Scope& scope, Repeat repeat = Repeat::all);
   http::Reply read(http::Call call, const Scope& scope);
   void wait(std::chrono::milliseconds time, const std::string& why);
-  void read_from(const std::string& repository, const image::Descriptor& descriptor, std::uint64_t offset,
+  void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take, bool is_long);
   enum class Asked { to_give, to_keep, to_delete };
   [[noreturn]] void fail(const http::Reply& reply, const std::string& what,

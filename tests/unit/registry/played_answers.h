@@ -64,7 +64,7 @@ inline mlk::image::Descriptor described(const std::string& bytes) {
 inline void upload(mlk::registry::Registry& registry, const std::string& bytes) {
   registry.upload(
       repository, described(bytes),
-      [&](std::uint64_t offset, const auto& take) { take(std::string_view(bytes).substr(offset)); }, {});
+      [&](const auto& take) { take(bytes); }, {});
 }
 
 // 17 MiB without a pattern that would hide a part in the wrong place.

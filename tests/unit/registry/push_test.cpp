@@ -408,6 +408,7 @@ TEST_CASE("a large layer of one's own goes up from its file, whole") {
   // Of its first part the registry keeps a piece: the file is read on from there.
   const std::string other = bytes.substr(3) + "another end";
   built.composed = mlk::image::compose(std::nullopt, {{raw_layer(built.folder, "other", other), "code"}}, {});
+  to.asked.clear();
   bool failed = false;
   to.before = [&](const httplib::Request& request, httplib::Response& response) {
     if (request.method != "PATCH" || failed) return false;
@@ -419,4 +420,5 @@ TEST_CASE("a large layer of one's own goes up from its file, whole") {
   (void)built.push_to(to);
   CHECK(failed);
   CHECK(to.blobs["team/x"][built.composed.own[0].blob.digest] == other);
+  CHECK(to.count("PATCH ") == 3);  // a layer that was put together wrongly would begin anew
 }

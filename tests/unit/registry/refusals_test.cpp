@@ -257,7 +257,7 @@ TEST_CASE("an upload that is led elsewhere goes there without the login, also wh
     Registry registry(user.access, played.reference());
     const std::string digest = "sha256:" + mlk::sha256_hex("content");
     const mlk::Error error = registry_error([&] {
-      registry.upload(repository, {"", digest, 7}, [](std::uint64_t, const auto& take) { take("content"); },
+      registry.upload(repository, {"", digest, 7}, [](const auto& take) { take("content"); },
                       {});
     });
     CHECK(error.code() == (asks ? mlk::ExitCode::cluster : mlk::ExitCode::ok));

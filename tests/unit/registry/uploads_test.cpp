@@ -137,12 +137,12 @@ TEST_CASE("a source that has other bytes than were said is told before the uploa
   for (const std::string& bytes : {std::string("short"), std::string("much too long")}) {
     CHECK(registry_error([&] {
             registry.upload(repository, described("content"),
-                            [&](std::uint64_t, const auto& take) { take(bytes); }, {});
+                            [&](const auto& take) { take(bytes); }, {});
           }).code() == mlk::ExitCode::failure);
   }
   CHECK(registry_error([&] {
           registry.upload(repository, described("content"),
-                          [&](std::uint64_t, const auto& take) { take("CONTENT"); }, {});
+                          [&](const auto& take) { take("CONTENT"); }, {});
         }).code() == mlk::ExitCode::cluster);
   CHECK(played.count("PUT ") == 1);
   CHECK(played.blobs[repository].empty());
@@ -319,7 +319,7 @@ TEST_CASE("a source that is short says how many bytes it has") {
   const Descriptor blob = described("content");
   CHECK(std::string(registry_error([&] {
                       registry.upload(repository, blob,
-                                      [](std::uint64_t, const auto& take) { take("short"); }, {});
+                                      [](const auto& take) { take("short"); }, {});
                     }).what()) == "an upload to " + played.name + "/team/x: blob " + blob.digest +
                                       " has 5 of the 7 bytes that it should have");
 }
