@@ -2,6 +2,7 @@
 #include "mpi/children.h"
 
 #include <csignal>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +54,32 @@ TEST_CASE("a process whose parent has ended before it could follow it ends by it
     int status = 0;
     REQUIRE(::waitpid(child, &status, 0) == child);
     CHECK(code_of(status) == (parent_lives ? 7 : 128 + SIGKILL));
+  }
+}
+
+TEST_CASE("a process is ended with the others whatever its name is") {
+  for (const char* name : {"load", "load (2) x", ") S 1 (", "(", ")"}) {
+    CAPTURE(name);
+    Child child([name] {
+      int named[2];
+      if (::pipe(named) != 0) return 1;
+      const pid_t below = ::fork();
+      if (below == 0) {
+        ::prctl(PR_SET_NAME, name);
+        ::close(named[0]);
+        ::close(named[1]);
+        while (true) ::pause();
+      }
+      ::close(named[1]);
+      char none;
+      while (::read(named[0], &none, 1) > 0) {
+      }
+      kill_descendants();
+      int status = 0;
+      ::waitpid(below, &status, 0);
+      return code_of(status);
+    });
+    CHECK(child.code() == 128 + SIGKILL);
   }
 }
 

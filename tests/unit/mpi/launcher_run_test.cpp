@@ -139,6 +139,31 @@ TEST_CASE("nobody is at fault when a pod is lost or is being stopped: mpirun sta
   }
 }
 
+TEST_CASE("an mpirun that fails while a pod is being stopped, and saves its work, starts again") {
+  const Run run;
+  run.write_mpirun(open_mpi,
+                   "if [ -e $HERE/saved ]; then exit 0; fi\n"
+                   "echo >$HERE/started; while [ ! -e $HERE/stopped ]; do sleep 0.02; done; exit 1");
+  Child first([&] { return run.first_pod(); });
+  {
+    Child second([&] { return run.second_pod(); });
+    REQUIRE(in_time([&] { return run.is_there("started"); }));
+    std::optional<Link> process = reach(run.around.all[1]);
+    say_to(*process, Type::process, encode(End{.rank = 3}));
+    CHECK(next_of(*process).starts_with("program "));
+    second.signal(SIGTERM);
+    CHECK(next_of(*process) == "signal 15");
+    run.folder.write("stopped", "");
+    REQUIRE(in_time([&] { return !first.runs() || first.err() != ""; }));
+    run.folder.write("saved", "");
+    process.reset();
+    CHECK(second.code() == 143);
+  }
+  Child second_again([&] { return run.second_pod(); });
+  CHECK(first.code() == 0);
+  CHECK(first.err() == "mlk: a pod was lost or is being stopped; mpirun starts again when all are there\n");
+}
+
 TEST_CASE("a first pod that is told to end ends like any other") {
   const Run run;
   run.write_mpirun(open_mpi, "echo >$HERE/started; exec sleep 100");
