@@ -2,7 +2,8 @@
 """Group search of make bench: the regret of our searches after 60 evaluations beside that of Optuna, with 1, 4, 8 and 32 trials at a
 time; ASHA beside random search; the time of a suggestion.
 
-    tests/bench/search.py [SEEDS [PARALLEL...]]     by itself; 30 seeds by default
+    tests/bench/search.py [SEEDS [PARALLEL...]]     by itself; 30 seeds by default, and 200 where a function is noisy: there the
+                                                    median of 30 is off by a fifth
 
 Regret is the value, without noise, of the point that seemed best, less the smallest value there is. Trials take 0.5 to 1.5 units of
 time, and the next one is suggested as soon as one ends. The functions are written twice, in search_problems.h and search_hard_problems.h,
@@ -30,6 +31,7 @@ import wheels  # noqa: E402
 
 EVALUATIONS = 60
 SEEDS = 30
+NOISY_SEEDS = 200
 PARALLEL = (1, 4, 8, 32)  # trials at a time
 TRIALS = 500  # before a suggestion is timed
 FIXED_POINTS = 20
@@ -160,25 +162,35 @@ def ratio(theirs, ours):
     return (theirs + EXACT) / (ours + EXACT)
 
 
+def seeds_of(name):
+    """How many seeds a row has, unless the user says so."""
+    if name == "network on digits":
+        return search_digits.SEEDS
+    return NOISY_SEEDS if len(PROBLEMS[name]) > 3 else SEEDS
+
+
 def digits(path, seeds):
     """Quartiles of the regrets of the network, as those that compare() yields."""
     optuna = functools.partial(search_digits.optuna_point, functools.partial(optuna_study, path))
     return map(search_digits.quartiles, search_digits.regrets(optuna, seeds))
 
 
-def compare(seeds=SEEDS, parallels=PARALLEL):
-    """Yields for each number of trials at a time and each function their names, and the quartiles of our regret, of Optuna's, and of
-    quasi-random search."""
+def compare(wanted=None, parallels=PARALLEL):
+    """Yields for each number of trials at a time and each function their names, the number of seeds, and the quartiles of our regret, of
+    Optuna's, and of quasi-random search. `wanted`: so many seeds for each."""
     subprocess.run(["cmake", "--build", "--preset", "release", "--target", "bench_search"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     check_functions()
     path = peer_path()
     with concurrent.futures.ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for parallel in parallels:
             for name in PROBLEMS:
+                seeds = wanted or seeds_of(name)
                 theirs = list(pool.map(optuna_regret, [name] * seeds, [parallel] * seeds, range(1, seeds + 1), [path] * seeds))
-                yield (f"{name}, {parallel} at a time", quartiles(mlk_regrets(name, parallel, seeds)), quartiles(theirs),
+                yield (f"{name}, {parallel} at a time", seeds, quartiles(mlk_regrets(name, parallel, seeds)), quartiles(theirs),
                        quartiles(mlk_regrets(name, parallel, seeds, "random")))
-    yield "network on digits", *digits(path, search_digits.SEEDS if seeds == SEEDS else seeds)
+    name = "network on digits"
+    seeds = wanted or seeds_of(name)
+    yield name, seeds, *digits(path, seeds)
 
 
 def suggestion_times():
@@ -199,8 +211,7 @@ def early_stopping(seeds=search_digits.CURVES):
 
 
 def search(report):
-    for name, ours, theirs, _ in compare():
-        seeds = search_digits.SEEDS if name == "network on digits" else SEEDS
+    for name, seeds, ours, theirs, _ in compare():
         report.regret(f"regret of {name}", ours, f"Optuna {VERSION}", theirs, ratio(theirs[1], ours[1]), GOAL, seeds)
     ours, theirs = suggestion_times()
     report.add(f"a suggestion after {TRIALS} trials", "ms", ours, f"Optuna {VERSION}", theirs, None)
@@ -210,19 +221,19 @@ def search(report):
 
 
 def main():
-    seeds = int(sys.argv[1]) if len(sys.argv) > 1 else SEEDS
+    wanted = int(sys.argv[1]) if len(sys.argv) > 1 else None
     cell = lambda values: "/".join(f"{value:.3g}" for value in values)  # noqa: E731
-    print(f"regret after {EVALUATIONS} evaluations, {seeds} seeds: first quartile/median/third quartile; a ratio over 1: ours is smaller")
-    print(f'{"function":26} {"mlk":>26} {"Optuna " + VERSION:>26} {"quasi-random":>26}  ratio')
+    print(f"regret after {EVALUATIONS} evaluations: first quartile/median/third quartile over the seeds; a ratio over 1: ours is smaller")
+    print(f'{"function":26} seeds {"mlk":>26} {"Optuna " + VERSION:>26} {"quasi-random":>26}  ratio')
     logarithms = []
-    for name, ours, theirs, chance in compare(seeds, tuple(map(int, sys.argv[2:])) or PARALLEL):
+    for name, seeds, ours, theirs, chance in compare(wanted, tuple(map(int, sys.argv[2:])) or PARALLEL):
         lead = ratio(theirs[1], ours[1])
         logarithms.append(math.log(min(max(lead, 0.01), 100)))
-        print(f"{name:26} {cell(ours):>26} {cell(theirs):>26} {cell(chance):>26}  {lead:.2f}x", flush=True)
+        print(f"{name:26} {seeds:5} {cell(ours):>26} {cell(theirs):>26} {cell(chance):>26}  {lead:.2f}x", flush=True)
     print(f"geometric mean of the ratios, none counted above 100: {math.exp(statistics.mean(logarithms)):.2f}x")
     ours, theirs = suggestion_times()
     print(f"a suggestion after {TRIALS} trials: {statistics.median(ours):.3g} ms, Optuna {statistics.median(theirs):.3g} ms", flush=True)
-    for name, shares, losses in early_stopping(min(seeds, search_digits.CURVES)):
+    for name, shares, losses in early_stopping(min(wanted or SEEDS, search_digits.CURVES)):
         print(f"ASHA {name}: {cell(shares)} of the steps of random search, best accuracy {cell(losses)} below it", flush=True)
 
 
