@@ -164,7 +164,7 @@ SLOW_TO_END = "trap 'sleep 2; exit 0' TERM; while true; do echo mlk step=1 loss=
 @pytest.fixture
 def orphaned(cluster, name, experiment):
     """A run whose Job was deleted while its pods go on: (file, run)."""
-    file = experiment(text(name, SLOW_TO_END).replace("count: 1", "count: 2"))
+    file = experiment(text(name, SLOW_TO_END).replace("mode: single", "mode: allreduce").replace("count: 1", "count: 2"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     try:
         mlk.wait_until(lambda: [rank["state"] for rank in status(cluster, run)["ranks"]] == ["Running"] * 2, f"{run} runs")
