@@ -13,6 +13,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/pods_left.h"
 #include "cli/run/record.h"
 #include "cli/run/second_look.h"
 #include "cli/util/hash.h"
@@ -547,7 +548,10 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   if (definition.spec.search.kind == Search::Kind::tpe)
     out.started = std::max(0, planned_trials(definition) - static_cast<int>(status.trials.size()));
   out.trials = static_cast<int>(status.trials.size()) + out.started;
-  if (request.retry_failed) out.retried = register_again(client, request, objects, status);
+  if (request.retry_failed) {
+    end_pods_left(client, request.name_space, objects.owner, objects.jobs, hooks);
+    out.retried = register_again(client, request, objects, status);
+  }
   out.started += out.retried;
   json patch = owner_patch(definition, out.trials, true);
   // An earlier command may have registered trials for another try before it was cut off.

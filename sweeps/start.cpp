@@ -13,6 +13,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
+#include "cli/run/pods_left.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "sweeps/drive.h"
@@ -144,6 +145,7 @@ class Start {
       }
       if (!why.empty()) return driven(why);
     }
+    if (out.retried > 0) end_pods_left(client_, request_.name_space, there.owner, there.jobs, hooks_);
     int number = batches.empty() ? 0 : batches.back().job + 1;
     for (std::vector<TrialLine>& trials : jobs) {
       if (!indexes.write_down(number, trials)) {

@@ -177,19 +177,22 @@ class Await {
     return !lines.empty();
   }
 
-  // Prints the logs to their end, or until nothing more comes. They are not followed any more.
+  // Prints the logs to their end, or until nothing more comes; those of pods that go on without their Job for
+  // a moment. They are not followed any more.
   void drain_logs() {
     if (follower_ && options_.follow) {
+      const bool go_on = last_->pods_left > 0;
       auto deadline = steady_clock::now() + drain_timeout;
       while (!follower_->finished() && steady_clock::now() < deadline && session_.interrupted == 0) {
         watcher_.wait_for_change(interrupt_poll);
         follower_->update(watcher_.objects().pods);
-        if (print_due_lines()) deadline = steady_clock::now() + drain_timeout;
+        if (print_due_lines() && !go_on) deadline = steady_clock::now() + drain_timeout;
       }
       const bool whole = follower_->finished();
       print_due_lines();
       if (!whole && session_.interrupted == 0)
-        session_.warn("the logs may go on: nothing more came for " + format_duration(drain_timeout));
+        session_.warn(go_on ? "the logs go on, since pods of the run still run"
+                            : "the logs may go on: nothing more came for " + format_duration(drain_timeout));
       warn_of_logs(RunLogFollower::When::at_end);
       for (const std::string& text : lost_logs(*last_, watcher_.objects().pods, options_.filter))
         session_.warn(text);

@@ -17,6 +17,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/ownerless.h"
 #include "cli/run/record.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
@@ -85,22 +86,6 @@ void remove_object(kube::Client& client, const kube::Resource& resource, const j
   }
 }
 
-// A Job that was deleted with --cascade=orphan leaves its pods without an owner: they would go on for good,
-// as the garbage collector does not know them.
-void remove_orphans(kube::Client& client, const json& owner) {
-  const kube::Resource& pods = kube::resources::pods;
-  const std::string label(is_sweep(owner) ? labels::sweep : labels::run);
-  const kube::ListOptions of_run{
-      .label_selector = label + "=" + kube::name_of(owner), .field_selector = "", .metadata_only = true};
-  try {
-    for (const json& pod : client.list(pods, client.config().name_space, of_run).items) {
-      if (at_path(pod, {"metadata", "ownerReferences"}).empty()) remove_object(client, pods, pod);
-    }
-  } catch (const kube::ApiError& error) {
-    if (error.status() != 403) throw;  // a user who may delete a run may lack the right to list
-  }
-}
-
 // The garbage collector's own finalizers go away by themselves.
 std::string describe_left(const std::string& kind, const json& object) {
   std::vector<std::string> finalizers;
@@ -119,7 +104,7 @@ std::string describe_left(const std::string& kind, const json& object) {
 class Belongings {
  public:
   Belongings(kube::Client& client, const json& owner)
-      : client_(client), run_(kube::name_of(owner)), label_(is_sweep(owner) ? labels::sweep : labels::run) {
+      : client_(client), run_(kube::name_of(owner)), label_(label_of_owner(owner)) {
     owners_.insert(kube::uid_of(owner));
     try {
       jobs_left();  // now: they are deleted before their pods, and nothing else connects the pods with the
@@ -129,6 +114,11 @@ class Belongings {
     }
   }
   const std::string& run() const { return run_; }
+
+  // Of objects without an owner: they belong to the run as well, and what they own.
+  void add(const std::vector<Ownerless>& objects) {
+    for (const Ownerless& each : objects) owners_.insert(kube::uid_of(each.object));
+  }
 
   // What is left, by kind, name and what holds it: "pod/x (finalizer a.dev/b)".
   std::vector<std::string> left() {
@@ -173,7 +163,7 @@ class Belongings {
 
   kube::Client& client_;
   const std::string run_, label_;
-  std::set<std::string> owners_;  // the run's ConfigMap and its Jobs
+  std::set<std::string> owners_;  // the run's ConfigMap, its Jobs, and what has lost its owner
 };
 
 // Those that something holds come first.
@@ -204,7 +194,8 @@ void wait_for_gone(Belongings& belongings, steady_clock::time_point deadline, Se
   }
 }
 
-// Looks up all names before deleting anything, so that one ambiguous name leaves every run unchanged.
+// Looks up all names before deleting anything, so that one ambiguous name leaves every run unchanged. A run
+// whose owner was deleted alone has one without a uid here.
 std::vector<json> owners_to_delete(const DeleteOptions& options, Session& session, kube::Client& client) {
   const Selection& selection = options.selection;
   std::vector<RunAddress> targets;
@@ -224,6 +215,8 @@ std::vector<json> owners_to_delete(const DeleteOptions& options, Session& sessio
       targets.push_back(session.find_run(client, name));
     } else if (const std::optional<json> owner = find_owner(client, name)) {
       owners.push_back(*owner);
+    } else if (!find_ownerless(client, client.config().name_space, name).empty()) {
+      owners.push_back({{"metadata", {{"name", name}}}});
     } else {
       session.note("there is no run '" + name + "' in namespace '" + client.config().name_space + "'");
     }
@@ -246,11 +239,17 @@ void delete_runs(const DeleteOptions& options, Session& session) {
   const std::vector<json> owners = owners_to_delete(options, session, *client);
   std::vector<Belongings> going;
   for (const json& owner : owners) {
+    const std::string& name_space = client->config().name_space;
+    const bool is_there = !kube::uid_of(owner).empty();
     if (!options.no_wait) going.emplace_back(*client, owner);
-    remove_object(*client, kube::resources::config_maps, owner);
-    remove_orphans(*client, owner);
+    if (is_there) remove_object(*client, kube::resources::config_maps, owner);
+    const std::vector<Ownerless> others = is_there
+                                              ? find_ownerless_pods(*client, name_space, owner)
+                                              : find_ownerless(*client, name_space, kube::name_of(owner));
+    if (!options.no_wait) going.back().add(others);
+    for (const Ownerless& each : others) remove_object(*client, *each.resource, each.object);
     session.note("deleting " + kube::name_of(owner));
-    if (const std::string stays = what_stays(owner, session, client->config().name_space); !stays.empty())
+    if (const std::string stays = what_stays(owner, session, name_space); !stays.empty())
       session.note(printable(stays));
   }
   const steady_clock::time_point deadline = steady_clock::now() + timeout;

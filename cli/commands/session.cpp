@@ -4,6 +4,7 @@
 #include "cli/render/pod.h"
 #include "cli/run/checkpoints.h"
 #include "cli/run/find.h"
+#include "cli/run/ownerless.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -75,6 +76,10 @@ RunAddress Session::find_run(kube::Client& client, const std::string& typed, Pre
     throw;
   } catch (const Error& error) {
     if (error.code() != ExitCode::not_found) throw;
+    if (!find_ownerless(client, client.config().name_space, typed).empty())
+      throw Error(error.code(),
+                  std::string(error.what()) + ", but objects of it are left: its owner was deleted alone",
+                  "delete them with: " + command("delete " + typed));
     const std::string list = "list them with: " + command("ls");
     throw Error(error.code(), error.what(), error.hint().empty() ? list : error.hint() + " " + list);
   }

@@ -36,7 +36,7 @@ struct StopOptions {
 Time now() { return std::chrono::system_clock::now(); }
 
 std::string end_in_words(const RunStatus& status) {
-  return std::string(status.absence == Absence::gone ? job_is_gone : to_string(status.phase));
+  return status.absence == Absence::gone ? status.why : std::string(to_string(status.phase));
 }
 
 void set_mark(kube::Client& client, const std::string& run, const json& mark) {

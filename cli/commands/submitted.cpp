@@ -25,7 +25,7 @@ std::string how_it_ended(const RunStatus& status, Time now) {
   std::string ago;
   if (status.ended && *status.ended <= now)
     ago = " " + format_duration(std::chrono::floor<std::chrono::seconds>(now - *status.ended)) + " ago";
-  if (status.absence == Absence::gone) return "has ended: " + std::string(job_is_gone);
+  if (status.absence == Absence::gone) return "has ended: " + status.why;
   if (status.phase == Phase::succeeded) return "has ended already: it succeeded" + ago;
   return "has ended already: it failed" + ago + (status.why.empty() ? "" : ": " + status.why);
 }
@@ -60,9 +60,11 @@ void say_outcome(const Submitted& submitted, Session& session, const SubmitReque
       session.note("run " + run + " of this experiment " +
                    (submitted.status
                         ? printable(how_it_ended(*submitted.status, std::chrono::system_clock::now()))
-                        : "has ended already") +
-                   "; see: " + session.command("status " + run));
-      session.note("run it once more with --again");
+                        : "has ended already"));
+      session.note("see: " + session.command("status " + run));
+      session.note(submitted.status && submitted.status->pods_left > 0
+                       ? "run it once more with --again, which ends its pods first"
+                       : "run it once more with --again");
       return;
   }
 }

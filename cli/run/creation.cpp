@@ -235,12 +235,14 @@ Creation::Stored Creation::store_owner(const json& owner) {
   }
 }
 
-std::future<kube::Answer> Creation::create_all(const json& owner, const std::vector<json>& objects) {
+std::future<kube::Answer> Creation::create_all(const json& owner, const std::vector<json>& objects,
+                                               const std::set<std::string>& jobs_with_pods_left) {
   const std::vector<std::string> made = jobs_made(owner);
+  std::set<std::string> jobs_to_leave = jobs_with_pods_left;
+  jobs_to_leave.insert(made.begin(), made.end());
   for (const json& object : objects) {
-    const bool decides =
-        is_job(object) && std::find(made.begin(), made.end(), kube::name_of(object)) != made.end();
-    if (!decides) create_owned(object, kube::uid_of(owner));
+    const bool leave = is_job(object) && jobs_to_leave.count(kube::name_of(object)) > 0;
+    if (!leave) create_owned(object, kube::uid_of(owner));
   }
   return mark_created(owner, objects);
 }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <future>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -60,9 +61,10 @@ class Creation {
   // Creates what is missing of a run. Then its owner says that all was made (labels::created): the answer to
   // that request, which may go on beside others, is to be waited for; if it is lost, the old rule holds for
   // the run. If the owner says so already, a deciding Job that is missing was deleted, and is not made again:
-  // the run would be trained twice.
+  // the run would be trained twice. Nor are Jobs of which pods are left (pods_left.h).
   [[nodiscard]] std::future<kube::Answer> create_all(const nlohmann::json& owner,
-                                                     const std::vector<nlohmann::json>& objects);
+                                                     const std::vector<nlohmann::json>& objects,
+                                                     const std::set<std::string>& jobs_with_pods_left = {});
   // Only the last part: all objects are there.
   [[nodiscard]] std::future<kube::Answer> mark_created(const nlohmann::json& owner,
                                                        const std::vector<nlohmann::json>& objects);

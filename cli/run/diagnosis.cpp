@@ -106,6 +106,7 @@ std::string describe_exit(const PodFacts& pod) {
            line_of(pod.pod_message.empty() ? pod.pod_reason : pod.pod_message);
   }
   if (!pod.exit_code) return pod.deleting ? "its pod was deleted" : "its pod failed";
+  if (pod.fell_with_job) return "its Job was deleted";
   if (pod.deleting && !pod.failed_by_itself()) return "its pod was deleted";
   // The runtime's code for what the machine or mlk is to blame for, a faulty GPU for one.
   constexpr int internal_error = 70;

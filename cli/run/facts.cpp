@@ -7,6 +7,7 @@
 
 #include "cli/kube/objects.h"
 #include "cli/run/absence.h"
+#include "cli/run/deletion.h"
 #include "cli/run/denied.h"
 #include "cli/run/diagnosis.h"
 #include "cli/run/indexes.h"
@@ -99,8 +100,7 @@ PodFacts read_pod(const json& pod) {
     if (facts.unschedulable.empty()) facts.unschedulable = text_of(*scheduled, {"reason"});
   }
   facts.scheduled = !facts.node.empty();
-  if (const std::optional<Time> deadline = time_of(pod, {"metadata", "deletionTimestamp"}))
-    facts.asked_to_end = *deadline - seconds(number_of(pod, {"metadata", "deletionGracePeriodSeconds"}, 0));
+  facts.asked_to_end = deletion_of(pod);
   if (const json* disrupted = condition_of(pod, "DisruptionTarget")) {
     facts.asked_to_end = time_of(*disrupted, {"lastTransitionTime"});
     facts.disruption = text_of(*disrupted, {"reason"});
@@ -126,20 +126,25 @@ void read_end(const json& job, JobFacts& facts) {
     const json* condition = condition_of(job, type);
     if (!condition) continue;
     facts.finished = true;
+    std::optional<Time> at = time_of(*condition, {"lastTransitionTime"});
+    if (!at) at = time_of(job, {"status", "completionTime"});
+    if (end == JobFacts::End::failed && came_with_deletion(at, deletion_of(job))) continue;
     facts.end = end;
     facts.end_reason = text_of(*condition, {"reason"});
     facts.end_message = text_of(*condition, {"message"});
-    facts.ended_at = time_of(*condition, {"lastTransitionTime"});
-    if (!facts.ended_at) facts.ended_at = time_of(job, {"status", "completionTime"});
+    facts.ended_at = at;
   }
   for (const char* type : {"SuccessCriteriaMet", "FailureTarget"}) {
     const json* condition = condition_of(job, type);
     if (!condition || facts.end != JobFacts::End::none) continue;
+    const std::optional<Time> at = time_of(*condition, {"lastTransitionTime"});
+    const bool fails = std::string_view(type) == "FailureTarget";
+    if (fails && came_with_deletion(at, deletion_of(job))) continue;
     facts.ending = true;
-    facts.failing = std::string_view(type) == "FailureTarget";
+    facts.failing = fails;
     facts.end_reason = text_of(*condition, {"reason"});
     facts.end_message = text_of(*condition, {"message"});
-    facts.ended_at = time_of(*condition, {"lastTransitionTime"});
+    facts.ended_at = at;
   }
 }
 
@@ -212,7 +217,7 @@ void expect_failure(Facts& facts) {
   const PodFacts* last = nullptr;
   for (const auto& [rank, pod] : newest_pods(facts, decider)) {
     const bool lost = decider.completed.count(rank) == 0 && !pod->done && pod->program_failed() &&
-                      was_last_try(*pod, decider);
+                      !pod->fell_with_job && was_last_try(*pod, decider);
     if (!lost) continue;
     decider.failed_ranks.insert(rank);
     if (last == nullptr || has_containers_beside(*pod)) last = pod;
@@ -355,16 +360,40 @@ void add_last_words(const std::map<std::string, std::string>& words, PodFacts& p
   }
 }
 
+// A pod says which Job has made it. Of other controllers only pods without an owner count: their Jobs may
+// lack the labels by which ours are found.
+bool has_lost_its_job(const json& pod, const PodFacts& facts, const std::map<std::string, int>& roles) {
+  const bool is_owned = !at_path(pod, {"metadata", "ownerReferences"}).empty();
+  return !facts.job.empty() && (!is_owned || roles.count(facts.role) > 0);
+}
+
+// What the deletion of Jobs has brought about, and Jobs that only their pods still name.
+void settle_deletions(Facts& facts) {
+  std::map<std::string, JobFacts*> jobs;
+  for (JobFacts& job : facts.jobs) jobs[job.name] = &job;
+  std::set<std::string> gone;
+  for (const PodFacts& pod : facts.pods) {
+    if (pod.fell_with_job) jobs.at(pod.job)->failed_ranks.erase(pod.rank);
+    if (!pod.left || !gone.insert(pod.job).second) continue;
+    JobFacts job;
+    job.name = pod.job;
+    job.role = pod.role;
+    job.deleting = true;
+    facts.gone_jobs.push_back(std::move(job));
+  }
+}
+
 // One reader for both, since sweeps have their objects in another form.
 struct ObjectsToRead {
   const std::vector<json>&jobs, &pods, &events;
   const std::map<std::string, json>& nodes;
   const std::map<std::string, std::string>&last_words, &endings;
   const std::vector<std::string>& deciding;  // Jobs; empty: by what the Jobs are
+  const std::map<std::string, int>& roles;   // that have a Job
 };
 
 Facts read_objects(const ObjectsToRead& objects, Time now) {
-  const auto& [jobs, pods, events, nodes, last_words, endings, deciding] = objects;
+  const auto& [jobs, pods, events, nodes, last_words, endings, deciding, roles] = objects;
   Facts facts;
   read_warnings(events, facts);
   for (const json& job : jobs) facts.jobs.push_back(read_job(job));
@@ -393,8 +422,12 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
       return kube::name_of(each) == facts.pods.back().job;
     });
     PodFacts& read = facts.pods.back();
-    if (job != jobs.end() && read.program_failed()) read.action = policy_action(*job, pod);
-    read.final = read.action == PolicyAction::fail_job;
+    if (job != jobs.end() && read.program_failed()) {
+      read.action = policy_action(*job, pod);
+      read.fell_with_job = came_with_deletion(read.finished, deletion_of(*job));
+    }
+    read.final = read.action == PolicyAction::fail_job && !read.fell_with_job;
+    read.left = job == jobs.end() && has_lost_its_job(pod, read, roles);
     add_last_words(last_words, read);
     if (const auto longer = endings.find(read.uid); longer != endings.end())
       read.end_message = lacks_the_error(program_text(read.end_message))
@@ -408,6 +441,7 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
   std::sort(facts.pods.begin(), facts.pods.end(), [](const PodFacts& a, const PodFacts& b) {
     return std::tie(a.created, a.failures_before, a.name) < std::tie(b.created, b.failures_before, b.name);
   });
+  settle_deletions(facts);
   if (facts.decider() != nullptr) expect_failure(facts);
   if (has_succeeded(facts)) settle_success(facts);
   const bool over = facts.decider() != nullptr && is_decided(*facts.decider());
@@ -419,13 +453,13 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
 
 Facts read_facts(const RunObjects& objects, Time now) {
   return read_objects({objects.jobs, objects.pods, objects.events, objects.nodes, objects.last_words,
-                       objects.endings, jobs_made(objects.owner)},
+                       objects.endings, jobs_made(objects.owner), roles_of(objects.owner)},
                       now);
 }
 
 Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
                  const std::vector<json>& events, Time now) {
-  return read_objects({jobs, pods, events, {}, {}, {}, {}}, now);
+  return read_objects({jobs, pods, events, {}, {}, {}, {}, {}}, now);
 }
 
 bool has_live_pods(const RunObjects& objects, Time now) {

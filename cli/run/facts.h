@@ -47,6 +47,8 @@ struct PodFacts {
   PolicyAction action =
       PolicyAction::none;  // of its Job's podFailurePolicy; of a pod that has failed, or whose program has
   bool final = false;      // this end is the failure of the Job
+  bool fell_with_job = false;  // it failed because its Job is being deleted (deletion.h)
+  bool left = false;           // its Job is not there any more (pods_left.h)
   std::string program, image;  // the container of the program
   std::string denied;          // advice_on_denied() about its last words
   std::string unschedulable;   // the scheduler's sentence
@@ -59,8 +61,8 @@ struct PodFacts {
     constexpr int by_sigterm = 143, by_sigkill = 137;
     const Container* other = at_fault(*this);
     const int code = other && other->end ? other->end->exit_code : exit_code.value_or(0);
-    return deleting && finished && asked_to_end && *finished <= *asked_to_end && code != 0 &&
-           code != by_sigterm && code != by_sigkill;
+    return deleting && !fell_with_job && finished && asked_to_end && *finished <= *asked_to_end &&
+           code != 0 && code != by_sigterm && code != by_sigkill;
   }
 };
 
@@ -100,6 +102,7 @@ struct Warning {
 
 struct Facts {
   std::vector<JobFacts> jobs;                   // the deciding one first, then by name
+  std::vector<JobFacts> gone_jobs;              // those that are not there any more, as their pods name them
   std::vector<PodFacts> pods;                   // oldest first
   std::map<std::string, Warning> warnings;      // the newest by uid of the Job or pod, since names are reused
   std::map<std::string, Warning> failed_pulls;  // of images: the newest by uid of the pod

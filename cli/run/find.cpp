@@ -78,6 +78,8 @@ bool is_sweep(const json& owner) {
   return is_owner(owner) && kube::label_of(owner, labels::sweep) == kube::name_of(owner);
 }
 
+std::string label_of_owner(const json& owner) { return is_sweep(owner) ? labels::sweep : labels::run; }
+
 bool is_trial(const json& owner) {
   return is_owner(owner) && !kube::label_of(owner, labels::sweep).empty() && !is_sweep(owner);
 }

@@ -34,6 +34,9 @@ void require_run_name(const std::string& typed);
 // Whether the owner belongs to a sweep.
 bool is_sweep(const nlohmann::json& owner);
 
+// The label that the objects of a run or sweep have in common; its value is the owner's name.
+std::string label_of_owner(const nlohmann::json& owner);
+
 // Whether it belongs to a run that is a trial of a sweep.
 bool is_trial(const nlohmann::json& owner);
 

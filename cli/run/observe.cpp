@@ -10,6 +10,7 @@
 #include "cli/run/diagnosis.h"
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
+#include "cli/run/pods_left.h"
 #include "cli/run/ranks.h"
 #include "cli/run/record.h"
 #include "cli/run/report.h"
@@ -43,6 +44,8 @@ class Observation {
     describe_owner();
     const std::optional<RunStatus> recorded = recorded_status(objects_.owner);
     ranks_ = collect_ranks(facts_);
+    left_ = collect_ranks_left(facts_);
+    count_pods_left();
     Report report = newest_report(facts_, objects_);
     if (recorded && is_final(recorded->phase)) return finished(*recorded, report);
     ends_ = collect_ends(ranks_, stopped_at_.has_value());
@@ -170,33 +173,36 @@ class Observation {
   }
 
   void find_causes() {
-    for (Rank& rank : ranks_) {
-      const JobFacts& job = *rank.job;
-      if (rank.state == RankState::running || rank.state == RankState::succeeded) {
-        if (!rank.pods.empty()) rank.cause = why_not_all_well(rank);
-      } else if (rank.pods.empty()) {
-        rank.cause = why_no_pod(job, facts_);
-        rank.cause.ranks = {rank.number};
-      } else if (rank.state == RankState::removed) {
-        rank.cause = {
-            cause_weight::removed, "removed by its Job, which had succeeded", false, job.role, {rank.number}};
-      } else if (rank.pods.back()->phase == "Failed") {
-        const Failure failure = describe_end(*rank.pods.back(), job, true);
-        const bool final = rank.state == RankState::failed;
-        const bool over = job.ending || job.end != JobFacts::End::none;
-        const std::string text = over ? what_happened(failure) : one_line(failure, now_);
-        rank.cause = {final ? cause_weight::failed_for_good : cause_weight::failed,
-                      (final && !over ? "failed for good: " : "") + text,
-                      false,
-                      job.role,
-                      {rank.number}};
-      } else {
-        rank.cause = why_pod_waits(*rank.pods.back(), job, facts_);
-        if (rank.cause.weight <= cause_weight::starting && rank.restarts > 0) {
-          const std::string waits = rank.cause.text;
-          rank.cause = why_restarting(rank);
-          if (!waits.empty()) rank.cause.text += ": " + waits;
-        }
+    for (Rank& rank : ranks_) find_cause(rank);
+    for (Rank& rank : left_) find_cause(rank);
+  }
+
+  void find_cause(Rank& rank) const {
+    const JobFacts& job = *rank.job;
+    if (rank.state == RankState::running || rank.state == RankState::succeeded) {
+      if (!rank.pods.empty()) rank.cause = why_not_all_well(rank);
+    } else if (rank.pods.empty()) {
+      rank.cause = why_no_pod(job, facts_);
+      rank.cause.ranks = {rank.number};
+    } else if (rank.state == RankState::removed) {
+      rank.cause = {
+          cause_weight::removed, "removed by its Job, which had succeeded", false, job.role, {rank.number}};
+    } else if (rank.pods.back()->phase == "Failed") {
+      const Failure failure = describe_end(*rank.pods.back(), job, true);
+      const bool final = rank.state == RankState::failed;
+      const bool over = job.ending || job.end != JobFacts::End::none;
+      const std::string text = over ? what_happened(failure) : one_line(failure, now_);
+      rank.cause = {final ? cause_weight::failed_for_good : cause_weight::failed,
+                    (final && !over ? "failed for good: " : "") + text,
+                    false,
+                    job.role,
+                    {rank.number}};
+    } else {
+      rank.cause = why_pod_waits(*rank.pods.back(), job, facts_);
+      if (rank.cause.weight <= cause_weight::starting && rank.restarts > 0) {
+        const std::string waits = rank.cause.text;
+        rank.cause = why_restarting(rank);
+        if (!waits.empty()) rank.cause.text += ": " + waits;
       }
     }
   }
@@ -275,17 +281,38 @@ class Observation {
 
   std::string why_incomplete() const {
     if (owner_deleting_) return "it is being deleted";
-    if (status_.absence == Absence::gone) return std::string(job_is_gone);
+    if (status_.absence == Absence::gone) return std::string(job_is_gone) + what_is_left();
     if (status_.absence == Absence::unsure)
       return "its Job is not there; one more look says whether it is gone";
     if (status_.absence == Absence::not_yet) return "its objects are being created";
+    // Only a Job that was made has pods: submit leaves it as it is.
+    if (status_.pods_left > 0) return "a Job of it is gone" + what_is_left();
     return "submit was cut off before the cluster had all of it; submit the same file again to complete it";
   }
 
+  void count_pods_left() {
+    const std::vector<const PodFacts*> pods = pods_left(facts_);
+    status_.pods_left = static_cast<int>(pods.size());
+    pods_ending_ = static_cast<int>(
+        std::count_if(pods.begin(), pods.end(), [](const PodFacts* pod) { return pod->deleting; }));
+  }
+
+  // "; 2 of its pods still run; end them with: mlk delete r"; empty if no pod is left without its Job.
+  std::string what_is_left() const {
+    const int ending = pods_ending_, going_on = status_.pods_left - ending;
+    if (going_on == 1) return "; one of its pods still runs; end it with: mlk delete " + status_.run;
+    if (going_on > 1)
+      return fmt::format("; {} of its pods still run; end them with: mlk delete {}", going_on, status_.run);
+    if (ending == 0) return "";
+    return fmt::format("; {} of its pods {} still ending", ending == 1 ? "one" : std::to_string(ending),
+                       ending == 1 ? "is" : "are");
+  }
+
   std::string why_stopped() const {
+    if (status_.absence == Absence::gone) return "its Job is gone, so it cannot go on" + what_is_left();
     const auto live = std::count_if(facts_.pods.begin(), facts_.pods.end(),
                                     [](const PodFacts& pod) { return !pod.ended(); });
-    if (live == 0) return status_.absence == Absence::gone ? "its Job is gone, so it cannot go on" : "";
+    if (live == 0) return "";
     return fmt::format("stopping: {} {} still ending", live, live == 1 ? "pod is" : "pods are");
   }
 
@@ -330,36 +357,39 @@ class Observation {
   }
 
   void describe_ranks() {
-    for (const Rank& rank : ranks_) {
-      RankStatus out;
-      out.role = rank.job->role;
-      out.rank = rank.number;
-      out.state = state_name(rank);
-      out.restarts = rank.restarts;
-      out.reason = rank.cause.text;
-      if (!rank.pods.empty()) out.meanwhile = what_keeps_pod(*rank.pods.back());
-      if (out.reason == out.meanwhile) out.reason.clear();
-      if (!rank.pods.empty()) {
-        const PodFacts& pod = *rank.pods.back();
-        out.pod = pod.name;
-        out.node = pod.node;
-        out.since = pod.ended() || pod.exit_code ? pod.finished : pod.started ? pod.started : pod.created;
-        if (rank.state == RankState::running && pod.deleting) out.reason = "it is ending";
-      }
-      const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
-      // A Job that is suspended makes its pods later; if it never started, it has had none.
-      const bool had_pods = over && !(rank.job->suspended && !rank.job->started);
-      if (rank.pods.empty() && rank.state == RankState::absent && over)
-        out.reason = had_pods ? "its pod is gone" : "it has no pod yet";
-      // Of a rank that was lost and came back only the lost pod is left.
-      const bool live = !rank.pods.empty() && !rank.pods.back()->ended();
-      const bool settled = rank.state == RankState::succeeded || rank.state == RankState::failed;
-      if (status_.phase == Phase::stopped && !live && !settled) {
-        out.state = "Stopped";
-        out.reason.clear();
-      }
-      status_.ranks.push_back(std::move(out));
+    for (const Rank& rank : ranks_) describe_rank(rank);
+    for (const Rank& rank : left_) describe_rank(rank);
+  }
+
+  void describe_rank(const Rank& rank) {
+    RankStatus out;
+    out.role = rank.job->role;
+    out.rank = rank.number;
+    out.state = state_name(rank);
+    out.restarts = rank.restarts;
+    out.reason = rank.cause.text;
+    if (!rank.pods.empty()) out.meanwhile = what_keeps_pod(*rank.pods.back());
+    if (out.reason == out.meanwhile) out.reason.clear();
+    if (!rank.pods.empty()) {
+      const PodFacts& pod = *rank.pods.back();
+      out.pod = pod.name;
+      out.node = pod.node;
+      out.since = pod.ended() || pod.exit_code ? pod.finished : pod.started ? pod.started : pod.created;
+      if (rank.state == RankState::running && pod.deleting) out.reason = "it is ending";
     }
+    const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
+    // A Job that is suspended makes its pods later; if it never started, it has had none.
+    const bool had_pods = over && !(rank.job->suspended && !rank.job->started);
+    if (rank.pods.empty() && rank.state == RankState::absent && over)
+      out.reason = had_pods ? "its pod is gone" : "it has no pod yet";
+    // Of a rank that was lost and came back only the lost pod is left.
+    const bool live = !rank.pods.empty() && !rank.pods.back()->ended();
+    const bool settled = rank.state == RankState::succeeded || rank.state == RankState::failed;
+    if (status_.phase == Phase::stopped && !live && !settled) {
+      out.state = "Stopped";
+      out.reason.clear();
+    }
+    status_.ranks.push_back(std::move(out));
   }
 
   void describe_times() {
@@ -400,6 +430,7 @@ class Observation {
     recorded.tags = std::move(status_.tags);
     recorded.note = std::move(status_.note);
     if (recorded.steps == 0) recorded.steps = status_.steps;
+    recorded.pods_left = status_.pods_left;
     find_causes();
     describe_ranks();
     for (RankStatus& written : recorded.ranks) {
@@ -425,10 +456,11 @@ class Observation {
   const Time now_;
   const Facts facts_;
   RunStatus status_;
-  std::vector<Rank> ranks_;
+  std::vector<Rank> ranks_, left_;  // left_: of Jobs that are not there any more
   std::vector<PodEnd> ends_;
   std::set<const JobFacts*> short_jobs_;
   std::optional<Time> stopped_at_;
+  int pods_ending_ = 0;  // of those that are left
   bool owner_deleting_ = false;
 };
 

@@ -8,6 +8,7 @@ namespace mlk {
 namespace {
 
 using std::chrono::seconds;
+using Pods = std::vector<const PodFacts*>;
 
 constexpr int peers_lost_exit_code = 75;  // CONTRACT.md: this rank only followed the loss of another
 
@@ -29,6 +30,17 @@ RankState state_of(const Rank& rank) {
   return pod.scheduled ? RankState::starting : RankState::unscheduled;
 }
 
+Rank make_rank(const JobFacts& job, int number, Pods pods) {
+  Rank rank;
+  rank.job = &job;
+  rank.number = number;
+  rank.pods = std::move(pods);
+  if (!rank.pods.empty())
+    rank.restarts = std::max(static_cast<int>(rank.pods.size()) - 1, rank.pods.back()->failures_before);
+  rank.state = state_of(rank);
+  return rank;
+}
+
 }  // namespace
 
 const PodFacts* done_pod(const Rank& rank) {
@@ -39,7 +51,7 @@ const PodFacts* done_pod(const Rank& rank) {
 
 std::vector<Rank> collect_ranks(const Facts& facts) {
   std::vector<Rank> ranks;
-  std::map<std::pair<std::string, int>, std::vector<const PodFacts*>> pods;
+  std::map<std::pair<std::string, int>, Pods> pods;
   std::map<std::string, const JobFacts*> jobs;
   for (const JobFacts& job : facts.jobs) jobs[job.name] = &job;
   for (const PodFacts& pod : facts.pods) {
@@ -52,16 +64,21 @@ std::vector<Rank> collect_ranks(const Facts& facts) {
   }
   for (const JobFacts& job : facts.jobs) {
     for (int number = 0; number < job.completions; ++number) {
-      Rank rank;
-      rank.job = &job;
-      rank.number = number;
-      if (const auto found = pods.find({job.name, number}); found != pods.end()) rank.pods = found->second;
-      if (!rank.pods.empty()) {
-        rank.restarts = std::max(static_cast<int>(rank.pods.size()) - 1, rank.pods.back()->failures_before);
-      }
-      rank.state = state_of(rank);
-      ranks.push_back(std::move(rank));
+      const auto found = pods.find({job.name, number});
+      ranks.push_back(make_rank(job, number, found == pods.end() ? Pods{} : found->second));
     }
+  }
+  return ranks;
+}
+
+std::vector<Rank> collect_ranks_left(const Facts& facts) {
+  std::vector<Rank> ranks;
+  for (const JobFacts& job : facts.gone_jobs) {
+    std::map<int, Pods> pods;
+    for (const PodFacts& pod : facts.pods) {
+      if (pod.left && pod.job == job.name) pods[pod.rank].push_back(&pod);
+    }
+    for (auto& [number, of_rank] : pods) ranks.push_back(make_rank(job, number, std::move(of_rank)));
   }
   return ranks;
 }
@@ -76,7 +93,8 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
       PodEnd end{pod, describe_end(*pod, job, pod == rank.pods.back()), false};
       const bool over =
           job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting || stopped;
-      end.cascade = pod->deleting && pod->disruption.empty() && over && !pod->failed_by_itself();
+      end.cascade = pod->fell_with_job ||
+                    (pod->deleting && pod->disruption.empty() && over && !pod->failed_by_itself());
       end.blames_a_peer = !end.failure.disruption && blames_a_peer(end.failure.message);
       ends.push_back(std::move(end));
     }

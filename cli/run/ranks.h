@@ -36,6 +36,8 @@ const PodFacts* done_pod(const Rank& rank);
 
 // They point into `facts`.
 std::vector<Rank> collect_ranks(const Facts& facts);
+// Those of which only pods are left: their Job is not there any more.
+std::vector<Rank> collect_ranks_left(const Facts& facts);
 
 // Those of pods that failed, and of programs that did before their pods; those that brought others about come
 // first.

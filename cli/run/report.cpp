@@ -134,7 +134,8 @@ std::vector<LogToRead> endings_to_read(const RunObjects& objects) {
   std::vector<PodFacts> failed;
   for (const PodFacts& pod : read_facts(objects).pods) {
     const bool by_itself = pod.phase == "Failed" && pod.exit_code.value_or(0) != 0 &&
-                           pod.disruption.empty() && (!pod.deleting || pod.failed_by_itself());
+                           pod.disruption.empty() && !pod.fell_with_job &&
+                           (!pod.deleting || pod.failed_by_itself());
     if (by_itself && parse_result(pod.end_message).is_null() &&
         !program_error(program_text(pod.end_message)).is_found)
       failed.push_back(pod);

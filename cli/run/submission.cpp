@@ -1,11 +1,15 @@
 #include "cli/run/submission.h"
 
 #include <algorithm>
+#include <set>
 
 #include "cli/kube/objects.h"
 #include "cli/render/evaluate.h"
+#include "cli/run/absence.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/ownerless.h"
+#include "cli/run/pods_left.h"
 #include "cli/run/status.h"
 #include "cli/util/hash.h"
 
@@ -17,7 +21,7 @@ using json = nlohmann::json;
 class Submission {
  public:
   Submission(kube::Client& client, const SubmitRequest& request, const SubmitHooks& hooks)
-      : client_(client), request_(request), creation_(client, request.name_space, hooks) {}
+      : client_(client), request_(request), hooks_(hooks), creation_(client, request.name_space, hooks) {}
 
   Submitted run() {
     options_.name_space = request_.name_space;
@@ -28,6 +32,7 @@ class Submission {
     options_.attempt = choose_attempt(rendered);
     rendered = render_now();
     if (request_.dry_run) return check(rendered);
+    if (before_) end_pods_left(client_, request_.name_space, before_->owner, before_->jobs, hooks_);
     const Creation::Stored owner = creation_.create_owner(rendered.owner);
     owner_uid_ = kube::uid_of(owner.object);
     options_.owner_uid = owner_uid_;
@@ -39,13 +44,17 @@ class Submission {
       result.outcome = SubmitOutcome::completed;
     }
     try {
-      const std::future<kube::Answer> marked = creation_.create_all(owner.object, rendered.objects);
+      const std::future<kube::Answer> marked =
+          creation_.create_all(owner.object, rendered.objects, left_behind_);
       creation_.keep_shared(rendered.objects, owner_uid_);
       marked.wait();
     } catch (const Error& error) {
       // Anything unclear leaves what is there: repeating the command goes on from it.
       const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
-      if (refused && owner.created) creation_.take_back(rendered.run, owner_uid_);
+      if (refused && owner.created) {
+        creation_.take_back(rendered.run, owner_uid_);
+        explain_ownerless(error, rendered.run);
+      }
       explain_cut_off(error, rendered.run);
       throw;
     }
@@ -53,8 +62,26 @@ class Submission {
   }
 
  private:
+  // For an error because of an object that is there already: it may be of an earlier run, which goes on.
+  void explain_ownerless(const Error& error, const std::string& run) {
+    if (error.code() != ExitCode::failure) return;
+    bool is_left = false;
+    try {
+      is_left = !find_ownerless(client_, request_.name_space, run).empty();
+    } catch (const kube::ApiError&) {
+      return;  // the first error says more
+    }
+    if (!is_left) return;
+    throw Error(
+        error.code(), error.what(),
+        "it is left of an earlier run, whose owner was deleted alone; delete that with: mlk delete " + run);
+  }
+
   // A submit without its effects.
   Submitted check(const Rendered& rendered) {
+    if (before_)
+      hooks_.note("pods of run " + kube::name_of(before_->owner) +
+                  " would be ended first: their Job is gone");
     std::vector<json> objects{rendered.owner};
     objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());
     creation_.check_on_server(objects);
@@ -92,18 +119,23 @@ class Submission {
     if (newest == 0) return 1;
     if (!request_.again) return newest;
     const std::string name = newest == 1 ? first.run : first.run + "-" + std::to_string(newest);
-    const RunStatus status = observe(fetch_run(client_, request_.name_space, name), now());
-    return is_over(status) || status.phase == Phase::stopped ? newest + 1 : newest;
+    RunObjects objects = fetch_run(client_, request_.name_space, name);
+    const RunStatus status = observe(objects, now());
+    if (!is_over(status) && status.phase != Phase::stopped) return newest;
+    if (status.pods_left > 0) before_ = std::move(objects);
+    return newest + 1;
   }
 
   // nullopt: objects are missing, an earlier submit was cut off.
   std::optional<SubmitOutcome> already_there(const Rendered& rendered) {
     const RunObjects objects = fetch_run(client_, request_.name_space, rendered.run);
     found_ = observe(objects, now());
+    left_behind_ = jobs_with_pods_left(objects);
     if (is_over(*found_)) return SubmitOutcome::ended;
     if (found_->phase == Phase::stopped) return SubmitOutcome::stopped;
     for (const json& object : rendered.objects) {
-      if (!creation_.find_owned(object, owner_uid_)) return std::nullopt;
+      const bool goes_on = is_job(object) && left_behind_.count(kube::name_of(object)) > 0;
+      if (!goes_on && !creation_.find_owned(object, owner_uid_)) return std::nullopt;
     }
     if (!request_.dry_run) creation_.mark_created(objects.owner, rendered.objects).wait();
     return SubmitOutcome::running;
@@ -113,10 +145,13 @@ class Submission {
 
   kube::Client& client_;
   const SubmitRequest& request_;
+  const SubmitHooks& hooks_;
   Creation creation_;
   RenderOptions options_;
   std::string owner_uid_;
-  std::optional<RunStatus> found_;  // of a run that was there before
+  std::optional<RunStatus> found_;     // of a run that was there before
+  std::optional<RunObjects> before_;   // the run before this one, if its Job has left pods behind
+  std::set<std::string> left_behind_;  // the Jobs of this run that have: other ones would train beside them
 };
 
 }  // namespace

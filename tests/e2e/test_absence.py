@@ -1,5 +1,7 @@
 """Jobs that are deleted under a run, by hand or because their time to live has passed: nothing is trained twice. On both clusters."""
 
+import json
+
 import pytest
 
 import mlk
@@ -37,6 +39,12 @@ def delete_job(cluster, run, by="by hand"):
 
 def until_gone(cluster, run):
     mlk.wait_until(lambda: not jobs(cluster, run), f"the Job of {run} is gone")
+    mlk.wait_until(lambda: not living(cluster, run), f"the pods of {run} have ended")
+
+
+def living(cluster, run):
+    """The pods of the run that have not ended."""
+    return [pod["metadata"]["name"] for pod in cluster.objects("pods", f"mlk.dev/run={run}") if pod["status"]["phase"] not in ("Succeeded", "Failed")]
 
 
 def never_trained_again(cluster, file, run, phase, code):
@@ -52,6 +60,10 @@ def never_trained_again(cluster, file, run, phase, code):
     [listed] = [row for row in cluster.mlk("ls", "-o", "json", check=0).json() if row["run"] == run]
     assert (listed["phase"], listed["why"]) == (seen["phase"], seen["why"])
     return seen
+
+
+def status(cluster, run):
+    return cluster.mlk("status", run, "-o", "json", check=0).json()
 
 
 def ended(waiting, timeout=60):
@@ -143,3 +155,115 @@ def test_a_service_that_is_deleted_is_told_and_made_again(cluster, name, experim
     assert cluster.mlk("submit", file, check=0, timeout=90).stdout.strip() == run
     assert why not in cluster.mlk("status", run, check=0).stdout
     cluster.mlk("delete", run, check=0, timeout=90)
+
+
+# A program that no SIGTERM ends at once: it needs a moment, as one that writes a last checkpoint.
+SLOW_TO_END = "trap 'sleep 2; exit 0' TERM; while true; do echo mlk step=1 loss=2; sleep 0.2; done"
+
+
+@pytest.fixture
+def orphaned(cluster, name, experiment):
+    """A run whose Job was deleted while its pods go on: (file, run)."""
+    file = experiment(text(name, SLOW_TO_END).replace("mode: single", "mode: allreduce").replace("count: 1", "count: 2"))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    try:
+        mlk.wait_until(lambda: [rank["state"] for rank in status(cluster, run)["ranks"]] == ["Running"] * 2, f"{run} runs")
+        cluster.kubectl("delete", "job", f"{run}-worker", "-n", cluster.namespace, "--cascade=orphan")
+        mlk.wait_until(lambda: not jobs(cluster, run), f"the Job of {run} is gone")
+        yield file, run
+    finally:
+        cluster.kubectl("delete", "pods", "-n", cluster.namespace, "-l", f"mlk.dev/name={name}", "--ignore-not-found", "--wait=false")
+
+
+@pytest.mark.nodes
+def test_pods_that_go_on_without_their_job_are_shown_and_told_by_every_command(cluster, orphaned, start):
+    file, run = orphaned
+    why = f"{GONE}; 2 of its pods still run; end them with: mlk delete {run}"
+    seen = status(cluster, run)
+    assert (seen["phase"], seen["final"], seen["why"]) == ("Incomplete", True, why)
+    assert [(rank["role"], rank["rank"], rank["state"]) for rank in seen["ranks"]] == [("worker", 0, "Running"), ("worker", 1, "Running")]
+    assert {rank["pod"] for rank in seen["ranks"]} == set(living(cluster, run))
+    [listed] = [row for row in cluster.mlk("ls", "-o", "json", check=0).json() if row["run"] == run]
+    assert listed["why"] == why
+    for command in (start("wait", run), start("logs", "-f", run), start("submit", file)):
+        code, said = ended(command)
+        assert code == 1 and why in said, said
+    assert why in cluster.mlk("stop", run, check=0).stderr
+    assert len(living(cluster, run)) == 2 and not jobs(cluster, run)
+    cluster.mlk("delete", run, check=0)
+    assert not living(cluster, run)
+
+
+@pytest.mark.nodes
+def test_again_ends_the_pods_that_go_on_before_it_trains(cluster, orphaned):
+    file, run = orphaned
+    would = cluster.mlk("submit", "--again", "--dry-run=server", file, check=0)
+    assert would.stdout.strip() == f"{run}-2" and "would be ended first" in would.stderr
+    assert len(living(cluster, run)) == 2
+    again = cluster.mlk("submit", "--again", file, check=0, timeout=150)
+    assert again.stdout.strip() == f"{run}-2", again
+    assert f"ending 2 pods of run {run}" in again.stderr
+    assert not living(cluster, run)
+    assert len(jobs(cluster, f"{run}-2")) == 1
+    assert status(cluster, run)["why"] == GONE
+
+
+@pytest.mark.nodes
+def test_a_role_whose_pods_go_on_gets_no_second_job(cluster, name, experiment):
+    file = experiment(text(name, "sleep 300").replace("mode: single", "mode: ps") + "servers: {count: 1, cpu: 50m, memory: 32Mi}\n")
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    mlk.wait_until(lambda: status(cluster, run)["phase"] == "Running", f"{run} runs")
+    before = jobs(cluster, run)
+    cluster.kubectl("delete", "job", f"{run}-server", "-n", cluster.namespace, "--cascade=orphan")
+    mlk.wait_until(lambda: len(jobs(cluster, run)) == 1, f"the servers' Job of {run} is gone")
+    seen = status(cluster, run)
+    assert (seen["phase"], seen["why"]) == ("Running", "the Job of its role server is gone")
+    assert {(rank["role"], rank["state"]) for rank in seen["ranks"]} == {("worker", "Running"), ("server", "Running")}
+    cluster.mlk("submit", file, check=0)
+    assert set(jobs(cluster, run)) < set(before)
+    cluster.mlk("delete", run, check=0)
+    assert not living(cluster, run)
+
+
+@pytest.mark.nodes
+def test_a_run_whose_owner_is_deleted_alone_goes_on_and_is_ended_by_delete(cluster, name, experiment):
+    file = experiment(text(name, "sleep 300"))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    mlk.wait_until(lambda: status(cluster, run)["phase"] == "Running", f"{run} runs")
+    cluster.kubectl("delete", "configmap", run, "-n", cluster.namespace, "--cascade=orphan")
+    told = cluster.mlk("status", run, check=3).stderr
+    assert "objects of it are left" in told and f"mlk delete {run}" in told, told
+    refused = cluster.mlk("submit", file, check=1).stderr
+    assert f"mlk delete {run}" in refused, refused
+    assert len(living(cluster, run)) == 1 and len(jobs(cluster, run)) == 1
+    cluster.mlk("delete", run, check=0)
+    assert not living(cluster, run) and not jobs(cluster, run)
+    assert cluster.mlk("submit", file, check=0).stdout.strip() == run
+
+
+@pytest.mark.nodes
+def test_a_job_that_says_after_its_deletion_that_it_failed_has_not(cluster, name, experiment, start):
+    """As a Job does whose pods answer SIGTERM with 1. Another finalizer keeps it for as long as this test wants."""
+    file = experiment(text(name, "trap 'exit 1' TERM; while true; do sleep 0.2; done"))
+    run = cluster.mlk("submit", file, check=0).stdout.strip()
+    job = ["job", f"{run}-worker", "-n", cluster.namespace]
+    mlk.wait_until(lambda: status(cluster, run)["phase"] == "Running", f"{run} runs")
+    waiting = [start("wait", run), start("logs", "-f", run)]
+    cluster.kubectl("patch", *job, "-p", '{"metadata": {"finalizers": ["example.dev/hold"]}}', "--type=merge")
+    try:
+        cluster.kubectl("delete", *job, "--wait=false", "--cascade=foreground")
+        mlk.wait_until(lambda: not living(cluster, run), f"the pod of {run} has ended")
+        [held] = cluster.objects("jobs", f"mlk.dev/run={run}")
+        condition = {"status": "True", "reason": "FailedIndexes", "message": "Job has failed indexes", "lastTransitionTime": held["metadata"]["deletionTimestamp"]}
+        conditions = [{**condition, "type": kind} for kind in ("FailureTarget", "Failed")]
+        if cluster.embedded:  # a real one may have said it by itself, and lets nobody say it later
+            cluster.kubectl("patch", *job, "--subresource=status", "--type=merge", "-p", json.dumps({"status": {"conditions": conditions, "failedIndexes": "0"}}))
+        seen = status(cluster, run)
+        assert (seen["final"], seen["why"], seen["first_failure"]) == (False, "it is being deleted", None), seen
+        assert all(command.poll() is None for command in waiting)
+    finally:
+        cluster.kubectl("patch", *job, "-p", '{"metadata": {"finalizers": null}}', "--type=merge")
+    for command in waiting:
+        code, said = ended(command)
+        assert code == 1 and GONE in said, said
+    never_trained_again(cluster, file, run, "Incomplete", 1)

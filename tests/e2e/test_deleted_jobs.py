@@ -42,17 +42,26 @@ def ended(waiting):
     return waiting.returncode, said
 
 
-def check_not_trained_again(real, file, run, code):
-    """status, wait and submit tell the same end, no Job comes back, and with --again another run is made."""
+def living(real, run):
+    return [pod["metadata"]["name"] for pod in real.objects("pods", f"mlk.dev/run={run}") if pod["status"]["phase"] not in ("Succeeded", "Failed")]
+
+
+def check_not_trained_again(real, file, run, code, pods=0):
+    """status, wait and submit tell the same end, no Job comes back, and with --again another run is made, when the
+    pods that the first one has left have ended."""
     seen = status(real, run)
+    left = f"; one of its pods still runs; end it with: mlk delete {run}" if pods else ""
     assert seen["final"] and seen["phase"] == {0: "Succeeded", 1: "Incomplete", 5: "Failed"}[code], seen
-    assert code != 1 or seen["why"] == GONE, seen
+    assert code != 1 or seen["why"] == GONE + left, seen
+    assert not pods or [rank["state"] for rank in seen["ranks"]] == ["Running"]
+    assert len(living(real, run)) == pods
     assert real.mlk("wait", run, "--timeout", "30s").code == code
     again = real.mlk("submit", file)
     assert again.code == code and again.stdout.strip() == run and "--again" in again.stderr, again
     assert not uids(real, run)
-    other = real.mlk("submit", "--again", file, check=0).stdout.strip()
+    other = real.mlk("submit", "--again", file, check=0, timeout=150).stdout.strip()
     assert other == f"{run}-2" and len(uids(real, other)) == 1
+    assert not living(real, run)
 
 
 @pytest.fixture
@@ -82,14 +91,25 @@ def test_a_job_that_is_deleted_while_it_runs_ends_its_run(real, name, experiment
     mlk.wait_until(lambda: status(real, run)["phase"] == "Running", f"{run} runs")
     delete_job(real, run, way)
     until_gone(real, run)
-    # A Job that is deleted in the foreground outlives its pod, and may still say itself that it failed.
-    code = 5 if way == "--cascade=foreground" and status(real, run)["phase"] == "Failed" else 1
+    # A Job that is deleted in the foreground outlives its pod, and may still say that it failed: it did not by itself.
     for command in waiting:
         found, said = ended(command)
-        assert found == code and (code == 5 or GONE in said), said
-    check_not_trained_again(real, file, run, code)
-    real.mlk("delete", run, check=0)  # with the pods that were left without an owner
-    mlk.wait_until(lambda: not real.objects("pods", f"mlk.dev/run={run}"), f"the pods of {run} are gone")
+        assert found == 1 and GONE in said, said
+    goes_on = way == "--cascade=orphan"
+    if not goes_on:
+        mlk.wait_until(lambda: not living(real, run), f"the pod of {run} has ended")
+    check_not_trained_again(real, file, run, 1, pods=1 if goes_on else 0)
+    real.mlk("delete", run, check=0)
+
+
+@pytest.mark.nodes
+def test_delete_ends_the_pods_that_a_job_has_left_and_waits_for_them(real, name, experiment):
+    run = real.mlk("submit", experiment(PROGRAM.format(name=name, run=RUNS_ON)), check=0).stdout.strip()
+    mlk.wait_until(lambda: status(real, run)["phase"] == "Running", f"{run} runs")
+    delete_job(real, run, "--cascade=orphan")
+    until_gone(real, run)
+    real.mlk("delete", run, check=0)
+    assert not real.objects("pods", f"mlk.dev/run={run}")
 
 
 @pytest.mark.nodes

@@ -122,7 +122,7 @@ bool needs_counted_successes(const json& job) {
   return !is_finished(job) && (!spec.contains("backoffLimitPerIndex") || spec.contains("successPolicy"));
 }
 
-// By the uid of their Job.
+// By the uid of their Job; under no uid those that have no owner, since their Job was deleted without them.
 std::map<std::string, std::vector<Object>> pods_of_jobs(const std::vector<Object>& pods,
                                                         const std::vector<Object>& jobs) {
   std::set<std::string> short_lists;
@@ -134,7 +134,8 @@ std::map<std::string, std::vector<Object>> pods_of_jobs(const std::vector<Object
     const bool counted = text_field(field(*pod, "status"), "phase") == "Succeeded" &&
                          field(pod->at("metadata"), "finalizers").empty();
     const std::string& job = controller_of(*pod);
-    if (!job.empty() && !(counted && short_lists.contains(job))) result[job].push_back(pod);
+    const bool is_of_a_job = !job.empty() || field(pod->at("metadata"), "ownerReferences").empty();
+    if (is_of_a_job && !(counted && short_lists.contains(job))) result[job].push_back(pod);
   }
   return result;
 }
@@ -172,7 +173,8 @@ std::optional<Time> step_jobs(Store& store, Time now) {
   // The remaining pods belong to Jobs that are gone: they will not be counted any more.
   for (const auto& [job, orphans] : pods) {
     for (const Object& pod : orphans) {
-      if (pod->at("metadata").contains("finalizers"))
+      const json& finalizers = field(pod->at("metadata"), "finalizers");
+      if (std::find(finalizers.begin(), finalizers.end(), tracking_finalizer) != finalizers.end())
         attempt([&] { release(store, namespace_of_object(*pod), name_of_object(*pod)); });
     }
   }

@@ -111,7 +111,9 @@ TEST_CASE("a run whose deciding Job is gone has ended, and nobody knows how") {
   run.mark(labels::gone, "r-worker");
   seen = run.seen();
   CHECK(seen.phase == Phase::incomplete);
-  CHECK(seen.why == "its Job is gone (deleted, or its time to live passed); nobody recorded its end");
+  CHECK(seen.why ==
+        "its Job is gone (deleted, or its time to live passed); nobody recorded its end; 3 of its pods still "
+        "run; end them with: mlk delete r");
   CHECK(is_over(seen));
   CHECK(to_json(seen).at("final") == true);
   CHECK(to_json(seen).at("phase") == "Incomplete");

@@ -162,6 +162,9 @@ TEST_CASE("the controller is the first owner that is a Job and says that it cont
 TEST_CASE("pods of a Job that is gone, or going, are let go, and keep the finalizers of others") {
   Cluster cluster;
   cluster.store.create("pods", held_pod("orphan", {{"kind", "Job"}, {"uid", "gone"}, {"controller", true}}));
+  json left = held_pod("left", json::object());  // by a Job that was deleted with --cascade=orphan
+  left["metadata"]["ownerReferences"] = json::array();
+  cluster.store.create("pods", left);
   json going = job(1);
   going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z";
   going["metadata"]["finalizers"] = {"foregroundDeletion"};
@@ -173,9 +176,10 @@ TEST_CASE("pods of a Job that is gone, or going, are let go, and keep the finali
   cluster.store.create("pods", alone);
   CHECK_FALSE(step_jobs(cluster.store, noon));
   CHECK(finalizers_of(cluster, "orphan") == json{"x.io/f"});
+  CHECK(finalizers_of(cluster, "left") == json{"x.io/f"});
   CHECK(finalizers_of(cluster, "own") == json{"x.io/f"});
   CHECK_FALSE(stored_pod(cluster, "alone").at("metadata").contains("finalizers"));
-  CHECK(cluster.store.list("pods").size() == 3);  // it makes none
+  CHECK(cluster.store.list("pods").size() == 4);  // it makes none
   CHECK(*cluster.store.get("jobs", "default", "j") == [&] {
     json same = going;
     same["metadata"]["resourceVersion"] =

@@ -1,0 +1,112 @@
+// Commands about runs of which objects have lost their owner: kubectl delete --cascade=orphan.
+#include <optional>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/unit/app/tree.h"
+#include "tests/unit/fake_cluster.h"
+
+namespace {
+
+using mlk::test::config_maps_path;
+using mlk::test::FakeCluster;
+using mlk::test::jobs_path;
+using mlk::test::Tree;
+using nlohmann::json;
+
+// A run of one worker, whose Job or owner was deleted alone.
+struct Cluster : FakeCluster {
+  std::vector<std::string> deleted;
+
+  explicit Cluster(bool with_owner, bool with_job = true) {
+    if (with_owner) ask("POST", config_maps_path, mlk::test::owner_of("x-abcde"));
+    if (with_job) ask("POST", jobs_path, mlk::test::job_of("x-abcde"));
+    store.create("pods", mlk::test::pod_of("x-abcde", "Running"));
+    for (const char* plural : {"jobs", "pods"}) {
+      for (const mlk::local::Object& object : store.list(plural, "default"))
+        store.modify(plural, "default", object->at("metadata").at("name"),
+                     [](json& each) { each["metadata"]["labels"]["app.kubernetes.io/managed-by"] = "mlk"; });
+    }
+    before([this](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+      if (request.method == "DELETE") deleted.push_back(request.path.substr(request.path.rfind('/') + 1));
+      return std::nullopt;
+    });
+  }
+  std::pair<int, std::string> mlk(std::vector<std::string> words) {
+    Tree tree;
+    words.insert(words.end(), {"--kubeconfig", kubeconfig()});
+    const int code = tree.run(words);
+    return {code, tree.out.str() + tree.err.str()};
+  }
+};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
+
+const std::string pod = "x-abcde-worker-0-abcde";
+
+}  // namespace
+
+TEST_CASE("delete waits for the pods that a Job has left without an owner") {
+  Cluster cluster(true, false);
+  const auto [code, said] = cluster.mlk({"delete", "x-abcde", "--timeout", "0"});
+  CHECK(code == 124);
+  CHECK(contains(said, "x-abcde is still being deleted: pod/" + pod + " is left"));
+  CHECK(cluster.deleted == std::vector<std::string>{"x-abcde", pod});
+}
+
+TEST_CASE("delete ends what is left of a run whose owner was deleted alone, and waits for its pods") {
+  Cluster cluster(false);
+  const json job = cluster.ask("GET", jobs_path + "/x-abcde-worker");
+  cluster.store.modify("pods", "default", pod, [&](json& object) {
+    object["metadata"]["ownerReferences"] = {
+        {{"kind", "Job"}, {"name", "x-abcde-worker"}, {"uid", job.at("metadata").at("uid")}}};
+  });
+  const auto [code, said] = cluster.mlk({"delete", "x-abcde", "--timeout", "0"});
+  CHECK(code == 124);
+  CHECK(contains(said, "deleting x-abcde"));
+  CHECK(contains(said, "pod/" + pod + " is left"));  // the garbage collector ends it
+  CHECK(cluster.deleted == std::vector<std::string>{"x-abcde-worker"});
+  CHECK(cluster.mlk({"delete", "x-abcde", "--no-wait"}) ==
+        std::pair(0, std::string("there is no run 'x-abcde' in namespace 'default'\n")));
+}
+
+TEST_CASE("what others have made with the label of a run stays when that run is not there") {
+  Cluster cluster(false, false);
+  cluster.store.modify("pods", "default", pod, [](json& object) {
+    object["metadata"]["labels"].erase("app.kubernetes.io/managed-by");
+  });
+  CHECK(contains(cluster.mlk({"delete", "x-abcde"}).second, "there is no run 'x-abcde'"));
+  CHECK(cluster.deleted.empty());
+}
+
+TEST_CASE("a run whose owner was deleted alone is told to be left, with the command that deletes it") {
+  Cluster cluster(false);
+  const auto [code, said] = cluster.mlk({"status", "x-abcde"});
+  CHECK(code == 3);
+  CHECK(
+      contains(said,
+               "there is no run 'x-abcde' in namespace 'default', but objects of it are left: its owner was "
+               "deleted alone\nhint: delete them with: mlk delete x-abcde"));
+  CHECK(contains(cluster.mlk({"status", "other"}).second, "list them with: mlk ls"));
+}
+
+TEST_CASE("submit of a run whose pods go on says so, and what ends them") {
+  Cluster cluster(true, false);
+  cluster.ask(
+      "PATCH", config_maps_path + "/x-abcde",
+      {{"metadata",
+        {{"annotations", {{"mlk.dev/created", "x-abcde-worker"}, {"mlk.dev/gone", "x-abcde-worker"}}}}}},
+      "application/merge-patch+json");
+  const std::string why =
+      "its Job is gone (deleted, or its time to live passed); nobody recorded its end; one of its pods still "
+      "runs; end it with: mlk delete x-abcde";
+  CHECK(contains(cluster.mlk({"status", "x-abcde"}).second, why));
+  CHECK(contains(cluster.mlk({"status", "x-abcde"}).second, "worker  0     Running"));
+  CHECK(contains(cluster.mlk({"ls"}).second, why));
+  const auto [code, said] = cluster.mlk({"wait", "x-abcde"});
+  CHECK(code == 1);
+  CHECK(contains(said, why));
+  CHECK(contains(cluster.mlk({"stop", "x-abcde"}).second, "run x-abcde has ended already: " + why));
+  CHECK(cluster.deleted.empty());
+}
