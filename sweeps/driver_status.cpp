@@ -1,6 +1,7 @@
 #include "sweeps/driver_status.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "cli/run/diagnosis.h"
 #include "cli/run/facts.h"
@@ -10,6 +11,9 @@ namespace mlk::sweeps {
 namespace {
 
 constexpr std::string_view before_error = "mlk: error: ";
+
+// A Lease is renewed every few seconds. Clocks of machines differ by less than this.
+constexpr std::chrono::seconds certainly_gone{60};
 
 // mlk's own message, without its hint; for any other program the usual description of its end.
 std::string words_of_end(const PodFacts& pod, Failure failure, Time now) {
@@ -40,6 +44,22 @@ std::string words_of_job(const JobFacts& job, const Facts& facts, Time now) {
   return "failed: " + words_of_end(*newest, describe_end(*newest, job, true), now);
 }
 
+// A driver that ends gives its Lease back. One that was killed cannot.
+std::string words_of_lease(const SweepObjects& objects, Time now) {
+  if (!objects.lease) return "";
+  const std::string holder = text_of(*objects.lease, {"spec", "holderIdentity"});
+  const std::optional<Time> last = objects.lease->is_null()
+                                       ? time_of(objects.owner, {"metadata", "creationTimestamp"})
+                                       : time_of(*objects.lease, {"spec", "renewTime"});
+  const bool long_ago = last && now - *last > certainly_gone;
+  if (objects.lease->is_null()) return long_ago ? "nobody drives it" : "";
+  if (holder.empty()) return "nobody drives it";
+  if (!long_ago) return "";
+  const auto silence = std::chrono::duration_cast<std::chrono::seconds>(now - *last);
+  return "nobody drives it: its driver " + printable(holder) + " was last heard of " +
+         format_duration(silence) + " ago";
+}
+
 }  // namespace
 
 DriverStatus observe_driver(const SweepObjects& objects, Time now) {
@@ -53,6 +73,7 @@ DriverStatus observe_driver(const SweepObjects& objects, Time now) {
     out.runs = out.what == "runs in the cluster";
     if (out.runs) break;
   }
+  if (!out.goes_on) out.gone = words_of_lease(objects, now);
   return out;
 }
 

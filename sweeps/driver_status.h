@@ -1,4 +1,4 @@
-// The state of a detached sweep's driver. Pure.
+// Who drives a sweep: a driver in the cluster, or a command, of which only the Lease tells. Pure.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@ struct DriverStatus {
   bool goes_on = false;  // its Job has not ended: it runs, or will be started
   bool runs = false;
   std::string what;  // one line: "runs in the cluster", "failed: ..."; empty if the sweep has none
+  std::string gone;  // one line, if the Lease shows that nobody drives the sweep
 };
 
 DriverStatus observe_driver(const SweepObjects& objects, Time now);

@@ -11,6 +11,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
+#include "sweeps/lease.h"
 #include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"
 #include "sweeps/reported.h"
@@ -250,6 +251,9 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
     SweepStatus status = observe();
     if (tells_all(status)) return status;
   }
+  std::future<std::optional<json>> lease;
+  if (record.driven && !ended)
+    lease = std::async(std::launch::async, [&] { return read_lease(client, name_space, sweep); });
   if (large && harvest == Harvest::running) {
     set_pods(objects, fetch_running_pods(client, name_space, sweep));
     // To find warnings the server reads every event of the namespace from its disk: many times as many as
@@ -257,11 +261,13 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
     const auto runs = [](const json& pod) { return text_of(pod, {"status", "phase"}) == "Running"; };
     if (!ended && std::none_of(objects.pods.begin(), objects.pods.end(), runs))
       objects.events = fetch_warnings(client, name_space, sweep);
+    if (lease.valid()) objects.lease = lease.get();
     return observe();  // not written to the ledger: a trial whose pod was not read has told nothing yet
   }
   auto warnings = std::async(std::launch::async, [&] { return fetch_warnings(client, name_space, sweep); });
   set_pods(objects, fetch_pods(client, name_space, sweep));
   objects.events = warnings.get();
+  if (lease.valid()) objects.lease = lease.get();
   SweepStatus status = observe();
   LogHarvest(client, name_space, status).read(deadline);
   apply_verdicts(status);

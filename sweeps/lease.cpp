@@ -99,20 +99,26 @@ bool DriverLease::take(Clock::time_point now) {
   }
 }
 
+std::optional<json> read_lease(kube::Client& client, const std::string& name_space,
+                               const std::string& sweep) {
+  try {
+    std::optional<json> lease = client.find(lease_resource, name_space, sweep);
+    if (!lease) lease.emplace();
+    return lease;
+  } catch (const kube::ApiError&) {
+    return std::nullopt;
+  }
+}
+
 bool DriverWatch::nobody_drives(Clock::time_point now) {
   constexpr LeaseTimes times;
   if (asked_ == Clock::time_point{} || now - asked_ >= times.ask_every) {
     asked_ = now;
-    try {
-      const std::optional<json> lease = client_.find(lease_resource, name_space_, sweep_);
-      json spec = lease ? at_path(*lease, {"spec"}) : json();
-      if (!seen_ || spec != *seen_) {
-        seen_ = std::move(spec);
-        seen_since_ = now;
-      }
-    } catch (const kube::ApiError&) {
-      seen_.reset();
-    }
+    const std::optional<json> lease = read_lease(client_, name_space_, sweep_);
+    std::optional<json> spec;
+    if (lease) spec = at_path(*lease, {"spec"});
+    if (!spec || !seen_ || *spec != *seen_) seen_since_ = now;
+    seen_ = std::move(spec);
   }
   return seen_ && now - seen_since_ > times.duration;
 }

@@ -28,6 +28,10 @@ struct LeaseTimes {
   std::chrono::milliseconds longest_refusal{30'000};
 };
 
+// The Lease of a sweep; null if there is none, nothing if the server fails or refuses.
+std::optional<nlohmann::json> read_lease(kube::Client& client, const std::string& name_space,
+                                         const std::string& sweep);
+
 class DriverLease {
  public:
   using Clock = std::chrono::steady_clock;

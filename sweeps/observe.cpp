@@ -275,6 +275,7 @@ class SweepObservation {
     if (status_.phase == Phase::incomplete) return was_made() ? std::string(looked_for) : cut_off;
     if (status_.phase == Phase::failed) return first_failure(status_);
     if (status_.draining && status_.phase != Phase::stopped && !is_final(status_.phase)) return drains;
+    if (const std::string undriven = why_undriven(); !undriven.empty()) return undriven;
     const bool waits =
         status_.counts.running == 0 && !is_final(status_.phase) && status_.phase != Phase::stopped;
     if (!waits) return "";
@@ -297,6 +298,18 @@ class SweepObservation {
   bool was_made() const {
     return std::any_of(batches_.begin(), batches_.end(),
                        [&](const Batch& batch) { return batch.made && job_of(batch) == nullptr; });
+  }
+
+  // Trials that run go on without a driver, and those that have a run will start.
+  std::string why_undriven() const {
+    const bool over = is_final(status_.phase) || status_.phase == Phase::stopped;
+    if (!status_.record.driven || status_.jobs_go_on || over || status_.driver.gone.empty()) return "";
+    const int left = status_.counts.waiting - static_cast<int>(status_.waits_for.size());
+    if (left > 0)
+      return fmt::format("{}; {} of {} trials wait until its mlk sweep command is typed again",
+                         status_.driver.gone, left, status_.counts.all());
+    if (status_.counts.running + status_.counts.waiting > 0) return "";
+    return status_.driver.gone + "; all trials have ended: its mlk sweep command, typed again, says how";
   }
 
   std::string why_driven_waits() const {

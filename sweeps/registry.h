@@ -24,7 +24,8 @@ struct SweepObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> config_maps, jobs, pods;
   std::vector<nlohmann::json> drivers{}, driver_pods{};  // of the driver of a detached sweep: not trials
-  std::vector<nlohmann::json> events{};  // the cluster's warnings about them; without pods only on request
+  std::optional<nlohmann::json> lease{};  // of whoever drives the sweep, if it was read; null: there is none
+  std::vector<nlohmann::json> events{};   // the cluster's warnings about them; without pods only on request
 };
 
 enum class WithPods { no, yes };

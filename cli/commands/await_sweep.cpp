@@ -181,9 +181,11 @@ class SweepAwait {
 }  // namespace
 
 Error nobody_drives_error(const sweeps::SweepStatus& status) {
-  return Error(ExitCode::failure,
-               fmt::format("nobody drives sweep {}: no trial runs, and {} of {} wait to be started",
-                           status.sweep, status.counts.waiting, status.counts.all()),
+  const std::string left = status.counts.waiting == 0
+                               ? "all its trials have ended, and nobody says how it has"
+                               : fmt::format("no trial runs, and {} of {} wait to be started",
+                                             status.counts.waiting, status.counts.all());
+  return Error(ExitCode::failure, "nobody drives sweep " + status.sweep + ": " + left,
                "type its mlk sweep command again, which goes on where it was");
 }
 

@@ -44,6 +44,19 @@ constexpr Habit other_habits[] = {
     {" rename ", "change `name` in the experiment file and submit it: that is a new run"},
 };
 
+// There is no flag for it: what `down` keeps may be somebody's only checkpoint.
+constexpr std::string_view delete_local =
+    "`mlk local down` keeps its objects. This deletes its runs, their logs, and what they wrote into its "
+    "volumes: "
+    "mlk local down && rm -r ${XDG_STATE_HOME:-~/.local/state}/mlk/local";
+
+constexpr Habit local_habits[] = {
+    {" delete rm remove reset destroy purge clean wipe prune ", delete_local},
+    {" start create init run restart ", "mlk local up"},
+    {" stop kill halt ", "mlk local down"},
+    {" info show ps ls ", "mlk local status"},
+};
+
 struct FlagHabit {
   std::string_view commands;  // between blanks; empty: all
   std::string_view flags;
@@ -72,6 +85,8 @@ constexpr FlagHabit flag_habits[] = {
      "say which with --where, or name the runs: `mlk ls -o name` lists them"},
     {" delete ", " -f --filename ", "names of runs are given: `mlk ls -o name` lists them"},
     {" delete ", " --force --now ", "mlk delete RUN needs no force; --no-wait does not wait for the end"},
+    {" down ", " --delete --rm --remove --purge --prune --volumes -v --all --clean --wipe --reset ",
+     delete_local},
     {" logs ", " -c ", "--container NAME"},
     {" logs ", " -p --previous ", "all tries of a rank are shown; --rank RANK shows one rank"},
     {"", " -q --quiet ", "results go to standard output alone: 2>/dev/null hides the rest"},
@@ -109,6 +124,13 @@ std::string habit_of_command(const std::string& word, const std::vector<std::str
     if (has(habit.words, word)) return filled_in(habit.instead, word, rest);
   }
   for (const Habit& habit : other_habits) {
+    if (has(habit.words, word)) return filled_in(habit.instead, word, {});
+  }
+  return "";
+}
+
+std::string habit_of_local(const std::string& word) {
+  for (const Habit& habit : local_habits) {
     if (has(habit.words, word)) return filled_in(habit.instead, word, {});
   }
   return "";

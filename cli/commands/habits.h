@@ -10,6 +10,9 @@ namespace mlk {
 // `rest`: the words after it; the first that is not a flag replaces RUN or FILE.
 std::string habit_of_command(const std::string& word, const std::vector<std::string>& rest);
 
+// The same for a word after `mlk local`.
+std::string habit_of_local(const std::string& word);
+
 // Advice for a flag that `command` does not have.
 std::string habit_of_flag(const std::string& command, const std::string& flag,
                           const std::vector<std::string>& rest);

@@ -26,7 +26,8 @@ void up(Session& session) {
 void down(Session& session) {
   const local::Stopped stopped = local::down();
   for (const std::string& pod : stopped.pods) session.note("stopped pod " + pod);
-  session.note(stopped.server ? "the local cluster is down; its objects are kept"
+  session.note(stopped.server ? "the local cluster is down; its objects are kept, in " +
+                                    local::default_paths().root.string()
                               : "the local cluster is not up");
   if (!stopped.elsewhere.empty()) {
     throw Error(ExitCode::failure,

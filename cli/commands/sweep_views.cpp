@@ -51,7 +51,8 @@ std::string best_text(const SweepStatus& status) {
 std::string time_left(const SweepStatus& status, Time now) {
   const int done = status.counts.succeeded + status.counts.failed;
   const int left = status.counts.waiting + status.counts.running;
-  if (status.phase != Phase::running || done == 0 || left == 0 || !status.started) return "";
+  const bool stands = status.phase != Phase::running || !status.driver.gone.empty();
+  if (stands || done == 0 || left == 0 || !status.started) return "";
   const double so_far = std::chrono::duration<double>(now - *status.started).count();
   const auto rest = std::chrono::seconds(static_cast<long>(so_far / done * left));
   return "about " + format_duration(rest) + " left";

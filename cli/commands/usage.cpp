@@ -100,7 +100,9 @@ class Reading {
     const CLI::App* next = find_command(*command_, word);
     if (next == nullptr) {
       const bool top = command_ == &root_;
-      const std::string habit = top ? habit_of_command(word, rest()) : "";
+      const std::string habit = top                               ? habit_of_command(word, rest())
+                                : command_->get_name() == "local" ? habit_of_local(word)
+                                                                  : "";
       const std::string near = nearest(word, command_names(*command_));
       unknown_ = {"there is no command '" + (top ? "" : command_->get_name() + " ") + word + "'",
                   !habit.empty() || near.empty() ? habit : did_you_mean(spoken_name(*command_) + " " + near)};

@@ -54,6 +54,9 @@ struct ListOptions {
   bool metadata_only = false;  // PartialObjectMetadata: without spec, data and status
   int first_page = 500;    // objects; fewer where each may be large. Later pages follow the size of theirs
   std::size_t enough = 0;  // no further page once there are so many; 0: all
+  // What the API server has in memory will do, which may be a moment old. Else it reads all objects of the
+  // kind, whatever is selected.
+  bool from_cache = false;
   // Takes out of each object, as it arrives, what the caller never looks at: of many objects only the rest is
   // held. Called in the thread that lists or watches; must be quick.
   std::function<void(nlohmann::json&)> transform{};

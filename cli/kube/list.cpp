@@ -86,6 +86,7 @@ Request list_request(const Resource& resource, const std::string& name_space, co
     request.accept = std::string("application/json;as=PartialObjectMetadata") + (watch ? "" : "List") +
                      ";g=meta.k8s.io;v=v1,application/json";
   }
+  if (options.from_cache && !watch) request.query.emplace_back("resourceVersion", "0");
   if (watch) {
     request.query.emplace_back("watch", "1");
     request.query.emplace_back("allowWatchBookmarks", "true");

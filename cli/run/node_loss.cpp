@@ -20,7 +20,7 @@ bool has_taint(const json& node, std::string_view key) {
 
 bool is_node_lost(const LossSigns& signs) {
   if (signs.ended) return signs.given_up;
-  if (!signs.scheduled || signs.node == NodeWord::answers) return false;
+  if (!signs.scheduled || signs.node == NodeWord::answers || signs.node == NodeWord::not_ready) return false;
   if (signs.node != NodeWord::unknown || signs.given_up) return true;
   if (signs.tainted && signs.past_grace) return true;
   return signs.not_ready && signs.containers_ready && !signs.waits_for_gates && signs.told_not_ready;
@@ -28,7 +28,8 @@ bool is_node_lost(const LossSigns& signs) {
 
 bool is_doubtful(const LossSigns& signs) {
   if (signs.ended || !signs.scheduled) return false;
-  return signs.given_up || signs.not_ready || signs.tainted;
+  const bool calm = signs.node == NodeWord::unknown || signs.node == NodeWord::answers;
+  return !calm || signs.given_up || signs.not_ready || signs.tainted;
 }
 
 NodeWord word_of_node(const json& node) {
@@ -36,7 +37,9 @@ NodeWord word_of_node(const json& node) {
   if (has_taint(node, "node.kubernetes.io/out-of-service")) return NodeWord::silent;
   for (const json& condition : at_path(node, {"status", "conditions"})) {
     if (text_of(condition, {"type"}) != "Ready") continue;
-    return text_of(condition, {"status"}) == "Unknown" ? NodeWord::silent : NodeWord::answers;
+    const std::string status = text_of(condition, {"status"});
+    if (status == "Unknown") return NodeWord::silent;
+    return status == "False" ? NodeWord::not_ready : NodeWord::answers;
   }
   return NodeWord::unknown;
 }

@@ -10,8 +10,8 @@
 
 namespace mlk {
 
-// What the Node object says, where it may be read.
-enum class NodeWord { unknown, answers, silent, gone };
+// What the Node object says, where it may be read. The kubelet of one that is not ready answers all the same.
+enum class NodeWord { unknown, answers, not_ready, silent, gone };
 
 // What the cluster says of a pod and its node.
 struct LossSigns {
@@ -29,7 +29,8 @@ struct LossSigns {
 // The Node's own word counts more than all that others say of the pod.
 bool is_node_lost(const LossSigns& signs);
 
-// Whether the Node's word would tell more of this pod.
+// Whether the Node's next word may be another one soon. Kubernetes marks the pods of a node that falls silent
+// only if it was ready until then: of any other node the Node alone tells.
 bool is_doubtful(const LossSigns& signs);
 
 // `node`: null if there is no such node.

@@ -4,8 +4,8 @@
 #include <future>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -16,7 +16,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
-#include "cli/run/node_loss.h"
+#include "cli/run/node_reads.h"
 #include "cli/run/status.h"
 #include "cli/util/json.h"
 
@@ -30,7 +30,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr seconds ask_service_again{30};
 constexpr seconds longest_answer{10};
-constexpr std::size_t most_nodes_asked = 64, most_words_of_run = 8;
+constexpr std::size_t most_words_of_run = 8;
 constexpr int lines_of_words = 10;
 constexpr std::size_t bytes_of_words = 16 * 1024;
 
@@ -58,11 +58,6 @@ bool all_run(const Facts& facts) {
 }  // namespace
 
 struct SideReads::State {
-  struct Node {
-    std::future<kube::Answer> answer;
-    Clock::time_point asked{};
-    std::optional<json> known;  // null: there is none
-  };
   struct Words {
     std::future<kube::Answer> answer;
     int restarts = 0;
@@ -77,37 +72,9 @@ struct SideReads::State {
   kube::Client& client;
   const std::string name_space;
   const Scope scope;
-  const milliseconds ask_node_again;
-  std::map<std::string, Node> nodes;
+  NodeReads nodes;
   std::map<std::string, Words> words;       // by last_words_key()
   std::map<std::string, Service> services;  // by the run's name
-  bool nodes_are_forbidden = false;
-
-  // Those that were asked longest ago come first: else, of more than can be asked at once, some never would be.
-  void ask_nodes(const RunObjects& objects) {
-    if (nodes_are_forbidden) return;
-    const Time now = std::chrono::system_clock::now();
-    std::set<std::string> doubtful;
-    for (const json& pod : objects.pods) {
-      if (is_doubtful(signs_of_pod(pod, now))) doubtful.insert(text_of(pod, {"spec", "nodeName"}));
-    }
-    std::vector<std::pair<Clock::time_point, std::string>> due;
-    for (const std::string& name : doubtful) {
-      const Node& node = nodes[name];
-      const bool again = node.asked != Clock::time_point{};
-      if (node.answer.valid() || (again && Clock::now() - node.asked < ask_node_again)) continue;
-      due.emplace_back(node.asked, name);
-    }
-    std::sort(due.begin(), due.end());
-    due.resize(std::min(due.size(), most_nodes_asked));
-    for (const auto& [asked, name] : due) {
-      kube::Request request;
-      request.path = kube::path_of(kube::resources::nodes, "", name);
-      request.timeout = longest_answer;
-      nodes[name].answer = client.ask(request);
-      nodes[name].asked = Clock::now();
-    }
-  }
 
   void ask_words(const RunObjects& objects) {
     std::size_t asked = 0;
@@ -145,19 +112,6 @@ struct SideReads::State {
     service.answer = client.ask(request);
   }
 
-  void take(Node& node) {
-    const kube::Answer answer = node.answer.get();
-    const int status = answer.unreachable.empty() ? answer.response.status : 0;
-    if (status == 401 || status == 403) nodes_are_forbidden = true;
-    if (status != 200 && status != 404) return;
-    json object = json_or_null(answer.response.body);
-    // Whoever else answers for this path knows of no nodes.
-    if (status == 404 && text_of(object, {"details", "kind"}) == "nodes") node.known = json();
-    if (status == 404) return;
-    kube::repair(object);
-    node.known = std::move(object);
-  }
-
   static void take(Words& of) {
     const kube::Answer answer = of.answer.get();
     if (!answer.unreachable.empty() || answer.response.status != 200) return;
@@ -176,7 +130,7 @@ struct SideReads::State {
 
   // Whether all has come that was asked for.
   bool take_answers() {
-    bool all = true;
+    bool all = nodes.take();
     const auto take_from = [&](auto& asked) {
       for (auto& [name, one] : asked) {
         if (!one.answer.valid()) continue;
@@ -186,7 +140,6 @@ struct SideReads::State {
           all = false;
       }
     };
-    take_from(nodes);
     take_from(words);
     take_from(services);
     return all;
@@ -195,10 +148,9 @@ struct SideReads::State {
   void add(RunObjects& objects) const {
     const auto service = services.find(kube::name_of(objects.owner));
     objects.service_is_gone = service != services.end() && service->second.gone;
-    if (nodes.empty() && words.empty()) return;
+    nodes.add(objects);
+    if (words.empty()) return;
     for (const json& pod : objects.pods) {
-      const auto node = nodes.find(text_of(pod, {"spec", "nodeName"}));
-      if (node != nodes.end() && node->second.known) objects.nodes[node->first] = *node->second.known;
       for (auto of = words.lower_bound(last_words_key(kube::uid_of(pod), "")); of != words.end(); ++of) {
         if (!of->first.starts_with(last_words_key(kube::uid_of(pod), ""))) break;
         if (!of->second.known.empty()) objects.last_words[of->first] = of->second.known;
@@ -208,13 +160,13 @@ struct SideReads::State {
 };
 
 SideReads::SideReads(kube::Client& client, std::string name_space, Scope scope, milliseconds ask_node_again)
-    : state_(new State{client, std::move(name_space), scope, ask_node_again, {}, {}, {}}) {}
+    : state_(new State{client, std::move(name_space), scope, NodeReads(client, ask_node_again), {}, {}}) {}
 
 SideReads::~SideReads() = default;
 
 void SideReads::look(RunObjects& objects) {
   state_->take_answers();
-  state_->ask_nodes(objects);
+  state_->nodes.look({&objects});
   state_->ask_words(objects);
   state_->ask_service(objects);
   state_->add(objects);
@@ -222,18 +174,13 @@ void SideReads::look(RunObjects& objects) {
 
 void SideReads::wait(const std::vector<RunObjects*>& runs, milliseconds budget) {
   const Clock::time_point deadline = Clock::now() + budget;
-  for (RunObjects* run : runs) look(*run);
-  while (!state_->take_answers() && Clock::now() < deadline) {
-    for (auto& [name, node] : state_->nodes) {
-      if (node.answer.valid()) node.answer.wait_for(milliseconds(1));
-    }
-    for (auto& [key, words] : state_->words) {
-      if (words.answer.valid()) words.answer.wait_for(milliseconds(1));
-    }
-    for (auto& [run, service] : state_->services) {
-      if (service.answer.valid()) service.answer.wait_for(milliseconds(1));
-    }
+  state_->take_answers();
+  state_->nodes.look({runs.begin(), runs.end()});
+  for (const RunObjects* run : runs) {
+    state_->ask_words(*run);
+    state_->ask_service(*run);
   }
+  while (!state_->take_answers() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(1));
   for (RunObjects* run : runs) state_->add(*run);
 }
 

@@ -1,4 +1,4 @@
-// What the objects of a run leave open and a request more answers: whether the node of a doubtful pod is
+// What the objects of a run leave open and a request more answers: whether the nodes of its pods are
 // there, the last words of a container that failed (the pod's status has none of injected ones, and lacks
 // those that the kubelet did not wait for), and whether the Service of a live run is. A missing Secret needs
 // no request: the node of each pod that wants it says so.
@@ -29,8 +29,8 @@ class SideReads {
   SideReads(const SideReads&) = delete;
   SideReads& operator=(const SideReads&) = delete;
 
-  // Adds what is known to the objects, and asks for what is not. Does not wait; nodes are asked about again
-  // after 3 s, a Service after 30 s unless all is well. From one thread.
+  // Adds what is known to the objects, and asks for what is not. Does not wait; doubtful nodes are asked
+  // again after 3 s, a Service after 30 s unless all is well. From one thread.
   void look(RunObjects& objects);
 
   // The same, and waits for the answers, `budget` at most.

@@ -116,11 +116,17 @@ def test_a_node_that_is_not_ready_is_not_told_as_lost(real, spread_run):
         assert ready(real) == "False"
 
 
-def test_a_node_that_was_not_ready_before_it_fell_silent_is_told_as_lost_when_its_pods_are_given_up(real, spread_run):
-    """Kubernetes marks no pod of it as not ready; the deletion for the taint is the first sign, long before its grace is over."""
-    with no_pod_network(real), cut_off(real):
-        def given_up():
-            pods = real.objects("pods", f"mlk.dev/run={spread_run}")
-            return any(found.get("reason") == "DeletionByTaintManager" for pod in pods for found in pod["status"]["conditions"])
-        mlk.wait_until(given_up, "the rank of node 2 is to be deleted")
-        mlk.wait_until(lambda: LOST in json.dumps(status(real, spread_run, admin(real))), "status tells that node 2 is lost", timeout=SOON)
+def test_a_node_that_was_not_ready_before_it_fell_silent_is_told_as_lost_to_those_who_may_read_it(real, spread_run):
+    """Kubernetes marks no pod of it as not ready. To others the deletion for the taint is the first sign, when its grace is over."""
+    as_admin = ["--kubeconfig", real.admin_kubeconfig, "-n", real.namespace]
+    with contextlib.ExitStack() as stack:
+        commands = [stack.enter_context(said(real.start(*command, *as_admin, spread_run))) for command in (["wait"], ["logs", "-f"])]
+        stack.enter_context(no_pod_network(real))
+        stack.enter_context(cut_off(real))
+        mlk.wait_until(lambda: ready(real) == "Unknown", "node 2 is silent")
+        for next_with in commands:
+            next_with(LOST)
+        mlk.wait_until(lambda: LOST in status(real, spread_run, admin(real))["why"], "status tells that node 2 is lost", timeout=SOON)
+        given_up = "DeletionByTaintManager"
+        conditions = [found.get("reason") for pod in real.objects("pods", f"mlk.dev/run={spread_run}") for found in pod["status"]["conditions"]]
+        assert given_up not in conditions, "the pods were given up before"

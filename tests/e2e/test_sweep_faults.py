@@ -171,3 +171,26 @@ def test_a_driver_brings_a_killed_local_server_back_and_loses_nothing(fresh_embe
 @pytest.mark.alone
 def test_a_driver_goes_on_when_the_api_server_is_restarted(real, name, experiment):
     sweep_through_loss(real, name, experiment, lambda: real.harness("api-kill"))
+
+
+@pytest.mark.nodes
+def test_a_sweep_whose_command_was_interrupted_says_that_nobody_drives_it_and_what_goes_on(cluster, name, experiment):
+    driven = Driven(cluster, name, experiment(PROGRAM.format(name=name, pause="sleep 4", parallel=1)), values=3)
+    driver = driven.start()
+    try:
+        mlk.wait_until(lambda: driven.sweep() and status(driven)["counts"]["running"] == 1, "a trial runs")
+        assert status(driven)["why"] == ""
+        driver.send_signal(signal.SIGINT)
+        _, said = driver.communicate(timeout=30 * mlk.SLOW)
+    finally:
+        driver.kill()
+    assert driver.returncode == 130 and "others are started when the same command is typed again" in said, said
+    for seen in (status(driven), cluster.mlk("ls", name, "-o", "json", check=0).json()[0]):
+        assert seen["phase"] == "Running" and seen["why"].startswith("nobody drives it; "), seen
+        assert "trials wait until its mlk sweep command is typed again" in seen["why"], seen
+    cluster.mlk(*driven.command(), check=0, timeout=120)
+    assert (status(driven)["phase"], status(driven)["why"]) == ("Succeeded", "")
+
+
+def status(driven):
+    return driven.cluster.mlk("status", driven.sweep(), "-o", "json", check=0).json()

@@ -56,6 +56,19 @@ TEST_CASE("a flag of others is answered with mlk's own") {
   CHECK(hint({"delete", "--all"}) == "say which with --where, or name the runs: `mlk ls -o name` lists them");
 }
 
+TEST_CASE("who wants the local cluster deleted learns what deletes it, and what is deleted") {
+  const std::string deletes = "mlk local down && rm -r ${XDG_STATE_HOME:-~/.local/state}/mlk/local";
+  for (const char* flag : {"--delete", "--purge", "--volumes", "-v"}) {
+    const std::string said = hint({"local", "down", flag});
+    CHECK_MESSAGE(said.ends_with(deletes), said);
+    CHECK(said.find("its runs, their logs, and what they wrote into its volumes") != said.npos);
+  }
+  for (const char* word : {"delete", "rm", "reset"}) CHECK(hint({"local", word}).ends_with(deletes));
+  CHECK(hint({"local", "start"}) == "did you mean: mlk local up");
+  CHECK(hint({"local", "stop"}) == "did you mean: mlk local down");
+  CHECK(hint({"local", "ps"}) == "did you mean: mlk local status");
+}
+
 TEST_CASE("a slip of the fingers is still answered with the nearest word") {
   CHECK(hint({"statsu", "digits"}) == "did you mean: mlk status");
   CHECK(hint({"submit", "--folow"}) == "did you mean: --follow");
@@ -64,6 +77,7 @@ TEST_CASE("a slip of the fingers is still answered with the nearest word") {
 
 TEST_CASE("no word that mlk knows is taken for a habit of others") {
   const mlk::test::Tree tree;
+  for (const char* word : {"up", "down", "status", "kubeconfig"}) CHECK(mlk::habit_of_local(word).empty());
   for (const CLI::App* command : mlk::visible_commands(*tree.root)) {
     CHECK_MESSAGE(mlk::habit_of_command(command->get_name(), {}).empty(), command->get_name());
     for (const std::string& flag : mlk::option_names(*command, *tree.root))

@@ -23,15 +23,22 @@ struct LossRow {
 
 TEST_CASE(
     "a node is lost when it says so, or the cluster does of a pod; a pod that is not ready is no sign") {
-  constexpr NodeWord unknown = NodeWord::unknown, answers = NodeWord::answers, silent = NodeWord::silent,
-                     gone = NodeWord::gone;
+  constexpr NodeWord unknown = NodeWord::unknown, answers = NodeWord::answers,
+                     not_ready = NodeWord::not_ready, silent = NodeWord::silent, gone = NodeWord::gone;
   const LossRow rows[] = {
       {"nothing", false, false, {}},
       {"the node answers", false, false, {.node = answers}},
-      {"the node is silent", true, false, {.node = silent}},
-      {"the node is gone", true, false, {.node = gone}},
+      {"the node is not ready, no pod shows it", false, true, {.node = not_ready}},
+      {"the node is silent, no pod shows it", true, true, {.node = silent}},
+      {"the node is gone, no pod shows it", true, true, {.node = gone}},
+      {"ended on a node that is not ready", false, false, {.node = not_ready, .ended = true}},
+      {"not scheduled, whatever a node says", false, false, {.node = silent, .scheduled = false}},
       {"given up", true, true, {.given_up = true}},
       {"given up, but the node answers", false, true, {.node = answers, .given_up = true}},
+      {"given up, but the node says that it is not ready",
+       false,
+       true,
+       {.node = not_ready, .given_up = true}},
       {"given up, and ended", true, false, {.ended = true, .given_up = true}},
       {"ended on a silent node", false, false, {.node = silent, .ended = true}},
       {"not scheduled", false, false, {.node = unknown, .scheduled = false, .given_up = true}},
@@ -58,6 +65,10 @@ TEST_CASE(
        false,
        true,
        {.node = answers, .not_ready = true, .containers_ready = true, .told_not_ready = true}},
+      {"the same, but the node says that it is not ready",
+       false,
+       true,
+       {.node = not_ready, .not_ready = true, .containers_ready = true, .told_not_ready = true}},
       {"an old event, ready again", false, false, {.containers_ready = true, .told_not_ready = true}},
       {"an event, containers not ready", false, true, {.not_ready = true, .told_not_ready = true}},
       {"not ready on a silent node", true, true, {.node = silent, .not_ready = true}}};
@@ -78,7 +89,7 @@ TEST_CASE("a Node is silent when its kubelet has stopped to report, or it is tai
     return word_of_node(node);
   };
   CHECK(word("True") == NodeWord::answers);
-  CHECK(word("False") == NodeWord::answers);  // it says so itself
+  CHECK(word("False") == NodeWord::not_ready);  // it says so itself
   CHECK(word("Unknown") == NodeWord::silent);
   CHECK(word("True", "node.kubernetes.io/out-of-service") == NodeWord::silent);
   CHECK(word("True", "node.kubernetes.io/unschedulable") == NodeWord::answers);

@@ -201,30 +201,5 @@ TEST_CASE("the last words of at most eight pods are read, ten lines of each, of 
   CHECK(asked == std::vector<std::string>{"p5"});
 }
 
-TEST_CASE("at most 64 nodes are asked in one look, the others in the next one, however late it comes") {
-  FakeServer server;
-  std::atomic<int> asked = 0;
-  server.http->Get("/api/v1/nodes/.+", [&](const httplib::Request&, httplib::Response& response) {
-    ++asked;
-    response.set_content(node_that_is("True").dump(), "application/json");
-  });
-  test::Run run;
-  const json pod = run.pod(0);
-  run.objects.pods.clear();
-  for (int i = 0; i < 65; ++i) {
-    run.objects.pods.push_back(pod);
-    run.objects.pods.back()["spec"]["nodeName"] = "n" + std::to_string(i);
-    run.objects.pods.back()["metadata"]["uid"] = std::to_string(i);
-    run.objects.pods.back()["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}}};
-  }
-  kube::Client client(server.start());
-  SideReads reads(client, "lab", SideReads::Scope::runs, 0ms);  // the first ones could be asked again
-  reads.wait({&run.objects}, 20s);
-  CHECK(asked == 64);
-  CHECK(run.objects.nodes.size() == 64);
-  reads.wait({&run.objects}, 20s);
-  CHECK(run.objects.nodes.size() == 65);
-}
-
 }  // namespace
 }  // namespace mlk

@@ -94,14 +94,13 @@ TEST_CASE("a driver that cannot start is told with the reason") {
   CHECK(drivers.status().what.starts_with("is not started: "));
   CHECK(drivers.status().what.find("invalid image name") != std::string::npos);
   drivers.objects.driver_pods.clear();
-  drivers.objects.events = {{{"type", "Warning"},
-                             {"reason", "FailedCreate"},
-                             {"message", "pods \"x\" is forbidden: exceeded quota: few"},
-                             {"lastTimestamp", "2026-11-23T10:00:00Z"},
-                             {"involvedObject",
-                              {{"kind", "Job"},
-                               {"name", driver_job},
-                               {"uid", std::string("uid-of-") + driver_job}}}}};
+  drivers.objects.events = {
+      {{"type", "Warning"},
+       {"reason", "FailedCreate"},
+       {"message", "pods \"x\" is forbidden: exceeded quota: few"},
+       {"lastTimestamp", "2026-11-23T10:00:00Z"},
+       {"involvedObject",
+        {{"kind", "Job"}, {"name", driver_job}, {"uid", std::string("uid-of-") + driver_job}}}}};
   CHECK(drivers.status().what.starts_with("is not started: "));
   CHECK(drivers.status().what.find("few") != std::string::npos);
 }
@@ -129,6 +128,35 @@ TEST_CASE("the Job of a driver that has ended says so when its pods are gone") {
   CHECK(drivers.status().what == "has ended");
   drivers.add_failed("mlk: error: no room", 1);
   CHECK(drivers.status().what == "failed: no room");
+}
+
+TEST_CASE("whether a command drives a sweep is known from its Lease, if that was read") {
+  const Time now = *parse_time("2026-11-23T10:10:00Z");
+  const auto gone = [&](const json& lease, const char* created = "2026-11-23T10:00:00Z") {
+    SweepObjects objects;
+    objects.owner = {{"metadata", {{"creationTimestamp", created}}}};
+    objects.lease = lease;
+    return observe_driver(objects, now).gone;
+  };
+  const auto held = [](const char* holder, const char* renewed) {
+    return json{{"spec", {{"holderIdentity", holder}, {"renewTime", renewed}}}};
+  };
+  CHECK(observe_driver({}, now).gone == "");
+  CHECK(gone(held("desk-7-ab", "2026-11-23T10:09:56.000000Z")) == "");
+  CHECK(gone(held("desk-7-ab", "2026-11-23T10:09:00.000000Z")) == "");
+  CHECK(gone(held("desk-7-ab", "2026-11-23T10:08:59.000000Z")) ==
+        "nobody drives it: its driver desk-7-ab was last heard of 1m1s ago");
+  CHECK(gone(held("desk-7-ab", "2026-11-23T10:20:00.000000Z")) == "");  // clocks differ
+  CHECK(gone(held("desk-7-ab", "")) == "");
+  CHECK(gone(held("", "2026-11-23T10:09:59.000000Z")) == "nobody drives it");  // given back
+  CHECK(gone(json()) == "nobody drives it");
+  CHECK(gone(json(), "2026-11-23T10:09:30Z") == "");  // it will take the Lease
+  Drivers drivers;
+  drivers.add_job();
+  drivers.objects.lease = held("", "2026-11-23T10:00:00.000000Z");
+  CHECK(drivers.status().gone == "");  // one will be started in the cluster
+  drivers.objects.drivers.clear();
+  CHECK(drivers.status().gone == "nobody drives it");
 }
 
 TEST_CASE("of several drivers the one that runs tells, else one that goes on, whatever their names") {

@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/run/labels.h"
 #include "sweeps/ledger_store.h"
 #include "tests/unit/sweeps/sweeper.h"
 
@@ -88,6 +89,46 @@ TEST_CASE("of a large sweep only the pods are read that somebody still needs") {
   CHECK(status.counts.succeeded == 1001);
   REQUIRE(best_of(status) != nullptr);
   CHECK(best_of(status)->number == 1000);
+}
+
+// Of three trials, which a driver is to start.
+std::string prepare_three(Sweeper& sweeper) {
+  kube::Client client(sweeper.cluster.config());
+  const Definition sweep = sweeper.define({"steps=1..3"});
+  prepare_driven(client, sweeper.request(sweep), sweeper.hooks());
+  return sweep.identity.run;
+}
+
+TEST_CASE("the Lease of a sweep is read while a driver is to start its trials, and not of another one") {
+  Sweeper sweeper(fetched_experiment);
+  const std::string driven = prepare_three(sweeper);
+  CHECK(lists_of(sweeper, driven, Harvest::running, "leases/" + driven).size() == 1);
+  CHECK(lists_of(sweeper, driven, Harvest::all, "leases/" + driven).size() == 1);
+  sweeper.cluster.store.modify("configmaps", "default", driven, [](json& owner) {
+    owner["metadata"]["annotations"][labels::phase] = "Succeeded";
+  });
+  CHECK(lists_of(sweeper, driven, Harvest::running, "leases/" + driven).empty());
+  Sweeper other(fetched_experiment);
+  const std::string by_cluster = other.start({"steps=1..3"}).sweep;
+  CHECK(lists_of(other, by_cluster, Harvest::running, "leases/" + by_cluster).empty());
+}
+
+TEST_CASE("a sweep that is read says that its driver has gone; without the right to its Lease it does not") {
+  Sweeper sweeper(fetched_experiment);
+  const std::string sweep = prepare_three(sweeper);
+  sweeper.cluster.ask("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases",
+                      {{"apiVersion", "coordination.k8s.io/v1"},
+                       {"kind", "Lease"},
+                       {"metadata", {{"name", sweep}}},
+                       {"spec", {{"holderIdentity", ""}}}});
+  kube::Client client(sweeper.cluster.config());
+  const auto why = [&] { return read_sweep(client, "default", sweep, Harvest::running).why; };
+  CHECK(why() == "nobody drives it; 3 of 3 trials wait until its mlk sweep command is typed again");
+  sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
+    if (asked.path.find("/leases/") == std::string::npos) return std::nullopt;
+    return test::refusal(403, "Forbidden", "not for you");
+  });
+  CHECK(why() == "no trial runs; its mlk sweep command starts them when it is typed again");
 }
 
 TEST_CASE("unused parts of objects are removed, and the rest stays") {

@@ -7,84 +7,12 @@
 #include "sweeps/ledger.h"
 #include "sweeps/observe.h"
 #include "sweeps/trial_runs.h"
-#include "tests/unit/fake_cluster.h"
+#include "tests/unit/sweeps/driven_sweep.h"
 
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;
-
-namespace {
-
-// Of two trials: written down, and not started yet.
-struct DrivenSweep {
-  SweepObjects objects;
-
-  DrivenSweep() {
-    objects.owner = test::owner_of("s-abcde", "s");
-    json& metadata = objects.owner["metadata"];
-    metadata["uid"] = "u";
-    metadata["labels"]["mlk.dev/sweep"] = "s-abcde";
-    metadata["annotations"][labels::roles] = R"({"trial": 2})";
-    objects.owner["data"]["sweep"] =
-        R"({"objective": {"maximize": "accuracy"}, "trials": 2, "max_failures": 0, "driven": true})";
-    std::string points;
-    for (int i = 0; i < 2; ++i) points += json{{"trial", i}, {"parameters", {{"lr", i}}}}.dump() + "\n";
-    objects.config_maps.push_back(
-        {{"metadata", {{"name", "s-abcde-trials-0"}}}, {"data", {{"points.jsonl", points}}}});
-  }
-
-  static std::string run_name(int number) { return trial_run("s-abcde", hash_of(Point{{"lr", number}})); }
-  // Starts a run for the trial; without a pod it waits.
-  void start(int number, const std::string& pod_phase = "") {
-    const std::string run = run_name(number);
-    json owner = test::owner_of(run, "s"), job = test::job_of(run);
-    owner["metadata"]["labels"]["mlk.dev/sweep"] = job["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
-    owner["metadata"]["annotations"][labels::trial] = std::to_string(number);
-    owner["metadata"]["annotations"][labels::roles] = R"({"worker": 1})";
-    objects.config_maps.push_back(owner);
-    objects.jobs.push_back(job);
-    if (pod_phase.empty()) return;
-    json pod = test::pod_of(run, pod_phase);
-    pod["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
-    pod["status"]["containerStatuses"] = {
-        {{"name", "main"}, {"state", {{"running", {{"startedAt", "2026-11-23T10:00:00Z"}}}}}}};
-    objects.pods.push_back(pod);
-  }
-  json& job(int number) {
-    for (json& job : objects.jobs) {
-      if (job["metadata"]["labels"]["mlk.dev/run"] == run_name(number)) return job;
-    }
-    throw std::runtime_error("it has no Job");
-  }
-  // As the Job controller says it.
-  void end(int number, bool well) {
-    job(number)["status"] = {{well ? "completedIndexes" : "failedIndexes", "0"},
-                             {"conditions",
-                              {{{"type", well ? "Complete" : "Failed"},
-                                {"status", "True"},
-                                {"reason", well ? "CompletionsReached" : "FailedIndexes"},
-                                {"lastTransitionTime", "2026-11-23T10:01:00Z"}}}}};
-    std::erase_if(objects.pods, [&](const json& pod) {
-      return pod["metadata"]["labels"]["mlk.dev/run"] == run_name(number);
-    });
-  }
-  void mark(const char* annotation, const std::string& value = "2026-11-23T10:00:00Z") {
-    objects.owner["metadata"]["annotations"][annotation] = value;
-  }
-  // A Job with the driver, of which no pod is there yet.
-  void add_driver() {
-    json driver = test::job_of("s-abcde", "driver");
-    driver["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
-    objects.drivers.push_back(driver);
-  }
-  SweepStatus status() const { return observe_sweep(objects, std::chrono::system_clock::now()); }
-  RunStatus row() const {
-    RunObjects of_sweep{objects.owner, objects.jobs, {}, {}, {}};
-    return row_of_sweep(of_sweep);
-  }
-};
-
-}  // namespace
+using test::DrivenSweep;
 
 TEST_CASE("a driven sweep needs a driver if trials wait and none runs, and not otherwise") {
   DrivenSweep sweep;
@@ -401,7 +329,11 @@ TEST_CASE("marks on the run of a trial decide its state, except that of one that
            {json::object(), false, S::running, "", 0},
            {{{labels::until, "20"}}, false, S::running, "", 20},
            {{{labels::stopped, time}}, false, S::stopped, "", 0},
-           {{{labels::stopped, time}, {labels::paused, "10"}, {labels::until, "10"}}, false, S::waiting, "", 10},
+           {{{labels::stopped, time}, {labels::paused, "10"}, {labels::until, "10"}},
+            false,
+            S::waiting,
+            "",
+            10},
            {{{labels::paused, "10"}}, false, S::running, "", 0},  // it still trains
            {{{labels::cannot_start, "no\nimage\x1b"}}, false, S::failed, "no\nimage?", 0},
            {{{labels::cannot_start, "no image"}}, true, S::succeeded, "", 0},
@@ -449,8 +381,8 @@ TEST_CASE("a trial that waits is listed with its reason, and once more if waitin
 TEST_CASE("why a driven sweep waits is what the first trial says that has a reason") {
   DrivenSweep sweep;
   sweep.start(0, "Pending");
-  sweep.objects.pods.back()["status"] = {
-      {"phase", "Pending"}, {"conditions", {{{"type", "PodScheduled"}, {"status", "True"}}}}};
+  sweep.objects.pods.back()["status"] = {{"phase", "Pending"},
+                                         {"conditions", {{{"type", "PodScheduled"}, {"status", "True"}}}}};
   REQUIRE(sweep.status().waits_for.at(0) == "");
   CHECK(sweep.status().why == "");
   sweep.start(1);

@@ -1,0 +1,82 @@
+"""A node that falls silent without a sign of its pods, as one does that was not ready before: the Node itself tells. What is said of the
+Node comes from a proxy; the run, its pods and their real node are not touched."""
+
+import os
+import subprocess
+
+import pytest
+
+import mlk
+from fault_proxy import FaultProxy
+
+PROGRAM = """
+name: {name}
+mode: single
+image: localhost/mlk-runtime:test
+run: "sleep 300"
+workers: {{count: 1, cpu: 50m, memory: 32Mi}}
+"""
+
+
+def status(cluster, run, kubeconfig=None):
+    kubeconfig = kubeconfig or cluster.kubeconfig
+    return mlk.run(mlk.MLK, "--kubeconfig", kubeconfig, "status", run, "-o", "json", check=0, env=cluster.env).json()
+
+
+@pytest.fixture
+def on_a_node(cluster, name, experiment):
+    """A run that runs, and the name of the node of its only rank."""
+    run = cluster.mlk("submit", experiment(PROGRAM.format(name=name)), check=0).stdout.strip()
+    mlk.wait_until(lambda: status(cluster, run)["phase"] == "Running", f"{run} runs")
+    return run, status(cluster, run)["ranks"][0]["node"]
+
+
+def node(name, ready, version):
+    return {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "resourceVersion": version},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]}}
+
+
+def list_of(*nodes):
+    """The rule by which the proxy answers a list of nodes."""
+    body = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": list(nodes)}
+    return {"do": "status", "status": 200, "headers": {}, "path": r"/api/v1/nodes\?", "body": body}
+
+
+def changed(name, ready):
+    """The rule by which a watch of nodes tells of that change, and ends."""
+    event = {"type": "MODIFIED", "object": node(name, ready, "6")}
+    return {"do": "status", "status": 200, "headers": {}, "path": r"/api/v1/nodes\?.*watch=1", "body": event}
+
+
+REFUSED = {"do": "status", "status": 403, "headers": {}, "path": r"/api/v1/nodes", "times": 0}
+
+
+@pytest.mark.nodes
+def test_who_waits_for_a_run_hears_that_a_node_fell_silent_which_was_not_ready_before(cluster, on_a_node):
+    run, name = on_a_node
+    with FaultProxy(cluster.kubeconfig, plan=[changed(name, "Unknown"), list_of(node(name, "False", "4")), REFUSED]) as proxy:
+        waits = subprocess.Popen([str(mlk.MLK), "--kubeconfig", proxy.kubeconfig, "wait", run], env={**os.environ, **cluster.env}, text=True,
+                                 stderr=subprocess.PIPE)
+        try:
+            said = next((line for line in waits.stderr if f"node {name} is lost" in line), "")
+        finally:
+            waits.kill()
+            waits.wait()
+        assert f"node {name} is lost" in said
+
+
+@pytest.mark.nodes
+def test_status_and_ls_tell_of_a_silent_node_to_those_who_may_read_it(cluster, on_a_node):
+    run, name = on_a_node
+    def told(ready):
+        with FaultProxy(cluster.kubeconfig, plan=[list_of(node(name, ready, "4"))]) as proxy:
+            one = status(cluster, run, proxy.kubeconfig)
+        with FaultProxy(cluster.kubeconfig, plan=[list_of(node(name, ready, "4"))]) as proxy:
+            rows = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "ls", "-o", "json", check=0, env=cluster.env).json()
+        [row] = [row for row in rows if row["run"] == run]
+        assert (row["phase"], row["why"]) == (one["phase"], one["why"])
+        return one["why"]
+    assert f"node {name} is lost" in told("Unknown")
+    assert told("False") == told("True") == ""
+    with FaultProxy(cluster.kubeconfig, plan=[REFUSED]) as proxy:
+        assert status(cluster, run, proxy.kubeconfig)["why"] == ""

@@ -1,0 +1,90 @@
+// A driven sweep as the API server gives it, of which a test plays the driver and the Job controller.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "cli/run/labels.h"
+#include "sweeps/ledger.h"
+#include "sweeps/observe.h"
+#include "sweeps/trial_runs.h"
+#include "tests/unit/fake_cluster.h"
+
+namespace mlk::test {
+
+using nlohmann::json;
+
+// Of two trials: written down, and not started yet.
+struct DrivenSweep {
+  sweeps::SweepObjects objects;
+
+  DrivenSweep() {
+    objects.owner = owner_of("s-abcde", "s");
+    json& metadata = objects.owner["metadata"];
+    metadata["uid"] = "u";
+    metadata["labels"]["mlk.dev/sweep"] = "s-abcde";
+    metadata["annotations"][labels::roles] = R"({"trial": 2})";
+    objects.owner["data"]["sweep"] =
+        R"({"objective": {"maximize": "accuracy"}, "trials": 2, "max_failures": 0, "driven": true})";
+    std::string points;
+    for (int i = 0; i < 2; ++i) points += json{{"trial", i}, {"parameters", {{"lr", i}}}}.dump() + "\n";
+    objects.config_maps.push_back(
+        {{"metadata", {{"name", "s-abcde-trials-0"}}}, {"data", {{"points.jsonl", points}}}});
+  }
+
+  static std::string run_name(int number) {
+    return sweeps::trial_run("s-abcde", sweeps::hash_of(sweeps::Point{{"lr", number}}));
+  }
+  // Starts a run for the trial; without a pod it waits.
+  void start(int number, const std::string& pod_phase = "") {
+    const std::string run = run_name(number);
+    json owner = owner_of(run, "s"), job = job_of(run);
+    owner["metadata"]["labels"]["mlk.dev/sweep"] = job["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
+    owner["metadata"]["annotations"][labels::trial] = std::to_string(number);
+    owner["metadata"]["annotations"][labels::roles] = R"({"worker": 1})";
+    objects.config_maps.push_back(owner);
+    objects.jobs.push_back(job);
+    if (pod_phase.empty()) return;
+    json pod = pod_of(run, pod_phase);
+    pod["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
+    pod["status"]["containerStatuses"] = {
+        {{"name", "main"}, {"state", {{"running", {{"startedAt", "2026-11-23T10:00:00Z"}}}}}}};
+    objects.pods.push_back(pod);
+  }
+  json& job(int number) {
+    for (json& job : objects.jobs) {
+      if (job["metadata"]["labels"]["mlk.dev/run"] == run_name(number)) return job;
+    }
+    throw std::runtime_error("it has no Job");
+  }
+  // As the Job controller says it.
+  void end(int number, bool well) {
+    job(number)["status"] = {{well ? "completedIndexes" : "failedIndexes", "0"},
+                             {"conditions",
+                              {{{"type", well ? "Complete" : "Failed"},
+                                {"status", "True"},
+                                {"reason", well ? "CompletionsReached" : "FailedIndexes"},
+                                {"lastTransitionTime", "2026-11-23T10:01:00Z"}}}}};
+    std::erase_if(objects.pods, [&](const json& pod) {
+      return pod["metadata"]["labels"]["mlk.dev/run"] == run_name(number);
+    });
+  }
+  void mark(const char* annotation, const std::string& value = "2026-11-23T10:00:00Z") {
+    objects.owner["metadata"]["annotations"][annotation] = value;
+  }
+  // A Job with the driver, of which no pod is there yet.
+  void add_driver() {
+    json driver = job_of("s-abcde", "driver");
+    driver["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
+    objects.drivers.push_back(driver);
+  }
+  sweeps::SweepStatus status() const {
+    return sweeps::observe_sweep(objects, std::chrono::system_clock::now());
+  }
+  RunStatus row() const {
+    RunObjects of_sweep{objects.owner, objects.jobs, {}, {}, {}};
+    return sweeps::row_of_sweep(of_sweep);
+  }
+};
+
+}  // namespace mlk::test
