@@ -172,7 +172,7 @@ void Creation::check_on_server(const std::vector<json>& objects) {
       answer = client_.create(resource, name_space_, resource.namespaced ? object : fit_to_scope(object, ""),
                               {.dry_run = true});
     } catch (const ApiError& error) {
-      if (exists_already(error)) continue;  // it exists, so it was accepted before
+      if (is_there(object, error)) continue;  // it was accepted before
       refuse(object, error);
     }
     check_dropped(object, answer);

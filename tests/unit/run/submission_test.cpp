@@ -311,6 +311,11 @@ TEST_CASE("a dry run on the server tells what a submit would find") {
   const std::string run = submitter.submit().run;
   CHECK(tried().outcome == SubmitOutcome::running);
   CHECK(tried().run == run);
+  // A quota that the run itself has used up.
+  submitter.refuse_creating("jobs",
+                            mlk::test::refusal(403, "Forbidden", "it is forbidden: exceeded quota: q"));
+  CHECK(tried().outcome == SubmitOutcome::running);
+  submitter.let_everything_in();
   submitter.cluster.store.remove("services", "default", run);
   CHECK(tried().outcome == SubmitOutcome::completed);
   CHECK(submitter.submit().outcome == SubmitOutcome::completed);
