@@ -205,7 +205,13 @@ void Creation::check_pod_on_server(const json& job) {
 
 Creation::Stored Creation::create_owner(const json& owner) {
   Stored out = store_owner(owner);
-  if (hooks_.owner_is_there) hooks_.owner_is_there();
+  if (!hooks_.owner_is_there) return out;
+  try {
+    hooks_.owner_is_there();
+  } catch (const Error& error) {
+    explain_cut_off(error, kube::name_of(out.object));
+    throw;
+  }
   return out;
 }
 

@@ -562,6 +562,21 @@ TEST_CASE("what is refused although it is there is neither taken back nor made a
   }
 }
 
+TEST_CASE("a submit that ends when its owner is there leaves that, and if interrupted says how it goes on") {
+  for (const ExitCode code : {ExitCode::interrupted, ExitCode::cluster, ExitCode::failure}) {
+    Submitter submitter;
+    submitter.owner_is_there = [&] { throw Error(code, "no"); };
+    const auto [ended, said] = submitter.refused();
+    CHECK(ended == code);
+    const std::string run =
+        submitter.cluster.store.list("configmaps", "default").front()->at("metadata").at("name");
+    CHECK(said == (code == ExitCode::interrupted ? "no: " + run + " may lack objects" : "no"));
+    CHECK(submitter.cluster.names("jobs").empty());
+    submitter.owner_is_there = {};
+    CHECK(submitter.submit().outcome == SubmitOutcome::completed);
+  }
+}
+
 TEST_CASE("a server that has just started refuses nothing for good: what is there stays") {
   for (const char* message : {"User me cannot create resource jobs in API group batch",
                               "jobs.batch is forbidden: not yet ready to handle request"}) {
