@@ -83,7 +83,8 @@ struct SideReads::State {
   std::map<std::string, Service> services;  // by the run's name
   bool nodes_are_forbidden = false;
 
-  // Those that were asked longest ago come first: else, of more than can be asked at once, some never would be.
+  // Those that were asked longest ago come first. Otherwise, of more nodes than can be asked at once, some
+  // would never be asked.
   void ask_nodes(const RunObjects& objects) {
     if (nodes_are_forbidden) return;
     const Time now = std::chrono::system_clock::now();
