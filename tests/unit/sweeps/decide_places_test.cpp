@@ -141,24 +141,3 @@ TEST_CASE("without an objective the smaller value is the better one") {
                                   placed_trial(1, TrialState::running, 0, {{10, 0.1}})};
   CHECK(decide(spec, {}, trials, 3).judged == Acts{{Act::stop, 0, 10}, {Act::promote, 1, 20}});
 }
-
-TEST_CASE("a trial has states with names, of which three are final") {
-  const struct {
-    TrialState state;
-    std::string text;
-    bool ended;
-  } cases[] = {{TrialState::waiting, "Waiting", false},
-               {TrialState::running, "Running", false},
-               {TrialState::succeeded, "Succeeded", true},
-               {TrialState::failed, "Failed", true},
-               {TrialState::stopped, "Stopped", true}};
-  for (const auto& each : cases) {
-    CHECK(to_string(each.state) == each.text);
-    CHECK(has_ended(each.state) == each.ended);
-  }
-  CHECK(never_reported("loss") == "never reported loss");
-  CHECK(never_reported("loss", "the nearest line is 'x'") ==
-        "never reported loss: the nearest line is 'x'");
-  CHECK(diverged("loss") == "reported no finite loss");
-  CHECK_FALSE(is_verdict("it never reported loss"));
-}
