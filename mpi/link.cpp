@@ -18,6 +18,7 @@ namespace mlk::mpi {
 namespace {
 
 constexpr std::size_t most_key_bytes = 4096;
+constexpr int time_to_say_ms = 1000;  // the agent has others to serve
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -81,11 +82,22 @@ std::int64_t now_ms() {
   return static_cast<std::int64_t>(now.tv_sec) * 1000 + now.tv_nsec / 1000000;
 }
 
+bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms) {
+  while (!bytes.empty()) {
+    const ssize_t size = ::write(fd, bytes.data(), bytes.size());
+    if (size > 0) bytes = bytes.subspan(static_cast<std::size_t>(size));
+    if (size >= 0 || errno == EINTR) continue;
+    pollfd wait{.fd = fd, .events = POLLOUT, .revents = 0};
+    if (errno != EAGAIN || ::poll(&wait, 1, longest_wait_ms) == 0) return false;
+  }
+  return true;
+}
+
 void say(std::string_view text) {
   std::string line = "mlk: ";
   line += text;
   line += '\n';
-  [[maybe_unused]] const ssize_t written = ::write(2, line.data(), line.size());
+  (void)write_all(2, bytes_of(line), time_to_say_ms);
 }
 
 void give_up(int code, std::string_view text) {

@@ -2,7 +2,9 @@
 // says of addresses and the key.
 #pragma once
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,9 +32,10 @@ struct Surroundings {
   std::vector<Address> all;  // of the role, by rank
   int processes = 1;         // of each pod
   std::int64_t patience_ms = 0;
-  // Bounds that no pod sets otherwise.
+  // Bounds that only tests set otherwise.
   std::int64_t time_to_stop_ms = 25000;   // of the 30 s that Kubernetes gives to a pod
   std::int64_t time_to_prove_ms = 10000;  // then strangers are sent away
+  int time_to_be_read_ms = 60000;         // then the rest of a command's output is dropped
 
   bool on_one_machine() const { return own.host.starts_with("127."); }  // --local
   // The address of a host as mpirun calls it: whole, or without what follows the first dot.
@@ -40,6 +43,10 @@ struct Surroundings {
 };
 // Ends the process with 126 and a message when something is missing.
 Surroundings read_surroundings();
+
+// Writes all of it, also where the descriptor does not block: another process that shares it may have made it
+// so. False if nobody reads it, or nothing was taken for so long.
+bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms);
 
 // "mlk: ..." on standard error, one line.
 void say(std::string_view text);

@@ -1,21 +1,11 @@
 #include "mpi/shell.h"
 
-#include <cerrno>
 #include <poll.h>
-#include <unistd.h>
 
 namespace mlk::mpi {
 namespace {
 
 constexpr int lost = 255, time_to_reach_ms = 10000;
-
-void write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t size = ::write(fd, bytes.data(), bytes.size());
-    if (size < 0 && errno != EINTR) return;  // nobody reads it
-    if (size > 0) bytes = bytes.subspan(static_cast<std::size_t>(size));
-  }
-}
 
 }  // namespace
 
@@ -27,6 +17,7 @@ int run_remotely(const Surroundings& around, const std::string& host, const std:
     give_up(lost, host + " does not answer with the run's key");
   if (command.size() > most_payload) give_up(lost, "the command for " + host + " is too long");
   link->session().send(Type::run, bytes_of(command));
+  bool is_read[2] = {true, true};
   while (link->flush()) {
     pollfd wait{.fd = link->fd(), .events = link->events(), .revents = 0};
     if (::poll(&wait, 1, -1) < 0) continue;
@@ -34,7 +25,9 @@ int run_remotely(const Surroundings& around, const std::string& host, const std:
     while (const std::optional<Frame> frame = link->session().next()) {
       const std::span<const std::byte> payload = frame->payload;
       if (frame->type == Type::output && !payload.empty()) {
-        write_all(payload[0] == std::byte{2} ? 2 : 1, payload.subspan(1));
+        const int which = payload[0] == std::byte{2} ? 1 : 0;
+        is_read[which] =
+            is_read[which] && write_all(which + 1, payload.subspan(1), around.time_to_be_read_ms);
       } else if (frame->type == Type::ended) {
         const std::optional<End> end = decode_end(payload);
         return end ? end->code : lost;

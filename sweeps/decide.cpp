@@ -128,4 +128,15 @@ NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::v
   return out;
 }
 
+NextStep without_starts(NextStep next, const std::vector<Trial>& trials) {
+  next.start.clear();
+  std::erase_if(next.judged, [&](const Decision& decision) {
+    return decision.kind == Decision::Kind::promote &&
+           std::any_of(trials.begin(), trials.end(), [&](const Trial& trial) {
+             return trial.number == decision.number && trial.state == TrialState::waiting;
+           });
+  });
+  return next;
+}
+
 }  // namespace mlk::sweeps

@@ -22,6 +22,9 @@ struct NextStep {
 NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::vector<Trial>& trials,
                 int max_failures);
 
+// The same for a sweep that is being drained: no trial is started, and no paused one goes on.
+NextStep without_starts(NextStep next, const std::vector<Trial>& trials);
+
 // The next point of search tpe after these trials; nothing if the space has no more points.
 std::optional<Point> suggest(const Spec& spec, const std::vector<Trial>& trials);
 

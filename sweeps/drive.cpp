@@ -187,7 +187,7 @@ class Driver {
     if (status.phase == Phase::stopped) return stop_all(runs, status);
     if (is_final(status.phase)) return reopen(objects, status);
     NextStep next = next_step(objects, status);
-    if (status.draining) next.start.clear();
+    if (status.draining) next = without_starts(std::move(next), status.trials);
     const std::vector<Batch> batches = batches_of(objects);
     fail_those_that_cannot_start(status, runs);
     carry_out(objects, status, runs, next.judged);

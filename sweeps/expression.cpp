@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <compare>
-#include <cstdint>
 #include <optional>
-#include <utility>
 
 #include "cli/util/json.h"
 #include "cli/util/number.h"
 #include "sweeps/expression_tokens.h"
+#include "sweeps/number_order.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -29,17 +28,6 @@ std::optional<double> number_beyond_json(const json& value) {
 
 bool is_not_finite(const std::optional<double>& number) { return number && !std::isfinite(*number); }
 
-std::partial_ordering order_of_numbers(const json& a, const json& b) {
-  if (a.is_number_float() || b.is_number_float()) return a.get<double>() <=> b.get<double>();
-  const auto beyond = [](const json& number) {  // true if it exceeds a signed integer
-    return number.is_number_unsigned() && !std::in_range<std::int64_t>(number.get<std::uint64_t>());
-  };
-  if (beyond(a) && beyond(b)) return a.get<std::uint64_t>() <=> b.get<std::uint64_t>();
-  if (beyond(a)) return std::partial_ordering::greater;
-  if (beyond(b)) return std::partial_ordering::less;
-  return a.get<std::int64_t>() <=> b.get<std::int64_t>();
-}
-
 // `a` is the trial's value, `b` the expression's. Text that is a number wholly counts as one beside a number:
 // the values of `env:` are text.
 std::partial_ordering order_of(const json& a, const json& b, bool any_case) {
@@ -50,14 +38,14 @@ std::partial_ordering order_of(const json& a, const json& b, bool any_case) {
   }
   if (a.is_number() && b.is_number()) return order_of_numbers(a, b);
   if (a.is_string() && b.is_number()) {
-    const std::optional<double> number = number_of_word(a.get_ref<const std::string&>());
-    return number ? *number <=> b.get<double>() : std::partial_ordering::unordered;
+    const std::optional<json> number = number_in(a.get_ref<const std::string&>());
+    return number ? order_of_numbers(*number, b) : std::partial_ordering::unordered;
   }
   if (a.is_string() && b.is_string()) {
     if (any_case) return lower_case(a.get<std::string>()) <=> lower_case(b.get<std::string>());
     return a.get_ref<const std::string&>() <=> b.get_ref<const std::string&>();
   }
-  return a == b ? std::partial_ordering::equivalent : std::partial_ordering::unordered;
+  return are_equal(a, b) ? std::partial_ordering::equivalent : std::partial_ordering::unordered;
 }
 
 bool holds_for(const json* found, Operator op, const json& value, bool any_case) {

@@ -14,7 +14,8 @@
 // - A trial without the value (absent, null, not finite) fulfils `name == null`, and no other comparison,
 // `!=`
 //   included: what is not known is not selected, and then deleted, by accident. `not lr == 1` is true for it.
-// - Numbers compare by value (1 and 1.0 are equal), text byte by byte, and lists and maps only by == and !=.
+// - Numbers compare by value (1 and 1.0 are equal), whole ones of up to 64 bits exactly, text byte by byte,
+// and lists and maps only by == and !=.
 // - Text that is a number wholly, as those of `env:` may be, compares with a number as one: LR > 0.5. A
 // number
 //   never compares with text in quotes.

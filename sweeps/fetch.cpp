@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <future>
-#include <thread>
+#include <map>
 #include <utility>
 
 #include "cli/kube/client.h"
@@ -11,6 +11,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
+#include "cli/run/late_lines.h"
 #include "sweeps/lease.h"
 #include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"
@@ -28,11 +29,6 @@ constexpr std::size_t most_logs_at_once = 128;
 constexpr int lines_of_log = 1000;
 constexpr std::size_t bytes_of_log = 256 * 1024;
 constexpr milliseconds short_time{1500}, long_time{120'000};
-// The last lines of a program that has just ended may still be on their way to its log: before it counts as
-// one that has reported nothing, it is read again.
-constexpr milliseconds pause_before_again{400};
-constexpr int times_again = 5;
-constexpr std::chrono::seconds young_end{10};
 constexpr std::size_t curve_points = 64;
 constexpr std::size_t most_logs_for_curves = 200;
 constexpr int many_trials = 1000;
@@ -96,11 +92,13 @@ class LogHarvest {
         live ? due.push_front(&trial) : due.push_back(&trial);
     }
     read(std::move(due), deadline);
-    for (int again = 0; again < times_again && !silent_.empty(); ++again) {
-      if (Clock::now() + pause_before_again >= deadline) return;
-      std::this_thread::sleep_for(pause_before_again);
-      read(std::exchange(silent_, {}), deadline);
-    }
+    const auto read_silent = [&] {
+      std::deque<Trial*> again;
+      for (const auto& [trial, verdict] : silent_) again.push_back(trial);
+      read(std::move(again), deadline);
+    };
+    if (!read_late_lines([&] { return !silent_.empty(); }, read_silent, deadline)) return;
+    for (const auto& [trial, verdict] : silent_) trial->failure = verdict;
   }
 
  private:
@@ -127,11 +125,6 @@ class LogHarvest {
     }
   }
 
-  static bool has_just_ended(const Trial& trial) {
-    return trial.state == TrialState::succeeded && trial.ended &&
-           std::chrono::abs(std::chrono::system_clock::now() - *trial.ended) < young_end;
-  }
-
   bool needs_log(const Trial& trial) const {
     if (trial.state == TrialState::running)
       return true;  // what is known may be from an earlier part of its training
@@ -145,19 +138,21 @@ class LogHarvest {
 
   void take(const kube::Answer& answer, Trial& trial) {
     if (!answer.unreachable.empty() || answer.response.status != 200) return;
+    silent_.erase(&trial);
     if (trial.metrics.is_null()) trial.metrics = json::object();
     const Objective* objective = status_.record.objective ? &*status_.record.objective : nullptr;
     const std::vector<kube::LogLine> lines = kube::parse_log(answer.response.body);
     const std::string failure = trial.failure;
-    if (has_just_ended(trial)) trial.failure.clear();  // what an earlier reading said
     read_lines(lines, objective, finder_ ? &*finder_ : nullptr, trial);
     // For a long log this is only its end.
     const bool whole =
         lines.size() < static_cast<std::size_t>(lines_of_log) && answer.response.body.size() < bytes_of_log;
-    const bool silent = objective != nullptr && !trial.objective && trial.failure.empty();
-    if (silent && whole) trial.failure = never_reported(objective->metric, last_near_miss(lines));
-    if (silent && whole && has_just_ended(trial)) silent_.push_back(&trial);
-    if (trial.state != TrialState::succeeded) trial.failure = failure;  // a succeeded trial has none
+    if (trial.state != TrialState::succeeded) {
+      trial.failure = failure;  // a trial gets a verdict when it has succeeded
+    } else if (whole && objective != nullptr && !trial.objective && trial.failure.empty()) {
+      const bool is_young = may_have_late_lines(trial.ended, std::chrono::system_clock::now());
+      (is_young ? silent_[&trial] : trial.failure) = never_reported(objective->metric, last_near_miss(lines));
+    }
   }
 
   std::string last_near_miss(const std::vector<kube::LogLine>& lines) const {
@@ -171,7 +166,7 @@ class LogHarvest {
   const std::string& name_space_;
   SweepStatus& status_;
   std::optional<MetricFinder> finder_;
-  std::deque<Trial*> silent_;  // that have just ended, and whose logs do not have the metric
+  std::map<Trial*, std::string> silent_;  // those that have just ended without a metric: their verdicts
 };
 
 bool has_ended(const SweepObjects& objects, const Record& record) {

@@ -23,7 +23,7 @@ struct PointsFile {
   std::vector<std::pair<std::string, Place>> columns;
   std::vector<Place> places;                 // of the points
   std::map<std::string, Spellings> written;  // by column, of CSV, TSV and YAML
-  std::map<std::string, WrittenAt> values;      // by column; of JSON the places of the points
+  std::map<std::string, WrittenAt> values;   // by column; of JSON the places of the points
 };
 
 // Whether the name has the ending of a readable file: .csv, .tsv, .json, .yaml, .yml; case is ignored.

@@ -9,6 +9,7 @@
 
 #include "cli/util/error.h"
 #include "cli/util/text.h"
+#include "sweeps/number_order.h"
 #include "sweeps/result_cells.h"
 
 namespace mlk::sweeps {
@@ -207,7 +208,7 @@ bool cell_is_nothing(const json& cell) {
 // Numbers come before texts and are compared by value, texts by their characters. Neither argument is null.
 bool cell_is_less(const json& a, const json& b) {
   if (a.is_number() != b.is_number()) return a.is_number();
-  return a.is_number() ? a < b : plain_cell(a) < plain_cell(b);
+  return a.is_number() ? order_of_numbers(a, b) < 0 : plain_cell(a) < plain_cell(b);
 }
 
 }  // namespace

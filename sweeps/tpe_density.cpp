@@ -75,7 +75,7 @@ Density::Kernel Density::kernel_of(const Observation& observation, std::size_t a
   return {center, width, log_scale};
 }
 
-// The observed word has what the share for any word leaves.
+// All words share some of the probability equally; the observed word has the rest.
 std::vector<double> Density::logs_of_words(std::size_t axis) const {
   const std::vector<Kernel>& kernels = kernels_[axis];
   const auto words = static_cast<double>(axes_[axis].cells());

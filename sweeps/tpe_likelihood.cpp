@@ -94,7 +94,7 @@ class Likelihood {
   std::vector<double> values_;
 };
 
-// Of many points some are looked at.
+// Of many points only some are looked at: the best ones, and an even sample of the others.
 Likelihood likelihood_of(const std::vector<Axis>& axes, const std::vector<Places>& points,
                          const std::vector<double>& values) {
   const std::size_t count = std::min(points.size(), most_compared);

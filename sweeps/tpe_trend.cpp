@@ -13,8 +13,9 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// Where noise is more than this share of the variance, the logarithm would make much of a value that is good by
-// luck: bad values up to so many times as far from the best one as the median is are then taken nearly as they are.
+// Where noise is more than this share of the variance, the logarithm would make much of a value that is good
+// by luck. Then values are taken nearly as they are, except those that are farther from the best one than so
+// many times the median is.
 constexpr double noisy = 0.02, noisy_range = 100;
 
 // About logarithmic for values that are `range` times as far from the best one as the median is, so that

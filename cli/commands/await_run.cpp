@@ -11,6 +11,7 @@
 #include "cli/commands/session.h"
 #include "cli/commands/views.h"
 #include "cli/run/facts.h"
+#include "cli/run/late_lines.h"
 #include "cli/run/log_follower.h"
 #include "cli/run/log_warnings.h"
 #include "cli/run/metrics.h"
@@ -216,8 +217,21 @@ class Await {
     const bool newer = read && (!watcher_.synced() || is_over(*read, observe(*read, now())));
     RunObjects end = newer ? std::move(*read) : std::move(seen);
     end.lines = lines_;
-    read_tails(client_, client_.config().name_space, {&end}, last_lines_budget);
+    const auto read_logs = [&] {
+      read_tails(client_, client_.config().name_space, {&end}, last_lines_budget);
+    };
+    read_logs();
+    (void)read_late_lines([&] { return may_tell_more(end); }, read_logs,
+                          steady_clock::now() + last_lines_budget);
     return end;
+  }
+
+  // A program that has told nothing, and has just ended. On this machine its log is whole when it has ended.
+  bool may_tell_more(const RunObjects& end) const {
+    if (session_.local() || session_.interrupted != 0 || recorded_status(end.owner)) return false;
+    const RunStatus status = observe(end, now());
+    return status.phase == Phase::succeeded && status.result.is_null() &&
+           may_have_late_lines(status.ended, now());
   }
 
   ExitCode ended() {

@@ -182,7 +182,7 @@ class SweepAwait {
 
 Error nobody_drives_error(const sweeps::SweepStatus& status) {
   const std::string left = status.counts.waiting == 0
-                               ? "all its trials have ended, and nobody says how it has"
+                               ? "all its trials have ended, and its own end is not recorded"
                                : fmt::format("no trial runs, and {} of {} wait to be started",
                                              status.counts.waiting, status.counts.all());
   return Error(ExitCode::failure, "nobody drives sweep " + status.sweep + ": " + left,

@@ -193,8 +193,8 @@ void say_no_pods(Session& session, const std::string& sweep, const sweeps::Sweep
     return session.note("no log of sweep " + sweep +
                         " is left, as its pods were deleted; what its trials have told: " +
                         session.command("results " + sweep));
-  session.note("no trial of sweep " + sweep + " has started; wait for their logs with: " +
-               session.command("logs -f " + sweep) +
+  session.note("no trial of sweep " + sweep +
+               " has started; wait for their logs with: " + session.command("logs -f " + sweep) +
                ", or for those of one with: " + session.command("logs -f " + sweep + "/0"));
 }
 

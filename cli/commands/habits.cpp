@@ -46,9 +46,8 @@ constexpr Habit other_habits[] = {
 
 // There is no flag for it: what `down` keeps may be somebody's only checkpoint.
 constexpr std::string_view delete_local =
-    "`mlk local down` keeps its objects. This deletes its runs, their logs, and what they wrote into its "
-    "volumes: "
-    "mlk local down && rm -r ${XDG_STATE_HOME:-~/.local/state}/mlk/local";
+    "`mlk local down` keeps its objects. This deletes its runs, their logs, and what they wrote into its own "
+    "volumes: mlk local down && rm -r ${XDG_STATE_HOME:-~/.local/state}/mlk/local";
 
 constexpr Habit local_habits[] = {
     {" delete rm remove reset destroy purge clean wipe prune ", delete_local},

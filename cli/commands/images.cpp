@@ -121,7 +121,14 @@ std::string Registries::push(const Build& build, const image::Reference& target)
 }
 
 void Registries::push_if_gone(const Build& build, const image::Reference& target) {
-  if (state_->target->find_manifest(target.repository, build.composed.digest)) return;
+  try {
+    if (state_->target->find_manifest(target.repository, build.composed.digest)) return;
+  } catch (const Error& error) {
+    if (error.code() == ExitCode::interrupted) throw;
+    // It was sent just now, and hardly ever is gone.
+    return state_->session.note(fmt::format("whether image {} is still there could not be asked: {}",
+                                            target.text(), printable(error.what())));
+  }
   state_->session.note(
       fmt::format("somebody has deleted image {} meanwhile: it is sent again", target.text()));
   (void)push(build, target);

@@ -34,7 +34,7 @@ class Registries {
   // Sends the image, with a live line on a terminal, and says on one line what went. Returns
   // "repository@sha256:...". Throws Error.
   std::string push(const Build& build, const image::Reference& target);
-  // Once more if the image has gone from the registry since.
+  // Once more if the image has gone from the registry since. If that cannot be asked, says so.
   void push_if_gone(const Build& build, const image::Reference& target);
 
  private:

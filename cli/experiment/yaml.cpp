@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <locale>
 #include <map>
 #include <sstream>
@@ -351,8 +352,10 @@ nlohmann::json to_json(const YamlNode& node) {
   if (text == "false" || text == "False" || text == "FALSE") return false;
   const char* end = text.data() + text.size();
   if (is_whole_number(text)) {
-    long long value = 0;
+    std::int64_t value = 0;
     if (std::from_chars(text.data(), end, value).ec == std::errc()) return value;
+    std::uint64_t larger = 0;
+    if (std::from_chars(text.data(), end, larger).ec == std::errc()) return larger;
   }
   if (is_number(text)) {
     // Not from_chars: the standard library of macOS does not have it for floating point.

@@ -47,7 +47,7 @@ std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_pt
                                    Problems& problems);
 
 // Any content as JSON. Plain scalars have types as in JSON (so no, on, 012, 1_000 and 0x1F stay text); true,
-// false and null may also be capitalised as in YAML 1.2.
+// false and null may also be capitalised as in YAML 1.2. Whole numbers of up to 64 bits are exact.
 nlohmann::json to_json(const YamlNode& node);
 
 // A number as JSON writes it; .5 and 1. also count. Whole numbers have no leading zero.

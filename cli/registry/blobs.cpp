@@ -152,7 +152,7 @@ class Upload {
   void begin() {
     const Reply reply = registry_.send({.method = "POST", .url = registry_.at(repository_, "blobs/uploads/")},
                                        push_scope(repository_));
-    if (!reply.ok()) registry_.fail(reply, what_);
+    if (!reply.ok()) registry_.fail(reply, what_, Registry::to_make);
     take_session(reply);
     if (session_.empty()) refuse("names no place for it");
     stored_ = 0;
@@ -176,7 +176,7 @@ class Upload {
   [[noreturn]] void give_up(const Reply& reply) {
     if (reply.failure.kind == Failure::Kind::none && reply.status == 404)
       refuse("has forgotten it again and again");
-    registry_.fail(reply, what_);
+    registry_.fail(reply, what_, Registry::to_make);
   }
 
   // One more loss; after a pause it may go on. Throws when there were too many without a byte between them.
@@ -206,7 +206,7 @@ class Upload {
       }
       const bool is_unclear = may_pass(reply) || (reply.failure.kind == Failure::Kind::none &&
                                                   (reply.status == 404 || reply.status == 416));
-      if (!is_unclear) registry_.fail(reply, what_);
+      if (!is_unclear) registry_.fail(reply, what_, Registry::to_make);
       lose(reply);
       const std::uint64_t now = stored_by_registry();
       if (session_.empty() || now < stored_ || now > stored_ + part.size()) return forget(reply);
@@ -259,7 +259,7 @@ class Upload {
     const bool is_unclear =
         may_pass(reply) || (reply.failure.kind == Failure::Kind::none &&
                             (reply.status == 404 || (reply.status == 400 && is_doubtful_)));
-    if (!is_unclear) registry_.fail(reply, what_);
+    if (!is_unclear) registry_.fail(reply, what_, Registry::to_make);
     lose(reply);
     if (registry_.has_blob(repository_, descriptor_.digest)) return true;
     return forget(reply);

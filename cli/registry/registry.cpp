@@ -255,7 +255,7 @@ Reply Registry::read(Call call, const Scope& scope) {
   return reply;
 }
 
-void Registry::fail(const Reply& reply, const std::string& what, Asked asked) const {
+void Registry::fail(const Reply& reply, const std::string& what, const Denial& denial) const {
   const std::string subject = fmt::format("registry {}", name_);
   if (reply.failure.kind == Failure::Kind::too_large)
     throw Error(ExitCode::failure,
@@ -274,16 +274,11 @@ void Registry::fail(const Reply& reply, const std::string& what, Asked asked) co
   const std::string words = words_of(reply.body);
   const std::string said = words.empty() ? "" : ": " + words;
   if (reply.status == 401 || reply.status == 403)
-    throw Error(ExitCode::cluster, fmt::format("{} does not let you {} {}{}", subject,
-                            asked == Asked::to_keep     ? "send"
-                            : asked == Asked::to_delete ? "delete"
-                                                        : "use",
-                            what, said),
+    throw Error(ExitCode::cluster,
+                fmt::format("{} does not let you {} {}{}", subject, denial.forbidden, what, said),
                 "log in: docker login " + name_ + " (podman login and skopeo login do as well)");
   if (reply.status == 404)
-    throw Error(ExitCode::not_found,
-                fmt::format("{} {} {}{}", subject, asked == Asked::to_keep ? "does not take" : "has no", what,
-                            said));
+    throw Error(ExitCode::not_found, fmt::format("{} {} {}{}", subject, denial.not_there, what, said));
   throw Error(ExitCode::cluster,
               fmt::format("{} answered with status {} for {}{}", subject, reply.status, what, said));
 }
@@ -332,7 +327,7 @@ void Registry::put_manifest(const std::string& repository, const std::string& ve
     if (!may_be_other_push || attempt == most_attempts) break;
     wait(milliseconds(50 << attempt), "was disturbed by another push");
   }
-  if (!reply.ok()) fail(reply, fmt::format("the manifest of {}/{}", name_, repository), Asked::to_keep);
+  if (!reply.ok()) fail(reply, fmt::format("the manifest of {}/{}", name_, repository), to_send);
   const std::string said = reply.header("docker-content-digest");
   if (image::is_digest(said) && said != "sha256:" + sha256_hex(bytes))
     throw Error(ExitCode::failure,
@@ -347,7 +342,7 @@ bool Registry::remove_manifest(const std::string& repository, const std::string&
   if (reply.failure.kind == Failure::Kind::none && reply.status == 405)
     throw Error(ExitCode::cluster, fmt::format("registry {} does not let anyone delete images", name_),
                 "delete them by the registry's own rules of retention");
-  if (!reply.ok()) fail(reply, fmt::format("image {}/{}@{}", name_, repository, digest), Asked::to_delete);
+  if (!reply.ok()) fail(reply, fmt::format("image {}/{}@{}", name_, repository, digest), to_delete);
   return true;
 }
 

@@ -104,9 +104,14 @@ class Registry {
   void wait(std::chrono::milliseconds time, const std::string& why);
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take, bool is_long);
-  enum class Asked { to_give, to_keep, to_delete };
+  // How a registry says no: it "does not let you use" something, or "has no" such thing.
+  struct Denial {
+    const char *forbidden, *not_there;
+  };
+  static constexpr Denial to_use{"use", "has no"}, to_make{"make", "has no"},
+      to_send{"send", "does not take"}, to_delete{"delete", "has no"};
   [[noreturn]] void fail(const http::Reply& reply, const std::string& what,
-                         Asked asked = Asked::to_give) const;
+                         const Denial& denial = to_use) const;
   std::string at(const std::string& repository, const std::string& path);
 
   const Access access_;

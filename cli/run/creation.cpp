@@ -172,7 +172,7 @@ void Creation::check_on_server(const std::vector<json>& objects) {
       answer = client_.create(resource, name_space_, resource.namespaced ? object : fit_to_scope(object, ""),
                               {.dry_run = true});
     } catch (const ApiError& error) {
-      if (exists_already(error)) continue;  // it exists, so it was accepted before
+      if (is_there(object, error)) continue;  // it was accepted before
       refuse(object, error);
     }
     check_dropped(object, answer);
@@ -205,7 +205,13 @@ void Creation::check_pod_on_server(const json& job) {
 
 Creation::Stored Creation::create_owner(const json& owner) {
   Stored out = store_owner(owner);
-  if (hooks_.owner_is_there) hooks_.owner_is_there();
+  if (!hooks_.owner_is_there) return out;
+  try {
+    hooks_.owner_is_there();
+  } catch (const Error& error) {
+    explain_cut_off(error, kube::name_of(out.object));
+    throw;
+  }
   return out;
 }
 

@@ -93,9 +93,10 @@ class Creation {
   std::optional<nlohmann::json> find_existing(const nlohmann::json& object);
   void note_of_cluster(const kube::Resource& resource, const nlohmann::json& object);
   void check_dropped(const nlohmann::json& sent, const nlohmann::json& answered);
-  // After the server has not created the object, with this error.
+  // Whether the object is there, although the server has answered with this error to its creation.
   bool is_there(const nlohmann::json& object, const kube::ApiError& error);
-  // Error{cannot_start} if the object is refused for good; one that leaves what is there otherwise.
+  // Throws Error{cannot_start} if the object is refused for good, and otherwise an error after which all that
+  // was created stays.
   [[noreturn]] void refuse(const nlohmann::json& object, const kube::ApiError& error) const;
   void wait_for_gone(const std::string& what, std::chrono::steady_clock::time_point deadline, bool& said);
 

@@ -22,9 +22,9 @@ ProgramError program_error(std::string_view text);
 // `text` as in program_error(), and what a termination message holds at most.
 bool lacks_the_error(std::string_view text);
 
-// The message that the kubelet took from a log, with the lines that the log has below it: the kubelet does not
-// wait for those that are still on their way when the program has ended. `log_end` if there is no message; the
-// message as it is if `log_end` does not have its last line, since then it is of another source.
+// The message that the kubelet took from a log, with the lines that the log has below it: the kubelet does
+// not wait for those that are still on their way when the program has ended. `log_end` if there is no
+// message; the message as it is if `log_end` does not have its last line, since then it is of another source.
 std::string with_lines_below(std::string_view message, std::string_view log_end);
 
 }  // namespace mlk

@@ -35,8 +35,8 @@ struct LogToRead {
 inline constexpr std::size_t most_logs_of_run = 4;
 std::vector<LogToRead> logs_to_read(const RunObjects& objects);
 
-// The logs of failed pods whose termination message lacks the program's error (lacks_the_error()), in the
-// order in which they failed; none of a run whose end is recorded. At most `most_endings_of_run`.
+// The logs of failed pods in whose termination message no error of the program is found (program_error()), in
+// the order in which they failed; none of a run whose end is recorded. At most `most_endings_of_run`.
 inline constexpr std::size_t most_endings_of_run = 3;
 std::vector<LogToRead> endings_to_read(const RunObjects& objects);
 

@@ -74,6 +74,17 @@ def watch(start, run):
     return [start("wait", run), start("logs", "-f", run)]
 
 
+def end_unseen_and_seen(real, name, experiment, start, program):
+    """Two runs, each with its file, and the commands that wait for the second; the first ends while nobody looks."""
+    unseen_file = experiment(PROGRAM.format(name=name, run=program), "unseen.yaml")
+    unseen = real.mlk("submit", unseen_file, check=0).stdout.strip()
+    seen_file = experiment(PROGRAM.format(name=name, run="sleep 1; " + program), "seen.yaml")
+    seen = real.mlk("submit", seen_file, check=0).stdout.strip()
+    waiting = watch(start, seen)
+    until_job_says(real, unseen, "Complete" if program == SUCCEEDS else "Failed")
+    return (unseen_file, unseen), (seen_file, seen), waiting
+
+
 # What an administrator says to kubectl, beside `delete job`.
 WAYS = ["--cascade=foreground", "--cascade=background", "--cascade=orphan"]
 
@@ -115,14 +126,7 @@ def test_delete_ends_the_pods_that_a_job_has_left_and_waits_for_them(real, name,
 @pytest.mark.nodes
 @pytest.mark.parametrize(("way", "program"), [(WAYS[0], SUCCEEDS), (WAYS[1], FAILS), (WAYS[2], SUCCEEDS)])
 def test_a_job_that_is_deleted_after_its_end_leaves_the_end_that_was_seen(real, name, experiment, start, way, program):
-    # Nobody saw this one's end ...
-    unseen_file = experiment(PROGRAM.format(name=name, run=program), "unseen.yaml")
-    unseen = real.mlk("submit", unseen_file, check=0).stdout.strip()
-    # ... and somebody this one's.
-    seen_file = experiment(PROGRAM.format(name=name, run="sleep 1; " + program), "seen.yaml")
-    seen = real.mlk("submit", seen_file, check=0).stdout.strip()
-    waiting = watch(start, seen)
-    until_job_says(real, unseen, "Complete" if program == SUCCEEDS else "Failed")
+    (unseen_file, unseen), (seen_file, seen), waiting = end_unseen_and_seen(real, name, experiment, start, program)
     delete_job(real, unseen, way)
     assert ended(waiting[0])[0] == CODES[program]
     assert ended(waiting[1])[0] == CODES[program]
@@ -137,12 +141,7 @@ def test_a_job_that_is_deleted_after_its_end_leaves_the_end_that_was_seen(real, 
 @pytest.mark.nodes
 @pytest.mark.parametrize("program", [SUCCEEDS, FAILS], ids=["succeeded", "failed"])
 def test_a_time_to_live_that_is_put_in_after_the_end_leaves_the_end_that_was_seen(real, name, experiment, start, program):
-    unseen_file = experiment(PROGRAM.format(name=name, run=program), "unseen.yaml")
-    unseen = real.mlk("submit", unseen_file, check=0).stdout.strip()
-    seen_file = experiment(PROGRAM.format(name=name, run="sleep 1; " + program), "seen.yaml")
-    seen = real.mlk("submit", seen_file, check=0).stdout.strip()
-    waiting = watch(start, seen)
-    until_job_says(real, unseen, "Complete" if program == SUCCEEDS else "Failed")
+    (unseen_file, unseen), (seen_file, seen), waiting = end_unseen_and_seen(real, name, experiment, start, program)
     for command in waiting:
         assert ended(command)[0] == CODES[program]
     for run in (unseen, seen):

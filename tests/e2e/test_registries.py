@@ -196,7 +196,7 @@ LASTING = {
     "a place with a blank": ([uploads_to("/v2/x y")], 4, "no URL"),
     "a refusal of the manifest": ([fault("status", "PUT", "/manifests/", status=400, times=0, body=error_body("MANIFEST_INVALID", "not in this house"))], 4,
                                   "not in this house"),
-    "an upload that is refused": ([fault("status", "PUT", "digest=", status=403, times=0)], 4, "does not let you use"),
+    "an upload that is refused": ([fault("status", "PUT", "digest=", status=403, times=0)], 4, "does not let you make an upload"),
     "a blob that is stored as another": ([fault("wrong-digest", "PUT", "digest=", times=0)], 4, "other bytes than were sent"),
     "a manifest that is stored as another": ([fault("wrong-digest", "PUT", "/manifests/", times=0)], 1, "another digest"),
 }

@@ -120,11 +120,13 @@ class Cluster:
         def begin(*command):
             started.append(self.start(*command))
             return started[-1]
-        yield begin
-        for process in started:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+        try:
+            yield begin
+        finally:
+            for process in started:
+                if process.poll() is None:
+                    process.kill()
+                process.communicate()
 
     def kubectl(self, *args, check=0, timeout=60, input=None):
         return run(self._kubectl(), *args, check=check, timeout=timeout, env=self.env, input=input)

@@ -278,6 +278,38 @@ TEST_CASE("the end of a run is told after its last log lines, however late they 
   CHECK_MESSAGE(contains(both.str(), "the last words\nSucceeded\n"), both.str());
 }
 
+TEST_CASE("last metrics that come late into the log of a run that has just ended are recorded") {
+  for (const bool come : {true, false}) {
+    INFO(come);
+    Cluster cluster;
+    const std::string now = mlk::format_time(std::chrono::system_clock::now());
+    cluster.store.modify("jobs", "default", "x-abcde-worker", [&](json& job) {
+      job["status"] = {
+          {"completionTime", now},
+          {"conditions", {{{"type", "Complete"}, {"status", "True"}, {"lastTransitionTime", now}}}}};
+    });
+    cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde", [&](json& pod) {
+      const json end = {{"exitCode", 0}, {"startedAt", now}, {"finishedAt", now}};
+      pod["status"] = {{"phase", "Succeeded"},
+                       {"containerStatuses", {{{"name", "main"}, {"state", {{"terminated", end}}}}}}};
+    });
+    std::atomic<int> readings = 0;
+    cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+      if (!request.path.ends_with("/log")) return std::nullopt;
+      const bool is_there = ++readings > 2 && come;
+      mlk::local::Answer answer;
+      answer.content_type = "text/plain";
+      answer.body =
+          "2026-11-21T07:00:00.000000000Z " + std::string(is_there ? "mlk step=7 loss=0.5\n" : "epoch 1\n");
+      return answer;
+    });
+    CHECK(cluster.mlk({"wait", "x"}).first == 0);
+    CHECK(readings == (come ? 3 : 6));
+    const json result = json::parse(cluster.mlk({"status", "x", "-o", "json"}).second)["result"];
+    CHECK(result == (come ? json{{"schema", 1}, {"step", 7}, {"metrics", {{"loss", 0.5}}}} : json()));
+  }
+}
+
 TEST_CASE("logs of a rank that has not started say so, and not what the API says of containers") {
   Cluster cluster;
   cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde",

@@ -94,8 +94,9 @@ TEST_CASE("build --output that is interrupted ends, and leaves neither a folder 
   add_image(played, "base/x", "1", {"the first layer", "the second layer"});
   const TemporaryFolder folder;
   folder.write("code/main.sh", "echo\n");
-  const fs::path file = folder.write("x.yaml", "name: x\nmode: single\nrun: sh main.sh\nimage: " +
-                                                   played.name + "/base/x:1\ncode: {path: code}\n");
+  const fs::path file =
+      folder.write("x.yaml", "name: x\nmode: single\nrun: sh main.sh\nimage: " + played.name +
+                                 "/base/x:1\ncode: {path: code}\n");
   for (const std::string kind : {"oci:", "docker-archive:"}) {
     INFO(kind);
     const TemporaryFolder target;

@@ -61,7 +61,7 @@ TEST_CASE("who wants the local cluster deleted learns what deletes it, and what 
   for (const char* flag : {"--delete", "--purge", "--volumes", "-v"}) {
     const std::string said = hint({"local", "down", flag});
     CHECK_MESSAGE(said.ends_with(deletes), said);
-    CHECK(said.find("its runs, their logs, and what they wrote into its volumes") != said.npos);
+    CHECK(said.find("its runs, their logs, and what they wrote into its own volumes") != said.npos);
   }
   for (const char* word : {"delete", "rm", "reset"}) CHECK(hint({"local", word}).ends_with(deletes));
   CHECK(hint({"local", "start"}) == "did you mean: mlk local up");

@@ -13,7 +13,7 @@ namespace mlk::test {
 class HomeFolder {
  public:
   HomeFolder() {
-    for (const char* name : {"HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TMPDIR"}) {
+    for (const char* name : names) {
       if (const char* value = std::getenv(name)) before_[name] = value;
       const std::filesystem::path place = folder_.path() / name;
       std::filesystem::create_directory(place);
@@ -21,7 +21,7 @@ class HomeFolder {
     }
   }
   ~HomeFolder() {
-    for (const char* name : {"HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "TMPDIR"}) {
+    for (const char* name : names) {
       const auto found = before_.find(name);
       if (found == before_.end()) {
         ::unsetenv(name);
@@ -36,6 +36,8 @@ class HomeFolder {
   std::filesystem::path place(const char* name) const { return folder_.path() / name; }
 
  private:
+  static constexpr const char* names[] = {"HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME",
+                                          "TMPDIR"};
   std::map<std::string, std::string> before_;
   TemporaryFolder folder_;
 };

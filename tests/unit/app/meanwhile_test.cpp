@@ -1,5 +1,6 @@
 // What others do while a command asks its question, or between two of its requests.
 
+#include <atomic>
 #include <functional>
 #include <string>
 
@@ -115,13 +116,12 @@ struct Builds : Terminal {
                                       "'}\nimage: " + played.name + "/base/x:1\nregistry: " + played.name +
                                       "/team\ncode: {path: code, layer: true}\n");
   }
-  // Deletes all images of the repository when the cluster is asked to keep an owner that names one.
-  void clear_before_the_owner_is_there() {
-    before([this](const local::Request& request) -> std::optional<local::Answer> {
+  // When the cluster is asked to keep an owner that names an image.
+  void before_the_owner_is_there(const std::function<void()>& action) {
+    before([action](const local::Request& request) -> std::optional<local::Answer> {
       const bool of_owner = request.method == "POST" && request.path == test::config_maps_path &&
                             request.body.find("mlk.dev/image") != std::string::npos;
-      const std::lock_guard lock(played.mutex);
-      if (of_owner) played.manifests["team/x"].clear();
+      if (of_owner) action();
       return std::nullopt;
     });
   }
@@ -220,7 +220,10 @@ TEST_CASE("an image that a run names while it is deleted is put back") {
 TEST_CASE("an image that is deleted before its run is there is sent again, of a sweep too") {
   for (const bool is_sweep : {false, true}) {
     Builds builds(is_sweep ? "${sweep.n}" : "1");
-    builds.clear_before_the_owner_is_there();
+    builds.before_the_owner_is_there([&] {
+      const std::lock_guard lock(builds.played.mutex);
+      builds.played.manifests["team/x"].clear();
+    });
     const Told told = is_sweep ? builds.type({"sweep", builds.file.string(), "n=1,2"})
                                : builds.type({"submit", builds.file.string()});
     INFO(told.err);
@@ -228,6 +231,21 @@ TEST_CASE("an image that is deleted before its run is there is sent again, of a 
     CHECK(told.has("meanwhile: it is sent again\n"));
     CHECK(builds.has_image(first_line(told.out)));
   }
+}
+
+TEST_CASE("a registry that does not say whether the image is still there does not hold up its run") {
+  Builds builds("1");
+  std::atomic<bool> is_silent = false;
+  builds.before_the_owner_is_there([&] { is_silent = true; });
+  builds.played.before = [&](const PlayedRegistry::Request&, PlayedRegistry::Response& response) {
+    if (is_silent) response.status = 403;
+    return is_silent.load();
+  };
+  const Told told = builds.type({"submit", builds.file.string()});
+  INFO(told.err);
+  CHECK(told.code == 0);
+  CHECK(told.has(" is still there could not be asked: registry " + builds.played.name));
+  CHECK(builds.has_image(first_line(told.out)));
 }
 
 TEST_CASE("an image that is still there when its run is, is sent once") {

@@ -50,6 +50,9 @@ TEST_CASE("a number is not quoted, and a truth is true or false") {
        {"metrics: {tensorboard: False}", "accepted"}});
   CHECK(contains(test::refusal(test::smallest, test::set({"train.optimizer.lr='1'"})),
                  "train.optimizer.lr must be a number, not '1'"));
+  for (const char* large : {"9223372036854775808", "18446744073709551615", "18446744073709551616"})
+    CHECK(contains(test::refusal(test::smallest, test::set({std::string("train.steps=") + large})),
+                   "train.steps must be"));
   CHECK(test::load(test::smallest, test::set({"train.optimizer.lr=1"}))
             .effective["train"]["optimizer"]["lr"]
             .is_number_float());

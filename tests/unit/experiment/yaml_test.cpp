@@ -166,12 +166,15 @@ TEST_CASE("free content becomes JSON: text, numbers, true, false, nothing, lists
       {"[1, a]", json{1, "a"}},
       {"{a: {b: 1}}", {{"a", {{"b", 1}}}}},
       {"9223372036854775807", 9223372036854775807},
-      {"-9223372036854775808", std::numeric_limits<std::int64_t>::min()}};
+      {"-9223372036854775808", std::numeric_limits<std::int64_t>::min()},
+      {"9223372036854775808", std::uint64_t{9223372036854775808u}},
+      {"18446744073709551615", std::numeric_limits<std::uint64_t>::max()}};
   for (const auto& [text, value] : table) {
     CHECK_MESSAGE(to_json(parse_yaml(text, "f")) == value, text);
     CHECK_MESSAGE(to_json(parse_yaml(text, "f")).type() == value.type(), text);
   }
-  CHECK(to_json(parse_yaml("9223372036854775808", "f")).is_number_float());
+  for (const char* beyond : {"18446744073709551616", "-9223372036854775809"})
+    CHECK(to_json(parse_yaml(beyond, "f")).is_number_float());
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 // The connections of single exchanges: through which proxy they lead, what is offered on them, and what is
 // found wrong with a server's certificate.
-#include "cli/http/connection.h"
-
 #include <arpa/inet.h>
 #include <cstdlib>
 #include <netinet/in.h>
@@ -9,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/http/connection.h"
 #include "cli/http/connection_pool.h"
 #include "tests/unit/http/offered_protocols.h"
 #include "tests/unit/kube/fake_server.h"
@@ -21,9 +20,8 @@ using mlk::http::Failure;
 using mlk::http::Reply;
 
 void answer_everything(FakeServer& server) {
-  server.http->Get(".*", [](const httplib::Request&, httplib::Response& response) {
-    answer(response, 200, "content");
-  });
+  server.http->Get(
+      ".*", [](const httplib::Request&, httplib::Response& response) { answer(response, 200, "content"); });
 }
 
 // Our socket that is connected with this port; -1: there is none.
@@ -40,7 +38,8 @@ int socket_to(int port) {
 
 }  // namespace
 
-TEST_CASE("an exchange goes through the proxy of the environment, and what fails there is told as its fault") {
+TEST_CASE(
+    "an exchange goes through the proxy of the environment, and what fails there is told as its fault") {
   FakeServer proxy;
   answer_everything(proxy);
   const std::string way = proxy.listen();
@@ -54,14 +53,13 @@ TEST_CASE("an exchange goes through the proxy of the environment, and what fails
   const Failure failure = reply("HTTP_PROXY", "http://127.0.0.1:1", "http://no-such-host.invalid/").failure;
   CHECK(failure.kind == Failure::Kind::proxy);
   CHECK(failure.detail == "the proxy 127.0.0.1:1 of HTTP_PROXY refuses connections");
-  const RawServer refusing([](int, const std::string&) {
-    return "HTTP/1.1 403 No\r\nX-Proxy: yes\r\nContent-Length: 0\r\n\r\n";
-  });
+  const RawServer refusing(
+      [](int, const std::string&) { return "HTTP/1.1 403 No\r\nX-Proxy: yes\r\nContent-Length: 0\r\n\r\n"; });
   const std::string address = refusing.config().server;
   const Reply refused = reply("HTTPS_PROXY", address, "https://no-such-host.invalid/");
   CHECK(refused.failure.kind == Failure::Kind::proxy);
-  CHECK(refused.failure.detail == "the proxy " + address.substr(7) +
-                                      " of HTTPS_PROXY does not let us through (it answers 403)");
+  CHECK(refused.failure.detail ==
+        "the proxy " + address.substr(7) + " of HTTPS_PROXY does not let us through (it answers 403)");
   CHECK(refused.headers.empty());  // the proxy's are not the server's
   CHECK(refused.status == 0);
 }
@@ -86,9 +84,8 @@ TEST_CASE("HTTP/2 is offered by the exchanges of a pool, and by no others") {
   const std::string url = server.listen();
   CHECK(Connection({.insecure = true}).exchange({.url = url}).ok());
   CHECK(offered.newest() == "http/1.1");
-  CHECK(Connection({.insecure = true, .pool = std::make_shared<ConnectionPool>()})
-            .exchange({.url = url})
-            .ok());
+  CHECK(
+      Connection({.insecure = true, .pool = std::make_shared<ConnectionPool>()}).exchange({.url = url}).ok());
   CHECK(offered.newest() == "h2 http/1.1");
 }
 

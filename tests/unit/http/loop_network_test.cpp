@@ -1,7 +1,5 @@
 // The connections of the loop: where they lead, what is offered on them, how many there are, and what the
 // system is told of their sockets.
-#include "cli/http/loop.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -15,6 +13,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/http/loop.h"
 #include "tests/unit/http/loop_ends.h"
 #include "tests/unit/http/offered_protocols.h"
 #include "tests/unit/kube/fake_server.h"
@@ -40,8 +39,7 @@ TEST_CASE("a server whose certificate has another name is reached at its own add
       continue;
     }
     for (const char* base : {"", "/base"}) {
-      Ends ends(
-          {.url = url + base, .ca_pem = authority.pem(), .tls_server_name = "api.example"});
+      Ends ends({.url = url + base, .ca_pem = authority.pem(), .tls_server_name = "api.example"});
       ends.credentials->give("");
       CHECK(ask(*ends.loop, {.path = "/x"}).get().response.status == 200);
       CHECK("https://" + host == url);
@@ -53,9 +51,8 @@ TEST_CASE("a server whose certificate has another name is reached at its own add
 TEST_CASE("a certificate of another name is refused, unless nobody wants it checked") {
   const Certificate authority = make_authority("own");
   FakeServer server(make_certificate({"server", "DNS:api.example", &authority}));
-  server.http->Get(".*", [](const httplib::Request&, httplib::Response& response) {
-    answer(response, 200, "{}");
-  });
+  server.http->Get(".*",
+                   [](const httplib::Request&, httplib::Response& response) { answer(response, 200, "{}"); });
   const std::string url = server.listen();
   const auto kind = [](ServerAccess access) {
     Ends ends(std::move(access));
@@ -160,11 +157,11 @@ TEST_CASE("fifty streams of a burst get a connection each when the server turns 
   ends.loop->stop();
 }
 
-TEST_CASE("the system is told to notice dead connections within a minute, and to keep sockets from programs") {
+TEST_CASE(
+    "the system is told to notice dead connections within a minute, and to keep sockets from programs") {
   FakeServer server;
-  server.http->Get(".*", [](const httplib::Request&, httplib::Response& response) {
-    answer(response, 200, "{}");
-  });
+  server.http->Get(".*",
+                   [](const httplib::Request&, httplib::Response& response) { answer(response, 200, "{}"); });
   const std::string url = server.listen();
   Peer peer;
   Transfer transfer(Request{.path = "/a"});
@@ -188,8 +185,8 @@ TEST_CASE("the system is told to notice dead connections within a minute, and to
 }
 
 TEST_CASE("a check goes over a connection of its own, which no other request gets before or after it") {
-  // Without others, the request that is sent again could take the connection of the check; with two, the check
-  // could take one that rests.
+  // Without others, the request that is sent again could take the connection of the check; with two, the
+  // check could take one that rests.
   for (const int others : {0, 2}) {
     CAPTURE(others);
     std::mutex mutex;
@@ -235,9 +232,8 @@ TEST_CASE("requests go through the proxy of the server, before that of the envir
   });
   const std::string way = proxy.listen();
   const auto outcome = [](const std::string& proxy_url) {
-    Ends ends({.url = "http://no-such-host.invalid",
-               .proxy_url = proxy_url,
-               .longest_trying = milliseconds(0)});
+    Ends ends(
+        {.url = "http://no-such-host.invalid", .proxy_url = proxy_url, .longest_trying = milliseconds(0)});
     ends.credentials->give("");
     return ask(*ends.loop, {.path = "/a"}).get();
   };
@@ -264,8 +260,7 @@ TEST_CASE("a proxy that wants a login is told by that, and gets nothing of our c
   ends.credentials->give("Bearer secret");
   const Failure failure = ask(*ends.loop, {.path = "/a"}).get().failure;
   CHECK(failure.kind == Failure::Kind::proxy);
-  CHECK(failure.detail ==
-        "the proxy " + way.substr(7) + " of proxy-url wants a login (it answers 407)");
+  CHECK(failure.detail == "the proxy " + way.substr(7) + " of proxy-url wants a login (it answers 407)");
   CHECK(asked.starts_with("CONNECT no-such-host.invalid:443 "));
   CHECK(asked.find("secret") == std::string::npos);
   CHECK(asked.find("private") == std::string::npos);

@@ -1,12 +1,11 @@
 // How long the loop waits and how often it tries, and what is left of one try in the next one.
-#include "cli/http/loop.h"
-
 #include <atomic>
 #include <future>
 #include <thread>
 
 #include <doctest/doctest.h>
 
+#include "cli/http/loop.h"
 #include "tests/unit/http/loop_ends.h"
 #include "tests/unit/kube/fake_server.h"
 
@@ -68,9 +67,8 @@ TEST_CASE("all tries of a request together have its time") {
 TEST_CASE("the time that was lost with a dead connection is not the request's") {
   std::atomic<int> count = 0;
   FakeServer server;
-  server.http->Get("/check", [](const httplib::Request&, httplib::Response& response) {
-    answer(response, 200, "{}");
-  });
+  server.http->Get("/check",
+                   [](const httplib::Request&, httplib::Response& response) { answer(response, 200, "{}"); });
   server.http->Get("/a", [&](const httplib::Request&, httplib::Response& response) {
     if (++count == 1) return server.hang();
     std::this_thread::sleep_for(milliseconds(800));
@@ -126,9 +124,8 @@ TEST_CASE("nothing of an answer is left when the request has been sent again") {
 TEST_CASE("a credential counts as accepted by every answer but 401") {
   std::atomic<int> status = 0;
   FakeServer server;
-  server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
-    answer(response, status, "{}");
-  });
+  server.http->Get(
+      ".*", [&](const httplib::Request&, httplib::Response& response) { answer(response, status, "{}"); });
   const std::string url = server.listen();
   const auto acceptances = [](const std::string& at) {
     Ends ends({.url = at, .longest_trying = milliseconds(0)});
@@ -154,9 +151,8 @@ TEST_CASE("the credential of a stream counts as accepted while it runs, when any
       return false;
     });
   });
-  server.http->Get("/a", [](const httplib::Request&, httplib::Response& response) {
-    answer(response, 401, "{}");
-  });
+  server.http->Get("/a",
+                   [](const httplib::Request&, httplib::Response& response) { answer(response, 401, "{}"); });
   std::promise<int> opened;
   Ends ends({.url = server.listen()});
   ends.credentials->give("");

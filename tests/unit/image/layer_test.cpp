@@ -295,7 +295,8 @@ TEST_CASE("the age of an entry is its newest use, of its note and of what is in 
   fs::last_write_time(file, fs::file_time_type::clock::now());
   CHECK_FALSE(unused(file));
   std::vector<fs::path> all{folder.path() / "many"};
-  for (const char* name : {"a", "b", "c", "d", "e"}) all.push_back(folder.write(std::string("many/") + name, "x"));
+  for (const char* name : {"a", "b", "c", "d", "e"})
+    all.push_back(folder.write(std::string("many/") + name, "x"));
   for (const fs::path& newest : all) {
     for (const fs::path& path : all) fs::last_write_time(path, old);
     CHECK(unused(all.front()));

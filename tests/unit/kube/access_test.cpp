@@ -100,7 +100,8 @@ TEST_CASE("what is asked of one's rights has the subresource, and the namespace 
   CHECK_FALSE(may(client, "n", "list", resources::nodes));
   CHECK_FALSE(may(client, "", "list", resources::pods));
   REQUIRE(bodies.size() == 3);
-  CHECK(bodies[0] == json::parse(R"({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+  CHECK(bodies[0] ==
+        json::parse(R"({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
     "spec": {"resourceAttributes": {"verb": "get", "group": "", "version": "v1", "resource": "pods",
                                     "namespace": "n", "subresource": "log"}}})"));
   CHECK_FALSE(bodies[1]["spec"]["resourceAttributes"].contains("namespace"));
@@ -119,8 +120,7 @@ TEST_CASE("who one is, as far as the server says it") {
   Client client(server.start());
   said = R"({"status":{"userInfo":{"username":"jane","groups":["a",7,"b"]}}})";
   CHECK(whoami(client).groups == Texts{"a", "b"});
-  CHECK(json::parse(body) ==
-        json{{"apiVersion", "authentication.k8s.io/v1"}, {"kind", "SelfSubjectReview"}});
+  CHECK(json::parse(body) == json{{"apiVersion", "authentication.k8s.io/v1"}, {"kind", "SelfSubjectReview"}});
   said = R"({"status":{"userInfo":{"username":7,"groups":"a"}}})";
   CHECK(whoami(client).name.empty());
   CHECK(whoami(client).groups.empty());

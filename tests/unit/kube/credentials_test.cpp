@@ -152,7 +152,8 @@ TEST_CASE("an answer that ends at this moment is borrowed, and a good one after 
   credentials.renew(token_until("a", at_noon), begin_time, at_noon);
   CHECK(credentials.next(begin_time + seconds(9), at_noon + seconds(9)).send != nullptr);
   CHECK(credentials.next(begin_time + seconds(10), at_noon + seconds(10)).send == nullptr);
-  credentials.renew(token_until("b", at_noon + seconds(100)), begin_time + seconds(10), at_noon + seconds(10));
+  credentials.renew(token_until("b", at_noon + seconds(100)), begin_time + seconds(10),
+                    at_noon + seconds(10));
   CHECK(credentials.next(begin_time + seconds(60), at_noon + seconds(60)).send != nullptr);
 }
 

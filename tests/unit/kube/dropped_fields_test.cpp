@@ -119,7 +119,8 @@ TEST_CASE("items are found by mountPath, name, key or topologyKey, in this order
   };
   CHECK(dropped_of(R"({"mountPath": "/a", "name": "v", "x": 1})", R"({"mountPath": "/a", "name": "w"})") ==
         Paths{"l[/a].x"});
-  CHECK(dropped_of(R"({"name": "v", "key": "k", "x": 1})", R"({"name": "v", "key": "l"})") == Paths{"l[v].x"});
+  CHECK(dropped_of(R"({"name": "v", "key": "k", "x": 1})", R"({"name": "v", "key": "l"})") ==
+        Paths{"l[v].x"});
   CHECK(dropped_of(R"({"key": "k", "topologyKey": "t", "x": 1})", R"({"key": "k", "topologyKey": "u"})") ==
         Paths{"l[k].x"});
   CHECK(dropped_of(R"({"topologyKey": "t", "x": 1})", R"({"topologyKey": "t"})") == Paths{"l[t].x"});

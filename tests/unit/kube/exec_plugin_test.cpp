@@ -57,14 +57,13 @@ std::string answered_end(const std::string& expires) {
 }  // namespace
 
 TEST_CASE("all fields of a plugin's entry are read") {
-  const ExecPlugin plugin = read_plugin({{"command", "bin/login"},
-                                         {"args", {"a", 7, true}},
-                                         {"env", {{{"name", "B"}, {"value", "1"}},
-                                                  {{"name", "A"}},
-                                                  {{"name", "B"}, {"value", "2"}}}},
-                                         {"interactiveMode", "Always"},
-                                         {"installHint", "get it"},
-                                         {"provideClusterInfo", true}});
+  const ExecPlugin plugin = read_plugin(
+      {{"command", "bin/login"},
+       {"args", {"a", 7, true}},
+       {"env", {{{"name", "B"}, {"value", "1"}}, {{"name", "A"}}, {{"name", "B"}, {"value", "2"}}}},
+       {"interactiveMode", "Always"},
+       {"installHint", "get it"},
+       {"provideClusterInfo", true}});
   CHECK(plugin.command == "/home/me/.kube/bin/login");
   CHECK(plugin.api_version == beta_version);
   CHECK(plugin.args == std::vector<std::string>{"a", "7", "true"});
@@ -98,8 +97,9 @@ TEST_CASE("what no process can be given is refused") {
   CHECK(plugin_refusal({{"env", json::array({{{"name", "A"}, {"value", zero}}})}}) ==
         "here: exec: the variable A holds a zero byte | ");
   CHECK(plugin_refusal({{"command", ""}}) == "here: exec names no command | ");
-  CHECK(plugin_refusal({{"interactiveMode", "never"}}) ==
-        "here: exec: unknown interactiveMode \"never\" | set interactiveMode to Never, IfAvailable or Always");
+  CHECK(
+      plugin_refusal({{"interactiveMode", "never"}}) ==
+      "here: exec: unknown interactiveMode \"never\" | set interactiveMode to Never, IfAvailable or Always");
   CHECK(plugin_refusal({{"apiVersion", ""}}).starts_with("here: exec has no apiVersion | set it to "));
 }
 
@@ -110,8 +110,9 @@ TEST_CASE("a plugin's end may be told in any zone, and has to be a time of a day
   CHECK(answered_end("2099-01-01T23:59:00+23:59") == "2099-01-01T00:00:00Z");
   CHECK(answered_end("2099-01-01T00:00:00.5+00:00") == "2099-01-01T00:00:00Z");
   CHECK(answered_end("") == "none");
-  for (const char* bad : {"2099-01-01T00:00:00+24:00", "2099-01-01T00:00:00+00:60", "2099-01-01T00:00:00+2:000",
-                          "2099-01-01T00:00:00+a0:00", "2099-01-01T00:00:00+00:0a", "+02:00", "2099-01-01"})
+  for (const char* bad :
+       {"2099-01-01T00:00:00+24:00", "2099-01-01T00:00:00+00:60", "2099-01-01T00:00:00+2:000",
+        "2099-01-01T00:00:00+a0:00", "2099-01-01T00:00:00+00:0a", "+02:00", "2099-01-01"})
     CHECK_MESSAGE(answered_end(bad) == "refused", bad);
 }
 
@@ -132,8 +133,8 @@ TEST_CASE("secrets of four characters and more are hidden, the longest first, an
   CHECK(without_secrets("abc wxyz wxyz-more wxyzwxyz", plugin, "") == "abc *** *** ******");
   CHECK(without_secrets("a line two b", plugin, "") == "a *** b");
   CHECK(without_secrets("say plain text", plugin, " plain text \n") == "say ***");
-  CHECK(without_secrets("see deep-one, flat", plugin, R"({"status": {"a": [{"b": "deep-one"}]}, "x": "flat"})") ==
-        "see ***, flat");
+  CHECK(without_secrets("see deep-one, flat", plugin,
+                        R"({"status": {"a": [{"b": "deep-one"}]}, "x": "flat"})") == "see ***, flat");
   CHECK(without_secrets("a\x1b[1m", plugin, "") == "a?[1m");
 }
 

@@ -171,7 +171,8 @@ TEST_CASE("a reason that a Status leaves out goes by the number, and so does an 
   CHECK(std::string(status_error(409, R"({"kind": "Status", "message": " \n "})", "x", nullptr).what()) ==
         "x: the server answers 409");
   CHECK(status_error(409, R"(["Status"])", "", nullptr).reason() == "Conflict");
-  const ApiError started = status_error(503, R"({"kind": "Status", "reason": "Odd", "message": "m"})", "x", nullptr);
+  const ApiError started =
+      status_error(503, R"({"kind": "Status", "reason": "Odd", "message": "m"})", "x", nullptr);
   CHECK(told(started) == "503 Odd | x: m | the server is busy or starting: try again in a while");
 }
 

@@ -1,6 +1,4 @@
 // The rules of single fields of a kubeconfig, the service account of a pod, and hints of errors.
-#include "cli/kube/kubeconfig.h"
-
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -8,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/kube/kubeconfig.h"
 #include "cli/kube/kubeconfig_file.h"
 #include "cli/util/error.h"
 #include "tests/unit/util/temporary_folder.h"
@@ -26,10 +25,10 @@ class OneContext {
   OneContext() { places.service_account = folder.path() / "none"; }
 
   Config load(const std::string& cluster, const std::string& user, const ConfigFlags& flags = {}) {
-    return load_text("current-context: c\nclusters: [{name: k, cluster: {" + cluster +
-                         "}}]\nusers: [{name: u, user: {" + user +
-                         "}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}, {name: d, context: {}}]\n",
-                     flags);
+    return load_text(
+        "current-context: c\nclusters: [{name: k, cluster: {" + cluster + "}}]\nusers: [{name: u, user: {" +
+            user + "}}]\ncontexts: [{name: c, context: {cluster: k, user: u}}, {name: d, context: {}}]\n",
+        flags);
   }
   Config load_text(const std::string& text, ConfigFlags flags = {}) {
     flags.kubeconfig = folder.write("config", text).string();
@@ -94,9 +93,10 @@ TEST_CASE("a server without a scheme is https where anything of TLS is spoken of
 TEST_CASE("a client certificate does not go over plain http either") {
   OneContext files;
   files.folder.write("a.pem", "A");
-  CHECK(files.refusal_of("server: 'http://127.0.0.1:1'", "client-certificate: a.pem, client-key: a.pem") ==
-        "FOLDER/config: cluster \"k\": user \"u\" has credentials, but server http://127.0.0.1:1 is plain http "
-        "| use https://, or a user without credentials");
+  CHECK(
+      files.refusal_of("server: 'http://127.0.0.1:1'", "client-certificate: a.pem, client-key: a.pem") ==
+      "FOLDER/config: cluster \"k\": user \"u\" has credentials, but server http://127.0.0.1:1 is plain http "
+      "| use https://, or a user without credentials");
   CHECK(files.refusal_of("server: 'http://h:1'", "") ==
         "FOLDER/config: cluster \"k\": server http://h:1 is plain http | use https://; http:// is for this "
         "machine alone");
@@ -143,7 +143,8 @@ TEST_CASE("a password beside the file of a token is one way too many only with a
 
 TEST_CASE("impersonation needs a name, and no header is cut in two") {
   OneContext files;
-  const std::string none = "FOLDER/config: user \"u\" has as-uid, as-groups or as-user-extra, but no \"as\" | ";
+  const std::string none =
+      "FOLDER/config: user \"u\" has as-uid, as-groups or as-user-extra, but no \"as\" | ";
   CHECK(files.refusal_of(at_h, "as-uid: 7") == none);
   CHECK(files.refusal_of(at_h, "as-user-extra: {k: [v]}") == none);
   CHECK(files.refusal_of(at_h, "as-groups: [g]") == none);
@@ -170,7 +171,8 @@ TEST_CASE("a cluster's extension reaches the plugin of its user, by its name") {
   OneContext files;
   const std::string plugin = "exec: {command: x, apiVersion: client.authentication.k8s.io/v1beta1}";
   const std::string extension =
-      ", extensions: [{name: other, extension: 1}, {name: client.authentication.k8s.io/exec, extension: {a: 2}}]";
+      ", extensions: [{name: other, extension: 1}, {name: client.authentication.k8s.io/exec, extension: {a: "
+      "2}}]";
   CHECK(files.load(at_h + extension, plugin).exec->cluster_extension == R"({"a":2})");
   CHECK(files.load(at_h, plugin).exec->cluster_extension.empty());
   CHECK(files.load(at_h + ", extensions: [{name: other, extension: 1}, {name: x}, 7]", plugin)
@@ -189,8 +191,10 @@ TEST_CASE("errors of contexts say what there is") {
   CHECK(files.refusal_of_text("current-context: c\ncontexts: [{name: c, context: {cluster: x}}]\n") ==
         "FOLDER/config: context \"c\" names the cluster \"x\", which does not exist | ");
   CHECK(files.refusal_of_text("a: b\n") ==
-        "no contexts in kubeconfig FOLDER/config | pass --kubeconfig FILE, or --local for the embedded cluster");
-  CHECK(files.refused([&] { load_config({"", "e", ""}, files.places); }).starts_with("context \"e\" does not"));
+        "no contexts in kubeconfig FOLDER/config | pass --kubeconfig FILE, or --local for the embedded "
+        "cluster");
+  CHECK(
+      files.refused([&] { load_config({"", "e", ""}, files.places); }).starts_with("context \"e\" does not"));
 }
 
 TEST_CASE("names, lists and kinds of a file may be missing or empty, and not of a wrong form") {

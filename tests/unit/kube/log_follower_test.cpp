@@ -369,7 +369,8 @@ TEST_CASE("the log of a container that runs before the others is followed like t
   Client client(logs.start());
   Lines lines;
   LogFollower follower(client, "n", "p", "first", {}, lines.sink(), quick_follower());
-  const json pod = json::parse(R"({"status": {"containerStatuses": [{"name": "main", "state": {"waiting": {}}}],
+  const json pod =
+      json::parse(R"({"status": {"containerStatuses": [{"name": "main", "state": {"waiting": {}}}],
     "initContainerStatuses": [{"name": "first", "state": {"running": {}}}]}})");
   CHECK(drive(follower, pod, [&] { return lines.get() == Texts{"a"}; }));
   CHECK(logs.seen()[0] == "timestamps=true&container=first&follow=true");
@@ -409,8 +410,9 @@ TEST_CASE("a container that is started again after its end is followed again") {
 
 TEST_CASE("a last life whose log is gone does not keep the next one waiting") {
   LogServer logs;
-  logs.answers = {
-      {stamp("01", "a")}, {"previous terminated container not found", "", 400}, {stamp("05", "fresh"), "stay"}};
+  logs.answers = {{stamp("01", "a")},
+                  {"previous terminated container not found", "", 400},
+                  {stamp("05", "fresh"), "stay"}};
   Client client(logs.start());
   Lines lines;
   LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
@@ -444,7 +446,8 @@ TEST_CASE("credentials that are refused end a follower") {
   Lines lines;
   LogFollower follower(client, "n", "p", "main", {}, lines.sink(), quick_follower());
   REQUIRE(drive(follower, pod_with("running"), [&] { return follower.finished(); }));
-  CHECK(follower.problem().find("does not accept the credentials of user \"researcher\"") != std::string::npos);
+  CHECK(follower.problem().find("does not accept the credentials of user \"researcher\"") !=
+        std::string::npos);
 }
 
 TEST_CASE("a node's sentences are told once each, and twenty of them at most") {

@@ -375,7 +375,9 @@ TEST_CASE("objects of the same name in two namespaces are two, and what is never
   CHECK(script.target(0) == "/api/v1/pods?limit=500");
 }
 
-TEST_CASE("an error of a watch is there to see, whether it is in the stream or the answer, and no new list follows") {
+TEST_CASE(
+    "an error of a watch is there to see, whether it is in the stream or the answer, and no new list "
+    "follows") {
   for (const bool in_stream : {true, false}) {
     Script script;
     script.lists = {list_of({}, 5)};

@@ -53,8 +53,7 @@ TEST_CASE("a list is asked for with its selectors, and a watch for its bookmarks
   ListOptions options{.label_selector = "a=b", .field_selector = "metadata.name=x", .metadata_only = true};
   const Request list = list_request(resources::pods, "n", options, false);
   CHECK(list.query == Query{{"labelSelector", "a=b"}, {"fieldSelector", "metadata.name=x"}});
-  CHECK(list.accept ==
-        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
+  CHECK(list.accept == "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json");
   const Request watch = list_request(resources::pods, "n", options, true);
   CHECK(watch.query == Query{{"labelSelector", "a=b"},
                              {"fieldSelector", "metadata.name=x"},

@@ -76,10 +76,11 @@ TEST_CASE("the end of a JSON Web Token is its exp, where that is a time") {
   CHECK(jwt_end(R"({"exp": 4070908800})") == "2099-01-01T00:00:00Z");
   CHECK(jwt_end(R"({"exp": 4070908800.9})") == "2099-01-01T00:00:00Z");
   CHECK(jwt_end(R"({"exp": 0})") == "1970-01-01T00:00:00Z");
-  for (const char* none : {R"({"exp": -1})", R"({"exp": "4070908800"})", R"({"exp": 1e15})", R"({"exp": null})",
-                           R"({"iat": 1})", "[]", "7", "x", ""})
+  for (const char* none : {R"({"exp": -1})", R"({"exp": "4070908800"})", R"({"exp": 1e15})",
+                           R"({"exp": null})", R"({"iat": 1})", "[]", "7", "x", ""})
     CHECK_MESSAGE(jwt_end(none) == "none", none);
-  for (const char* none : {"", "abc", "e30.e30", "e30.eyJleHAiOjQwNzA5MDg4MDB9", "a.eyJleHAiOjF9.b.c", "a.???.b"})
+  for (const char* none :
+       {"", "abc", "e30.e30", "e30.eyJleHAiOjQwNzA5MDg4MDB9", "a.eyJleHAiOjF9.b.c", "a.???.b"})
     CHECK_MESSAGE(!token_end(none), none);
   CHECK(token_end("a.eyJleHAiOjF9.b"));
   // "-" and "_" stand for "+" and "/" in its base64.

@@ -52,7 +52,7 @@ std::string thrown_by(const std::function<void()>& action) {
 
 }  // namespace
 
-TEST_CASE("an object is created for good unless it is a trial") {
+TEST_CASE("an object that is created is stored, and unknown fields of it are refused") {
   NotingServer server;
   Client client(server.start());
   client.create(resources::pods, "n", {{"a", 1}});

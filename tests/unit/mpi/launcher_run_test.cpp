@@ -161,7 +161,9 @@ TEST_CASE("an mpirun that fails while a pod is being stopped, and saves its work
   }
   Child second_again([&] { return run.second_pod(); });
   CHECK(first.code() == 0);
-  CHECK(first.err() == "mlk: a pod was lost or is being stopped; mpirun starts again when all are there\n");
+  // Once or twice: the launcher may try again before the pod has ended.
+  CHECK(first.err().starts_with(
+      "mlk: a pod was lost or is being stopped; mpirun starts again when all are there\n"));
 }
 
 TEST_CASE("a first pod that is told to end ends like any other") {
@@ -195,9 +197,7 @@ TEST_CASE("mpirun gets no descriptor of the launcher, hears all signals, and its
   CHECK(first.code() == 0);
   const std::string status = first.out();
   CHECK(status.starts_with("\n"));
-  for (const int signal : {SIGTERM, SIGINT, SIGCHLD})
-    CHECK_FALSE(has_signal(signals_of(status, "SigBlk"), signal));
-  CHECK_FALSE(has_signal(signals_of(status, "SigIgn"), SIGPIPE));
+  CHECK(hears_our_signals(status));
   using std::filesystem::perms;
   CHECK(std::filesystem::status(run.path("hosts")).permissions() == (perms::owner_read | perms::owner_write));
   CHECK(std::filesystem::status(run.path("mpirun")).permissions() == perms::owner_all);

@@ -221,6 +221,14 @@ inline unsigned long long signals_of(const std::string& status, const std::strin
 }
 inline bool has_signal(unsigned long long set, int signal) { return (set >> (signal - 1) & 1) != 0; }
 
+// Whether nothing of what mlk-mpi does with its own signals is left in that process.
+inline bool hears_our_signals(const std::string& status) {
+  for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) {
+    if (has_signal(signals_of(status, "SigBlk"), signal)) return false;
+  }
+  return !has_signal(signals_of(status, "SigIgn"), SIGPIPE);
+}
+
 inline bool is_alive(pid_t pid) {
   std::ifstream file("/proc/" + number(pid) + "/stat");
   std::string text;

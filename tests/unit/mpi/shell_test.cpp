@@ -1,6 +1,8 @@
 // What mpirun takes for a remote shell, with the test as the agent of the other pod.
 #include "mpi/shell.h"
 
+#include <sys/ioctl.h>
+
 #include <doctest/doctest.h>
 
 #include "tests/unit/mpi/played.h"
@@ -23,6 +25,54 @@ Bytes output_of(int stream, std::string_view text) {
   return payload;
 }
 
+// A pipe that takes no more than it holds, with a shell that writes to it. The test has the end that is read.
+struct FullPipe {
+  explicit FullPipe(const Surroundings& around) : listener(listen_at(around.own)) {
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    REQUIRE(::fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
+    shell.emplace([&] {
+      ::dup2(ends[1], 1);
+      return run_remotely(around, around.own.host, "true");
+    });
+    ::close(ends[1]);
+    link.emplace(accepted(listener));
+    CHECK(next_of(*link) == "run true");
+    for (int i = 0; i < 20; ++i) {
+      said += std::string(8192, static_cast<char>('a' + i));
+      say_to(*link, Type::output, output_of(1, std::string_view(said).substr(said.size() - 8192)));
+    }
+    CHECK(in_time([&] {
+      int bytes = 0;
+      return ::ioctl(ends[0], FIONREAD, &bytes) == 0 && bytes == ::fcntl(ends[0], F_GETPIPE_SZ);
+    }));
+  }
+  ~FullPipe() {
+    ::close(ends[0]);
+    ::close(listener);
+  }
+  FullPipe(const FullPipe&) = delete;
+  FullPipe& operator=(const FullPipe&) = delete;
+
+  // Until the shell has ended.
+  std::string read() const {
+    std::string out;
+    char buffer[4096];
+    pollfd wait{.fd = ends[0], .events = POLLIN, .revents = 0};
+    while (::poll(&wait, 1, patience_of_tests_ms) == 1) {
+      const ssize_t size = ::read(ends[0], buffer, sizeof buffer);
+      if (size <= 0) break;
+      out.append(buffer, static_cast<std::size_t>(size));
+    }
+    return out;
+  }
+
+  const int listener;
+  int ends[2];
+  std::string said;
+  std::optional<Child> shell;
+  std::optional<Link> link;
+};
+
 TEST_CASE("a remote command's outputs come out where they were written, and its exit code is the shell's") {
   const Surroundings around = pods(2);
   const int listener = listen_at(around.all[1]);
@@ -38,6 +88,26 @@ TEST_CASE("a remote command's outputs come out where they were written, and its 
   CHECK(shell.out() == "out\nmore\n");
   CHECK(shell.err() == "err\n");
   ::close(listener);
+}
+
+TEST_CASE("an output that does not block is written whole, also when its reader pauses") {
+  const Surroundings around = pods(1);
+  FullPipe pipe(around);
+  say_to(*pipe.link, Type::ended, encode(End{.code = 0}));
+  CHECK(pipe.read() == pipe.said);
+  CHECK(pipe.shell->code() == 0);
+}
+
+TEST_CASE("a command whose output nobody reads any more goes on without it, and keeps the other one") {
+  Surroundings around = pods(1);
+  CHECK(around.time_to_be_read_ms == 60000);
+  around.time_to_be_read_ms = 300;
+  FullPipe pipe(around);
+  say_to(*pipe.link, Type::output, output_of(2, "err\n"));
+  say_to(*pipe.link, Type::ended, encode(End{.code = 3}));
+  CHECK(pipe.shell->code() == 3);
+  CHECK(pipe.shell->err() == "err\n");
+  CHECK(pipe.read().size() < pipe.said.size());
 }
 
 TEST_CASE("an end that says no code is a lost command") {

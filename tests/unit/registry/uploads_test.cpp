@@ -121,7 +121,7 @@ TEST_CASE("an upload is refused with the registry's words, and is not led to wro
   };
   Registry registry({}, played.reference());
   const auto said = [&] { return std::string(registry_error([&] { upload(registry, "content"); }).what()); };
-  CHECK(said() == "registry " + played.name + " does not let you use an upload to " + played.name +
+  CHECK(said() == "registry " + played.name + " does not let you make an upload to " + played.name +
                       "/team/x: DENIED: read only");
   status = 202;
   CHECK(said().ends_with("it names no place for it"));

@@ -64,8 +64,7 @@ TEST_CASE("an unknown name is an error with template, line and column") {
 }
 
 TEST_CASE("an entry of a list that its condition leaves out is gone, and $if itself is never seen") {
-  CHECK(evaluated("[{$if: '${no}', a: 1}, 2, {$if: '${yes}', b: '${n}'}]") ==
-        json::array({2, {{"b", 3}}}));
+  CHECK(evaluated("[{$if: '${no}', a: 1}, 2, {$if: '${yes}', b: '${n}'}]") == json::array({2, {{"b", 3}}}));
   CHECK(evaluated("{$if: '${no}', a: 1}").is_null());
   CHECK(evaluated("a: {$if: some text}\nb: {$if: \"\"}\nc: {$if: null}\n") == json{{"a", json::object()}});
   CHECK(evaluated("a: null\nb: 1.5\nc: \"7\"\n") == json{{"a", nullptr}, {"b", 1.5}, {"c", "7"}});

@@ -54,8 +54,7 @@ TEST_CASE("the owner is created before what needs its uid is rendered") {
     given = owner;
     return std::string("abcdefgh-1");
   };
-  const Rendered run =
-      whole_run(std::string(one_program) + "checkpoint: {volume: {pvc: c}}\n", {}, options);
+  const Rendered run = whole_run(std::string(one_program) + "checkpoint: {volume: {pvc: c}}\n", {}, options);
   CHECK(given["metadata"]["name"] == run.run);
   CHECK(given["kind"] == "ConfigMap");
   for (const json& each : run.objects) CHECK(each["metadata"]["ownerReferences"][0]["uid"] == "abcdefgh-1");
@@ -109,7 +108,8 @@ TEST_CASE("the record of a run has what was asked for, and nothing of what was n
   FileContents contents;
   contents.code = CodeArchive{.digest = std::string(64, '1'), .bytes = "b"};
   const std::string with_code = std::string(one_program) + "code: .\n";
-  CHECK_FALSE(whole_run(with_code, contents).owner["data"].contains("code"));  // nothing is known of its origin
+  CHECK_FALSE(
+      whole_run(with_code, contents).owner["data"].contains("code"));  // nothing is known of its origin
   contents.code->source = R"({"commit":"c0ffee"})";
   CHECK(whole_run(with_code, contents).owner["data"]["code"] == contents.code->source);
   const json& annotations = run.owner["metadata"]["annotations"];
@@ -134,10 +134,11 @@ TEST_CASE("a run of epochs says epochs to the runtime, and no steps to anybody")
 }
 
 TEST_CASE("the runtime is told the times in seconds, the sample, and a worker for each process") {
-  const json config = runtime_config(test::load(
-      "name: x\nmode: ps\nimage: i\ntrain: {model: {type: gpt, weights: /d/w}, sample: {tokens: 5}, steps: 1,\n"
-      "  data: {path: /d}, patience: 2m, offline_time: 90s}\n"
-      "workers: {count: 3, min: 2}\nservers: {count: 4}\ncheckpoint: {every: 7, keep: 2}\n"));
+  const json config = runtime_config(
+      test::load("name: x\nmode: ps\nimage: i\ntrain: {model: {type: gpt, weights: /d/w}, sample: {tokens: "
+                 "5}, steps: 1,\n"
+                 "  data: {path: /d}, patience: 2m, offline_time: 90s}\n"
+                 "workers: {count: 3, min: 2}\nservers: {count: 4}\ncheckpoint: {every: 7, keep: 2}\n"));
   CHECK(config["schema"] == 1);
   CHECK(config["mode"] == "ps");
   CHECK(config["patience_seconds"] == 120);
@@ -166,8 +167,8 @@ TEST_CASE("names of files that travel are those that a ConfigMap can have as key
 }
 
 TEST_CASE("all files together travel up to 900 KiB, their names included") {
-  const std::string text = std::string(one_program) +
-                           "data: [{name: c, mount: /c, files: e}, {name: d, mount: /d, files: f}]\n";
+  const std::string text =
+      std::string(one_program) + "data: [{name: c, mount: /c, files: e}, {name: d, mount: /d, files: f}]\n";
   const auto with_bytes = [&](std::size_t second) {
     return refusal_of_run(text, {{{"c", {{"ab", std::string(400 * 1024 - 2, 'x')}}},
                                   {"d", {{"cd", std::string(second - 2, 'x')}}}}});
@@ -178,9 +179,9 @@ TEST_CASE("all files together travel up to 900 KiB, their names included") {
 }
 
 TEST_CASE("digests are of the files that travel, and of the code") {
-  const Experiment experiment = test::load(
-      std::string(one_program) +
-      "data: [{name: d, mount: /d, files: f}, {name: p, mount: /p, pvc: claim}]\ncode: .\n");
+  const Experiment experiment =
+      test::load(std::string(one_program) +
+                 "data: [{name: d, mount: /d, files: f}, {name: p, mount: /p, pvc: claim}]\ncode: .\n");
   FileContents contents{{{"d", {{"a", "1"}, {"b", "2"}}}}};
   contents.code = CodeArchive{.digest = "0123", .bytes = "z"};
   CHECK(digests_of(experiment, contents) ==
@@ -190,8 +191,8 @@ TEST_CASE("digests are of the files that travel, and of the code") {
 }
 
 TEST_CASE("each folder of files has a map of its own, and a run that uses another's has none") {
-  const std::string text = std::string(one_program) +
-                           "data: [{name: c, mount: /c, files: e}, {name: d, mount: /d, files: f}]\n";
+  const std::string text =
+      std::string(one_program) + "data: [{name: c, mount: /c, files: e}, {name: d, mount: /d, files: f}]\n";
   const FileContents contents{{{"c", {{"a", "1"}}}, {"d", {{"b", "2"}}}}};
   const Rendered run = whole_run(text, contents);
   CHECK(find_object(run, "ConfigMap", run.run + "-data-c")["binaryData"] == json{{"a", base64_encode("1")}});
@@ -213,14 +214,16 @@ TEST_CASE("what is more special is merged later: framework, job type, patch, pat
       "roles:\n  - name: a\n    ends_run: true\n    environment: {WHO: type, TYPE: t}\n"
       "    pod: {spec: {hostname: type, dnsPolicy: type, priority: 2, schedulerName: type}}\n"
       "    job: {spec: {suspend: type, managedBy: type, ttl: 2, other: type}}\n");
-  templates.add("frameworks/own.yaml",
-                {"environment: {WHO: framework, FRAMEWORK: f}\n"
-                 "pod: {spec: {hostname: framework, dnsPolicy: framework, priority: 1, preemption: framework}}\n"
-                 "job: {spec: {suspend: framework, managedBy: framework, ttl: 1, more: framework}}\n",
-                 "/home/me/own.yaml"});
+  templates.add(
+      "frameworks/own.yaml",
+      {"environment: {WHO: framework, FRAMEWORK: f}\n"
+       "pod: {spec: {hostname: framework, dnsPolicy: framework, priority: 1, preemption: framework}}\n"
+       "job: {spec: {suspend: framework, managedBy: framework, ttl: 1, more: framework}}\n",
+       "/home/me/own.yaml"});
   const Rendered run = whole_run(
       "name: x\nmode: mine\nimage: i\nrun: a\nframework: own\n"
-      "patch: {pod: {spec: {hostname: patch, dnsPolicy: patch}}, job: {spec: {suspend: patch, managedBy: patch}}}\n"
+      "patch: {pod: {spec: {hostname: patch, dnsPolicy: patch}}, job: {spec: {suspend: patch, managedBy: "
+      "patch}}}\n"
       "roles: {a: {patch: {pod: {spec: {hostname: role}}, job: {spec: {suspend: role}}}}}\n",
       {}, {}, templates);
   const json job = find_object(run, "Job", run.run + "-a");
@@ -263,7 +266,8 @@ TEST_CASE("the layer that breaks a pod or a Job is named") {
 TEST_CASE("further objects of job types and frameworks have the labels and the namespace of the run") {
   Templates templates = with_job_type(
       "roles: [{name: a, count: 2, ends_run: true}]\n"
-      "objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: first}, data: {role: '<${framework.role}>', "
+      "objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: first}, data: {role: "
+      "'<${framework.role}>', "
       "addresses: '<${framework.addresses}>', min: '${roles.a.min}'}}]\n");
   templates.add("frameworks/own.yaml",
                 {"objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: second, namespace: wrong}}]\n",
@@ -275,9 +279,8 @@ TEST_CASE("further objects of job types and frameworks have the labels and the n
   const Rendered run = whole_run(text, {}, options, templates);
   const json first = find_object(run, "ConfigMap", "first"), second = find_object(run, "ConfigMap", "second");
   CHECK(first["data"] == json{{"role", "<>"}, {"addresses", "<>"}, {"min", 2}});
-  CHECK(first["metadata"]["labels"] == json{{"app.kubernetes.io/managed-by", "mlk"},
-                                            {"mlk.dev/run", run.run},
-                                            {"mlk.dev/name", "x"}});
+  CHECK(first["metadata"]["labels"] ==
+        json{{"app.kubernetes.io/managed-by", "mlk"}, {"mlk.dev/run", run.run}, {"mlk.dev/name", "x"}});
   CHECK(first["metadata"]["namespace"] == "research");
   CHECK(second["metadata"]["namespace"] == "research");
   CHECK_FALSE(find_object(whole_run(text, {}, {}, templates), "ConfigMap", "first")["metadata"].contains(
@@ -288,9 +291,8 @@ TEST_CASE("further objects of job types and frameworks have the labels and the n
 
 TEST_CASE("no object may have kind and name of another, or of the owner") {
   const auto with_objects = [](const std::string& objects) {
-    return refusal_of_run(
-        "name: x\nmode: mine\nimage: i\nrun: a\n", {},
-        with_job_type("roles: [{name: a, ends_run: true}]\nobjects: [" + objects + "]\n"));
+    return refusal_of_run("name: x\nmode: mine\nimage: i\nrun: a\n", {},
+                          with_job_type("roles: [{name: a, ends_run: true}]\nobjects: [" + objects + "]\n"));
   };
   CHECK(with_objects("{apiVersion: v1, kind: ConfigMap, metadata: {name: '${run}'}}")
             .starts_with("patches and templates make two objects ConfigMap x-"));
@@ -307,9 +309,9 @@ TEST_CASE("names of hosts have at most 63 characters, that of the last rank coun
   RenderOptions options;
   options.attempt = 2;
   const auto with_count = [&](const std::string& count) {
-    return refusal_of_run(text, {}, with_job_type("roles: [{name: abcdefghij, count: " + count +
-                                                  ", ends_run: true}]\n"),
-                          options);
+    return refusal_of_run(
+        text, {}, with_job_type("roles: [{name: abcdefghij, count: " + count + ", ends_run: true}]\n"),
+        options);
   };
   CHECK(with_count("1000") == "accepted");
   const std::string refused = with_count("1001");
@@ -318,8 +320,8 @@ TEST_CASE("names of hosts have at most 63 characters, that of the last rank coun
 }
 
 TEST_CASE("a parameter has the type of its default, and any where that is null") {
-  const Templates templates = with_job_type(
-      "parameters: {depth: 1, word: w, anything: null}\nroles: [{name: a, ends_run: true}]\n");
+  const Templates templates =
+      with_job_type("parameters: {depth: 1, word: w, anything: null}\nroles: [{name: a, ends_run: true}]\n");
   const auto given = [&](const std::string& parameters) {
     return refusal_of_run("name: x\nmode: mine\nimage: i\nrun: a\nparameters: {" + parameters + "}\n", {},
                           templates);
@@ -365,16 +367,19 @@ TEST_CASE("GPUs of all roles count together against those of this machine") {
   options.local = true;
   options.local_gpus = 1;
   const auto with_gpus = [&](int workers, int servers) {
-    return whole_run(fmt::format("name: x\nmode: ps\nimage: i\nrun: a\nworkers: {{gpu: {}}}\nservers: {{gpu: {}}}\n",
-                                 workers, servers),
+    return whole_run(fmt::format(
+                         "name: x\nmode: ps\nimage: i\nrun: a\nworkers: {{gpu: {}}}\nservers: {{gpu: {}}}\n",
+                         workers, servers),
                      {}, options)
         .warnings;
   };
   CHECK(with_gpus(1, 0).empty());
-  CHECK(with_gpus(1, 1) == std::vector<std::string>{"gpu: this machine has 1 GPU, and the pods ask for 2: some "
-                                                    "of them wait until others have ended"});
-  CHECK(with_gpus(0, 2) == std::vector<std::string>{"gpu: this machine has 1 GPU, so pods that ask for 2 wait; "
-                                                    "with `gpu: 0` they compute on its processors"});
+  CHECK(with_gpus(1, 1) ==
+        std::vector<std::string>{"gpu: this machine has 1 GPU, and the pods ask for 2: some "
+                                 "of them wait until others have ended"});
+  CHECK(with_gpus(0, 2) ==
+        std::vector<std::string>{"gpu: this machine has 1 GPU, so pods that ask for 2 wait; "
+                                 "with `gpu: 0` they compute on its processors"});
 }
 
 TEST_CASE("the helper's map is named by its digest") {

@@ -121,7 +121,8 @@ TEST_CASE("a folder of checkpoints has the name of its run, and eight digits of 
   CHECK(pod_address("x-abcde", "worker", "3") == "x-abcde-worker-3.x-abcde:7070");
 }
 
-TEST_CASE("packages of the code come first in what the experiment says of PYTHONPATH, those of the base last") {
+TEST_CASE(
+    "packages of the code come first in what the experiment says of PYTHONPATH, those of the base last") {
   const std::string text =
       std::string(plain_program) + "code: {path: ., python: requirements.txt}\nenv: {PYTHONPATH: src}\n";
   CodeArchive code{.digest = std::string(64, '1'), .bytes = "b", .layer_file = "-"};
@@ -141,8 +142,8 @@ TEST_CASE("on this machine packages and code are mounted from its folders") {
   contents.user.on_machine = true;
   RenderOptions options;
   options.local = true;
-  const Rendered run = run_of(std::string(plain_program) + "code: {path: ., python: requirements.txt}\n",
-                              contents, options);
+  const Rendered run =
+      run_of(std::string(plain_program) + "code: {path: ., python: requirements.txt}\n", contents, options);
   const json spec = pod_spec_of(run);
   CHECK(named(spec["volumes"], "mlk-code")["hostPath"]["path"] == "/cache/code");
   CHECK(named(spec["volumes"], "mlk-python")["hostPath"]["path"] == "/cache/python");
@@ -192,9 +193,8 @@ TEST_CASE("an archive is unpacked into its folder, and the program starts in the
 }
 
 TEST_CASE("where only a folder for checkpoints is made, the program's own words follow one name") {
-  const json command =
-      pod_spec_of(run_of(std::string(plain_program) + "checkpoint: {volume: {pvc: c}}\n"))["containers"][0]
-                                                                                          ["command"];
+  const json command = pod_spec_of(
+      run_of(std::string(plain_program) + "checkpoint: {volume: {pvc: c}}\n"))["containers"][0]["command"];
   REQUIRE(command.size() == 6);
   CHECK(command[3] == "mlk");
   CHECK(command[4] == "a");
@@ -211,8 +211,8 @@ TEST_CASE("code that is known to be there is mounted and not sent again") {
 }
 
 TEST_CASE("the map of code has the digest and the bytes, and a name by the digest") {
-  const Rendered run =
-      run_of(std::string(plain_program) + "code: .\n", with_code({.digest = std::string(64, 'd'), .bytes = "xy"}));
+  const Rendered run = run_of(std::string(plain_program) + "code: .\n",
+                              with_code({.digest = std::string(64, 'd'), .bytes = "xy"}));
   const auto map = std::find_if(run.objects.begin(), run.objects.end(),
                                 [](const json& each) { return each["kind"] == "ConfigMap"; });
   REQUIRE(map != run.objects.end());
@@ -252,8 +252,9 @@ TEST_CASE("rules of exit codes are of the program alone, and there is none where
 }
 
 TEST_CASE("both ends of a range of codes are tried again, and their neighbours are not") {
-  const json rules = job_of_role(run_of(std::string(plain_program) + "restart: {on: [\"5-7\", \"254-255\"]}\n"))
-      ["spec"]["podFailurePolicy"]["rules"];
+  const json rules =
+      job_of_role(run_of(std::string(plain_program) +
+                         "restart: {on: [\"5-7\", \"254-255\"]}\n"))["spec"]["podFailurePolicy"]["rules"];
   const auto codes = rules[1]["onExitCodes"]["values"].get<std::set<int>>();
   for (const int again : {5, 6, 7, 137, 143, 254, 255}) CHECK_MESSAGE(codes.count(again) == 0, again);
   for (const int final : {1, 4, 8, 136, 138, 142, 144, 253}) CHECK_MESSAGE(codes.count(final) == 1, final);
@@ -264,8 +265,8 @@ TEST_CASE("containers beside the program keep the last words that they say, unle
   const std::string patch =
       "patch: {pod: {spec: {initContainers: [{name: first, image: i}],\n"
       "  containers: [{name: side, image: i}, {name: own, image: i, terminationMessagePolicy: File}]}}}\n";
-  const json spec = pod_spec_of(
-      run_of("name: x\nmode: single\nimage: i\ntrain: {data: {path: /d}, steps: 1}\n" + patch));
+  const json spec =
+      pod_spec_of(run_of("name: x\nmode: single\nimage: i\ntrain: {data: {path: /d}, steps: 1}\n" + patch));
   CHECK(named(spec["initContainers"], "first")["terminationMessagePolicy"] == "FallbackToLogsOnError");
   CHECK(named(spec["containers"], "side")["terminationMessagePolicy"] == "FallbackToLogsOnError");
   CHECK(named(spec["containers"], "own")["terminationMessagePolicy"] == "File");

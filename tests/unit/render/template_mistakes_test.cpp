@@ -86,12 +86,13 @@ TEST_CASE("a role's name is a label of at most ten characters") {
 
 TEST_CASE("a job type is what its file says, and what it does not say is the default") {
   Templates templates;
-  templates.add("jobs/mine.yaml", {"roles:\n"
-                                   "  - {name: a, ends_run: true, count: 4, final_exit_codes: {train: [64], run: "
-                                   "[1, \"3-5\"]}, environment: {A: b}, pod: {p: 1}, job: {j: 1}}\n"
-                                   "  - {name: b}\n"
-                                   "parameters: {x: 1}\nobjects: [{kind: A}]\n",
-                                   "mine.yaml"});
+  templates.add("jobs/mine.yaml",
+                {"roles:\n"
+                 "  - {name: a, ends_run: true, count: 4, final_exit_codes: {train: [64], run: "
+                 "[1, \"3-5\"]}, environment: {A: b}, pod: {p: 1}, job: {j: 1}}\n"
+                 "  - {name: b}\n"
+                 "parameters: {x: 1}\nobjects: [{kind: A}]\n",
+                 "mine.yaml"});
   const JobType type = load_job_type(templates, "mine");
   REQUIRE(type.roles.size() == 2);
   const RoleTemplate &a = type.roles[0], &b = type.roles[1];
@@ -161,9 +162,9 @@ TEST_CASE("a program of a framework that always launches is launched, of whateve
   const auto command_of = [](const std::string& text, const std::string& framework) {
     Templates templates;
     templates.add("frameworks/own.yaml", {framework, "own.yaml"});
-    const Rendered run = render(test::load("name: x\nmode: single\nimage: i\nrun: [a]\nframework: " + text,
-                                           templates),
-                                {}, templates, {});
+    const Rendered run =
+        render(test::load("name: x\nmode: single\nimage: i\nrun: [a]\nframework: " + text, templates), {},
+               templates, {});
     return run.objects.back()["spec"]["template"]["spec"]["containers"][0]["command"];
   };
   CHECK(command_of("mpi\n", "{}\n") == json{"/etc/mlk/bin/mlk-mpi", "--launch", "a"});
@@ -179,8 +180,8 @@ TEST_CASE("a variable of a framework holds 128 KiB with its name, and not a byte
     templates.add("frameworks/own.yaml",
                   {"environment: {NAME: \"" + std::string(bytes, 'x') + "\"}\n", "own.yaml"});
     try {
-      render(test::load("name: x\nmode: single\nimage: i\nrun: a\nframework: own\n", templates), {}, templates,
-             {});
+      render(test::load("name: x\nmode: single\nimage: i\nrun: a\nframework: own\n", templates), {},
+             templates, {});
     } catch (const Error& error) {
       return std::string(error.what());
     }
@@ -199,8 +200,7 @@ TEST_CASE("templates are found by their folder, and only files of YAML are job t
   templates.add("frameworks/own.yaml", {"", "a"});
   templates.add("other/jobs/no.yaml", {"", "a"});
   CHECK(templates.names().job_types == std::vector<std::string>{"allreduce", "mine", "ps", "single"});
-  CHECK(templates.names().frameworks ==
-        std::vector<std::string>{"jax", "mpi", "own", "tensorflow", "torch"});
+  CHECK(templates.names().frameworks == std::vector<std::string>{"jax", "mpi", "own", "tensorflow", "torch"});
   CHECK(templates.find("jobs/gone.yaml") == nullptr);
   CHECK(templates.find("jobs/ps.yaml")->source == "built-in");
   CHECK(templates.find("jobs/mine.yaml")->source == "a");
@@ -222,7 +222,8 @@ TEST_CASE("a template is read once, and again when it was replaced") {
   CHECK(read == 2);
 }
 
-TEST_CASE("a template that is not there is named, and messages name the file of the user or the built-in path") {
+TEST_CASE(
+    "a template that is not there is named, and messages name the file of the user or the built-in path") {
   Templates templates;
   try {
     (void)load_framework(templates, "gone");

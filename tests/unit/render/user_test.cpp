@@ -235,8 +235,10 @@ TEST_CASE("the number of an image's user is one that may be asked for, and never
   const struct {
     const char* user;
     long long number;  // 0: none
-  } rows[] = {{"1", 1}, {"1234:0", 1234}, {"2147483647", 2147483647}, {"2147483648", 0}, {"0", 0},
-              {"0:1", 0}, {"-1", 0}, {"", 0}, {":5", 0}, {"app", 0}, {"5app", 0}, {"99999999999999999999", 0}};
+  } rows[] = {{"1", 1},          {"1234:0", 1234}, {"2147483647", 2147483647},
+              {"2147483648", 0}, {"0", 0},         {"0:1", 0},
+              {"-1", 0},         {"", 0},          {":5", 0},
+              {"app", 0},        {"5app", 0},      {"99999999999999999999", 0}};
   for (const auto& row : rows) CHECK_MESSAGE(number_of_user(row.user).value_or(0) == row.number, row.user);
   CHECK_FALSE(number_of_user("0").has_value());
 }

@@ -37,9 +37,9 @@ TEST_CASE("an empty map or list in a list follows its dash") {
 }
 
 TEST_CASE("text that another reader could take for something else is quoted") {
-  for (const char* text : {"yes", "no", "On", "null", "~", "", "1e3", "0x1F", "012", "1_000", ".5", "12:30",
-                           "- a", "a: b", "# c", "true", "Y", "N", "OFF", "False", "-x", "=x", "@x",
-                           "a b", "a\tb", "a,b", "5a"}) {
+  for (const char* text : {"yes",   "no",    "On",    "null", "~",    "",    "1e3",  "0x1F", "012",
+                           "1_000", ".5",    "12:30", "- a",  "a: b", "# c", "true", "Y",    "N",
+                           "OFF",   "False", "-x",    "=x",   "@x",   "a b", "a\tb", "a,b",  "5a"}) {
     CHECK(to_yaml(json(text)) == json(text).dump() + "\n");
   }
   CHECK(to_yaml(json("registry.example/team/trainer")) == "registry.example/team/trainer\n");

@@ -58,8 +58,8 @@ TEST_CASE("the commit of a run's code is told, with -dirty if its folder had cha
        {Case{R"({"path":".","commit":"0123456789abcdef","branch":"main","clean":true})", "0123456789abcdef"},
         Case{R"({"path":".","commit":"0123456789abcdef","clean":false})", "0123456789abcdef-dirty"},
         Case{R"({"commit":"0123456789abcdef"})", "0123456789abcdef-dirty"},
-        Case{R"({"commit":"","clean":false})", ""},
-        Case{R"({"path":"."})", ""}, Case{"[]", ""}, Case{"{", ""}, Case{"", ""}}) {
+        Case{R"({"commit":"","clean":false})", ""}, Case{R"({"path":"."})", ""}, Case{"[]", ""},
+        Case{"{", ""}, Case{"", ""}}) {
     INFO(each.source);
     CHECK(commit_of(each.source) == each.commit);
     RunObjects objects;

@@ -418,13 +418,14 @@ TEST_CASE("a message of the kubelet is completed by the lines that its log has b
       {"a\nb\n", "a\nb\nc\n", "a\nb\nc\n"},
       {"a\nb", "b\nc\nd\n", "a\nb\nc\nd\n"},  // the end of the log begins later
       {"a\n", "a\nb\na\nc\n", "a\nc\n"},      // the last of equal lines
-      {"a\nb\n", "a\nb\n", "a\nb\n"},          // it was complete
+      {"a\nb\n", "a\nb\n", "a\nb\n"},         // it was complete
       {"a\nb\n", "a\nb\n\n", "a\nb\n"},
       {"a\nb\n", "a\nb", "a\nb\n"},
       {"own\n", "a\nmy own\nb\n", "own\n"},  // of a file that the program wrote
       {"a\n", "", "a\n"},
   };
-  for (const Row& row : rows) CHECK_MESSAGE(with_lines_below(row.message, row.log_end) == row.whole, row.log_end);
+  for (const Row& row : rows)
+    CHECK_MESSAGE(with_lines_below(row.message, row.log_end) == row.whole, row.log_end);
 }
 
 }  // namespace

@@ -311,6 +311,11 @@ TEST_CASE("a dry run on the server tells what a submit would find") {
   const std::string run = submitter.submit().run;
   CHECK(tried().outcome == SubmitOutcome::running);
   CHECK(tried().run == run);
+  // A quota that the run itself has used up.
+  submitter.refuse_creating("jobs",
+                            mlk::test::refusal(403, "Forbidden", "it is forbidden: exceeded quota: q"));
+  CHECK(tried().outcome == SubmitOutcome::running);
+  submitter.let_everything_in();
   submitter.cluster.store.remove("services", "default", run);
   CHECK(tried().outcome == SubmitOutcome::completed);
   CHECK(submitter.submit().outcome == SubmitOutcome::completed);
@@ -554,6 +559,21 @@ TEST_CASE("what is refused although it is there is neither taken back nor made a
       CHECK(submitter.cluster.has("configmaps", submitted.run));
       CHECK(submitter.cluster.has("jobs", submitted.run + "-worker"));
     }
+  }
+}
+
+TEST_CASE("a submit that ends when its owner is there leaves that, and if interrupted says how it goes on") {
+  for (const ExitCode code : {ExitCode::interrupted, ExitCode::cluster, ExitCode::failure}) {
+    Submitter submitter;
+    submitter.owner_is_there = [&] { throw Error(code, "no"); };
+    const auto [ended, said] = submitter.refused();
+    CHECK(ended == code);
+    const std::string run =
+        submitter.cluster.store.list("configmaps", "default").front()->at("metadata").at("name");
+    CHECK(said == (code == ExitCode::interrupted ? "no: " + run + " may lack objects" : "no"));
+    CHECK(submitter.cluster.names("jobs").empty());
+    submitter.owner_is_there = {};
+    CHECK(submitter.submit().outcome == SubmitOutcome::completed);
   }
 }
 

@@ -24,6 +24,7 @@ struct Submitter {
   FakeCluster cluster;
   std::vector<std::string> notes;
   std::function<void(const std::string&)> on_note = [](const std::string&) {};
+  std::function<void()> owner_is_there{};
   bool again = false, dry_run = false;
   bool interrupted = false;
 
@@ -45,7 +46,8 @@ struct Submitter {
                        .check_interrupted =
                            [this] {
                              if (interrupted) throw Error(ExitCode::interrupted, "interrupted");
-                           }});
+                           },
+                       .owner_is_there = owner_is_there});
   }
   // The message of a submit that is refused.
   std::pair<ExitCode, std::string> refused() {

@@ -75,6 +75,24 @@ TEST_CASE("a promoted trial that does not go on yet has taken its place again") 
   CHECK(next.judged.empty());
 }
 
+TEST_CASE("in a sweep that is drained nothing is started and no paused trial goes on, but running ones do") {
+  // The first is paused at its rung, and the best; the second has just come to it.
+  const std::vector<Trial> trials{placed_trial(0, TrialState::waiting, 10, {{10, 0.1}}),
+                                  placed_trial(1, TrialState::running, 10, {{10, 0.2}}),
+                                  placed_trial(2, TrialState::succeeded, 40, {{10, 0.7}, {40, 0.6}}),
+                                  placed_trial(3, TrialState::succeeded, 40, {{10, 0.9}, {40, 0.8}})};
+  Spec spec = two_places(true);
+  spec.parallel = 3;
+  const NextStep next = decide(spec, listed_points(9), trials, 3);
+  REQUIRE(next.judged == Acts{{Act::promote, 0, 20}, {Act::promote, 1, 20}});
+  REQUIRE(next.start.size() == 1);
+  const NextStep drained = without_starts(next, trials);
+  CHECK(drained.start.empty());
+  CHECK(drained.judged == Acts{{Act::promote, 1, 20}});
+  CHECK_FALSE(drained.ended);  // there are points left
+  CHECK_FALSE(drained.hopeless);
+}
+
 TEST_CASE("of a hopeless sweep nothing is judged while a trial runs, and it has not ended before that") {
   const std::vector<Trial> trials{placed_trial(0, TrialState::failed),
                                   placed_trial(1, TrialState::waiting, 10, {{10, 0.5}}),
@@ -122,25 +140,4 @@ TEST_CASE("without an objective the smaller value is the better one") {
   const std::vector<Trial> trials{placed_trial(0, TrialState::running, 0, {{10, 0.9}}),
                                   placed_trial(1, TrialState::running, 0, {{10, 0.1}})};
   CHECK(decide(spec, {}, trials, 3).judged == Acts{{Act::stop, 0, 10}, {Act::promote, 1, 20}});
-}
-
-TEST_CASE("a trial has states with names, of which three are final") {
-  const struct {
-    TrialState state;
-    std::string text;
-    bool ended;
-  } cases[] = {{TrialState::waiting, "Waiting", false},
-               {TrialState::running, "Running", false},
-               {TrialState::succeeded, "Succeeded", true},
-               {TrialState::failed, "Failed", true},
-               {TrialState::stopped, "Stopped", true}};
-  for (const auto& each : cases) {
-    CHECK(to_string(each.state) == each.text);
-    CHECK(has_ended(each.state) == each.ended);
-  }
-  CHECK(never_reported("loss") == "never reported loss");
-  CHECK(never_reported("loss", "the nearest line is 'x'") ==
-        "never reported loss: the nearest line is 'x'");
-  CHECK(diverged("loss") == "reported no finite loss");
-  CHECK_FALSE(is_verdict("it never reported loss"));
 }

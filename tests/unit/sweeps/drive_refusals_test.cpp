@@ -1,5 +1,6 @@
 // What a driver does when the cluster refuses or fails, and what a sweep's command says before it drives.
 #include <atomic>
+#include <future>
 #include <mutex>
 #include <string>
 
@@ -155,9 +156,8 @@ TEST_CASE("a trial that has not started within its time has failed with the time
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 0, stop: median", "start_timeout: 1s\n"));
   const std::vector<std::string> words{"lr=0.1"};
   const std::string run = run_for(sweeper, words, 0.1);
-  std::thread scheduler([&] {
-    while (!sweeper.cluster.has("jobs", run + "-worker"))
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::future<void> scheduler = std::async(std::launch::async, [&] {
+    if (!eventually([&] { return sweeper.cluster.has("jobs", run + "-worker"); })) return;
     json pod = test::pod_of(run, "Pending");
     pod["metadata"]["labels"]["mlk.dev/sweep"] = sweeper.define(words).identity.run;
     pod["spec"].erase("nodeName");
@@ -168,7 +168,7 @@ TEST_CASE("a trial that has not started within its time has failed with the time
     sweeper.cluster.store.create("pods", pod);
   });
   const Driven driven = drive_and_note(sweeper, words);
-  scheduler.join();
+  scheduler.get();
   CHECK(driven.status.phase == Phase::failed);
   const std::string& failure = driven.status.trials[0].failure;
   INFO(failure);

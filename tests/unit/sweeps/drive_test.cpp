@@ -221,6 +221,53 @@ TEST_CASE("a sweep that is drained starts no more trials, and is stopped when no
   CHECK(sweeper.drive_to_end({"lr=0.1,0.2,0.3"}).counts.succeeded == 3);
 }
 
+TEST_CASE("a sweep that is drained registers no more trials when one ends beside others") {
+  Sweeper sweeper(driven_experiment);
+  std::atomic<bool> first_ends = false, drained = false;
+  const test::PlayedControllers controllers(sweeper.cluster, [&](double lr) {
+    return drained || (first_ends && lr < 0.15) ? 0 : test::PlayedControllers::runs_on;
+  });
+  kube::Client client(sweeper.cluster.config());
+  const std::string sweep = sweeper.define({"lr=0.1,0.2,0.3"}).identity.run;
+  const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2,0.3"}, "", [&](const SweepStatus& seen) {
+    if (seen.counts.running == 2 && !seen.draining) drain_sweep(client, "default", sweep);
+    if (seen.draining) first_ends = true;
+    if (seen.counts.succeeded == 1) drained = true;
+  });
+  CHECK(status.phase == Phase::stopped);
+  CHECK(status.counts.succeeded == 2);
+  CHECK(status.trials.size() == 2);
+}
+
+TEST_CASE("a sweep that is drained does not start a trial for which the quota had no room before") {
+  // With a rule for stopping trials a driver looks again soon.
+  Sweeper sweeper(std::string(driven_experiment)
+                      .replace(std::string(driven_experiment).find("max_f"), 5, "stop: median, max_f"));
+  std::atomic<bool> is_full = true, ends = false;
+  std::atomic<int> looks = 0;
+  const test::PlayedControllers controllers(
+      sweeper.cluster, [&](double) { return ends ? 0 : test::PlayedControllers::runs_on; });
+  const std::vector<std::string> words{"lr=0.1,0.2"};
+  const std::string sweep = sweeper.define(words).identity.run;
+  const std::string second = trial_run(sweep, hash_of(Point{{"train.optimizer.lr", 0.2}}));
+  sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
+    const bool of_second =
+        asked.method == "POST" && asked.body.find("\"name\":\"" + second + "\"") != std::string::npos;
+    if (!of_second || !is_full) return std::nullopt;
+    return test::refusal(403, "Forbidden", "configmaps is forbidden: exceeded quota: q");
+  });
+  kube::Client client(sweeper.cluster.config());
+  const SweepStatus status = sweeper.drive_to_end(words, "", [&](const SweepStatus& seen) {
+    if (seen.counts.running == 1 && !seen.draining) drain_sweep(client, "default", sweep);
+    if (!seen.draining) return;
+    is_full = false;
+    if (++looks == 5) ends = true;
+  });
+  CHECK(status.phase == Phase::stopped);
+  CHECK(status.counts.succeeded == 1);
+  CHECK(runs_of_sweep(sweeper, sweep) == 1);
+}
+
 TEST_CASE("a sweep of which the first trials are refused ends with 6 and leaves nothing behind") {
   Sweeper sweeper(driven_experiment);
   sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {

@@ -117,12 +117,14 @@ TEST_CASE("the parts of an input are a driver's, cannot be changed, and say how 
   CHECK(input_objects(owner, text.substr(1)).size() == 1);
   CHECK(input_objects(owner, std::string(longest_input_part * most_input_parts, 'a')).size() ==
         most_input_parts);
-  CHECK_THROWS_WITH_AS(
-      input_objects(owner, std::string(longest_input_part * most_input_parts + 1, 'a')),
-      "the files of this sweep take 28 MiB, which is too much for a driver in the cluster", Error);
+  CHECK_THROWS_WITH_AS(input_objects(owner, std::string(longest_input_part * most_input_parts + 1, 'a')),
+                       "the files of this sweep take 28 MiB, which is too much for a driver in the cluster",
+                       Error);
 }
 
-TEST_CASE("a driver runs as nobody unless the namespace gives it a number, and its image is pulled as the trials'") {
+TEST_CASE(
+    "a driver runs as nobody unless the namespace gives it a number, and its image is pulled as the "
+    "trials'") {
   DriverInput input;
   input.image = "driver:1";
   const json job = rendered_driver(input);
@@ -165,25 +167,27 @@ TEST_CASE("the rights of a driver are an account, a Role and their binding, as Y
   CHECK(yaml.find("\n---\n") != std::string::npos);
   CHECK(yaml.find("kind: RoleBinding") != std::string::npos);
   Templates own;
-  own.add("shapes/driver-rights.yaml",
-          {"kind: List\napiVersion: v1\nitems:\n"
-           "  - {apiVersion: v1, kind: Secret, metadata: {name: key}}\n",
-           "mine.yaml"});
-  CHECK_THROWS_WITH_AS(
-      render_driver_rights(own, "space"),
-      "mine.yaml: it makes a Secret key, which is no ServiceAccount, Role or RoleBinding", Error);
+  own.add("shapes/driver-rights.yaml", {"kind: List\napiVersion: v1\nitems:\n"
+                                        "  - {apiVersion: v1, kind: Secret, metadata: {name: key}}\n",
+                                        "mine.yaml"});
+  CHECK_THROWS_WITH_AS(render_driver_rights(own, "space"),
+                       "mine.yaml: it makes a Secret key, which is no ServiceAccount, Role or RoleBinding",
+                       Error);
 }
 
 TEST_CASE("each right of a Role is a question, also one for a part of a resource") {
-  const std::vector<kube::AccessQuestion> questions = driver_questions(
-      {{{"kind", "ServiceAccount"}},
-       {{"rules",
-         {{{"apiGroups", {"", "batch"}}, {"resources", {"pods/log", "jobs"}}, {"verbs", {"get", "list"}}}}}}});
+  const std::vector<kube::AccessQuestion> questions =
+      driver_questions({{{"kind", "ServiceAccount"}},
+                        {{"rules",
+                          {{{"apiGroups", {"", "batch"}},
+                            {"resources", {"pods/log", "jobs"}},
+                            {"verbs", {"get", "list"}}}}}}});
   std::string words;
   for (const kube::AccessQuestion& each : questions)
     words += each.resource.group + ":" + words_of(each) + " ";
-  CHECK(words == ":get pods/log :list pods/log :get jobs :list jobs "
-                 "batch:get pods/log batch:list pods/log batch:get jobs batch:list jobs ");
+  CHECK(words ==
+        ":get pods/log :list pods/log :get jobs :list jobs "
+        "batch:get pods/log batch:list pods/log batch:get jobs batch:list jobs ");
   CHECK(questions[0].resource.plural == "pods");
   CHECK(questions[0].subresource == "log");
   CHECK(questions[2].subresource == "");
@@ -251,7 +255,8 @@ TEST_CASE("of a driver's account it is told whether it is there, and what it lac
   CHECK_THROWS_AS(asked.ask(), kube::ApiError);
 }
 
-TEST_CASE("the rights of a driver are created, what is there is changed, and a refusal is told with a way out") {
+TEST_CASE(
+    "the rights of a driver are created, what is there is changed, and a refusal is told with a way out") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   const std::vector<json> rights = render_driver_rights(Templates(), "default");
@@ -282,8 +287,8 @@ TEST_CASE("the rights of a driver are created, what is there is changed, and a r
   }
   code_of_post = 409;
   code_of_patch = 403;
-  CHECK_THROWS_WITH_AS(create_driver_rights(client, "default", rights), doctest::Contains("cannot be created"),
-                       Error);
+  CHECK_THROWS_WITH_AS(create_driver_rights(client, "default", rights),
+                       doctest::Contains("cannot be created"), Error);
   code_of_post = 400;
   CHECK_THROWS_AS(create_driver_rights(client, "default", rights), kube::ApiError);
 }

@@ -64,13 +64,56 @@ TEST_CASE("numbers compare by value") {
     check_matches(text, false);
 }
 
-TEST_CASE("whole numbers compare exactly, those beyond 2^53 and 2^63 too") {
-  const json large = {{"n", 9007199254740993}, {"u", std::uint64_t{18446744073709551615u}}, {"m", -1}};
-  CHECK(matches_values("n == 9007199254740993", large));
-  CHECK_FALSE(matches_values("n == 9007199254740992", large));
-  CHECK(matches_values("u > 9007199254740993", large));
-  CHECK_FALSE(matches_values("u == -1", large));
-  CHECK(matches_values("m < 9007199254740993", large));
+TEST_CASE("whole numbers compare exactly, those beyond 2^53 and 2^63 too, however they are written") {
+  const json large = {{"n", 9007199254740993},
+                      {"u", std::uint64_t{18446744073709551615u}},
+                      {"m", -1},
+                      {"f", 9007199254740992.0},
+                      {"t", "9007199254740993"},
+                      {"T", "+18446744073709551615"},
+                      {"list", json::array({9007199254740993})},
+                      {"maps", json::array({{{"a", std::uint64_t{18446744073709551615u}}}})},
+                      {"low", "-9007199254740993"},
+                      {"half", 9007199254740.5}};
+  for (const std::string text : {"n == 9007199254740993",
+                                 "n != 9007199254740992",
+                                 "n > 9007199254740992.0",
+                                 "n != 9007199254740992.0",
+                                 "u > 9007199254740993",
+                                 "u < 18446744073709551616.0",
+                                 "u > 1.5",
+                                 "m < 9007199254740993",
+                                 "m > -1.5",
+                                 "m < 0.5",
+                                 "m < -0.5",
+                                 "m == -1.0",
+                                 "m > -1e300",
+                                 "f < 9007199254740993",
+                                 "f == 9007199254740992",
+                                 "t == 9007199254740993",
+                                 "t > 9007199254740992",
+                                 "t > 9007199254740992.0",
+                                 "t in [9007199254740993]",
+                                 "T == 18446744073709551615",
+                                 "T > -1",
+                                 "list == [9007199254740993]",
+                                 "list != [9007199254740992.0]",
+                                 "maps == [{a: 18446744073709551615}]",
+                                 "maps != [{a: -1}]",
+                                 "low < -9007199254740992",
+                                 "half > 9007199254740",
+                                 "half < 9007199254741"}) {
+    CAPTURE(text);
+    CHECK(matches_values(text, large));
+  }
+  for (const std::string text :
+       {"n == 9007199254740992", "n == 9007199254740992.0", "u == -1", "u > 18446744073709551616.0",
+        "f == 9007199254740993", "f >= 9007199254740993", "t == 9007199254740992", "t <= 9007199254740992.0",
+        "list == [9007199254740992]", "list == [9007199254740993, 1]", "maps == [{a: -1}]",
+        "maps == [{b: 1}]", "low == -9007199254740992"}) {
+    CAPTURE(text);
+    CHECK_FALSE(matches_values(text, large));
+  }
 }
 
 TEST_CASE("text compares byte by byte, bare or in quotes of either kind") {

@@ -1,11 +1,10 @@
 // Values of parameters at the edges of what their forms allow.
-#include "sweeps/forms.h"
-
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
+#include "sweeps/forms.h"
 
 using namespace mlk;
 using namespace mlk::sweeps;
@@ -99,7 +98,8 @@ TEST_CASE("a value that is given twice is told as it is compared") {
   check_form("~", "p has no values: give a list, {range: [1, 9, 2]}");
   check_form("{when: {SIZE: 1}}", "p has no values: give a list");
   check_form("{int: [1, 2], zzz: 3}", "'zzz' is no form of values; p takes a list");
-  CHECK(form_of("{int: [1, 2], uniform: [1, 2], choice: [1]}").said.find("s.yaml:1:15: p has two forms") == 0);
+  CHECK(form_of("{int: [1, 2], uniform: [1, 2], choice: [1]}").said.find("s.yaml:1:15: p has two forms") ==
+        0);
 }
 
 TEST_CASE("values keep the spelling that JSON would lose") {

@@ -1,4 +1,5 @@
 // What the logs of a sweep's trials tell, and how they are asked for.
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <string>
@@ -52,7 +53,8 @@ struct Logged {
       return answer;
     });
   }
-  void add_pod(int index, bool ended, const json& result = nullptr) {
+  void add_pod(int index, bool ended, const json& result = nullptr,
+               const std::string& at = "2026-11-23T10:00:05Z") {
     json pod = test::pod_of(sweep, ended ? "Succeeded" : "Running", "trial", index);
     pod["metadata"]["labels"]["mlk.dev/sweep"] = sweep;
     pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] = sweep + "-trials-0";
@@ -60,6 +62,7 @@ struct Logged {
     const json terminated = {{"terminated",
                               {{"exitCode", 0},
                                {"startedAt", "2026-11-23T10:00:01Z"},
+                               {"finishedAt", at},
                                {"message", result.is_null() ? "" : result.dump()}}}};
     pod["status"]["containerStatuses"] = {{{"name", "main"}, {"state", ended ? terminated : running}}};
     sweeper.cluster.store.create("pods", pod);
@@ -163,6 +166,22 @@ TEST_CASE("a whole log without the objective condemns its trial with the nearest
     CHECK((status.trials.at(0).state == TrialState::failed) == (c.failure != ""));
     CHECK(status.counts.failed == (c.failure == "" ? 0 : 1));
   }
+}
+
+TEST_CASE("the log of a program that has just ended is read six times in 2 s before it counts as silent") {
+  Logged logged;
+  logged.add_pod(0, true, nullptr, format_time(std::chrono::system_clock::now()));
+  logged.logs[0] = "epoch 1";
+  // A short reading has not the time for that: the metric may still come.
+  CHECK(logged.read(Harvest::running).trials.at(0).failure == "");
+  CHECK(logged.read(Harvest::running).counts.succeeded == 1);
+  logged.add_pod(1, true, nullptr, format_time(std::chrono::system_clock::now()));
+  logged.logs[0] = "epoch 1\nmlk step=7 accuracy=0.9";
+  logged.logs[1] = "epoch 2";
+  const SweepStatus status = logged.read(Harvest::all);
+  CHECK(status.trials.at(0).objective == 0.9);
+  CHECK(status.trials.at(1).failure == "never reported accuracy");
+  CHECK(logged.asked.size() == 7);  // the first one's once
 }
 
 TEST_CASE("a running trial that has not told its objective yet has no failure") {

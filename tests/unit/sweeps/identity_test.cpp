@@ -89,6 +89,5 @@ TEST_CASE("servers are the role server, however they are spelled") {
         sweep_name(ps + "servers: {cpu: 3}\n", {"roles.server.cpu=1"}));
   CHECK(sweep_name(ps + "servers: {cpu: 3}\n", {"lr=1"}) ==
         sweep_name(ps + "roles: {server: {cpu: 3}}\n", {"lr=1"}));
-  CHECK(sweep_name(ps + "servers: {cpu: 3}\n", {"lr=1"}) !=
-        sweep_name(ps + "servers: {cpu: 4}\n", {"lr=1"}));
+  CHECK(sweep_name(ps + "servers: {cpu: 3}\n", {"lr=1"}) != sweep_name(ps + "servers: {cpu: 4}\n", {"lr=1"}));
 }

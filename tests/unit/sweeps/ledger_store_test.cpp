@@ -90,7 +90,8 @@ TEST_CASE("of trials that the ledger has already nothing is written, and what is
 TEST_CASE("64 trials have one ConfigMap, by their numbers") {
   StoredLedger ledger;
   std::vector<Trial> trials;
-  for (const int number : {0, 63, 64, 127, 128}) trials.push_back(stored_trial(number, TrialState::succeeded));
+  for (const int number : {0, 63, 64, 127, 128})
+    trials.push_back(stored_trial(number, TrialState::succeeded));
   ledger.count();
   CHECK(ledger.write(trials));
   CHECK(ledger.writes == 3);

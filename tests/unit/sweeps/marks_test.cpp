@@ -89,12 +89,11 @@ TEST_CASE("a paused trial goes on when it may train further, and then its marks 
   };
   json early = paused_at("10", "20");
   early[labels::stopped_early] = "stopped early by asha at step 10";
-  for (const Case& c :
-       std::initializer_list<Case>{{paused_at("10", "20"), false, ""},
-                                   {paused_at("10", "10"), true, "10"},
-                                   {paused_at("10", "5"), true, "10"},
-                                   {early, true, "10"},  // it was ended for good
-                                   {{{labels::until, "20"}}, true, ""}}) {
+  for (const Case& c : std::initializer_list<Case>{{paused_at("10", "20"), false, ""},
+                                                   {paused_at("10", "10"), true, "10"},
+                                                   {paused_at("10", "5"), true, "10"},
+                                                   {early, true, "10"},  // it was ended for good
+                                                   {{{labels::until, "20"}}, true, ""}}) {
     INFO(c.marks.dump());
     MarkedRun trial(c.marks);
     trial.cluster.ask("PATCH", test::jobs_path + "/x-abcde-worker", {{"spec", {{"suspend", true}}}},
@@ -106,7 +105,8 @@ TEST_CASE("a paused trial goes on when it may train further, and then its marks 
   }
 }
 
-TEST_CASE("a trial that is stopped is marked with the time, once, and with a reason if it has ended for good") {
+TEST_CASE(
+    "a trial that is stopped is marked with the time, once, and with a reason if it has ended for good") {
   MarkedRun trial;
   stop_trial(trial.client, "default", trial.run());
   CHECK(trial.suspended());

@@ -162,12 +162,14 @@ TEST_CASE("the name of a metric is plain, and a mean is of one value to a thousa
   CHECK(objective_of("{minimize: loss, of: mean, count: 1000}").count == 1000);
   CHECK(objective_of("minimize a!~").metric == "a!~");
   for (const char* name : {"'a\"b'", "a=b", "\"\\xe4\"", "'a b'", "''", "\"a\\x7f\""})
-    CHECK_MESSAGE(objective_mistakes(std::string("{maximize: ") + name + "}").find("one word of at most 64") !=
-                      std::string::npos,
-                  name);
+    CHECK_MESSAGE(
+        objective_mistakes(std::string("{maximize: ") + name + "}").find("one word of at most 64") !=
+            std::string::npos,
+        name);
   CHECK(objective_of("minimize loss").position == "step");
   CHECK(objective_of("minimize loss").count == 1);
   CHECK(objective_mistakes("{minimize: a, of: best, count: 2}").find("goes with `of: mean` only") !=
         std::string::npos);
-  CHECK(objective_mistakes("{minimize: a, minimise: b}").find("did you mean 'minimize'?") != std::string::npos);
+  CHECK(objective_mistakes("{minimize: a, minimise: b}").find("did you mean 'minimize'?") !=
+        std::string::npos);
 }

@@ -299,7 +299,7 @@ TEST_CASE("how far a trial is, by its Job and by its pod") {
            {"2", "", "", -1, false, S::succeeded, 1},  // its pod is gone
            {"", "2", "", -1, false, S::failed, 1},
            {"", "", "Running", -1, false, S::running, 1},
-           {"", "", "Running", -1, true, S::waiting, 1},  // it is being removed
+           {"", "", "Running", -1, true, S::waiting, 1},      // it is being removed
            {"", "", "Succeeded", 0, false, S::succeeded, 1},  // its Job has not counted it yet
            {"", "", "Failed", 3, false, S::waiting, 1},       // it may be tried again
            {"", "2", "Failed", 3, false, S::failed, 1},
@@ -355,7 +355,7 @@ TEST_CASE("how a sweep of the cluster has ended, by the ends of its trials") {
   for (const Case& c : std::initializer_list<Case>{{"0-3", "", 0, Phase::succeeded},
                                                    {"0-1", "2-3", 2, Phase::succeeded},
                                                    {"0-1", "2-3", 1, Phase::failed},
-                                                   {"", "0-3", 4, Phase::failed},     // none has succeeded
+                                                   {"", "0-3", 4, Phase::failed},      // none has succeeded
                                                    {"0-1", "2", 4, Phase::failed}}) {  // one did not start
     INFO((std::string(c.completed) + "/" + c.failed + " of "), c.may_fail);
     Sweep sweep;
@@ -461,7 +461,8 @@ TEST_CASE("of a Job that is not there it is said whether it was made, and whethe
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::running);
 }
 
-TEST_CASE("a trial that the ledger alone knows is not one of the sweep's, and what it told before stays told") {
+TEST_CASE(
+    "a trial that the ledger alone knows is not one of the sweep's, and what it told before stays told") {
   Sweep sweep;
   Trial known;
   known.number = 7;
@@ -492,7 +493,8 @@ TEST_CASE("a trial that the ledger alone knows is not one of the sweep's, and wh
   CHECK(observe_sweep(sweep.objects, {}).trials[1].metrics == reported.metrics);
 }
 
-TEST_CASE("a result gives a trial its step, its metrics and its objective, and a curve if that is of the loss") {
+TEST_CASE(
+    "a result gives a trial its step, its metrics and its objective, and a curve if that is of the loss") {
   const auto read = [](const json& result, std::optional<Objective> objective) {
     Trial trial;
     read_result(result, objective, trial);

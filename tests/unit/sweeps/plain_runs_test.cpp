@@ -55,10 +55,9 @@ TEST_CASE("without an accuracy the smallest loss is the best") {
 }
 
 TEST_CASE("runs are trials in the order of their ages, and those of one moment in that of their names") {
-  const std::vector<Trial> trials =
-      trials_of({plain_run("x-c", 0.1, 5, {}), plain_run("x-b", 0.1, 5, {}), plain_run("x-a", 0.1, 1, {}),
-                 plain_run("x-d", 0.1, 9, {})},
-                {});
+  const std::vector<Trial> trials = trials_of({plain_run("x-c", 0.1, 5, {}), plain_run("x-b", 0.1, 5, {}),
+                                               plain_run("x-a", 0.1, 1, {}), plain_run("x-d", 0.1, 9, {})},
+                                              {});
   std::string order;
   for (const Trial& trial : trials) {
     CHECK(trial.number == static_cast<int>(order.size() / 4));

@@ -86,7 +86,12 @@ class PlayedControllers {
     pod["status"]["containerStatuses"] = {
         {{"name", "main"},
          {"state", code == runs_on ? running : json{{"terminated", end_of(code, lr)}}}}};
-    if (!cluster_.has("pods", pod_name)) cluster_.store.create("pods", pod);
+    if (!cluster_.has("pods", pod_name)) {
+      cluster_.store.create("pods", pod);
+    } else if (code != runs_on) {  // it has run until now
+      cluster_.store.modify("pods", "default", pod_name,
+                            [&](json& there) { there["status"] = pod["status"]; });
+    }
     if (code != runs_on)
       cluster_.ask("PATCH", jobs_path + "/" + name + "/status", {{"status", status_of(code)}},
                    "application/merge-patch+json");

@@ -1,7 +1,7 @@
 // What trials need by the objects that are rendered, and what of it fits, at the edges.
-#include "sweeps/preview.h"
-
 #include <doctest/doctest.h>
+
+#include "sweeps/preview.h"
 
 using namespace mlk;
 using namespace mlk::sweeps;

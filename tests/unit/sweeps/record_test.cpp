@@ -151,14 +151,16 @@ TEST_CASE("a record is known to other versions by its keys") {
                                 {"base", nullptr},
                                 {"objective", {{"maximize", "accuracy"}, {"count", 1}, {"of", "last"}}}});
   CHECK(read_text(R"({"objective": {"minimize": "loss"}})").objective->count == 1);
-  CHECK(read_text(R"({"objective": {"minimize": "loss", "position": "mile"}})").objective->position == "step");
+  CHECK(read_text(R"({"objective": {"minimize": "loss", "position": "mile"}})").objective->position ==
+        "step");
 }
 
 TEST_CASE("the record of a definition has its space and its limits, and the owner the number of its trials") {
   const auto define = [](const std::string& sweep) {
-    return define_sweep({"x.yaml", "",
-                         "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1}\nsweep: {" + sweep + "}\n"},
-                        {}, {"lr=0.1,0.2"}, Templates());
+    return define_sweep(
+        {"x.yaml", "",
+         "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1}\nsweep: {" + sweep + "}\n"},
+        {}, {"lr=0.1,0.2"}, Templates());
   };
   const Definition sweep = define("parallel: 7, objective: maximize accuracy");
   const Record record = record_of(sweep, 31, true);

@@ -141,12 +141,13 @@ TEST_CASE("a Job is gone if it was made, is not there, and was looked for twice"
     const char *created, *gone;
     bool there, is_made, is_gone;
   };
-  for (const Case& c : std::initializer_list<Case>{{"", "", false, false, false},
-                                                   {"s-abcde-trials-0", "", false, true, false},
-                                                   {"s-abcde-trials-0", "s-abcde-trials-0", false, true, true},
-                                                   {"s-abcde-trials-0", "s-abcde-trials-0", true, true, false},
-                                                   {"s-abcde-trials-1", "s-abcde-trials-0", false, false, false},
-                                                   {"", "s-abcde-trials-0", false, false, false}}) {
+  for (const Case& c :
+       std::initializer_list<Case>{{"", "", false, false, false},
+                                   {"s-abcde-trials-0", "", false, true, false},
+                                   {"s-abcde-trials-0", "s-abcde-trials-0", false, true, true},
+                                   {"s-abcde-trials-0", "s-abcde-trials-0", true, true, false},
+                                   {"s-abcde-trials-1", "s-abcde-trials-0", false, false, false},
+                                   {"", "s-abcde-trials-0", false, false, false}}) {
     INFO((std::string(c.created) + " gone " + c.gone + " there "), c.there);
     SweepObjects objects = registered({points_map(0, {0})});
     if (c.there) objects.jobs.push_back(trials_job(0));
@@ -160,8 +161,8 @@ TEST_CASE("a Job is gone if it was made, is not there, and was looked for twice"
 }
 
 TEST_CASE("a trial belongs to the cluster if its newest line is that of a Job") {
-  const std::vector<Batch> batches = batches_of(
-      registered({points_map(0, {0, 1, 2}), points_map(1, {1, 3}, false), points_map(2, {3})}));
+  const std::vector<Batch> batches =
+      batches_of(registered({points_map(0, {0, 1, 2}), points_map(1, {1, 3}, false), points_map(2, {3})}));
   CHECK(trials_by_cluster(batches) == std::set<int>{0, 2, 3});
   CHECK(trials_by_cluster({}).empty());
 }

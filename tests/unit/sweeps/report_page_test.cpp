@@ -1,10 +1,10 @@
 // What the page of a report holds, key by key.
-#include "sweeps/report_data.h"
-
 #include <cmath>
 #include <limits>
 
 #include <doctest/doctest.h>
+
+#include "sweeps/report_data.h"
 
 using namespace mlk::sweeps;
 using nlohmann::json;
@@ -137,8 +137,9 @@ TEST_CASE("charts show trials with a value, and curves trials with one, by their
   CHECK(page["drawn"] == json{2});
   CHECK(each_of(page["curves"], "row") == json{2});
   CHECK(page["curves"][0]["points"] == json::parse("[[3, 0.9]]"));
-  CHECK(page["notes"] == json{"learning curves, the best ones and an even sample: 1 of 2",
-                              "trials in charts of the parameters, the best ones and an even sample: 1 of 2"});
+  CHECK(page["notes"] ==
+        json{"learning curves, the best ones and an even sample: 1 of 2",
+             "trials in charts of the parameters, the best ones and an even sample: 1 of 2"});
 }
 
 TEST_CASE("times by the counts stand in the page with all of their numbers") {
@@ -159,8 +160,12 @@ TEST_CASE("times by the counts stand in the page with all of their numbers") {
   const json times = report_data(data)["times"];
   CHECK(times["paths"] == json{"workers.count", "nodes"});
   REQUIRE(times["rows"].size() == 2);
-  CHECK(times["rows"][0] == json{{"counts", {1, nullptr}}, {"trials", 3}, {"shortest", 40}, {"median", 60},
-                                 {"longest", 100}, {"speedup", 1}});
+  CHECK(times["rows"][0] == json{{"counts", {1, nullptr}},
+                                 {"trials", 3},
+                                 {"shortest", 40},
+                                 {"median", 60},
+                                 {"longest", 100},
+                                 {"speedup", 1}});
   CHECK(times["rows"][1]["counts"] == json{2, 2});
   CHECK(times["rows"][1]["speedup"] == 2);
   CHECK(report_data(data, {.drawn = 1})["times"]["rows"].size() == 1);

@@ -157,6 +157,15 @@ TEST_CASE("numbers in a column come before texts, and lists sort by their text")
   CHECK(cell_order(trials, "-p") == std::vector<int>{3, 0, 2, 1, 4});
 }
 
+TEST_CASE("whole numbers sort exactly, beyond 2^53 and 2^63 too, beside others") {
+  const std::vector<Trial> trials{cell_trial(0, 5, {{"p", std::uint64_t{18446744073709551615u}}}),
+                                  cell_trial(1, 4, {{"p", 9007199254740993}}),
+                                  cell_trial(2, 3, {{"p", 9007199254740992.0}}),
+                                  cell_trial(3, 2, {{"p", -1}})};
+  CHECK(cell_order(trials, "p") == std::vector<int>{3, 2, 1, 0});
+  CHECK(cell_order(trials, "-p") == std::vector<int>{0, 1, 2, 3});
+}
+
 TEST_CASE("JSON has the end and the failure of a trial too") {
   Trial trial = cell_trial(1, {});
   trial.state = TrialState::failed;

@@ -113,7 +113,8 @@ TEST_CASE("a sweep's row has not ended before all of its Jobs, and says what the
         Phase::running);
   CHECK(row_of_sweep(listed_sweep({job_of_trials(0, gave_up), job_of_trials(1, well)})).phase ==
         Phase::failed);
-  const RunStatus both = row_of_sweep(listed_sweep({job_of_trials(0, gave_up), job_of_trials(1, gave_up_later)}));
+  const RunStatus both =
+      row_of_sweep(listed_sweep({job_of_trials(0, gave_up), job_of_trials(1, gave_up_later)}));
   CHECK(both.phase == Phase::failed);
   CHECK(both.why == "too late");
 }
@@ -183,9 +184,11 @@ TEST_CASE("a row takes phase, reason, counts and times from the sweep's status")
   CHECK(with_status(row, status).why == "");
 }
 
-TEST_CASE("a list reads its sweeps, one that cannot be read has the row of its Jobs, and runs are left alone") {
+TEST_CASE(
+    "a list reads its sweeps, one that cannot be read has the row of its Jobs, and runs are left alone") {
   test::Sweeper sweeper(
-      "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\nsweep: {parallel: 2}\n");
+      "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\nsweep: {parallel: "
+      "2}\n");
   const std::string sweep = sweeper.start({"lr=0.1,0.2,0.3"}).sweep;
   sweeper.set_job_status(sweep + "-trials-0", "0-2");
   sweeper.cluster.ask("POST", test::config_maps_path, test::owner_of("y-abcde", "y"));

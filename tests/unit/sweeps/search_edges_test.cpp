@@ -91,23 +91,19 @@ TEST_CASE("the points of a seed stay the same in every version, so that a sweep 
     std::uint32_t index;
     double value;
   } cases[] = {
-      {1, 0, 0u, 0x1.c943915cp-1},
-      {1, 0, 1u, 0x1.9c73f1e8p-3},
-      {1, 1, 3u, 0x1.4ea66ed4p-1},
-      {2, 1, 3u, 0x1.6e584edp-2},
-      {7, 5, 100u, 0x1.ed2fa4a4p-2},
-      {7, 12, 1000u, 0x1.6b8aa82cp-2},
-      {1, 36, 65535u, 0x1.cde79acp-3},
-      {3, 37, 9u, 0x1.214ad718p-1},
-      {3, 50, 4294967295u, 0x1.f2695f9cp-1},
-      {1, 3, 4294967295u, 0x1.47fc2024p-1},
+      {1, 0, 0u, 0x1.c943915cp-1},           {1, 0, 1u, 0x1.9c73f1e8p-3},
+      {1, 1, 3u, 0x1.4ea66ed4p-1},           {2, 1, 3u, 0x1.6e584edp-2},
+      {7, 5, 100u, 0x1.ed2fa4a4p-2},         {7, 12, 1000u, 0x1.6b8aa82cp-2},
+      {1, 36, 65535u, 0x1.cde79acp-3},       {3, 37, 9u, 0x1.214ad718p-1},
+      {3, 50, 4294967295u, 0x1.f2695f9cp-1}, {1, 3, 4294967295u, 0x1.47fc2024p-1},
   };
   for (const auto& each : cases) CHECK(sobol(each.seed, each.dimension, each.index) == each.value);
   std::string text;
   const Space space{{integer("a", 1, 9), choice("b", {"x", "y"}, {{"a", {1, 2, 3, 4}}})}, {}};
   for (const Point& point : random_points(space, 1, 20)) text += json(point).dump();
-  CHECK(text == R"({"a":9}{"a":2,"b":"x"}{"a":7}{"a":5}{"a":8}{"a":1,"b":"y"}{"a":6}{"a":3,"b":"x"}{"a":2,"b":"y"})"
-                R"({"a":4,"b":"x"}{"a":1,"b":"x"}{"a":4,"b":"y"}{"a":3,"b":"y"})");
+  CHECK(text ==
+        R"({"a":9}{"a":2,"b":"x"}{"a":7}{"a":5}{"a":8}{"a":1,"b":"y"}{"a":6}{"a":3,"b":"x"}{"a":2,"b":"y"})"
+        R"({"a":4,"b":"x"}{"a":1,"b":"x"}{"a":4,"b":"y"}{"a":3,"b":"y"})");
 }
 
 TEST_CASE("a matrix that is not positive by rounding has a factor all the same") {

@@ -1,11 +1,10 @@
 // Each field that --where knows of trials and of runs, each state, and each way to write a duration.
-#include "sweeps/select.h"
-
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
+#include "sweeps/select.h"
 
 using namespace mlk;
 using namespace mlk::sweeps;
@@ -54,7 +53,8 @@ bool run_fits(const std::string& expression) {
 }
 
 template <typename Fits>
-void check_fields(const Fits& fits, const std::vector<std::string>& hold, const std::vector<std::string>& fail) {
+void check_fields(const Fits& fits, const std::vector<std::string>& hold,
+                  const std::vector<std::string>& fail) {
   for (const std::string& each : hold) CHECK_MESSAGE(fits(each), each);
   for (const std::string& each : fail) CHECK_MESSAGE(!fits(each), each);
 }
@@ -99,14 +99,14 @@ TEST_CASE("a parameter that the space has may be named before a trial has it") {
 }
 
 TEST_CASE("every field of a run is found by its name, and hides values of its experiment") {
-  check_fields(run_fits,
-               {"run == digits-abcde", "name == digits", "mode == ps", "phase == Restarting",
-                "state == restarting", "step == 70", "restarts == 3", "why == 'worker 1 was lost'",
-                "age == 7200", "age == 2h", "duration == 570", "acc == 0.75", "train.steps == 9",
-                "tags == ['team=vision', best, 'empty=']", "tags.team == vision", "tags.best == true",
-                "tags.empty == ''"},
-               {"run == 'python3 x.py'", "why == null", "duration == null", "age > 2h", "tags.team == true",
-                "phase == running", "restarts == 0"});
+  check_fields(
+      run_fits,
+      {"run == digits-abcde", "name == digits", "mode == ps", "phase == Restarting", "state == restarting",
+       "step == 70", "restarts == 3", "why == 'worker 1 was lost'", "age == 7200", "age == 2h",
+       "duration == 570", "acc == 0.75", "train.steps == 9", "tags == ['team=vision', best, 'empty=']",
+       "tags.team == vision", "tags.best == true", "tags.empty == ''"},
+      {"run == 'python3 x.py'", "why == null", "duration == null", "age > 2h", "tags.team == true",
+       "phase == running", "restarts == 0"});
   const auto empty_fits = [](const std::string& expression) {
     return select_runs({RunStatus{}}, start_of_time, expression).size() == 1;
   };
@@ -124,9 +124,9 @@ TEST_CASE("every state of a trial and every phase of a run can be asked for") {
     trial.state = state;
     CHECK(select({trial}, {}, "state == " + std::string(to_string(state))).size() == 1);
   }
-  for (const Phase phase : {Phase::incomplete, Phase::queued, Phase::scheduling, Phase::starting,
-                            Phase::running, Phase::restarting, Phase::stopped, Phase::succeeded,
-                            Phase::failed}) {
+  for (const Phase phase :
+       {Phase::incomplete, Phase::queued, Phase::scheduling, Phase::starting, Phase::running,
+        Phase::restarting, Phase::stopped, Phase::succeeded, Phase::failed}) {
     RunStatus run;
     run.phase = phase;
     const std::string text(to_string(phase));
@@ -139,15 +139,17 @@ TEST_CASE("every state of a trial and every phase of a run can be asked for") {
 }
 
 TEST_CASE("a duration is written in seconds or with a unit, also in a list") {
-  check_fields(trial_fits,
-               {"duration == 90s", "duration < 2m", "duration >= 1m", "duration in [1m, 90s]",
-                "not duration > '1h'", "duration not in [1m]", "step > 5 and (duration == 90s or tries == 9)"},
-               {"duration > 90s", "duration in [1m, 2m]"});
-  for (const char* wrong : {"duration > soon", "duration in [1m, soon]", "tries == 2 or not duration == soon"})
+  check_fields(
+      trial_fits,
+      {"duration == 90s", "duration < 2m", "duration >= 1m", "duration in [1m, 90s]", "not duration > '1h'",
+       "duration not in [1m]", "step > 5 and (duration == 90s or tries == 9)"},
+      {"duration > 90s", "duration in [1m, 2m]"});
+  for (const char* wrong :
+       {"duration > soon", "duration in [1m, soon]", "tries == 2 or not duration == soon"})
     CHECK_THROWS_WITH_AS(trial_fits(wrong),
                          doctest::Contains("'soon' is no duration, such as 90s, 10m or 2h"), Error);
-  CHECK_THROWS_WITH_AS(trial_fits("failure == soon and duration < x1"), doctest::Contains("'x1' is no duration"),
-                       Error);
+  CHECK_THROWS_WITH_AS(trial_fits("failure == soon and duration < x1"),
+                       doctest::Contains("'x1' is no duration"), Error);
 }
 
 TEST_CASE("an order is refused only where every value is text that is no number") {

@@ -1,11 +1,10 @@
 // The options of a sweep one by one: defaults, bounds, and what is said of those that are wrong.
-#include "sweeps/spec.h"
-
 #include <string>
 
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
+#include "sweeps/spec.h"
 
 using namespace mlk;
 using namespace mlk::sweeps;
@@ -60,7 +59,8 @@ TEST_CASE("a sweep has one repeat, four trials at a time and a grid, unless it s
   CHECK(plain.search.seed == 1);
   CHECK(plain.search.trials == 0);
   CHECK(plain.points_file.empty());
-  const Spec other = with_sweep(of_lr + "repeat: 3, parallel: 2, max_failures: 0, objective: maximize acc").spec;
+  const Spec other =
+      with_sweep(of_lr + "repeat: 3, parallel: 2, max_failures: 0, objective: maximize acc").spec;
   CHECK(other.repeat == 3);
   CHECK(other.parallel == 2);
   CHECK(other.max_failures == 0);
@@ -158,7 +158,8 @@ TEST_CASE("early stopping reads each of its options within bounds") {
              "stop asha has no option 'grace'; it has min, max, factor");
   check_said(with_goal + "stop: {zzz: 1}",
              "sweep.stop must be {asha: {min: 100, max: 1000}} or median, not 'zzz'");
-  check_said(with_goal + "stop: [asha]", "sweep.stop must be {asha: {min: 100, max: 1000}} or median, not a list");
+  check_said(with_goal + "stop: [asha]",
+             "sweep.stop must be {asha: {min: 100, max: 1000}} or median, not a list");
   check_said(with_goal + "stop: ashe", "did you mean 'asha'?");
 }
 
@@ -187,21 +188,24 @@ TEST_CASE("search tpe needs parameters and an objective, and tries each point on
   check_said(of_lr + "search: {tpe: {trials: 3}}", "search tpe needs an objective, for example");
   check_good(with_goal + "repeat: 1, search: {tpe: {trials: 3}}");
   // A wrong objective is told as such, and is not missing.
-  CHECK(with_sweep(of_lr + "objective: loss, search: {tpe: {trials: 3}}").problems.find("needs an objective") ==
-        std::string::npos);
+  CHECK(
+      with_sweep(of_lr + "objective: loss, search: {tpe: {trials: 3}}").problems.find("needs an objective") ==
+      std::string::npos);
 }
 
 TEST_CASE("a parameter is given once in a file, however its path is written") {
-  check_said("parameters: {lr: [1], train.optimizer.lr: [2]}", "x.yaml:4:31: train.optimizer.lr is given twice");
+  check_said("parameters: {lr: [1], train.optimizer.lr: [2]}",
+             "x.yaml:4:31: train.optimizer.lr is given twice");
   check_said("parameters: {lr: [], train.optimizer.lr: [2]}", "train.optimizer.lr is given twice");
 }
 
 TEST_CASE("a point to start with has exactly the parameters whose conditions hold") {
   const auto said = [](const std::string& start) {
-    return with_sweep("parameters: {train.optimizer.type: [sgd, adam], momentum: {choice: [0, 0.9], when: "
-                      "{train.optimizer.type: sgd}}}, objective: minimize loss, search: {tpe: {trials: 3, "
-                      "start: " +
-                      start + "}}")
+    return with_sweep(
+               "parameters: {train.optimizer.type: [sgd, adam], momentum: {choice: [0, 0.9], when: "
+               "{train.optimizer.type: sgd}}}, objective: minimize loss, search: {tpe: {trials: 3, "
+               "start: " +
+               start + "}}")
         .problems;
   };
   CHECK(said("[{train.optimizer.type: sgd, momentum: 0.9}, {train.optimizer.type: adam}]") == "");
@@ -225,7 +229,8 @@ TEST_CASE("what a condition names is checked in each of its values, and the near
   const std::string quoted = said(types + "except: [{lr: '1'}]");
   CHECK(quoted.find("sweep.except: lr is never \"1\"") != std::string::npos);
   CHECK(quoted.find("did you mean '1'") == std::string::npos);
-  CHECK(said(types + "except: [3]").find("an entry of sweep.except must be a map of parameters to values, not "
-                                         "'3'") != std::string::npos);
+  CHECK(said(types + "except: [3]")
+            .find("an entry of sweep.except must be a map of parameters to values, not "
+                  "'3'") != std::string::npos);
   CHECK(said(types + "except: [{}]").find("not an empty one") != std::string::npos);
 }

@@ -218,7 +218,8 @@ TEST_CASE("why the cluster cannot run the trials by itself is told") {
   const std::string trained = "train: {data: {path: /d}, steps: 4, optimizer: {lr: 0.5}}\n";
   for (const Case& c : std::initializer_list<Case>{
            {"name: x\nmode: single\n" + trained, ""},
-           {"name: x\nmode: single\n" + trained + "sweep: {objective: minimize loss, search: {tpe: {trials: 2}}}\n",
+           {"name: x\nmode: single\n" + trained +
+                "sweep: {objective: minimize loss, search: {tpe: {trials: 2}}}\n",
             "search tpe chooses a trial by the results of those before it"},
            {"name: x\nmode: single\n" + trained + "sweep: {objective: minimize loss, stop: median}\n",
             "trials are ended early"},
@@ -230,7 +231,8 @@ TEST_CASE("why the cluster cannot run the trials by itself is told") {
   }
 }
 
-TEST_CASE("nothing is added to a sweep that is stopped, and trials are not tried again while their Job runs") {
+TEST_CASE(
+    "nothing is added to a sweep that is stopped, and trials are not tried again while their Job runs") {
   Sweeper sweeper(started_experiment);
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
   const auto mark = [&](const json& value) {
@@ -257,8 +259,9 @@ TEST_CASE("nothing is added to a sweep that is stopped, and trials are not tried
 }
 
 TEST_CASE("failed trials are not tried again while the Jobs of the others have all places") {
-  Sweeper sweeper("name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
-                  "sweep: {parallel: 4}\n");
+  Sweeper sweeper(
+      "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
+      "sweep: {parallel: 4}\n");
   sweeper.most_points_bytes = 300;  // of two trials
   const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
   REQUIRE(first.jobs == 2);

@@ -75,7 +75,8 @@ TEST_CASE("far from all observations the density is the share of the prior") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   CHECK(density_at(Density(axes, {{{0.1}, 3, {0.02}}}, 1), {0.9}) == doctest::Approx(0.25));
-  CHECK(density_at(Density(axes, {{{0.1}, 1, {0.02}}, {{0.2}, 2, {0.02}}}, 2), {0.9}) == doctest::Approx(0.4));
+  CHECK(density_at(Density(axes, {{{0.1}, 1, {0.02}}, {{0.2}, 2, {0.02}}}, 2), {0.9}) ==
+        doctest::Approx(0.4));
   CHECK(density_at(Density(axes, {}, 2), {0.9}) == doctest::Approx(1));
 }
 
@@ -84,7 +85,8 @@ TEST_CASE("the probabilities of whole numbers add up to one, and the near ones h
     const Space space{{integer("n", 1, last)}, {}};
     const std::vector<Axis> axes = axes_of(space);
     const std::uint64_t end = axes[0].cells() - 1;
-    const Density density(axes, {{{axes[0].middle_of(0)}, 1, {0.1}}, {{axes[0].middle_of(end)}, 1, {0.01}}}, 1);
+    const Density density(axes, {{{axes[0].middle_of(0)}, 1, {0.1}}, {{axes[0].middle_of(end)}, 1, {0.01}}},
+                          1);
     const auto at = [&](std::uint64_t cell) { return density_at(density, {axes[0].middle_of(cell)}); };
     CHECK(sum_over_cells(axes[0], [&](double place) { return density_at(density, {place}); }) ==
           doctest::Approx(1));
@@ -126,8 +128,8 @@ TEST_CASE("points with and without a conditional parameter share one probability
     const Space space{{choice("a", {"p", "q"}), conditional}, {}};
     const std::vector<Axis> axes = axes_of(space);
     const Density density(
-        axes,
-        {{{0.25, 0.3}, 1, {1, 0.1}}, {{0.75, absent}, 2, {1, 0.2}}, {{0.25, absent}, 0.5, {1, 0.2}}}, 0.7);
+        axes, {{{0.25, 0.3}, 1, {1, 0.1}}, {{0.75, absent}, 2, {1, 0.2}}, {{0.25, absent}, 0.5, {1, 0.2}}},
+        0.7);
     const auto with = [&](double b) { return density_at(density, {0.25, b}); };
     const double sum = axes[1].cells() == 0 ? mean_over_axis(with) : sum_over_cells(axes[1], with);
     CHECK(sum + density_at(density, {0.75, absent}) == doctest::Approx(1).epsilon(1e-4));
@@ -165,7 +167,8 @@ TEST_CASE("draws of a range follow the density, and stay inside") {
   }
   for (int tenth = 0; tenth < 10; ++tenth) {
     const double wanted = mean_over_axis([&](double place) { return density_at(density, {place}); },
-                                         tenth / 10.0, (tenth + 1) / 10.0) / 10;
+                                         tenth / 10.0, (tenth + 1) / 10.0) /
+                          10;
     CHECK(std::fabs(counts[tenth] / double{draws} - wanted) < 0.025);
   }
 }

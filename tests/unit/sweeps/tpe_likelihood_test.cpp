@@ -26,7 +26,8 @@ Smoothness smoothness_of(const std::vector<double>& values) {
   for (const double each : values) mean += each / static_cast<double>(values.size());
   std::vector<std::pair<double, double>> sorted;  // value, place
   for (std::size_t i = 0; i < values.size(); ++i)
-    sorted.emplace_back(values[i] - mean, (static_cast<double>(i) + 0.5) / static_cast<double>(values.size()));
+    sorted.emplace_back(values[i] - mean,
+                        (static_cast<double>(i) + 0.5) / static_cast<double>(values.size()));
   std::sort(sorted.begin(), sorted.end());
   std::vector<Places> places;
   std::vector<double> centred;

@@ -34,19 +34,18 @@ TEST_CASE("the state of a trial is that of its run") {
   };
   using S = TrialState;
   const std::string gone(job_is_gone);
-  for (const Case& c : std::initializer_list<Case>{
-           {Phase::succeeded, Absence::none, S::succeeded, ""},
-           {Phase::failed, Absence::none, S::failed, "because"},
-           {Phase::stopped, Absence::none, S::stopped, ""},
-           {Phase::running, Absence::none, S::running, ""},
-           {Phase::restarting, Absence::none, S::running, ""},
-           {Phase::starting, Absence::none, S::waiting, ""},
-           {Phase::scheduling, Absence::none, S::waiting, ""},
-           {Phase::queued, Absence::none, S::waiting, ""},
-           {Phase::incomplete, Absence::none, S::waiting, ""},
-           {Phase::incomplete, Absence::unsure, S::waiting, ""},
-           {Phase::incomplete, Absence::gone, S::failed, gone},
-           {Phase::stopped, Absence::gone, S::stopped, ""}}) {
+  for (const Case& c : std::initializer_list<Case>{{Phase::succeeded, Absence::none, S::succeeded, ""},
+                                                   {Phase::failed, Absence::none, S::failed, "because"},
+                                                   {Phase::stopped, Absence::none, S::stopped, ""},
+                                                   {Phase::running, Absence::none, S::running, ""},
+                                                   {Phase::restarting, Absence::none, S::running, ""},
+                                                   {Phase::starting, Absence::none, S::waiting, ""},
+                                                   {Phase::scheduling, Absence::none, S::waiting, ""},
+                                                   {Phase::queued, Absence::none, S::waiting, ""},
+                                                   {Phase::incomplete, Absence::none, S::waiting, ""},
+                                                   {Phase::incomplete, Absence::unsure, S::waiting, ""},
+                                                   {Phase::incomplete, Absence::gone, S::failed, gone},
+                                                   {Phase::stopped, Absence::gone, S::stopped, ""}}) {
     INFO(to_string(c.phase));
     RunStatus run;
     run.phase = c.phase;
@@ -80,7 +79,8 @@ TEST_CASE("a trial has the times and the result of its run, and its tries are no
 
 TEST_CASE("objects are given to the runs that they belong to, and those of the sweep's own Jobs stay") {
   const auto labelled = [](const std::string& name, const std::string& run) {
-    return json{{"metadata", {{"name", name}, {"labels", {{"mlk.dev/run", run}, {"mlk.dev/sweep", "s-abcde"}}}}}};
+    return json{
+        {"metadata", {{"name", name}, {"labels", {{"mlk.dev/run", run}, {"mlk.dev/sweep", "s-abcde"}}}}}};
   };
   const auto warning = [](const std::string& about) { return json{{"involvedObject", {{"name", about}}}}; };
   SweepObjects objects;

@@ -28,7 +28,8 @@ TEST_CASE("a verdict names the metric, and the line that came nearest to it") {
   CHECK(never_reported("loss", "the nearest line is 'x'") == "never reported loss: the nearest line is 'x'");
   CHECK(diverged("loss") == "reported no finite loss");
   CHECK(is_verdict("never reported loss: the nearest line is 'x'"));
-  CHECK_FALSE(is_verdict("it never reported loss"));
+  CHECK(is_verdict(diverged("loss")));
+  for (const char* other : {"it never reported loss", "exit code 1", ""}) CHECK_FALSE(is_verdict(other));
   CHECK_FALSE(is_verdict("reported no finite"));
 }
 

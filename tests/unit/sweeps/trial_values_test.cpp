@@ -170,8 +170,8 @@ TEST_CASE("what sh cannot set, or must not see, is an obstacle to one Job") {
 }
 
 TEST_CASE("the experiment of a point has its values in place of those of the base") {
-  const json base = {{"name", "x"}, {"mode", "single"}, {"run", "a ${sweep.lr} ${sweep.other}"},
-                     {"env", {{"B", "1"}}}};
+  const json base = {
+      {"name", "x"}, {"mode", "single"}, {"run", "a ${sweep.lr} ${sweep.other}"}, {"env", {{"B", "1"}}}};
   Parameter lr{"lr", Parameter::Kind::choice, {3.1}, 0, 0, {}};
   lr.written = {{3.1, "3.10"}};
   const json there = experiment_at(base, {{lr}, {}}, {{"lr", 3.1}, {"env.B", "2"}, {"workers.count", 3}});

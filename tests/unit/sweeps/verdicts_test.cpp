@@ -195,13 +195,6 @@ TEST_CASE("the log of an ended trial is read once, and not before its pod is see
   CHECK(logs == 1);
 }
 
-TEST_CASE("verdicts are told from other failures by their words") {
-  CHECK(is_verdict(never_reported("loss")));
-  CHECK(is_verdict(diverged("loss")));
-  CHECK_FALSE(is_verdict("exit code 1"));
-  CHECK_FALSE(is_verdict(""));
-}
-
 TEST_CASE("a metric that is no finite number is no objective") {
   SweepStatus status;
   Trial trial;

@@ -18,7 +18,8 @@ namespace {
 struct RingMember {
   std::unique_ptr<Transport> transport;
   std::unique_ptr<Ring> ring;
-  // For a ring that hangs: the thread sanitizer on a crowded machine takes over twenty seconds for the largest sums.
+  // For a ring that hangs: the thread sanitizer on a crowded machine takes over twenty seconds for the
+  // largest sums.
   SteadyTime deadline = std::chrono::steady_clock::now() + 180s;
 
   bool sum(std::vector<float>& data, std::uint32_t index, std::uint32_t count, std::uint64_t step,
