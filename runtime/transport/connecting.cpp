@@ -52,9 +52,17 @@ void Transport::Impl::start_rounds(SteadyTime now) {
 }
 
 void Transport::Impl::start_round(PeerId peer, const std::vector<SocketAddress>& addresses, SteadyTime now) {
-  if (dialer_.find(peer) == nullptr || closing_) return;
-  dialer_.attempts(peer, addresses.size(), now);
+  if (closing_ || !dialer_.attempts(peer, addresses.size(), now)) return;
   for (const SocketAddress& address : addresses) open_attempt(peer, address, now);
+}
+
+// A connection with the peer works. An attempt at another of its addresses, or one that began while the peer
+// was silent, would only take its place: to the machines above that is a loss.
+void Transport::Impl::end_attempts(PeerId peer) {
+  dialer_.connected(peer);
+  for (auto& [id, other] : connections_) {
+    if (other.stage != Stage::established && other.dialled && other.peer == peer) other.doomed = true;
+  }
 }
 
 // A peer of this host is reached by the UNIX socket that belongs to the address, if it has one.

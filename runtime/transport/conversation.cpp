@@ -31,7 +31,7 @@ bool Transport::Impl::on_frame(Connection& connection, Frame&& frame) {
   }
   if (connection.silent) {
     connection.silent = false;
-    dialer_.connected(connection.peer);
+    end_attempts(connection.peer);
     push(Event{.kind = Event::Kind::audible, .peer = connection.peer, .incarnation = header.incarnation});
   }
   if (header.type == MessageType::heartbeat) return true;
@@ -101,10 +101,7 @@ bool Transport::Impl::promote(Connection& connection, const Introduction& theirs
   given_up_.erase(peer);
   connection.stage = Stage::established;
   connection.link->suit_send_buffer();
-  dialer_.connected(peer);
-  for (auto& [id, other] : connections_) {  // attempts at the peer's other addresses
-    if (other.stage != Stage::established && other.dialled && other.peer == peer) other.doomed = true;
-  }
+  end_attempts(peer);
   {
     const std::lock_guard lock(mutex_);
     active_[peer] = connection.link;

@@ -8,7 +8,7 @@ namespace mlk::rt {
 void Dialer::add(PeerId peer, const HostPort& where, Time now) {
   Target& target = targets_[peer];
   target.where = where;
-  if (!target.busy) target.next = now;
+  if (target.state == Target::State::waiting) target.next = now;
 }
 
 const HostPort* Dialer::find(PeerId peer) const {
@@ -19,8 +19,8 @@ const HostPort* Dialer::find(PeerId peer) const {
 std::vector<PeerId> Dialer::due(Time now) {
   std::vector<PeerId> peers;
   for (auto& [peer, target] : targets_) {
-    if (target.busy || target.next > now) continue;
-    target.busy = true;
+    if (target.state != Target::State::waiting || target.next > now) continue;
+    target.state = Target::State::in_round;
     target.open = 0;
     target.all_refused = true;
     peers.push_back(peer);
@@ -31,22 +31,23 @@ std::vector<PeerId> Dialer::due(Time now) {
 std::optional<Dialer::Time> Dialer::next_round() const {
   std::optional<Time> next;
   for (const auto& [peer, target] : targets_) {
-    if (!target.busy && (!next || target.next < *next)) next = target.next;
+    if (target.state == Target::State::waiting && (!next || target.next < *next)) next = target.next;
   }
   return next;
 }
 
 void Dialer::back_off(Target& target, Time now) const {
-  target.busy = false;
+  target.state = Target::State::waiting;
   target.next = now + std::max(target.delay, retry_min_);
   target.delay = std::clamp(2 * target.delay, 2 * retry_min_, retry_max_);
 }
 
-void Dialer::attempts(PeerId peer, std::size_t count, Time now) {
+bool Dialer::attempts(PeerId peer, std::size_t count, Time now) {
   const auto found = targets_.find(peer);
-  if (found == targets_.end()) return;
+  if (found == targets_.end() || found->second.state != Target::State::in_round) return false;
   found->second.open = count;
   if (count == 0) back_off(found->second, now);
+  return true;
 }
 
 bool Dialer::attempt_over(PeerId peer, Outcome outcome, Time now) {
@@ -62,7 +63,7 @@ bool Dialer::attempt_over(PeerId peer, Outcome outcome, Time now) {
 void Dialer::connected(PeerId peer) {
   const auto found = targets_.find(peer);
   if (found == targets_.end()) return;
-  found->second.busy = true;
+  found->second.state = Target::State::connected;
   found->second.open = 0;
   found->second.delay = Delay(0);
 }

@@ -30,8 +30,8 @@ class Dialer {
   std::optional<Time> next_round() const;
 
   // The look-up of the round gave so many addresses to try. With none (the name is unknown) the round is
-  // over.
-  void attempts(PeerId peer, std::size_t count, Time now);
+  // over. False if it was over before: the peer is connected, or is not to be dialled any more.
+  bool attempts(PeerId peer, std::size_t count, Time now);
 
   enum class Outcome { refused, failed };
   // True if the round is over and every address refused: no process listens where the peer was.
@@ -45,7 +45,7 @@ class Dialer {
     HostPort where;
     Time next;
     Delay delay{0};
-    bool busy = false;  // in a round, or connected
+    enum class State { waiting, in_round, connected } state = State::waiting;
     std::size_t open = 0;
     bool all_refused = true;
   };

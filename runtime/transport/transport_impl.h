@@ -110,6 +110,7 @@ class Transport::Impl {
   void start_round(PeerId peer, const std::vector<SocketAddress>& addresses, SteadyTime now);
   void start_rounds(SteadyTime now);
   void open_attempt(PeerId peer, const SocketAddress& address, SteadyTime now);
+  void end_attempts(PeerId peer);
   void finish_connect(Connection& connection);
   bool on_frame(Connection& connection, Frame&& frame);
   bool on_handshake(Connection& connection, const Frame& frame);

@@ -61,6 +61,19 @@ TEST_CASE("a connected peer is not dialled until it is lost, and then soon") {
   CHECK(*dialer.next_round() == start + 100s + 50ms);
 }
 
+TEST_CASE("a look-up that ends when the peer is connected, or removed, leads to no attempt") {
+  Dialer dialer = with_target();
+  dialer.due(start);
+  CHECK(dialer.attempts(peer, 1, start));
+  dialer.lost(peer, start);  // it was connected, and is silent
+  dialer.due(start + 1s);
+  dialer.connected(peer);  // it is heard again
+  CHECK_FALSE(dialer.attempts(peer, 1, start + 1s));
+  CHECK(dialer.due(start + 100s).empty());
+  dialer.remove(peer);
+  CHECK_FALSE(dialer.attempts(peer, 1, start + 1s));
+}
+
 TEST_CASE("a peer that was removed is not dialled") {
   Dialer dialer = with_target();
   dialer.remove(peer);

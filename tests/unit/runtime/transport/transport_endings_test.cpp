@@ -305,6 +305,22 @@ TEST_CASE("a silent peer is dialled anew, and the connection that works takes ov
   CHECK(half.is_closed());
 }
 
+TEST_CASE("a peer that is heard again keeps its connection, and what was dialled meanwhile is ended") {
+  TransportOptions options = test::calm_options();
+  options.suspect_after = 150ms;
+  Subject subject(options);
+  const RawListener listener;
+  subject.transport->dial(server, listener.address());
+  RawPeer first = listener.accept(server, 7);
+  first.be_answered();
+  CHECK(subject.told() == "up server/0 #7 at 192.0.2.7:7070");
+  RawPeer second = listener.accept(server, 7);
+  CHECK(subject.told() == "silent server/0 #7");
+  first.send(RawPeer::header(MessageType::heartbeat));
+  CHECK(subject.told() == "audible server/0 #7");
+  CHECK(second.is_closed());
+}
+
 TEST_CASE("after a pause of this host a peer that ended is dead only if it does not come back in time") {
   std::atomic<std::chrono::nanoseconds> suspended{0ns};
   TransportOptions options = test::calm_options();
