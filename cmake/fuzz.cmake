@@ -12,7 +12,7 @@ add_library(mlk_fuzzed_registry STATIC cli/registry/challenge.cpp cli/registry/l
 target_link_libraries(mlk_fuzzed_registry PUBLIC mlk_fuzzed_image)
 mlk_library(fuzzed_experiment cli/experiment mlk_fuzzed_util yaml-cpp)
 file(GLOB fuzzed_sweeps CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/sweeps/expression*.cpp)
-foreach(name axis csv forms grid ledger names objective points_file random reported sobol space spec stopping trial)
+foreach(name axis csv forms grid ledger names number_order objective points_file random reported sobol space spec stopping trial)
   list(APPEND fuzzed_sweeps sweeps/${name}.cpp)
 endforeach()
 add_library(mlk_fuzzed_sweeps STATIC ${fuzzed_sweeps} cli/run/metrics.cpp)
