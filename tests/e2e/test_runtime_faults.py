@@ -440,7 +440,7 @@ def test_a_cut_connection_does_not_make_two_runs_of_one(tmp_path):
         for times in (1, 2, 3):
             run.until_step(workers[0], workers[0].step() + 20)
             run.wires.disturb("cut")
-            run.until(lambda count=times: workers[0].errors().count("worker/1 is lost") == count, "the loss")
+            run.until_logged(workers[0], "worker/1 is lost", times)
             run.until_world(workers[0], 2)
         assert not workers[1].lines(), "the other rank went on by itself"
         run.finish([], workers)

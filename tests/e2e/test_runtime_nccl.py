@@ -50,9 +50,6 @@ class Ranks(Run):
     def enter(self, rank, fault="", **env):
         return self.start("worker", rank, **{**nccl(self.folder, fault), **env})
 
-    def until_logged(self, process, words, times=1):
-        self.until(lambda: process.errors().count(words) >= times, words)
-
 
 def slow(tmp_path, **more):
     return Ranks(tmp_path, "allreduce", step_delay_ms=5, minimum=1, **{"workers": 3, **more})

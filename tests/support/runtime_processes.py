@@ -276,8 +276,8 @@ class Run:
         self.until_step(reporter, reporter.step() + 20)
         self.until(lambda: reporter.world() == count, f"{count} workers in a line of {reporter.name}")
 
-    def until_logged(self, process, words):
-        self.until(lambda: words in process.errors(), f"'{words}' of {process.name}")
+    def until_logged(self, process, words, times=1):
+        self.until(lambda: process.errors().count(words) >= times, f"'{words}' of {process.name}")
 
     def until_step(self, process, step):
         self.until(lambda: process.step() >= step, f"step {step} of {process.name}")
