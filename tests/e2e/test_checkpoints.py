@@ -15,7 +15,7 @@ import time
 
 import pytest
 import wheels
-from runtime_processes import Run, assert_trained, join_parts
+from runtime_processes import ENDLESS, Run, assert_trained, join_parts
 
 pytestmark = pytest.mark.runtime
 
@@ -116,7 +116,7 @@ def test_checkpoints_are_read_by_the_package_of_the_format(tmp_path):
 @pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2)])
 def test_whole_runs_are_killed_while_they_save(tmp_path, mode, servers):
     moments = random.Random()
-    with Run(tmp_path, mode, workers=1, servers=servers, consistency="sync", checkpoints=True, steps=1000000,
+    with Run(tmp_path, mode, workers=1, servers=servers, consistency="sync", steps=ENDLESS,
              checkpoint={"every": 1, "keep": 2}, model={"type": "mlp", "hidden": [256, 256]}) as run:
         reached = 0
         for _ in range(int(os.environ.get("MLK_TEST_RUN_KILLS", 5))):
@@ -140,13 +140,10 @@ def test_whole_runs_are_killed_while_they_save(tmp_path, mode, servers):
 
 @pytest.mark.parametrize("consistency", ["sync", "async"])
 def test_a_stopped_run_with_servers_leaves_a_whole_checkpoint(tmp_path, consistency):
-    with Run(tmp_path, "ps", servers=2, consistency=consistency, checkpoints=True, steps=400, step_delay_ms=15) as run:
+    with Run(tmp_path, "ps", servers=2, consistency=consistency, steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 60)
-        for process in servers + workers:
-            process.signal(signal.SIGTERM)
-        for process in servers + workers:
-            assert process.wait() == 143, process.errors()
+        run.stop(servers + workers)
         stopped = steps_in(run.checkpoints)
         assert len(stopped) == 1 and stopped[0] >= 60
         assert servers[0].result()["checkpoint"] == stopped[0]
@@ -156,14 +153,16 @@ def test_a_stopped_run_with_servers_leaves_a_whole_checkpoint(tmp_path, consiste
 
 
 def test_a_server_that_is_killed_leaves_no_checkpoint_that_lacks_its_part(tmp_path):
-    with Run(tmp_path, "ps", servers=2, consistency="sync", checkpoints=True, steps=300, step_delay_ms=15,
+    with Run(tmp_path, "ps", servers=2, consistency="sync", steps=ENDLESS, step_delay_ms=15,
              checkpoint={"every": 1, "keep": 5}) as run:
         servers, workers = run.start_all()
         for victim in (1, 0, 1):
             run.until_step(workers[0], workers[0].step() + 30)
             servers[victim].kill()
             servers[victim] = run.start("server", victim)
-        assert_trained(servers + workers, run.steps, workers[0])
+            run.until_logged(servers[0], "server/1 is seeded by" if victim == 1 else "training with")
+            run.until_world(workers[0], 2)
+        run.finish(servers, workers)
         for step in steps_in(run.checkpoints):
             assert files_of(run.checkpoints / f"step-{step:012}") == ["manifest.json", "server-0.safetensors", "server-1.safetensors"]
 

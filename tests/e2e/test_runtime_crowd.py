@@ -1,7 +1,7 @@
 """More workers than there are seeds, half of them lost at once."""
 
 import pytest
-from runtime_processes import Run
+from runtime_processes import ENDLESS, Run
 
 # Alone: they want the whole machine for themselves. Timed: with a sanitizer they want more than there is.
 pytestmark = [pytest.mark.runtime, pytest.mark.alone, pytest.mark.timed]
@@ -12,7 +12,7 @@ HALF = CROWD // 2
 
 @pytest.mark.parametrize("mode,consistency", [("allreduce", "sync"), ("ps", "sync"), ("ps", "async")])
 def test_half_of_a_crowd_is_killed_and_comes_back(tmp_path, mode, consistency):
-    with Run(tmp_path, mode, workers=CROWD, minimum=1, consistency=consistency, steps=10**6, patience_seconds=120, report_every=1,
+    with Run(tmp_path, mode, workers=CROWD, minimum=1, consistency=consistency, steps=ENDLESS, patience_seconds=120, report_every=1,
              step_delay_ms=20, data={"format": "idx", "batch": 8}) as run:
         servers, workers = run.start_all()
         speaker = (servers or workers)[0]

@@ -11,16 +11,11 @@ MODES = pytest.mark.parametrize("mode,consistency", [("ps", "sync"), ("ps", "asy
 LATE = {"MLK_LATE_SECONDS": "30"}
 
 
-def start_all(run, **env):
-    servers = [run.start("server", rank, **env) for rank in range(run.servers_count)]
-    return servers, [run.start("worker", rank, **env) for rank in range(run.workers_count)]
-
-
 @MODES
 @pytest.mark.parametrize("lost", [0, 1])
 def test_a_worker_that_is_back_after_the_end_is_told_of_it(tmp_path, mode, consistency, lost):
     with Run(tmp_path / "run", mode, consistency=consistency, step_delay_ms=10, minimum=1) as run:
-        servers, workers = start_all(run, **LATE)
+        servers, workers = run.start_all(**LATE)
         run.until_step(workers[0], 100)
         workers[lost].kill()
         other = workers[1 - lost]
@@ -38,7 +33,7 @@ def test_a_worker_that_is_back_after_the_end_is_told_of_it(tmp_path, mode, consi
 
 def test_a_server_that_is_left_tells_of_the_end_when_the_first_one_is_lost(tmp_path):
     with Run(tmp_path / "run", "ps", servers=2, step_delay_ms=10, minimum=1) as run:
-        servers, workers = start_all(run, **LATE)
+        servers, workers = run.start_all(**LATE)
         run.until_step(workers[0], 100)
         workers[1].kill()
         assert workers[0].wait() == 0, workers[0].errors()
@@ -52,7 +47,7 @@ def test_a_server_that_is_left_tells_of_the_end_when_the_first_one_is_lost(tmp_p
 
 def test_sigterm_ends_a_process_that_waits_for_late_ranks_and_the_run_stays_trained(tmp_path):
     with Run(tmp_path / "run", "ps", step_delay_ms=10, minimum=1) as run:
-        servers, workers = start_all(run, **LATE)
+        servers, workers = run.start_all(**LATE)
         run.until_step(workers[0], 100)
         workers[1].kill()
         assert workers[0].wait() == 0, workers[0].errors()
@@ -65,7 +60,7 @@ def test_sigterm_ends_a_process_that_waits_for_late_ranks_and_the_run_stays_trai
 @pytest.mark.parametrize("mode,role", [("single", "worker"), ("ps", "worker"), ("ps", "server"), ("allreduce", "worker")])
 def test_a_process_that_finds_the_last_checkpoint_ends_well_without_peers(tmp_path, mode, role):
     with Run(tmp_path / "run", mode, workers=1 if mode == "single" else 2, checkpoints=True) as run:
-        servers, workers = start_all(run)
+        servers, workers = run.start_all()
         for process in servers + workers:
             assert process.wait() == 0, process.errors()
         rank = 0 if role == "server" else run.workers_count - 1
@@ -80,7 +75,7 @@ def test_a_process_that_finds_the_last_checkpoint_ends_well_without_peers(tmp_pa
 def test_workers_that_lose_the_server_at_the_end_find_the_last_checkpoint(tmp_path):
     """Who waits for a server looks for it, too: the server may have ended well, and comes back no more."""
     with Run(tmp_path / "run", "ps", checkpoints=True, minimum=2) as run:
-        servers, workers = start_all(run)
+        servers, workers = run.start_all()
         for process in servers + workers:
             assert process.wait() == 0, process.errors()
         last = max(run.checkpoints.glob("step-*"))
@@ -95,7 +90,7 @@ def test_workers_that_lose_the_server_at_the_end_find_the_last_checkpoint(tmp_pa
 
 def test_a_worker_that_does_not_see_the_checkpoint_is_told_by_a_server_that_does(tmp_path):
     with Run(tmp_path / "run", "ps", checkpoints=True, minimum=2) as run:
-        servers, workers = start_all(run)
+        servers, workers = run.start_all()
         for process in servers + workers:
             assert process.wait() == 0, process.errors()
         elsewhere = {"MLK_CHECKPOINTS": str(tmp_path / "elsewhere")}
@@ -117,7 +112,7 @@ def test_a_server_that_replaces_an_earlier_one_does_not_wait_a_day(tmp_path):
 
 def test_a_rank_that_ends_because_the_run_is_trained_is_not_called_lost(tmp_path):
     with Run(tmp_path / "run", "allreduce", workers=4, steps=50) as run:
-        _, workers = start_all(run)
+        _, workers = run.start_all()
         for process in workers:
             assert process.wait() == 0, process.errors()
             assert "is lost" not in process.errors(), process.errors()

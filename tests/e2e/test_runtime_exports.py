@@ -14,7 +14,7 @@ import mlk
 import prometheus_text
 import pytest
 import wheels
-from runtime_processes import Run, assert_trained
+from runtime_processes import ENDLESS, Run, assert_trained
 
 pytestmark = pytest.mark.runtime
 
@@ -58,14 +58,13 @@ def test_event_files_say_what_the_lines_say(tmp_path, tensorboard):
 
 def test_a_restart_opens_a_new_file_and_takes_back_what_it_does_again(tmp_path, tensorboard):
     folder = tmp_path / "events"
-    with Run(tmp_path, "single", workers=1, checkpoints=True, checkpoint={"every": 45, "keep": 2}, step_delay_ms=10) as run:
+    with Run(tmp_path, "single", workers=1, steps=ENDLESS, checkpoint={"every": 45, "keep": 2}, step_delay_ms=10) as run:
         first = run.start("worker", 0, MLK_TENSORBOARD=str(folder))
         run.until_step(first, 80)
         first.kill()
         assert len(list(folder.iterdir())) == 1
         time.sleep(1.1)  # TensorBoard reads files in the order of the second in which they were opened
-        second = run.start("worker", 0, MLK_TENSORBOARD=str(folder))
-        assert_trained([second], run.steps, second)
+        _, (second,) = run.train_what_is_saved(MLK_TENSORBOARD=str(folder))
         assert second.result()["restored_step"] > 0
     assert len(list(folder.iterdir())) == 2
     again = int(second.lines()[0]["step"])
@@ -103,10 +102,11 @@ def fetch(address):
 
 @pytest.mark.parametrize("mode,consistency", [("ps", "async"), ("allreduce", "sync")], ids=["async", "allreduce"])
 def test_prometheus_reads_the_figures_of_every_process_at_the_same_port(tmp_path, mode, consistency):
-    with Run(tmp_path, mode, consistency=consistency, steps=400, step_delay_ms=5, checkpoints=True, checkpoint={"every": 20, "keep": 1}) as run:
+    with Run(tmp_path, mode, consistency=consistency, steps=ENDLESS, step_delay_ms=5, checkpoint={"every": 20, "keep": 1}) as run:
         roles = [("server", rank) for rank in range(run.servers_count)] + [("worker", rank) for rank in range(2)]
-        processes = {at: run.start(*at, MLK_METRICS_PORT=str(PORT)) for at in roles}
-        run.until_step(processes["worker", 0], 60)
+        env = {"MLK_METRICS_PORT": str(PORT)}
+        servers, workers = run.start_all(**env)
+        run.until_step(workers[0], 60)
         figures = {at: fetch(metrics_address(run, *at)) for at in roles}
         reporter = figures["worker", 0]
         assert reporter["mlk_step"] >= 60
@@ -125,7 +125,7 @@ def test_prometheus_reads_the_figures_of_every_process_at_the_same_port(tmp_path
             assert sum(told[part] for part in parts) == pytest.approx(told["mlk_step_seconds_sum"])
         later = fetch(metrics_address(run, "worker", 0))
         assert all(later[name] >= value for name, value in reporter.items() if name.endswith(("_total", "_count", "_sum")))
-        assert_trained(processes.values(), run.steps, processes["worker", 0])
+        run.finish(servers, workers, **env)
 
 
 def connect(address):
@@ -143,7 +143,7 @@ def answer_to(address, request):
 
 
 def test_clients_that_misbehave_disturb_neither_the_answers_nor_the_training(tmp_path):
-    with Run(tmp_path, "single", workers=1, steps=100_000, step_delay_ms=10) as run, contextlib.ExitStack() as clients:
+    with Run(tmp_path, "single", workers=1, steps=ENDLESS, step_delay_ms=10) as run, contextlib.ExitStack() as clients:
         address = metrics_address(run, "worker", 0)
         worker = run.start("worker", 0, MLK_METRICS_PORT=str(PORT))
         run.until_step(worker, 10)

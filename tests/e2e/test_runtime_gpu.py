@@ -5,7 +5,7 @@ import pathlib
 import mlk
 import pytest
 import torch_curves
-from runtime_processes import Run, assert_trained, newest_checkpoint
+from runtime_processes import ENDLESS, Run, assert_trained, newest_checkpoint
 
 PLUGIN = mlk.BUILD / "libmlk-cuda-emulated.so"
 GPU = {"MLK_GPUS": "1", "MLK_GPU_LIBRARY": str(PLUGIN)}
@@ -134,28 +134,28 @@ def test_gpus_and_processors_train_one_model_together(tmp_path):
 
 
 def test_a_run_on_a_gpu_that_is_killed_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path):
-    weights = []
-    for name in ("whole", "cut"):
-        with Run(tmp_path / name, "single", workers=1, checkpoints=True, checkpoint={"every": 10, "keep": 3}, step_delay_ms=5) as run:
-            worker = run.start("worker", 0, **GPU)
-            if name == "cut":
-                run.until_step(worker, 50)
-                worker.kill()
-                worker = run.start("worker", 0, **GPU)
-                run.until(lambda: "goes on from the checkpoint" in worker.errors(), "the checkpoint")
-            assert_trained([worker], run.steps, worker)
-            weights.append(newest_checkpoint(run.checkpoints)[1])
-    assert weights[0] == weights[1]
+    settings = {"workers": 1, "checkpoint": {"every": 10, "keep": 3}}
+    with Run(tmp_path / "cut", "single", steps=ENDLESS, step_delay_ms=5, **settings) as cut:
+        worker = cut.start("worker", 0, **GPU)
+        cut.until_step(worker, 50)
+        worker.kill()
+        _, (worker,) = cut.train_what_is_saved(**GPU)
+        assert "goes on from the checkpoint" in worker.errors()
+    with Run(tmp_path / "whole", "single", steps=cut.steps, checkpoints=True, **settings) as whole:
+        worker = whole.start("worker", 0, **GPU)
+        assert_trained([worker], whole.steps, worker)
+    assert newest_checkpoint(cut.checkpoints)[1] == newest_checkpoint(whole.checkpoints)[1]
 
 
 def test_a_worker_on_a_gpu_that_is_lost_is_replaced(tmp_path):
-    with Run(tmp_path, "allreduce", workers=3, minimum=1, step_delay_ms=5) as run:
+    with Run(tmp_path, "allreduce", workers=3, minimum=1, steps=ENDLESS, step_delay_ms=5) as run:
         workers = start_all(run, GPU)
         run.until_step(workers[0], 30)
         workers[2].kill()
         run.until(lambda: workers[0].members() == 2, "the loss to be noticed")
         workers[2] = run.start("worker", 2, **GPU)
-        assert_trained(workers, run.steps, workers[0])
+        run.until_world(workers[0], 3)
+        run.finish([], workers, **GPU)
 
 
 @pytest.mark.skipif(not (mlk.BUILD / "libmlk-cuda.so").exists() or pathlib.Path("/dev/nvidiactl").exists(),

@@ -6,7 +6,7 @@ import time
 import pytest
 import wire_peer
 from mlk import SLOW
-from runtime_processes import Run
+from runtime_processes import ENDLESS, Run
 
 pytestmark = pytest.mark.runtime
 
@@ -26,7 +26,7 @@ def soon():
 
 
 def test_a_rank_that_missed_a_beginning_is_let_in_by_those_who_did_not(tmp_path):
-    with Run(tmp_path, "allreduce", workers=3, minimum=2, steps=100_000, step_delay_ms=5) as run:
+    with Run(tmp_path, "allreduce", workers=3, minimum=2, steps=ENDLESS, step_delay_ms=5) as run:
         workers = [run.start("worker", 1), run.start("worker", 2)]
         run.until_step(workers[0], 20)
         with rank_beside(run, 0, 7, at=2) as beside, rank_beside(run, 0, 7, at=1) as at_proposer:
@@ -109,7 +109,7 @@ def test_a_generation_that_begins_later_than_its_members_waited_is_told_so(tmp_p
 
 
 def test_a_rank_that_has_come_to_the_same_step_by_another_sum_is_fed(tmp_path):
-    with Run(tmp_path, "allreduce", workers=2, minimum=1, steps=3000, step_delay_ms=20) as run:
+    with Run(tmp_path, "allreduce", workers=2, minimum=1, steps=ENDLESS, step_delay_ms=20) as run:
         alone = run.start("worker", 0)
         run.until_step(alone, 10)
         with run.beside(1, "worker", 0) as other:

@@ -6,7 +6,7 @@ import signal
 
 import mlk
 import pytest
-from runtime_processes import Run, assert_trained, newest_checkpoint
+from runtime_processes import ENDLESS, Run, assert_trained, newest_checkpoint
 from test_runtime_gpu import GPU, HEAVY, MODELS, losses_of, pytestmark  # noqa: F401
 
 FAKE = {"MLK_NCCL_LIBRARY": str(mlk.BUILD / "libmlk-fake-nccl.so")}
@@ -44,11 +44,11 @@ class Ranks(Run):
     def begin(self, faults=()):
         return [self.enter(rank, dict(faults).get(rank, "")) for rank in range(self.workers_count)]
 
+    def start_all(self):
+        return [], self.begin()
+
     def enter(self, rank, fault="", **env):
         return self.start("worker", rank, **{**nccl(self.folder, fault), **env})
-
-    def until_logged(self, process, words, times=1):
-        self.until(lambda: process.errors().count(words) >= times, words)
 
 
 def slow(tmp_path, **more):
@@ -57,27 +57,27 @@ def slow(tmp_path, **more):
 
 @HEAVY
 def test_a_rank_that_is_killed_leaves_the_others_with_a_group_of_their_own_and_joins_a_new_one(tmp_path):
-    with slow(tmp_path, steps=600) as run:
+    with slow(tmp_path, steps=ENDLESS) as run:
         workers = run.begin()
         run.until_logged(workers[0], "sums go by NCCL, over 3 GPUs")
         workers[2].kill()
         run.until_logged(workers[0], "sums go by NCCL, over 2 GPUs")
         workers[2] = run.enter(2)
         run.until_logged(workers[0], "sums go by NCCL, over 3 GPUs", times=2)
-        assert_trained(workers, run.steps, workers[0])
+        run.finish([], workers)
         assert "given up" not in workers[0].errors()
 
 
 @HEAVY
 def test_a_rank_that_is_frozen_is_gone_on_without_and_let_in_again(tmp_path):
-    with slow(tmp_path, steps=600) as run:
+    with slow(tmp_path, steps=ENDLESS) as run:
         workers = run.begin()
         run.until_logged(workers[0], "sums go by NCCL, over 3 GPUs")
         workers[1].signal(signal.SIGSTOP)
         run.until_logged(workers[0], "sums go by NCCL, over 2 GPUs")
         workers[1].signal(signal.SIGCONT)
         run.until_logged(workers[0], "sums go by NCCL, over 3 GPUs", times=2)
-        assert_trained(workers, run.steps, workers[0])
+        run.finish([], workers)
 
 
 @HEAVY
@@ -151,7 +151,7 @@ def test_a_pod_with_two_gpus_trains_with_a_process_for_each(tmp_path):
 
 @HEAVY
 def test_a_pod_with_a_lost_process_ends_as_a_whole_with_its_code_and_comes_back(tmp_path):
-    with Pods(tmp_path, 2, steps=600) as run:
+    with Pods(tmp_path, 2, steps=ENDLESS) as run:
         pods = run.begin()
         run.until_logged(pods[0], "sums go by NCCL, over 4 GPUs")
         os.kill(processes_of(pods[1])[0], signal.SIGKILL)
@@ -159,12 +159,12 @@ def test_a_pod_with_a_lost_process_ends_as_a_whole_with_its_code_and_comes_back(
         run.until_logged(pods[0], "sums go by NCCL, over 2 GPUs")
         pods[1] = run.enter(1)
         run.until_logged(pods[0], "sums go by NCCL, over 4 GPUs", times=2)
-        assert_trained(pods, run.steps, pods[0])
+        run.finish([], pods)
 
 
 @HEAVY
 def test_sigterm_reaches_all_processes_of_a_pod_and_leaves_a_checkpoint(tmp_path):
-    with Pods(tmp_path, 1, checkpoints=True, steps=100_000) as run:
+    with Pods(tmp_path, 1, steps=ENDLESS) as run:
         (pod,) = run.begin()
         run.until_step(pod, 20)
         children = processes_of(pod)

@@ -7,7 +7,7 @@ import time
 import mlk
 import pytest
 import wire_peer
-from runtime_processes import Run, assert_trained
+from runtime_processes import ENDLESS, Run, assert_trained
 
 pytestmark = pytest.mark.runtime
 
@@ -28,7 +28,8 @@ def until_offline(run, workers):
 @pytest.mark.parametrize("consistency", ["async", "sync"])
 @pytest.mark.parametrize("servers_count,victim", [(1, 0), (2, 0), (2, 1)])
 def test_workers_go_on_while_a_server_is_lost_and_what_they_did_counts(tmp_path, consistency, servers_count, victim):
-    with Run(tmp_path, "ps", servers=servers_count, consistency=consistency, steps=400, step_delay_ms=15, report_every=1) as run:
+    with Run(tmp_path, "ps", servers=servers_count, consistency=consistency, steps=ENDLESS, step_delay_ms=15,
+             report_every=1) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 60)
         servers[victim].kill()
@@ -37,7 +38,9 @@ def test_workers_go_on_while_a_server_is_lost_and_what_they_did_counts(tmp_path,
         time.sleep(0.5)
         assert workers[0].step() == before, "what is not committed is not reported"
         servers[victim] = run.start("server", victim)
-        assert_trained(servers + workers, run.steps, workers[0])
+        run.until_logged(servers[0], "is seeded by worker/")
+        run.until_world(workers[0], 2)
+        run.finish(servers, workers)
         assert sum(offline(worker)[0] for worker in workers) > 0
         ends = {offline(worker)[1] for worker in workers}
         taken = set()
@@ -52,7 +55,7 @@ def test_workers_go_on_while_a_server_is_lost_and_what_they_did_counts(tmp_path,
 
 
 def test_workers_are_offline_no_longer_than_they_may(tmp_path):
-    with Run(tmp_path, "ps", steps=400, step_delay_ms=100, offline_seconds=1) as run:
+    with Run(tmp_path, "ps", steps=ENDLESS, step_delay_ms=100, offline_seconds=1) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 10)
         servers[0].kill()
@@ -64,32 +67,34 @@ def test_workers_are_offline_no_longer_than_they_may(tmp_path):
 
 
 def test_without_offline_time_workers_wait(tmp_path):
-    with Run(tmp_path, "ps", consistency="sync", step_delay_ms=15, offline_seconds=0) as run:
+    with Run(tmp_path, "ps", consistency="sync", steps=ENDLESS, step_delay_ms=15, offline_seconds=0) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
         servers[0].kill()
         run.until(lambda: "waiting for server 0 (" in workers[0].errors(), "the worker to wait")
         servers[0] = run.start("server", 0)
-        assert_trained(servers + workers, run.steps, workers[0])
+        run.until_world(workers[0], 2)
+        run.finish(servers, workers)
         assert not any("offline" in process.errors() for process in servers + workers)
 
 
 def test_a_server_that_kept_its_weights_goes_on_with_them(tmp_path):
-    with Run(tmp_path, "ps", consistency="sync", steps=300, step_delay_ms=15, wires=True) as run:
+    with Run(tmp_path, "ps", consistency="sync", steps=ENDLESS, step_delay_ms=15, wires=True) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
         run.wires.move(run.addresses["server"][0], run.spare)
         run.wires.disturb("cut")
         until_offline(run, workers)
         run.wires.move(run.spare, run.addresses["server"][0])
-        assert_trained(servers + workers, run.steps, workers[0])
+        run.until_world(workers[0], 2)
+        run.finish(servers, workers)
         assert "is seeded" not in servers[0].errors()
 
 
 @pytest.mark.timed  # two million parameters: a sanitizer's steps take too long
 def test_what_a_frozen_worker_still_has_for_a_server_is_not_mixed_with_what_another_brought(tmp_path):
     model = {"type": "mlp", "hidden": [2000, 1000]}  # 8 MB: some 6 s on late connections
-    with Run(tmp_path, "ps", servers=2, consistency="sync", steps=120, report_every=1, minimum=1, model=model,
+    with Run(tmp_path, "ps", servers=2, consistency="sync", steps=ENDLESS, report_every=1, minimum=1, model=model,
              offline_seconds=0, patience_seconds=int(30 * mlk.SLOW), wires=True) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 10)
@@ -104,7 +109,8 @@ def test_what_a_frozen_worker_still_has_for_a_server_is_not_mixed_with_what_anot
         run.wires.calm()
         run.until(lambda: "training with 1 of 2" in servers[0].errors(), "the run to go on")
         workers[seeder].signal(signal.SIGCONT)
-        assert_trained(servers + workers, run.steps, workers[0])
+        run.until_world(workers[0], 2)
+        run.finish(servers, workers)
 
 
 @pytest.mark.parametrize("consistency", ["async", "sync"])
@@ -134,7 +140,8 @@ def test_what_a_lost_worker_has_brought_to_one_server_is_not_mixed_with_what_ano
 
 
 def test_a_checkpoint_of_a_later_step_comes_before_what_a_worker_has(tmp_path):
-    with Run(tmp_path, "ps", steps=600, step_delay_ms=15, minimum=1, checkpoints=True, checkpoint={"every": 20, "keep": 2}, offline_seconds=0) as run:
+    with Run(tmp_path, "ps", steps=ENDLESS, step_delay_ms=15, minimum=1, checkpoint={"every": 20, "keep": 2},
+             offline_seconds=0) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
         workers[1].signal(signal.SIGSTOP)
@@ -144,6 +151,7 @@ def test_a_checkpoint_of_a_later_step_comes_before_what_a_worker_has(tmp_path):
         workers[0].kill()
         workers[1].signal(signal.SIGCONT)
         servers[0], workers[0] = run.start("server", 0), run.start("worker", 0)
-        assert_trained(servers + workers, run.steps, workers[0])
+        run.until_world(workers[0], 2)
+        run.finish(servers, workers)
         restored = re.search(r"goes on from the checkpoint of step (\d+)", servers[0].errors())
         assert restored and int(restored[1]) > behind + 20, servers[0].errors()

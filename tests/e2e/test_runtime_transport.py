@@ -7,7 +7,7 @@ import re
 import mlk
 import pytest
 import wire_peer
-from runtime_processes import Run, assert_trained
+from runtime_processes import ENDLESS, Run
 
 pytestmark = pytest.mark.runtime
 
@@ -18,19 +18,20 @@ MODES = [("ps", "async"), ("ps", "sync"), ("allreduce", "sync")]
 def test_a_run_over_tcp_is_trained_and_survives_a_loss(tmp_path, mode, consistency):
     tcp = {"MLK_TRANSPORT": "tcp"}
     # 200 000 parameters: several chunks, and more than a socket holds.
-    with Run(tmp_path, mode, consistency=consistency, steps=200, step_delay_ms=10, model={"type": "mlp", "hidden": [500, 400]}) as run:
-        servers = [run.start("server", rank, **tcp) for rank in range(run.servers_count)]
-        workers = [run.start("worker", rank, **tcp) for rank in range(2)]
+    with Run(tmp_path, mode, consistency=consistency, steps=ENDLESS, step_delay_ms=10, model={"type": "mlp", "hidden": [500, 400]}) as run:
+        servers, workers = run.start_all(**tcp)
         run.until_step(workers[0], 20)
         assert not any(address in line for line in unix_sockets() for addresses in run.seeds.values() for address in addresses)
         workers[1].kill()
         workers[1] = run.start("worker", 1, **tcp)
-        assert_trained(servers + workers, run.steps, workers[0])
+        run.until_logged((servers or workers)[0], "worker/1 is lost")
+        run.until_world(workers[0], 2)
+        run.finish(servers, workers, **tcp)
 
 
 @pytest.mark.parametrize("mode,consistency", MODES, ids=["async", "sync", "allreduce"])
 def test_processes_of_one_host_use_unix_sockets_by_themselves(tmp_path, mode, consistency):
-    with Run(tmp_path, mode, consistency=consistency, steps=200, step_delay_ms=10, model={"type": "mlp", "hidden": [500, 400]}) as run:
+    with Run(tmp_path, mode, consistency=consistency, steps=ENDLESS, step_delay_ms=10, model={"type": "mlp", "hidden": [500, 400]}) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 10)
         listener = run.seeds["server" if mode == "ps" else "worker"][0]
@@ -39,7 +40,7 @@ def test_processes_of_one_host_use_unix_sockets_by_themselves(tmp_path, mode, co
             return [line for line in unix_sockets() if line.endswith(f"@mlk-runtime {listener}") and " 0001 03 " in line]
         # Once more if it is not so: the kernel's list may lack a line when others come and go while it is read.
         run.until(lambda: len(connected()) == (2 if mode == "ps" else 1), "both by their UNIX sockets")
-        assert_trained(servers + workers, run.steps, workers[0])
+        run.finish(servers, workers)
 
 
 def test_a_wrong_transport_is_refused(tmp_path):
@@ -51,7 +52,7 @@ def test_a_wrong_transport_is_refused(tmp_path):
 
 @pytest.mark.timed
 def test_ten_thousand_reconnects_leave_nothing_behind_and_disturb_nobody(tmp_path):
-    with Run(tmp_path, "ps", workers=2, minimum=1, steps=100_000, step_delay_ms=5, report_every=10) as run:
+    with Run(tmp_path, "ps", workers=2, minimum=1, steps=ENDLESS, step_delay_ms=5, report_every=10) as run:
         server, worker = run.start("server", 0), run.start("worker", 0)
         run.until_step(worker, 10)
         key = bytes.fromhex((tmp_path / "key").read_text())
@@ -76,7 +77,7 @@ def test_ten_thousand_reconnects_leave_nothing_behind_and_disturb_nobody(tmp_pat
 @pytest.mark.parametrize("over_unix", [False, True], ids=["tcp", "unix"])
 def test_a_worker_that_asks_for_much_and_takes_nothing_costs_the_server_no_more_than_its_credit(tmp_path, over_unix):
     # 3.3 MB of weights in chunks of up to 512 KiB: all that is asked for would be 3.3 GB.
-    with Run(tmp_path, "ps", workers=2, minimum=1, steps=100_000, step_delay_ms=5, model={"type": "mlp", "hidden": [1000, 800]}) as run:
+    with Run(tmp_path, "ps", workers=2, minimum=1, steps=ENDLESS, step_delay_ms=5, model={"type": "mlp", "hidden": [1000, 800]}) as run:
         server, worker = run.start("server", 0), run.start("worker", 0)
         run.until_step(worker, 20)
         resident = memory(server)
@@ -92,7 +93,7 @@ def test_a_worker_that_asks_for_much_and_takes_nothing_costs_the_server_no_more_
 
 
 def test_a_message_in_the_name_of_another_process_ends_the_connection(tmp_path):
-    with Run(tmp_path, "ps", workers=3, minimum=1, steps=100_000, step_delay_ms=5) as run:
+    with Run(tmp_path, "ps", workers=3, minimum=1, steps=ENDLESS, step_delay_ms=5) as run:
         server, worker = run.start("server", 0), run.start("worker", 0)
         run.until_step(worker, 10)
         for rank, incarnation in ((0, 7), (1, 8)):

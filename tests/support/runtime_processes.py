@@ -21,6 +21,7 @@ from runtime_wires import Wires
 RUNTIME = pathlib.Path(os.environ.get("MLK_RUNTIME", mlk.RUNTIME))
 PORT = 7070
 MOST_SEEDS = 64
+ENDLESS = 1_000_000  # steps of a run that a test ends with Run.finish() when it has seen what it waits for, however slow the machine is
 
 
 class AddressBlock:
@@ -94,6 +95,11 @@ class Process:
         lines = self.lines()
         return int(lines[-1]["step"]) if lines else 0
 
+    def world(self):
+        """How many workers take part, by the last metrics line."""
+        lines = self.lines()
+        return int(lines[-1]["world"]) if lines else 0
+
     def members(self):
         """How many workers take part, as this process, which tells it, has said last."""
         count = 0
@@ -127,7 +133,7 @@ class Run:
     """One run. As a context manager it kills what is left of it.
 
     network: a runtime_network.Network of whose hosts each process gets one. wires: processes are dialled through proxies, see
-    runtime_wires.Wires.
+    runtime_wires.Wires. With steps=ENDLESS it has checkpoints, which finish() needs.
     """
 
     def __init__(self, folder, mode, workers=2, servers=None, consistency="async", checkpoints=False, network=None, wires=False,
@@ -135,7 +141,7 @@ class Run:
         self.folder = folder
         self.servers_count = (1 if servers is None else servers) if mode == "ps" else 0
         self.workers_count = workers
-        self.checkpoints = folder / "checkpoints" if checkpoints else None
+        self.checkpoints = folder / "checkpoints" if checkpoints or config.get("steps") == ENDLESS else None
         self.processes = {}
         self.started = itertools.count()
         self.hosts = {}
@@ -211,10 +217,43 @@ class Run:
         self.processes[role, rank, number] = process
         return process
 
-    def start_all(self):
+    def start_all(self, **env):
         """(servers, workers)"""
-        servers = [self.start("server", rank) for rank in range(self.servers_count)]
-        return servers, [self.start("worker", rank) for rank in range(self.workers_count)]
+        servers = [self.start("server", rank, **env) for rank in range(self.servers_count)]
+        return servers, [self.start("worker", rank, **env) for rank in range(self.workers_count)]
+
+    def finish(self, servers, workers, **env):
+        """Ends an endless run: SIGTERM ends these, and what they have saved is trained to the end. workers: by rank, so that the first
+        one reports. Returns the processes that end it, (servers, workers)."""
+        # Who has just come back has all of the model, so that it can be saved, when the next step is made.
+        self.until_step(workers[0], workers[0].step() + 1)
+        self.stop(servers + workers)
+        return self.train_what_is_saved(**env)
+
+    def stop(self, processes):
+        """They save, and end."""
+        for process in processes:
+            process.signal(signal.SIGTERM)
+        for process in processes:
+            assert process.wait() == 143, f"{process.name}: {process.errors()}"
+
+    def saved_step(self):
+        """Of the newest checkpoint; 0 if there is none."""
+        return max((int(folder.name.removeprefix("step-")) for folder in self.checkpoints.glob("step-*")), default=0)
+
+    def train_what_is_saved(self, **env):
+        """Starts the whole run anew, to go on from its checkpoint and to end soon. (servers, workers)"""
+        saved = self.saved_step()
+        assert saved > 0, f"there is no checkpoint\n{self.logs()}"
+        self.steps = max(saved + 30, 200)
+        config = json.loads((self.folder / "config.json").read_text())
+        config["steps"] = self.steps
+        config["workers"]["min"] = self.workers_count  # nobody is late for so few steps
+        (self.folder / "config.json").write_text(json.dumps(config))
+        servers, workers = self.start_all(**env)
+        assert_trained(servers + workers, self.steps, workers[0])
+        assert workers[0].result()["restored_step"] == saved
+        return servers, workers
 
     def beside(self, rank, role, at, incarnation=7):
         """A worker of the test's own (wire_peer.Rank), connected with process `at` of that role as soon as it listens."""
@@ -226,9 +265,19 @@ class Run:
         deadline = time.monotonic() + timeout * mlk.SLOW
         while not condition():
             if time.monotonic() > deadline:
-                logs = "".join(f"--- {p.name}\n{p.errors()}" for p in self.processes.values())
-                raise AssertionError(f"{what} did not come within {timeout} s\n{logs}")
+                raise AssertionError(f"{what} did not come within {timeout} s\n{self.logs()}")
             time.sleep(0.05)
+
+    def logs(self):
+        return "".join(f"--- {process.name}\n{process.errors()}" for process in self.processes.values())
+
+    def until_world(self, reporter, count):
+        """Until `count` workers take part, by lines that tell of steps after this call."""
+        self.until_step(reporter, reporter.step() + 20)
+        self.until(lambda: reporter.world() == count, f"{count} workers in a line of {reporter.name}")
+
+    def until_logged(self, process, words, times=1):
+        self.until(lambda: process.errors().count(words) >= times, f"'{words}' of {process.name}")
 
     def until_step(self, process, step):
         self.until(lambda: process.step() >= step, f"step {step} of {process.name}")
