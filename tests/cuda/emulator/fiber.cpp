@@ -49,7 +49,10 @@ namespace mlk::emulator {
 namespace {
 
 constexpr std::size_t stack_bytes = 64 * 1024;
+// Tops of stacks at the same place of their pages would push each other out of the processor's caches.
+constexpr std::size_t places_of_tops = 32, between_tops = 128;
 constexpr int saved_registers = 6;
+std::size_t made = 0;                       // fibers
 constexpr unsigned no_synchronisation = 1;  // a switch alone orders nothing
 
 }  // namespace
@@ -63,9 +66,14 @@ void acquire(const void* object) {
 }
 
 Fiber::Fiber()
-    : stack_(mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    : number_(made++),
+      stack_(mmap(nullptr, stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
   if (stack_ == MAP_FAILED) throw std::bad_alloc();
   if (is_thread_sanitized()) tsan_ = __tsan_create_fiber(0);
+}
+
+void Fiber::abandon() {
+  if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(stack_, stack_bytes);
 }
 
 Fiber::~Fiber() {
@@ -74,9 +82,8 @@ Fiber::~Fiber() {
 }
 
 void Fiber::begin(void (*body)()) {
-  // A function that was left in the middle has left its marks on the stack.
-  if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(stack_, stack_bytes);
-  auto* top = static_cast<std::uintptr_t*>(stack_) + stack_bytes / sizeof(std::uintptr_t) - 8;
+  auto* top = static_cast<std::uintptr_t*>(stack_) +
+              (stack_bytes - number_ % places_of_tops * between_tops) / sizeof(std::uintptr_t) - 8;
   *--top = 0;  // in the place of a return address of `body`, so that the stack is aligned as for any call
   *--top = reinterpret_cast<std::uintptr_t>(body);
   for (int i = 0; i < saved_registers; ++i) *--top = 0;

@@ -16,12 +16,16 @@ class Fiber {
 
   // The next resume() calls `body`, which must not return: it ends with leave().
   void begin(void (*body)());
+  // To be called before begin() if `body` was left in the middle: it has left the marks of AddressSanitizer
+  // on the stack.
+  void abandon();
   // Runs the fiber until it leaves. Called outside of fibers.
   void resume();
   // Back to where resume() was called. Called by the fiber itself.
   void leave();
 
  private:
+  std::size_t number_;
   void* stack_;
   void* stack_pointer_ = nullptr;
   void* outside_ = nullptr;       // the stack pointer of the caller of resume()

@@ -2,8 +2,10 @@
 #include "tests/cuda/emulator/grid.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/bfloat16.h"
 #include "tests/cuda/emulator/fiber.h"
 
 namespace mlk::emulator {
@@ -27,24 +30,37 @@ struct Copies {
   void clear() { first = last = groups = 0; }
 };
 
-struct Thread {
-  enum class State { ready, at_barrier, in_warp_operation, ended };
-  Index index;
-  State state = State::ready;
-  Where where;  // of what it waits for
+enum class State { ready, at_barrier, in_warp_operation, ended };
+
+// What a thread runs on. Making it takes long, with ThreadSanitizer above all, so they are kept.
+struct Runner {
+  Fiber fiber;
   Copies copies;
 };
 
-// One warp operation, from its first lane to its last.
+struct Thread {
+  Index index;
+  Where where;  // of what it waits for
+};
+
+constexpr unsigned whole_warp = 0xffffffff;
+
+// The matrices of an operation of the tensor cores: sums += left * right.
+struct Matrices {
+  float left[16][16], right[16][8], sums[16][8];
+};
+
+// One warp operation, from its first lane to its last, and after it the next one of the same lanes.
 struct WarpOperation {
   unsigned mask = 0, arrived = 0, left = 0;
   Where where;
-  Lanes lanes;
-  WarpNumbers numbers;
+  Lanes lanes = {};
+  Matrices matrices;
 };
 
 bool same_line(const Where& a, const Where& b) {
-  return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
+  return a.line() == b.line() && a.column() == b.column() &&
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
 std::string line_of(const Where& where) {
@@ -66,6 +82,11 @@ std::vector<unsigned> in_order(std::size_t count) {
   return numbers;
 }
 
+template <typename Triple>
+unsigned along(const Triple& triple, Axis axis) {
+  return axis == Axis::x ? triple.x : axis == Axis::y ? triple.y : triple.z;
+}
+
 Index index_in(const Extent& extent, unsigned number) {
   return {number % extent.x, number / extent.x % extent.y, number / (extent.x * extent.y)};
 }
@@ -79,13 +100,17 @@ using SharedMemory = std::unique_ptr<void, FreeMemory>;
 class Grid {
  public:
   Grid(const Launch& launch, const std::function<void()>& kernel)
-      : launch_(launch), kernel_(kernel), threads_(launch.threads.count()), fibers_(threads_.size()) {
+      : launch_(launch),
+        kernel_(kernel),
+        threads_(launch.threads.count()),
+        states_(threads_.size()),
+        order_(in_order(threads_.size())),
+        runners_(threads_.size()),
+        operations_((threads_.size() + warp_size - 1) / warp_size) {
     for (unsigned i = 0; i < threads_.size(); ++i) threads_[i].index = index_in(launch.threads, i);
   }
   ~Grid() {
-    for (const auto& open : operations_) {
-      for (const auto& operation : open) acquire(operation.get());  // after a fault
-    }
+    if (ended_ < threads_.size()) abandon();
     running_ = nullptr;
   }
 
@@ -94,7 +119,7 @@ class Grid {
     bool second = false;
     for (const unsigned block : in_order(launch_.blocks.count())) {
       block_ = index_in(launch_.blocks, block);
-      take_fibers(second);
+      take_runners(second);
       second = !second;
       run_block();
     }
@@ -103,48 +128,73 @@ class Grid {
 
   static Grid& running() { return *running_; }
   Thread& thread() { return threads_[current_]; }
+  Copies& copies() { return runners_[current_]->copies; }
   const Index& block() const { return block_; }
   const Launch& launch() const { return launch_; }
   void* shared() const { return shared_.back().get(); }
   unsigned lane() const { return current_ % warp_size; }
 
   void barrier(const Where& where);
-  Lanes exchange(unsigned mask, std::uint64_t value, const Where& where);
-  WarpNumbers exchange_numbers(unsigned count, const std::uint32_t* numbers, const Where& where);
+  // `bring` puts down what the lane has, the last lane's `complete` makes of it what `take` reads.
+  template <typename Bring, typename Complete, typename Take>
+  auto exchange(unsigned mask, const Where& where, const Bring& bring, const Complete& complete,
+                const Take& take) {
+    WarpOperation& operation = join_operation(mask, where);
+    bring(operation);
+    operation.arrived |= 1u << lane();
+    if (operation.arrived == mask) complete(operation);
+    meet(operation, where);
+    const auto taken = take(operation);
+    leave(operation);
+    return taken;
+  }
   [[noreturn]] void fail(const std::string& what, const Where& where) {
     fault_ = line_of(where) + ": block " + to_string(block_) + ", thread " + to_string(thread().index) +
              ": " + what;
     release(&end_);
-    while (true) fibers_[current_]->leave();
+    while (true) runners_[current_]->fiber.leave();
   }
 
  private:
-  void take_fibers(bool second);
+  void take_runners(bool second);
   void run_block();
   static void run_thread();
-  void wait(Thread::State state, const Where& where) {
-    thread().state = state;
+  void wait(State state, const Where& where) {
+    states_[current_] = state;
     thread().where = where;
-    fibers_[current_]->leave();
+    runners_[current_]->fiber.leave();
   }
   std::string who_waits() const;
   WarpOperation& join_operation(unsigned mask, const Where& where);
   void meet(WarpOperation& operation, const Where& where);
   void leave(WarpOperation& operation);
+  void abandon() {  // after a fault
+    for (Runner* const runner : runners_) runner->fiber.abandon();
+    forget_operations();
+  }
+  void forget_operations() {
+    for (auto& of_warp : operations_) {
+      for (const WarpOperation& operation : of_warp) acquire(&operation);  // of the lane that has made it
+      of_warp.clear();
+    }
+  }
 
   inline static Grid* running_ = nullptr;
 
   const Launch launch_;
   const std::function<void()>& kernel_;
   std::vector<Thread> threads_;
-  std::vector<Fiber*> fibers_;
+  std::vector<State> states_;    // of the threads
+  std::vector<unsigned> order_;  // of the threads, in each round
+  std::vector<Runner*> runners_;
   std::vector<SharedMemory> shared_;  // the last: of the block that runs
   Index block_;
   unsigned current_ = 0;
-  std::size_t at_barrier_ = 0, ended_ = 0;
-  Where barrier_;       // of those that wait
+  std::size_t at_barrier_ = 0;
+  std::size_t ended_ = threads_.size();  // before the first block none is under way
+  Where barrier_;                        // of those that wait
   bool round_ = false;  // which of the two barrier objects: a thread is at most one barrier ahead
-  std::vector<std::vector<std::unique_ptr<WarpOperation>>> operations_;  // by warp
+  std::vector<std::list<WarpOperation>> operations_;  // by warp
   std::optional<std::string> fault_;
   char begin_ = 0, end_ = 0, barriers_[2] = {};  // objects of release() and acquire()
 };
@@ -153,19 +203,19 @@ void Grid::run_thread() {
   Grid& grid = running();
   acquire(&grid.begin_);
   grid.kernel_();
+  grid.states_[grid.current_] = State::ended;
+  // The next block's operations are others to ThreadSanitizer: the same ones would order the blocks.
+  if (++grid.ended_ == grid.threads_.size() && is_thread_sanitized()) grid.forget_operations();
   release(&grid.end_);
-  grid.thread().state = Thread::State::ended;
-  ++grid.ended_;
-  while (true) grid.fibers_[grid.current_]->leave();
+  while (true) grid.runners_[grid.current_]->fiber.leave();
 }
 
-// Making a fiber takes long with ThreadSanitizer, so they are kept. Two blocks that run one after the other
-// have different ones: what one fiber does is ordered, and no race.
-void Grid::take_fibers(bool second) {
-  static std::vector<std::unique_ptr<Fiber>> kept[2];
-  auto& fibers = kept[second ? 1 : 0];
-  while (fibers.size() < threads_.size()) fibers.push_back(std::make_unique<Fiber>());
-  for (std::size_t i = 0; i < threads_.size(); ++i) fibers_[i] = fibers[i].get();
+// Two blocks that run one after the other have different ones: what one fiber does is ordered, and no race.
+void Grid::take_runners(bool second) {
+  static std::vector<std::unique_ptr<Runner>> kept[2];
+  auto& runners = kept[second ? 1 : 0];
+  while (runners.size() < threads_.size()) runners.push_back(std::make_unique<Runner>());
+  for (std::size_t i = 0; i < threads_.size(); ++i) runners_[i] = runners[i].get();
 }
 
 void Grid::run_block() {
@@ -173,23 +223,21 @@ void Grid::run_block() {
   if (!is_thread_sanitized()) shared_.clear();
   shared_.emplace_back(std::malloc(std::max<std::size_t>(launch_.shared_bytes, 1)));
   std::memset(shared_.back().get(), 0xff, launch_.shared_bytes);
-  operations_.clear();
-  operations_.resize((threads_.size() + warp_size - 1) / warp_size);
-  for (auto& open : operations_) open.reserve(warp_size);  // no lane is in two: they never grow in a fiber
   at_barrier_ = ended_ = 0;
   for (unsigned i = 0; i < threads_.size(); ++i) {
-    threads_[i].state = Thread::State::ready;
-    threads_[i].copies.clear();
-    fibers_[i]->begin(&run_thread);
+    runners_[i]->copies.clear();
+    runners_[i]->fiber.begin(&run_thread);
   }
+  std::ranges::fill(states_, State::ready);
   release(&begin_);
   while (ended_ < threads_.size()) {
     bool any = false;
-    for (const unsigned thread : in_order(threads_.size())) {
-      if (threads_[thread].state != Thread::State::ready) continue;
+    if (order_in_use == Order::seeded) std::ranges::shuffle(order_, random_order);
+    for (const unsigned thread : order_) {
+      if (states_[thread] != State::ready) continue;
       any = true;
       current_ = thread;
-      fibers_[thread]->resume();
+      runners_[thread]->fiber.resume();
       if (fault_) {
         acquire(&end_);
         throw KernelFault(*fault_);
@@ -203,8 +251,9 @@ void Grid::run_block() {
 std::string Grid::who_waits() const {
   std::string said;
   std::vector<std::string> lines;
-  for (const Thread& thread : threads_) {
-    if (thread.state == Thread::State::ended) continue;
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    if (states_[i] == State::ended) continue;
+    const Thread& thread = threads_[i];
     const std::string line = line_of(thread.where);
     if (std::ranges::find(lines, line) != lines.end()) continue;
     lines.push_back(line);
@@ -223,78 +272,72 @@ void Grid::barrier(const Where& where) {
   if (++at_barrier_ == threads_.size()) {
     at_barrier_ = 0;
     round_ = !round_;
-    for (Thread& other : threads_) other.state = Thread::State::ready;
+    std::ranges::fill(states_, State::ready);
   } else {
-    wait(Thread::State::at_barrier, where);
+    wait(State::at_barrier, where);
   }
   acquire(object);
 }
 
 WarpOperation& Grid::join_operation(unsigned mask, const Where& where) {
   const unsigned bit = 1u << lane();
-  auto& open = operations_[current_ / warp_size];
   if ((mask & bit) == 0) fail("is not in the mask of its own warp operation", where);
-  for (const auto& operation : open) {
-    if (operation->arrived == operation->mask || (operation->mask & mask) == 0) continue;
-    if (operation->mask != mask || !same_line(operation->where, where))
-      fail("is in a warp operation, and a lane of its mask in another: " + line_of(operation->where), where);
-    acquire(operation.get());  // of the lane that has made it
-    return *operation;
+  WarpOperation* own = nullptr;  // the one of these lanes, if no lane is in it
+  for (WarpOperation& operation : operations_[current_ / warp_size]) {
+    if (operation.arrived == 0 && operation.mask == mask) own = &operation;
+    const bool is_open = operation.arrived != 0 && operation.arrived != operation.mask;
+    if (!is_open || (operation.mask & mask) == 0) continue;
+    if (operation.mask != mask || !same_line(operation.where, where))
+      fail("is in a warp operation, and a lane of its mask in another: " + line_of(operation.where), where);
+    return operation;
   }
   const unsigned first = current_ / warp_size * warp_size;
   for (unsigned other = 0; other < warp_size; ++other) {
     if ((mask >> other & 1) == 0) continue;
-    if (first + other >= threads_.size() || threads_[first + other].state == Thread::State::ended)
+    if (first + other >= threads_.size() || states_[first + other] == State::ended)
       fail("waits in a warp operation for lane " + std::to_string(other) + ", which is not there", where);
   }
-  open.push_back(std::make_unique<WarpOperation>());
-  open.back()->mask = mask;
-  open.back()->where = where;
-  return *open.back();
+  if (!own) {
+    own = &operations_[current_ / warp_size].emplace_back();
+    own->mask = mask;
+  }
+  own->where = where;
+  return *own;
 }
 
 // Waits for the lanes of the mask, each of which has put down what it brings.
 void Grid::meet(WarpOperation& operation, const Where& where) {
   const unsigned first = current_ / warp_size * warp_size;
-  operation.arrived |= 1u << lane();
   release(&operation);
   if (operation.arrived == operation.mask) {
     for (unsigned other = 0; other < warp_size; ++other) {
-      if (operation.mask >> other & 1) threads_[first + other].state = Thread::State::ready;
+      if (operation.mask >> other & 1) states_[first + other] = State::ready;
     }
   } else {
-    wait(Thread::State::in_warp_operation, where);
+    wait(State::in_warp_operation, where);
   }
   acquire(&operation);
 }
 
-// The last lane frees what all have read. Between meet() and here there is nothing of the kernel that this
-// could order.
+// The next operation of these lanes begins only when all have read.
 void Grid::leave(WarpOperation& operation) {
   operation.left |= 1u << lane();
-  release(&operation);
-  if (operation.left != operation.mask) return;
-  acquire(&operation);
-  std::erase_if(operations_[current_ / warp_size],
-                [&](const auto& entry) { return entry.get() == &operation; });
+  if (operation.left == operation.mask) operation.arrived = operation.left = 0;
 }
 
-Lanes Grid::exchange(unsigned mask, std::uint64_t value, const Where& where) {
-  WarpOperation& operation = join_operation(mask, where);
-  operation.lanes.values[lane()] = value;
-  meet(operation, where);
-  const Lanes lanes = operation.lanes;
-  leave(operation);
-  return lanes;
+// The numbers of a pair: the lower half is the first.
+std::array<float, 2> numbers_of(std::uint32_t pair) {
+  return {kernels::BFloat16{static_cast<std::uint16_t>(pair)}.value(),
+          kernels::BFloat16{static_cast<std::uint16_t>(pair >> 16)}.value()};
 }
 
-WarpNumbers Grid::exchange_numbers(unsigned count, const std::uint32_t* numbers, const Where& where) {
-  WarpOperation& operation = join_operation(0xffffffff, where);
-  std::memcpy(operation.numbers.values + lane() * count, numbers, count * sizeof *numbers);
-  meet(operation, where);
-  const WarpNumbers all = operation.numbers;
-  leave(operation);
-  return all;
+void multiply_add(Matrices& matrices) {
+  for (unsigned row = 0; row < 16; ++row) {
+    for (unsigned k = 0; k < 16; ++k) {
+      for (unsigned column = 0; column < 8; ++column)
+        matrices.sums[row][column] += matrices.left[row][k] * matrices.right[k][column];
+    }
+  }
 }
 
 }  // namespace
@@ -314,29 +357,61 @@ void run_grid(const Launch& launch, const std::function<void()>& kernel) {
   Grid(launch, kernel).run();
 }
 
-Index thread_index() { return Grid::running().thread().index; }
-Index block_index() { return Grid::running().block(); }
-Extent block_extent() { return Grid::running().launch().threads; }
-Extent grid_extent() { return Grid::running().launch().blocks; }
+unsigned thread_number(Axis axis) { return along(Grid::running().thread().index, axis); }
+unsigned block_number(Axis axis) { return along(Grid::running().block(), axis); }
+unsigned threads_along(Axis axis) { return along(Grid::running().launch().threads, axis); }
+unsigned blocks_along(Axis axis) { return along(Grid::running().launch().blocks, axis); }
 void* shared_memory() { return Grid::running().shared(); }
-void barrier(const Where& where) { Grid::running().barrier(where); }
-Lanes exchange(unsigned mask, std::uint64_t value, const Where& where) {
-  return Grid::running().exchange(mask, value, where);
-}
-WarpNumbers exchange_numbers(unsigned count, const std::uint32_t* numbers, const Where& where) {
-  return Grid::running().exchange_numbers(count, numbers, where);
-}
 unsigned lane() { return Grid::running().lane(); }
 
+void barrier(const Where& where) { Grid::running().barrier(where); }
+
+constexpr auto nothing = [](WarpOperation&) {};
+
+std::uint64_t value_of_lane(unsigned mask, std::uint64_t value, unsigned source, const Where& where) {
+  return Grid::running().exchange(
+      mask, where, [&](WarpOperation& operation) { operation.lanes.values[lane()] = value; }, nothing,
+      [&](const WarpOperation& operation) { return operation.lanes.values[source]; });
+}
+
+Lanes values_of_lanes(unsigned mask, std::uint64_t value, const Where& where) {
+  return Grid::running().exchange(
+      mask, where, [&](WarpOperation& operation) { operation.lanes.values[lane()] = value; }, nothing,
+      [](const WarpOperation& operation) { return operation.lanes; });
+}
+
+void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                  const Where& where) {
+  // Of each matrix but the second a lane has parts of two rows, and of the second of one column.
+  const unsigned line = lane() / 4, along = lane() % 4 * 2;
+  const auto bring = [&](WarpOperation& operation) {
+    Matrices& all = operation.matrices;
+    for (unsigned second = 0; second < 2; ++second) {
+      for (unsigned i = 0; i < 4; ++i)
+        all.left[line + i % 2 * 8][along + i / 2 * 8 + second] = numbers_of(a[i])[second];
+      for (unsigned i = 0; i < 2; ++i) all.right[along + i * 8 + second][line] = numbers_of(b[i])[second];
+    }
+    for (unsigned i = 0; i < 4; ++i) all.sums[line + i / 2 * 8][along + i % 2] = d[i];
+  };
+  const auto sums = Grid::running().exchange(
+      whole_warp, where, bring, [](WarpOperation& operation) { multiply_add(operation.matrices); },
+      [&](const WarpOperation& operation) {
+        std::array<float, 4> own;
+        for (unsigned i = 0; i < 4; ++i) own[i] = operation.matrices.sums[line + i / 2 * 8][along + i % 2];
+        return own;
+      });
+  for (unsigned i = 0; i < 4; ++i) d[i] = sums[i];
+}
+
 void begin_copy(const Copy& copy, const Where& where) {
-  Copies& copies = Grid::running().thread().copies;
+  Copies& copies = Grid::running().copies();
   if (copies.last - copies.first == Copies::most) fail("begins a copy, and too many are under way", where);
   copies.begun[copies.last % Copies::most] = copy;
   copies.group_of[copies.last++ % Copies::most] = copies.groups;
 }
-void end_group_of_copies() { ++Grid::running().thread().copies.groups; }
+void end_group_of_copies() { ++Grid::running().copies().groups; }
 bool await_copies(unsigned open, Copy& copy) {
-  Copies& copies = Grid::running().thread().copies;
+  Copies& copies = Grid::running().copies();
   if (copies.first == copies.last || copies.group_of[copies.first % Copies::most] + open >= copies.groups)
     return false;
   copy = copies.begun[copies.first++ % Copies::most];

@@ -48,33 +48,43 @@ void use_order(Order order, std::uint64_t seed = 0);
 // Calls `kernel` once for each thread of the grid. Throws KernelFault. For one thread of the host at a time.
 void run_grid(const Launch& launch, const std::function<void()>& kernel);
 
-// ---- For the kernel: the calling thread's own.
-Index thread_index();
-Index block_index();
-Extent block_extent();
-Extent grid_extent();
-void* shared_memory();  // of the block: Launch::shared_bytes
+// ---- For the kernel: the calling thread's own. A thread's numbers stay what they are for as long as it
+// lives, so the compiler may ask for them once, before a loop.
+enum class Axis { x, y, z };
+[[gnu::const]] unsigned thread_number(Axis axis);
+[[gnu::const]] unsigned block_number(Axis axis);
+[[gnu::const]] unsigned threads_along(Axis axis);
+[[gnu::const]] unsigned blocks_along(Axis axis);
+[[gnu::const]] void* shared_memory();  // of the block: Launch::shared_bytes
+[[gnu::const]] unsigned lane();
+
+inline Index thread_index() {
+  return {thread_number(Axis::x), thread_number(Axis::y), thread_number(Axis::z)};
+}
+inline Index block_index() { return {block_number(Axis::x), block_number(Axis::y), block_number(Axis::z)}; }
+inline Extent block_extent() {
+  return {threads_along(Axis::x), threads_along(Axis::y), threads_along(Axis::z)};
+}
+inline Extent grid_extent() { return {blocks_along(Axis::x), blocks_along(Axis::y), blocks_along(Axis::z)}; }
 
 using Where = std::source_location;
 
 // Waits until all threads of the block are here.
 void barrier(const Where& where);
 
-// Waits until the lanes of the mask are here, all with the same operation at the same line, and returns what
-// each of them brought. Lanes outside of the mask: 0.
+// Each of these waits until the lanes of the mask are here, all with the same operation at the same line.
+// What lane `source` of the mask brought.
+std::uint64_t value_of_lane(unsigned mask, std::uint64_t value, unsigned source, const Where& where);
+// What each of them brought. Lanes outside of the mask: 0.
 struct Lanes {
-  std::uint64_t values[warp_size] = {};
+  std::uint64_t values[warp_size];
 };
-Lanes exchange(unsigned mask, std::uint64_t value, const Where& where);
-unsigned lane();
+Lanes values_of_lanes(unsigned mask, std::uint64_t value, const Where& where);
 
-// The same for all lanes of the warp, with `count` numbers of each: lane `i` gave numbers i * count and on of
-// the result.
-inline constexpr unsigned most_numbers_of_lane = 6;
-struct WarpNumbers {
-  std::uint32_t values[warp_size * most_numbers_of_lane] = {};
-};
-WarpNumbers exchange_numbers(unsigned count, const std::uint32_t* numbers, const Where& where);
+// mma.sync.m16n8k16: d[16][8] += a[16][16] * b[16][8], which lie spread over the lanes, the numbers of a and
+// b as pairs of bfloat16. The hardware adds in an order of its own.
+void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                  const Where& where);
 
 // Copies to shared memory that the thread has begun (cp.async), the oldest first, and which are done when it
 // waits for them: await_copies() takes those that have to be done until only `open` groups are left, one by

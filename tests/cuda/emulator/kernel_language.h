@@ -55,14 +55,14 @@ T from_bits(std::uint64_t bits) {
 template <typename T>
 T of_lane(unsigned mask, T value, unsigned source, const Where& where) {
   if (source < warp_size && (mask >> source & 1) == 0) fail("reads a lane that takes no part", where);
-  return from_bits<T>(exchange(mask, to_bits(value), where).values[source % warp_size]);
+  return from_bits<T>(value_of_lane(mask, to_bits(value), source % warp_size, where));
 }
 
 }  // namespace mlk::emulator
 
 inline void __syncwarp(unsigned mask = 0xffffffff,
                        const mlk::emulator::Where& where = mlk::emulator::Where::current()) {
-  mlk::emulator::exchange(mask, 0, where);
+  mlk::emulator::value_of_lane(mask, 0, 0, where);
 }
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int source, int = 32,
@@ -85,7 +85,7 @@ T __shfl_down_sync(unsigned mask, T value, unsigned lanes, int = 32,
 // A bit for each lane of the mask whose predicate holds.
 inline unsigned __ballot_sync(unsigned mask, bool predicate,
                               const mlk::emulator::Where& where = mlk::emulator::Where::current()) {
-  const mlk::emulator::Lanes lanes = mlk::emulator::exchange(mask, predicate, where);
+  const mlk::emulator::Lanes lanes = mlk::emulator::values_of_lanes(mask, predicate, where);
   unsigned bits = 0;
   for (unsigned lane = 0; lane < mlk::emulator::warp_size; ++lane)
     bits |= static_cast<unsigned>(lanes.values[lane]) << lane;
