@@ -178,7 +178,7 @@ std::string what_is_left(std::vector<std::string> left) {
                                           : " are left");
 }
 
-void wait_for_gone(Belongings& belongings, steady_clock::time_point deadline, Session& session) {
+void wait_for_gone(Belongings& belongings, steady_clock::time_point deadline, Session& session) try {
   const std::string& run = belongings.run();
   for (std::vector<std::string> left = belongings.left(); !left.empty(); left = belongings.left()) {
     if (session.interrupted != 0) {
@@ -192,6 +192,9 @@ void wait_for_gone(Belongings& belongings, steady_clock::time_point deadline, Se
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
+} catch (const kube::ApiError& error) {
+  if (error.status() != 403) throw;
+  session.note(belongings.run() + " is being deleted; you may not see when that ends: " + error.what());
 }
 
 // Looks up all names before deleting anything, so that one ambiguous name leaves every run unchanged. A run

@@ -1,5 +1,8 @@
 #include "cli/run/ownerless.h"
 
+#include <set>
+#include <string>
+
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
@@ -41,11 +44,16 @@ std::vector<Ownerless> find_ownerless(kube::Client& client, const std::string& n
   using namespace kube::resources;
   std::vector<Ownerless> found;
   if (!is_label(run)) return found;
-  const std::string selector = std::string(labels::run) + "=" + run + "," + labels::managed_by + "=mlk";
-  for (const kube::Resource* resource : {&jobs, &pods, &services, &config_maps, &secrets})
-    add_ownerless(client, name_space, *resource, selector, found);
-  std::erase_if(found, [](const Ownerless& each) {
-    return at_path(each.object, {"metadata", "deletionTimestamp"}).is_string();
+  // Of a sweep its trials' owners are left, which have their own names.
+  for (const char* label : {labels::run, labels::sweep}) {
+    const std::string selector = std::string(label) + "=" + run + "," + labels::managed_by + "=mlk";
+    for (const kube::Resource* resource : {&jobs, &pods, &services, &config_maps, &secrets})
+      add_ownerless(client, name_space, *resource, selector, found);
+  }
+  std::set<std::string> seen;
+  std::erase_if(found, [&](const Ownerless& each) {
+    return at_path(each.object, {"metadata", "deletionTimestamp"}).is_string() ||
+           !seen.insert(kube::uid_of(each.object)).second;
   });
   return found;
 }

@@ -25,8 +25,8 @@ struct Ownerless {
 std::vector<Ownerless> find_ownerless_pods(kube::Client& client, const std::string& name_space,
                                            const nlohmann::json& owner);
 
-// All that is left of a run whose own owner was deleted so; what is being deleted is left out. Empty for a
-// text that is no name, and if the user may not list Jobs or pods. Throws ApiError.
+// All that is left of a run or a sweep whose own owner was deleted so; what is being deleted is left out.
+// Empty for a text that is no name, and if the user may not list Jobs or pods. Throws ApiError.
 std::vector<Ownerless> find_ownerless(kube::Client& client, const std::string& name_space,
                                       const std::string& run);
 

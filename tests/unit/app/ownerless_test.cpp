@@ -71,6 +71,32 @@ TEST_CASE("delete ends what is left of a run whose owner was deleted alone, and 
         std::pair(0, std::string("there is no run 'x-abcde' in namespace 'default'\n")));
 }
 
+TEST_CASE("delete by a user who may not list says that the end cannot be seen") {
+  Cluster cluster(true);
+  cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.method == "DELETE")
+      cluster.deleted.push_back(request.path.substr(request.path.rfind('/') + 1));
+    const bool lists = request.method == "GET" && !request.path.ends_with("/x-abcde");
+    if (!lists) return std::nullopt;
+    return mlk::test::refusal(403, "Forbidden", "you may not list that");
+  });
+  const auto [code, said] = cluster.mlk({"delete", "x-abcde", "--timeout", "5"});
+  CHECK_MESSAGE(code == 0, said);
+  CHECK_MESSAGE(contains(said, "x-abcde is being deleted; you may not see when that ends: "), said);
+  CHECK(cluster.deleted == std::vector<std::string>{"x-abcde"});
+}
+
+TEST_CASE("delete finds the trials of a sweep whose owner was deleted alone") {
+  Cluster cluster(false, false);
+  nlohmann::json trial = mlk::test::owner_of("y-12345");
+  trial["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
+  trial["metadata"]["labels"]["app.kubernetes.io/managed-by"] = "mlk";
+  cluster.ask("POST", config_maps_path, trial);
+  const auto [code, said] = cluster.mlk({"delete", "s-abcde"});
+  CHECK_MESSAGE(code == 0, said);
+  CHECK_MESSAGE(cluster.deleted == std::vector<std::string>{"y-12345"}, said);
+}
+
 TEST_CASE("what others have made with the label of a run stays when that run is not there") {
   Cluster cluster(false, false);
   cluster.store.modify("pods", "default", pod, [](json& object) {
@@ -100,7 +126,7 @@ TEST_CASE("submit of a run whose pods go on says so, and what ends them") {
       "application/merge-patch+json");
   const std::string why =
       "its Job is gone (deleted, or its time to live passed); nobody recorded its end; one of its pods still "
-      "runs; end it with: mlk delete x-abcde";
+      "runs; deleting the run ends it";
   CHECK(contains(cluster.mlk({"status", "x-abcde"}).second, why));
   CHECK(contains(cluster.mlk({"status", "x-abcde"}).second, "worker  0     Running"));
   CHECK(contains(cluster.mlk({"ls"}).second, why));
