@@ -412,7 +412,14 @@ void Creation::check_dropped(const json& sent, const json& answered) {
 // A quota also refuses what is there already, and counts: stored by a request whose answer was lost, or by
 // another command at the same time. To take that back would delete what may have begun to train.
 bool Creation::is_there(const json& object, const ApiError& error) {
-  return exists_already(error) || (!says_nothing(error) && error.status() != 404 && find_existing(object));
+  if (exists_already(error)) return true;
+  if (says_nothing(error) || error.status() == 404) return false;
+  try {
+    return find_existing(object).has_value();
+  } catch (const ApiError& unread) {
+    if (unread.status() != 403) throw;
+    return false;  // who may make the object may lack the right to read it: the first error says more
+  }
 }
 
 void Creation::refuse(const json& object, const ApiError& error) const {

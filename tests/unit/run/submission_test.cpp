@@ -481,6 +481,20 @@ TEST_CASE("a dry run on the server says what is accepted, and what is refused as
   CHECK(submitter.notes.size() == 2);
 }
 
+TEST_CASE("a dry run tells why an object is refused to those who may not read such objects") {
+  Submitter submitter;
+  submitter.dry_run = true;
+  const std::string service = "service/" + submitter.submit().run;
+  submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
+    if (request.path.find("/services") == std::string::npos) return std::nullopt;
+    return mlk::test::refusal(403, "Forbidden",
+                              request.method == "POST" ? "exceeded quota: q" : "you may not get services");
+  });
+  const std::string said = submitter.refused().second;
+  CHECK_MESSAGE(said.find(service + " was refused: ") != std::string::npos, said);
+  CHECK_MESSAGE(said.find("exceeded quota: q") != std::string::npos, said);
+}
+
 TEST_CASE("a dry run asks for a pod of each Job, and tells what says nothing against the pod itself") {
   Submitter submitter;
   submitter.dry_run = true;
