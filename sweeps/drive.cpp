@@ -549,7 +549,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     out.started = std::max(0, planned_trials(definition) - static_cast<int>(status.trials.size()));
   out.trials = static_cast<int>(status.trials.size()) + out.started;
   if (request.retry_failed) {
-    end_pods_left(client, request.name_space, objects.owner, objects.jobs, hooks);
+    end_pods_left(client, request.name_space, objects.owner, hooks);
     out.retried = register_again(client, request, objects, status);
   }
   out.started += out.retried;

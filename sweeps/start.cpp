@@ -145,7 +145,7 @@ class Start {
       }
       if (!why.empty()) return driven(why);
     }
-    if (out.retried > 0) end_pods_left(client_, request_.name_space, there.owner, there.jobs, hooks_);
+    if (out.retried > 0) end_pods_left(client_, request_.name_space, there.owner, hooks_);
     int number = batches.empty() ? 0 : batches.back().job + 1;
     for (std::vector<TrialLine>& trials : jobs) {
       if (!indexes.write_down(number, trials)) {

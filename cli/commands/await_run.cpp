@@ -182,7 +182,7 @@ class Await {
   // a moment. They are not followed any more.
   void drain_logs() {
     if (follower_ && options_.follow) {
-      const bool go_on = last_->pods_left > 0;
+      const bool go_on = last_->pods_left > last_->pods_ending;
       auto deadline = steady_clock::now() + drain_timeout;
       while (!follower_->finished() && steady_clock::now() < deadline && session_.interrupted == 0) {
         watcher_.wait_for_change(interrupt_poll);

@@ -26,7 +26,6 @@ namespace {
 using json = nlohmann::json;
 using kube::annotation_of;
 using kube::label_of;
-using std::chrono::seconds;
 
 constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-index";
 constexpr char failures_annotation[] = "batch.kubernetes.io/job-index-failure-count";
@@ -353,7 +352,8 @@ void add_last_words(const std::map<std::string, std::string>& words, PodFacts& p
   for (Container& other : pod.others) {
     for (std::optional<ContainerEnd>* end : {&other.end, &other.last_end}) {
       // The log of a container that runs again is not that of its last end.
-      if (!*end || (end == &other.last_end && (other.end || other.runs) && !(*end)->message.empty())) continue;
+      if (!*end || (end == &other.last_end && (other.end || other.runs) && !(*end)->message.empty()))
+        continue;
       if (const auto found = words.find(last_words_key(pod.uid, other.name)); found != words.end())
         (*end)->message = with_lines_below((*end)->message, found->second);
     }
@@ -362,7 +362,10 @@ void add_last_words(const std::map<std::string, std::string>& words, PodFacts& p
 
 // A pod says which Job has made it. Of other controllers only pods without an owner count: their Jobs may
 // lack the labels by which ours are found.
-bool has_lost_its_job(const json& pod, const PodFacts& facts, const std::map<std::string, int>& roles) {
+// One that is older than the owner belongs to an earlier run of the same name, which is being deleted.
+bool has_lost_its_job(const json& pod, const PodFacts& facts, const std::map<std::string, int>& roles,
+                      const std::optional<Time>& owner_made) {
+  if (owner_made && facts.created < *owner_made) return false;
   const bool is_owned = !at_path(pod, {"metadata", "ownerReferences"}).empty();
   return !facts.job.empty() && (!is_owned || roles.count(facts.role) > 0);
 }
@@ -390,10 +393,11 @@ struct ObjectsToRead {
   const std::map<std::string, std::string>&last_words, &endings;
   const std::vector<std::string>& deciding;  // Jobs; empty: by what the Jobs are
   const std::map<std::string, int>& roles;   // that have a Job
+  const std::optional<Time> owner_made;
 };
 
 Facts read_objects(const ObjectsToRead& objects, Time now) {
-  const auto& [jobs, pods, events, nodes, last_words, endings, deciding, roles] = objects;
+  const auto& [jobs, pods, events, nodes, last_words, endings, deciding, roles, owner_made] = objects;
   Facts facts;
   read_warnings(events, facts);
   for (const json& job : jobs) facts.jobs.push_back(read_job(job));
@@ -427,7 +431,7 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
       read.fell_with_job = came_with_deletion(read.finished, deletion_of(*job));
     }
     read.final = read.action == PolicyAction::fail_job && !read.fell_with_job;
-    read.left = job == jobs.end() && has_lost_its_job(pod, read, roles);
+    read.left = job == jobs.end() && has_lost_its_job(pod, read, roles, owner_made);
     add_last_words(last_words, read);
     if (const auto longer = endings.find(read.uid); longer != endings.end())
       read.end_message = lacks_the_error(program_text(read.end_message))
@@ -453,13 +457,14 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
 
 Facts read_facts(const RunObjects& objects, Time now) {
   return read_objects({objects.jobs, objects.pods, objects.events, objects.nodes, objects.last_words,
-                       objects.endings, jobs_made(objects.owner), roles_of(objects.owner)},
+                       objects.endings, jobs_made(objects.owner), roles_of(objects.owner),
+                       time_of(objects.owner, {"metadata", "creationTimestamp"})},
                       now);
 }
 
 Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
                  const std::vector<json>& events, Time now) {
-  return read_objects({jobs, pods, events, {}, {}, {}, {}, {}}, now);
+  return read_objects({jobs, pods, events, {}, {}, {}, {}, {}, {}}, now);
 }
 
 bool has_live_pods(const RunObjects& objects, Time now) {

@@ -124,8 +124,8 @@ bool has_live_pods(const RunObjects& objects, Time now);
 // Whether there is one whose program runs.
 bool has_running_programs(const RunObjects& objects, Time now);
 // Whether an ended run still has something to tell, so long after its end was seen: a program that runs has,
-// for `patience`; a pod that the kubelet has not yet said to have ended with it, for 10 s more; one that waits
-// for another container, for 10 s. Who suspends its Job earlier removes it, with its log.
+// for `patience`; a pod that the kubelet has not yet said to have ended with it, for 10 s more; one that
+// waits for another container, for 10 s. Who suspends its Job earlier removes it, with its log.
 bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
                  std::chrono::seconds patience);
 

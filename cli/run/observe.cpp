@@ -293,16 +293,15 @@ class Observation {
   void count_pods_left() {
     const std::vector<const PodFacts*> pods = pods_left(facts_);
     status_.pods_left = static_cast<int>(pods.size());
-    pods_ending_ = static_cast<int>(
+    status_.pods_ending = static_cast<int>(
         std::count_if(pods.begin(), pods.end(), [](const PodFacts* pod) { return pod->deleting; }));
   }
 
-  // "; 2 of its pods still run; end them with: mlk delete r"; empty if no pod is left without its Job.
+  // "; 2 of its pods still run; deleting the run ends them"; empty if no pod is left without its Job.
   std::string what_is_left() const {
-    const int ending = pods_ending_, going_on = status_.pods_left - ending;
-    if (going_on == 1) return "; one of its pods still runs; end it with: mlk delete " + status_.run;
-    if (going_on > 1)
-      return fmt::format("; {} of its pods still run; end them with: mlk delete {}", going_on, status_.run);
+    const int ending = status_.pods_ending, going_on = status_.pods_left - ending;
+    if (going_on == 1) return "; one of its pods still runs; deleting the run ends it";
+    if (going_on > 1) return fmt::format("; {} of its pods still run; deleting the run ends them", going_on);
     if (ending == 0) return "";
     return fmt::format("; {} of its pods {} still ending", ending == 1 ? "one" : std::to_string(ending),
                        ending == 1 ? "is" : "are");
@@ -431,6 +430,7 @@ class Observation {
     recorded.note = std::move(status_.note);
     if (recorded.steps == 0) recorded.steps = status_.steps;
     recorded.pods_left = status_.pods_left;
+    recorded.pods_ending = status_.pods_ending;
     find_causes();
     describe_ranks();
     for (RankStatus& written : recorded.ranks) {
@@ -460,7 +460,6 @@ class Observation {
   std::vector<PodEnd> ends_;
   std::set<const JobFacts*> short_jobs_;
   std::optional<Time> stopped_at_;
-  int pods_ending_ = 0;  // of those that are left
   bool owner_deleting_ = false;
 };
 

@@ -61,16 +61,19 @@ std::set<std::string> jobs_with_pods_left(const RunObjects& run) {
 }
 
 void end_pods_left(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
-                   const std::vector<nlohmann::json>& jobs, const SubmitHooks& hooks) {
+                   const SubmitHooks& hooks) {
   RunObjects run;
   run.owner = owner;
-  run.jobs = jobs;
-  const kube::ListOptions not_ended{.label_selector = label_of_owner(owner) + "=" + kube::name_of(owner),
-                                    .field_selector = "status.phase!=Succeeded,status.phase!=Failed"};
+  const kube::ListOptions of_owner{.label_selector = label_of_owner(owner) + "=" + kube::name_of(owner)};
+  kube::ListOptions not_ended = of_owner;
+  not_ended.field_selector = "status.phase!=Succeeded,status.phase!=Failed";
   const std::string what = (is_sweep(owner) ? "sweep " : "run ") + kube::name_of(owner);
   const steady_clock::time_point deadline = steady_clock::now() + longest_end;
   for (bool told = false;; told = true) {
     run.pods = client.list(kube::resources::pods, name_space, not_ended).items;
+    if (run.pods.empty()) return;
+    // After the pods: a pod that is listed has a Job that is listed, if there is one.
+    run.jobs = client.list(kube::resources::jobs, name_space, of_owner).items;
     const Facts facts = read_facts(run);
     const std::vector<const PodFacts*> pods = pods_left(facts);
     if (pods.empty()) return;

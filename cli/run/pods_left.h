@@ -26,10 +26,11 @@ std::vector<const PodFacts*> pods_left(const Facts& facts);
 // The names of the Jobs that these pods have lost. Pure.
 std::set<std::string> jobs_with_pods_left(const RunObjects& run);
 
-// Ends those pods of the run or sweep with this owner and these Jobs, says so, and waits until they have
-// ended, at most two minutes. Without such a pod it does nothing. Throws Error: timed_out with the names of
-// those that have not ended, ApiError, and what the hook check_interrupted throws.
+// Ends those pods of the run or sweep with this owner, says so, and waits until they have ended, at most two
+// minutes. A Job that another command has made meanwhile keeps its pods. Without such a pod it does nothing.
+// Throws Error: timed_out with the names of those that have not ended, ApiError, and what the hook
+// check_interrupted throws.
 void end_pods_left(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
-                   const std::vector<nlohmann::json>& jobs, const SubmitHooks& hooks);
+                   const SubmitHooks& hooks);
 
 }  // namespace mlk

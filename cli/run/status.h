@@ -77,7 +77,8 @@ struct RunStatus {
   bool cannot_start = false;  // the reason lies in the run itself: it will not start by waiting (invalid
                               // image name, refused by admission)
   Absence absence = Absence::none;  // of the Job that decides the end, or of others that are still to come
-  int pods_left = 0;  // that have not ended, although their Job is not there any more (pods_left.h)
+  int pods_left = 0;    // that have not ended, although their Job is not there any more (pods_left.h)
+  int pods_ending = 0;  // of these: that were told to end
   std::optional<Time> created, started, ended;
   std::vector<RankStatus> ranks;
   std::optional<Failure> first_failure;  // before the cascade of 137s

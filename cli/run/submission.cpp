@@ -32,7 +32,7 @@ class Submission {
     options_.attempt = choose_attempt(rendered);
     rendered = render_now();
     if (request_.dry_run) return check(rendered);
-    if (before_) end_pods_left(client_, request_.name_space, before_->owner, before_->jobs, hooks_);
+    if (before_) end_pods_left(client_, request_.name_space, *before_, hooks_);
     const Creation::Stored owner = creation_.create_owner(rendered.owner);
     owner_uid_ = kube::uid_of(owner.object);
     options_.owner_uid = owner_uid_;
@@ -80,7 +80,7 @@ class Submission {
   // A submit without its effects.
   Submitted check(const Rendered& rendered) {
     if (before_)
-      hooks_.note("pods of run " + kube::name_of(before_->owner) +
+      hooks_.note("pods of run " + kube::name_of(*before_) +
                   " would be ended first: their Job is gone");
     std::vector<json> objects{rendered.owner};
     objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());
@@ -122,7 +122,7 @@ class Submission {
     RunObjects objects = fetch_run(client_, request_.name_space, name);
     const RunStatus status = observe(objects, now());
     if (!is_over(status) && status.phase != Phase::stopped) return newest;
-    if (status.pods_left > 0) before_ = std::move(objects);
+    if (status.pods_left > 0) before_ = std::move(objects.owner);
     return newest + 1;
   }
 
@@ -149,8 +149,8 @@ class Submission {
   Creation creation_;
   RenderOptions options_;
   std::string owner_uid_;
-  std::optional<RunStatus> found_;     // of a run that was there before
-  std::optional<RunObjects> before_;   // the run before this one, if its Job has left pods behind
+  std::optional<RunStatus> found_;  // of a run that was there before
+  std::optional<json> before_;      // the owner of the run before this one, if its Job has left pods behind
   std::set<std::string> left_behind_;  // the Jobs of this run that have: other ones would train beside them
 };
 

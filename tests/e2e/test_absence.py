@@ -178,7 +178,7 @@ def orphaned(cluster, name, experiment):
 @pytest.mark.nodes
 def test_pods_that_go_on_without_their_job_are_shown_and_told_by_every_command(cluster, orphaned, start):
     file, run = orphaned
-    why = f"{GONE}; 2 of its pods still run; end them with: mlk delete {run}"
+    why = f"{GONE}; 2 of its pods still run; deleting the run ends them"
     seen = status(cluster, run)
     assert (seen["phase"], seen["final"], seen["why"]) == ("Incomplete", True, why)
     assert [(rank["role"], rank["rank"], rank["state"]) for rank in seen["ranks"]] == [("worker", 0, "Running"), ("worker", 1, "Running")]

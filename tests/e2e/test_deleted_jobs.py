@@ -50,7 +50,7 @@ def check_not_trained_again(real, file, run, code, pods=0):
     """status, wait and submit tell the same end, no Job comes back, and with --again another run is made, when the
     pods that the first one has left have ended."""
     seen = status(real, run)
-    left = f"; one of its pods still runs; end it with: mlk delete {run}" if pods else ""
+    left = "; one of its pods still runs; deleting the run ends it" if pods else ""
     assert seen["final"] and seen["phase"] == {0: "Succeeded", 1: "Incomplete", 5: "Failed"}[code], seen
     assert code != 1 or seen["why"] == GONE + left, seen
     assert not pods or [rank["state"] for rank in seen["ranks"]] == ["Running"]

@@ -113,7 +113,7 @@ TEST_CASE("a run whose deciding Job is gone has ended, and nobody knows how") {
   CHECK(seen.phase == Phase::incomplete);
   CHECK(seen.why ==
         "its Job is gone (deleted, or its time to live passed); nobody recorded its end; 3 of its pods still "
-        "run; end them with: mlk delete r");
+        "run; deleting the run ends them");
   CHECK(is_over(seen));
   CHECK(to_json(seen).at("final") == true);
   CHECK(to_json(seen).at("phase") == "Incomplete");

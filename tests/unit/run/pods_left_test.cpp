@@ -53,7 +53,7 @@ TEST_CASE("pods that their Job has left are ranks, and the reason says that they
   CHECK(run.ranks() ==
         RankLines{"server/0 Running", "worker/0 Running", "worker/1 Running", "worker/2 Running"});
   CHECK(run.observed().pods_left == 3);
-  CHECK(run.why() == told_gone + "; 3 of its pods still run; end them with: mlk delete r");
+  CHECK(run.why() == told_gone + "; 3 of its pods still run; deleting the run ends them");
   CHECK(run.phase() == "Incomplete");
   CHECK(is_over(run.observed()));
   CHECK(exit_code(run.observed()) == ExitCode::failure);
@@ -73,7 +73,7 @@ TEST_CASE("each pod that is left has its own state, and those that have ended ar
   run.finish(run.pod(2));
   CHECK(run.ranks() == RankLines{"server/0 Running", "worker/0 Pending", "worker/1 Failed: exit code 3",
                                  "worker/2 Succeeded"});
-  CHECK(run.why() == told_gone + "; one of its pods still runs; end it with: mlk delete r");
+  CHECK(run.why() == told_gone + "; one of its pods still runs; deleting the run ends it");
   CHECK_FALSE(run.observed().first_failure);  // nobody recorded an end, and the run has not failed
   run.finish(run.pod(0));
   CHECK(run.why() == told_gone);
@@ -82,7 +82,11 @@ TEST_CASE("each pod that is left has its own state, and those that have ended ar
 
 TEST_CASE("pods that were asked to end are said to be ending, as long as they do") {
   LeftRun run;
-  for (int rank = 0; rank < 3; ++rank) run.ask_to_end(run.pod(rank));
+  run.ask_to_end(run.pod(0));
+  CHECK(run.observed().pods_left == 3);
+  CHECK(run.observed().pods_ending == 1);
+  for (int rank = 1; rank < 3; ++rank) run.ask_to_end(run.pod(rank));
+  CHECK(run.observed().pods_ending == 3);
   CHECK(run.why() == told_gone + "; 3 of its pods are still ending");
   CHECK(run.ranks().at(1) == "worker/0 Running: it is ending");
   run.fail(run.pod(0), 143);
@@ -102,6 +106,16 @@ TEST_CASE("which pods count as left: one row for each side of each condition") {
       {"collected, since its owner is gone", true,
        [](LeftRun&, json& pod) { pod["metadata"]["ownerReferences"] = references_to("uid-of-worker"); }},
       {"on a lost node", true, [](LeftRun&, json& pod) { pod["status"]["reason"] = "NodeLost"; }},
+      {"made in the second of the owner", true,
+       [](LeftRun& run, json& pod) {
+         run.objects.owner["metadata"]["creationTimestamp"] = pod["metadata"]["creationTimestamp"] =
+             "2026-01-03T11:59:00Z";
+       }},
+      {"older than the owner: of an earlier run of that name", false,
+       [](LeftRun& run, json& pod) {
+         run.objects.owner["metadata"]["creationTimestamp"] = "2026-01-03T11:59:00Z";
+         pod["metadata"]["creationTimestamp"] = "2026-01-03T11:58:59Z";
+       }},
       {"of a Job that is there", false,
        [](LeftRun&, json& pod) { pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] = "r-server"; }},
       {"ended well", false, [](LeftRun& run, json& pod) { run.finish(pod); }},
@@ -144,7 +158,7 @@ TEST_CASE("without the mark a Job whose pods go on was made, and submit does not
   LeftRun run;
   run.objects.owner["metadata"]["annotations"].erase(labels::created);
   CHECK(run.observed().absence == Absence::cut_off);
-  CHECK(run.why() == "a Job of it is gone; 3 of its pods still run; end them with: mlk delete r");
+  CHECK(run.why() == "a Job of it is gone; 3 of its pods still run; deleting the run ends them");
 }
 
 TEST_CASE("a stopped run without its Job says which pods still run") {
@@ -152,7 +166,7 @@ TEST_CASE("a stopped run without its Job says which pods still run") {
   run.stop();
   CHECK(run.phase() == "Stopped");
   CHECK(run.why() ==
-        "its Job is gone, so it cannot go on; 3 of its pods still run; end them with: mlk delete r");
+        "its Job is gone, so it cannot go on; 3 of its pods still run; deleting the run ends them");
 }
 
 TEST_CASE("the record of an end stays, and pods that go on all the same are known") {

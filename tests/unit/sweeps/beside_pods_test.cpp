@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/kube/client.h"
+#include "cli/kube/resource.h"
+#include "cli/run/pods_left.h"
 #include "sweeps/drive.h"
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"
@@ -61,6 +64,40 @@ TEST_CASE("trials of a Job that was deleted are tried again when its pods have e
   CHECK(sweeper.start(two_rates).retried == 2);
   CHECK(asked.done ==
         std::vector<std::string>{"end " + pod["metadata"]["name"].get<std::string>(), "make a Job"});
+}
+
+TEST_CASE("a Job that another command makes while pods are ended keeps its pods") {
+  Sweeper sweeper(sweep_of("single"));
+  const std::string sweep = sweeper.start(two_rates).sweep, gone = sweep + "-trials-0",
+                    other = "other-trials";
+  const auto pod_of_job = [&](const std::string& job, const std::string& name) {
+    json pod = test::pod_of(sweep, "Running", "trial");
+    pod["metadata"]["name"] = name;
+    pod["metadata"]["labels"]["mlk.dev/sweep"] = sweep;
+    pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] = job;
+    return pod;
+  };
+  sweeper.cluster.store.create("pods", pod_of_job(gone, "old"));
+  json job = *sweeper.cluster.store.find("jobs", "default", gone);
+  sweeper.cluster.store.remove("jobs", "default", gone);
+  std::vector<std::string> ended;
+  sweeper.cluster.before([&](const local::Request& request) -> std::optional<local::Answer> {
+    const std::string pods = test::pods_path + "/";
+    if (request.method != "DELETE" || !request.path.starts_with(pods)) return std::nullopt;
+    ended.push_back(request.path.substr(pods.size()));
+    if (ended.size() > 1) return std::nullopt;
+    sweeper.cluster.store.modify("pods", "default", "old",
+                                 [](json& object) { object["status"]["phase"] = "Failed"; });
+    job["metadata"] = {{"name", other}, {"namespace", "default"}, {"labels", job["metadata"]["labels"]}};
+    sweeper.cluster.store.create("jobs", job);
+    sweeper.cluster.store.create("pods", pod_of_job(other, "new"));
+    return std::nullopt;
+  });
+  kube::Client client(sweeper.cluster.config());
+  const json owner = client.get(kube::resources::config_maps, "default", sweep);
+  end_pods_left(client, "default", owner, sweeper.hooks());
+  sweeper.cluster.before({});
+  CHECK(ended == std::vector<std::string>{"old"});
 }
 
 TEST_CASE("a trial that is a run, and whose Job was deleted, is tried again when its pods have ended") {
