@@ -99,6 +99,11 @@ Request log_request(const std::string& name_space, const std::string& pod, const
   return request;
 }
 
+AtLimit at_limit(std::size_t limit, std::size_t came) {
+  if (limit == 0 || came < limit || came > limit + 1) return AtLimit::goes_on;
+  return came == limit ? AtLimit::ends_after : AtLimit::ends_within;
+}
+
 std::vector<LogLine> parse_log(std::string_view rest) {
   std::vector<LogLine> lines;
   while (!rest.empty()) {

@@ -40,6 +40,12 @@ std::vector<LogLine> parse_log(std::string_view body);  // without what the kube
 // "2026-11-21T07:40:25.348347988Z text"; nullopt without a time in front. Pure.
 std::optional<LogLine> parse_log_line(std::string_view line);
 
+// Where a stream that was asked for `limit` bytes (0: all) stands with a line by which `came` bytes have
+// come, each line counted with its end: it ends after this line, or within it, as the server cuts where it
+// has to. A server that knows no limits goes on. Pure.
+enum class AtLimit { goes_on, ends_after, ends_within };
+AtLimit at_limit(std::size_t limit, std::size_t came);
+
 // A line without a time is none of the program's: there the kubelet says why it cannot go on, with status
 // 200. Its meaning, for people, to be put behind "node n1: ". Pure.
 std::string kubelet_said(std::string_view line);

@@ -15,6 +15,9 @@ using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_held = 16u << 20, least_share = 32u << 10;  // bytes
+// What each log is asked for first. The lines of all are needed before the earliest is known, and the last
+// log would come behind megabytes of the others.
+constexpr std::size_t first_part = 32u << 10;
 constexpr std::size_t most_sayings = 20;
 constexpr milliseconds longest_holding_up{2'000}, look_again{100};
 constexpr seconds longest_on_dead_connections{90};
@@ -29,7 +32,7 @@ struct OpenLog {
   std::size_t next = 0;  // where in it
   kube::LogLine line{};  // the one that is given out next
   Time newest{};
-  bool is_over = false;
+  bool is_over = false, was_asked = false;
   // The reader has waited for it: since something came of those that it waits for; since it was opened or had
   // its last line.
   milliseconds missed{0}, silent{0};
@@ -37,7 +40,10 @@ struct OpenLog {
   std::optional<Clock::time_point> trying_since{}, again{};
   // Under the reader's mutex: the loop's thread writes.
   std::string inbox{};
-  bool behind = false;  // there was no room: the stream was let go
+  std::size_t limit = 0;     // bytes that the stream was asked for; 0: all
+  std::size_t came = 0;      // bytes of the stream so far
+  bool was_limited = false;  // the stream has ended, or will, where it was asked to
+  bool behind = false;       // there was no room: the stream was let go
   std::optional<kube::StreamEnd> end{};
   std::unique_ptr<kube::Stream> stream{};
 
@@ -86,9 +92,13 @@ class LogReader {
     kube::LogOptions options = log.about.options;
     log.position.resume();
     options.from = log.position.since();
+    if (!log.was_asked && !options.tail_lines && !options.since) options.limit_bytes = first_part;
+    log.was_asked = true;
     {
       const std::lock_guard lock(mutex_);
-      log.behind = false;
+      log.limit = options.limit_bytes.value_or(0);
+      log.came = 0;
+      log.was_limited = log.behind = false;
       log.end.reset();
     }
     std::unique_ptr<kube::Stream> stream = client_.stream(
@@ -111,7 +121,11 @@ class LogReader {
     std::unique_lock lock(mutex_);
     if (log.inbox.size() >= share_)
       news_.wait(lock, [&] { return stopping_ || log.inbox.size() < share_ || is_waiting_; });
-    if (stopping_ || log.behind) return;
+    if (stopping_ || log.behind || log.was_limited) return;
+    log.came += line.size() + 1;
+    const kube::AtLimit at = kube::at_limit(log.limit, log.came);
+    log.was_limited = at != kube::AtLimit::goes_on;
+    if (at == kube::AtLimit::ends_within) return;
     if (log.inbox.size() >= share_ && held_ >= most_held) {
       log.behind = true;
       ending = std::move(log.stream);
@@ -209,6 +223,7 @@ class LogReader {
 
   // Under the mutex. True: open it at once.
   bool settle(OpenLog& log) {
+    if (log.was_limited && log.end->status == 200) return true;
     if (log.end->silent && log.missed < longest_on_dead_connections) return true;
     const Clock::time_point now = Clock::now();
     if (!log.trying_since) log.trying_since = now;

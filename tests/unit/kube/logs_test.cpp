@@ -7,6 +7,14 @@
 
 using namespace mlk::kube;
 
+TEST_CASE("a stream with a limit ends after a line or within it, or goes on if the server knows no limits") {
+  CHECK(at_limit(0, 100) == AtLimit::goes_on);
+  CHECK(at_limit(100, 99) == AtLimit::goes_on);
+  CHECK(at_limit(100, 100) == AtLimit::ends_after);
+  CHECK(at_limit(100, 101) == AtLimit::ends_within);
+  CHECK(at_limit(100, 102) == AtLimit::goes_on);
+}
+
 TEST_CASE("a line of a log is a time and a text") {
   const auto line = parse_log_line("2026-11-21T07:40:25.000000001Z  two  blanks ");
   REQUIRE(line);

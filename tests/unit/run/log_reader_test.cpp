@@ -5,6 +5,8 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
+#include <string_view>
 #include <thread>
 
 #include <doctest/doctest.h>
@@ -88,6 +90,71 @@ TEST_CASE("lines of all ranks come in the order of their times, and within a ran
   kube::Client client(pods.server.start());
   CHECK(texts_of(read_run_logs(client, "lab", {pod_of_rank("a", 0), pod_of_rank("b", 1)}, {})) ==
         Texts{"a1", "b1", "a2", "a3", "b2", "b3"});
+}
+
+// Logs as a node gives them: from a second on, and cut where the limit is, also within a line.
+struct LimitedLogs {
+  std::map<std::string, std::string> logs;
+  std::mutex mutex;
+  std::map<std::string, Texts> limits;  // of the requests; "": none
+  FakeServer server;
+
+  LimitedLogs() {
+    server.http->Get(R"(/api/v1/namespaces/lab/pods/([^/]+)/log)",
+                     [this](const httplib::Request& request, httplib::Response& response) {
+                       const std::string since = request.get_param_value("sinceTime"),
+                                         limit = request.get_param_value("limitBytes");
+                       std::string body;
+                       for (std::string_view rest = logs[request.matches[1]]; !rest.empty();) {
+                         const std::string_view line = rest.substr(0, rest.find('\n') + 1);
+                         rest.remove_prefix(line.size());
+                         if (since.empty() || line.substr(0, 19) >= since.substr(0, 19)) body += line;
+                       }
+                       if (!limit.empty() && body.size() > std::stoul(limit)) body.resize(std::stoul(limit));
+                       response.set_content(body, "text/plain");
+                       const std::lock_guard lock(mutex);
+                       limits[request.matches[1]].push_back(limit);
+                     });
+  }
+};
+
+TEST_CASE("long logs are asked for their beginning, and then for the rest, wherever the first part ends") {
+  constexpr std::size_t first_part = 32 << 10, ends = 40;
+  LimitedLogs node;
+  std::vector<json> pods;
+  std::map<std::string, Texts> expected, taken;
+  for (std::size_t rank = 0; rank < ends; ++rank) {
+    const std::string pod = "p" + std::to_string(rank);
+    pods.push_back(pod_of_rank(pod, static_cast<int>(rank)));
+    std::string& log = node.logs[pod];
+    const auto add = [&](std::size_t size) {
+      const int number = static_cast<int>(expected[pod].size());
+      expected[pod].push_back(std::to_string(number) + std::string(size, 'x'));
+      log += stamped(number * 7, expected[pod].back());
+    };
+    while (log.size() < first_part - 500) add(70);
+    // From rank to rank the part ends one byte earlier in the line after this one, or right after this one.
+    add(first_part - log.size() - stamped(0, "").size() - std::to_string(expected[pod].size()).size() - rank);
+    while (log.size() < first_part + 20'000) add(200);
+  }
+  pods.push_back(pod_of_rank("short", 99));
+  node.logs["short"] = stamped(1, "all of it");
+  expected["short"] = {"all of it"};
+  kube::Client client(node.server.start());
+  Texts problems;
+  read_run_logs(client, "lab", pods, {},
+                {.line = [&](const RunLogLine& line) { return taken[line.pod].push_back(line.text), true; }},
+                &problems);
+  CHECK(problems.empty());
+  for (const auto& [pod, texts] : expected) CHECK_MESSAGE(taken[pod] == texts, pod);
+  CHECK(node.limits["p0"] == Texts{std::to_string(first_part), ""});
+  CHECK(node.limits["short"] == Texts{std::to_string(first_part)});
+  node.limits.clear();
+  read_run_logs(client, "lab", {pods[0]}, {.since = seconds(9)});
+  read_run_logs(client, "lab", {pods[1]}, {.tail = 2});
+  CHECK(node.limits["p0"] == Texts{""});
+  CHECK(std::set<std::string>(node.limits["p1"].begin(), node.limits["p1"].end()) ==
+        std::set<std::string>{""});
 }
 
 TEST_CASE("who has had enough gets no more lines") {
