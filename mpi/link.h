@@ -45,7 +45,7 @@ struct Surroundings {
 Surroundings read_surroundings();
 
 // Writes all of it, also where the descriptor does not block: another process that shares it may have made it
-// so. False if nobody reads it, or nothing was taken for so long.
+// so. False if nobody reads it (errno is EPIPE), or nothing was taken for so long.
 bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms);
 
 // "mlk: ..." on standard error, one line.

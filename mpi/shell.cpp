@@ -1,5 +1,6 @@
 #include "mpi/shell.h"
 
+#include <cerrno>
 #include <poll.h>
 
 namespace mlk::mpi {
@@ -28,7 +29,8 @@ int run_remotely(const Surroundings& around, const std::string& host, const std:
         const int which = payload[0] == std::byte{2} ? 1 : 0;
         if (!is_read[which]) continue;
         is_read[which] = write_all(which + 1, payload.subspan(1), around.time_to_be_read_ms);
-        if (!is_read[which]) say("output of " + host + " is dropped from here on: nobody reads it");
+        if (!is_read[which] && errno != EPIPE)
+          say("output of " + host + " is dropped from here on: nobody reads it");
       } else if (frame->type == Type::ended) {
         const std::optional<End> end = decode_end(payload);
         return end ? end->code : lost;

@@ -106,7 +106,8 @@ TEST_CASE("a command whose output nobody reads any more goes on without it, and 
   say_to(*pipe.link, Type::output, output_of(2, "err\n"));
   say_to(*pipe.link, Type::ended, encode(End{.code = 3}));
   CHECK(pipe.shell->code() == 3);
-  CHECK(pipe.shell->err() == "err\n");
+  CHECK(pipe.shell->err() ==
+        "mlk: output of " + around.own.host + " is dropped from here on: nobody reads it\nerr\n");
   CHECK(pipe.read().size() < pipe.said.size());
 }
 
