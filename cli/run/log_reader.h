@@ -31,10 +31,11 @@ struct LogRead {
   std::optional<Time> first{}, last{};  // the times of its lines
 };
 
-// Of broken logs the reading goes on for 10 s. At most 16 MB are held: a log that is ahead of the others is
-// let go, and read on when it is its turn. When nothing has come for 2 s, those that are silent do not hold
-// up the others any more; one that is silent for `longest_silence` is opened again. Throws nothing: `logs`
-// tell of failures.
+// A log of which all is wanted is asked for its first 32 KiB, and then for the rest, so that the first lines
+// of all logs are here at once. Of broken logs the reading goes on for 10 s. At most 16 MB are held: a log
+// that is ahead of the others is let go, and read on when it is its turn. When nothing has come for 2 s,
+// those that are silent do not hold up the others any more; one that is silent for `longest_silence` is
+// opened again. Throws nothing: `logs` tell of failures.
 void read_logs(kube::Client& client, const std::string& name_space, std::vector<LogRead>& logs,
                const LogTaker& taker, std::chrono::milliseconds longest_silence = std::chrono::seconds(30));
 
