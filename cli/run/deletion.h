@@ -18,7 +18,8 @@ std::optional<Time> deletion_of(const nlohmann::json& object);
 
 // Whether a failure, of a pod or of the Job itself, came with the deletion of the Job. The times of the
 // cluster are whole seconds: in one second the deletion comes first, as most programs answer SIGTERM at once.
+// A Job that has no time to live after its end is the exception: its end in that second is why it goes.
 // A failure without a time was not seen before the deletion either.
-bool came_with_deletion(const std::optional<Time>& failed, const std::optional<Time>& deleted);
+bool came_with_deletion(const std::optional<Time>& failed, const nlohmann::json& job);
 
 }  // namespace mlk

@@ -31,14 +31,6 @@ constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-index";
 constexpr char failures_annotation[] = "batch.kubernetes.io/job-index-failure-count";
 constexpr char ignored_annotation[] = "batch.kubernetes.io/job-index-ignored-failure-count";
 
-// The condition of that type, if its status is True (or `wanted`).
-const json* condition_of(const json& object, std::string_view type, std::string_view wanted = "True") {
-  for (const json& condition : at_path(object, {"status", "conditions"})) {
-    if (text_of(condition, {"type"}) == type && text_of(condition, {"status"}) == wanted) return &condition;
-  }
-  return nullptr;
-}
-
 void read_program(const json& pod, PodFacts& facts) {
   PodContainers containers = read_containers(pod);
   Container& main = containers.main;
@@ -127,7 +119,7 @@ void read_end(const json& job, JobFacts& facts) {
     facts.finished = true;
     std::optional<Time> at = time_of(*condition, {"lastTransitionTime"});
     if (!at) at = time_of(job, {"status", "completionTime"});
-    if (end == JobFacts::End::failed && came_with_deletion(at, deletion_of(job))) continue;
+    if (end == JobFacts::End::failed && came_with_deletion(at, job)) continue;
     facts.end = end;
     facts.end_reason = text_of(*condition, {"reason"});
     facts.end_message = text_of(*condition, {"message"});
@@ -138,7 +130,7 @@ void read_end(const json& job, JobFacts& facts) {
     if (!condition || facts.end != JobFacts::End::none) continue;
     const std::optional<Time> at = time_of(*condition, {"lastTransitionTime"});
     const bool fails = std::string_view(type) == "FailureTarget";
-    if (fails && came_with_deletion(at, deletion_of(job))) continue;
+    if (fails && came_with_deletion(at, job)) continue;
     facts.ending = true;
     facts.failing = fails;
     facts.end_reason = text_of(*condition, {"reason"});
@@ -338,6 +330,13 @@ std::optional<Time> time_of(const json& object, std::initializer_list<const char
   return value.is_string() ? parse_time(value.get_ref<const std::string&>()) : std::nullopt;
 }
 
+const json* condition_of(const json& object, std::string_view type, std::string_view wanted) {
+  for (const json& condition : at_path(object, {"status", "conditions"})) {
+    if (text_of(condition, {"type"}) == type && text_of(condition, {"status"}) == wanted) return &condition;
+  }
+  return nullptr;
+}
+
 std::map<std::string, int> roles_of(const json& owner) {
   const json named = json_or_null(kube::annotation_of(owner, labels::roles));
   std::map<std::string, int> roles;
@@ -428,7 +427,7 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
     PodFacts& read = facts.pods.back();
     if (job != jobs.end() && read.program_failed()) {
       read.action = policy_action(*job, pod);
-      read.fell_with_job = came_with_deletion(read.finished, deletion_of(*job));
+      read.fell_with_job = came_with_deletion(read.finished, *job);
     }
     read.final = read.action == PolicyAction::fail_job && !read.fell_with_job;
     read.left = job == jobs.end() && has_lost_its_job(pod, read, roles, owner_made);

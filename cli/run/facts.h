@@ -152,5 +152,8 @@ int number_of(const nlohmann::json& object, std::initializer_list<const char*> p
 std::int64_t count_of(const nlohmann::json& object, std::initializer_list<const char*> path,
                       std::int64_t otherwise);
 std::optional<Time> time_of(const nlohmann::json& object, std::initializer_list<const char*> path);
+// The condition of that type, if it has the wanted status; else nullptr. A part of the object.
+const nlohmann::json* condition_of(const nlohmann::json& object, std::string_view type,
+                                   std::string_view wanted = "True");
 
 }  // namespace mlk

@@ -53,21 +53,62 @@ struct Deleted : test::Run {
 
 TEST_CASE("whose doing a failure is: one row for each side of each condition") {
   struct Row {
-    std::optional<Time> failed, deleted;
+    std::optional<Time> failed;
+    std::string deleted;
     bool with_it;
   };
   const Row rows[] = {
-      {parse_time(second_before), {}, false},  // nobody has deleted the Job
-      {{}, {}, false},
-      {parse_time(second_before), parse_time(second_of_deletion), false},
-      {parse_time("2026-01-03T11:59:49.9Z"), parse_time(second_of_deletion), false},
-      {parse_time(second_of_deletion), parse_time(second_of_deletion),
-       true},  // in one second the deletion comes first
-      {parse_time(second_of_deletion), parse_time("2026-01-03T11:59:50.9Z"), true},
-      {parse_time(second_after), parse_time(second_of_deletion), true},
-      {{}, parse_time(second_of_deletion), true},  // nobody saw it before
+      {parse_time(second_before), "", false},  // nobody has deleted the Job
+      {{}, "", false},
+      {parse_time(second_before), second_of_deletion, false},
+      {parse_time("2026-01-03T11:59:49.9Z"), second_of_deletion, false},
+      {parse_time(second_of_deletion), second_of_deletion, true},  // in one second the deletion comes first
+      {parse_time(second_of_deletion), "2026-01-03T11:59:50.9Z", true},
+      {parse_time(second_after), second_of_deletion, true},
+      {{}, second_of_deletion, true},  // nobody saw it before
   };
-  for (const Row& row : rows) CHECK(came_with_deletion(row.failed, row.deleted) == row.with_it);
+  for (const Row& row : rows) {
+    json job = json::object();
+    if (!row.deleted.empty()) job["metadata"]["deletionTimestamp"] = row.deleted;
+    CHECK(came_with_deletion(row.failed, job) == row.with_it);
+  }
+}
+
+TEST_CASE("in the second of its deletion a Job without a time to live has failed first, if it says so") {
+  struct Row {
+    int time_to_live;
+    std::string type, said, failed;
+    bool with_it;
+  };
+  const Row rows[] = {
+      {0, "Failed", second_of_deletion, second_of_deletion, false},
+      {0, "Failed", second_of_deletion, second_before, false},
+      {0, "Failed", second_of_deletion, second_after, true},
+      {0, "Failed", second_before, second_of_deletion, true},
+      {0, "Failed", second_after, second_of_deletion, true},
+      {0, "FailureTarget", second_of_deletion, second_of_deletion, true},
+      {0, "Failed", "", second_of_deletion, true},
+      {1, "Failed", second_of_deletion, second_of_deletion, true},
+      {-1, "Failed", second_of_deletion, second_of_deletion, true},  // it has none: it lives on
+  };
+  for (const Row& row : rows) {
+    json job = {{"metadata", {{"deletionTimestamp", second_of_deletion}}}, {"spec", json::object()}};
+    if (row.time_to_live >= 0) job["spec"]["ttlSecondsAfterFinished"] = row.time_to_live;
+    job["status"]["conditions"] = {{{"type", row.type}, {"status", "True"}}};
+    if (!row.said.empty()) job["status"]["conditions"][0]["lastTransitionTime"] = row.said;
+    CHECK(came_with_deletion(parse_time(row.failed), job) == row.with_it);
+  }
+}
+
+TEST_CASE("a run whose Job goes in the second of its end has failed, with the program's own code") {
+  Deleted run;
+  run.job()["spec"]["ttlSecondsAfterFinished"] = 0;
+  for (int rank = 0; rank < 3; ++rank) run.fail(run.pod(rank), 3, second_of_deletion);
+  run.says("Failed", second_of_deletion);
+  CHECK(run.phase() == "Failed");
+  REQUIRE(run.observed().first_failure);
+  CHECK(run.observed().first_failure->exit_code == 3);
+  CHECK(exit_code(run.when_gone()) == ExitCode::run_failed);
 }
 
 TEST_CASE("a pod was told to go its grace before the time of its deletion, another object at that time") {
