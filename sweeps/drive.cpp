@@ -80,7 +80,7 @@ class Driver {
       const SweepStatus status = look(*objects, runs);
       hooks_.changed(status);
       if (watch) watch->looked();
-      if (is_over(*objects, runs, status)) {
+      if (left_to_others_ || is_over(*objects, runs, status)) {
         lease->release();
         std::optional<SweepStatus> last;
         attempt([&] { last = read_sweep(client_, request_.name_space, sweep_, Harvest::all); });
@@ -211,7 +211,11 @@ class Driver {
                            return !has_ended(trial.state) && run_of(trial, runs, status) != nullptr;
                          });
     if (more_) return;  // ended runs still have to be settled
-    if (next.ended || (next.hopeless && !runs_on)) end(objects, status, next.hopeless);
+    if (!next.ended && (!next.hopeless || runs_on)) return;
+    const int known = static_cast<int>(status.trials.size());
+    left_to_others_ =
+        !next.hopeless && others_have_added(read_record(objects.owner), request_.definition, known);
+    if (!left_to_others_) end(objects, status, next.hopeless);
   }
 
   // Marks the owners of runs whose Jobs are gone: the next look sees it.
@@ -340,8 +344,6 @@ class Driver {
     more_ = more_ || made.begun < missing.size();
     for (std::size_t i = 0; i < made.begun; ++i)
       created_[trial_run(sweep_, missing[i].hash, missing[i].attempt)] = steady_clock::now();
-    for (const auto& [trial, why] : made.refused)
-      created_.erase(trial_run(sweep_, trial.hash, trial.attempt));
     if (!made.refused.empty()) take_refusals(objects, status, made);
   }
 
@@ -380,6 +382,7 @@ class Driver {
       if (std::string(why.what()).find("exceeded quota") != std::string::npos) {
         if (refused_ != why.what()) hooks_.submit.note(std::string(why.what()) + "; trying on");
         refused_ = why.what();
+        created_.erase(trial_run(sweep_, line.hash, line.attempt));
         continue;
       }
       Trial trial;
@@ -427,9 +430,11 @@ class Driver {
 
   // If the owner has changed meanwhile, does nothing: the next look knows more.
   void set_phase(const SweepObjects& objects, const SweepStatus& status, const json& phase) {
-    const int known = static_cast<int>(status.trials.size());
-    const int trials = phase.is_null() ? std::max(known, planned_trials(request_.definition)) : known;
-    json patch = owner_patch(request_.definition, trials, true);
+    Record record = read_record(objects.owner);  // a later command may have changed more than the trials
+    record.trials = static_cast<int>(status.trials.size());
+    if (phase.is_null()) record.trials = std::max(record.trials, planned_trials(request_.definition));
+    record.driven = true;
+    json patch = owner_patch(record);
     patch["metadata"]["annotations"][labels::phase] = phase;
     patch["metadata"]["resourceVersion"] = text_of(objects.owner, {"metadata", "resourceVersion"});
     try {
@@ -454,6 +459,7 @@ class Driver {
   std::map<std::string, steady_clock::time_point> ended_since_;    // of runs, in this driver's time
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;
+  bool left_to_others_ = false;  // all trials that this driver knows have ended, and others are still to come
   steady_clock::time_point stepped_{}, judged_{};
 };
 
@@ -553,7 +559,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     out.retried = register_again(client, request, objects, status);
   }
   out.started += out.retried;
-  json patch = owner_patch(definition, out.trials, true);
+  json patch = owner_patch(record_of(definition, out.trials, true));
   // An earlier command may have registered trials for another try before it was cut off.
   const bool any_waits = std::any_of(status.trials.begin(), status.trials.end(),
                                      [](const Trial& trial) { return trial.state == TrialState::waiting; });

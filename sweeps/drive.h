@@ -24,8 +24,10 @@ struct DriveHooks {
 // driven from now on. Throws as submit_run().
 Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks);
 
-// Runs until the sweep has ended or is stopped. While another process drives it this one waits, and takes
-// over when that one is gone. Throws Error, also the one of DriveHooks::submit.check_interrupted.
+// Runs until the sweep has ended or is stopped, or until only trials are left that another command has added
+// and this one does not know: then the status that it returns is neither. While another process drives the
+// sweep this one waits, and takes over when that one is gone. Throws Error, also the one of
+// DriveHooks::submit.check_interrupted.
 SweepStatus drive(kube::Client& client, const StartRequest& request, const DriveHooks& hooks);
 
 }  // namespace mlk::sweeps

@@ -159,13 +159,17 @@ Record record_of(const Definition& definition, int trials, bool driven) {
   return out;
 }
 
-json owner_patch(const Definition& definition, int trials, bool driven) {
-  return {{"metadata", {{"annotations", {{labels::roles, json_text({{"trial", trials}})}}}}},
-          {"data", {{"sweep", json_text(to_json(record_of(definition, trials, driven)))}}}};
+json owner_patch(const Record& record) {
+  return {{"metadata", {{"annotations", {{labels::roles, json_text({{"trial", record.trials}})}}}}},
+          {"data", {{"sweep", json_text(to_json(record))}}}};
+}
+
+bool others_have_added(const Record& record, const Definition& definition, int known) {
+  return record.trials > std::max(known, planned_trials(definition));
 }
 
 json owner_overlay(const Definition& definition, bool driven) {
-  json out = owner_patch(definition, planned_trials(definition), driven);
+  json out = owner_patch(record_of(definition, planned_trials(definition), driven));
   out["metadata"]["labels"][labels::sweep] = definition.identity.run;
   return out;
 }

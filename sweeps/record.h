@@ -31,7 +31,11 @@ Record record_of(const Definition& definition, int trials, bool driven);
 
 // The data that the owner of a sweep has in addition to that of a run.
 nlohmann::json owner_overlay(const Definition& definition, bool driven);
-// The merge patch for the owner when the sweep has so many trials.
-nlohmann::json owner_patch(const Definition& definition, int trials, bool driven);
+// The merge patch for an owner that is to say this.
+nlohmann::json owner_patch(const Record& record);
+
+// Whether the record counts trials that neither the sweep has yet (`known`) nor this definition: another
+// command has added them, and they are not registered yet.
+bool others_have_added(const Record& record, const Definition& definition, int known);
 
 }  // namespace mlk::sweeps

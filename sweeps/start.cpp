@@ -264,7 +264,7 @@ class Start {
   void write_count(json owner, const Started& out) {
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       const int known = read_record(owner).trials;
-      json patch = owner_patch(definition_, out.trials, false);
+      json patch = owner_patch(record_of(definition_, out.trials, false));
       const bool told = text_of(owner, {"data", "sweep"}) == text_of(patch, {"data", "sweep"});
       if (told || known > out.trials || (known == out.trials && out.started == 0)) return;
       patch["metadata"]["resourceVersion"] = text_of(owner, {"metadata", "resourceVersion"});

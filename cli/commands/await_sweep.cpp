@@ -227,7 +227,16 @@ ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::Start
             driver = holder;
             say("the sweep is driven by " + holder + "; this command takes over when that is gone");
           }};
-  return progress.end(sweeps::drive(client, request, hooks));
+  const sweeps::SweepStatus last = sweeps::drive(client, request, hooks);
+  if (is_final(last.phase) || last.phase == Phase::stopped) return progress.end(last);
+  say("the trials of this command have ended; another command has added some, and starts them");
+  progress.clear();
+  std::optional<std::chrono::seconds> left;
+  if (timeout) {
+    const auto passed = std::chrono::duration_cast<std::chrono::seconds>(steady_clock::now() - begin);
+    left = std::max(std::chrono::seconds(0), *timeout - passed);
+  }
+  return await_sweep(session, client, last.sweep, left);
 }
 
 }  // namespace mlk

@@ -81,6 +81,51 @@ TEST_CASE("points added while Jobs run are started one by one as places become f
   CHECK(run_of_trial(client, "default", first.sweep, 4) == trial_run(first.sweep, hash_of(trials.at(4))));
 }
 
+TEST_CASE("a driver leaves a sweep open to which another command has added points, at whatever request") {
+  constexpr int most_requests = 40;
+  for (int which = 0; which < most_requests; ++which) {
+    INFO("added before request ", which, " of the first driver");
+    Sweeper sweeper(growing_experiment(1));
+    const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
+    kube::Client client(sweeper.cluster.config());
+    const Definition larger = sweeper.define({"lr=0.1,0.2"});
+    std::atomic<bool> adding{false};
+    std::atomic<int> count{0};
+    bool added = false;
+    const Definition first = sweeper.define({"lr=0.1"});
+    prepare_driven(client, sweeper.request(first), sweeper.hooks());
+    sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
+      const bool writes =
+          asked.method != "GET" && asked.path.find("/authorization.k8s.io/") == std::string::npos;
+      const bool is_drivers = asked.path.find("/status") == std::string::npos;
+      if (adding || added || !writes || !is_drivers || count++ != which) return std::nullopt;
+      adding = added = true;
+      kube::Client other(sweeper.cluster.config());
+      const Started started = prepare_driven(other, sweeper.request(larger), sweeper.hooks());
+      CHECK(started.trials == 2);
+      adding = false;
+      return std::nullopt;
+    });
+    const SweepStatus left = drive(client, sweeper.request(first),
+                                   {.submit = sweeper.hooks(),
+                                    .changed = [](const SweepStatus&) {},
+                                    .waiting = [](const std::string&) {},
+                                    .lease = test::short_lease});
+    sweeper.cluster.before({});
+    CHECK(left.counts.succeeded == 1);
+    CHECK((left.phase == Phase::succeeded) == !added);
+    if (!added) {
+      CHECK(which > 6);  // it was added before each request once
+      break;
+    }
+    CHECK(read_record(objects_on(sweeper, first.identity.run).owner).trials == 2);
+    const SweepStatus whole = sweeper.drive_to_end({"lr=0.1,0.2"});
+    CHECK(whole.phase == Phase::succeeded);
+    CHECK(whole.counts.succeeded == 2);
+    REQUIRE(which < most_requests - 1);
+  }
+}
+
 TEST_CASE("a sweep to which points were added is driven from then on, whatever its Jobs do") {
   Sweeper sweeper(growing_experiment(2));
   const Started first = sweeper.start({"lr=0.1,0.2"});

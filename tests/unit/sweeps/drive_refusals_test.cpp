@@ -83,13 +83,16 @@ Started prepare(Sweeper& sweeper, const Definition& sweep) {
 
 }  // namespace
 
-TEST_CASE("a trial that the cluster refuses later has failed with the cluster's words, and the others go on") {
+TEST_CASE(
+    "a trial that the cluster refuses later has failed with the cluster's words, and the others go on") {
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 1"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const std::vector<std::string> words{"lr=0.1,0.2,0.3"};
   const std::string refused = run_for(sweeper, words, 0.2);
+  std::atomic<int> refusals{0};
   sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
     if (!makes_job(asked, refused)) return std::nullopt;
+    ++refusals;
     return test::refusal(403, "Forbidden", "jobs.batch is forbidden: not in this house");
   });
   const Driven driven = drive_and_note(sweeper, words);
@@ -102,6 +105,7 @@ TEST_CASE("a trial that the cluster refuses later has failed with the cluster's 
   CHECK(trial.ended.has_value());
   CHECK(driven.status.counts.succeeded == 2);
   CHECK(driven.noted("trying on") == 0);
+  CHECK(refusals == 1);  // also if something changes before the driver has news of what it has written
 }
 
 TEST_CASE("a trial for which the quota has no room is tried again until it has, which is said once") {
@@ -291,7 +295,8 @@ TEST_CASE("a dry run says how many trials there would be, and creates nothing") 
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("trials that were stopped because too many had failed are tried again, and those ended early are not") {
+TEST_CASE(
+    "trials that were stopped because too many had failed are tried again, and those ended early are not") {
   for (const bool ended_early : {false, true}) {
     INFO(ended_early);
     Sweeper sweeper(refusing_experiment("parallel: 2, max_failures: 0"));

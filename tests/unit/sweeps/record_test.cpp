@@ -181,11 +181,16 @@ TEST_CASE("the record of a definition has its space and its limits, and the owne
   CHECK(overlay["metadata"]["annotations"] == json{{"mlk.dev/roles", R"({"trial":2})"}});
   CHECK(read_record(overlay).trials == 2);
   CHECK_FALSE(read_record(overlay).driven);
-  const json patch = owner_patch(sweep, 9, true);
+  const json patch = owner_patch(record_of(sweep, 9, true));
   CHECK(patch["metadata"]["annotations"] == json{{"mlk.dev/roles", R"({"trial":9})"}});
   CHECK_FALSE(patch["metadata"].contains("labels"));
   CHECK(read_record(patch).trials == 9);
   CHECK(read_record(patch).driven);
+  // Two trials are in the definition.
+  CHECK_FALSE(others_have_added(record_of(sweep, 2, true), sweep, 0));
+  CHECK(others_have_added(record_of(sweep, 3, true), sweep, 0));
+  CHECK(others_have_added(record_of(sweep, 3, true), sweep, 2));
+  CHECK_FALSE(others_have_added(record_of(sweep, 3, true), sweep, 3));
 }
 
 }  // namespace
