@@ -174,13 +174,15 @@ TEST_CASE("a program that was started reads nothing, writes where it is told, an
 }
 
 TEST_CASE("all that is below a process is killed, orphans too, but not what is excepted and below that") {
-  Child child([] {
+  const TemporaryFolder folder;
+  const std::string begun = (folder.path() / "begun").string();
+  Child child([&] {
     (void)take_signals();
-    const pid_t kept = spawn({"sh", "-c", "sleep 100 & echo kept $!; wait"}, 1, 2);
+    const pid_t kept = spawn({"sh", "-c", "sleep 100 & echo kept $!; : > " + begun + "; wait"}, 1, 2);
     const pid_t killed = spawn({"sh", "-c", "(trap '' TERM; sleep 100) & echo killed $!; exit 0"}, 1, 2);
     int status = 0;
     ::waitpid(killed, &status, 0);
-    ::usleep(200000);
+    if (!in_time([&] { return std::filesystem::exists(begun); })) return 2;
     kill_descendants(kept);
     if (::write(1, "done\n", 5) < 0) return 1;
     ::sleep(100);

@@ -40,7 +40,11 @@ inline bool in_time(const std::function<bool()>& holds) {
 class Child {
  public:
   explicit Child(const std::function<int()>& program) {
-    for (int& fd : outputs_) fd = ::memfd_create("output", MFD_CLOEXEC);
+    for (int& fd : outputs_) {
+      fd = ::memfd_create("output", MFD_CLOEXEC);
+      // Its position is not locked: what two processes write at once would lie over each other.
+      REQUIRE(::fcntl(fd, F_SETFL, O_APPEND) == 0);
+    }
     int begun[2];
     REQUIRE(::pipe2(begun, O_CLOEXEC) == 0);
     pid_ = ::fork();
@@ -211,7 +215,8 @@ inline long descriptors(pid_t pid) {
 
 // For a shell: which descriptors beside the three of every program it has got, then a line end.
 inline constexpr char tell_descriptors[] =
-    "n=3; while [ $n -lt 64 ]; do if [ -e /proc/$$/fd/$n ]; then printf '%s ' $n; fi; n=$((n + 1)); done; echo";
+    "n=3; while [ $n -lt 64 ]; do if [ -e /proc/$$/fd/$n ]; then printf '%s ' $n; fi; n=$((n + 1)); done; "
+    "echo";
 
 // The signals of a set in a process's status, such as "SigBlk", as the kernel writes them.
 inline unsigned long long signals_of(const std::string& status, const std::string& set) {
