@@ -6,8 +6,9 @@
 namespace mlk::emulator {
 
 // Runs one function after the other. To ThreadSanitizer all of them are one thread, which takes most of the
-// time: with MLK_EMULATED_RACES=0 in the environment they belong to the thread that runs the fiber. A fiber that is destroyed
-// while its function is under way leaves that where it is: nothing on its stack is destroyed.
+// time: with MLK_EMULATED_RACES=0 in the environment they belong to the thread that runs the fiber. A fiber
+// that is destroyed while its function is under way leaves that where it is: nothing on its stack is
+// destroyed.
 class Fiber {
  public:
   Fiber();
