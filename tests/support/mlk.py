@@ -73,11 +73,16 @@ def namespace_of_its_own(cluster, name, role="edit"):
         cluster.kubectl_admin("delete", "namespace", name, "--wait=false")
 
 
-def wait_until(condition, what, timeout=60, interval=0.2):
-    """Calls `condition` until it returns something true, and returns that. An AssertionError in it counts as not yet."""
+def wait_until(condition, what, timeout=60, interval=None):
+    """Calls `condition` until it returns something true, and returns that. An AssertionError in it counts as not yet.
+
+    interval: of what must be seen soon, in seconds. Else looking takes at most a third of the time: most conditions start a command, and
+    where many tests wait, their looks make each other late.
+    """
     end = time.monotonic() + timeout * SLOW
     reason = ""
     while True:
+        begin = time.monotonic()
         try:
             value = condition()
             if value:
@@ -85,7 +90,7 @@ def wait_until(condition, what, timeout=60, interval=0.2):
         except AssertionError as error:
             reason = f": {error}"
         assert time.monotonic() < end, f"after {timeout * SLOW:g} s still not: {what}{reason}"
-        time.sleep(interval)
+        time.sleep(interval or max(0.2, min(2, 2 * (time.monotonic() - begin))))
 
 
 class Cluster:
