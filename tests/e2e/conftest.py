@@ -29,6 +29,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "alone: disturbs every other test of its cluster, or would be disturbed by them: runs after them, by itself")
     config.addinivalue_line("markers", "timed: held to when ranks come back or to what memory they take, or too large: means nothing with a sanitizer")
     config.addinivalue_line("markers", "runtime: starts mlk-runtime and nothing else")
+    config.addinivalue_line("markers", "foreign: nearly all that works in it is pip or PyTorch, of which a sanitizer sees nothing")
 
 
 def pytest_runtest_setup(item):

@@ -70,7 +70,7 @@ def test_an_object_of_a_custom_kind_is_created_with_the_run_and_goes_with_it(rea
     assert [reference["uid"] for reference in gadget["metadata"]["ownerReferences"]] == [owner["metadata"]["uid"]]
     assert gadget["spec"] == {"size": 3}
     real.mlk("delete", run, check=0)
-    mlk.wait_until(lambda: not real.objects(f"gadgets.{group}"), "the gadget to be deleted with its run")
+    mlk.wait_until(lambda: not real.kubectl("get", f"gadgets.{group}", "-n", real.namespace, "-o", "json").json()["items"], "the gadget to be deleted with its run")
 
 
 def test_a_kind_that_the_cluster_does_not_serve_is_refused_before_anything_is_created(cluster, name, submit):

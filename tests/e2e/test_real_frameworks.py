@@ -12,6 +12,8 @@ import pytest
 import frameworks
 import mlk
 
+pytestmark = pytest.mark.foreign
+
 DDP = '''
 import os
 import torch

@@ -15,6 +15,8 @@ import pytest
 import registry
 from registry_proxy import fault
 
+pytestmark = pytest.mark.foreign
+
 CONTENT = random.Random(1).randbytes(1000000)  # nothing makes it smaller
 
 

@@ -16,6 +16,8 @@ import registry
 import wheels
 from image_builds import Builder
 
+pytestmark = pytest.mark.foreign
+
 OWN = json.loads(subprocess.run(["python3", "-Ic", "import json, platform, sys; print(json.dumps([*sys.version_info[:3], platform.machine()]))"],
                                 capture_output=True, text=True, check=True).stdout)
 # Of each place: the Python and the machine that programs there have.

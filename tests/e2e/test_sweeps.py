@@ -49,7 +49,7 @@ def status(cluster, sweep):
 
 def ledger(cluster, sweep):
     """What the sweep's ConfigMaps keep of its trials, by number."""
-    texts = [text for each in cluster.objects("configmap", f"mlk.dev/sweep={sweep}") for name, text in each.get("data", {}).items()
+    texts = [text for each in cluster.objects("configmaps", f"mlk.dev/sweep={sweep}") for name, text in each.get("data", {}).items()
              if name == "trials.jsonl"]
     return {trial["n"]: trial for text in texts for trial in map(json.loads, text.splitlines())}
 

@@ -1,12 +1,18 @@
 """What end-to-end tests stand on: run a program with a bound, run mlk against a cluster, wait for something with a bound."""
 
 import contextlib
+import functools
+import http.client
 import json
 import os
 import pathlib
 import signal
 import subprocess
+import tempfile
 import time
+import urllib.parse
+
+import fault_proxy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("MLK_BUILD_DIR") or ROOT / "build")
@@ -139,9 +145,29 @@ class Cluster:
     def kubectl_admin(self, *args, check=0, timeout=60, input=None):
         return run(self._kubectl(), "--kubeconfig", self.admin_kubeconfig, *args, check=check, timeout=timeout, input=input)
 
-    def objects(self, kind, selector=""):
-        """The objects of that kind, as the API gives them."""
-        return json.loads(self.kubectl("get", kind, "-n", self.namespace, "-l", selector, "-o", "json").stdout)["items"]
+    def objects(self, kinds, selector=""):
+        """The objects of these kinds (plural, with commas), as kubectl gives them. Tests that wait ask often, and each start of kubectl takes
+        a tenth of a second of a processor: these requests need none."""
+        return [item for plural in kinds.split(",") for item in self._list(plural, selector)]
+
+    def _list(self, plural, selector):
+        group = {"jobs": "apis/batch"}.get(plural, "api")
+        query = urllib.parse.urlencode({"labelSelector": selector})
+        path = f"/{group}/v1/namespaces/{self.namespace}/{plural}?{query}"
+        server = _server(self.kubeconfig, pathlib.Path(self.kubeconfig).stat().st_mtime_ns)
+        connection = http.client.HTTPSConnection(server.host, server.port, timeout=30 * SLOW, context=server.tls)
+        try:
+            connection.request("GET", server.prefix + path, headers={"Authorization": server.authorization} if server.authorization else {})
+            answer = connection.getresponse()
+            said = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise AssertionError(f"GET {path}: {error}") from error
+        finally:
+            connection.close()
+        assert answer.status == 200, f"GET {path}: {answer.status} {said.decode(errors='replace')}"
+        found = json.loads(said)
+        about = {"apiVersion": found["apiVersion"], "kind": found["kind"].removesuffix("List")}
+        return [{**about, **item} for item in found["items"]]
 
     def harness(self, command, *args, check=0, timeout=120):
         """A command of tests/cluster on this (real) cluster, such as `node-kill 2`."""
@@ -156,6 +182,13 @@ class Cluster:
         sent = [pid for pid in processes_with(MLK_RUN=run_name, MLK_ROLE=role, MLK_RANK=rank) if _send(pid, name)]
         assert sent, f"no process of {run_name} {role}/{rank}"
         return sent
+
+
+@functools.lru_cache
+def _server(kubeconfig, _changed):
+    """The API server that the kubeconfig names, and how to log in there."""
+    with tempfile.TemporaryDirectory() as folder:
+        return fault_proxy.Upstream(kubeconfig, pathlib.Path(folder))
 
 
 def processes_with(**variables):
