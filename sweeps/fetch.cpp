@@ -4,6 +4,7 @@
 #include <deque>
 #include <future>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "cli/kube/client.h"
@@ -29,6 +30,7 @@ constexpr std::size_t most_logs_at_once = 128;
 constexpr int lines_of_log = 1000;
 constexpr std::size_t bytes_of_log = 256 * 1024;
 constexpr milliseconds short_time{1500}, long_time{120'000};
+constexpr milliseconds patience_with_failures{5'000}, pause_after_failure{400};  // a driver renews its Lease
 constexpr std::size_t curve_points = 64;
 constexpr std::size_t most_logs_for_curves = 200;
 constexpr int many_trials = 1000;
@@ -92,6 +94,12 @@ class LogHarvest {
         live ? due.push_front(&trial) : due.push_back(&trial);
     }
     read(std::move(due), deadline);
+    // The log of a trial that has ended is read once: a server or a node that begins anew may not cost it.
+    const Clock::time_point patience = std::min(deadline, Clock::now() + patience_with_failures);
+    while (!unanswered_.empty() && Clock::now() + pause_after_failure < patience) {
+      std::this_thread::sleep_for(pause_after_failure);
+      read(std::exchange(unanswered_, {}), patience);
+    }
     const auto read_silent = [&] {
       std::deque<Trial*> again;
       for (const auto& [trial, verdict] : silent_) again.push_back(trial);
@@ -137,7 +145,10 @@ class LogHarvest {
   }
 
   void take(const kube::Answer& answer, Trial& trial) {
-    if (!answer.unreachable.empty() || answer.response.status != 200) return;
+    const long code = answer.unreachable.empty() ? answer.response.status : 0;
+    const bool may_come = code == 0 || code == 429 || code >= 500;
+    if (may_come && has_ended(trial.state)) unanswered_.push_back(&trial);
+    if (code != 200) return;
     silent_.erase(&trial);
     if (trial.metrics.is_null()) trial.metrics = json::object();
     const Objective* objective = status_.record.objective ? &*status_.record.objective : nullptr;
@@ -166,6 +177,7 @@ class LogHarvest {
   const std::string& name_space_;
   SweepStatus& status_;
   std::optional<MetricFinder> finder_;
+  std::deque<Trial*> unanswered_;         // those that have ended, and whose logs the server failed to give
   std::map<Trial*, std::string> silent_;  // those that have just ended without a metric: their verdicts
 };
 

@@ -55,6 +55,12 @@ void read_range(const YamlNode& node, const std::string& of, Parameter& out, Pro
   if (numbers.empty()) return;
   const double first = numbers[0].get<double>(), last = numbers[1].get<double>();
   const double step = numbers.size() == 3 ? numbers[2].get<double>() : 1;
+  if (std::max(std::fabs(first), std::fabs(last)) >= largest_whole) {
+    problems.add(node.place,
+                 fmt::format("{} reaches {:.0f}, from where on numbers are not exact; list its values", of,
+                             largest_whole));
+    return;
+  }
   if (step == 0 || (last - first) / step < 0) {
     problems.add(node.place, fmt::format("{} never comes from {} to {} in steps of {}", of,
                                          text_of_value(numbers[0]), text_of_value(numbers[1]),

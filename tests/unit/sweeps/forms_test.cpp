@@ -83,6 +83,12 @@ TEST_CASE("a range has both ends and the numbers that a reader expects between t
   CHECK(says(read_text("{range: [1, 9, 0]}"), "range of p never comes from 1 to 9 in steps of 0"));
   CHECK(says(read_text("{range: [9, 1, 2]}"), "range of p never comes from 9 to 1"));
   CHECK(says(read_text("{range: [0, 1e12]}"), "a parameter has at most 100000"));
+  CHECK(values_of("{range: [9007199254740990, 9007199254740991]}") ==
+        std::vector<json>{9007199254740990, 9007199254740991});
+  CHECK(says(read_text("{range: [9007199254740991, 9007199254740992]}"),
+             "range of p reaches 9007199254740992, from where on numbers are not exact; list its values"));
+  CHECK(says(read_text("{range: [-9007199254740993, 0]}"), "reaches 9007199254740992"));
+  CHECK(says(read_text("{range: [0, 1e300]}"), "reaches 9007199254740992"));
   CHECK(says(read_text("{range: [1]}"), "range of p must be a list of 2 or 3 numbers"));
   CHECK(says(read_text("{range: [a, b]}"), "range of p must be a list of 2 or 3 numbers"));
 }

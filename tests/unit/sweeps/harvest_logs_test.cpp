@@ -34,6 +34,7 @@ struct Logged {
   std::vector<std::string> asked;  // the pods whose logs were read, in order
   std::multimap<std::string, std::string> query;  // of the last request for a log
   std::map<int, std::string> logs;                // by index
+  int failures = 0, code = 503;                   // so many logs are refused with that code
 
   explicit Logged(const std::string& objective = "maximize accuracy", const std::string& steps = "1..3")
       : sweeper("name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1}\nsweep: {parallel: 2" +
@@ -45,6 +46,7 @@ struct Logged {
       const std::string pod = request.path.substr(0, request.path.size() - 4);
       asked.push_back(pod.substr(pod.rfind('/') + 1));
       query = {request.query.begin(), request.query.end()};
+      if (failures-- > 0) return test::refusal(code, "NodeStarts", "dial tcp: connection refused");
       const std::string number = asked.back().substr(asked.back().find("-trial-") + 7);
       local::Answer answer;
       answer.content_type = "text/plain";
@@ -182,6 +184,31 @@ TEST_CASE("the log of a program that has just ended is read six times in 2 s bef
   CHECK(status.trials.at(0).objective == 0.9);
   CHECK(status.trials.at(1).failure == "never reported accuracy");
   CHECK(logged.asked.size() == 7);  // the first one's once
+}
+
+TEST_CASE("the log of a trial that has ended is asked for again when the server fails to give it") {
+  struct Case {
+    int code;
+    bool ended;
+    std::size_t asked;
+  };
+  for (const Case& c : std::initializer_list<Case>{{500, true, 3},
+                                                   {503, true, 3},
+                                                   {429, true, 3},
+                                                   {404, true, 1},  // its pod is gone
+                                                   {400, true, 1},
+                                                   {503, false, 1}}) {  // the next look reads it
+    INFO(c.code, " ", c.ended);
+    Logged logged;
+    logged.add_pod(0, c.ended);
+    logged.logs[0] = "mlk step=7 accuracy=0.9";
+    logged.failures = 2;
+    logged.code = c.code;
+    const Trial trial = logged.read(Harvest::all).trials.at(0);
+    CHECK(logged.asked.size() == c.asked);
+    CHECK(trial.objective.has_value() == (c.asked == 3));
+    CHECK(trial.failure == "");
+  }
 }
 
 TEST_CASE("a running trial that has not told its objective yet has no failure") {
