@@ -3,6 +3,7 @@ Node comes from a proxy; the run, its pods and their real node are not touched."
 
 import os
 import subprocess
+import threading
 
 import pytest
 
@@ -57,9 +58,12 @@ def test_who_waits_for_a_run_hears_that_a_node_fell_silent_which_was_not_ready_b
     with FaultProxy(cluster.kubeconfig, plan=[changed(name, "Unknown"), list_of(node(name, "False", "4")), REFUSED]) as proxy:
         waits = subprocess.Popen([str(mlk.MLK), "--kubeconfig", proxy.kubeconfig, "wait", run], env={**os.environ, **cluster.env}, text=True,
                                  stderr=subprocess.PIPE)
+        bound = threading.Timer(60 * mlk.SLOW, waits.kill)
+        bound.start()
         try:
             said = next((line for line in waits.stderr if f"node {name} is lost" in line), "")
         finally:
+            bound.cancel()
             waits.kill()
             waits.wait()
         assert f"node {name} is lost" in said
