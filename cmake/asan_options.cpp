@@ -1,0 +1,6 @@
+// What the address sanitizer does in all programs of the preset dev, unless ASAN_OPTIONS says otherwise.
+
+// Undefined behaviour is a trap (cmake/options.cmake): it is told with its stack. Ten frames of where memory
+// came from are enough to find the place, and cheaper than thirty.
+extern "C" const char* __asan_default_options();
+extern "C" const char* __asan_default_options() { return "handle_sigill=1:malloc_context_size=10"; }
