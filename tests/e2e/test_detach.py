@@ -96,7 +96,7 @@ def test_a_detached_sweep_is_extended_by_its_command_and_deleted_with_its_driver
 def test_a_detached_sweep_that_is_stopped_goes_on_when_it_is_resumed(cluster, name, experiment):
     allow(cluster)
     sweep = detach(cluster, experiment(program(name, seconds=2)), "lr=1,2,3").stdout.strip()
-    mlk.wait_until(lambda: status(cluster, sweep)["counts"]["running"] == 2, "two trials to run")
+    mlk.wait_until(lambda: status(cluster, sweep)["counts"]["running"] == 2, "two trials to run", interval=0.1)
     cluster.mlk("stop", sweep, check=0)
     assert cluster.mlk("wait", sweep, timeout=60).code == 8, "its driver counts for nothing"
     mlk.wait_until(lambda: "the sweep is stopped" in cluster.mlk("logs", sweep, "--role", "driver").stdout, "the driver to wait")
@@ -110,11 +110,11 @@ def test_a_detached_sweep_that_is_stopped_goes_on_when_it_is_resumed(cluster, na
 def test_a_driver_that_is_ended_is_followed_by_another(embedded, name, experiment):
     without_image = program(name).replace("image: mlk-runtime:test\n", "")
     sweep = detach(embedded, experiment(without_image), "lr=1,2,3").stdout.strip()
-    mlk.wait_until(lambda: status(embedded, sweep)["counts"]["running"] > 0, "a trial to run")
+    mlk.wait_until(lambda: status(embedded, sweep)["counts"]["running"] > 0, "a trial to run", interval=0.1)  # each runs for half a second
     drivers = [pid for pid in mlk.processes_with(KUBECONFIG="", HOME="/nonexistent") if runs(pid, "drive", sweep)]
     assert len(drivers) == 1
     os.kill(drivers[0], signal.SIGTERM)
-    mlk.wait_until(lambda: status(embedded, sweep)["driver"].startswith("failed: interrupted"), "its end to be told")
+    mlk.wait_until(lambda: status(embedded, sweep)["driver"].startswith("failed: interrupted"), "its end to be told", interval=0.1)  # until the next one starts
     assert embedded.mlk("wait", sweep, timeout=150).code == 0
     assert sorted(row["trial"] for row in results(embedded, sweep)) == [0, 1, 2]
 

@@ -109,7 +109,7 @@ def runs(pid):
     try:
         state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         return state != "Z" or len(os.listdir(f"/proc/{pid}/task")) > 1
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # also between its opening and its reading
         return False
 
 
@@ -143,7 +143,7 @@ def test_a_job_is_applied_runs_is_waited_for_and_goes_with_its_objects(k, name):
 def test_logs_follow_a_pod_to_its_end(k, name):
     k.apply(name, "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done")
     begun = lambda: [pod for pod in k.pods(name) if pod["status"]["phase"] != "Pending"]  # noqa: E731; it may be over when it is looked at
-    pod = mlk.wait_until(begun, "a pod runs")[0]["metadata"]["name"]
+    pod = mlk.wait_until(begun, "a pod runs", interval=0.1)[0]["metadata"]["name"]
     follower = k.start("logs", "-f", pod)
     output, _ = follower.communicate(timeout=60)
     assert output == "".join(f"line {i}\n" for i in range(1, 6))
@@ -230,7 +230,7 @@ def test_a_namespace_goes_with_what_is_in_it(k, name):
 def test_pods_live_on_when_the_server_is_killed_and_the_job_completes(fresh_embedded, kubectl_for, name):
     k = kubectl_for(fresh_embedded)
     k.apply(name, "for i in $(seq 1 40); do echo $i; sleep 0.1; done")
-    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in mlk.wait_until(lambda: running(k, name), "both pods run")}
+    before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in mlk.wait_until(lambda: running(k, name), "both pods run", interval=0.1)}
     kill_server(fresh_embedded)
     local(fresh_embedded, "up")
     k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)

@@ -45,7 +45,7 @@ def test_an_ignored_ctrl_c_stays_ignored(embedded, name, experiment):
     waiting = subprocess.Popen(["sh", "-c", "trap '' INT; exec \"$@\"", "sh", mlk.MLK, "wait", "--local", run], text=True,
                                env={**os.environ, **embedded.env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        mlk.wait_until(lambda: embedded.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to go")
+        mlk.wait_until(lambda: embedded.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to go", interval=0.1)
         waiting.send_signal(signal.SIGINT)
         said = waiting.communicate(timeout=60 * mlk.SLOW)
         assert waiting.returncode == 0, said

@@ -178,7 +178,7 @@ def test_a_sweep_whose_command_was_interrupted_says_that_nobody_drives_it_and_wh
     driven = Driven(cluster, name, experiment(PROGRAM.format(name=name, pause="sleep 4", parallel=1)), values=3)
     driver = driven.start()
     try:
-        mlk.wait_until(lambda: driven.sweep() and status(driven)["counts"]["running"] == 1, "a trial runs")
+        mlk.wait_until(lambda: driven.sweep() and status(driven)["counts"]["running"] == 1, "a trial runs", interval=0.1)
         assert status(driven)["why"] == ""
         driver.send_signal(signal.SIGINT)
         _, said = driver.communicate(timeout=30 * mlk.SLOW)

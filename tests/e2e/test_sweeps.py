@@ -150,7 +150,7 @@ def test_a_sweep_of_which_all_fails_ends_with_5_and_the_first_cause(cluster, nam
 @pytest.mark.nodes
 def test_a_stopped_sweep_runs_nothing_until_it_is_resumed(cluster, name, experiment):
     sweep = start(cluster, experiment(program(name, "sleep 3; echo accuracy=0.5", parallel=1)), "lr=1,2,3").stdout.strip()
-    mlk.wait_until(lambda: status(cluster, sweep)["counts"]["running"] == 1, "a trial to run")
+    mlk.wait_until(lambda: status(cluster, sweep)["counts"]["running"] == 1, "a trial to run", interval=0.1)
     cluster.mlk("stop", sweep, check=0)
     mlk.wait_until(lambda: status(cluster, sweep)["counts"]["running"] == 0, "no trial to run")
     stopped = status(cluster, sweep)

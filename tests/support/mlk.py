@@ -82,8 +82,8 @@ def namespace_of_its_own(cluster, name, role="edit"):
 def wait_until(condition, what, timeout=60, interval=None):
     """Calls `condition` until it returns something true, and returns that. An AssertionError in it counts as not yet.
 
-    interval: of what must be seen soon, in seconds. Else a pause takes twice as long as the last look, at most 2 s: most conditions start a
-    command, and where many tests wait, their looks make each other late.
+    interval: in seconds, of what must be seen soon, or passes by itself. Else a pause takes twice as long as the last look, at most 2 s: most
+    conditions start a command, and where many tests wait, their looks make each other late.
     """
     end = time.monotonic() + timeout * SLOW
     reason = ""

@@ -27,7 +27,7 @@ bool send_some(PlayedRegistry& played, const std::string& bytes, std::size_t cou
   response.status = from > 0 ? 206 : 200;
   response.set_content_provider(
       bytes.size() - from, "application/octet-stream",
-      [&bytes, from, count](std::size_t offset, std::size_t, httplib::DataSink& sink) {
+      [bytes, from, count](std::size_t offset, std::size_t, httplib::DataSink& sink) {
         if (offset > 0) return false;
         sink.write(bytes.data() + from, count);
         return true;
@@ -42,7 +42,7 @@ bool send_half(PlayedRegistry& played, const std::string& bytes, const Request& 
   const std::size_t rest = bytes.size() - from;
   response.set_content_provider(
       rest, "application/octet-stream",
-      [&bytes, from, rest](std::size_t offset, std::size_t, httplib::DataSink& sink) {
+      [bytes, from, rest](std::size_t offset, std::size_t, httplib::DataSink& sink) {
         if (offset >= rest / 2) return false;
         sink.write(bytes.data() + from + offset, rest / 2 - offset);
         return true;
