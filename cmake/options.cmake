@@ -24,8 +24,8 @@ if(MLK_SANITIZE)
                    $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:${CMAKE_SOURCE_DIR}/cmake/asan_options.cpp>)
   endif()
   if(MLK_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # A trap, which asan tells with its stack. The words of the other way make a program three times as large: 56 MB of mlk are then their
-    # data, which each start maps, and each end reads through for leaks.
+    # Undefined behaviour ends a program by a trap, and asan prints the stack. With messages instead, mlk has 56 MB more of data: each start
+    # maps them, and at each end the search for leaks reads them.
     target_compile_options(mlk_options INTERFACE -fsanitize-undefined-trap-on-error)
   endif()
   target_compile_definitions(mlk_options INTERFACE MLK_SANITIZED=1)

@@ -30,7 +30,8 @@ constexpr std::size_t most_logs_at_once = 128;
 constexpr int lines_of_log = 1000;
 constexpr std::size_t bytes_of_log = 256 * 1024;
 constexpr milliseconds short_time{1500}, long_time{120'000};
-constexpr milliseconds patience_with_failures{5'000}, pause_after_failure{400};  // a driver renews its Lease
+// A look of a driver that takes longer keeps it from renewing its Lease.
+constexpr milliseconds patience_with_failures{5'000}, pause_after_failure{400};
 constexpr std::size_t curve_points = 64;
 constexpr std::size_t most_logs_for_curves = 200;
 constexpr int many_trials = 1000;
@@ -94,7 +95,7 @@ class LogHarvest {
         live ? due.push_front(&trial) : due.push_back(&trial);
     }
     read(std::move(due), deadline);
-    // The log of a trial that has ended is read once: a server or a node that begins anew may not cost it.
+    // The log of an ended trial is read once, so a restart of the server or of the node must not cost it.
     const Clock::time_point patience = std::min(deadline, Clock::now() + patience_with_failures);
     while (!unanswered_.empty() && Clock::now() + pause_after_failure < patience) {
       std::this_thread::sleep_for(pause_after_failure);
@@ -146,8 +147,10 @@ class LogHarvest {
 
   void take(const kube::Answer& answer, Trial& trial) {
     const long code = answer.unreachable.empty() ? answer.response.status : 0;
-    const bool may_come = code == 0 || code == 429 || code >= 500;
-    if (may_come && has_ended(trial.state)) unanswered_.push_back(&trial);
+    const bool may_pass = code == 0 || code == 429 || code >= 500;
+    const bool is_young = may_have_late_lines(trial.ended, std::chrono::system_clock::now());
+    // Of an older trial the node may have removed the log, which it answers with 500 as well.
+    if (may_pass && is_young && has_ended(trial.state)) unanswered_.push_back(&trial);
     if (code != 200) return;
     silent_.erase(&trial);
     if (trial.metrics.is_null()) trial.metrics = json::object();
@@ -161,7 +164,6 @@ class LogHarvest {
     if (trial.state != TrialState::succeeded) {
       trial.failure = failure;  // a trial gets a verdict when it has succeeded
     } else if (whole && objective != nullptr && !trial.objective && trial.failure.empty()) {
-      const bool is_young = may_have_late_lines(trial.ended, std::chrono::system_clock::now());
       (is_young ? silent_[&trial] : trial.failure) = never_reported(objective->metric, last_near_miss(lines));
     }
   }
@@ -177,7 +179,7 @@ class LogHarvest {
   const std::string& name_space_;
   SweepStatus& status_;
   std::optional<MetricFinder> finder_;
-  std::deque<Trial*> unanswered_;         // those that have ended, and whose logs the server failed to give
+  std::deque<Trial*> unanswered_;         // those that have just ended, and whose logs the server failed to give
   std::map<Trial*, std::string> silent_;  // those that have just ended without a metric: their verdicts
 };
 

@@ -186,25 +186,26 @@ TEST_CASE("the log of a program that has just ended is read six times in 2 s bef
   CHECK(logged.asked.size() == 7);  // the first one's once
 }
 
-TEST_CASE("the log of a trial that has ended is asked for again when the server fails to give it") {
+TEST_CASE("the log of a trial that has just ended is asked for again when the server fails to give it") {
+  enum class Trial { runs, has_just_ended, ended_long_ago };
   struct Case {
     int code;
-    bool ended;
+    Trial trial;
     std::size_t asked;
   };
-  for (const Case& c : std::initializer_list<Case>{{500, true, 3},
-                                                   {503, true, 3},
-                                                   {429, true, 3},
-                                                   {404, true, 1},  // its pod is gone
-                                                   {400, true, 1},
-                                                   {503, false, 1}}) {  // the next look reads it
-    INFO(c.code, " ", c.ended);
+  for (const Case& c : {Case{500, Trial::has_just_ended, 3}, {503, Trial::has_just_ended, 3},
+                        {429, Trial::has_just_ended, 3}, {404, Trial::has_just_ended, 1},
+                        {400, Trial::has_just_ended, 1}, {500, Trial::ended_long_ago, 1},
+                        {503, Trial::runs, 1}}) {  // the next look reads it
+    INFO(c.code, " ", c.asked);
     Logged logged;
-    logged.add_pod(0, c.ended);
+    const Time ended =
+        std::chrono::system_clock::now() - std::chrono::seconds(c.trial == Trial::ended_long_ago ? 60 : 0);
+    logged.add_pod(0, c.trial != Trial::runs, nullptr, format_time(ended));
     logged.logs[0] = "mlk step=7 accuracy=0.9";
     logged.failures = 2;
     logged.code = c.code;
-    const Trial trial = logged.read(Harvest::all).trials.at(0);
+    const sweeps::Trial trial = logged.read(Harvest::all).trials.at(0);
     CHECK(logged.asked.size() == c.asked);
     CHECK(trial.objective.has_value() == (c.asked == 3));
     CHECK(trial.failure == "");
