@@ -9,11 +9,12 @@
 #include <cstring>
 
 #include "kernels/cpu/strided.h"
+#include "kernels/cpu/watched.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-#define MLK_AVX2 [[gnu::target("avx2,fma")]]
+#define MLK_AVX2 [[gnu::target("avx2,fma")]] MLK_UNWATCHED
 
 namespace mlk::kernels {
 namespace {

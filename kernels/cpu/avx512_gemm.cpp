@@ -10,11 +10,12 @@
 #include <utility>
 
 #include "kernels/cpu/strided.h"
+#include "kernels/cpu/watched.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 
-#define MLK_AVX512 [[gnu::target("avx512f")]]
+#define MLK_AVX512 [[gnu::target("avx512f")]] MLK_UNWATCHED
 #define MLK_AVX512_INLINE [[gnu::target("avx512f"), gnu::always_inline]] inline
 
 namespace mlk::kernels {

@@ -18,6 +18,7 @@
 #include "kernels/cpu/avx2_gemm.h"
 #include "kernels/cpu/avx512_gemm.h"
 #include "kernels/cpu/cpu_ops_class.h"
+#include "kernels/cpu/watched.h"
 #include "kernels/reference/reference_ops.h"
 
 namespace mlk::kernels {
@@ -178,6 +179,9 @@ void CpuOps::multiply_alone(int part, Transpose transpose_a, Transpose transpose
   const bool empty = m == 0 || n == 0 || k == 0;  // oneDNN refuses leading dimensions of 0
   if constexpr (std::is_same_v<Number, float>) {
     if (const auto own = own_gemm(lda, ldb); own && !empty) {
+      for (int row = 0; row < (ta ? k : m); ++row) reads(a + std::ptrdiff_t{row} * lda, ta ? m : k);
+      for (int row = 0; row < (tb ? n : k); ++row) reads(b + std::ptrdiff_t{row} * ldb, tb ? k : n);
+      for (int row = 0; row < m; ++row) writes(c + std::ptrdiff_t{row} * ldc, n);
       return own(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc,
                  packing_[static_cast<std::size_t>(part)]);
     }

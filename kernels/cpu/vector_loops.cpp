@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/exponential.h"
 #include "kernels/cpu/instruction_sets.h"
+#include "kernels/cpu/watched.h"
 
 // A loop, compiled once for each instruction set: the body is inlined, so each copy uses its own target.
 #define MLK_FOR_TARGET(target)                                                                              \
@@ -59,13 +60,17 @@ namespace {
 namespace body {
 
 MLK_INLINE void add_bias(int rows, int columns, const float* __restrict bias, float* __restrict x) {
+  reads(bias, columns);
   for (int row = 0; row < rows; ++row, x += columns) {
+    writes(x, columns);
     for (int i = 0; i < columns; ++i) x[i] += bias[i];
   }
 }
 
 MLK_INLINE void add_bias_relu(int rows, int columns, const float* __restrict bias, float* __restrict x) {
+  reads(bias, columns);
   for (int row = 0; row < rows; ++row, x += columns) {
+    writes(x, columns);
     for (int i = 0; i < columns; ++i) {
       const float sum = x[i] + bias[i];
       x[i] = sum < 0 ? 0 : sum;
@@ -75,16 +80,21 @@ MLK_INLINE void add_bias_relu(int rows, int columns, const float* __restrict bia
 
 MLK_INLINE void bias_backward(int rows, int columns, int width, const float* __restrict delta,
                               float* __restrict bias_gradient) {
+  writes(bias_gradient, width);
   std::fill_n(bias_gradient, width, 0.0f);
   for (int row = 0; row < rows; ++row, delta += columns) {
+    reads(delta, width);
     for (int i = 0; i < width; ++i) bias_gradient[i] += delta[i];
   }
 }
 
 MLK_INLINE void bias_relu_backward(int rows, int columns, int width, const float* __restrict output,
                                    float* __restrict delta, float* __restrict bias_gradient) {
+  writes(bias_gradient, width);
   std::fill_n(bias_gradient, width, 0.0f);
   for (int row = 0; row < rows; ++row, delta += columns, output += columns) {
+    reads(output, width);
+    writes(delta, width);
     for (int i = 0; i < width; ++i) {
       const float d = output[i] > 0 ? delta[i] : 0;
       delta[i] = d;
@@ -97,6 +107,9 @@ MLK_INLINE void bias_relu_backward(int rows, int columns, int width, const float
 // value, so that the compiler knows that no store changes it.
 MLK_INLINE void sgd(std::size_t size, float* __restrict parameters, const float* __restrict gradients,
                     float* __restrict velocity, const SgdStep step) {
+  reads(gradients, size);
+  writes(velocity, size);
+  writes(parameters, size);
   const float of_gradient = step.nesterov ? 1 : 0, of_velocity = step.nesterov ? step.momentum : 1;
   for (std::size_t i = 0; i < size; ++i) {
     const float g = gradients[i] + step.weight_decay * parameters[i];
@@ -108,6 +121,10 @@ MLK_INLINE void sgd(std::size_t size, float* __restrict parameters, const float*
 
 MLK_INLINE void adam(std::size_t size, float* __restrict parameters, const float* __restrict gradients,
                      float* __restrict mean, float* __restrict square, const AdamStep step) {
+  reads(gradients, size);
+  writes(mean, size);
+  writes(square, size);
+  writes(parameters, size);
   for (std::size_t i = 0; i < size; ++i) {
     const float g = gradients[i] + step.l2 * parameters[i];
     const float m = step.beta1 * mean[i] + step.one_minus_beta1 * g;
@@ -120,45 +137,57 @@ MLK_INLINE void adam(std::size_t size, float* __restrict parameters, const float
 
 // The output of the next two may be an input, element by element, which ivdep allows and __restrict does not.
 MLK_INLINE void scale(std::size_t size, float factor, const float* x, float* out) {
+  if (factor != 0) reads(x, size);
+  writes(out, size);
   if (factor == 0) return static_cast<void>(std::fill_n(out, size, 0.0f));
 #pragma GCC ivdep
   for (std::size_t i = 0; i < size; ++i) out[i] = factor * x[i];
 }
 
 MLK_INLINE void add_scaled(std::size_t size, const float* x, float factor, const float* y, float* out) {
+  reads(x, size);
+  reads(y, size);
+  writes(out, size);
 #pragma GCC ivdep
   for (std::size_t i = 0; i < size; ++i) out[i] = x[i] + factor * y[i];
 }
 
 MLK_INLINE void exponentials(std::size_t size, float* __restrict x) {
+  writes(x, size);
   for (std::size_t i = 0; i < size; ++i) x[i] = exponential(x[i]);
 }
 
 MLK_INLINE void round_to_bfloat16(std::size_t size, const float* __restrict in, BFloat16* __restrict out) {
+  reads(in, size);
+  writes(out, size);
   for (std::size_t i = 0; i < size; ++i) out[i] = to_bfloat16(in[i]);
 }
 
 MLK_INLINE void round_like_bfloat16(std::size_t size, const float* __restrict in, float* __restrict out) {
+  reads(in, size);
+  writes(out, size);
   for (std::size_t i = 0; i < size; ++i) out[i] = to_bfloat16(in[i]).value();
 }
 
 MLK_INLINE void scale_bytes(std::size_t size, const std::uint8_t* __restrict in, float scale,
                             float* __restrict out) {
+  reads(in, size);
+  writes(out, size);
   for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<float>(in[i]) * scale;
 }
 
 }  // namespace body
 
 namespace portable {
-MLK_FOR_TARGET()
+MLK_FOR_TARGET(MLK_UNWATCHED)
 }
 
 #if MLK_AVX512_AND_AVX2
 namespace avx2 {
-MLK_FOR_TARGET(MLK_FOR_AVX2)
+MLK_FOR_TARGET(MLK_UNWATCHED MLK_FOR_AVX2)
 }
 namespace avx512 {
-MLK_FOR_TARGET(MLK_FOR_AVX512)
+MLK_FOR_TARGET(MLK_UNWATCHED MLK_FOR_AVX512)
 }
 constexpr VectorLoops tables[] = {avx512::table("avx512"), avx2::table("avx2"), portable::table("portable")};
 #else

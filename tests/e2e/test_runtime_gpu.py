@@ -13,7 +13,7 @@ PLUGIN = mlk.BUILD / "libmlk-cuda-emulated.so"
 GPU = {"MLK_GPUS": "1", "MLK_GPU_LIBRARY": str(PLUGIN), "MLK_EMULATED_RACES": "0"}
 WATCHED = {"MLK_EMULATED_RACES": "1"}
 
-# The emulator under a thread sanitizer takes minutes for them; unit_cuda runs the kernels there.
+# The emulator under a thread sanitizer takes minutes for them; unit_cuda runs the kernels there. Each way to train is left in.
 HEAVY = pytest.mark.timed
 
 pytestmark = [pytest.mark.runtime, pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")]
@@ -38,12 +38,14 @@ def losses_of(folder, env, mode, workers=1, text=None, first=None, **config):
         return [float(line["loss"]) for line in processes[0].lines() if "loss" in line]
 
 
-@pytest.mark.parametrize("optimizer", [{"type": "sgd", "lr": 0.02, "momentum": 0.9}, {"type": "adamw", "lr": 0.01}],
-                         ids=["sgd", "adamw"])
+@pytest.mark.parametrize("optimizer", [pytest.param({"type": "sgd", "lr": 0.02, "momentum": 0.9}, id="sgd", marks=HEAVY),
+                                       pytest.param({"type": "adamw", "lr": 0.01}, id="adamw")])
 @pytest.mark.parametrize(("mode", "workers", "more"), [
-    ("single", 1, {}), ("ps", 2, {"consistency": "sync", "servers": 2}), ("ps", 1, {"consistency": "async", "servers": 2}),
-    ("allreduce", 2, {}), ("allreduce", 4, {})],
-    ids=["single", "ps-sync", "ps-async-1", "allreduce-2", "allreduce-4"])
+    pytest.param("single", 1, {}, id="single"),
+    pytest.param("ps", 2, {"consistency": "sync", "servers": 2}, id="ps-sync"),
+    pytest.param("ps", 1, {"consistency": "async", "servers": 2}, id="ps-async-1"),
+    pytest.param("allreduce", 2, {}, id="allreduce-2", marks=HEAVY),
+    pytest.param("allreduce", 4, {}, id="allreduce-4")])
 def test_the_losses_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, more, optimizer):
     losses = [losses_of(tmp_path / name, env, mode, workers, optimizer=optimizer, first=first, **more)
               for name, env, first in (("cpu", {}, None), ("gpu", GPU, WATCHED))]
