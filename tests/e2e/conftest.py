@@ -30,10 +30,26 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "timed: held to when ranks come back or to what memory they take, or too large: means nothing with a sanitizer")
     config.addinivalue_line("markers", "runtime: starts mlk-runtime and nothing else")
     config.addinivalue_line("markers", "foreign: nearly all that works in it is pip or PyTorch, of which a sanitizer sees nothing")
+    config.addinivalue_line("markers", "sample: one of those that step asan runs (mark_sample); no test names it")
 
 
 def pytest_runtest_setup(item):
     mlk.beside_others = item.get_closest_marker("alone") is None
+
+
+FUNCTIONS_OF_A_SAMPLE = 4  # of each file
+
+
+def mark_sample(items):
+    """Marks what step asan runs, beside all unit tests: of each file the first test functions, of each function the first case. Those that
+    are held to when ranks come back mean nothing in a runtime that is many times slower; mlk-runtime is in step tsan."""
+    functions = {}
+    for item in items:
+        if not any(item.get_closest_marker(mark) for mark in ("cluster", "runtime", "timed", "foreign")):
+            of_file = functions.setdefault(item.path, set())
+            if item.originalname not in of_file and len(of_file) < FUNCTIONS_OF_A_SAMPLE:
+                of_file.add(item.originalname)
+                item.add_marker(pytest.mark.sample)
 
 
 def pytest_collection_modifyitems(items):
@@ -44,6 +60,7 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.cluster)
             if pretended and item.get_closest_marker("nodes"):
                 item.add_marker(pytest.mark.skip(reason="the cluster's nodes are only pretended"))
+    mark_sample(items)
 
 
 @pytest.fixture(scope="session")
