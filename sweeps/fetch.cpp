@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/kube/client.h"
+#include "cli/kube/failure.h"
 #include "cli/kube/logs.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts.h"
@@ -146,11 +147,10 @@ class LogHarvest {
   }
 
   void take(const kube::Answer& answer, Trial& trial) {
-    const long code = answer.unreachable.empty() ? answer.response.status : 0;
-    const bool may_pass = code == 0 || code == 429 || code >= 500;
+    const int code = answer.unreachable.empty() ? answer.response.status : 0;
     const bool is_young = may_have_late_lines(trial.ended, std::chrono::system_clock::now());
     // Of an older trial the node may have removed the log, which it answers with 500 as well.
-    if (may_pass && is_young && has_ended(trial.state)) unanswered_.push_back(&trial);
+    if (kube::may_pass(code) && is_young && has_ended(trial.state)) unanswered_.push_back(&trial);
     if (code != 200) return;
     silent_.erase(&trial);
     if (trial.metrics.is_null()) trial.metrics = json::object();
@@ -179,7 +179,7 @@ class LogHarvest {
   const std::string& name_space_;
   SweepStatus& status_;
   std::optional<MetricFinder> finder_;
-  std::deque<Trial*> unanswered_;         // those that have just ended, and whose logs the server failed to give
+  std::deque<Trial*> unanswered_;  // those that have just ended, and whose logs the server failed to give
   std::map<Trial*, std::string> silent_;  // those that have just ended without a metric: their verdicts
 };
 

@@ -20,4 +20,8 @@ using http::Failure;
 [[nodiscard]] ApiError status_error(int status, const std::string& body, const std::string& what,
                                     const Config* config, Time now = std::chrono::system_clock::now());
 
+// Whether the same request may get a good answer later: there was none (status 0), or it was 429 or 5xx.
+// Pure.
+[[nodiscard]] constexpr bool may_pass(int status) { return status == 0 || status == 429 || status >= 500; }
+
 }  // namespace mlk::kube

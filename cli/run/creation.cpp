@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "cli/kube/dropped_fields.h"
+#include "cli/kube/failure.h"
 #include "cli/kube/forbidden.h"
 #include "cli/kube/objects.h"
 #include "cli/run/absence.h"
@@ -69,8 +70,7 @@ bool exists_already(const ApiError& error) {
 // There was no answer, or one that says nothing about the object (409 also comes from a quota that others
 // change at the same time). It is not known whether the object was stored; POST is safe to repeat.
 bool unclear(const ApiError& error) {
-  return error.status() == 0 || error.status() == 429 || error.status() >= 500 ||
-         (error.status() == 409 && !exists_already(error));
+  return kube::may_pass(error.status()) || (error.status() == 409 && !exists_already(error));
 }
 
 // A server that has just started refuses what it will allow: it does not know the roles yet (the check before

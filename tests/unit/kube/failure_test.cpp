@@ -2,6 +2,7 @@
 #include "cli/kube/failure.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -174,6 +175,12 @@ TEST_CASE("a reason that a Status leaves out goes by the number, and so does an 
   const ApiError started =
       status_error(503, R"({"kind": "Status", "reason": "Odd", "message": "m"})", "x", nullptr);
   CHECK(told(started) == "503 Odd | x: m | the server is busy or starting: try again in a while");
+}
+
+TEST_CASE("no answer, a busy server and a broken one may pass") {
+  const std::pair<int, bool> rows[] = {{0, true},    {200, false}, {404, false}, {428, false}, {429, true},
+                                       {430, false}, {499, false}, {500, true},  {503, true}};
+  for (const auto& [status, passes] : rows) CHECK_MESSAGE(may_pass(status) == passes, status);
 }
 
 }  // namespace
