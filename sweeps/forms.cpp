@@ -50,17 +50,21 @@ int decimals_of(const YamlNode& node) {
   return std::clamp(digits, 0, 17);
 }
 
+// Whether all whole numbers from one to the other are values of a double; if not, that is a problem.
+bool check_exact(const YamlNode& node, const std::string& of, double first, double last, Problems& problems) {
+  if (std::max(std::fabs(first), std::fabs(last)) < largest_whole) return true;
+  problems.add(node.place,
+               fmt::format("{} reaches {:.0f}, from where on numbers are not exact; list its values", of,
+                           largest_whole));
+  return false;
+}
+
 void read_range(const YamlNode& node, const std::string& of, Parameter& out, Problems& problems) {
   const std::vector<json> numbers = read_numbers(node, of, 2, 3, problems);
   if (numbers.empty()) return;
   const double first = numbers[0].get<double>(), last = numbers[1].get<double>();
   const double step = numbers.size() == 3 ? numbers[2].get<double>() : 1;
-  if (std::max(std::fabs(first), std::fabs(last)) >= largest_whole) {
-    problems.add(node.place,
-                 fmt::format("{} reaches {:.0f}, from where on numbers are not exact; list its values", of,
-                             largest_whole));
-    return;
-  }
+  if (!check_exact(node, of, first, last, problems)) return;
   if (step == 0 || (last - first) / step < 0) {
     problems.add(node.place, fmt::format("{} never comes from {} to {} in steps of {}", of,
                                          text_of_value(numbers[0]), text_of_value(numbers[1]),
@@ -93,12 +97,12 @@ void read_bounds(const YamlNode& node, const std::string& of, Parameter& out, Pr
   if (numbers.empty()) return;
   out.low = numbers[0].get<double>();
   out.high = numbers[1].get<double>();
+  if (is_whole(out.kind) && !check_exact(node, of, out.low, out.high, problems)) return;
   if (out.low >= out.high) {
     problems.add(node.place, fmt::format("{} must go from a lower to a higher number", of));
   } else if (has_logarithm(out.kind) && out.low <= 0) {
     problems.add(node.place, fmt::format("{} must begin above 0: it has a logarithm", of));
-  } else if (is_whole(out.kind) && !(numbers[0].is_number_integer() && numbers[1].is_number_integer() &&
-                                     std::fabs(out.low) <= 9e15 && std::fabs(out.high) <= 9e15)) {
+  } else if (is_whole(out.kind) && !(numbers[0].is_number_integer() && numbers[1].is_number_integer())) {
     problems.add(node.place, fmt::format("{} must be two whole numbers", of));
   }
 }

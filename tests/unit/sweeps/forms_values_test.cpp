@@ -71,11 +71,12 @@ TEST_CASE("a range ends at its last number, and has a bound") {
 }
 
 TEST_CASE("bounds are two, in order, and whole where the values are") {
-  const Parameter large = *form_of("{int: [-9000000000000000, 9000000000000000]}").parameter;
-  CHECK(large.low == -9e15);
-  CHECK(large.high == 9e15);
-  check_form("{int: [0, 9000000000000001]}", "int of p must be two whole numbers");
-  check_form("{int: [-9000000000000001, 0]}", "int of p must be two whole numbers");
+  const Parameter large = *form_of("{int: [-9007199254740991, 9007199254740991]}").parameter;
+  CHECK(large.low == -(0x1p53 - 1));
+  CHECK(large.high == 0x1p53 - 1);
+  check_form("{int: [0, 9007199254740992]}", "int of p reaches 9007199254740992");
+  check_form("{int: [-9007199254740992, 0]}", "int of p reaches 9007199254740992");
+  check_form("{int: [9007199254740992, 9007199254740993]}", "int of p reaches 9007199254740992");
   check_form("{int: [1, 2.5]}", "int of p must be two whole numbers");
   check_form("{int: [1.5, 2]}", "int of p must be two whole numbers");
   check_form("{int: [2, 1]}", "int of p must go from a lower to a higher number");
