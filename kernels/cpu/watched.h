@@ -27,7 +27,7 @@ MLK_INLINE void reads([[maybe_unused]] const Number* x, [[maybe_unused]] std::si
 #endif
 }
 
-// The calling thread writes these.
+// The calling thread writes x[0] to x[size - 1], and may read them.
 template <typename Number>
 MLK_INLINE void writes([[maybe_unused]] Number* x, [[maybe_unused]] std::size_t size) {
 #if defined(__SANITIZE_THREAD__)

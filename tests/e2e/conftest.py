@@ -41,8 +41,8 @@ FUNCTIONS_OF_A_SAMPLE = 4  # of each file
 
 
 def mark_sample(items):
-    """Marks what step asan runs, beside all unit tests: of each file the first test functions, of each function the first case. Those that
-    are held to when ranks come back mean nothing in a runtime that is many times slower; mlk-runtime is in step tsan."""
+    """Marks what step asan runs, beside all unit tests: of each file the first test functions, of each function the first case. Timed tests
+    are left out, since a sanitizer makes programs many times slower. Tests of mlk-runtime are left to step tsan."""
     functions = {}
     for item in items:
         if not any(item.get_closest_marker(mark) for mark in ("cluster", "runtime", "timed", "foreign")):
