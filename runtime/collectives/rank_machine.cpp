@@ -12,7 +12,8 @@ namespace {
 // For the first part of a state this time for each rank that lags, then between two parts.
 constexpr std::chrono::seconds transfer_patience{60};
 constexpr std::size_t most_early_parts = 1024;
-constexpr Milliseconds save_interval{5};  // between two looks at the last checkpoint
+constexpr Milliseconds save_interval{5};            // between two looks at the last checkpoint
+constexpr std::chrono::seconds result_patience{5};  // when the last checkpoint is there
 
 }  // namespace
 
@@ -30,7 +31,9 @@ void RankMachine::start(RankTurn& turn) { assemble(turn); }
 
 void RankMachine::handle(Event&& event, RankTurn& turn) {
   if (stopping_) assembly_.ends();
-  if (event.kind == Event::Kind::message && event.header.type == MessageType::feed) {
+  if (state_ == State::found) {
+    hear_result(event, turn);
+  } else if (event.kind == Event::Kind::message && event.header.type == MessageType::feed) {
     receive(std::move(event), turn);
   } else {
     if (event.kind == Event::Kind::down) forget_early(event.peer.rank, turn);
@@ -63,6 +66,8 @@ SteadyTime RankMachine::next_tick() const {
       return reports() ? saved_at_ + save_interval : SteadyTime::max();
     case State::staying:
       return stays_until() + Milliseconds(1);
+    case State::found:
+      return result_by_;
     default:
       return SteadyTime::max();
   }
@@ -70,8 +75,8 @@ SteadyTime RankMachine::next_tick() const {
 
 // Moves on if what has just happened is what the state of this machine waits for.
 void RankMachine::settle(RankTurn& turn) {
-  // A failure counts no more when the run is trained and reported.
-  if (assembly_.phase() == Assembly::Phase::failed && state_ != State::staying)
+  // A failure counts no more when the run is trained.
+  if (assembly_.phase() == Assembly::Phase::failed && state_ != State::staying && state_ != State::found)
     return end(assembly_.failure(), turn);
   switch (state_) {
     case State::assembling:
@@ -101,6 +106,8 @@ void RankMachine::settle(RankTurn& turn) {
         return;
       }
       return end(EndReported(), turn);
+    case State::found:
+      return stopping_ || turn.now >= result_by_ ? end(EndWithFound(), turn) : void();
     default:
       return;
   }
@@ -114,7 +121,19 @@ void RankMachine::assemble(RankTurn& turn) {
 
 void RankMachine::found_last(RankTurn& turn) {
   code_probe("allreduce.found-last");
-  end(EndWithFound(), turn);
+  state_ = State::found;
+  result_by_ = assembly_.generation().number > 0 ? turn.now + result_patience : turn.now;
+  turn.decide(RunIsTrained());
+  settle(turn);
+}
+
+// The run is over: nothing else counts any more.
+void RankMachine::hear_result(const Event& event, RankTurn& turn) {
+  if (event.kind != Event::Kind::message || event.header.type != MessageType::done) return;
+  const auto done = decode_done(event.header, event.payload);
+  if (!done) return;
+  code_probe("allreduce.found-and-told");
+  end(EndTrained{done->result}, turn);
 }
 
 // ---- the state
@@ -305,6 +324,7 @@ const char* RankMachine::doing() const {
                                           "saves the last step",
                                           "reports",
                                           "stays",
+                                          "has found the last checkpoint",
                                           "has ended"};
   return names[static_cast<int>(state_)];
 }

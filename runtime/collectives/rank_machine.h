@@ -46,6 +46,8 @@ class RankMachine {
 
   // The checkpoint of the last step is to be looked for, as the others may have ended.
   bool looks_for_last() const { return state_ == State::assembling; }
+  // It is there. A rank that has trained waits a few seconds for the result, which the rank that reports may
+  // have sent: that another rank has ended may be heard earlier. So only one rank reports.
   void found_last(RankTurn& turn);
 
   // Answers to decisions (rank_turn.h).
@@ -72,7 +74,18 @@ class RankMachine {
   const char* doing() const;
 
  private:
-  enum class State { assembling, making, receiving, between, stepping, saving, reporting, staying, ended };
+  enum class State {
+    assembling,
+    making,
+    receiving,
+    between,
+    stepping,
+    saving,
+    reporting,
+    staying,
+    found,
+    ended
+  };
 
   template <typename Call>
   void assembly_call(RankTurn& turn, Call call);
@@ -81,6 +94,7 @@ class RankMachine {
   void begin(RankTurn& turn);
   void begin_steps(RankTurn& turn);
   void receive(Event&& event, RankTurn& turn);
+  void hear_result(const Event& event, RankTurn& turn);
   void forget_early(std::uint32_t rank, RankTurn& turn);
   void go_on_receiving(RankTurn& turn);
   void next_step(RankTurn& turn);
@@ -98,7 +112,7 @@ class RankMachine {
   StatePoint point_;
   std::set<std::uint32_t> lagging_;  // of this generation, until its first step is done
   std::uint64_t floats_to_come_ = 0;
-  SteadyTime receive_by_, saved_at_, trained_at_;
+  SteadyTime receive_by_, saved_at_, trained_at_, result_by_;
   std::vector<Event> early_parts_;  // of the state of a generation whose beginning has not come yet
 };
 

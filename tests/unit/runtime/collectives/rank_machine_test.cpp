@@ -243,3 +243,44 @@ TEST_CASE("a rank tells one that tells an earlier step of the generation that it
   CHECK(sends(rank.say(encode(StatusMessage{1, 7, 0, false})), MessageType::status));
   CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 1, false})), MessageType::status));
 }
+
+// Of three ranks, of which rank 0 reports: that rank 1 has ended may be heard before the result.
+TEST_CASE(
+    "a rank that has trained and finds the last checkpoint waits for the result, and then reports itself") {
+  for (const bool is_told : {true, false}) {
+    CAPTURE(is_told);
+    SecondRank rank(1);
+    rank.take_step();
+    rank.tick();
+    rank.hear({.kind = Event::Kind::down});
+    REQUIRE(rank.machine.looks_for_last());
+    const SteadyTime found = rank.now;
+    const RankTurn turn = rank.call([&](RankTurn& t) { rank.machine.found_last(t); });
+    CHECK_FALSE(decides<EndWithFound>(turn));
+    CHECK_FALSE(rank.machine.looks_for_last());
+    CHECK_FALSE(sends(rank.hear({.kind = Event::Kind::up}), MessageType::status));
+    if (is_told) {
+      CHECK(decides<EndTrained>(rank.say(encode(DoneMessage{1, "result"}))));
+    } else {
+      CHECK(decides<EndWithFound>(rank.tick()));
+      CHECK(rank.now > found);
+      CHECK(rank.now <= found + std::chrono::seconds(10));
+    }
+  }
+}
+
+TEST_CASE("a rank that starts and finds the last checkpoint ends with it at once") {
+  LoneRank rank(1, 2, 1);
+  rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
+  CHECK(decides<EndWithFound>(rank.call([&](RankTurn& turn) { rank.machine.found_last(turn); })));
+}
+
+TEST_CASE("a rank that waits for the result ends when it is told to stop") {
+  SecondRank rank(1);
+  rank.take_step();
+  rank.tick();
+  rank.hear({.kind = Event::Kind::down});
+  rank.call([&](RankTurn& turn) { rank.machine.found_last(turn); });
+  rank.machine.stop();
+  CHECK(decides<EndWithFound>(rank.hear({.kind = Event::Kind::down})));
+}
