@@ -75,10 +75,12 @@ def test_a_framework_that_there_is_not_is_refused_with_those_that_there_are(embe
 
 
 def test_torchrun_starts_an_elastic_program_with_an_agent_in_each_pod(embedded, name, experiment, tmp_path):
-    """A pretended torchrun tells how it was called, and starts one process; what the real one does with it is its own."""
+    """A pretended torchrun tells how it was called, waits for the other agent as the real one does (the run of an elastic
+    program ends with the first pod that succeeds), and starts one process; what the real one does with it is its own."""
     (tmp_path / "bin").mkdir()
     launcher = tmp_path / "bin" / "torchrun"
-    launcher.write_text('#!/bin/sh\necho agent "$@"\nwhile [ "$1" != --no-python ]; do shift; done\nshift\nexec "$@"\n')
+    launcher.write_text(f'#!/bin/sh\necho agent "$@"\n: > {tmp_path}/started.$$\nuntil [ $(ls {tmp_path} | grep -c ^started) = 2 ]; do sleep 0.1; done\n'
+                        'while [ "$1" != --no-python ]; do shift; done\nshift\nexec "$@"\n')
     launcher.chmod(0o755)
     write_program(tmp_path, "import sys\nprint('program', sys.argv[1:])\n")
     file = experiment(f"name: {name}\nmode: allreduce\nframework: torch\nelastic: true\nimage: python:3\nrun: [python3, main.py, one, two words]\n"
