@@ -54,6 +54,8 @@ constexpr std::size_t stack_bytes = 64 * 1024;
 constexpr std::size_t places_of_tops = 32, between_tops = 128;
 constexpr int saved_registers = 6;
 std::size_t made = 0;                       // fibers
+void* outside = nullptr;                    // the stack pointer of the caller of resume()
+void* tsan_outside = nullptr;               // and what ThreadSanitizer takes it for
 constexpr unsigned no_synchronisation = 1;  // a switch alone orders nothing
 
 bool are_races_looked_for() {
@@ -99,15 +101,20 @@ void Fiber::begin(void (*body)()) {
 
 void Fiber::resume() {
   if (tsan_) {
-    tsan_outside_ = __tsan_get_current_fiber();
+    tsan_outside = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(tsan_, no_synchronisation);
   }
-  mlk_switch_stack(&outside_, stack_pointer_);
+  mlk_switch_stack(&outside, stack_pointer_);
 }
 
 void Fiber::leave() {
-  if (tsan_) __tsan_switch_to_fiber(tsan_outside_, no_synchronisation);
-  mlk_switch_stack(&stack_pointer_, outside_);
+  if (tsan_) __tsan_switch_to_fiber(tsan_outside, no_synchronisation);
+  mlk_switch_stack(&stack_pointer_, outside);
+}
+
+void Fiber::leave_for(Fiber& next) {
+  if (tsan_) __tsan_switch_to_fiber(next.tsan_, no_synchronisation);
+  mlk_switch_stack(&stack_pointer_, next.stack_pointer_);
 }
 
 }  // namespace mlk::emulator

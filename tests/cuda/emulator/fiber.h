@@ -21,18 +21,20 @@ class Fiber {
   // To be called before begin() if `body` was left in the middle: it has left the marks of AddressSanitizer
   // on the stack.
   void abandon();
-  // Runs the fiber until it leaves. Called outside of fibers.
+  // Runs the fiber, and those that it is left for, until one leaves. Called outside of fibers, by one thread
+  // at a time.
   void resume();
   // Back to where resume() was called. Called by the fiber itself.
   void leave();
+  // Goes on with another fiber. Called by the fiber itself. Half as many switches as over leave() and
+  // resume().
+  void leave_for(Fiber& next);
 
  private:
   std::size_t number_;
   void* stack_;
   void* stack_pointer_ = nullptr;
-  void* outside_ = nullptr;       // the stack pointer of the caller of resume()
-  void* tsan_ = nullptr;          // what ThreadSanitizer takes the fiber for
-  void* tsan_outside_ = nullptr;  // and the caller
+  void* tsan_ = nullptr;  // what ThreadSanitizer takes the fiber for
 };
 
 // ThreadSanitizer's view, nothing where it is not linked: what happened before release(object) happens before

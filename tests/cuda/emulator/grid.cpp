@@ -11,6 +11,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/bfloat16.h"
@@ -152,7 +153,8 @@ class Grid {
     fault_ = line_of(where) + ": block " + to_string(block_) + ", thread " + to_string(thread().index) +
              ": " + what;
     release(&end_);
-    while (true) runners_[current_]->fiber.leave();
+    runners_[current_]->fiber.leave();
+    std::abort();  // not reached: the grid is over
   }
 
  private:
@@ -162,8 +164,10 @@ class Grid {
   void wait(State state, const Where& where) {
     states_[current_] = state;
     thread().where = where;
-    runners_[current_]->fiber.leave();
+    go_on_with_next();
   }
+  unsigned next_ready();
+  void go_on_with_next();
   std::string who_waits() const;
   WarpOperation& join_operation(unsigned mask, const Where& where);
   void meet(WarpOperation& operation, const Where& where);
@@ -186,6 +190,11 @@ class Grid {
   std::vector<Thread> threads_;
   std::vector<State> states_;    // of the threads
   std::vector<unsigned> order_;  // of the threads, in each round
+  // Of order_ the threads that go on until all of them wait: those of a warp, since their stacks fit into the
+  // processor's nearest cache; all of the block in a seeded order, for more different ones.
+  std::size_t first_ = 0, behind_ = 0;
+  std::size_t next_ = 0;                             // the place in order_ at which next_ready() goes on
+  bool any_of_them_ = false, any_in_round_ = false;  // has gone on
   std::vector<Runner*> runners_;
   std::vector<SharedMemory> shared_;  // the last: of the block that runs
   Index block_;
@@ -207,7 +216,7 @@ void Grid::run_thread() {
   // The next block's operations are others to ThreadSanitizer: the same ones would order the blocks.
   if (++grid.ended_ == grid.threads_.size() && is_thread_sanitized()) grid.forget_operations();
   release(&grid.end_);
-  while (true) grid.runners_[grid.current_]->fiber.leave();
+  grid.go_on_with_next();
 }
 
 // Two blocks that run one after the other have different ones: what one fiber does is ordered, and no race.
@@ -230,21 +239,47 @@ void Grid::run_block() {
   }
   std::ranges::fill(states_, State::ready);
   release(&begin_);
-  while (ended_ < threads_.size()) {
-    bool any = false;
-    if (order_in_use == Order::seeded) std::ranges::shuffle(order_, random_order);
-    for (const unsigned thread : order_) {
-      if (states_[thread] != State::ready) continue;
-      any = true;
-      current_ = thread;
-      runners_[thread]->fiber.resume();
-      if (fault_) {
-        acquire(&end_);
-        throw KernelFault(*fault_);
-      }
-    }
-    if (!any) throw KernelFault("block " + to_string(block_) + ": all threads wait" + who_waits());
+  first_ = behind_ = next_ = 0;
+  any_of_them_ = false;
+  any_in_round_ = true;
+  current_ = next_ready();
+  runners_[current_]->fiber.resume();
+  if (fault_) {
+    acquire(&end_);
+    throw KernelFault(*fault_);
   }
+  if (ended_ < threads_.size())
+    throw KernelFault("block " + to_string(block_) + ": all threads wait" + who_waits());
+}
+
+// As many as there are threads if all wait or have ended.
+unsigned Grid::next_ready() {
+  const std::size_t all = order_.size(), together = order_in_use == Order::seeded ? all : warp_size;
+  while (true) {
+    for (; next_ < behind_; ++next_) {
+      if (states_[order_[next_]] != State::ready) continue;
+      any_of_them_ = any_in_round_ = true;
+      return order_[next_++];
+    }
+    if (!std::exchange(any_of_them_, false)) {
+      first_ = behind_;
+      if (first_ == all) {
+        if (!std::exchange(any_in_round_, false)) return static_cast<unsigned>(all);
+        first_ = 0;
+      }
+      behind_ = std::min(first_ + together, all);
+    }
+    next_ = first_;
+    if (order_in_use == Order::seeded) std::ranges::shuffle(order_, random_order);
+  }
+}
+
+void Grid::go_on_with_next() {
+  const unsigned from = current_, next = next_ready();
+  if (next == from) return;
+  if (next == threads_.size()) return runners_[from]->fiber.leave();
+  current_ = next;
+  runners_[from]->fiber.leave_for(runners_[next]->fiber);
 }
 
 // The first thread that waits at each line, for the message.
