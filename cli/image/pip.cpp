@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 // what is not known of an image has to have the same answer whatever that is. The same Python is the one that
 // Requires-Python is held to. (2) May it start programs?
 // Wheels need none; git, and Python itself, would run what somebody has written into a repository or a
-// setup.py. (3) Which Python starts the scripts of packages? The first in PATH. Standard input is a JSON
+// setup.py, and what pip asks only to tell indexes about this machine costs more than it tells. (3) Which Python starts the scripts of packages? The first in PATH. Standard input is a JSON
 // object.
 constexpr char starts_pip[] = R"python(
 import json, os, re, runpy, subprocess, sys
@@ -51,6 +51,8 @@ def start(self, args, *more, **named):
     program = os.fsdecode(words[0])
     if program in (own_python, sys.executable) or os.path.basename(program) in ("git", "hg", "svn", "bzr"):
         refuse({"build": True})
+    if os.path.basename(program) in ("lsb_release", "rustc", "uname"):
+        raise FileNotFoundError(program)
     plain_start(self, args, *more, **named)
 
 
@@ -211,7 +213,8 @@ PipSettings variables_of_pip() {
 constexpr char no_file[] = "/dev/null";  // of settings: then pip reads none at all
 
 // What the files of pip's settings say.
-std::string listed_settings(const PipCall& call, const PipSettings& variables) {
+std::string listed_settings(const fs::path& folder, const std::function<bool()>& go_on,
+                            const PipSettings& variables) {
   const auto named = variables.find("PIP_CONFIG_FILE");
   if (named != variables.end() && named->second == no_file) return "";
   Command command;
@@ -220,8 +223,8 @@ std::string listed_settings(const PipCall& call, const PipSettings& variables) {
   command.env = other_variables();
   if (named != variables.end())
     command.env.emplace_back("PIP_CONFIG_FILE", fs::absolute(named->second).string());
-  command.folder = call.folder.string();
-  command.go_on = [&](const ProcessResult&) { return !call.go_on || call.go_on(); };
+  command.folder = folder.string();
+  command.go_on = [&](const ProcessResult&) { return !go_on || go_on(); };
   const ProcessResult result = run_python(command);
   if (result.given_up) throw Error(ExitCode::interrupted, "interrupted");
   if (result.error.find("ConfigurationFileCouldNotBeLoaded") != std::string::npos)
@@ -289,17 +292,19 @@ PipSettings kept_settings(const std::string& listed, const PipSettings& variable
   return out;
 }
 
-PipResult run_pip(const PipCall& call, const PythonTarget& target) {
+PipSettings settings_of_user(const fs::path& folder, const std::function<bool()>& go_on) {
   const PipSettings variables = variables_of_pip();
+  return kept_settings(listed_settings(folder, go_on, variables), variables, fs::current_path());
+}
+
+PipResult run_pip(const PipCall& call, const PythonTarget& target) {
   Command command;
   // -E and the folder: nothing of the user's code is imported. Not -I, as pip may be installed for the user.
   command.argv = {"python3", "-E", "-c", starts_pip, "--disable-pip-version-check", "--no-input"};
   command.argv.insert(command.argv.end(), call.words.begin(), call.words.end());
   command.empty_env = true;
   command.env = other_variables();
-  for (const auto& [name, value] :
-       kept_settings(listed_settings(call, variables), variables, fs::current_path()))
-    command.env.emplace_back(name, value);
+  command.env.insert(command.env.end(), call.settings.begin(), call.settings.end());
   command.env.emplace_back("PIP_CONFIG_FILE", no_file);
   command.env.emplace_back("TMPDIR", call.folder.string());
   command.folder = call.folder.string();

@@ -47,9 +47,14 @@ using PipSettings = std::map<std::string, std::string>;
 PipSettings kept_settings(const std::string& listed, const PipSettings& variables,
                           const std::filesystem::path& folder);
 
+// Those of this user, of this process and of the files that pip reads. `folder`: of mlk's own, empty. Starts
+// Python, so once is enough for all calls of pip. `go_on`, and throws: as run_pip().
+PipSettings settings_of_user(const std::filesystem::path& folder, const std::function<bool()>& go_on);
+
 struct PipCall {
   std::filesystem::path folder;    // of mlk's own, empty; also for its temporary files
   std::vector<std::string> words;  // after "pip"
+  PipSettings settings;            // settings_of_user()
   std::function<bool()> go_on{};   // false: the user wants to stop
 };
 

@@ -86,9 +86,11 @@ std::string errors_of(const std::string& output) {
                         shell_word(packages.requirements.string()));
 }
 
-PipResult call_pip(const PythonPackages& packages, const fs::path& folder, std::vector<std::string> words) {
+PipResult call_pip(const PythonPackages& packages, const PipSettings& settings, const fs::path& folder,
+                   std::vector<std::string> words) {
   PipResult result =
-      run_pip({.folder = folder, .words = std::move(words), .go_on = packages.go_on}, packages.target);
+      run_pip({.folder = folder, .words = std::move(words), .settings = settings, .go_on = packages.go_on},
+              packages.target);
   if (result.exit_code != 0) explain(packages, result);
   return result;
 }
@@ -115,6 +117,7 @@ std::vector<std::string> pip_words(const PythonTarget& target, const fs::path& i
 }
 
 struct Resolved {
+  PipSettings settings;
   Requirements requirements;
   std::vector<ResolvedPackage> packages;
 };
@@ -143,7 +146,8 @@ Resolved resolve(const PythonPackages& packages, const fs::path& folder) {
     words.emplace_back("--constraint");
     words.push_back(constraints.string());
   }
-  (void)call_pip(packages, folder, words);
+  out.settings = settings_of_user(folder, packages.go_on);
+  (void)call_pip(packages, out.settings, folder, words);
   std::error_code error;
   out.packages = parse_pip_report(fs::is_regular_file(report, error) ? read_file(report, longest_report) : "",
                                   marker_environment(packages.target));
@@ -206,7 +210,7 @@ void install(const PythonPackages& packages, const Resolved& resolved, const fs:
   std::vector<std::string> words = pip_words(packages.target, into);
   for (const std::string& word : {std::string("--no-deps"), std::string("-r"), list.string()})
     words.push_back(word);
-  (void)call_pip(packages, scratch, words);
+  (void)call_pip(packages, resolved.settings, scratch, words);
   write_scripts(into);
 }
 
