@@ -30,26 +30,30 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "timed: held to when ranks come back or to what memory they take, or too large: means nothing with a sanitizer")
     config.addinivalue_line("markers", "runtime: starts mlk-runtime and nothing else")
     config.addinivalue_line("markers", "foreign: nearly all that works in it is pip or PyTorch, of which a sanitizer sees nothing")
-    config.addinivalue_line("markers", "sample: one of those that step asan runs (mark_sample); no test names it")
+    config.addinivalue_line("markers", "sample: one of those that run with a sanitizer (mark_sample); no test names it")
 
 
 def pytest_runtest_setup(item):
     mlk.beside_others = item.get_closest_marker("alone") is None
 
 
-FUNCTIONS_OF_A_SAMPLE = 4  # of each file
+FUNCTIONS_OF_A_SAMPLE = 2  # of each file
 
 
 def mark_sample(items):
-    """Marks what step asan runs, beside all unit tests: of each file the first test functions, of each function the first case. Timed tests
-    are left out, since a sanitizer makes programs many times slower. Tests of mlk-runtime are left to step tsan."""
-    functions = {}
+    """Marks what runs with a sanitizer, beside all unit tests. Timed tests are left out, since it makes programs many times slower.
+    Step tsan runs those of mlk-runtime: of each function the first case and the last, which are of different modes. Step asan runs some
+    of the others: of each file the first functions, of each its first case."""
+    cases = {}
     for item in items:
-        if not any(item.get_closest_marker(mark) for mark in ("cluster", "runtime", "timed", "foreign")):
-            of_file = functions.setdefault(item.path, set())
-            if item.originalname not in of_file and len(of_file) < FUNCTIONS_OF_A_SAMPLE:
-                of_file.add(item.originalname)
-                item.add_marker(pytest.mark.sample)
+        if not any(item.get_closest_marker(mark) for mark in ("cluster", "timed", "foreign")):
+            cases.setdefault(item.path, {}).setdefault(item.originalname, []).append(item)
+    for of_file in cases.values():
+        of_runtime = [items for items in of_file.values() if items[0].get_closest_marker("runtime")]
+        others = [items for items in of_file.values() if items not in of_runtime]
+        chosen = [item for items in of_runtime for item in (items[0], items[-1])] + [items[0] for items in others[:FUNCTIONS_OF_A_SAMPLE]]
+        for item in dict.fromkeys(chosen):
+            item.add_marker(pytest.mark.sample)
 
 
 def pytest_collection_modifyitems(items):

@@ -191,10 +191,10 @@ class Grid {
   std::vector<State> states_;    // of the threads
   std::vector<unsigned> order_;  // of the threads, in each round
   // Of order_ the threads that go on until all of them wait: those of a warp, since their stacks fit into the
-  // processor's nearest cache; all of the block in a seeded order, for more different ones.
+  // processor's nearest cache. In a seeded order each of them goes on once a round, for more different ones.
   std::size_t first_ = 0, behind_ = 0;
-  std::size_t next_ = 0;                             // the place in order_ at which next_ready() goes on
-  bool any_of_them_ = false, any_in_round_ = false;  // has gone on
+  std::size_t next_ = 0;      // the place in order_ at which next_ready() goes on
+  bool any_of_them_ = false;  // has gone on
   std::vector<Runner*> runners_;
   std::vector<SharedMemory> shared_;  // the last: of the block that runs
   Index block_;
@@ -239,38 +239,34 @@ void Grid::run_block() {
   }
   std::ranges::fill(states_, State::ready);
   release(&begin_);
-  first_ = behind_ = next_ = 0;
-  any_of_them_ = false;
-  any_in_round_ = true;
-  current_ = next_ready();
-  runners_[current_]->fiber.resume();
-  if (fault_) {
-    acquire(&end_);
-    throw KernelFault(*fault_);
+  while (ended_ < threads_.size()) {
+    if (order_in_use == Order::seeded) std::ranges::shuffle(order_, random_order);
+    first_ = behind_ = next_ = 0;
+    current_ = next_ready();
+    if (current_ == threads_.size())
+      throw KernelFault("block " + to_string(block_) + ": all threads wait" + who_waits());
+    runners_[current_]->fiber.resume();
+    if (fault_) {
+      acquire(&end_);
+      throw KernelFault(*fault_);
+    }
   }
-  if (ended_ < threads_.size())
-    throw KernelFault("block " + to_string(block_) + ": all threads wait" + who_waits());
 }
 
-// As many as there are threads if all wait or have ended.
+// As many as there are threads at the end of a round.
 unsigned Grid::next_ready() {
-  const std::size_t all = order_.size(), together = order_in_use == Order::seeded ? all : warp_size;
   while (true) {
     for (; next_ < behind_; ++next_) {
       if (states_[order_[next_]] != State::ready) continue;
-      any_of_them_ = any_in_round_ = true;
+      any_of_them_ = true;
       return order_[next_++];
     }
-    if (!std::exchange(any_of_them_, false)) {
+    if (!std::exchange(any_of_them_, false) || order_in_use == Order::seeded) {
       first_ = behind_;
-      if (first_ == all) {
-        if (!std::exchange(any_in_round_, false)) return static_cast<unsigned>(all);
-        first_ = 0;
-      }
-      behind_ = std::min(first_ + together, all);
+      behind_ = std::min(first_ + warp_size, order_.size());
     }
     next_ = first_;
-    if (order_in_use == Order::seeded) std::ranges::shuffle(order_, random_order);
+    if (first_ == order_.size()) return static_cast<unsigned>(first_);
   }
 }
 
