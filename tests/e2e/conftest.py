@@ -184,7 +184,7 @@ def name(request):
         for run in used.mlk("ls", value, "-o", "name").stdout.split():
             used.mlk("delete", "--no-wait", run)
     elif used:  # past mlk, whatever state the run is in
-        used.kubectl("delete", "configmap", "-n", used.namespace, "-l", f"mlk.dev/name={value}", "--wait=false", "--ignore-not-found")
+        used.delete_all("configmaps", f"mlk.dev/name={value}")
 
 
 @pytest.fixture

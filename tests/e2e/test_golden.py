@@ -22,10 +22,11 @@ def create(real_session):
     mlk.wait_until(lambda: real_session.kubectl_admin("get", "serviceaccount", "default", "-n", name, check=None).code == 0,
                    "the namespace has a service account")
 
-    def dry_run(thing, check=None):
-        thing["metadata"]["namespace"] = name
+    def dry_run(things, check=None):
+        for thing in things:
+            thing["metadata"]["namespace"] = name
         return real_session.kubectl_admin("create", "--dry-run=server", "--validate=strict", "-o", "json", "-f", "-",
-                                          check=check, input=json.dumps(thing))
+                                          check=check, input=json.dumps({"apiVersion": "v1", "kind": "List", "items": things}))
 
     yield dry_run
     real_session.kubectl_admin("delete", "namespace", name, "--wait=false")
@@ -37,24 +38,23 @@ def test_there_are_golden_files():
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_objects_are_accepted_whole(create, path):
-    for thing in json.loads(path.read_text())["items"]:
-        answer = create(thing, check=0).json()
+    sent = json.loads(path.read_text())["items"]
+    answers = json.loads("[" + create(sent, check=0).stdout.replace("}\n{", "},\n{") + "]")
+    assert [thing["metadata"]["name"] for thing in answers] == [thing["metadata"]["name"] for thing in sent]
+    for thing, answer in zip(sent, answers, strict=True):
         assert not dropped(thing, answer), thing["metadata"]["name"]
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 def test_pods_pass_pod_security_restricted(create, path):
-    for thing in json.loads(path.read_text())["items"]:
-        if thing["kind"] != "Job":
-            continue
-        template = thing["spec"]["template"]
-        pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"],
-               "metadata": {"name": thing["metadata"]["name"], "labels": template["metadata"]["labels"]}}
-        result = create(pod)
-        if path.stem in NEEDS_MORE:
-            assert result.code != 0 and "violates PodSecurity" in result.stderr, result
-        else:
-            assert result.code == 0, result
+    templates = [(thing["metadata"]["name"], thing["spec"]["template"]) for thing in json.loads(path.read_text())["items"] if thing["kind"] == "Job"]
+    assert templates
+    result = create([{"apiVersion": "v1", "kind": "Pod", "spec": template["spec"], "metadata": {"name": name, "labels": template["metadata"]["labels"]}}
+                     for name, template in templates])
+    if path.stem in NEEDS_MORE:
+        assert result.code != 0 and result.stderr.count("violates PodSecurity") == len(templates), result
+    else:
+        assert result.code == 0, result
 
 
 def dropped(sent, got, path=""):

@@ -151,23 +151,30 @@ class Cluster:
         return [item for plural in kinds.split(",") for item in self._list(plural, selector)]
 
     def _list(self, plural, selector):
+        found = self._request("GET", plural, selector)
+        about = {"apiVersion": found["apiVersion"], "kind": found["kind"].removesuffix("List")}
+        return [{**about, **item} for item in found["items"]]
+
+    def delete_all(self, plural, selector):
+        """Begins to delete the objects of this kind. There may be none."""
+        self._request("DELETE", plural, selector)
+
+    def _request(self, method, plural, selector):
         group = {"jobs": "apis/batch"}.get(plural, "api")
         query = urllib.parse.urlencode({"labelSelector": selector})
         path = f"/{group}/v1/namespaces/{self.namespace}/{plural}?{query}"
         server = _server(self.kubeconfig, pathlib.Path(self.kubeconfig).stat().st_mtime_ns)
         connection = http.client.HTTPSConnection(server.host, server.port, timeout=30 * SLOW, context=server.tls)
         try:
-            connection.request("GET", server.prefix + path, headers={"Authorization": server.authorization} if server.authorization else {})
+            connection.request(method, server.prefix + path, headers={"Authorization": server.authorization} if server.authorization else {})
             answer = connection.getresponse()
             said = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            raise AssertionError(f"GET {path}: {error}") from error
+            raise AssertionError(f"{method} {path}: {error}") from error
         finally:
             connection.close()
-        assert answer.status == 200, f"GET {path}: {answer.status} {said.decode(errors='replace')}"
-        found = json.loads(said)
-        about = {"apiVersion": found["apiVersion"], "kind": found["kind"].removesuffix("List")}
-        return [{**about, **item} for item in found["items"]]
+        assert answer.status == 200, f"{method} {path}: {answer.status} {said.decode(errors='replace')}"
+        return json.loads(said)
 
     def harness(self, command, *args, check=0, timeout=120):
         """A command of tests/cluster on this (real) cluster, such as `node-kill 2`."""
