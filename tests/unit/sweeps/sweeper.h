@@ -132,6 +132,10 @@ struct Sweeper {
   // The `which`-th request that writes something is lost, before it arrives or after it was carried out, and
   // the command is interrupted there.
   enum class Cut { before, after };
+  // For tests that cut off every request once, in turn before and after: a request that is lost before it
+  // arrives leaves the same as the one before it whose answer is lost.
+  static int first_to_cut(Cut cut) { return cut == Cut::before ? 0 : 1; }
+  static constexpr int to_next_to_cut = 2;
   // `otherwise` sees what is not cut off.
   void cut_off_at(int which, Cut cut, FakeCluster::Step otherwise = {}) {
     cluster.before(
