@@ -1,7 +1,7 @@
 """More workers than there are seeds, half of them lost at once."""
 
 import pytest
-from runtime_processes import ENDLESS, Run
+from runtime_processes import ENDLESS, Run, kill_at_once
 
 # Alone: they want the whole machine for themselves. Timed: with a sanitizer they want more than there is.
 pytestmark = [pytest.mark.runtime, pytest.mark.alone, pytest.mark.timed]
@@ -24,11 +24,9 @@ def test_half_of_a_crowd_is_killed_and_comes_back(tmp_path, mode, consistency):
 
         go_on(CROWD)
         victims = range(CROWD - HALF, CROWD)
-        for rank in victims:
-            workers[rank].popen.kill()
+        kill_at_once(workers[CROWD - HALF:])
         go_on(CROWD - HALF)
         for rank in victims:
-            workers[rank].popen.wait()
             workers[rank] = run.start("worker", rank)
         go_on(CROWD)
         assert all(worker.running() for worker in workers), "somebody else has ended"

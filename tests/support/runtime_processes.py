@@ -122,9 +122,10 @@ class Process:
 
 
 def kill_at_once(processes):
-    """None of them lives long enough to tell others that it has lost another of them."""
-    for process in processes:
-        process.popen.kill()
+    """None of them lives long enough to notice that another of them is gone, and to tell others so: all are stopped first."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in processes:
+            process.signal(number)
     for process in processes:
         process.popen.wait(10)
 
