@@ -151,8 +151,13 @@ class Place:
         (self.code / "limits.txt").write_text("plain<2\n")
         (self.code / "pip.conf").write_text(f"[global]\nuser = true\nprefix = /nowhere\nrequire-virtualenv = true\nno-index = true\nfind-links = {index}\n")
         (self.code / "main.py").write_text("print(1)\n")
+        programs = folder / "programs"
+        programs.mkdir()
+        for program in ("lsb_release", "rustc", "uname"):  # which pip asks about this machine, only to tell indexes
+            (programs / program).write_text(f"#!/bin/sh\n: > {self.trap}\n")
+            (programs / program).chmod(0o755)
         # The Python itself: what chooses one (pyenv) would take a tenth of a second each time.
-        self.env = {**self.builder.env, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index), "PATH": f"{pathlib.Path(OWN[4]).parent}:{os.environ['PATH']}"}
+        self.env = {**self.builder.env, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index), "PATH": f"{programs}:{pathlib.Path(OWN[4]).parent}:{os.environ['PATH']}"}
         for variable in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
             self.env[variable] = ""
         self.more = "code: {path: code, python: requirements.txt}\n"
@@ -178,7 +183,7 @@ class Place:
             result, built = self.builder.build_layout(check=check, more=self.more, env=env)
             found = [] if check else [path.split("/")[2] for path in built.layer(-1 if len(built.manifest["layers"]) < 3 else 1) if path.endswith(".dist-info")]
             assert check == 0 or not layout.exists()
-        assert not self.trap.exists(), "something of the folder was executed"
+        assert not self.trap.exists(), "something of the folder was executed, or about the machine"
         assert files_of(self.code) == before, "the folder of the code was changed"
         return result, dict(name.removesuffix(".dist-info").split("-") for name in found)
 
