@@ -27,9 +27,9 @@ namespace fs = std::filesystem;
 // Starts pip with other answers to three questions. (1) What do markers compare? pip cannot be told, but all
 // versions of it ask default_environment(), and its report says with which answer; a marker that asks for
 // what is not known of an image has to have the same answer whatever that is. The same Python is the one that
-// Requires-Python is held to. (2) May it start programs?
-// Wheels need none; git, and Python itself, would run what somebody has written into a repository or a
-// setup.py, and what pip asks only to tell indexes about this machine costs more than it tells. (3) Which Python starts the scripts of packages? The first in PATH. Standard input is a JSON
+// Requires-Python is held to. (2) May it start programs? Wheels need none. git, and Python itself, would run
+// what somebody has written into a repository or a setup.py; others only tell indexes about this machine, and
+// take time. (3) Which Python starts the scripts of packages? The first in PATH. Standard input is a JSON
 // object.
 constexpr char starts_pip[] = R"python(
 import json, os, re, runpy, subprocess, sys
