@@ -46,8 +46,9 @@ class RankMachine {
 
   // The checkpoint of the last step is to be looked for, as the others may have ended.
   bool looks_for_last() const { return state_ == State::assembling; }
-  // It is there. A rank that has trained waits a few seconds for the result, which the rank that reports may
-  // have sent: that another rank has ended may be heard earlier. So only one rank reports.
+  // To be called when that checkpoint is there. A rank that has trained then waits a few seconds for the
+  // result before it reports: the loss of a rank that has ended may be heard before the result that another
+  // has sent.
   void found_last(RankTurn& turn);
 
   // Answers to decisions (rank_turn.h).

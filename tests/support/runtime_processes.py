@@ -122,7 +122,7 @@ class Process:
 
 
 def kill_at_once(processes):
-    """None of them lives long enough to notice that another of them is gone, and to tell others so: all are stopped first."""
+    """All are stopped first, so none of them can notice that another one is gone, and tell others."""
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for process in processes:
             process.signal(number)
