@@ -42,7 +42,7 @@ FUNCTIONS_OF_A_SAMPLE = 2  # of each file
 
 def mark_sample(items):
     """Marks what runs with a sanitizer, beside all unit tests. Timed tests are left out, since a sanitizer makes programs many times slower.
-    Step tsan runs those of mlk-runtime: of each function the first case and the last, which are of different modes. Step asan runs some
+    Step tsan runs those of mlk-runtime: of each function the first case and the last, mostly of different modes. Step asan runs some
     of the others: of each file the first functions, of each its first case."""
     cases = {}
     for item in items:

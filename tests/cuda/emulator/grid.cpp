@@ -271,8 +271,7 @@ unsigned Grid::next_ready() {
 }
 
 void Grid::go_on_with_next() {
-  const unsigned from = current_, next = next_ready();
-  if (next == from) return;
+  const unsigned from = current_, next = next_ready();  // another one: this thread is not ready
   if (next == threads_.size()) return runners_[from]->fiber.leave();
   current_ = next;
   runners_[from]->fiber.leave_for(runners_[next]->fiber);
