@@ -127,7 +127,8 @@ def test_again_makes_another_run_and_a_deleted_run_is_no_run(cluster, name, expe
 
 
 def test_a_sweep_whose_job_is_gone_is_not_trained_again(cluster, name, experiment):
-    file = experiment(text(name, "echo mlk step=1 loss=0.5", 0) + "sweep:\n  parameters: {env.X: [a, b]}\n")
+    # The command has ended before a trial has, or it would record that one.
+    file = experiment(text(name, "sleep 3; echo mlk step=1 loss=0.5", 0) + "sweep:\n  parameters: {env.X: [a, b]}\n")
     done = cluster.mlk("sweep", file, timeout=90)
     sweep = done.stdout.strip()
     mlk.wait_until(lambda: not jobs(cluster, sweep), f"the Job of {sweep} is gone")
