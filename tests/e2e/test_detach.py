@@ -201,7 +201,7 @@ def test_each_right_that_a_driver_lacks_is_told_by_the_driver(real, name, experi
             assert "you may not ask what ServiceAccount mlk-driver may do" in started.stderr
             what = f"the driver may not {words_of(right)} in namespace '{namespace}'"
             mlk.wait_until(lambda: what in real.mlk("status", "-n", namespace, started.stdout.strip(), "-o", "json").json()["why"], what,
-                           timeout=90, interval=1)
+                           timeout=90)
     try:
         with concurrent.futures.ThreadPoolExecutor(10) as pool:
             for done in [pool.submit(lacks, number, right) for number, right in enumerate(rights)]:

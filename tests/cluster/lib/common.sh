@@ -81,7 +81,7 @@ wait_for() {
       tail -n 8 "$file" >&2 2>/dev/null || true
       die "read on in $log"
     fi
-    sleep .1
+    sleep .3   # most of the commands are a kubectl, of which one takes half as long to start
   done
 }
 

@@ -47,7 +47,9 @@ if [ "$MODE" = real ]; then
   start coredns -conf "$run/Corefile"
 fi
 # The controllers give up for good after 10 s without a healthy API server, which takes longer on a busy machine.
+until (exec 3<>"/dev/tcp/$ADDRESS/$API_PORT") 2>/dev/null; do sleep 0.1; done   # a kubectl takes much longer to start
 until "$BIN/kubectl" --kubeconfig "$pki/admin.kubeconfig" get --raw=/readyz >/dev/null 2>&1; do sleep 0.1; done
+touch "$run/api-ready"
 # Without the higher rate the first service accounts take 6 s longer. A node counts as lost after 10 s.
 start kube-controller-manager --kubeconfig="$pki/controllers.kubeconfig" --secure-port=0 --leader-elect=false \
   --use-service-account-credentials=true --root-ca-file="$pki/ca.crt" --service-account-private-key-file="$pki/service-account.key" \
