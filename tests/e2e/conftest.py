@@ -37,23 +37,22 @@ def pytest_runtest_setup(item):
     mlk.beside_others = item.get_closest_marker("alone") is None
 
 
-FUNCTIONS_OF_A_SAMPLE = 2  # of each file
-
-
 def mark_sample(items):
-    """Marks what runs with a sanitizer, beside all unit tests. Timed tests are left out, since a sanitizer makes programs many times slower.
-    Step tsan runs those of mlk-runtime: of each function the first case and the last, mostly of different modes. Step asan runs some
-    of the others: of each file the first functions, of each its first case."""
+    """Marks what runs with a sanitizer, beside all unit tests: another part on each day (MLK_SAMPLE, a number, says which). Timed tests are
+    left out, since a sanitizer makes programs many times slower. Step tsan runs one case of each function that starts mlk-runtime, step asan
+    one case of one function of each file of the others."""
+    day = int(os.environ.get("MLK_SAMPLE") or 0)
     cases = {}
     for item in items:
         if not any(item.get_closest_marker(mark) for mark in ("cluster", "timed", "foreign")):
             cases.setdefault(item.path, {}).setdefault(item.originalname, []).append(item)
     for of_file in cases.values():
-        of_runtime = [items for items in of_file.values() if items[0].get_closest_marker("runtime")]
-        others = [items for items in of_file.values() if items not in of_runtime]
-        chosen = [item for items in of_runtime for item in (items[0], items[-1])] + [items[0] for items in others[:FUNCTIONS_OF_A_SAMPLE]]
-        for item in dict.fromkeys(chosen):
-            item.add_marker(pytest.mark.sample)
+        functions = [items for items in of_file.values() if items[0].get_closest_marker("runtime")]
+        others = [items for items in of_file.values() if items not in functions]
+        if others:
+            functions.append(others[day % len(others)])
+        for of_function in functions:
+            of_function[day % len(of_function)].add_marker(pytest.mark.sample)
 
 
 def pytest_collection_modifyitems(items):
