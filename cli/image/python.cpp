@@ -27,13 +27,28 @@ std::string platform_in_words(const PythonTarget& target) {
   return target.platform.text() + (target.libc == Libc::musl ? " with musl" : "");
 }
 
+// pip names all versions that its index has, the newest last: often hundreds. The last five do.
+std::string with_few_versions(std::string line) {
+  constexpr std::string_view mark = "(from versions: ";
+  const std::size_t begin = line.find(mark);
+  const std::size_t end = begin == std::string::npos ? begin : line.find(')', begin);
+  if (end == std::string::npos) return line;
+  const std::size_t first = begin + mark.size();
+  std::size_t left_out = end;
+  for (int version = 0; version < 5; ++version) {
+    left_out = line.rfind(", ", left_out - 1);
+    if (left_out == std::string::npos || left_out < first) return line;
+  }
+  return line.replace(first, left_out - first, "...");
+}
+
 // The lines of pip's that begin with ERROR:, without that.
 std::string errors_of(const std::string& output) {
   constexpr std::string_view mark = "ERROR: ";
   constexpr std::size_t longest = 600;
   std::vector<std::string> out;
   for (const std::string& line : split(output, '\n')) {
-    if (line.starts_with(mark)) out.push_back(line.substr(mark.size()));
+    if (line.starts_with(mark)) out.push_back(with_few_versions(line.substr(mark.size())));
   }
   return printable(cut(join(out, "; "), longest));
 }

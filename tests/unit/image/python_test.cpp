@@ -483,6 +483,24 @@ TEST_CASE("each way in which pip fails has its code and its hint") {
   CHECK(std::string(error.what()).find(std::string(601, '0')) == std::string::npos);
 }
 
+TEST_CASE("of the versions that pip names the last five are shown") {
+  const auto shown = [](const std::string& versions) {
+    return std::string(
+        python_error("echo 'ERROR: Could not find a version that satisfies x==9 (from versions: " + versions +
+                     ")' >&2; echo 'ERROR: No matching distribution found for x==9' >&2; exit 1")
+            .what());
+  };
+  const std::string next = "); No matching distribution found for x==9";
+  using Row = std::pair<const char*, const char*>;
+  for (const auto& [versions, part] :
+       {Row{"none", "(from versions: none"}, Row{"1, 2, 3, 4, 5", "(from versions: 1, 2, 3, 4, 5"},
+        Row{"1, 2, 3, 4, 5, 6", "(from versions: ..., 2, 3, 4, 5, 6"},
+        Row{"0.9, 1, 2, 3, 4, 5, 6rc1", "(from versions: ..., 2, 3, 4, 5, 6rc1"}})
+    CHECK_MESSAGE(shown(versions).ends_with(part + next), shown(versions));
+  const mlk::Error cut_off = python_error("echo 'ERROR: a, b, c, d, e, f (from versions: 1, 2' >&2; exit 1");
+  CHECK(std::string(cut_off.what()).ends_with("a, b, c, d, e, f (from versions: 1, 2"));
+}
+
 TEST_CASE("an image with musl is told apart where pip finds no wheel") {
   const Machine machine("echo 'ERROR: No matching distribution' >&2; exit 1");
   PythonPackages packages = machine.packages();
