@@ -38,7 +38,7 @@ def pod(real, name):
         each = f"{name}-{len(made)}"
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": each}, "type": "kubernetes.io/dockerconfigjson",
                   "data": {".dockerconfigjson": base64.b64encode(json.dumps(images.login(**who) if images else {"auths": {}}).encode()).decode()}}
-        one = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": each},
+        one = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": each, "labels": {"pod": each}},
                "spec": {"restartPolicy": "Never", "imagePullSecrets": [{"name": each}], "terminationGracePeriodSeconds": 0,
                         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
                         "containers": [{"name": "main", "image": image, "command": ["sh", "-c", command],
@@ -52,13 +52,18 @@ def pod(real, name):
         real.kubectl("delete", "-f", "-", "--wait=false", input=manifest)
 
 
+def status_of(real, pod):
+    [found] = real.objects("pods", f"pod={pod}")
+    return found["status"]
+
+
 def output(real, pod):
-    mlk.wait_until(lambda: real.kubectl("get", "pod", pod, "-o", "jsonpath={.status.phase}").stdout == "Succeeded", f"the end of {pod}", 90)
+    mlk.wait_until(lambda: status_of(real, pod)["phase"] == "Succeeded", f"the end of {pod}", 90)
     return real.kubectl("logs", pod).stdout
 
 
 def waiting(real, pod):
-    return real.kubectl("get", "pod", pod, "-o", "jsonpath={.status.containerStatuses[0].state.waiting}").stdout
+    return str([container["state"].get("waiting") for container in status_of(real, pod).get("containerStatuses", [])])
 
 
 def test_pods_run_images_of_registries_of_every_kind_at_the_same_time(real, nearby, pod, name):

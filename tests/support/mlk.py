@@ -69,14 +69,25 @@ def _text(output):
 
 
 @contextlib.contextmanager
-def namespace_of_its_own(cluster, name, role="edit"):
-    """A namespace where the ordinary user has that ClusterRole; gone when the test has ended."""
-    cluster.kubectl_admin("create", "namespace", name)
+def namespaces_of_their_own(cluster, names, role="edit", objects=lambda name: ()):
+    """Namespaces where the ordinary user has that ClusterRole, with these objects in each; gone when the test has ended."""
+    items = []
+    for name in names:
+        binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "user", "namespace": name},
+                   "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                   "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "researcher"}]}
+        items += [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, binding, *objects(name)]
     try:
-        cluster.kubectl_admin("create", "rolebinding", "user", "-n", name, f"--clusterrole={role}", "--user=researcher")
-        yield name
+        cluster.kubectl_admin("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        yield names
     finally:
-        cluster.kubectl_admin("delete", "namespace", name, "--wait=false")
+        cluster.kubectl_admin("delete", "namespace", *names, "--wait=false", "--ignore-not-found")
+
+
+@contextlib.contextmanager
+def namespace_of_its_own(cluster, name, role="edit"):
+    with namespaces_of_their_own(cluster, [name], role):
+        yield name
 
 
 def wait_until(condition, what, timeout=60, interval=None):
