@@ -41,7 +41,7 @@ MarkerEnvironment marker_environment(const PythonTarget& target);
 std::string machine_name(const std::string& architecture);
 
 // The settings of pip that stay, as variables for it: where packages come from and how the network is
-// reached. `listed`: what files of settings say, a line each: global.index-url='https://...'. `variables`:
+// reached. `listed`: what files of settings say, a line each: global.index-url='...'. `variables`:
 // PIP_... of this process, which win. Relative paths are below `folder`.
 using PipSettings = std::map<std::string, std::string>;
 PipSettings kept_settings(const std::string& listed, const PipSettings& variables,

@@ -24,7 +24,7 @@ import registry  # noqa: E402
 def pytest_configure(config):
     # A shell starts background commands with SIGINT ignored, and mlk would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.environ.setdefault("GOGC", "400")  # kubectl, crane and the like start in two thirds of the time when they collect less garbage
+    os.environ.setdefault("GOGC", "400")  # with less garbage collection a start of kubectl takes half as long
     config.addinivalue_line("markers", "cluster: needs the real cluster that the environment names (tests/cluster/up)")
     config.addinivalue_line("markers", "nodes: needs pods that really run; not where the real cluster has pretended nodes only")
     config.addinivalue_line("markers", "alone: disturbs every other test of its cluster, or would be disturbed by them: runs after them, by itself")

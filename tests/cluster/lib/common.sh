@@ -81,7 +81,7 @@ wait_for() {
       tail -n 8 "$file" >&2 2>/dev/null || true
       die "read on in $log"
     fi
-    sleep .3   # most of the commands are a kubectl, of which one takes half as long to start
+    sleep .3   # most commands are a kubectl, and a start of it takes 0.15 s of a processor
   done
 }
 

@@ -47,7 +47,7 @@ if [ "$MODE" = real ]; then
   start coredns -conf "$run/Corefile"
 fi
 # The controllers give up for good after 10 s without a healthy API server, which takes longer on a busy machine.
-until (exec 3<>"/dev/tcp/$ADDRESS/$API_PORT") 2>/dev/null; do sleep 0.1; done   # a kubectl takes much longer to start
+until (exec 3<>"/dev/tcp/$ADDRESS/$API_PORT") 2>/dev/null; do sleep 0.1; done   # this costs less than a kubectl
 until "$BIN/kubectl" --kubeconfig "$pki/admin.kubeconfig" get --raw=/readyz >/dev/null 2>&1; do sleep 0.1; done
 touch "$run/api-ready"
 # Without the higher rate the first service accounts take 6 s longer. A node counts as lost after 10 s.
