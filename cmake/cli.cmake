@@ -1,4 +1,4 @@
-# mlk: cli/. POSIX only. Arrows point down: see the map in the README.
+# mlk: cli/. POSIX only. Arrows point down: see the map in ARCHITECTURE.md.
 find_package(CLI11 REQUIRED)
 find_package(CURL REQUIRED)
 find_package(OpenSSL REQUIRED)

@@ -1,4 +1,4 @@
-"""Every command that README, manual pages and runtime/README.md show is run as it stands there, or NOT_RUN says why it is not."""
+"""Every command that README, docs/, manual pages and runtime/README.md show is run as it stands there, or NOT_RUN says why it is not."""
 
 import json
 import re
@@ -13,6 +13,7 @@ NOT_RUN = {
     "make test": "runs this test",
     "make help": "make: prints a fixed text",
     "cmake --install build --prefix ~/.local": "tests/e2e/test_readme.py installs into a folder of its own",
+    "cmake --build --preset release --target mlk-cuda": "compiles for GPUs: the step `cuda` does",
     'eval "$(tests/cluster/up)"': "cluster: tests/run starts it for the step `cluster`",
     "tests/cluster/down": "cluster: tests/run stops it after the step `cluster`",
     "mlk build --runtime": "registry: tests/e2e/test_images.py sends it to one",
@@ -47,7 +48,8 @@ BEFORE = {
 }
 
 MANUALS = sorted(path.name for path in (mlk.ROOT / "man").iterdir())
-PAGES = ["README.md", "runtime/README.md", *MANUALS]
+DOCS = sorted(f"docs/{path.name}" for path in (mlk.ROOT / "docs").glob("*.md"))
+PAGES = ["README.md", *DOCS, "runtime/README.md", *MANUALS]
 
 
 def in_manual(text):

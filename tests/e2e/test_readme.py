@@ -1,4 +1,4 @@
-"""What the README promises, run as it stands there."""
+"""What the README and the pages of docs/ promise, run as it stands there."""
 
 import re
 import subprocess
@@ -10,28 +10,47 @@ import pytest
 import wheels
 
 
-def snippets(language):
-    readme = (mlk.ROOT / "README.md").read_text(encoding="utf-8")
-    return re.findall(rf"^```{language}\n(.*?)^```$", readme, re.M | re.S)
+PAGES = [*mlk.ROOT.glob("*.md"), *(mlk.ROOT / "docs").glob("*.md"), *(mlk.ROOT / "runtime").glob("*.md"), mlk.ROOT / "kernels/cuda/README.md",
+         mlk.ROOT / "cli/local/README.md"]
+
+
+def snippets(page, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", (mlk.ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
+
+
+def test_the_readme_is_a_door_and_not_the_reference():
+    assert len((mlk.ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1500, "move what is explained there to a page of docs/"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(mlk.ROOT)))
+def test_the_links_of_a_page_lead_to_files_and_headings_that_are_there(page):
+    def anchors(path):  # as GitHub makes them
+        headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
+        return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+    for target in re.findall(r"\]\((?!https?://)([^)]+)\)", page.read_text(encoding="utf-8")):
+        file, _, anchor = target.partition("#")
+        found = page.parent / file if file else page
+        assert found.exists(), target
+        assert not anchor or anchor in anchors(found), target
 
 
 def test_the_first_experiment_of_the_readme_is_the_example_and_has_twelve_lines():
     def lines(text):
         bare = [line.split("#")[0].rstrip() for line in text.splitlines()]
         return [line for line in bare if line]
-    [shown] = snippets("yaml")
+    [shown] = snippets("README.md", "yaml")
     assert lines(shown) == lines((mlk.EXAMPLES / "digits-ps.yaml").read_text(encoding="utf-8"))
     assert len(shown.splitlines()) == 12
 
 
 @pytest.mark.parametrize("example", ["digits-single", "digits-ps"])
-def test_the_snippet_of_the_readme_computes_the_accuracy_that_mlk_reports(embedded, name, tmp_path, example):
+def test_the_snippet_for_trained_weights_computes_the_accuracy_that_mlk_reports(embedded, name, tmp_path, example):
     try:
         packages = [wheels.unpack("safetensors-0.8.0", [wheels.SAFETENSORS], "safetensors for tests"),
                     wheels.unpack(f"numpy-2.2.6-{sys.version_info[0]}.{sys.version_info[1]}", [wheels.NUMPY], "numpy for a test (16 MB)")]
     except (subprocess.SubprocessError, RuntimeError) as error:
         pytest.skip(f"the packages cannot be fetched: {error}")
-    [snippet] = snippets("python")
+    [snippet] = snippets("docs/weights.md", "python")
     (tmp_path / "examples").symlink_to(mlk.EXAMPLES)
     (tmp_path / "weights").mkdir()
     volume = f"weights-{name}"

@@ -1,4 +1,4 @@
-// The map of the README, held to the sources: includes point down only, and cli/ stays portable.
+// The map in ARCHITECTURE.md, held to the sources: includes point down only, and cli/ stays portable.
 
 #include <filesystem>
 #include <fstream>
@@ -100,14 +100,14 @@ TEST_CASE("includes point down the map only") {
   }
 }
 
-TEST_CASE("the map in the README shows every room with what it is") {
-  std::ifstream in(fs::path(mlk::test::source_dir()) / "README.md");
-  const std::string readme{std::istreambuf_iterator<char>(in), {}};
+TEST_CASE("the map in ARCHITECTURE.md shows every room with what it is") {
+  std::ifstream in(fs::path(mlk::test::source_dir()) / "ARCHITECTURE.md");
+  const std::string page{std::istreambuf_iterator<char>(in), {}};
   for (const auto& [folder, room] : rooms()) {
     const std::string name = folder.substr(folder.rfind('/') + 1);
     const std::regex line("\n *(\\S+/)?" + name + "/ +" +
                           std::regex_replace(room.what, std::regex("[+.()]"), "\\$&"));
-    CHECK_MESSAGE(std::regex_search(readme, line), folder, ": ", room.what);
+    CHECK_MESSAGE(std::regex_search(page, line), folder, ": ", room.what);
   }
 }
 
