@@ -18,7 +18,7 @@
 #include "sweeps/control.h"
 #include "sweeps/ledger.h"
 #include "sweeps/ledger_store.h"
-#include "sweeps/results.h"
+#include "sweeps/ranking.h"
 #include "sweeps/trial_runs.h"
 
 namespace mlk::sweeps {

@@ -10,6 +10,7 @@
 #include "cli/util/error.h"
 #include "cli/util/text.h"
 #include "sweeps/number_order.h"
+#include "sweeps/ranking.h"
 #include "sweeps/result_cells.h"
 
 namespace mlk::sweeps {
@@ -19,16 +20,6 @@ using json = nlohmann::json;
 
 constexpr std::size_t most_parameter_columns = 512;  // more are not searched in practice
 constexpr std::size_t most_metric_columns = 256;
-
-bool has_rank(const Trial& trial) {
-  return trial.state != TrialState::failed && trial.objective && std::isfinite(*trial.objective);
-}
-
-bool ranks_before(const Trial& a, const Trial& b, const Objective& objective) {
-  if (has_rank(a) != has_rank(b)) return has_rank(a);
-  if (has_rank(a) && *a.objective != *b.objective) return is_better(objective, *a.objective, *b.objective);
-  return a.number < b.number;
-}
 
 // The paths of all parameters: those of the space in its order, then any others that the trials have.
 std::vector<std::string> parameter_paths(const std::vector<Trial>& trials, const Space& space) {
@@ -212,13 +203,6 @@ bool cell_is_less(const json& a, const json& b) {
 }
 
 }  // namespace
-
-const Trial* best(const std::vector<Trial>& trials, const Objective& objective) {
-  const auto first = std::min_element(trials.begin(), trials.end(), [&](const Trial& a, const Trial& b) {
-    return ranks_before(a, b, objective);
-  });
-  return first != trials.end() && has_rank(*first) ? &*first : nullptr;
-}
 
 std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                             const Order& order) {

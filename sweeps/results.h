@@ -25,10 +25,6 @@ struct ResultTable {
   std::vector<std::vector<nlohmann::json>> rows;  // one cell for each column; null: no value
 };
 
-// The best trial. Failed trials and trials without an objective have no rank. Of equal ones the lower number
-// wins. nullptr if no trial has a rank. Points into `trials`.
-const Trial* best(const std::vector<Trial>& trials, const Objective& objective);
-
 struct Order {
   std::string
       sort;  // a column, a parameter's path or `objective`; "-lr": the largest first; "": the best first

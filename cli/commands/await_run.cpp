@@ -19,6 +19,7 @@
 #include "cli/run/status.h"
 #include "cli/run/tails.h"
 #include "cli/run/watcher.h"
+#include "cli/run/write_record.h"
 #include "cli/ui/progress.h"
 #include "cli/ui/width.h"
 #include "cli/util/text.h"

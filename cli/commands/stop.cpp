@@ -19,6 +19,7 @@
 #include "cli/run/record.h"
 #include "cli/run/status.h"
 #include "cli/run/watcher.h"
+#include "cli/run/write_record.h"
 #include "cli/util/json.h"
 
 namespace mlk {

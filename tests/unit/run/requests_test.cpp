@@ -11,6 +11,7 @@
 #include "cli/run/log_follower.h"
 #include "cli/run/record.h"
 #include "cli/run/run_logs.h"
+#include "cli/run/write_record.h"
 #include "tests/unit/kube/fake_server.h"
 
 namespace mlk {

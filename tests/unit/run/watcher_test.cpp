@@ -9,7 +9,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
-#include "cli/run/record.h"
+#include "cli/run/write_record.h"
 #include "tests/unit/fake_cluster.h"
 
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/resource.h"
-#include "cli/run/pods_left.h"
+#include "cli/run/end_pods_left.h"
 #include "sweeps/drive.h"
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"

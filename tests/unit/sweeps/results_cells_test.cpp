@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
+#include "sweeps/ranking.h"
 #include "sweeps/result_cells.h"
 
 using namespace mlk::sweeps;

@@ -9,6 +9,7 @@
 #include "cli/util/error.h"
 #include "cli/util/json.h"
 #include "sweeps/points_file.h"
+#include "sweeps/ranking.h"
 
 using namespace mlk::sweeps;
 using mlk::Problems;
