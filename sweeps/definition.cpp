@@ -7,10 +7,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/run/facts.h"
 #include "cli/run/left_behind.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "sweeps/decide.h"
 #include "sweeps/grid.h"
 #include "sweeps/identity.h"

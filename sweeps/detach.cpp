@@ -3,10 +3,10 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/render/render.h"
-#include "cli/run/facts.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
 #include "cli/run/stored.h"
+#include "cli/util/json_path.h"
 #include "sweeps/registry.h"
 
 namespace mlk::sweeps {

@@ -17,6 +17,7 @@
 #include "cli/run/second_look.h"
 #include "cli/run/write_record.h"
 #include "cli/util/hash.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
 #include "sweeps/control.h"

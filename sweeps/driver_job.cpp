@@ -9,10 +9,10 @@
 #include "cli/kube/objects.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/head.h"
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "sweeps/registry.h"
 
 namespace mlk::sweeps {

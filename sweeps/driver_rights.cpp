@@ -9,7 +9,7 @@
 #include "cli/render/evaluate.h"
 #include "cli/render/head.h"
 #include "cli/render/yaml.h"
-#include "cli/run/facts.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "sweeps/driver_job.h"
 

@@ -7,9 +7,9 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/render/render.h"
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "cli/util/hash.h"
+#include "cli/util/json_path.h"
 #include "cli/util/time.h"
 
 namespace mlk::sweeps {

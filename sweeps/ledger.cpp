@@ -11,6 +11,7 @@
 #include "cli/run/metrics.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::sweeps {
@@ -88,17 +89,6 @@ std::int64_t whole_in_line(const json& object, const char* key, std::int64_t mos
   // An unsigned number beyond the signed range is negative after this.
   const auto value = found->get<std::int64_t>();
   return value < 0 || value > most ? otherwise : value;
-}
-
-std::string text_in_line(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-const json& part_of_line(const json& object, const char* key) {
-  static const json none;
-  const auto found = object.find(key);
-  return found == object.end() ? none : *found;
 }
 
 LedgerCurve curve_in_line(const json& value) {
@@ -181,8 +171,8 @@ std::optional<Trial> from_line(std::string_view line) {
   const json object = json_or_null(line, {.depth = 32, .values = longest_line});
   if (!object.is_object()) return std::nullopt;
   const std::int64_t number = whole_in_line(object, "n", std::numeric_limits<int>::max(), -1);
-  const json& point = part_of_line(object, "p");
-  const std::optional<TrialState> state = parse_trial_state(text_in_line(object, "s"));
+  const json& point = at_path(object, {"p"});
+  const std::optional<TrialState> state = parse_trial_state(text_of(object, {"s"}));
   if (number < 0 || !state || !point.is_object() || json_text(point).size() > longest_point)
     return std::nullopt;
   Trial trial;
@@ -192,13 +182,13 @@ std::optional<Trial> from_line(std::string_view line) {
   trial.state = *state;
   trial.tries = static_cast<int>(whole_in_line(object, "t", most_tries, 0));
   trial.step = whole_in_line(object, "i", most_steps_kept, 0);
-  trial.metrics = bounded_metrics(part_of_line(object, "m"));
-  if (const json& objective = part_of_line(object, "o"); objective.is_number())
+  trial.metrics = bounded_metrics(at_path(object, {"m"}));
+  if (const json& objective = at_path(object, {"o"}); objective.is_number())
     trial.objective = objective.get<double>();
-  trial.curve = curve_in_line(part_of_line(object, "c"));
-  trial.failure = failure_line(text_in_line(object, "f"));
-  trial.started = parse_time(text_in_line(object, "a"));
-  trial.ended = parse_time(text_in_line(object, "e"));
+  trial.curve = curve_in_line(at_path(object, {"c"}));
+  trial.failure = failure_line(text_of(object, {"f"}));
+  trial.started = parse_time(text_of(object, {"a"}));
+  trial.ended = parse_time(text_of(object, {"e"}));
   return trial;
 }
 

@@ -7,8 +7,8 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/indexes.h"
+#include "cli/util/json_path.h"
 #include "sweeps/ledger.h"
 #include "sweeps/registry.h"
 

@@ -14,6 +14,7 @@
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "sweeps/control.h"
 #include "sweeps/ledger.h"

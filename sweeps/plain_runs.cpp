@@ -4,7 +4,7 @@
 #include <set>
 
 #include "cli/run/differences.h"
-#include "cli/run/facts.h"
+#include "cli/util/json_path.h"
 #include "sweeps/names.h"
 #include "sweeps/trial_runs.h"
 

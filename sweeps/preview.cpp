@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/quantity.h"
 #include "sweeps/trial_values.h"
 

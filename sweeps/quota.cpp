@@ -4,7 +4,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::sweeps {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "sweeps/names.h"
 #include "sweeps/start.h"
 

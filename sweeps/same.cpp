@@ -5,12 +5,12 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/render/render.h"
-#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/order.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "sweeps/names.h"
 #include "sweeps/record.h"
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/run/facts.h"
+#include "cli/util/json_path.h"
 #include "cli/util/number.h"
 #include "cli/util/text.h"
 #include "sweeps/expression.h"

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "cli/run/absence.h"
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "cli/run/mark.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "sweeps/trial.h"
 

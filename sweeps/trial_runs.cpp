@@ -10,10 +10,10 @@
 #include "cli/kube/objects.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/merge.h"
-#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/util/hash.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "sweeps/observe.h"
 

@@ -7,7 +7,6 @@
 
 #include "cli/commands/session.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "sweeps/control.h"
 #include "sweeps/fetch.h"

@@ -14,11 +14,11 @@
 #include "cli/commands/selection.h"
 #include "cli/commands/session.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/ownerless.h"
 #include "cli/run/record.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
 

@@ -17,6 +17,7 @@
 #include "cli/run/log_follower.h"
 #include "cli/run/run_logs.h"
 #include "cli/run/watcher.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "sweeps/lease.h"
 #include "sweeps/watch.h"

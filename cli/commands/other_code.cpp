@@ -7,10 +7,10 @@
 #include "cli/image/code.h"
 #include "cli/image/gzip.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/stored.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "sweeps/same.h"
 

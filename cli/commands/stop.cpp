@@ -21,6 +21,7 @@
 #include "cli/run/watcher.h"
 #include "cli/run/write_record.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 
 namespace mlk {
 namespace {

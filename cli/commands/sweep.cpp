@@ -17,6 +17,7 @@
 #include "cli/commands/sweep_preview.h"
 #include "cli/commands/validators.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "sweeps/drive.h"
 #include "sweeps/same.h"

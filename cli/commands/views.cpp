@@ -10,10 +10,10 @@
 
 #include "cli/commands/session.h"
 #include "cli/run/differences.h"
-#include "cli/run/facts.h"
 #include "cli/ui/curve.h"
 #include "cli/ui/table.h"
 #include "cli/ui/width.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {

@@ -10,6 +10,7 @@
 
 #include "cli/experiment/values.h"
 #include "cli/experiment/variants.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -62,12 +63,6 @@ Found find_path(const YamlNode& root, const std::string& path) {
   return {node, place};
 }
 
-// Values that the schema has refused are absent here or null, and break no further rule.
-std::string text_in(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 constexpr int most_servers = 64;  // of the bundled runtime, see runtime/CONTRACT.md
 
 std::optional<int> number_in(const json& object, const char* key) {
@@ -103,7 +98,7 @@ class Rules {
         template_names_(template_names),
         file_context_(file_context),
         problems_(problems) {
-    mode_ = text_in(effective_, "mode");
+    mode_ = text_of(effective_, {"mode"});
     const std::vector<std::string>& known_types = template_names_.job_types;
     const bool known = std::find(known_types.begin(), known_types.end(), mode_) != known_types.end();
     own_job_type_ = known && mode_ != "single" && mode_ != "ps" && mode_ != "allreduce";
@@ -171,10 +166,10 @@ class Rules {
     }
     check_code();
     // It stands in the record of the run, where everybody may read it.
-    if (const std::string registry = text_in(effective_, "registry");
+    if (const std::string registry = text_of(effective_, {"registry"});
         registry.find('@') != registry.npos || registry.find("://") != registry.npos)
       refuse("registry", "registry is a name such as registry.example/team, without a scheme and a login");
-    const std::string framework = text_in(effective_, "framework");
+    const std::string framework = text_of(effective_, {"framework"});
     std::vector<std::string> frameworks = template_names_.frameworks;
     frameworks.push_back("none");
     if (!framework.empty() && std::find(frameworks.begin(), frameworks.end(), framework) == frameworks.end())
@@ -182,12 +177,12 @@ class Rules {
   }
 
   void check_code() {
-    check_folder("code", text_in(child_of(effective_, "code"), "path"));
+    check_folder("code", text_of(child_of(effective_, "code"), {"path"}));
     const nlohmann::json code = effective_.value("code", nlohmann::json::object());
-    const std::string requirements = text_in(code, "python");
+    const std::string requirements = text_of(code, {"python"});
     if (requirements.starts_with('/'))
       refuse("code", "code.python is a file in the folder of the code, such as requirements.txt");
-    const std::string workdir = text_in(effective_, "workdir");
+    const std::string workdir = text_of(effective_, {"workdir"});
     if (workdir.empty()) return;
     if (given("code") && workdir.starts_with('/')) {
       refuse("workdir",
@@ -290,7 +285,7 @@ class Rules {
     if (!train.is_object() || child_of(train, "model").empty() || child_of(train, "data").empty()) return;
     complete_model(effective_["train"]["model"], effective_["train"]["data"],
                    [this](const std::string& at, const std::string& what) { refuse(at, what); });
-    const std::string type = text_in(train["model"], "type");
+    const std::string type = text_of(train["model"], {"type"});
     if (train.contains("sample") && !type.empty() && type != "gpt")
       refuse("train.sample", "train.sample needs train.model.type gpt: no other model goes on with tokens");
   }
@@ -321,7 +316,7 @@ class Rules {
     for (std::size_t i = 0; i < data.size(); ++i) {
       const json& entry = data[i];
       const std::string path = fmt::format("data[{}]", i);
-      const std::string name = text_in(entry, "name"), mount = text_in(entry, "mount");
+      const std::string name = text_of(entry, {"name"}), mount = text_of(entry, {"mount"});
       if (!name.empty() && !names.insert(name).second)
         refuse(path + ".name", fmt::format("two data entries are named '{}'", name));
       if (!mount.empty() && !mounts.insert(mount).second)
@@ -333,7 +328,7 @@ class Rules {
       if (entry.contains("files") && child_of(entry, "read_only") == false) {
         refuse(path + ".read_only", "files that travel with the run are always read-only");
       }
-      check_folder(path + ".files", text_in(entry, "files"));
+      check_folder(path + ".files", text_of(entry, {"files"}));
     }
   }
 
@@ -392,7 +387,7 @@ class Rules {
 
   void check_scheduling() {
     const json& scheduling = child_of(effective_, "scheduling");
-    if (text_in(scheduling, "gang") == "required") {
+    if (text_of(scheduling, {"gang"}) == "required") {
       refuse("scheduling.gang",
              "gang scheduling is not supported yet; with auto or none pods start one by one and wait for "
              "each other");
@@ -401,7 +396,7 @@ class Rules {
     for (std::size_t i = 0; i < tolerations.size(); ++i) {
       const json& toleration = tolerations[i];
       const std::string path = fmt::format("scheduling.node.tolerations[{}]", i);
-      const bool exists = text_in(toleration, "operator") == "Exists";
+      const bool exists = text_of(toleration, {"operator"}) == "Exists";
       if (!toleration.contains("key") && !exists) {
         refuse(path, "a toleration without a key needs operator: Exists");
       }

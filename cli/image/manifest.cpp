@@ -8,6 +8,7 @@
 #include "cli/image/reference.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::image {
@@ -55,7 +56,7 @@ Platform platform_of(const json& value, const std::string& name) {
   out.os = text_of(value, "os", name);
   if (const auto features = value.find("os.features"); features != value.end() && features->is_array()) {
     for (const json& feature : *features)
-      out.features.push_back(feature.is_string() ? feature.get<std::string>() : feature.dump());
+      out.features.push_back(text_or_json(feature));
   }
   out.architecture = text_of(value, "architecture", name);
   out.variant = text_of(value, "variant", name);

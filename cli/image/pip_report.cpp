@@ -1,7 +1,6 @@
 #include "cli/image/pip_report.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <string_view>
 #include <tuple>
 
@@ -11,6 +10,7 @@
 #include "cli/image/requirements.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::image {
@@ -19,22 +19,13 @@ using nlohmann::json;
 
 namespace {
 
-std::string text_at(const json& object, std::initializer_list<const char*> path) {
-  const json* at = &object;
-  for (const char* key : path) {
-    if (!at->is_object() || !at->contains(key)) return "";
-    at = &(*at)[key];
-  }
-  return at->is_string() ? at->get<std::string>() : "";
-}
-
 // "sha256=..." of an entry of the report, in either place where versions of pip write it.
 std::string digest_of(const json& item) {
   for (const char* algorithm : {"sha256", "sha384", "sha512", "md5", "sha1"}) {
-    const std::string digest = text_at(item, {"download_info", "archive_info", "hashes", algorithm});
+    const std::string digest = text_of(item, {"download_info", "archive_info", "hashes", algorithm});
     if (!digest.empty()) return algorithm + ("=" + digest);
   }
-  return text_at(item, {"download_info", "archive_info", "hash"});
+  return text_of(item, {"download_info", "archive_info", "hash"});
 }
 
 }  // namespace
@@ -45,21 +36,21 @@ std::vector<ResolvedPackage> parse_pip_report(const std::string& report, const M
   if (!list.is_array())
     throw Error(ExitCode::failure, "code.python: pip gave no report of what it would install");
   for (const auto& [name, value] : markers.known) {
-    if (text_at(whole, {"environment", name.c_str()}) != value)
+    if (text_of(whole, {"environment", name.c_str()}) != value)
       throw Error(ExitCode::failure,
                   fmt::format("code.python: pip {} does not choose for the image's Python: its {} is '{}' in "
                               "place of '{}'",
-                              printable(text_at(whole, {"pip_version"})), name,
-                              printable(text_at(whole, {"environment", name.c_str()})), value),
+                              printable(text_of(whole, {"pip_version"})), name,
+                              printable(text_of(whole, {"environment", name.c_str()})), value),
                   "take another version of pip, 22.2 or newer, or an image that has the packages");
   }
   std::vector<ResolvedPackage> out;
   for (const json& item : list) {
-    ResolvedPackage one{text_at(item, {"metadata", "name"}), text_at(item, {"metadata", "version"}),
+    ResolvedPackage one{text_of(item, {"metadata", "name"}), text_of(item, {"metadata", "version"}),
                         digest_of(item)};
     if (one.name.empty() || one.version.empty())
       throw Error(ExitCode::failure, "code.python: pip's report names a package without its version");
-    const std::string url = text_at(item, {"download_info", "url"});
+    const std::string url = text_of(item, {"download_info", "url"});
     if (one.digest.empty() || (!url.empty() && !url.ends_with(".whl")))
       throw Error(
           ExitCode::usage,

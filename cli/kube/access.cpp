@@ -5,6 +5,7 @@
 #include <future>
 
 #include "cli/kube/list.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::kube {
 namespace {
@@ -56,8 +57,7 @@ std::vector<bool> may_all(Client& client, const std::string& name_space,
   const auto take = [&] {
     const json review = parse_answer(answers.front().get().value(), "access review", &client.config());
     answers.pop_front();
-    const auto pointer = json::json_pointer("/status/allowed");
-    allowed.push_back(review.contains(pointer) && review.at(pointer) == true);
+    allowed.push_back(at_path(review, {"status", "allowed"}) == true);
   };
   for (const AccessQuestion& question : questions) {
     if (answers.size() == most_at_once) take();
@@ -73,10 +73,10 @@ Identity whoami(Client& client) {
   const json review =
       parse_answer(client.send(review_request(self_reviews, nullptr)), "who am I", &client.config());
   Identity identity;
-  identity.name = text_at(review, json::json_pointer("/status/userInfo/username"));
-  const auto groups = json::json_pointer("/status/userInfo/groups");
-  if (review.contains(groups) && review.at(groups).is_array()) {
-    for (const json& group : review.at(groups)) {
+  identity.name = text_of(review, {"status", "userInfo", "username"});
+  const json& groups = at_path(review, {"status", "userInfo", "groups"});
+  if (groups.is_array()) {
+    for (const json& group : groups) {
       if (group.is_string()) identity.groups.push_back(group.get<std::string>());
     }
   }
@@ -88,9 +88,9 @@ ServerVersion server_version(Client& client) {
   request.path = "/version";
   const json answer = parse_answer(client.send(request), "version", &client.config());
   ServerVersion version;
-  version.major = leading_number(text_at(answer, json::json_pointer("/major")));
-  version.minor = leading_number(text_at(answer, json::json_pointer("/minor")));
-  version.text = text_at(answer, json::json_pointer("/gitVersion"));
+  version.major = leading_number(text_of(answer, {"major"}));
+  version.minor = leading_number(text_of(answer, {"minor"}));
+  version.text = text_of(answer, {"gitVersion"});
   if (version.major < 0 || version.minor < 0) {
     throw ApiError(200, "Unreadable", "the server at " + client.config().server + " does not say its version",
                    "is it a Kubernetes API server?");

@@ -14,6 +14,7 @@
 #include "cli/kube/failure.h"
 #include "cli/kube/list.h"
 #include "cli/kube/objects.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::kube {
 namespace {
@@ -214,7 +215,7 @@ Request patch_request(const Resource& resource, const std::string& name_space, c
   request.content_type = content_type_of(type);
   // A JSON patch may add to a list, and what names a version is refused after it was carried out.
   request.twice =
-      type != PatchType::json_patch && text_at(patch, json::json_pointer("/metadata/resourceVersion")).empty();
+      type != PatchType::json_patch && text_of(patch, {"metadata", "resourceVersion"}).empty();
   request.body = patch.dump();
   return request;
 }

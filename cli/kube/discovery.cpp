@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/http/url.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::kube {
 namespace {
@@ -37,8 +38,8 @@ std::vector<Resource> resources_in(const json& list, const std::string& api_vers
   if (!list.is_object() || !list.contains("resources") || !list["resources"].is_array()) return found;
   for (const json& entry : list["resources"]) {
     if (!entry.is_object() || !can_be_created(entry)) continue;
-    const std::string plural = text_at(entry, json::json_pointer("/name"));
-    const std::string kind = text_at(entry, json::json_pointer("/kind"));
+    const std::string plural = text_of(entry, {"name"});
+    const std::string kind = text_of(entry, {"kind"});
     const auto namespaced = entry.find("namespaced");
     const bool is_part = plural.find('/') != std::string::npos;  // "pods/log"
     if (plural.empty() || kind.empty() || is_part) continue;

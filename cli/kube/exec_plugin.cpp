@@ -15,6 +15,7 @@
 #include "cli/kube/token.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::kube {
@@ -30,7 +31,7 @@ constexpr std::size_t longest_words = 600;
 std::string field_text(const json& map, const char* key) {
   const auto found = map.find(key);
   if (found == map.end() || found->is_null() || found->is_structured()) return "";
-  return found->is_string() ? found->get<std::string>() : found->dump();
+  return text_or_json(*found);
 }
 
 json field_list(const json& map, const char* key, const std::string& here) {
@@ -152,7 +153,7 @@ ExecPlugin read_exec_plugin(const json& exec, const KubeconfigEntry& user, const
   check_version(plugin.api_version, here);
   plugin.mode = interactive_mode(field_text(exec, "interactiveMode"), plugin.api_version, here);
   for (const json& item : field_list(exec, "args", here)) {
-    plugin.args.push_back(item.is_string() ? item.get<std::string>() : item.dump());
+    plugin.args.push_back(text_or_json(item));
   }
   const bool zero = std::any_of(plugin.args.begin(), plugin.args.end(),
                                 [](const std::string& text) { return text.find('\0') != std::string::npos; });

@@ -5,6 +5,7 @@
 #include "cli/kube/forbidden.h"
 #include "cli/kube/login.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::kube {
@@ -81,11 +82,6 @@ std::string sentence(const std::string& text) {
   return std::string(trim(line));
 }
 
-std::string text_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 // For answers without a Status body: a proxy's page, or an old server's. Without NotFound: only an API server
 // knows that an object is not there.
 std::string reason_for(int status) {
@@ -147,10 +143,10 @@ ApiError unreachable_error(const Failure& failure, const Config& config) {
 ApiError status_error(int status, const std::string& body, const std::string& what, const Config* config,
                       Time now) {
   const json answer = json_or_null(body);
-  const bool is_status = answer.is_object() && text_of(answer, "kind") == "Status";
-  std::string reason = is_status ? text_of(answer, "reason") : "";
+  const bool is_status = answer.is_object() && text_of(answer, {"kind"}) == "Status";
+  std::string reason = is_status ? text_of(answer, {"reason"}) : "";
   if (reason.empty()) reason = reason_for(status);
-  std::string message = is_status ? sentence(text_of(answer, "message")) : "";
+  std::string message = is_status ? sentence(text_of(answer, {"message"})) : "";
   if (status == 401 && config != nullptr) {
     message = "the server at " + config->server + " does not accept the credentials of " +
               (config->user.empty() ? "context \"" + config->context + "\", which names no user"

@@ -7,6 +7,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/surrogate_pairs.h"
 
 namespace mlk::kube {
@@ -97,10 +98,6 @@ json parse_text(std::string_view text, const std::filesystem::path& file) {
   }
 }
 
-std::string scalar_text(const json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 KubeconfigEntry entry_of(const json& fields, const std::filesystem::path& file, const std::string& what) {
   KubeconfigEntry entry;
   entry.file = file;
@@ -111,10 +108,10 @@ KubeconfigEntry entry_of(const json& fields, const std::filesystem::path& file, 
       entry.maps[key] = value;
     } else if (value.is_array()) {
       for (const json& item : value) {
-        if (item.is_primitive() && !item.is_null()) entry.lists[key].push_back(scalar_text(item));
+        if (item.is_primitive() && !item.is_null()) entry.lists[key].push_back(text_or_json(item));
       }
     } else if (!value.is_null()) {
-      entry.text[key] = scalar_text(value);
+      entry.text[key] = text_or_json(value);
     }
   }
   return entry;
@@ -132,7 +129,7 @@ std::map<std::string, KubeconfigEntry> entries_of(const json& config, const char
     const auto name_field = item.find("name");
     const std::string name = name_field == item.end() || !name_field->is_primitive() || name_field->is_null()
                                  ? ""
-                                 : scalar_text(*name_field);
+                                 : text_or_json(*name_field);
     const std::string what = std::string(singular) + " \"" + name + "\"";
     const auto fields = item.find(singular);
     const bool added =
@@ -165,7 +162,7 @@ Kubeconfig parse_kubeconfig(std::string_view text, const std::filesystem::path& 
   out.contexts = entries_of(config, "contexts", "context", file);
   const auto current = config.find("current-context");
   if (current != config.end() && current->is_primitive() && !current->is_null()) {
-    out.current_context = scalar_text(*current);
+    out.current_context = text_or_json(*current);
     out.current_context_file = file;
   }
   return out;

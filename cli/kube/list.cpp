@@ -4,6 +4,7 @@
 
 #include "cli/kube/failure.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::kube {
 namespace {
@@ -127,8 +128,8 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
         result.items.push_back(std::move(item));
       }
     }
-    result.resource_version = text_at(answer, json::json_pointer("/metadata/resourceVersion"));
-    next = text_at(answer, json::json_pointer("/metadata/continue"));
+    result.resource_version = text_of(answer, {"metadata", "resourceVersion"});
+    next = text_of(answer, {"metadata", "continue"});
     const bool enough = options.enough > 0 && result.items.size() >= options.enough;
     if (next.empty() || !paged || enough) return result;
     if (page == most_pages || result.items.size() > most_items || bytes > most_bytes) {

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <utility>
 
+#include "cli/util/json_path.h"
+
 namespace mlk::kube {
 namespace {
 
@@ -21,14 +23,14 @@ struct ContainerState {
 
 ContainerState container_state(const json& pod, const std::string& container) {
   ContainerState state;
-  const std::string phase = text_at(pod, json::json_pointer("/status/phase"));
+  const std::string phase = text_of(pod, {"status", "phase"});
   state.never_starts = phase == "Failed" || phase == "Succeeded";
   for (const char* list : {"/status/containerStatuses", "/status/initContainerStatuses"}) {
     const json::json_pointer pointer(list);
     if (!pod.contains(pointer) || !pod.at(pointer).is_array()) continue;
     for (const json& status : pod.at(pointer)) {
-      if (!status.is_object() || text_at(status, json::json_pointer("/name")) != container) continue;
-      state.restarts = number_at(status, json::json_pointer("/restartCount"), 0);
+      if (!status.is_object() || text_of(status, {"name"}) != container) continue;
+      state.restarts = number_of(status, {"restartCount"}, 0);
       state.ran_before = status.contains(json::json_pointer("/lastState/terminated"));
       if (status.contains(json::json_pointer("/state/running"))) state.phase = ContainerState::Phase::running;
       if (status.contains(json::json_pointer("/state/terminated")))

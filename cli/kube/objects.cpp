@@ -1,45 +1,20 @@
 #include "cli/kube/objects.h"
 
-#include <algorithm>
-#include <cstdint>
+#include <initializer_list>
+
+#include "cli/util/json_path.h"
 
 namespace mlk::kube {
 namespace {
 
-// Keys contain slashes and dots, which a JSON pointer would misread.
 std::string entry_of(const json& object, const char* map, const std::string& key) {
-  if (!object.is_object()) return "";
-  const auto metadata = object.find("metadata");
-  if (metadata == object.end() || !metadata->is_object()) return "";
-  const auto entries = metadata->find(map);
-  if (entries == metadata->end() || !entries->is_object()) return "";
-  const auto entry = entries->find(key);
-  return entry != entries->end() && entry->is_string() ? entry->get<std::string>() : "";
-}
-
-std::string metadata_of(const json& object, const char* key) {
-  if (!object.is_object()) return "";
-  const auto metadata = object.find("metadata");
-  if (metadata == object.end() || !metadata->is_object()) return "";
-  const auto value = metadata->find(key);
-  return value != metadata->end() && value->is_string() ? value->get<std::string>() : "";
+  return text_of(object, {"metadata", map, key.c_str()});
 }
 
 }  // namespace
 
-std::string name_of(const json& object) { return metadata_of(object, "name"); }
-std::string uid_of(const json& object) { return metadata_of(object, "uid"); }
-
-int number_at(const json& object, const json::json_pointer& path, int otherwise) {
-  if (!object.contains(path)) return otherwise;
-  const json& value = object.at(path);
-  constexpr int bound = 1'000'000'000;
-  if (value.is_number_unsigned()) {
-    return static_cast<int>(std::min<std::uint64_t>(value.get<std::uint64_t>(), bound));
-  }
-  if (!value.is_number_integer()) return otherwise;
-  return static_cast<int>(std::max<std::int64_t>(value.get<std::int64_t>(), -bound));
-}
+std::string name_of(const json& object) { return text_of(object, {"metadata", "name"}); }
+std::string uid_of(const json& object) { return text_of(object, {"metadata", "uid"}); }
 
 void repair(json& object) {
   const auto keep_objects = [](json& parent, std::initializer_list<const char*> names) {
@@ -59,6 +34,13 @@ void repair(json& object) {
 std::string label_of(const json& object, const std::string& key) { return entry_of(object, "labels", key); }
 std::string annotation_of(const json& object, const std::string& key) {
   return entry_of(object, "annotations", key);
+}
+
+const json* condition_of(const json& object, std::string_view type, std::string_view wanted) {
+  for (const json& condition : at_path(object, {"status", "conditions"})) {
+    if (text_of(condition, {"type"}) == type && text_of(condition, {"status"}) == wanted) return &condition;
+  }
+  return nullptr;
 }
 
 }  // namespace mlk::kube

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -15,13 +16,6 @@ struct ListResult {
   std::string resource_version;
 };
 
-inline std::string text_at(const json& object, const json::json_pointer& path) {
-  if (!object.contains(path)) return "";
-  const json& value = object.at(path);
-  return value.is_string() ? value.get<std::string>() : "";
-}
-// The same for a whole number; more than nine digits become a billion.
-int number_at(const json& object, const json::json_pointer& path, int otherwise);
 std::string name_of(const json& object);
 std::string uid_of(const json& object);
 // Makes an object of a server safe to read: a value that is not an object becomes an empty one, and the parts
@@ -30,5 +24,7 @@ std::string uid_of(const json& object);
 void repair(json& object);
 std::string label_of(const json& object, const std::string& key);
 std::string annotation_of(const json& object, const std::string& key);
+// The condition of that type, if it has the wanted status; else nullptr. A part of the object.
+const json* condition_of(const json& object, std::string_view type, std::string_view wanted = "True");
 
 }  // namespace mlk::kube

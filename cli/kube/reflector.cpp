@@ -13,6 +13,7 @@
 #include "cli/kube/failure.h"
 #include "cli/kube/list.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::kube {
 namespace {
@@ -56,11 +57,11 @@ class Backoff {
 };
 
 std::string key_of(const json& object) {
-  return text_at(object, json::json_pointer("/metadata/namespace")) + "/" + name_of(object);
+  return text_of(object, {"metadata", "namespace"}) + "/" + name_of(object);
 }
 
 std::string version_of(const json& object) {
-  return text_at(object, json::json_pointer("/metadata/resourceVersion"));
+  return text_of(object, {"metadata", "resourceVersion"});
 }
 
 bool is_final(const ApiError& error) {
@@ -309,10 +310,10 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
         unreachable_error({Failure::Kind::broken, "a watch event was cut"}, client.config())));
     return WatchEnd::broken;
   }
-  const std::string type = text_at(event, json::json_pointer("/type"));
+  const std::string type = text_of(event, {"type"});
   json& object = event["object"];
   if (type == "ERROR") {
-    const int code = number_at(object, json::json_pointer("/code"), 500);
+    const int code = number_of(object, {"code"}, 500);
     if (code == 410) return WatchEnd::expired;
     failed(std::make_exception_ptr(
         status_error(code, object.dump(), describe(resource, name_space), &client.config())));

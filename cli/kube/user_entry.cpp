@@ -5,6 +5,7 @@
 #include "cli/http/url.h"
 #include "cli/kube/entry_fields.h"
 #include "cli/util/files.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::kube {
@@ -37,11 +38,6 @@ void read_impersonation(const KubeconfigEntry& user, const std::string& here, Co
     }
   }
   for (const auto& [name, value] : headers) check_header_value(value, here + ": " + name);
-}
-
-std::string setting_of(const json& map, const char* key) {
-  const auto found = map.find(key);
-  return found != map.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
 // The token, as it is written or from its file.
@@ -78,7 +74,7 @@ void read_password(const KubeconfigEntry& user, const std::string& here, Config&
 
 // Providers were part of the clients; only oidc still is.
 void read_provider(const json& provider, const std::string& here, Config& config) {
-  const std::string name = setting_of(provider, "name");
+  const std::string name = text_of(provider, {"name"});
   if (name != "oidc") {
     const std::string hint =
         name == "gcp"         ? "log in by the plugin gke-gcloud-auth-plugin: gcloud container "
@@ -92,13 +88,13 @@ void read_provider(const json& provider, const std::string& here, Config& config
   const auto found = provider.find("config");
   const json settings = found != provider.end() && found->is_object() ? *found : json::object();
   for (const char* field : {"idp-issuer-url", "client-id"}) {
-    if (setting_of(settings, field).empty()) {
+    if (text_of(settings, {field}).empty()) {
       throw entry_error(here + ": auth-provider oidc has no " + std::string(field));
     }
   }
   if (config.login != Login::none) return;
   config.login = Login::oidc;
-  config.token = std::string(trim(setting_of(settings, "id-token")));
+  config.token = std::string(trim(text_of(settings, {"id-token"})));
   check_header_value(config.token, here + ": the id-token");
 }
 

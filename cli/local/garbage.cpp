@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cli/local/state/identity.h"
-#include "cli/local/state/json_field.h"
 #include "cli/local/state/kinds.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::local {
 namespace {
@@ -132,21 +132,21 @@ void collect_garbage(Store& store, Time now) { Collector(store, now).run(); }
 void limit_finished_pods(Store& store, std::size_t most) {
   std::vector<Object> ended;
   for (const Object& pod : store.list("pods")) {
-    const std::string& phase = text_field(field(*pod, "status"), "phase");
-    if ((phase == "Succeeded" || phase == "Failed") && field(pod->at("metadata"), "finalizers").empty())
+    const std::string& phase = text_of(*pod, {"status", "phase"});
+    if ((phase == "Succeeded" || phase == "Failed") && at_path(pod->at("metadata"), {"finalizers"}).empty())
       ended.push_back(pod);
   }
   if (ended.size() <= most) return;
   const auto age_of = [](const Object& pod) {
     const json& metadata = pod->at("metadata");
-    return std::tie(text_field(metadata, "creationTimestamp"), text_field(metadata, "name"));
+    return std::tie(text_of(metadata, {"creationTimestamp"}), text_of(metadata, {"name"}));
   };
   const auto first_to_stay = ended.end() - static_cast<std::ptrdiff_t>(most);
   std::nth_element(ended.begin(), first_to_stay, ended.end(),
                    [&](const Object& a, const Object& b) { return age_of(a) < age_of(b); });
   for (auto at = ended.begin(); at != first_to_stay; ++at) {
     const json& metadata = (*at)->at("metadata");
-    store.remove("pods", text_field(metadata, "namespace"), text_field(metadata, "name"));
+    store.remove("pods", text_of(metadata, {"namespace"}), text_of(metadata, {"name"}));
   }
 }
 

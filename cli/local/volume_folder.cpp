@@ -6,6 +6,7 @@
 #include "cli/local/local.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::local {
 
@@ -16,14 +17,8 @@ std::filesystem::path volume_folder(const std::string& name_space, const std::st
   const Paths paths = default_paths();
   json given = json::object();
   if (std::filesystem::exists(paths.volumes())) given = json_or_null(read_file(paths.volumes(), 1 << 20));
-  const auto given_for = [&](const std::string& key) {
-    const auto found = given.is_object() ? given.find(key) : given.end();
-    return found != given.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
-  const auto text = [&](const char* key) {
-    const auto found = volume.find(key);
-    return found != volume.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
+  const auto given_for = [&](const std::string& key) { return text_of(given, {key.c_str()}); };
+  const auto text = [&](const char* key) { return text_of(volume, {key}); };
   if (const std::string claim = text("pvc"); !claim.empty()) {
     const std::string folder = given_for(claim);
     return folder.empty() ? paths.claims() / name_space / claim : std::filesystem::path(folder);

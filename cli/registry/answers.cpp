@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::registry {
@@ -35,12 +36,9 @@ std::string describe(const http::Failure& failure) {
 std::string words_of(const std::string& body) {
   constexpr std::size_t longest = 300;
   const json answer = json_or_null(body, {.depth = 20, .values = 10'000});
-  const json errors = answer.is_object() ? answer.value("errors", json()) : json();
+  const json& errors = at_path(answer, {"errors"});
   if (!errors.is_array() || errors.empty() || !errors[0].is_object()) return "";
-  const auto text = [&](const char* key) {
-    return errors[0].contains(key) && errors[0][key].is_string() ? errors[0][key].get<std::string>() : "";
-  };
-  const std::string code = text("code"), message = text("message");
+  const std::string code = text_of(errors[0], {"code"}), message = text_of(errors[0], {"message"});
   const std::string both = code.empty() || message.empty() ? code + message : code + ": " + message;
   return printable(cut(both, longest));
 }

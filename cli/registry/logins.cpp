@@ -10,6 +10,7 @@
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/process.h"
 #include "cli/util/text.h"
 
@@ -25,11 +26,6 @@ constexpr std::size_t longest_file = 4 << 20;
 constexpr JsonBounds bounds{.depth = 20, .values = 100'000};
 constexpr char hub_key[] = "https://index.docker.io/v1/";
 
-std::string text_in(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 // "https://host/v1/" is "host"; a path that is a repository stays.
 std::string bare_key(std::string key) {
   for (const char* scheme : {"https://", "http://"}) {
@@ -44,8 +40,8 @@ std::string bare_key(std::string key) {
 }
 
 Login login_of(const json& entry, const std::string& name) {
-  Login out{text_in(entry, "username"), text_in(entry, "password"), text_in(entry, "identitytoken")};
-  const std::string encoded = text_in(entry, "auth");
+  Login out{text_of(entry, {"username"}), text_of(entry, {"password"}), text_of(entry, {"identitytoken"})};
+  const std::string encoded = text_of(entry, {"auth"});
   if (encoded.empty()) return out;
   std::string decoded;
   try {
@@ -123,7 +119,7 @@ LoginFile parse_login_file(std::string_view text, const std::string& name) {
       if (program.is_string()) out.helpers[bare_key(key)] = program.get<std::string>();
     }
   }
-  out.store = text_in(whole, "credsStore");
+  out.store = text_of(whole, {"credsStore"});
   return out;
 }
 
@@ -138,7 +134,7 @@ std::vector<std::string> login_keys(const image::Reference& reference) {
 std::optional<Login> parse_helper_answer(std::string_view output, const std::string& helper) {
   const json answer = json_or_null(output, bounds);
   if (!answer.is_object()) throw Error(ExitCode::failure, helper + " printed no object of JSON");
-  const std::string user = text_in(answer, "Username"), secret = text_in(answer, "Secret");
+  const std::string user = text_of(answer, {"Username"}), secret = text_of(answer, {"Secret"});
   if (user.empty() && secret.empty()) return std::nullopt;
   if (user == "<token>") return Login{"", "", secret};
   return Login{user, secret, ""};

@@ -7,6 +7,7 @@
 #include "cli/render/helper.h"
 #include "cli/render/template_keys.h"
 #include "cli/util/error.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -119,7 +120,7 @@ std::vector<std::string> launched(const Experiment& experiment, const Framework&
   }
   std::vector<std::string> out;
   for (const json& word : evaluate(framework.launch, scope))
-    out.push_back(word.is_string() ? word.get<std::string>() : word.dump());
+    out.push_back(text_or_json(word));
   out.insert(out.end(), experiment.command.begin(), experiment.command.end());
   return out;
 }

@@ -11,6 +11,7 @@
 #include "cli/render/helper.h"
 #include "cli/render/packages.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -157,7 +158,7 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
   if (metrics.contains("port")) out.push_back(variable("MLK_METRICS_PORT", metrics["port"].dump()));
   out.push_back(variable("MLK_RESULT", "/dev/termination-log"));
   for (const auto& [name, value] : of_templates.items()) {
-    put(out, variable(name, value.is_string() ? value.get<std::string>() : value.dump()));
+    put(out, variable(name, text_or_json(value)));
   }
   for (const auto& [name, value] : experiment.effective["env"].items()) put(out, user_variable(name, value));
   if (experiment.effective.contains("code") && experiment.effective["code"].contains("python")) {

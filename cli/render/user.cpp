@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -102,13 +103,8 @@ UserFacts parse_user_facts(const json& value) {
   const auto is_set = [&](const char* key) { return value.value(key, json()) == true; };
   out.on_machine = is_set("on_machine");
   out.is_assigned = is_set("is_assigned");
-  const json image = value.value("image", json());
-  if (!image.is_object()) return out;
-  const auto text = [&](const char* key) {
-    const json found = image.value(key, json());
-    return found.is_string() ? found.get<std::string>() : std::string();
-  };
-  out.image = ImageUser{text("user"), text("home")};
+  const json& image = at_path(value, {"image"});
+  if (image.is_object()) out.image = ImageUser{text_of(image, {"user"}), text_of(image, {"home"})};
   return out;
 }
 

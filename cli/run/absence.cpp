@@ -9,6 +9,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "cli/run/status.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {

@@ -4,8 +4,8 @@
 
 #include "cli/kube/objects.h"
 #include "cli/render/pod.h"
-#include "cli/run/facts.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {

@@ -8,12 +8,12 @@
 #include "cli/kube/forbidden.h"
 #include "cli/kube/objects.h"
 #include "cli/run/absence.h"
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "cli/run/mark.h"
 #include "cli/run/order.h"
 #include "cli/run/shared_content.h"
 #include "cli/util/hash.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {

@@ -4,7 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/run/facts.h"
+#include "cli/kube/objects.h"
+#include "cli/util/json_path.h"
 
 namespace mlk {
 
@@ -16,7 +17,7 @@ namespace {
 // `second`: of its deletion. https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/
 bool was_deleted_by_its_end(const json& job, const std::chrono::sys_seconds& second) {
   if (number_of(job, {"spec", "ttlSecondsAfterFinished"}, -1) != 0) return false;
-  const json* failed = condition_of(job, "Failed");
+  const json* failed = kube::condition_of(job, "Failed");
   const std::optional<Time> at = failed ? time_of(*failed, {"lastTransitionTime"}) : std::nullopt;
   return at && std::chrono::floor<seconds>(*at) == second;
 }

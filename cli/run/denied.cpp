@@ -7,6 +7,7 @@
 
 #include "cli/run/diagnosis.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {

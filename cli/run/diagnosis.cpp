@@ -10,6 +10,7 @@
 #include "cli/run/next_try.h"
 #include "cli/run/program_error.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/program_text.h"
 #include "cli/util/text.h"
 

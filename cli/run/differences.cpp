@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/yaml.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {
@@ -53,7 +54,7 @@ std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& 
     // They have a column of their own, or are not part of the run's identity.
     for (const char* key : {"tags", "note", "mode"}) experiment.erase(key);
     for (const auto& [path, value] : values_by_path(experiment))
-      values[path] = value.is_string() ? value.get<std::string>() : value.dump();
+      values[path] = text_or_json(value);
     by_name[run.name].emplace_back(run.run, std::move(values));
   }
   for (const auto& [name, same_name] : by_name) {

@@ -17,6 +17,7 @@
 #include "cli/run/program_error.h"
 #include "cli/run/status.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/program_text.h"
 #include "cli/util/text.h"
 
@@ -86,13 +87,13 @@ PodFacts read_pod(const json& pod) {
   read_program(pod, facts);
   facts.trained = at_path(parse_result(facts.end_message), {"done"}) == true;
   facts.denied = advice_on_denied(facts.end_message, at_path(pod, {"spec"}));
-  if (const json* scheduled = condition_of(pod, "PodScheduled", "False")) {
+  if (const json* scheduled = kube::condition_of(pod, "PodScheduled", "False")) {
     facts.unschedulable = text_of(*scheduled, {"message"});
     if (facts.unschedulable.empty()) facts.unschedulable = text_of(*scheduled, {"reason"});
   }
   facts.scheduled = !facts.node.empty();
   facts.asked_to_end = deletion_of(pod);
-  if (const json* disrupted = condition_of(pod, "DisruptionTarget")) {
+  if (const json* disrupted = kube::condition_of(pod, "DisruptionTarget")) {
     facts.asked_to_end = time_of(*disrupted, {"lastTransitionTime"});
     facts.disruption = text_of(*disrupted, {"reason"});
     facts.disruption_message = text_of(*disrupted, {"message"});
@@ -102,7 +103,7 @@ PodFacts read_pod(const json& pod) {
   if (const Container* other = at_fault(facts); other != nullptr && other->end)
     facts.finished = other->end->finished;
   if (!facts.finished && facts.ended()) {
-    if (const json* ready = condition_of(pod, "Ready", "False"))
+    if (const json* ready = kube::condition_of(pod, "Ready", "False"))
       facts.finished = time_of(*ready, {"lastTransitionTime"});
     if (!facts.finished) facts.finished = time_of(pod, {"metadata", "deletionTimestamp"});
   }
@@ -114,7 +115,7 @@ PodFacts read_pod(const json& pod) {
 void read_end(const json& job, JobFacts& facts) {
   for (const auto& [type, end] :
        {std::pair{"Complete", JobFacts::End::succeeded}, {"Failed", JobFacts::End::failed}}) {
-    const json* condition = condition_of(job, type);
+    const json* condition = kube::condition_of(job, type);
     if (!condition) continue;
     facts.finished = true;
     std::optional<Time> at = time_of(*condition, {"lastTransitionTime"});
@@ -126,7 +127,7 @@ void read_end(const json& job, JobFacts& facts) {
     facts.ended_at = at;
   }
   for (const char* type : {"SuccessCriteriaMet", "FailureTarget"}) {
-    const json* condition = condition_of(job, type);
+    const json* condition = kube::condition_of(job, type);
     if (!condition || facts.end != JobFacts::End::none) continue;
     const std::optional<Time> at = time_of(*condition, {"lastTransitionTime"});
     const bool fails = std::string_view(type) == "FailureTarget";
@@ -288,53 +289,6 @@ std::vector<std::string> tags_of(const json& owner) {
     if (word.is_string()) tags.push_back(word.get<std::string>());
   }
   return tags;
-}
-
-const json& at_path(const json& object, std::initializer_list<const char*> path) {
-  static const json nothing;
-  const json* here = &object;
-  for (const char* key : path) {
-    if (!here->is_object()) return nothing;
-    const auto found = here->find(key);
-    if (found == here->end()) return nothing;
-    here = &*found;
-  }
-  return *here;
-}
-
-std::string text_of(const json& object, std::initializer_list<const char*> path) {
-  const json& value = at_path(object, path);
-  return value.is_string() ? value.get<std::string>() : "";
-}
-
-std::int64_t whole_number(const json& value) {
-  constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{largest}) return largest;
-  return value.get<std::int64_t>();
-}
-
-int number_of(const json& object, std::initializer_list<const char*> path, int otherwise) {
-  const json& value = at_path(object, path);
-  if (!value.is_number_integer()) return otherwise;
-  constexpr std::int64_t bound = 1'000'000'000;
-  return static_cast<int>(std::clamp(whole_number(value), -bound, bound));
-}
-
-std::int64_t count_of(const json& object, std::initializer_list<const char*> path, std::int64_t otherwise) {
-  const json& value = at_path(object, path);
-  return value.is_number_integer() ? whole_number(value) : otherwise;
-}
-
-std::optional<Time> time_of(const json& object, std::initializer_list<const char*> path) {
-  const json& value = at_path(object, path);
-  return value.is_string() ? parse_time(value.get_ref<const std::string&>()) : std::nullopt;
-}
-
-const json* condition_of(const json& object, std::string_view type, std::string_view wanted) {
-  for (const json& condition : at_path(object, {"status", "conditions"})) {
-    if (text_of(condition, {"type"}) == type && text_of(condition, {"status"}) == wanted) return &condition;
-  }
-  return nullptr;
 }
 
 std::map<std::string, int> roles_of(const json& owner) {

@@ -142,18 +142,4 @@ std::string commit_of(const std::string& source);
 // The tags that the experiment's author gave the run. Works on an owner that was read as metadata only, too.
 std::vector<std::string> tags_of(const nlohmann::json& owner);
 
-// The value at that path, or a JSON null; never throws.
-const nlohmann::json& at_path(const nlohmann::json& object, std::initializer_list<const char*> path);
-std::string text_of(const nlohmann::json& object, std::initializer_list<const char*> path);
-// The value as a whole number; one that is too large becomes the largest.
-std::int64_t whole_number(const nlohmann::json& value);
-int number_of(const nlohmann::json& object, std::initializer_list<const char*> path, int otherwise);
-// For steps, which may exceed an int.
-std::int64_t count_of(const nlohmann::json& object, std::initializer_list<const char*> path,
-                      std::int64_t otherwise);
-std::optional<Time> time_of(const nlohmann::json& object, std::initializer_list<const char*> path);
-// The condition of that type, if it has the wanted status; else nullptr. A part of the object.
-const nlohmann::json* condition_of(const nlohmann::json& object, std::string_view type,
-                                   std::string_view wanted = "True");
-
 }  // namespace mlk

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/run/facts.h"
+#include "cli/util/json_path.h"
 
 namespace mlk {
 namespace {

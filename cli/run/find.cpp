@@ -15,6 +15,7 @@
 #include "cli/run/second_look.h"
 #include "cli/run/side_reads.h"
 #include "cli/run/tails.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {

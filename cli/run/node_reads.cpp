@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/node_loss.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {

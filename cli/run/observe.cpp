@@ -16,6 +16,7 @@
 #include "cli/run/report.h"
 #include "cli/run/status.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
+#include "cli/util/json_path.h"
 
 namespace mlk {
 

@@ -5,9 +5,9 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {

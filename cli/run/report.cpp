@@ -11,6 +11,7 @@
 #include "cli/run/program_error.h"
 #include "cli/run/record.h"
 #include "cli/run/status.h"
+#include "cli/util/json_path.h"
 #include "cli/util/program_text.h"
 
 namespace mlk {

@@ -10,8 +10,8 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/list.h"
-#include "cli/run/facts.h"
 #include "cli/run/log_warnings.h"
+#include "cli/util/json_path.h"
 
 namespace mlk {
 namespace {

@@ -10,11 +10,11 @@
 #include "cli/image/code.h"
 #include "cli/image/gzip.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "cli/run/stored.h"
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk {

@@ -19,6 +19,7 @@
 #include "cli/run/node_reads.h"
 #include "cli/run/status.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 
 namespace mlk {
 namespace {

@@ -11,12 +11,12 @@
 #include "cli/kube/objects.h"
 #include "cli/registry/base.h"
 #include "cli/render/code.h"
-#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/path_part.h"
 #include "cli/util/text.h"
 

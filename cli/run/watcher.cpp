@@ -9,10 +9,10 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/kube/reflector.h"
-#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/side_reads.h"
+#include "cli/util/json_path.h"
 
 namespace mlk {
 namespace {

@@ -6,6 +6,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/record.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 
 namespace mlk {
 

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "cli/local/state/defaults.h"
-#include "cli/local/state/json_field.h"
 #include "cli/local/state/status.h"
 #include "cli/util/hash.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -40,7 +40,7 @@ void check_metadata(const Kind& kind, const json& metadata) {
                       (label ? " or '-'" : ", '-' or '.'") +
                       ", and must start and end with an alphanumeric character");
   }
-  for (const auto& [key, value] : field(metadata, "labels").items()) {
+  for (const auto& [key, value] : at_path(metadata, {"labels"}).items()) {
     if (!is_qualified_name(key))
       throw invalid(kind.kind, name, "metadata.labels", "Invalid value: \"" + key + "\"");
     if (!is_label_value(value.get<std::string>())) {
@@ -50,7 +50,7 @@ void check_metadata(const Kind& kind, const json& metadata) {
     }
   }
   std::size_t annotation_bytes = 0;
-  for (const auto& [key, value] : field(metadata, "annotations").items()) {
+  for (const auto& [key, value] : at_path(metadata, {"annotations"}).items()) {
     std::string lower = key;
     std::transform(lower.begin(), lower.end(), lower.begin(),
                    [](unsigned char c) { return std::tolower(c); });
@@ -76,7 +76,7 @@ void check_data(const Kind& kind, const json& object) {
   const std::string name = object.at("metadata").at("name").get<std::string>();
   std::size_t bytes = 0;
   for (const char* part : {"data", "binaryData"}) {
-    for (const auto& [key, value] : field(object, part).items()) {
+    for (const auto& [key, value] : at_path(object, {part}).items()) {
       const bool good = !key.empty() && key.size() <= 253 && key != "." && !key.starts_with("..") &&
                         std::all_of(key.begin(), key.end(), [](unsigned char c) {
                           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
@@ -114,8 +114,8 @@ void check_unchanged(const Kind& kind, const json& before, const json& after,
 
 // The deadline may be given later, and may be lowered.
 void check_pod_deadline(const Kind& kind, const json& before, const json& after) {
-  const json& old_value = field(before.at("spec"), "activeDeadlineSeconds");
-  const json& new_value = field(after.at("spec"), "activeDeadlineSeconds");
+  const json& old_value = at_path(before.at("spec"), {"activeDeadlineSeconds"});
+  const json& new_value = at_path(after.at("spec"), {"activeDeadlineSeconds"});
   if (old_value.is_null()) return;
   const auto refuse = [&](const std::string& why) {
     throw invalid(kind.kind, before.at("metadata").at("name").get<std::string>(),

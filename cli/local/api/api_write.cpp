@@ -6,9 +6,9 @@
 #include "cli/local/api/schema.h"
 #include "cli/local/api/selector.h"
 #include "cli/local/state/identity.h"
-#include "cli/local/state/json_field.h"
 #include "cli/local/state/patch.h"
 #include "cli/local/state/seed.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -17,7 +17,7 @@ namespace {
 // In the query, or in the options of a DELETE.
 bool is_dry_run(const Request& request, const json& options = json::object()) {
   std::string value = request.parameter("dryRun");
-  for (const json& given : field(options, "dryRun"))
+  for (const json& given : at_path(options, {"dryRun"}))
     value = given.is_string() ? given.get<std::string>() : "?";
   if (value.empty()) return false;
   if (value != "All")

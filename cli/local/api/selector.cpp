@@ -4,6 +4,7 @@
 #include <map>
 
 #include "cli/local/state/status.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -172,7 +173,7 @@ bool FieldSelector::matches(const json& object) const {
   return std::all_of(terms_.begin(), terms_.end(), [&](const Term& term) {
     const json* value = at_path(object, term.path);
     std::string text;
-    if (value != nullptr) text = value->is_string() ? value->get<std::string>() : value->dump();
+    if (value != nullptr) text = text_or_json(*value);
     return (text == term.value) == term.equal;
   });
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -10,8 +11,7 @@ namespace {
 std::string text_of(const json& object, const char* pointer, const std::string& otherwise = "") {
   const json::json_pointer at(pointer);
   if (!object.contains(at)) return otherwise;
-  const json& value = object.at(at);
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return text_or_json(object.at(at));
 }
 
 std::string age(const json& object, const char* pointer, Time now) {

@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "cli/local/jobs/reconcile.h"
-#include "cli/local/state/json_field.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::local {
 
@@ -13,7 +13,7 @@ using nlohmann::json;
 namespace {
 
 int number_in(const json& annotations, const char* key, int otherwise) {
-  const std::string& text = text_field(annotations, key);
+  const std::string& text = text_of(annotations, {key});
   int value = otherwise;
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
@@ -21,14 +21,14 @@ int number_in(const json& annotations, const char* key, int otherwise) {
 
 std::optional<Time> end_of(const json& pod) {
   std::optional<Time> end;
-  for (const json& status : field(field(pod, "status"), "containerStatuses")) {
-    const auto time = parse_time(text_field(field(field(status, "state"), "terminated"), "finishedAt"));
+  for (const json& status : at_path(pod, {"status", "containerStatuses"})) {
+    const auto time = parse_time(text_of(status, {"state", "terminated", "finishedAt"}));
     if (time) end = std::max(end.value_or(*time), *time);
   }
   if (end) return end;
   // deletionTimestamp is the end of the grace period.
   const json& metadata = pod.at("metadata");
-  const auto last_moment = parse_time(text_field(metadata, "deletionTimestamp"));
+  const auto last_moment = parse_time(text_of(metadata, {"deletionTimestamp"}));
   if (!last_moment) return std::nullopt;
   return later(*last_moment, -metadata.value("deletionGracePeriodSeconds", 0L));
 }
@@ -38,17 +38,17 @@ std::optional<Time> end_of(const json& pod) {
 // Copies no JSON: after every change the controller reads each of thousands of pods.
 JobPod JobPod::of(const json& pod, bool only_failed) {
   const json& metadata = pod.at("metadata");
-  const json& annotations = field(metadata, "annotations");
-  const json& finalizers = field(metadata, "finalizers");
-  const json& status = field(pod, "status");
-  const std::string& phase = text_field(status, "phase");
+  const json& annotations = at_path(metadata, {"annotations"});
+  const json& finalizers = at_path(metadata, {"finalizers"});
+  const json& status = at_path(pod, {"status"});
+  const std::string& phase = text_of(status, {"phase"});
   JobPod result{};
   result.object = &pod;
   result.name = metadata.at("name").get<std::string>();
   result.uid = metadata.at("uid").get<std::string>();
   result.index = number_in(annotations, index_annotation, -1);
   result.tracked = std::any_of(finalizers.begin(), finalizers.end(),
-                               [](const json& name) { return text_in(name) == tracking_finalizer; });
+                               [](const json& name) { return text_of(name, {}) == tracking_finalizer; });
   result.deleted = metadata.contains("deletionTimestamp");
   result.succeeded = phase == "Succeeded";
   result.finished = result.succeeded || phase == "Failed";
@@ -56,8 +56,8 @@ JobPod JobPod::of(const json& pod, bool only_failed) {
   result.failures = number_in(annotations, "batch.kubernetes.io/job-index-failure-count", 0);
   result.ignored = number_in(annotations, "batch.kubernetes.io/job-index-ignored-failure-count", 0);
   result.ended = end_of(pod);
-  for (const json& condition : field(status, "conditions")) {
-    if (text_field(condition, "type") == "Ready") result.ready = text_field(condition, "status") == "True";
+  for (const json& condition : at_path(status, {"conditions"})) {
+    if (text_of(condition, {"type"}) == "Ready") result.ready = text_of(condition, {"status"}) == "True";
   }
   return result;
 }

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "cli/local/state/json_field.h"
+#include "cli/util/json_path.h"
+
 
 namespace mlk::local {
 
@@ -13,7 +14,7 @@ namespace {
 // The terminated container that matches, as {name, code}.
 std::optional<std::pair<std::string, int>> matching_exit(const json& rule, const json& pod) {
   const bool in = rule.at("operator") == "In";
-  for (const json& status : field(field(pod, "status"), "containerStatuses")) {
+  for (const json& status : at_path(pod, {"status", "containerStatuses"})) {
     const std::string name = status.value("name", "");
     if (rule.contains("containerName") && rule.at("containerName") != name) continue;
     const json::json_pointer at("/state/terminated/exitCode");
@@ -51,13 +52,13 @@ FailureRule match_failure(const json& job_spec, const json& pod) {
   if (!job_spec.contains("podFailurePolicy")) return {};
   // A rule is about the end of a pod: one that is still terminating has not ended.
   if (pod.value("/status/phase"_json_pointer, "") != "Failed") return {};
-  const json& conditions = field(field(pod, "status"), "conditions");
+  const json& conditions = at_path(pod, {"status", "conditions"});
   const json& metadata = pod.at("metadata");
   const std::string name = metadata.value("namespace", "") + "/" + metadata.value("name", "");
   int index = -1;
   for (const json& rule : job_spec.at("podFailurePolicy").at("rules")) {
     ++index;
-    const json& patterns = field(rule, "onPodConditions");
+    const json& patterns = at_path(rule, {"onPodConditions"});
     const std::string action = rule.value("action", "");
     const std::string place = " matching " + action + " rule at index " + std::to_string(index);
     if (rule.contains("onExitCodes")) {

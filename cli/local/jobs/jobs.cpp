@@ -9,8 +9,8 @@
 #include "cli/local/jobs/reconcile.h"
 #include "cli/local/state/events.h"
 #include "cli/local/state/identity.h"
-#include "cli/local/state/json_field.h"
 #include "cli/local/state/kinds.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::local {
 namespace {
@@ -20,9 +20,9 @@ std::string namespace_of_object(const json& object) { return object.at("metadata
 
 // The uid of the Job that made this pod; empty if none did.
 const std::string& controller_of(const json& pod) {
-  for (const json& owner : field(pod.at("metadata"), "ownerReferences")) {
-    if (owner.value("controller", false) && text_field(owner, "kind") == "Job")
-      return text_field(owner, "uid");
+  for (const json& owner : at_path(pod.at("metadata"), {"ownerReferences"})) {
+    if (owner.value("controller", false) && text_of(owner, {"kind"}) == "Job")
+      return text_of(owner, {"uid"});
   }
   static const std::string none;
   return none;
@@ -131,10 +131,10 @@ std::map<std::string, std::vector<Object>> pods_of_jobs(const std::vector<Object
   }
   std::map<std::string, std::vector<Object>> result;
   for (const Object& pod : pods) {
-    const bool counted = text_field(field(*pod, "status"), "phase") == "Succeeded" &&
-                         field(pod->at("metadata"), "finalizers").empty();
+    const bool counted = text_of(*pod, {"status", "phase"}) == "Succeeded" &&
+                         at_path(pod->at("metadata"), {"finalizers"}).empty();
     const std::string& job = controller_of(*pod);
-    const bool is_of_a_job = !job.empty() || field(pod->at("metadata"), "ownerReferences").empty();
+    const bool is_of_a_job = !job.empty() || at_path(pod->at("metadata"), {"ownerReferences"}).empty();
     if (is_of_a_job && !(counted && short_lists.contains(job))) result[job].push_back(pod);
   }
   return result;
@@ -173,7 +173,7 @@ std::optional<Time> step_jobs(Store& store, Time now) {
   // The remaining pods belong to Jobs that are gone: they will not be counted any more.
   for (const auto& [job, orphans] : pods) {
     for (const Object& pod : orphans) {
-      const json& finalizers = field(pod->at("metadata"), "finalizers");
+      const json& finalizers = at_path(pod->at("metadata"), {"finalizers"});
       if (std::find(finalizers.begin(), finalizers.end(), tracking_finalizer) != finalizers.end())
         attempt([&] { release(store, namespace_of_object(*pod), name_of_object(*pod)); });
     }

@@ -9,7 +9,7 @@
 #include "cli/local/jobs/job_pod.h"
 #include "cli/local/jobs/job_policy.h"
 #include "cli/local/state/indexes.h"
-#include "cli/local/state/json_field.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -88,7 +88,7 @@ class JobSync {
     for (const char* kind : {"succeeded", "failed"}) {
       json rest = json::array();
       for (const json& uid : uncounted.value(kind, json::array())) {
-        const auto pod = tracked.find(text_in(uid));
+        const auto pod = tracked.find(text_of(uid, {}));
         if (pod != tracked.end()) {
           rest.push_back(uid);
           actions_.release.push_back(pod->second->name);

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <set>
 
-#include "cli/local/state/json_field.h"
+#include "cli/util/json_path.h"
 #include "cli/util/quantity.h"
 #include "cli/util/text.h"
 
@@ -56,8 +56,8 @@ std::vector<std::string> visible_gpus(std::size_t count, const std::optional<std
 std::size_t wanted_gpus(const json& pod) {
   double sum = 0;
   for (const json& container : pod.at("spec").at("containers")) {
-    const json& requests = field(field(container, "resources"), "requests");
-    if (const auto amount = quantity_of(field(requests, gpu_resource))) sum += *amount;
+    const json& requests = at_path(container, {"resources", "requests"});
+    if (const auto amount = quantity_of(at_path(requests, {gpu_resource}))) sum += *amount;
   }
   return sum > 0 ? static_cast<std::size_t>(sum) : 0;
 }
@@ -74,15 +74,15 @@ void give_gpus(json& pod, const std::vector<std::string>& free) {
 }
 
 std::string gpus_of(const json& pod) {
-  return text_field(field(pod.at("metadata"), "annotations"), annotation);
+  return text_of(pod.at("metadata"), {"annotations", annotation});
 }
 
 std::vector<std::string> free_gpus(const std::vector<std::string>& all, const std::vector<Object>& pods) {
   std::set<std::string> taken;
   for (const Object& pod : pods) {
-    const std::string& phase = text_field(field(*pod, "status"), "phase");
+    const std::string& phase = text_of(*pod, {"status", "phase"});
     const bool has_ended = phase == "Succeeded" || phase == "Failed";
-    if (has_ended || !field(pod->at("spec"), "nodeName").is_string()) continue;
+    if (has_ended || !at_path(pod->at("spec"), {"nodeName"}).is_string()) continue;
     for (const std::string& name : split(gpus_of(*pod), ',')) taken.insert(name);
   }
   std::vector<std::string> free;

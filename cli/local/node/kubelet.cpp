@@ -10,10 +10,10 @@
 #include "cli/local/node/pod_status.h"
 #include "cli/local/node/spawn.h"
 #include "cli/local/state/events.h"
-#include "cli/local/state/json_field.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -21,22 +21,19 @@ namespace {
 
 constexpr std::size_t message_limit = 4096;  // of a termination message, as Kubernetes has it
 
-std::string text_at(const json& object, const char* pointer) {
-  return object.value(json::json_pointer(pointer), "");
-}
-std::string name_of(const json& pod) { return text_at(pod, "/metadata/name"); }
-std::string namespace_of(const json& pod) { return text_at(pod, "/metadata/namespace"); }
-std::string pod_uid_of(const json& pod) { return text_at(pod, "/metadata/uid"); }
+std::string name_of(const json& pod) { return text_of(pod, {"metadata", "name"}); }
+std::string namespace_of(const json& pod) { return text_of(pod, {"metadata", "namespace"}); }
+std::string pod_uid_of(const json& pod) { return text_of(pod, {"metadata", "uid"}); }
 bool is_deleted(const json& pod) { return pod.at("metadata").contains("deletionTimestamp"); }
 std::string host_of(const json& pod) { return pod.at("spec").value("hostname", name_of(pod)); }
 
 bool is_finished_pod(const json& pod) {
-  const std::string& phase = text_field(field(pod, "status"), "phase");
+  const std::string& phase = text_of(pod, {"status", "phase"});
   return phase == "Succeeded" || phase == "Failed";
 }
 
 // Other pods find it by its host name, so its address is kept as long as it or its Job exists.
-bool has_name_in_service(const json& pod_spec) { return !text_field(pod_spec, "subdomain").empty(); }
+bool has_name_in_service(const json& pod_spec) { return !text_of(pod_spec, {"subdomain"}).empty(); }
 
 bool is_past_deadline(const json& pod, Time now) {
   const auto deadline = deadline_of(pod);
@@ -119,7 +116,7 @@ void Kubelet::clear_up() {
   }
   remove_strays(known);
   for (const Object& job : store_.list("jobs")) {
-    if (has_name_in_service(field(field(job->at("spec"), "template"), "spec")))
+    if (has_name_in_service(at_path(job->at("spec"), {"template", "spec"})))
       hosts.insert(namespace_of(*job) + "/" + name_of(*job));
   }
   addresses_.forget_unless([&](const std::string& host) {
@@ -322,7 +319,7 @@ void Kubelet::sync(const json& pod, Local& local, Time now) {
   } else {
     return;
   }
-  const bool was_running = text_at(pod, "/status/phase") == "Running";
+  const bool was_running = text_of(pod, {"status", "phase"}) == "Running";
   set_status(pod, pod_status(pod, state, now));
   const std::string container = pod.at("/spec/containers/0/name"_json_pointer).get<std::string>();
   if (state.running_since && !was_running)

@@ -1,8 +1,8 @@
 #include "cli/local/node/pod_status.h"
 
 #include "cli/local/node/gpus.h"
-#include "cli/local/state/json_field.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/quantity.h"
 
 namespace mlk::local {
@@ -147,9 +147,9 @@ json pod_status(const json& pod, const PodState& state, Time now) {
 }
 
 std::optional<Time> deadline_of(const json& pod) {
-  const json& seconds = field(pod.at("spec"), "activeDeadlineSeconds");
+  const json& seconds = at_path(pod.at("spec"), {"activeDeadlineSeconds"});
   if (!seconds.is_number_integer()) return std::nullopt;
-  const auto start = parse_time(text_field(field(pod, "status"), "startTime"));
+  const auto start = parse_time(text_of(pod, {"status", "startTime"}));
   if (!start) return std::nullopt;
   return later(*start, seconds.get<long>());
 }

@@ -6,19 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/local/state/json_field.h"
 #include "cli/util/hash.h"
+#include "cli/util/json_path.h"
 #include "cli/util/quantity.h"
 
 namespace mlk::local {
 
 using nlohmann::json;
-
-namespace {
-
-std::string as_text(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
-
-}  // namespace
 
 std::optional<std::string> pod_field(const json& pod, const std::string& path, const std::string& address) {
   const json& metadata = pod.at("metadata");
@@ -47,14 +41,14 @@ std::optional<std::string> resource_field(const json& container, const json& ref
   const json resources = container.value("resources", json::object()).value(kind, json::object());
   double amount = 0;
   if (resources.contains(name)) {
-    const auto given = parse_quantity(as_text(resources.at(name)));
+    const auto given = parse_quantity(text_or_json(resources.at(name)));
     if (!given) return std::nullopt;
     amount = *given;
   } else if (name == "cpu" && kind == "limits") {
     amount = std::thread::hardware_concurrency();  // without a limit: the CPUs of the node
   }
   double divisor = 1;
-  if (reference.contains("divisor")) divisor = parse_quantity(as_text(reference.at("divisor"))).value_or(1);
+  if (reference.contains("divisor")) divisor = parse_quantity(text_or_json(reference.at("divisor"))).value_or(1);
   if (divisor <= 0) divisor = 1;
   return std::to_string(static_cast<long long>(std::ceil(amount / divisor)));
 }
@@ -62,10 +56,10 @@ std::optional<std::string> resource_field(const json& container, const json& ref
 std::map<std::string, std::string> data_of(const json& object) {
   std::map<std::string, std::string> result;
   const bool secret = object.value("kind", "") == "Secret";
-  for (const auto& [key, value] : field(object, "data").items()) {
+  for (const auto& [key, value] : at_path(object, {"data"}).items()) {
     result[key] = secret ? base64_decode(value.get<std::string>()) : value.get<std::string>();
   }
-  for (const auto& [key, value] : field(object, "binaryData").items()) {
+  for (const auto& [key, value] : at_path(object, {"binaryData"}).items()) {
     result[key] = base64_decode(value.get<std::string>());
   }
   return result;

@@ -4,9 +4,9 @@
 #include <set>
 
 #include "cli/local/state/indexes.h"
-#include "cli/local/state/json_field.h"
 #include "cli/local/state/status.h"
 #include "cli/util/hash.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
 namespace mlk::local {
@@ -22,7 +22,7 @@ void default_container(json& container) {
   put_if_missing(container, "imagePullPolicy", "IfNotPresent");
   put_if_missing(container, "resources", json::object());
   json& resources = container["resources"];
-  for (const auto& [name, limit] : field(resources, "limits").items()) {
+  for (const auto& [name, limit] : at_path(resources, {"limits"}).items()) {
     put_if_missing(resources["requests"], name.c_str(), limit);
   }
   if (container.contains("ports")) {
@@ -110,7 +110,7 @@ class Rules {
     }
     std::set<std::string> names;
     int index = 0;
-    for (const json& container : field(spec, list)) {
+    for (const json& container : at_path(spec, {list})) {
       const std::string at = path + "." + list + "[" + std::to_string(index++) + "]";
       const std::string name = container.value("name", "");
       if (require(!name.empty(), at + ".name", "Required value"))
@@ -135,7 +135,7 @@ class Rules {
   }
 
   void pod_spec(const json& spec, const std::string& path) {
-    if (require(!field(spec, "containers").empty(), path + ".containers", "Required value")) {
+    if (require(!at_path(spec, {"containers"}).empty(), path + ".containers", "Required value")) {
       containers(spec, path, "containers");
       require(spec.at("containers").size() == 1, path + ".containers",
               "Unsupported: a pod of the local cluster is one process, it cannot have several containers");
@@ -171,7 +171,7 @@ class Rules {
     require(completions <= 100000, "spec.completions", "Invalid value: must be at most 100000");
     require(spec.at("parallelism").get<int>() <= 100000, "spec.parallelism",
             "Invalid value: must be at most 100000");
-    const json none = json::object(), &of_pods = field(field(spec, "template"), "spec");
+    const json none = json::object(), &of_pods = at_path(spec, {"template", "spec"});
     pod_spec(of_pods.is_object() ? of_pods : none, "spec.template.spec");
     const std::string last = name_ + "-" + std::to_string(completions > 0 ? completions - 1 : 0);
     require(is_label(last), "metadata.name",
@@ -212,7 +212,7 @@ class Rules {
               "Unsupported value: \"" + op + "\"");
       require(!codes.value("values", json::array()).empty(), field + ".onExitCodes.values",
               "Invalid value: at least one value is required");
-      for (const json& value : ::mlk::local::field(codes, "values")) {
+      for (const json& value : at_path(codes, {"values"})) {
         require(op != "In" || value != 0, field + ".onExitCodes.values",
                 "Invalid value: 0: must not be 0 for the In operator");
       }
@@ -262,7 +262,7 @@ void set_defaults(const Kind& kind, json& object) {
 
 void check_rules(const Kind& kind, const json& object) {
   Rules rules(kind, object);
-  const json& spec = field(object, "spec");
+  const json& spec = at_path(object, {"spec"});
   const bool needs_spec = kind.kind == "Pod" || kind.kind == "Job" || kind.kind == "Service";
   if (!needs_spec) return;
   if (rules.require(spec.is_object(), "spec", "Required value")) {

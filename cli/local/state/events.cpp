@@ -4,6 +4,7 @@
 
 #include "cli/local/state/identity.h"
 #include "cli/util/hash.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::local {
 
@@ -54,9 +55,8 @@ void record_event(Store& store, const json& object, const std::string& component
 void expire_events(Store& store, Time now) {
   constexpr std::size_t most = 2000;
   std::vector<Object> events = store.list("events");
-  const auto last_of = [](const Object& event) {
-    return event->value("lastTimestamp", json()).is_string() ? event->at("lastTimestamp").get<std::string>()
-                                                             : "";
+  const auto last_of = [](const Object& event) -> const std::string& {
+    return text_of(*event, {"lastTimestamp"});
   };
   std::sort(events.begin(), events.end(),
             [&](const Object& a, const Object& b) { return last_of(a) < last_of(b); });

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "cli/local/state/identity.h"
-#include "cli/local/state/json_field.h"
+#include "cli/util/json_path.h"
 
 namespace mlk::local {
 namespace {
@@ -35,7 +35,7 @@ void seed(Store& store, Time now, std::size_t gpus) {
   json capacity = {{"cpu", std::to_string(std::thread::hardware_concurrency())}, {"pods", "1000"}};
   if (gpus > 0) capacity["nvidia.com/gpu"] = std::to_string(gpus);
   if (const Object node = store.find("nodes", "", "local")) {
-    if (field(field(*node, "status"), "capacity") == capacity) return;
+    if (at_path(*node, {"status", "capacity"}) == capacity) return;
     store.modify("nodes", "", "local", [&](json& current) {
       current["status"]["capacity"] = current["status"]["allocatable"] = capacity;
     });

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
+#include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "sweeps/fetch.h"
 #include "sweeps/ledger_store.h"

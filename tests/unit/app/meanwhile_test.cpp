@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
+#include "cli/util/json_path.h"
 #include "tests/unit/app/home_folder.h"
 #include "tests/unit/app/tree.h"
 #include "tests/unit/fake_cluster.h"

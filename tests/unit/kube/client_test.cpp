@@ -174,17 +174,6 @@ TEST_CASE("fields of a server that are of a wrong type count as missing") {
   CHECK(client.get(resources::pods, "n", "x").at("metadata") == json::object());
 }
 
-TEST_CASE("whole numbers of any size become an int without overflow") {
-  const json object =
-      json::parse(R"({"a": 18446744073709551615, "b": -9223372036854775808, "c": 7, "d": 1.5})");
-  const auto at = [&](const char* path) { return number_at(object, json::json_pointer(path), -1); };
-  CHECK(at("/a") == 1'000'000'000);
-  CHECK(at("/b") == -1'000'000'000);
-  CHECK(at("/c") == 7);
-  CHECK(at("/d") == -1);
-  CHECK(at("/a/b") == -1);
-}
-
 TEST_CASE("refused credentials name the server, the user and the file") {
   FakeServer server;
   server.http->Get(".*", [](const auto&, auto& response) {

@@ -7,6 +7,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/util/json_path.h"
 #include "tests/unit/kube/fake_server.h"
 
 using namespace mlk::kube;
@@ -90,7 +91,7 @@ std::string list_of(const std::vector<std::string>& items, int version) {
 std::string holds(const Reflector& reflector) {
   std::string text;
   for (const json& object : reflector.objects()) {
-    text += name_of(object) + ":" + text_at(object, json::json_pointer("/status/phase")) + " ";
+    text += name_of(object) + ":" + text_of(object, {"status", "phase"}) + " ";
   }
   return text;
 }
@@ -138,7 +139,7 @@ TEST_CASE("what was deleted is told as it was last, also if nobody has seen it s
       client, resources::pods, "n", {}, [] {}, quick_reflector(),
       [&](const json& object) {
         const std::lock_guard lock(mutex);
-        gone += name_of(object) + ":" + text_at(object, json::json_pointer("/status/phase")) + " ";
+        gone += name_of(object) + ":" + text_of(object, {"status", "phase"}) + " ";
       });
   CHECK(eventually([&] { return reflector.synced() && holds(reflector).empty(); }));
   const std::lock_guard lock(mutex);

@@ -7,6 +7,7 @@
 #include "cli/local/jobs/jobs.h"
 #include "cli/local/node/pod_status.h"
 #include "cli/local/state/events.h"
+#include "cli/util/json_path.h"
 #include "tests/unit/local/samples.h"
 
 using namespace mlk::local;

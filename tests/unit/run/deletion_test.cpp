@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "cli/run/report.h"
 #include "cli/run/watcher.h"

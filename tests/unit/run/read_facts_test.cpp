@@ -6,6 +6,7 @@
 
 #include "cli/run/facts.h"
 #include "cli/run/status.h"
+#include "cli/util/json_path.h"
 #include "tests/unit/run/plain_pods.h"
 
 namespace mlk {
@@ -434,26 +435,6 @@ TEST_CASE("the newest warning of an object counts; of events that are no warning
   CHECK(facts.warnings.at("u").reason == "FailedMount");
   CHECK(facts.warnings.at("u").at == midday);
   CHECK(facts.failed_pulls.at("u").message == "Failed to pull image: new");
-}
-
-TEST_CASE("values of another kind than asked for are as if they were not there") {
-  const json object = R"({"a": {"b": 3, "text": "x", "list": [1], "time": "2026-01-03T12:00:00Z",
-                               "large": 18446744073709551615, "small": -5000000000}})"_json;
-  CHECK(at_path(object, {"a", "b"}) == 3);
-  CHECK(at_path(object, {"a", "none"}).is_null());
-  CHECK(at_path(object, {"a", "list", "b"}).is_null());
-  CHECK(text_of(object, {"a", "text"}) == "x");
-  CHECK(text_of(object, {"a", "b"}).empty());
-  CHECK(number_of(object, {"a", "b"}, 7) == 3);
-  CHECK(number_of(object, {"a", "text"}, 7) == 7);
-  CHECK(number_of(object, {"a", "large"}, 7) == 1'000'000'000);
-  CHECK(number_of(object, {"a", "small"}, 7) == -1'000'000'000);
-  CHECK(count_of(object, {"a", "large"}, 7) == std::numeric_limits<std::int64_t>::max());
-  CHECK(count_of(object, {"a", "small"}, 7) == -5'000'000'000);
-  CHECK(count_of(object, {"a", "text"}, 7) == 7);
-  CHECK(time_of(object, {"a", "time"}) == midday);
-  CHECK_FALSE(time_of(object, {"a", "text"}));
-  CHECK_FALSE(time_of(object, {"a", "b"}));
 }
 
 TEST_CASE("the roles of a run are those that its owner names") {

@@ -6,8 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
+#include "cli/util/json_path.h"
 #include "sweeps/fetch.h"
 #include "sweeps/trial_runs.h"
 #include "tests/unit/sweeps/played_controllers.h"

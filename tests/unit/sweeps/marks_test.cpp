@@ -5,8 +5,8 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
+#include "cli/util/json_path.h"
 #include "sweeps/control.h"
 #include "tests/unit/fake_cluster.h"
 

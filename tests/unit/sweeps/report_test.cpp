@@ -7,6 +7,7 @@
 
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
+#include "cli/util/json_path.h"
 #include "cli/util/own_files.h"
 #include "cli/util/unicode.h"
 #include "sweeps/report_assets.h"

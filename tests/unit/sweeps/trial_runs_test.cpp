@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
 #include "tests/unit/sweeps/sweeper.h"
 

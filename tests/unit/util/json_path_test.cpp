@@ -1,0 +1,46 @@
+#include "cli/util/json_path.h"
+
+#include <cstdint>
+#include <limits>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace mlk;
+using nlohmann::json;
+
+TEST_CASE("values of another kind than asked for are as if they were not there") {
+  const json object = R"({"a": {"b": 3, "text": "x", "list": [1], "time": "2026-01-03T12:00:00Z",
+                               "large": 18446744073709551615, "small": -5000000000}})"_json;
+  CHECK(at_path(object, {"a", "b"}) == 3);
+  CHECK(at_path(object, {"a", "none"}).is_null());
+  CHECK(at_path(object, {"a", "list", "b"}).is_null());
+  CHECK(text_of(object, {"a", "text"}) == "x");
+  CHECK(text_of(object, {"a", "b"}).empty());
+  CHECK(number_of(object, {"a", "b"}, 7) == 3);
+  CHECK(number_of(object, {"a", "text"}, 7) == 7);
+  CHECK(number_of(object, {"a", "large"}, 7) == 1'000'000'000);
+  CHECK(number_of(object, {"a", "small"}, 7) == -1'000'000'000);
+  CHECK(count_of(object, {"a", "large"}, 7) == std::numeric_limits<std::int64_t>::max());
+  CHECK(count_of(object, {"a", "small"}, 7) == -5'000'000'000);
+  CHECK(count_of(object, {"a", "text"}, 7) == 7);
+  CHECK(time_of(object, {"a", "time"}) == midday);
+  CHECK_FALSE(time_of(object, {"a", "text"}));
+  CHECK_FALSE(time_of(object, {"a", "b"}));
+}
+
+TEST_CASE("whole numbers of any size become an int without overflow") {
+  const json object =
+      json::parse(R"({"a": 18446744073709551615, "b": -9223372036854775808, "c": 7, "d": 1.5})");
+  CHECK(number_of(object, {"a"}, -1) == 1'000'000'000);
+  CHECK(number_of(object, {"b"}, -1) == -1'000'000'000);
+  CHECK(number_of(object, {"c"}, -1) == 7);
+  CHECK(number_of(object, {"d"}, -1) == -1);
+  CHECK(number_of(object, {"a", "b"}, -1) == -1);
+}
+
+TEST_CASE("text is told as it is, and every other value as JSON") {
+  CHECK(text_or_json("a b") == "a b");
+  CHECK(text_or_json(json{{"a", {1, true}}}) == R"({"a":[1,true]})");
+  CHECK(text_or_json(nullptr) == "null");
+}
