@@ -5,6 +5,7 @@
 
 #include "cli/run/diagnosis.h"
 #include "cli/run/facts.h"
+#include "cli/run/read_facts.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
 

@@ -10,9 +10,9 @@
 #include "cli/kube/objects.h"
 #include "cli/render/render.h"
 #include "cli/run/absence.h"
-#include "cli/run/find.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
+#include "cli/run/owner.h"
 #include "cli/run/second_look.h"
 #include "cli/util/json_path.h"
 

@@ -12,6 +12,7 @@
 #include "cli/render/merge.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/owner.h"
 #include "cli/util/hash.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"

@@ -8,7 +8,6 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/reflector.h"
-#include "cli/run/find.h"
 #include "cli/run/labels.h"
 
 namespace mlk::sweeps {

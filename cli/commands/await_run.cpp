@@ -10,7 +10,7 @@
 #include "cli/commands/server_keeper.h"
 #include "cli/commands/session.h"
 #include "cli/commands/views.h"
-#include "cli/run/facts.h"
+#include "cli/run/going_on.h"
 #include "cli/run/late_lines.h"
 #include "cli/run/log_follower.h"
 #include "cli/run/log_warnings.h"

@@ -9,7 +9,7 @@
 #include "cli/commands/sweep_views.h"
 #include "cli/commands/trial_ends.h"
 #include "cli/commands/views.h"
-#include "cli/run/facts.h"
+#include "cli/run/going_on.h"
 #include "cli/ui/progress.h"
 #include "cli/ui/width.h"
 #include "cli/util/text.h"

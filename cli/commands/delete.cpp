@@ -16,6 +16,7 @@
 #include "cli/kube/objects.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/owner.h"
 #include "cli/run/ownerless.h"
 #include "cli/run/record.h"
 #include "cli/util/json_path.h"

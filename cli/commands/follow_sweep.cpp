@@ -11,7 +11,7 @@
 #include "cli/commands/session.h"
 #include "cli/commands/sweep_views.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
+#include "cli/run/going_on.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
 #include "cli/run/log_follower.h"

@@ -12,9 +12,9 @@
 #include "cli/commands/session.h"
 #include "cli/commands/validators.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/owner.h"
 #include "cli/util/text.h"
 #include "sweeps/fetch.h"
 

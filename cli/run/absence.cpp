@@ -5,10 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
-#include "cli/kube/resource.h"
-#include "cli/run/facts.h"
 #include "cli/run/labels.h"
-#include "cli/run/status.h"
+#include "cli/run/phase.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
 
@@ -21,27 +19,6 @@ Absence absence_of(const JobPresence& presence) {
   if (presence.run_deleting) return Absence::not_yet;
   if (presence.made) return presence.found_gone ? Absence::gone : Absence::unsure;
   return presence.run_young ? Absence::not_yet : Absence::cut_off;
-}
-
-bool is_job(const json& object) {
-  const kube::Resource& jobs = kube::resources::jobs;
-  return text_of(object, {"kind"}) == jobs.kind &&
-         text_of(object, {"apiVersion"}) == kube::api_version_of(jobs);
-}
-
-std::string name_of_deciding_job(const std::vector<json>& objects) {
-  std::vector<json> jobs;
-  for (const json& object : objects) {
-    if (is_job(object)) jobs.push_back(object);
-  }
-  const Facts facts = read_facts(jobs, {});
-  const JobFacts* decider = facts.decider();
-  // Another one is only the first of those that are known, and the run's own may be a controller's (JobSet).
-  const bool marked = std::any_of(jobs.begin(), jobs.end(), [](const json& job) {
-    return kube::annotation_of(job, labels::decides) == "true";
-  });
-  const bool known = decider && (marked || decider->has_success_policy || decider->role == "worker");
-  return known ? decider->name : "";
 }
 
 namespace {

@@ -36,13 +36,6 @@ Absence absence_of(const JobPresence& presence);
 inline constexpr std::string_view job_is_gone =
     "its Job is gone (deleted, or its time to live passed); nobody recorded its end";
 
-// Whether it is one of Kubernetes' own: others have a kind of this name, too (batch.volcano.sh).
-bool is_job(const nlohmann::json& object);
-
-// The value of labels::created for a run of these objects: the name of the Job that decides its end. Empty
-// without a Job.
-std::string name_of_deciding_job(const std::vector<nlohmann::json>& objects);
-
 // The Jobs that the owner says were made, without others that belong to it. Empty: it does not say.
 std::vector<std::string> jobs_made(const nlohmann::json& owner);
 

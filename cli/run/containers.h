@@ -12,8 +12,6 @@
 
 namespace mlk {
 
-struct PodFacts;
-
 // plain: beside main. init: before main, to its end. sidecar: an init container that is started again for as
 // long as main runs (restartPolicy: Always).
 enum class ContainerKind { plain, init, sidecar };
@@ -50,15 +48,5 @@ PodContainers read_containers(const nlohmann::json& pod);
 // "container agent", "init container fetch"
 std::string title(const Container& container);
 
-// The container that keeps main from starting; nullptr if that is main itself, or if main has started.
-const Container* holding_up(const PodFacts& pod);
-
-// The container whose end is the reason for the end of the pod, or for which main does not start, if that is
-// not main: an init container that fails, or one beside a main that ended well. The codes of sidecars do not
-// count in the end of a pod. nullptr also for pods that ended for a reason of the node's or the cluster's.
-const Container* at_fault(const PodFacts& pod);
-
-// The containers for which a pod still waits whose program has ended.
-std::vector<std::string> waited_for(const PodFacts& pod);
 
 }  // namespace mlk

@@ -8,6 +8,7 @@
 #include "cli/kube/forbidden.h"
 #include "cli/kube/objects.h"
 #include "cli/run/absence.h"
+#include "cli/run/deciding_job.h"
 #include "cli/run/labels.h"
 #include "cli/run/mark.h"
 #include "cli/run/order.h"

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/run/diagnosis.h"
+#include "cli/run/last_words.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"

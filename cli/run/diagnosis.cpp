@@ -1,12 +1,12 @@
 #include "cli/run/diagnosis.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 
 #include <fmt/format.h>
 
+#include "cli/run/at_fault.h"
 #include "cli/run/indexes.h"
+#include "cli/run/last_words.h"
 #include "cli/run/next_try.h"
 #include "cli/run/program_error.h"
 #include "cli/util/json.h"
@@ -108,7 +108,7 @@ std::string describe_exit(const PodFacts& pod) {
   }
   if (!pod.exit_code) return pod.deleting ? "its pod was deleted" : "its pod failed";
   if (pod.fell_with_job) return "its Job was deleted";
-  if (pod.deleting && !pod.failed_by_itself()) return "its pod was deleted";
+  if (pod.deleting && !failed_by_itself(pod)) return "its pod was deleted";
   // The runtime's code for what the machine or mlk is to blame for, a faulty GPU for one.
   constexpr int internal_error = 70;
   const bool by_machine = *pod.exit_code == internal_error && !pod.node.empty();
@@ -314,35 +314,6 @@ Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest) {
   return failure;
 }
 
-bool repeats_a_peer(std::string_view message) {
-  const std::string_view said = trim(message);
-  const std::size_t slash = said.find('/'), words = said.find(" ended with exit code ");
-  const auto digits = [](std::string_view text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  return slash != std::string_view::npos && words != std::string_view::npos && slash < words &&
-         is_label(said.substr(0, slash)) && digits(said.substr(slash + 1, words - slash - 1)) &&
-         digits(said.substr(words + std::string_view(" ended with exit code ").size()));
-}
-
-bool blames_a_peer(const std::string& message) {
-  if (repeats_a_peer(message)) return true;
-  std::string text = message;
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  // In this order what sockets, gloo and torch's store, NCCL, gRPC, and JAX and TensorFlow say.
-  constexpr std::array words = {"reset by peer",
-                                "broken pipe",
-                                "connection refused",
-                                "closed by peer",
-                                "connection was likely closed",
-                                "remote process exiting",
-                                "socket closed",
-                                "failed to connect to all addresses",
-                                "another task"};
-  return std::any_of(words.begin(), words.end(), [&](const char* each) { return contains(text, each); });
-}
-
 std::string what_keeps_pod(const PodFacts& pod) {
   const std::vector<std::string> waits = waited_for(pod);
   if (waits.empty()) return "";
@@ -421,27 +392,6 @@ std::string one_line(const Cause& cause) {
   if (cause.role.empty()) return cause.text;
   if (cause.ranks.empty()) return cause.role + ": " + cause.text;
   return cause.role + "/" + index_list(cause.ranks) + ": " + cause.text;
-}
-
-std::string line_of(const std::string& text, std::size_t limit) {
-  std::string line = program_text(trim(text));
-  std::replace(line.begin(), line.end(), '\n', ' ');
-  std::replace(line.begin(), line.end(), '\t', ' ');
-  if (line.size() > limit) line = std::string(cut(line, limit)) + "...";
-  return line;
-}
-
-std::string last_line(const std::string& text) {
-  const std::string_view trimmed = trim(text);
-  const std::size_t newline = trimmed.rfind('\n');
-  return std::string(trim(newline == std::string_view::npos ? trimmed : trimmed.substr(newline + 1)));
-}
-
-json parse_result(const std::string& termination_message) {
-  const std::string_view text = trim(termination_message);
-  if (!text.starts_with('{')) return nullptr;
-  json value = json_or_null(text);
-  return value.is_object() && value.contains("schema") ? value : json(nullptr);
 }
 
 }  // namespace mlk

@@ -55,12 +55,6 @@ std::string trouble_beside(const PodFacts& pod);
 // exists.
 Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest);
 
-// Whether these are the last words of a program that has lost its connection to another: it may have failed
-// only because the other did.
-bool blames_a_peer(const std::string& message);
-// Whether they only say that another rank has ended: "worker/1 ended with exit code 66".
-bool repeats_a_peer(std::string_view message);
-
 // "exit code 3: cannot open /data/x"
 std::string what_happened(const Failure& failure);
 // The same, with " (try 1 of 4, next in 10s)".
@@ -69,12 +63,5 @@ std::string one_line(const Failure& failure, Time now);
 // Joins equal causes of several ranks, the heaviest first.
 std::vector<Cause> merge_causes(std::vector<Cause> causes);
 std::string one_line(const Cause& cause);  // "worker/0-2,5: ..."
-
-std::string last_line(const std::string& text);
-// One line of at most `limit` bytes, safe for a terminal.
-std::string line_of(const std::string& text, std::size_t limit = 400);
-
-// The object of CONTRACT.md in a termination message; null if it has none.
-nlohmann::json parse_result(const std::string& termination_message);
 
 }  // namespace mlk

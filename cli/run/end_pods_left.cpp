@@ -10,9 +10,10 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/run/creation.h"
-#include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/owner.h"
 #include "cli/run/pods_left.h"
+#include "cli/run/read_facts.h"
 #include "cli/run/status.h"
 #include "cli/util/text.h"
 

@@ -1,7 +1,7 @@
-// Reads Jobs, pods and events into plain values, once. Internal to run/: observe() decides on these.
+// What the Jobs, pods and events of a run say, as plain values: read_facts.h reads them, and observe() decides
+// on them.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,15 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "cli/run/containers.h"
 #include "cli/run/failure_policy.h"
 #include "cli/util/time.h"
 
 namespace mlk {
-
-struct RunObjects;
 
 struct PodFacts {
   std::string name, uid, job, role, node;
@@ -56,14 +52,6 @@ struct PodFacts {
   bool ended() const { return phase == "Succeeded" || phase == "Failed"; }
   bool program_runs() const { return !ended() && !exit_code && (main_runs || phase == "Running"); }
   bool program_failed() const { return phase == "Failed" || (!ended() && exit_code.value_or(0) != 0); }
-  // It was to be deleted, but had failed before, as far as times in whole seconds can tell.
-  bool failed_by_itself() const {
-    constexpr int by_sigterm = 143, by_sigkill = 137;
-    const Container* other = at_fault(*this);
-    const int code = other && other->end ? other->end->exit_code : exit_code.value_or(0);
-    return deleting && !fell_with_job && finished && asked_to_end && *finished <= *asked_to_end &&
-           code != 0 && code != by_sigterm && code != by_sigkill;
-  }
 };
 
 struct JobFacts {
@@ -113,33 +101,5 @@ struct Facts {
   const JobFacts* decider() const { return jobs.empty() || !jobs.front().decides ? nullptr : &jobs.front(); }
 };
 
-// If the owner names the deciding Job, no other one takes its place when it is gone. `now` decides which pods
-// are past their grace; at the beginning of time none is.
-Facts read_facts(const RunObjects& objects, Time now = {});
-Facts read_facts(const std::vector<nlohmann::json>& jobs, const std::vector<nlohmann::json>& pods,
-                 const std::vector<nlohmann::json>& events = {}, Time now = {});
-
-// Whether there is a pod that has not ended and can still report: a pod on a lost node cannot.
-bool has_live_pods(const RunObjects& objects, Time now);
-// Whether there is one whose program runs.
-bool has_running_programs(const RunObjects& objects, Time now);
-// Whether an ended run still has something to tell, so long after its end was seen: a program that runs has,
-// for `patience`; a pod that the kubelet has not yet said to have ended with it, for 10 s more; one that
-// waits for another container, for 10 s. Who suspends its Job earlier removes it, with its log.
-bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
-                 std::chrono::seconds patience);
-
-// The names of the Jobs that would continue by themselves: they have pods, or would start one again.
-std::vector<std::string> jobs_going_on(const RunObjects& objects);
-
-// The roles in the run's owner, with their counts: {"worker": 5}. Empty if it names none.
-std::map<std::string, int> roles_of(const nlohmann::json& owner);
-
-// The commit of git from which the code of a run came, of what its owner keeps of the code; with "-dirty"
-// behind it if the folder had changes. Empty if that is not known.
-std::string commit_of(const std::string& source);
-
-// The tags that the experiment's author gave the run. Works on an owner that was read as metadata only, too.
-std::vector<std::string> tags_of(const nlohmann::json& owner);
 
 }  // namespace mlk

@@ -12,6 +12,8 @@
 #include "cli/run/labels.h"
 #include "cli/run/node_loss.h"
 #include "cli/run/order.h"
+#include "cli/run/owner.h"
+#include "cli/run/read_facts.h"
 #include "cli/run/second_look.h"
 #include "cli/run/side_reads.h"
 #include "cli/run/tails.h"
@@ -73,21 +75,6 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
   });
   SideReads(client, name_space, SideReads::Scope::one_run).wait({&objects});
   return objects;
-}
-
-bool is_sweep(const json& owner) {
-  return is_owner(owner) && kube::label_of(owner, labels::sweep) == kube::name_of(owner);
-}
-
-std::string label_of_owner(const json& owner) { return is_sweep(owner) ? labels::sweep : labels::run; }
-
-bool is_trial(const json& owner) {
-  return is_owner(owner) && !kube::label_of(owner, labels::sweep).empty() && !is_sweep(owner);
-}
-
-bool is_driver(const json& object) {
-  return kube::label_of(object, labels::role) == labels::driver &&
-         kube::label_of(object, labels::run) == kube::label_of(object, labels::sweep);
 }
 
 bool pods_are_older(const RunObjects& objects) {

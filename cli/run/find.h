@@ -31,19 +31,6 @@ RunObjects fetch_run_with_lines(kube::Client& client, const std::string& name_sp
 // Throws Error{usage} for an empty name, which comes from a shell variable that was never set.
 void require_run_name(const std::string& typed);
 
-// Whether the owner belongs to a sweep.
-bool is_sweep(const nlohmann::json& owner);
-
-// The label that the objects of a run or sweep have in common; its value is the owner's name.
-std::string label_of_owner(const nlohmann::json& owner);
-
-// Whether it belongs to a run that is a trial of a sweep.
-bool is_trial(const nlohmann::json& owner);
-
-// Whether a Job or pod is the driver of a detached sweep. A role of a trial may have the same name, but its
-// run is not the sweep.
-bool is_driver(const nlohmann::json& object);
-
 struct RunAddress {
   std::string run;  // full name
   bool is_sweep = false;

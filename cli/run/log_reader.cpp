@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+
 namespace mlk {
 namespace {
 

@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
+#include "cli/run/at_fault.h"
 #include "cli/run/facts.h"
+#include "cli/run/read_facts.h"
 
 namespace mlk {
 namespace {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/facts.h"
+#include "cli/run/read_facts.h"
 
 namespace mlk {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
-#include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/owner.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
 

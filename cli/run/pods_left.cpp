@@ -1,5 +1,7 @@
 #include "cli/run/pods_left.h"
 
+#include "cli/run/read_facts.h"
+
 namespace mlk {
 
 std::vector<const PodFacts*> pods_left(const Facts& facts) {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "cli/run/diagnosis.h"
+#include "cli/run/last_words.h"
 #include "cli/util/text.h"
 
 namespace mlk {

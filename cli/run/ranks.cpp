@@ -4,6 +4,9 @@
 #include <map>
 #include <tuple>
 
+#include "cli/run/at_fault.h"
+#include "cli/run/last_words.h"
+
 namespace mlk {
 namespace {
 
@@ -94,7 +97,7 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
       const bool over =
           job.ending || job.end != JobFacts::End::none || job.suspended || job.deleting || stopped;
       end.cascade = pod->fell_with_job ||
-                    (pod->deleting && pod->disruption.empty() && over && !pod->failed_by_itself());
+                    (pod->deleting && pod->disruption.empty() && over && !failed_by_itself(*pod));
       end.blames_a_peer = !end.failure.disruption && blames_a_peer(end.failure.message);
       ends.push_back(std::move(end));
     }
@@ -109,7 +112,7 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
     return std::tuple(end.cascade, std::chrono::floor<seconds>(at), !end.failure.disruption,
                       end.failure.exit_code == peers_lost_exit_code,
                       end.failure.exit_code == 143 || end.failure.exit_code == 137,
-                      end.pod->failed_by_itself(), end.failure.rank);
+                      failed_by_itself(*end.pod), end.failure.rank);
   };
   std::stable_sort(ends.begin(), ends.end(),
                    [&](const PodEnd& a, const PodEnd& b) { return key(a) < key(b); });

@@ -5,10 +5,12 @@
 #include <tuple>
 
 #include "cli/kube/objects.h"
-#include "cli/run/diagnosis.h"
+#include "cli/run/at_fault.h"
 #include "cli/run/facts.h"
+#include "cli/run/last_words.h"
 #include "cli/run/metrics.h"
 #include "cli/run/program_error.h"
+#include "cli/run/read_facts.h"
 #include "cli/run/record.h"
 #include "cli/run/status.h"
 #include "cli/util/json_path.h"
@@ -136,7 +138,7 @@ std::vector<LogToRead> endings_to_read(const RunObjects& objects) {
   for (const PodFacts& pod : read_facts(objects).pods) {
     const bool by_itself = pod.phase == "Failed" && pod.exit_code.value_or(0) != 0 &&
                            pod.disruption.empty() && !pod.fell_with_job &&
-                           (!pod.deleting || pod.failed_by_itself());
+                           (!pod.deleting || failed_by_itself(pod));
     if (by_itself && parse_result(pod.end_message).is_null() &&
         !program_error(program_text(pod.end_message)).is_found)
       failed.push_back(pod);

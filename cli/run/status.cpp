@@ -11,16 +11,6 @@ namespace {
 
 using json = nlohmann::json;
 
-constexpr std::array<std::pair<Phase, std::string_view>, 9> phase_names{{{Phase::incomplete, "Incomplete"},
-                                                                         {Phase::queued, "Queued"},
-                                                                         {Phase::scheduling, "Scheduling"},
-                                                                         {Phase::starting, "Starting"},
-                                                                         {Phase::running, "Running"},
-                                                                         {Phase::restarting, "Restarting"},
-                                                                         {Phase::stopped, "Stopped"},
-                                                                         {Phase::succeeded, "Succeeded"},
-                                                                         {Phase::failed, "Failed"}}};
-
 json time_json(const std::optional<Time>& time) { return time ? json(format_time(*time)) : json(nullptr); }
 
 json failure_json(const std::optional<Failure>& failure) {
@@ -52,26 +42,6 @@ json common_json(const RunStatus& status) {
 }
 
 }  // namespace
-
-std::string_view to_string(Phase phase) {
-  for (const auto& [value, name] : phase_names) {
-    if (value == phase) return name;
-  }
-  return "Incomplete";
-}
-
-std::optional<Phase> parse_phase(std::string_view text) {
-  for (const auto& [value, name] : phase_names) {
-    if (name == text) return value;
-  }
-  return std::nullopt;
-}
-
-bool is_final(Phase phase) { return phase == Phase::succeeded || phase == Phase::failed; }
-
-std::string last_words_key(const std::string& pod_uid, const std::string& container) {
-  return pod_uid + "/" + container;
-}
 
 bool is_over(const RunStatus& status) { return is_final(status.phase) || status.absence == Absence::gone; }
 

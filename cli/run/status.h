@@ -10,39 +10,12 @@
 
 #include "cli/run/absence.h"
 #include "cli/run/checkpoints.h"
-#include "cli/run/metrics.h"
+#include "cli/run/phase.h"
+#include "cli/run/run_objects.h"
 #include "cli/util/error.h"
 #include "cli/util/time.h"
 
 namespace mlk {
-
-enum class Phase {
-  incomplete,
-  queued,
-  scheduling,
-  starting,
-  running,
-  restarting,
-  stopped,
-  succeeded,
-  failed
-};
-std::string_view to_string(Phase phase);                  // "Incomplete", "Queued" ...
-std::optional<Phase> parse_phase(std::string_view text);  // the inverse
-bool is_final(Phase phase);                               // succeeded, failed; stopped runs may be resumed
-
-// Everything of one run, as the API server gives it. Jobs, pods and events in any order.
-struct RunObjects {
-  nlohmann::json owner;
-  std::vector<nlohmann::json> jobs, pods, events;
-  std::map<std::string, MetricsLine> lines{};  // the newest line of each log that was read, by the pod's uid
-  std::map<std::string, std::string>
-      endings{};  // more of the end of a log than the pod's status has, likewise
-  std::map<std::string, std::string>
-      last_words{};  // the end of the logs of containers beside main that failed, by last_words_key()
-  std::map<std::string, nlohmann::json> nodes{};  // those that were read, by name; null: there is none
-  bool service_is_gone = false;                   // it was looked for
-};
 
 struct RankStatus {
   std::string role;
@@ -96,9 +69,6 @@ struct RunStatus {
   std::string note;
   std::string commit;  // of its code, as commit_of() says it
 };
-
-// Of RunObjects::last_words.
-std::string last_words_key(const std::string& pod_uid, const std::string& container);
 
 RunStatus observe(const RunObjects& objects, Time now);
 

@@ -5,7 +5,7 @@
 
 #include "cli/kube/objects.h"
 #include "cli/render/evaluate.h"
-#include "cli/run/absence.h"
+#include "cli/run/deciding_job.h"
 #include "cli/run/end_pods_left.h"
 #include "cli/run/find.h"
 #include "cli/run/labels.h"

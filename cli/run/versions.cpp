@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
-#include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/order.h"
+#include "cli/run/owner.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 

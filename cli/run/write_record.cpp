@@ -4,6 +4,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/run/going_on.h"
 #include "cli/run/record.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/run/deciding_job.h"
 #include "cli/run/labels.h"
 #include "cli/run/order.h"
 #include "cli/run/report.h"

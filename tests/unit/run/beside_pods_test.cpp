@@ -3,7 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/run/find.h"
 #include "cli/run/labels.h"
 #include "cli/run/pods_left.h"
 #include "tests/unit/run/submitter.h"

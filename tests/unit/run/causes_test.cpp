@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/run/diagnosis.h"
 #include "cli/run/labels.h"
+#include "cli/run/last_words.h"
 #include "cli/run/record.h"
 #include "tests/unit/run/plain_run.h"
 

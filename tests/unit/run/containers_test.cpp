@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/run/at_fault.h"
 #include "cli/run/facts.h"
 
 namespace mlk {

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/run/last_words.h"
 #include "tests/unit/run/told_pods.h"
 
 namespace mlk {

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/run/find.h"
+#include "cli/run/owner.h"
 #include "cli/run/record.h"
 #include "cli/run/watcher.h"
 #include "tests/unit/run/fixture.h"

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
+#include "cli/run/owner.h"
 
 namespace mlk {
 namespace {

@@ -6,7 +6,6 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/run/facts.h"
 #include "cli/run/status.h"
 #include "tests/unit/run/plain_run.h"
 

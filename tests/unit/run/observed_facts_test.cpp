@@ -5,6 +5,7 @@
 #include "cli/run/facts.h"
 #include "cli/run/find.h"
 #include "cli/run/metrics.h"
+#include "cli/run/read_facts.h"
 #include "cli/run/record.h"
 #include "tests/unit/run/plain_run.h"
 

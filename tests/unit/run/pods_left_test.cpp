@@ -7,6 +7,7 @@
 
 #include "cli/run/find.h"
 #include "cli/run/labels.h"
+#include "cli/run/read_facts.h"
 #include "cli/run/record.h"
 #include "tests/unit/run/plain_run.h"
 

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/facts.h"
+#include "cli/run/owner.h"
+#include "cli/run/read_facts.h"
 #include "cli/run/status.h"
 #include "tests/unit/run/plain_pods.h"
 

@@ -5,6 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/facts.h"
+#include "cli/run/going_on.h"
+#include "cli/run/owner.h"
+#include "cli/run/read_facts.h"
 #include "cli/run/status.h"
 #include "cli/util/json_path.h"
 #include "tests/unit/run/plain_pods.h"

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/run/facts.h"
+#include "cli/run/read_facts.h"
 #include "cli/run/status.h"
 #include "tests/unit/run/fixture.h"
 

@@ -9,6 +9,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/run/absence.h"
+#include "cli/run/deciding_job.h"
 #include "cli/run/labels.h"
 #include "tests/unit/kube/fake_server.h"
 

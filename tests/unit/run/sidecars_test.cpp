@@ -5,9 +5,9 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "cli/run/diagnosis.h"
-#include "cli/run/facts.h"
+#include "cli/run/going_on.h"
 #include "cli/run/log_sources.h"
+#include "cli/run/read_facts.h"
 #include "cli/run/report.h"
 #include "tests/unit/run/plain_run.h"
 

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/run/find.h"
+#include "cli/run/owner.h"
 #include "cli/util/text.h"
 #include "sweeps/driver_rights.h"
 #include "sweeps/fetch.h"

@@ -1,21 +1,25 @@
-#include "cli/run/facts.h"
+#include "cli/run/read_facts.h"
 
 #include <algorithm>
-#include <limits>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
 #include "cli/run/absence.h"
+#include "cli/run/at_fault.h"
 #include "cli/run/deletion.h"
 #include "cli/run/denied.h"
-#include "cli/run/diagnosis.h"
 #include "cli/run/indexes.h"
 #include "cli/run/labels.h"
+#include "cli/run/last_words.h"
 #include "cli/run/next_try.h"
 #include "cli/run/node_loss.h"
+#include "cli/run/owner.h"
 #include "cli/run/program_error.h"
-#include "cli/run/status.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/program_text.h"
@@ -273,34 +277,6 @@ void read_warnings(const std::vector<json>& events, Facts& facts) {
   }
 }
 
-}  // namespace
-
-std::string commit_of(const std::string& source) {
-  const json known = json_or_null(source);
-  const std::string commit = text_of(known, {"commit"});
-  return commit.empty() || at_path(known, {"clean"}) == true ? commit : commit + "-dirty";
-}
-
-std::vector<std::string> tags_of(const json& owner) {
-  std::vector<std::string> tags;
-  const json words = json_or_null(annotation_of(owner, labels::tags));
-  if (!words.is_array()) return tags;
-  for (const json& word : words) {
-    if (word.is_string()) tags.push_back(word.get<std::string>());
-  }
-  return tags;
-}
-
-std::map<std::string, int> roles_of(const json& owner) {
-  const json named = json_or_null(kube::annotation_of(owner, labels::roles));
-  std::map<std::string, int> roles;
-  if (!named.is_object()) return roles;
-  for (const auto& [role, unused] : named.items()) roles[role] = number_of(named, {role.c_str()}, 0);
-  return roles;
-}
-
-namespace {
-
 void add_last_words(const std::map<std::string, std::string>& words, PodFacts& pod) {
   for (Container& other : pod.others) {
     for (std::optional<ContainerEnd>* end : {&other.end, &other.last_end}) {
@@ -418,49 +394,6 @@ Facts read_facts(const RunObjects& objects, Time now) {
 Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
                  const std::vector<json>& events, Time now) {
   return read_objects({jobs, pods, events, {}, {}, {}, {}, {}, {}}, now);
-}
-
-bool has_live_pods(const RunObjects& objects, Time now) {
-  const Facts facts = read_facts(objects, now);
-  return std::any_of(facts.pods.begin(), facts.pods.end(),
-                     [](const PodFacts& pod) { return !pod.ended() && !pod.node_lost; });
-}
-
-bool has_running_programs(const RunObjects& objects, Time now) {
-  const Facts facts = read_facts(objects, now);
-  return std::any_of(facts.pods.begin(), facts.pods.end(),
-                     [](const PodFacts& pod) { return pod.program_runs() && !pod.node_lost; });
-}
-
-bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
-                 std::chrono::seconds patience) {
-  constexpr std::chrono::seconds patience_beside{10};
-  if (has_running_programs(objects, now)) return since_end <= patience;
-  const Facts facts = read_facts(objects, now);
-  bool waits = false, ends_by_itself = false;
-  for (const PodFacts& pod : facts.pods) {
-    if (!pod.exit_code || pod.ended() || pod.node_lost) continue;
-    waits = true;
-    ends_by_itself = ends_by_itself || waited_for(pod).empty();
-  }
-  // Its program may have run for all of that time.
-  if (ends_by_itself) return since_end <= patience + patience_beside;
-  return waits && since_end <= patience_beside;
-}
-
-std::vector<std::string> jobs_going_on(const RunObjects& objects) {
-  const Facts facts = read_facts(objects);
-  std::vector<std::string> names;
-  for (const JobFacts& job : facts.jobs) {
-    std::set<int> over = job.completed;
-    over.insert(job.failed_ranks.begin(), job.failed_ranks.end());
-    for (const PodFacts& pod : facts.pods) {
-      if (pod.job == job.name && pod.phase == "Succeeded") over.insert(pod.rank);
-    }
-    const bool removes_its_pods = job.finished || job.ending || job.suspended || job.deleting;
-    if (!removes_its_pods && static_cast<int>(over.size()) < job.completions) names.push_back(job.name);
-  }
-  return names;
 }
 
 }  // namespace mlk

@@ -1,0 +1,18 @@
+// Which Job of a run decides its end. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace mlk {
+
+// Whether it is one of Kubernetes' own: others have a kind of this name, too (batch.volcano.sh).
+bool is_job(const nlohmann::json& object);
+
+// The value of labels::created for a run of these objects: the name of the Job that decides its end. Empty
+// without a Job.
+std::string name_of_deciding_job(const std::vector<nlohmann::json>& objects);
+
+}  // namespace mlk

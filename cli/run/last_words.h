@@ -1,0 +1,25 @@
+// Reads the last words of a program: its termination message, or the end of its log. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace mlk {
+
+std::string last_line(const std::string& text);
+// One line of at most `limit` bytes, safe for a terminal.
+std::string line_of(const std::string& text, std::size_t limit = 400);
+
+// The object of CONTRACT.md in a termination message; null if it has none.
+nlohmann::json parse_result(const std::string& termination_message);
+
+// Whether these are the last words of a program that has lost its connection to another: it may have failed
+// only because the other did.
+bool blames_a_peer(const std::string& message);
+// Whether they only say that another rank has ended: "worker/1 ended with exit code 66".
+bool repeats_a_peer(std::string_view message);
+
+}  // namespace mlk

@@ -1,0 +1,24 @@
+// The phases of a run, and their names.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace mlk {
+
+enum class Phase {
+  incomplete,
+  queued,
+  scheduling,
+  starting,
+  running,
+  restarting,
+  stopped,
+  succeeded,
+  failed
+};
+std::string_view to_string(Phase phase);                  // "Incomplete", "Queued" ...
+std::optional<Phase> parse_phase(std::string_view text);  // the inverse
+bool is_final(Phase phase);                               // succeeded, failed; stopped runs may be resumed
+
+}  // namespace mlk
