@@ -7,10 +7,10 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/help.h"
-#include "cli/commands/session.h"
-#include "cli/commands/usage.h"
-#include "cli/commands/validators.h"
+#include "cli/args/help.h"
+#include "cli/session/session.h"
+#include "cli/args/usage.h"
+#include "cli/args/validators.h"
 #include "cli/util/error.h"
 #include "cli/util/printable_stream.h"
 #include "cli/util/text.h"

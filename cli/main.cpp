@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/app.h"
-#include "cli/commands/session.h"
+#include "cli/session/session.h"
 
 namespace {
 

@@ -24,7 +24,7 @@ function(mlk_embed name header folder)
     DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
 endfunction()
 mlk_embed(mlk::embedded_templates cli/render/embedded.h templates yaml)
-mlk_embed(mlk::sweeps::report_assets sweeps/report_assets.h sweeps/report html css js)
+mlk_embed(mlk::sweeps::report_assets sweeps/results/report_assets.h sweeps/results/report html css js)
 
 set(completions ${CMAKE_BINARY_DIR}/embedded_completions.cpp)
 add_custom_command(OUTPUT ${completions}
@@ -43,19 +43,19 @@ target_link_libraries(mlk_util PUBLIC nlohmann_json::nlohmann_json fmt::fmt Open
 # The cli waits for people and networks; a quarter of its compile time is worth more than what -O2 adds to -O1.
 target_compile_options(mlk_util PUBLIC $<$<AND:$<CONFIG:Release>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,STATIC_LIBRARY>>:-O1>)
 # All that comes from a server passes through the parser, and the searches compute.
-file(GLOB computing CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/sweeps/tpe*.cpp)
-set_source_files_properties(${computing} ${CMAKE_SOURCE_DIR}/sweeps/triangle.cpp ${CMAKE_SOURCE_DIR}/cli/util/json.cpp
+file(GLOB computing CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/sweeps/search/tpe*.cpp)
+set_source_files_properties(${computing} ${CMAKE_SOURCE_DIR}/sweeps/search/triangle.cpp ${CMAKE_SOURCE_DIR}/cli/util/json.cpp
   PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O2>")
 target_link_libraries(mlk_experiment PUBLIC yaml-cpp::yaml-cpp)
 target_link_libraries(mlk_image PUBLIC ZLIB::ZLIB ${LIBDEFLATE})
 target_link_libraries(mlk_http PUBLIC CURL::libcurl OpenSSL::SSL)
-target_link_libraries(mlk_kube PUBLIC yaml-cpp::yaml-cpp)
+target_link_libraries(mlk_kube_login PUBLIC yaml-cpp::yaml-cpp)
 target_link_libraries(mlk_local_api PUBLIC PkgConfig::HTTPLIB OpenSSL::SSL)
 set_target_properties(mlk_local_api PROPERTIES UNITY_BUILD_BATCH_SIZE 16)   # httplib is most of what a group costs
-target_link_libraries(mlk_commands PUBLIC CLI11::CLI11)
+target_link_libraries(mlk_args PUBLIC CLI11::CLI11)
 target_sources(mlk_render PRIVATE ${CMAKE_BINARY_DIR}/embedded_templates.cpp ${helper})
-target_sources(mlk_sweeps PRIVATE ${CMAKE_BINARY_DIR}/report_assets.cpp)
-target_sources(mlk_commands PRIVATE ${completions})
+target_sources(mlk_sweeps_results PRIVATE ${CMAKE_BINARY_DIR}/report_assets.cpp)
+target_sources(mlk_args PRIVATE ${completions})
 
 add_executable(mlk cli/main.cpp)
 target_compile_definitions(mlk PRIVATE MLK_VERSION="${PROJECT_VERSION}")
@@ -69,15 +69,17 @@ mlk_test(util mlk_util)
 mlk_test(experiment mlk_experiment)
 mlk_test(render mlk_render)
 mlk_test(image mlk_image)
+mlk_test(code mlk_code)
+mlk_test(where mlk_where)
 mlk_test(http mlk_http PkgConfig::HTTPLIB)
 mlk_test(registry mlk_registry PkgConfig::HTTPLIB)
 mlk_test(kube mlk_kube PkgConfig::HTTPLIB)
 mlk_test(ui mlk_ui)
-mlk_test(run mlk_run mlk_local PkgConfig::HTTPLIB)
-mlk_test(sweeps mlk_sweeps mlk_local PkgConfig::HTTPLIB)
+mlk_test(run mlk_run_change mlk_run_inputs mlk_local PkgConfig::HTTPLIB)
+mlk_test(sweeps mlk_sweeps_driver mlk_sweeps_results mlk_local PkgConfig::HTTPLIB)
 if(MLK_TESTS)   # reports to look at, and for tests/e2e/test_report.py
   add_executable(report_sample tests/support/report_sample.cpp)
-  target_link_libraries(report_sample PRIVATE mlk_sweeps)
+  target_link_libraries(report_sample PRIVATE mlk_sweeps_results)
 endif()
 mlk_test(local mlk_local)
 mlk_test(app mlk_app PkgConfig::HTTPLIB)   # the command tree against man pages and completions; whole commands
@@ -86,9 +88,9 @@ mlk_test(project mlk_render mlk_runtime)
 
 # For `make bench`; built always, so that they cannot rot.
 add_executable(bench_code tests/bench/mlk_code.cpp)
-target_link_libraries(bench_code PRIVATE mlk_image)
+target_link_libraries(bench_code PRIVATE mlk_code)
 add_executable(bench_search tests/bench/mlk_search.cpp)
 add_executable(bench_asha tests/bench/mlk_asha.cpp)
 foreach(bench bench_search bench_asha)
-  target_link_libraries(${bench} PRIVATE mlk_sweeps mlk_runtime)
+  target_link_libraries(${bench} PRIVATE mlk_sweeps_search mlk_runtime)
 endforeach()

@@ -1,5 +1,5 @@
 # cmake -DOUT=x.cpp -DROOT=completions -P embed_completions.cmake
-set(text "#include \"cli/commands/completion_scripts.h\"\n\nnamespace mlk {\n\nconst std::vector<CompletionScript>& completion_scripts() {\n  static const std::vector<CompletionScript> scripts = {\n")
+set(text "#include \"cli/args/completion_scripts.h\"\n\nnamespace mlk {\n\nconst std::vector<CompletionScript>& completion_scripts() {\n  static const std::vector<CompletionScript> scripts = {\n")
 foreach(pair bash:mlk.bash zsh:_mlk fish:mlk.fish)
   string(REPLACE ":" ";" pair ${pair})
   list(GET pair 0 shell)

@@ -18,8 +18,8 @@
 #include "runtime/metrics/metrics_server.h"
 #include "runtime/metrics/prometheus.h"
 #include "runtime/metrics/reporter.h"
-#include "runtime/ps/ps_server.h"
-#include "runtime/ps/ps_worker.h"
+#include "runtime/ps/server.h"
+#include "runtime/ps/worker.h"
 #include "runtime/train/single.h"
 
 namespace mlk::rt {

@@ -4,17 +4,17 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/session.h"
-#include "cli/commands/sweep_views.h"
-#include "cli/commands/validators.h"
+#include "cli/session/session.h"
+#include "cli/views/sweep_views.h"
+#include "cli/args/validators.h"
 #include "cli/render/yaml.h"
-#include "cli/run/find.h"
+#include "cli/run/read/find.h"
 #include "cli/util/json.h"
 #include "cli/util/own_files.h"
 #include "cli/util/text.h"
-#include "sweeps/fetch.h"
-#include "sweeps/results.h"
-#include "sweeps/trial_values.h"
+#include "sweeps/trials/fetch.h"
+#include "sweeps/results/results.h"
+#include "sweeps/space/trial_values.h"
 
 namespace mlk {
 namespace {

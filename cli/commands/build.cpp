@@ -10,7 +10,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/images.h"
 #include "cli/commands/load.h"
-#include "cli/commands/session.h"
+#include "cli/session/session.h"
 #include "cli/local/local.h"
 #include "cli/registry/save.h"
 #include "cli/util/text.h"

@@ -6,16 +6,16 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/command_tree.h"
+#include "cli/args/command_tree.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/completion_scripts.h"
-#include "cli/commands/session.h"
-#include "cli/commands/validators.h"
+#include "cli/args/completion_scripts.h"
+#include "cli/session/session.h"
+#include "cli/args/validators.h"
 #include "cli/experiment/schema.h"
 #include "cli/kube/objects.h"
 #include "cli/local/local.h"
 #include "cli/render/templates.h"
-#include "cli/run/labels.h"
+#include "cli/run/facts/labels.h"
 #include "cli/util/text.h"
 
 namespace mlk {

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/session.h"
-#include "cli/commands/validators.h"
+#include "cli/session/session.h"
+#include "cli/args/validators.h"
 #include "cli/kube/access.h"
-#include "cli/kube/login.h"
+#include "cli/kube/login/login.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"

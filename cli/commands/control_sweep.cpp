@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/session.h"
+#include "cli/session/session.h"
 #include "cli/kube/objects.h"
-#include "cli/run/labels.h"
-#include "sweeps/control.h"
-#include "sweeps/fetch.h"
-#include "sweeps/ledger_store.h"
-#include "sweeps/trial_runs.h"
+#include "cli/run/facts/labels.h"
+#include "sweeps/trials/control.h"
+#include "sweeps/trials/fetch.h"
+#include "sweeps/trials/ledger_store.h"
+#include "sweeps/trials/trial_runs.h"
 
 namespace mlk {
 namespace {

@@ -5,16 +5,16 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/commands/session.h"
+#include "cli/session/session.h"
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/local/local.h"
 #include "cli/util/text.h"
-#include "sweeps/detach.h"
-#include "sweeps/driver_job.h"
-#include "sweeps/driver_rights.h"
-#include "sweeps/observe.h"
-#include "sweeps/points_file.h"
+#include "sweeps/driver/detach.h"
+#include "sweeps/driver/driver_job.h"
+#include "sweeps/driver/driver_rights.h"
+#include "sweeps/trials/observe.h"
+#include "sweeps/space/points_file.h"
 
 namespace mlk {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/run/creation.h"
-#include "cli/run/prepare.h"
-#include "sweeps/start.h"
+#include "cli/run/change/creation.h"
+#include "cli/run/inputs/prepare.h"
+#include "sweeps/trials/start.h"
 
 namespace CLI {
 class App;

@@ -4,13 +4,13 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/await_sweep.h"
+#include "cli/wait/await_sweep.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/session.h"
-#include "sweeps/detach.h"
-#include "sweeps/driver_rights.h"
-#include "sweeps/observe.h"
-#include "sweeps/watch.h"
+#include "cli/session/session.h"
+#include "sweeps/driver/detach.h"
+#include "sweeps/driver/driver_rights.h"
+#include "sweeps/trials/observe.h"
+#include "sweeps/trials/watch.h"
 
 namespace mlk {
 namespace {

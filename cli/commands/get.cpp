@@ -12,13 +12,13 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/images.h"
-#include "cli/commands/session.h"
-#include "cli/image/code.h"
+#include "cli/session/session.h"
+#include "cli/code/code.h"
 #include "cli/image/tar.h"
 #include "cli/image/unpack.h"
 #include "cli/render/yaml.h"
-#include "cli/run/find.h"
-#include "cli/run/stored.h"
+#include "cli/run/read/find.h"
+#include "cli/run/change/stored_run.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"
 

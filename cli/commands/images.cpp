@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "cli/commands/load.h"
-#include "cli/commands/session.h"
+#include "cli/session/session.h"
 #include "cli/image/pushed.h"
 #include "cli/kube/objects.h"
 #include "cli/ui/progress.h"

@@ -8,8 +8,8 @@
 
 #include "cli/kube/client.h"
 #include "cli/registry/push.h"
-#include "cli/run/build.h"
-#include "cli/run/prepare.h"
+#include "cli/run/inputs/build.h"
+#include "cli/run/inputs/prepare.h"
 
 namespace mlk {
 

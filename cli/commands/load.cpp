@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/commands/session.h"
+#include "cli/session/session.h"
 #include "cli/local/local.h"
 #include "cli/util/text.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/run/prepare.h"
+#include "cli/run/inputs/prepare.h"
 
 namespace CLI {
 class App;

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/session.h"
-#include "cli/commands/validators.h"
+#include "cli/session/session.h"
+#include "cli/args/validators.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"

@@ -5,18 +5,18 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/await_run.h"
+#include "cli/wait/await_run.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/follow_sweep.h"
-#include "cli/commands/log_lines.h"
-#include "cli/commands/session.h"
-#include "cli/commands/validators.h"
+#include "cli/wait/follow_sweep.h"
+#include "cli/views/log_lines.h"
+#include "cli/session/session.h"
+#include "cli/args/validators.h"
 #include "cli/kube/objects.h"
-#include "cli/run/find.h"
-#include "cli/run/labels.h"
-#include "cli/run/owner.h"
+#include "cli/run/read/find.h"
+#include "cli/run/facts/labels.h"
+#include "cli/run/facts/owner.h"
 #include "cli/util/text.h"
-#include "sweeps/fetch.h"
+#include "sweeps/trials/fetch.h"
 
 namespace mlk {
 namespace {

@@ -7,18 +7,18 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/session.h"
-#include "cli/commands/validators.h"
-#include "cli/commands/views.h"
-#include "cli/run/find.h"
-#include "cli/run/status.h"
+#include "cli/session/session.h"
+#include "cli/args/validators.h"
+#include "cli/views/views.h"
+#include "cli/run/read/find.h"
+#include "cli/run/state/status.h"
 #include "cli/ui/table.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
-#include "sweeps/fetch.h"
-#include "sweeps/results.h"
-#include "sweeps/rows.h"
-#include "sweeps/select.h"
+#include "sweeps/trials/fetch.h"
+#include "sweeps/results/results.h"
+#include "sweeps/results/rows.h"
+#include "sweeps/results/select.h"
 
 namespace mlk {
 namespace {

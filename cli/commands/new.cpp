@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/session.h"
-#include "cli/run/prepare.h"
+#include "cli/session/session.h"
+#include "cli/run/inputs/prepare.h"
 #include "cli/util/output_file.h"
 #include "cli/util/text.h"
 

@@ -4,8 +4,8 @@
 
 #include "cli/commands/commands.h"
 #include "cli/commands/load.h"
-#include "cli/commands/session.h"
-#include "cli/commands/validators.h"
+#include "cli/session/session.h"
+#include "cli/args/validators.h"
 #include "cli/local/local.h"
 #include "cli/render/yaml.h"
 #include "cli/util/json.h"

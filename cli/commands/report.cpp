@@ -1,15 +1,15 @@
 // mlk report: a sweep as one HTML file that needs nothing else.
 
-#include "sweeps/report.h"
+#include "sweeps/results/report.h"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/session.h"
-#include "cli/run/find.h"
+#include "cli/session/session.h"
+#include "cli/run/read/find.h"
 #include "cli/util/output_file.h"
-#include "sweeps/fetch.h"
+#include "sweeps/trials/fetch.h"
 
 namespace mlk {
 namespace {

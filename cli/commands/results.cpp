@@ -1,20 +1,20 @@
 // mlk results: prints the trials of a sweep, the best first, for people or programs.
 
-#include "sweeps/results.h"
+#include "sweeps/results/results.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/session.h"
-#include "cli/commands/sweep_views.h"
-#include "cli/commands/validators.h"
-#include "cli/run/find.h"
+#include "cli/session/session.h"
+#include "cli/views/sweep_views.h"
+#include "cli/args/validators.h"
+#include "cli/run/read/find.h"
 #include "cli/ui/table.h"
 #include "cli/util/json.h"
-#include "sweeps/fetch.h"
-#include "sweeps/plain_runs.h"
-#include "sweeps/select.h"
+#include "sweeps/trials/fetch.h"
+#include "sweeps/trials/plain_runs.h"
+#include "sweeps/results/select.h"
 
 namespace mlk {
 namespace {

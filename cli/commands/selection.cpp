@@ -5,11 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/commands/session.h"
+#include "cli/session/session.h"
 #include "cli/util/text.h"
-#include "sweeps/fetch.h"
-#include "sweeps/rows.h"
-#include "sweeps/select.h"
+#include "sweeps/trials/fetch.h"
+#include "sweeps/results/rows.h"
+#include "sweeps/results/select.h"
 
 namespace mlk {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/run/find.h"
+#include "cli/run/read/find.h"
 
 namespace CLI {
 class App;

@@ -1,6 +1,6 @@
 // mlk status: shows the state of a run, and why it is not further.
 
-#include "cli/run/status.h"
+#include "cli/run/state/status.h"
 
 #include <optional>
 #include <variant>
@@ -10,13 +10,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/session.h"
-#include "cli/commands/sweep_views.h"
-#include "cli/commands/validators.h"
-#include "cli/commands/views.h"
-#include "cli/run/find.h"
+#include "cli/session/session.h"
+#include "cli/views/sweep_views.h"
+#include "cli/args/validators.h"
+#include "cli/views/views.h"
+#include "cli/run/read/find.h"
 #include "cli/util/json.h"
-#include "sweeps/fetch.h"
+#include "sweeps/trials/fetch.h"
 
 namespace mlk {
 namespace {

@@ -2,15 +2,15 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/commands/await_run.h"
+#include "cli/wait/await_run.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/images.h"
 #include "cli/commands/load.h"
-#include "cli/commands/session.h"
-#include "cli/commands/submitted.h"
-#include "cli/commands/validators.h"
+#include "cli/session/session.h"
+#include "cli/views/submitted.h"
+#include "cli/args/validators.h"
 #include "cli/local/local.h"
-#include "cli/run/submission.h"
+#include "cli/run/change/submission.h"
 #include "cli/util/text.h"
 
 namespace mlk {

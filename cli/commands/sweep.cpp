@@ -7,21 +7,21 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/await_sweep.h"
+#include "cli/wait/await_sweep.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/detach.h"
 #include "cli/commands/images.h"
 #include "cli/commands/load.h"
-#include "cli/commands/other_code.h"
-#include "cli/commands/session.h"
-#include "cli/commands/sweep_preview.h"
-#include "cli/commands/validators.h"
+#include "cli/views/other_code.h"
+#include "cli/session/session.h"
+#include "cli/views/sweep_preview.h"
+#include "cli/args/validators.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
-#include "sweeps/drive.h"
-#include "sweeps/same.h"
-#include "sweeps/start.h"
+#include "sweeps/trials/drive.h"
+#include "sweeps/trials/continue_sweep.h"
+#include "sweeps/trials/start.h"
 
 namespace mlk {
 namespace {

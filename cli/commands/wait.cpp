@@ -6,12 +6,12 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/commands/await_run.h"
-#include "cli/commands/await_sweep.h"
+#include "cli/wait/await_run.h"
+#include "cli/wait/await_sweep.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/session.h"
-#include "cli/run/find.h"
-#include "sweeps/fetch.h"
+#include "cli/session/session.h"
+#include "cli/run/read/find.h"
+#include "sweeps/trials/fetch.h"
 
 namespace mlk {
 namespace {

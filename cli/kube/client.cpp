@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/http/loop.h"
-#include "cli/kube/cluster_login.h"
+#include "cli/kube/login/cluster_login.h"
 #include "cli/kube/discovery.h"
 #include "cli/kube/failure.h"
 #include "cli/kube/list.h"

@@ -13,8 +13,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/http/request.h"
-#include "cli/kube/exec_call.h"
-#include "cli/kube/kubeconfig.h"
+#include "cli/kube/login/exec_call.h"
+#include "cli/kube/login/kubeconfig.h"
 #include "cli/kube/resource.h"
 #include "cli/util/error.h"
 

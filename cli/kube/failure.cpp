@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/forbidden.h"
-#include "cli/kube/login.h"
+#include "cli/kube/login/login.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"

@@ -9,7 +9,7 @@
 #include "cli/render/devices.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/framework.h"
-#include "cli/render/head.h"
+#include "cli/render/check_objects.h"
 #include "cli/render/helper.h"
 #include "cli/render/identity.h"
 #include "cli/render/job_type.h"

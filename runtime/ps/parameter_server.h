@@ -12,7 +12,7 @@
 #include "kernels/floats.h"
 #include "runtime/launch/config.h"
 #include "runtime/model/optimizer.h"
-#include "runtime/ps/ps_protocol.h"
+#include "runtime/ps/protocol.h"
 
 namespace mlk::rt {
 
@@ -84,7 +84,7 @@ struct ServedModel {
   std::vector<TensorInfo> tensors;
   std::vector<Chunk> chunks;
   std::unique_ptr<ParameterShard> shard;  // null until then
-  std::uint64_t seed_round = 0;           // whose seeds are taken (ps_seeding.h); 0: none's
+  std::uint64_t seed_round = 0;           // whose seeds are taken (seeding.h); 0: none's
   std::uint64_t seeded_round = 0;         // that the shard was completed in
 
   void open_seeding(std::uint64_t round) {  // 0: forgets its weights and accepts no seeds

@@ -13,7 +13,7 @@
 #include "runtime/data/sampler.h"
 #include "runtime/model/model.h"
 #include "runtime/model/optimizer.h"
-#include "sweeps/space.h"
+#include "sweeps/space/space.h"
 
 namespace mlk::bench {
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "sweeps/decide.h"
-#include "sweeps/random.h"
+#include "sweeps/search/decide.h"
+#include "sweeps/search/random.h"
 #include "tests/bench/digits_training.h"
 
 namespace {

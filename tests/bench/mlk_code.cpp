@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "cli/image/code.h"
+#include "cli/code/code.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 64;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sweeps/space.h"
+#include "sweeps/space/space.h"
 
 namespace mlk::bench {
 

@@ -1,5 +1,5 @@
 // Expressions of --where: any text is refused with a reason, or is printed in a form that means the same.
-#include "sweeps/expression.h"
+#include "cli/where/expression.h"
 
 #include <cstdint>
 #include <limits>

@@ -1,6 +1,6 @@
 // Lines of the ledger of a sweep: any bytes, or a trial with some of them changed. What is read of a line is
 // written within its bounds, and reads the same.
-#include "sweeps/ledger.h"
+#include "sweeps/space/ledger.h"
 
 #include <cstdint>
 #include <fuzzer/FuzzedDataProvider.h>

@@ -6,10 +6,10 @@
 
 #include "cli/util/error.h"
 #include "cli/util/text.h"
-#include "sweeps/grid.h"
-#include "sweeps/points_file.h"
-#include "sweeps/random.h"
-#include "sweeps/spec.h"
+#include "sweeps/search/grid.h"
+#include "sweeps/space/points_file.h"
+#include "sweeps/search/random.h"
+#include "sweeps/search/spec.h"
 #include "tests/fuzz/demand.h"
 
 using namespace mlk;

@@ -1,5 +1,5 @@
 // One process of a simulated run with parameter servers: the real machine, in a shell that does what
-// ps_server.cpp and ps_worker.cpp do with it. The model is six floats; computing and the disk are time.
+// ps/server.cpp and ps/worker.cpp do with it. The model is six floats; computing and the disk are time.
 #pragma once
 
 #include <deque>
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "kernels/ops.h"
-#include "runtime/ps/ps_server_machine.h"
-#include "runtime/ps/ps_worker_machine.h"
+#include "runtime/ps/server_machine.h"
+#include "runtime/ps/worker_machine.h"
 #include "tests/sim/ps_invariants.h"
 
 namespace mlk::sim {

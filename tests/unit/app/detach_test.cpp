@@ -7,7 +7,7 @@
 
 #include "cli/experiment/yaml.h"
 #include "cli/util/text.h"
-#include "sweeps/driver_rights.h"
+#include "sweeps/driver/driver_rights.h"
 #include "tests/unit/app/tree.h"
 #include "tests/unit/fake_cluster.h"
 #include "tests/unit/paths.h"

@@ -12,7 +12,7 @@
 #include <CLI/CLI.hpp>
 #include <doctest/doctest.h>
 
-#include "cli/commands/command_tree.h"
+#include "cli/args/command_tree.h"
 #include "tests/unit/app/tree.h"
 #include "tests/unit/paths.h"
 

@@ -1,10 +1,10 @@
 // Words that people bring along from kubectl, git and Slurm.
 
-#include "cli/commands/habits.h"
+#include "cli/args/habits.h"
 
 #include <doctest/doctest.h>
 
-#include "cli/commands/command_tree.h"
+#include "cli/args/command_tree.h"
 #include "tests/unit/app/tree.h"
 
 namespace {

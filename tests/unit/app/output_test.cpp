@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/app.h"
-#include "cli/commands/session.h"
+#include "cli/session/session.h"
 #include "tests/unit/app/tree.h"
 
 namespace {

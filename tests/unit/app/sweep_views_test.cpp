@@ -1,5 +1,5 @@
 // Sweeps on the live line of terminals, and hints with the flags of the cluster.
-#include "cli/commands/sweep_views.h"
+#include "cli/views/sweep_views.h"
 
 #include <doctest/doctest.h>
 

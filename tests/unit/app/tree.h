@@ -9,7 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/app.h"
-#include "cli/commands/session.h"
+#include "cli/session/session.h"
 
 namespace mlk::test {
 

@@ -1,5 +1,5 @@
 // The lines of a sweep's trials that have ended: one for each.
-#include "cli/commands/trial_ends.h"
+#include "cli/views/trial_ends.h"
 
 #include <doctest/doctest.h>
 

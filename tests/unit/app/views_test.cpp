@@ -1,5 +1,5 @@
 // Runs as people read them: in a pipe, and on terminals of 60 and 120 columns.
-#include "cli/commands/views.h"
+#include "cli/views/views.h"
 
 #include <sstream>
 

@@ -19,7 +19,7 @@
 #include <httplib.h>
 
 #include "cli/http/url.h"
-#include "cli/kube/kubeconfig.h"
+#include "cli/kube/login/kubeconfig.h"
 #include "tests/unit/kube/certificates.h"
 
 // Set the handlers of `http`, then start(). Create the clients after it, so that they are gone before it.

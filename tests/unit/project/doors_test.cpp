@@ -60,7 +60,7 @@ TEST_CASE("numbers in what programs print and users type are read by cli/util/nu
 }
 
 TEST_CASE("YAML is parsed where its depth, its aliases and its size are bounded") {
-  only_in({"cli/experiment/yaml.cpp", "cli/kube/kubeconfig_file.cpp"},
+  only_in({"cli/experiment/yaml.cpp", "cli/kube/login/kubeconfig_file.cpp"},
           "YAML::(Load|LoadAll|LoadFile|LoadAllFromFile|Parser)\\b",
           "the readers of experiment files and kubeconfigs");
 }
@@ -84,7 +84,7 @@ TEST_CASE(
 
 TEST_CASE("files that an experiment names are opened where it is decided which ones may be") {
   // prepare.cpp reads the experiment file and the user's own templates, local.cpp mlk's own kubeconfig.
-  only_in({"cli/run/user_files.cpp", "cli/run/prepare.cpp", "cli/commands/local.cpp"},
+  only_in({"cli/run/inputs/user_files.cpp", "cli/run/inputs/prepare.cpp", "cli/commands/local.cpp"},
           "\\b(read_file|visit_folder|ifstream|fopen|(recursive_)?directory_iterator)\\s*\\(",
-          "read_user_folder() of cli/run/user_files.h", {"cli/commands", "cli/run", "sweeps"});
+          "read_user_folder() of cli/run/inputs/user_files.h", {"cli/commands", "cli/run", "sweeps"});
 }

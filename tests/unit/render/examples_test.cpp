@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/run/labels.h"
+#include "cli/run/facts/labels.h"
 #include "cli/util/files.h"
 #include "tests/unit/paths.h"
 #include "tests/unit/render/golden.h"

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/run/status.h"
+#include "cli/run/state/status.h"
 #include "cli/util/files.h"
 #include "tests/unit/paths.h"
 

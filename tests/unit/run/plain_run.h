@@ -3,8 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/run/labels.h"
-#include "cli/run/status.h"
+#include "cli/run/facts/labels.h"
+#include "cli/run/state/status.h"
 
 namespace mlk::test {
 

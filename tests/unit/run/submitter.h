@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/experiment/load.h"
-#include "cli/run/submission.h"
+#include "cli/run/change/submission.h"
 #include "cli/util/error.h"
 #include "tests/unit/fake_cluster.h"
 

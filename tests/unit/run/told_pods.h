@@ -7,7 +7,7 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/run/diagnosis.h"
+#include "cli/run/state/diagnosis.h"
 
 namespace mlk::told {
 

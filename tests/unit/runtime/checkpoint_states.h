@@ -12,7 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/ps/ps_protocol.h"
+#include "runtime/ps/protocol.h"
 
 namespace mlk::test {
 

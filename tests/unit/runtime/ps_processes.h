@@ -23,9 +23,9 @@
 #include <doctest/doctest.h>
 
 #include "runtime/membership/peers.h"
-#include "runtime/ps/ps_protocol.h"
-#include "runtime/ps/ps_server.h"
-#include "runtime/ps/ps_worker.h"
+#include "runtime/ps/protocol.h"
+#include "runtime/ps/server.h"
+#include "runtime/ps/worker.h"
 #include "tests/unit/runtime/idx_files.h"
 
 namespace mlk::test {

@@ -4,10 +4,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "cli/run/labels.h"
-#include "sweeps/ledger.h"
-#include "sweeps/observe.h"
-#include "sweeps/trial_runs.h"
+#include "cli/run/facts/labels.h"
+#include "sweeps/space/ledger.h"
+#include "sweeps/trials/observe.h"
+#include "sweeps/trials/trial_runs.h"
 #include "tests/unit/fake_cluster.h"
 
 namespace mlk::test {

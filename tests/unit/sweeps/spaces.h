@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sweeps/space.h"
+#include "sweeps/space/space.h"
 
 namespace mlk::test {
 

@@ -11,12 +11,12 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/run/prepare.h"
+#include "cli/run/inputs/prepare.h"
 #include "cli/util/error.h"
-#include "sweeps/drive.h"
-#include "sweeps/lease.h"
-#include "sweeps/registry.h"
-#include "sweeps/start.h"
+#include "sweeps/trials/drive.h"
+#include "sweeps/trials/lease.h"
+#include "sweeps/trials/objects.h"
+#include "sweeps/trials/start.h"
 #include "tests/unit/fake_cluster.h"
 
 namespace mlk::test {

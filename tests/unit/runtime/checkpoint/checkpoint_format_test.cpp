@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/ps/ps_protocol.h"
+#include "runtime/ps/protocol.h"
 
 using namespace mlk::rt;
 

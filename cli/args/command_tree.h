@@ -1,0 +1,29 @@
+// Queries about the tree of commands.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace mlk {
+
+// The commands below `app` that users see; hidden ones have no group.
+std::vector<const CLI::App*> visible_commands(const CLI::App& app);
+
+// A command below `app` of that name; nullptr if there is none.
+const CLI::App* find_command(const CLI::App& app, const std::string& name);
+
+// The long flags that may follow `command`, the global ones included.
+std::vector<std::string> option_names(const CLI::App& command, const CLI::App& root);
+
+// The option that `word` ("--flag" or "-f") means after `command`; nullptr if there is none.
+const CLI::Option* option_of(const CLI::App& command, const CLI::App& root, const std::string& word);
+
+// The words that the option takes, of one_of() (cli/args/validators.h); empty if it takes others.
+std::vector<std::string> words_of(const CLI::Option& option);
+
+}  // namespace mlk

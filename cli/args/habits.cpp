@@ -1,0 +1,147 @@
+#include "cli/args/habits.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+struct Habit {
+  std::string_view words;  // between blanks
+  std::string_view instead;
+};
+
+constexpr Habit command_habits[] = {
+    {" list ps jobs runs squeue sacct ", "mlk ls"},
+    {" describe show inspect info top stats ", "mlk status RUN"},
+    {" rm remove del destroy purge ", "mlk delete RUN"},
+    {" cancel kill abort scancel terminate ", "mlk stop RUN"},
+    {" suspend pause halt ", "mlk stop RUN"},
+    {" continue unpause unsuspend restart ", "mlk resume RUN"},
+    {" apply create run launch start train sbatch srun fit ", "mlk submit FILE"},
+    {" rerun retry resubmit ",
+     "`mlk get RUN --to FOLDER` brings back the file of a run: mlk submit --again FILE"},
+    {" validate lint check verify ", "mlk submit --dry-run FILE"},
+    {" log tail attach ", "mlk logs -f RUN"},
+    {" watch await ", "mlk wait RUN"},
+    {" template manifest ", "mlk render FILE"},
+    {" config auth login whoami cluster-info sinfo ", "mlk context"},
+    {" up down ", "mlk local WORD"},
+    {" help ", "mlk --help"},
+    {" explain ", "man mlk-experiment"},
+};
+
+constexpr Habit other_habits[] = {
+    {" exec ssh shell sh ",
+     "kubectl exec does it; `mlk status RUN -o json` names the pods. With --local they are processes of this "
+     "machine"},
+    {" port-forward cp debug ",
+     "kubectl does it; `mlk status RUN -o json` names the pods. With --local their ports and files are on "
+     "this machine"},
+    {" edit set patch scale ", "change the experiment file and submit it: that is a new run"},
+    {" rename ", "change `name` in the experiment file and submit it: that is a new run"},
+};
+
+// There is no flag for it: what `down` keeps may be somebody's only checkpoint.
+constexpr std::string_view delete_local =
+    "`mlk local down` keeps its objects. This deletes its runs, their logs, and what they wrote into its own "
+    "volumes: mlk local down && rm -r ${XDG_STATE_HOME:-~/.local/state}/mlk/local";
+
+constexpr Habit local_habits[] = {
+    {" delete rm remove reset destroy purge clean wipe prune ", delete_local},
+    {" start create init run restart ", "mlk local up"},
+    {" stop kill halt ", "mlk local down"},
+    {" info show ps ls ", "mlk local status"},
+};
+
+struct FlagHabit {
+  std::string_view commands;  // between blanks; empty: all
+  std::string_view flags;
+  std::string_view instead;
+};
+
+constexpr FlagHabit flag_habits[] = {
+    {" submit render ", " -f --file --filename ", "the file stands by itself: mlk COMMAND FILE"},
+    {" submit render ", " --name ", "--set name=NAME"},
+    {" submit render ", " --image ", "--set image=IMAGE"},
+    {" submit render ", " --mode ", "--set mode=MODE"},
+    {" submit render ", " --workers --num-workers --replicas --nodes -N ", "--set workers.count=N"},
+    {" submit render ", " --servers --num-servers --ps ", "--set servers.count=N"},
+    {" submit render ", " --gpus --gpu --gpus-per-node ", "--set workers.gpu=N"},
+    {" submit render ", " --cpu --cpus ", "--set workers.cpu=N"},
+    {" submit render ", " --memory --mem ", "--set workers.memory=8Gi"},
+    {" submit render ", " --lr --learning-rate ", "--set train.optimizer.lr=LR"},
+    {" submit render ", " --steps ", "--set train.steps=N"},
+    {" submit ", " -w --watch ", "--follow"},
+    {" status wait ", " -f --follow -w --watch ", "mlk logs -f RUN"},
+    {" ls ", " -w --watch ", "mlk wait RUN"},
+    {" ls ", " --name ", "mlk ls NAME"},
+    {" ls status logs wait stop resume delete ", " -A --all-namespaces ",
+     "one namespace at a time: -n NAMESPACE"},
+    {" delete stop resume ", " --all ",
+     "say which with --where, or name the runs: `mlk ls -o name` lists them"},
+    {" delete ", " -f --filename ", "names of runs are given: `mlk ls -o name` lists them"},
+    {" delete ", " --force --now ", "mlk delete RUN needs no force; --no-wait does not wait for the end"},
+    {" down ", " --delete --rm --remove --purge --prune --volumes -v --all --clean --wipe --reset ",
+     delete_local},
+    {" logs ", " -c ", "--container NAME"},
+    {" logs ", " -p --previous ", "all tries of a rank are shown; --rank RANK shows one rank"},
+    {"", " -q --quiet ", "results go to standard output alone: 2>/dev/null hides the rest"},
+};
+
+bool has(std::string_view list, std::string_view word) {
+  return word.find(' ') == std::string_view::npos && list.find(" " + std::string(word) + " ") != list.npos;
+}
+
+// Names of runs have no dot, but trials, such as x/3, have a slash.
+bool may_be_run(const std::string& operand) { return operand.find('.') == operand.npos; }
+bool may_be_file(const std::string& operand) { return operand.find_first_of("./") != operand.npos; }
+
+// The advice, with its placeholders replaced by what was typed.
+std::string filled_in(std::string_view advice, const std::string& word,
+                      const std::vector<std::string>& rest) {
+  const auto operand =
+      std::find_if(rest.begin(), rest.end(), [](const std::string& each) { return !each.starts_with("-"); });
+  std::vector<std::string> out = split(advice, ' ');
+  for (std::string& part : out) {
+    const bool is_meant = operand != rest.end() && ((part == "RUN" && may_be_run(*operand)) ||
+                                                    (part == "FILE" && may_be_file(*operand)));
+    if (is_meant) part = printable(shell_word(*operand));
+    if (part == "WORD" || part == "COMMAND") part = word;
+  }
+  const std::string text = join(out, " ");
+  const bool command = text.starts_with("mlk ") && text.find(';') == text.npos;
+  return command || text.starts_with("--") ? "did you mean: " + text : text;
+}
+
+}  // namespace
+
+std::string habit_of_command(const std::string& word, const std::vector<std::string>& rest) {
+  for (const Habit& habit : command_habits) {
+    if (has(habit.words, word)) return filled_in(habit.instead, word, rest);
+  }
+  for (const Habit& habit : other_habits) {
+    if (has(habit.words, word)) return filled_in(habit.instead, word, {});
+  }
+  return "";
+}
+
+std::string habit_of_local(const std::string& word) {
+  for (const Habit& habit : local_habits) {
+    if (has(habit.words, word)) return filled_in(habit.instead, word, {});
+  }
+  return "";
+}
+
+std::string habit_of_flag(const std::string& command, const std::string& flag,
+                          const std::vector<std::string>& rest) {
+  for (const FlagHabit& habit : flag_habits) {
+    const bool here = habit.commands.empty() || has(habit.commands, command);
+    if (here && has(habit.flags, flag)) return filled_in(habit.instead, command, rest);
+  }
+  return "";
+}
+
+}  // namespace mlk

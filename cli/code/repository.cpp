@@ -1,0 +1,178 @@
+#include "cli/code/repository.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <string_view>
+#include <unistd.h>
+
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "cli/util/process.h"
+#include "cli/util/text.h"
+
+namespace mlk::image {
+
+Revision parse_revision(const std::string& status) {
+  constexpr std::string_view commit = "# branch.oid ", branch = "# branch.head ";
+  Revision out;
+  out.clean = true;
+  for (const std::string& line : split(status, '\n')) {
+    if (line.starts_with(commit)) {
+      out.commit = line.substr(commit.size());
+    } else if (line.starts_with(branch)) {
+      out.branch = line.substr(branch.size());
+    } else if (!line.empty() && !line.starts_with('#')) {
+      out.clean = false;
+    }
+  }
+  if (out.commit == "(initial)") out.commit.clear();
+  if (out.branch == "(detached)") out.branch.clear();
+  return out;
+}
+
+namespace {
+const std::vector<std::string> harmless{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
+}  // namespace
+
+std::optional<std::vector<std::string>> harmless_settings(const std::string& names) {
+  std::vector<std::string> out = harmless;
+  for (const std::string& name : split(names, '\0')) {
+    const bool is_program =
+        name.ends_with(".clean") || name.ends_with(".smudge") || name.ends_with(".process");
+    const bool is_need = name.ends_with(".required");
+    if (!is_program && !is_need) continue;
+    // `git -c` takes what stands before the first of these for the name.
+    if (name.find('=') != name.npos || name.find('\n') != name.npos) return std::nullopt;
+    out.push_back(name + (is_need ? "=false" : "="));
+  }
+  return out;
+}
+
+namespace {
+
+// A repository may come from a stranger, and its configuration and hooks name programs.
+Command git(const std::filesystem::path& folder, const std::vector<std::string>& settings,
+            const std::vector<std::string>& words) {
+  constexpr std::size_t most_output = 64 << 20;
+  Command command;
+  command.argv = {"git"};
+  for (const std::string& setting : settings) command.argv.insert(command.argv.end(), {"-c", setting});
+  command.argv.insert(command.argv.end(), words.begin(), words.end());
+  command.env = {{"GIT_OPTIONAL_LOCKS", "0"},
+                 {"LC_ALL", "C"},
+                 {"GIT_ALLOW_PROTOCOL", "none"},  // nothing is fetched that a partial clone lacks
+                 {"GIT_NO_LAZY_FETCH", "1"},
+                 {"GIT_TERMINAL_PROMPT", "0"}};
+  command.folder = folder.string();
+  command.timeout = std::chrono::seconds(10);
+  command.output_limit = most_output;
+  return command;
+}
+
+std::optional<std::vector<std::string>> settings_for(const std::filesystem::path& folder) {
+  const ProcessResult filters =
+      run_process(git(folder, {}, {"config", "--null", "--name-only", "--get-regexp", "^filter[.]"}));
+  if (!filters.ok() && filters.exit_code != 1) return std::nullopt;  // 1: there are none
+  return harmless_settings(filters.output);
+}
+
+// Whether git has to be asked, which takes as long as to list a small folder: one of its files of settings
+// may say something of what it ignores, or nobody here knows where they are.
+bool must_ask_for_ignoring(const std::filesystem::path& repository) {
+  for (char** each = environ; *each != nullptr; ++each) {
+    if (std::string_view(*each).starts_with("GIT_")) return true;
+  }
+  std::error_code error;
+  if (!std::filesystem::is_directory(repository / ".git", error)) return true;
+  std::vector<std::filesystem::path> files{"/etc/gitconfig", repository / ".git/config"};
+  if (const char* home = std::getenv("HOME")) files.push_back(std::filesystem::path(home) / ".gitconfig");
+  if (const auto home = config_home_if_any()) files.push_back(home->parent_path() / "git" / "config");
+  return std::any_of(files.begin(), files.end(), [&](const std::filesystem::path& file) {
+    if (!std::filesystem::exists(file, error)) return false;
+    try {
+      constexpr std::size_t most = 1 << 20;
+      return may_change_ignoring(read_file(file, most));
+    } catch (const Error&) {
+      return true;
+    }
+  });
+}
+
+// What git says, without the end of the line; nullopt if it fails.
+std::optional<std::string> answer_of_git(const std::filesystem::path& folder,
+                                         const std::vector<std::string>& words) {
+  ProcessResult result = run_process(git(folder, harmless, words));
+  if (!result.ok()) return std::nullopt;
+  if (result.output.ends_with('\n')) result.output.pop_back();
+  return result.output;
+}
+
+}  // namespace
+
+std::optional<Revision> revision_of(const std::filesystem::path& folder) {
+  try {
+    const std::optional<std::vector<std::string>> settings = settings_for(folder);
+    if (!settings) return std::nullopt;
+    // Git would look into a submodule by another git, for which these settings do not count.
+    const ProcessResult result = run_process(git(
+        folder, *settings, {"status", "--porcelain=v2", "--branch", "--ignore-submodules=dirty", "--", "."}));
+    if (result.ok()) return parse_revision(result.output);
+  } catch (const Error&) {
+    // There is no git, or it tells too much: the record of a run then says nothing of it.
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> tracked_files(const std::filesystem::path& folder) {
+  std::vector<std::string> out;
+  try {
+    const ProcessResult result = run_process(git(folder, harmless, {"ls-files", "-z"}));
+    if (!result.ok()) return out;
+    for (std::string& path : split(result.output, '\0')) {
+      if (!path.empty()) out.push_back(std::move(path));
+    }
+    std::sort(out.begin(), out.end());
+  } catch (const Error&) {
+    // Without git nothing is said of what it has.
+  }
+  return out;
+}
+
+bool may_change_ignoring(std::string_view git_config) {
+  std::string text(git_config);
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char* word : {"excludesfile", "ignorecase", "include"}) {
+    if (text.find(word) != text.npos) return true;
+  }
+  return false;
+}
+
+IgnoreSettings ignore_settings(const std::filesystem::path& repository) {
+  IgnoreSettings out;
+  const auto home = config_home_if_any();
+  const std::filesystem::path usual = home ? home->parent_path() / "git" / "ignore" : std::filesystem::path();
+  if (!must_ask_for_ignoring(repository)) {
+    if (!usual.empty()) out.files.push_back(usual);
+    out.files.push_back(repository / ".git/info/exclude");
+    return out;
+  }
+  try {
+    const auto own = answer_of_git(repository, {"rev-parse", "--git-path", "info/exclude"});
+    if (!own) return {};
+    const auto users = answer_of_git(repository, {"config", "--type=path", "--get", "core.excludesFile"});
+    if (users) {
+      out.files.push_back(repository / *users);
+    } else if (!usual.empty()) {
+      out.files.push_back(usual);
+    }
+    out.files.push_back(repository / *own);
+    out.ignores_case =
+        answer_of_git(repository, {"config", "--type=bool", "--get", "core.ignoreCase"}) == "true";
+  } catch (const Error&) {
+    // Without git the files in the folders are all that is known.
+  }
+  return out;
+}
+
+}  // namespace mlk::image

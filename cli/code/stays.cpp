@@ -1,0 +1,71 @@
+#include "cli/code/stays.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "cli/util/text.h"
+
+namespace mlk::image {
+namespace {
+
+using Paths = std::vector<std::string>;
+
+std::string some_of(const Paths& paths) {
+  constexpr std::size_t most_shown = 3;
+  Paths shown;
+  for (std::size_t i = 0; i < std::min(most_shown, paths.size()); ++i) shown.push_back(printable(paths[i]));
+  if (paths.size() > most_shown) shown.push_back(fmt::format("and {} more", paths.size() - most_shown));
+  return join(shown, ", ");
+}
+
+// Those that git has of what stays: a folder stands for all that is in it.
+Paths committed_of(const Paths& staying, const Paths& tracked) {
+  Paths out;
+  for (const std::string& path : staying) {
+    auto each = std::lower_bound(tracked.begin(), tracked.end(), path);
+    for (; each != tracked.end() && (path.ends_with('/') ? each->starts_with(path) : *each == path); ++each)
+      out.push_back(*each);
+  }
+  return out;
+}
+
+bool is_hidden(const std::string& path) {
+  const std::size_t end = path.ends_with('/') ? path.size() - 1 : path.size();
+  return path[path.rfind('/', end - 1) + 1] == '.';
+}
+
+}  // namespace
+
+Paths told_of_what_stays(const Tree& tree, const Paths& tracked) {
+  Paths committed = committed_of(tree.ignored, tracked), out;
+  const Paths hidden = committed_of(tree.secrets, tracked);
+  committed.insert(committed.end(), hidden.begin(), hidden.end());
+  const auto tell = [&](const char* what, const Paths& paths) {
+    if (!paths.empty())
+      out.push_back(fmt::format("code: {}: {}; include: takes what the program needs", what, some_of(paths)));
+  };
+  tell("committed files stay behind, since git would ignore them or they are hidden or usually secret",
+       committed);
+  tell("left out, as git ignores it", tree.ignored);
+  Paths secrets = tree.secrets;
+  std::erase_if(secrets, is_hidden);
+  std::erase_if(secrets, [&](const std::string& path) {
+    return std::find(committed.begin(), committed.end(), path) != committed.end();
+  });
+  tell("files that usually hold secrets stay behind", secrets);
+  return out;
+}
+
+bool is_lfs_pointer(std::string_view content) {
+  return content.starts_with("version https://git-lfs.github.com/spec/v1\n") &&
+         content.find("\noid sha256:") != content.npos;
+}
+
+bool may_be_lfs_pointer(std::uint64_t size) {
+  constexpr std::uint64_t shortest = 100,
+                          longest = 200;  // three lines, with the digits of a digest and a size
+  return size >= shortest && size <= longest;
+}
+
+}  // namespace mlk::image

@@ -1,0 +1,25 @@
+// Reads and checks the fields of a kubeconfig's entry. Errors name the file and the entry, never a secret.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "cli/kube/login/kubeconfig_file.h"
+#include "cli/util/error.h"
+
+namespace mlk::kube {
+
+inline constexpr std::size_t credential_file_limit = 1u << 20;
+
+Error entry_error(const std::string& what, const std::string& hint = "");  // Error{usage}
+
+// A boolean by the rules of YAML 1.1, which client-go uses.
+bool boolean_field(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
+
+// `field` names a file relative to the one that defines the entry, `field`-data holds base64; both at once
+// are an error.
+std::string file_or_data(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
+
+void check_header_value(const std::string& value, const std::string& what);
+
+}  // namespace mlk::kube

@@ -1,0 +1,68 @@
+// Which server, as whom, in which namespace: kubeconfig files, flags and the in-cluster service account, by
+// client-go's rules.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/http/repeat.h"
+#include "cli/http/silence.h"
+#include "cli/kube/login/exec_plugin.h"
+
+namespace mlk::kube {
+
+struct ConfigFlags {
+  std::string kubeconfig;  // --kubeconfig: this file alone
+  std::string context;     // --context
+  std::string name_space;  // -n; empty, or a label: whoever parses flags checks it
+};
+
+// Where what stands in the header Authorization comes from.
+enum class Login { none, token, token_file, service_account, oidc, basic, exec };
+
+// Ready to connect with; files are read already. Never print token or keys.
+struct Config {
+  std::string server;  // URL without a trailing slash
+  std::string name_space;
+  std::string ca_pem;  // empty: the system's authorities
+  std::string client_certificate_pem, client_key_pem;
+  Login login = Login::none;
+  std::string token;               // of oidc: the id-token, perhaps none or one that has expired
+  std::string token_file;          // re-read every minute, and after a 401
+  std::optional<ExecPlugin> exec;  // asked for credentials: there are no others
+  std::string username, password;
+  std::vector<std::pair<std::string, std::string>> impersonation;  // headers: Impersonate-User ...
+  std::string tls_server_name;
+  std::string proxy_url;
+  bool insecure = false;
+  bool compression = true;
+  std::size_t most_held = 512u << 20;  // bytes of all answers that are under way
+  http::SilenceTimes silence{};        // other values of this and the next one are for tests
+  std::chrono::milliseconds longest_trying = http::longest_trying;
+
+  // For people: where it came from.
+  std::string source;       // file, or "in-cluster service account"
+  std::string context;      // name of the context
+  std::string user;         // name of the user entry
+  std::string user_source;  // the file that defines it
+};
+
+// Where load_config() looks besides the flags; of this process by default.
+struct ConfigPlaces {
+  std::string kubeconfig_variable;  // $KUBECONFIG
+  std::string home;                 // $HOME
+  std::string service_host, service_port,
+      pod_namespace;  // $KUBERNETES_SERVICE_HOST, ..._PORT, $POD_NAMESPACE
+  std::filesystem::path service_account = "/var/run/secrets/kubernetes.io/serviceaccount";
+};
+ConfigPlaces places_of_process();
+
+// Throws Error{usage} for a broken file, naming it, and Error{cluster} when there is no configuration at all.
+Config load_config(const ConfigFlags& flags);
+Config load_config(const ConfigFlags& flags, const ConfigPlaces& places);
+
+}  // namespace mlk::kube

@@ -1,0 +1,34 @@
+// Describes the user's login and its end, for people. Pure: nothing is requested, nothing is run.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/kube/login/kubeconfig.h"
+#include "cli/util/time.h"
+
+namespace mlk::kube {
+
+struct LoginView {
+  // "client certificate", "token", "token file", "service account", "oidc", "basic", "exec plugin" or "none";
+  // or two of them, joined by " and ", where both are presented.
+  std::string way;
+  std::string plugin;           // the program, for "exec plugin"
+  std::optional<Time> expires;  // the earliest known end of what is presented
+};
+
+LoginView login_of(const Config& config);
+
+// "expired 2026-11-26T10:00:00Z (2h ago)" or "until ... (3d left)".
+std::string text_of_end(Time end, Time now);
+
+// The end of the credential, as its issuer says, otherwise as the credential itself says.
+std::optional<Time> end_of(const Credential& credential);
+
+// notAfter of the first certificate of a PEM text.
+std::optional<Time> certificate_end(const std::string& pem);
+
+// `exp` of a JSON Web Token; nullopt for any other token, or one without it. The signature is not checked.
+std::optional<Time> token_end(const std::string& token);
+
+}  // namespace mlk::kube

@@ -1,0 +1,16 @@
+// The user entry of a kubeconfig: all ways to log in that it may contain, and their precedence.
+#pragma once
+
+#include <string>
+
+#include "cli/kube/login/kubeconfig.h"
+#include "cli/kube/login/kubeconfig_file.h"
+
+namespace mlk::kube {
+
+// Fills the login fields of `config` in client-go's order: a token from a file, a token, a password; a
+// provider or a program only if there is none of these, a program only if there is no client certificate
+// either. Throws Error{usage} for conflicting fields.
+void read_user(const std::string& name, const KubeconfigEntry& user, Config& config);
+
+}  // namespace mlk::kube

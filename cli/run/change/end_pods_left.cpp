@@ -1,0 +1,82 @@
+#include "cli/run/change/end_pods_left.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/client.h"
+#include "cli/kube/objects.h"
+#include "cli/run/change/creation.h"
+#include "cli/run/facts/labels.h"
+#include "cli/run/facts/owner.h"
+#include "cli/run/facts/pods_left.h"
+#include "cli/run/facts/read_facts.h"
+#include "cli/run/state/status.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds longest_end{120};
+constexpr std::chrono::milliseconds between_looks{250};
+
+void end_pod(kube::Client& client, const std::string& name_space, const PodFacts& pod) {
+  try {
+    client.remove(kube::resources::pods, name_space, pod.name,
+                  {.uid = pod.uid, .propagation = "Background", .grace_seconds = {}});
+  } catch (const kube::ApiError& error) {
+    if (error.status() != 404 && error.status() != 409) throw;  // it has gone meanwhile
+  }
+}
+
+[[noreturn]] void give_up(const std::string& what, const std::vector<const PodFacts*>& pods) {
+  constexpr std::size_t most = 5;
+  std::vector<std::string> names;
+  for (const PodFacts* pod : pods) {
+    if (names.size() < most) names.push_back("pod/" + pod->name);
+  }
+  if (pods.size() > most) names.push_back(fmt::format("{} more", pods.size() - most));
+  throw Error(ExitCode::timed_out, "pods of " + what + " have not ended: " + printable(join(names, ", ")),
+              "they were told to; pods of a lost node stay until it is back or deleted");
+}
+
+}  // namespace
+
+void end_pods_left(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
+                   const SubmitHooks& hooks) {
+  RunObjects run;
+  run.owner = owner;
+  const kube::ListOptions of_owner{.label_selector = label_of_owner(owner) + "=" + kube::name_of(owner)};
+  kube::ListOptions not_ended = of_owner;
+  not_ended.field_selector = "status.phase!=Succeeded,status.phase!=Failed";
+  const std::string what = (is_sweep(owner) ? "sweep " : "run ") + kube::name_of(owner);
+  const steady_clock::time_point deadline = steady_clock::now() + longest_end;
+  for (bool told = false;; told = true) {
+    run.pods = client.list(kube::resources::pods, name_space, not_ended).items;
+    if (run.pods.empty()) return;
+    // After the pods: a pod that is listed has a Job that is listed, if there is one.
+    run.jobs = client.list(kube::resources::jobs, name_space, of_owner).items;
+    const Facts facts = read_facts(run);
+    const std::vector<const PodFacts*> pods = pods_left(facts);
+    if (pods.empty()) return;
+    if (!told) {
+      hooks.note(pods.size() == 1
+                     ? "ending a pod of " + what + ", whose Job is gone, and waiting for its end"
+                     : fmt::format("ending {} pods of {}, whose Job is gone, and waiting for their end",
+                                   pods.size(), what));
+    }
+    for (const PodFacts* pod : pods) {
+      if (!pod->deleting) end_pod(client, name_space, *pod);
+    }
+    if (steady_clock::now() > deadline) give_up(what, pods);
+    hooks.check_interrupted();
+    std::this_thread::sleep_for(between_looks);
+  }
+}
+
+}  // namespace mlk

@@ -1,0 +1,54 @@
+#include "cli/run/facts/going_on.h"
+
+#include <algorithm>
+#include <set>
+
+#include "cli/run/facts/at_fault.h"
+#include "cli/run/facts/read_facts.h"
+
+namespace mlk {
+
+bool has_live_pods(const RunObjects& objects, Time now) {
+  const Facts facts = read_facts(objects, now);
+  return std::any_of(facts.pods.begin(), facts.pods.end(),
+                     [](const PodFacts& pod) { return !pod.ended() && !pod.node_lost; });
+}
+
+bool has_running_programs(const RunObjects& objects, Time now) {
+  const Facts facts = read_facts(objects, now);
+  return std::any_of(facts.pods.begin(), facts.pods.end(),
+                     [](const PodFacts& pod) { return pod.program_runs() && !pod.node_lost; });
+}
+
+bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
+                 std::chrono::seconds patience) {
+  constexpr std::chrono::seconds patience_beside{10};
+  if (has_running_programs(objects, now)) return since_end <= patience;
+  const Facts facts = read_facts(objects, now);
+  bool waits = false, ends_by_itself = false;
+  for (const PodFacts& pod : facts.pods) {
+    if (!pod.exit_code || pod.ended() || pod.node_lost) continue;
+    waits = true;
+    ends_by_itself = ends_by_itself || waited_for(pod).empty();
+  }
+  // Its program may have run for all of that time.
+  if (ends_by_itself) return since_end <= patience + patience_beside;
+  return waits && since_end <= patience_beside;
+}
+
+std::vector<std::string> jobs_going_on(const RunObjects& objects) {
+  const Facts facts = read_facts(objects);
+  std::vector<std::string> names;
+  for (const JobFacts& job : facts.jobs) {
+    std::set<int> over = job.completed;
+    over.insert(job.failed_ranks.begin(), job.failed_ranks.end());
+    for (const PodFacts& pod : facts.pods) {
+      if (pod.job == job.name && pod.phase == "Succeeded") over.insert(pod.rank);
+    }
+    const bool removes_its_pods = job.finished || job.ending || job.suspended || job.deleting;
+    if (!removes_its_pods && static_cast<int>(over.size()) < job.completions) names.push_back(job.name);
+  }
+  return names;
+}
+
+}  // namespace mlk

@@ -1,0 +1,53 @@
+#include "cli/run/facts/owner.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/objects.h"
+#include "cli/run/facts/labels.h"
+#include "cli/util/json.h"
+#include "cli/util/json_path.h"
+
+namespace mlk {
+
+using json = nlohmann::json;
+
+bool is_sweep(const json& owner) {
+  return is_owner(owner) && kube::label_of(owner, labels::sweep) == kube::name_of(owner);
+}
+
+std::string label_of_owner(const json& owner) { return is_sweep(owner) ? labels::sweep : labels::run; }
+
+bool is_trial(const json& owner) {
+  return is_owner(owner) && !kube::label_of(owner, labels::sweep).empty() && !is_sweep(owner);
+}
+
+bool is_driver(const json& object) {
+  return kube::label_of(object, labels::role) == labels::driver &&
+         kube::label_of(object, labels::run) == kube::label_of(object, labels::sweep);
+}
+
+std::string commit_of(const std::string& source) {
+  const json known = json_or_null(source);
+  const std::string commit = text_of(known, {"commit"});
+  return commit.empty() || at_path(known, {"clean"}) == true ? commit : commit + "-dirty";
+}
+
+std::vector<std::string> tags_of(const json& owner) {
+  std::vector<std::string> tags;
+  const json words = json_or_null(kube::annotation_of(owner, labels::tags));
+  if (!words.is_array()) return tags;
+  for (const json& word : words) {
+    if (word.is_string()) tags.push_back(word.get<std::string>());
+  }
+  return tags;
+}
+
+std::map<std::string, int> roles_of(const json& owner) {
+  const json named = json_or_null(kube::annotation_of(owner, labels::roles));
+  std::map<std::string, int> roles;
+  if (!named.is_object()) return roles;
+  for (const auto& [role, unused] : named.items()) roles[role] = number_of(named, {role.c_str()}, 0);
+  return roles;
+}
+
+}  // namespace mlk

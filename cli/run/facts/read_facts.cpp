@@ -1,0 +1,399 @@
+#include "cli/run/facts/read_facts.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/objects.h"
+#include "cli/run/facts/absence.h"
+#include "cli/run/facts/at_fault.h"
+#include "cli/run/facts/deletion.h"
+#include "cli/run/facts/denied.h"
+#include "cli/run/facts/indexes.h"
+#include "cli/run/facts/labels.h"
+#include "cli/run/facts/last_words.h"
+#include "cli/run/facts/next_try.h"
+#include "cli/run/facts/node_loss.h"
+#include "cli/run/facts/owner.h"
+#include "cli/run/facts/program_error.h"
+#include "cli/util/json.h"
+#include "cli/util/json_path.h"
+#include "cli/util/program_text.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using kube::annotation_of;
+using kube::label_of;
+
+constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-index";
+constexpr char failures_annotation[] = "batch.kubernetes.io/job-index-failure-count";
+constexpr char ignored_annotation[] = "batch.kubernetes.io/job-index-ignored-failure-count";
+
+void read_program(const json& pod, PodFacts& facts) {
+  PodContainers containers = read_containers(pod);
+  Container& main = containers.main;
+  facts.program = std::move(main.name);
+  facts.image = std::move(main.image);
+  facts.waiting_reason = std::move(main.waiting_reason);
+  facts.waiting_message = std::move(main.waiting_message);
+  facts.main_runs = main.runs;
+  facts.started = main.runs_since;
+  if (main.end) {
+    facts.exit_code = main.end->exit_code;
+    facts.end_reason = std::move(main.end->reason);
+    facts.end_message = std::move(main.end->message);
+    facts.started = main.end->started;
+    facts.finished = facts.pod_finished = main.end->finished;
+  }
+  facts.others = std::move(containers.others);
+  for (const Container& other : facts.others) {
+    if (other.kind == ContainerKind::plain && other.end && other.end->finished)
+      facts.pod_finished = std::max(facts.pod_finished.value_or(Time{}), *other.end->finished);
+  }
+}
+
+// Ends that are the program's own: not those that came with the end of its pod.
+bool has_ended_well(const PodFacts& facts) {
+  if (facts.exit_code != 0 || facts.phase == "Succeeded") return facts.phase == "Succeeded";
+  if (!facts.pod_reason.empty() || !facts.disruption.empty()) return false;
+  // Without another container that failed, the pod did for another reason.
+  const bool others_failed =
+      std::any_of(facts.others.begin(), facts.others.end(), [](const Container& other) {
+        return other.kind == ContainerKind::plain && other.end && other.end->exit_code != 0;
+      });
+  if (facts.phase == "Failed" && !others_failed) return false;
+  return !facts.deleting || (facts.finished && facts.asked_to_end && *facts.finished <= *facts.asked_to_end);
+}
+
+PodFacts read_pod(const json& pod) {
+  PodFacts facts;
+  facts.name = kube::name_of(pod);
+  facts.uid = kube::uid_of(pod);
+  facts.job = label_of(pod, "batch.kubernetes.io/job-name");
+  facts.role = label_of(pod, labels::role);
+  facts.node = text_of(pod, {"spec", "nodeName"});
+  facts.rank = parse_int(annotation_of(pod, index_annotation), 0);
+  facts.number = number_of_index(annotation_of(pod, labels::trials), facts.rank);
+  facts.counted_before = parse_int(annotation_of(pod, failures_annotation), 0);
+  facts.failures_before = facts.counted_before + parse_int(annotation_of(pod, ignored_annotation), 0);
+  facts.created = time_of(pod, {"metadata", "creationTimestamp"}).value_or(Time{});
+  facts.deleting = at_path(pod, {"metadata", "deletionTimestamp"}).is_string();
+  facts.phase = text_of(pod, {"status", "phase"});
+  facts.pod_reason = text_of(pod, {"status", "reason"});
+  facts.pod_message = text_of(pod, {"status", "message"});
+  read_program(pod, facts);
+  facts.trained = at_path(parse_result(facts.end_message), {"done"}) == true;
+  facts.denied = advice_on_denied(facts.end_message, at_path(pod, {"spec"}));
+  if (const json* scheduled = kube::condition_of(pod, "PodScheduled", "False")) {
+    facts.unschedulable = text_of(*scheduled, {"message"});
+    if (facts.unschedulable.empty()) facts.unschedulable = text_of(*scheduled, {"reason"});
+  }
+  facts.scheduled = !facts.node.empty();
+  facts.asked_to_end = deletion_of(pod);
+  if (const json* disrupted = kube::condition_of(pod, "DisruptionTarget")) {
+    facts.asked_to_end = time_of(*disrupted, {"lastTransitionTime"});
+    facts.disruption = text_of(*disrupted, {"reason"});
+    facts.disruption_message = text_of(*disrupted, {"message"});
+    if (!facts.finished && facts.phase == "Failed")
+      facts.finished = time_of(*disrupted, {"lastTransitionTime"});
+  }
+  if (const Container* other = at_fault(facts); other != nullptr && other->end)
+    facts.finished = other->end->finished;
+  if (!facts.finished && facts.ended()) {
+    if (const json* ready = kube::condition_of(pod, "Ready", "False"))
+      facts.finished = time_of(*ready, {"lastTransitionTime"});
+    if (!facts.finished) facts.finished = time_of(pod, {"metadata", "deletionTimestamp"});
+  }
+  if (!facts.pod_finished) facts.pod_finished = facts.finished;
+  facts.done = has_ended_well(facts);
+  return facts;
+}
+
+void read_end(const json& job, JobFacts& facts) {
+  for (const auto& [type, end] :
+       {std::pair{"Complete", JobFacts::End::succeeded}, {"Failed", JobFacts::End::failed}}) {
+    const json* condition = kube::condition_of(job, type);
+    if (!condition) continue;
+    facts.finished = true;
+    std::optional<Time> at = time_of(*condition, {"lastTransitionTime"});
+    if (!at) at = time_of(job, {"status", "completionTime"});
+    if (end == JobFacts::End::failed && came_with_deletion(at, job)) continue;
+    facts.end = end;
+    facts.end_reason = text_of(*condition, {"reason"});
+    facts.end_message = text_of(*condition, {"message"});
+    facts.ended_at = at;
+  }
+  for (const char* type : {"SuccessCriteriaMet", "FailureTarget"}) {
+    const json* condition = kube::condition_of(job, type);
+    if (!condition || facts.end != JobFacts::End::none) continue;
+    const std::optional<Time> at = time_of(*condition, {"lastTransitionTime"});
+    const bool fails = std::string_view(type) == "FailureTarget";
+    if (fails && came_with_deletion(at, job)) continue;
+    facts.ending = true;
+    facts.failing = fails;
+    facts.end_reason = text_of(*condition, {"reason"});
+    facts.end_message = text_of(*condition, {"message"});
+    facts.ended_at = at;
+  }
+}
+
+JobFacts read_job(const json& job) {
+  JobFacts facts;
+  facts.name = kube::name_of(job);
+  facts.uid = kube::uid_of(job);
+  facts.time_limit = number_of(job, {"spec", "activeDeadlineSeconds"}, 0);
+  facts.role = label_of(job, labels::role);
+  facts.queue = label_of(job, "kueue.x-k8s.io/queue-name");
+  facts.completions = std::clamp(number_of(job, {"spec", "completions"}, 1), 0, most_ranks);
+  facts.parallelism = std::clamp(number_of(job, {"spec", "parallelism"}, 1), 0, most_ranks);
+  facts.needed =
+      std::max(0, facts.completions - std::max(0, number_of(job, {"spec", "maxFailedIndexes"}, 0)));
+  facts.trains = annotation_of(job, labels::trains) == "true";
+  facts.enough = facts.trains ? 1 : std::max(1, facts.needed);
+  facts.attempts =
+      number_of(job, {"spec", "backoffLimitPerIndex"}, number_of(job, {"spec", "backoffLimit"}, 0)) + 1;
+  facts.counts_by_rank = at_path(job, {"spec", "backoffLimitPerIndex"}).is_number();
+  facts.active = number_of(job, {"status", "active"}, 0);
+  facts.decides = annotation_of(job, labels::decides) == "true";
+  facts.has_success_policy = at_path(job, {"spec", "successPolicy"}).is_object();
+  facts.suspended = at_path(job, {"spec", "suspend"}) == true;
+  facts.deleting = at_path(job, {"metadata", "deletionTimestamp"}).is_string();
+  facts.replaced_when_terminating = text_of(job, {"spec", "podReplacementPolicy"}) != "Failed";
+  facts.completed = parse_indexes(text_of(job, {"status", "completedIndexes"}));
+  facts.failed_ranks = parse_indexes(text_of(job, {"status", "failedIndexes"}));
+  facts.started = time_of(job, {"status", "startTime"});
+  read_end(job, facts);
+  return facts;
+}
+
+bool is_decided(const JobFacts& job) { return job.end != JobFacts::End::none || job.ending || job.suspended; }
+
+// The newest pod of each rank, of this start of the Job.
+std::map<int, const PodFacts*> newest_pods(const Facts& facts, const JobFacts& job) {
+  std::map<int, const PodFacts*> newest;
+  for (const PodFacts& pod : facts.pods) {                           // oldest first
+    const bool earlier = job.started && pod.created < *job.started;  // from before the run was stopped
+    if (pod.job == job.name && !earlier) newest[pod.rank] = &pod;
+  }
+  return newest;
+}
+
+// Whether other containers may keep the pod after its program's end.
+bool has_containers_beside(const PodFacts& pod) {
+  return std::any_of(pod.others.begin(), pod.others.end(),
+                     [](const Container& other) { return other.kind != ContainerKind::init; });
+}
+
+// The Job says it a moment later than the pod; and as long as another container keeps a pod whose program has
+// failed, it does not say it at all: then the program's end is the run's.
+void expect_end(JobFacts& job, const PodFacts& pod, const char* reason) {
+  job.failing = true;
+  job.ending = !has_containers_beside(pod);
+  if (!job.ending) job.end = JobFacts::End::failed;
+  if (!job.ending) job.ended_at = pod.finished;
+  job.end_reason = reason;
+  job.end_message = "pod /" + pod.name + " failed";
+}
+
+// The Job still runs: its controller has not processed the pods that fail it yet.
+void expect_failure(Facts& facts) {
+  JobFacts& decider = facts.jobs.front();
+  if (is_decided(decider)) return;
+  for (const PodFacts& pod : facts.pods) {
+    const bool earlier = decider.started && pod.created < *decider.started;
+    if (pod.final && pod.job == decider.name && !earlier) return expect_end(decider, pod, "PodFailurePolicy");
+  }
+  const PodFacts* last = nullptr;
+  for (const auto& [rank, pod] : newest_pods(facts, decider)) {
+    const bool lost = decider.completed.count(rank) == 0 && !pod->done && pod->program_failed() &&
+                      !pod->fell_with_job && was_last_try(*pod, decider);
+    if (!lost) continue;
+    decider.failed_ranks.insert(rank);
+    if (last == nullptr || has_containers_beside(*pod)) last = pod;
+  }
+  if (last != nullptr && static_cast<int>(decider.failed_ranks.size()) > decider.completions - decider.needed)
+    expect_end(decider, *last, "FailedIndexes");
+}
+
+// What is trained stays trained: when enough ranks have ended well, the run has succeeded, whatever the other
+// ranks do later, and whatever a Job that counts them says. The result file shows it for a rank that was
+// killed between its last report and its own end.
+bool has_succeeded(const Facts& facts) {
+  if (facts.decider() == nullptr) return false;
+  const JobFacts& decider = *facts.decider();
+  if (decider.end == JobFacts::End::succeeded) return true;
+  // The Job does not count a rank whose program ended well beside a container that failed, or that goes on.
+  std::set<int> done = decider.completed;
+  for (const PodFacts& pod : facts.pods) {
+    const bool earlier = decider.started && pod.created < *decider.started;
+    const bool said_by_job = pod.phase == "Succeeded" && pod.deleting;
+    if (pod.job == decider.name && pod.done && has_containers_beside(pod) && !said_by_job && !earlier)
+      done.insert(pod.rank);
+  }
+  if (static_cast<int>(done.size()) >= decider.enough) return true;
+  return decider.trains &&
+         std::any_of(facts.pods.begin(), facts.pods.end(), [](const PodFacts& pod) { return pod.trained; });
+}
+
+// From now on the conditions of the run's Jobs do not count.
+void settle_success(Facts& facts) {
+  std::optional<Time> last;
+  for (const PodFacts& pod : facts.pods) {
+    if (pod.job == facts.jobs.front().name && pod.finished && (pod.trained || pod.done))
+      last = std::max(last.value_or(*pod.finished), *pod.finished);
+  }
+  for (JobFacts& job : facts.jobs) {
+    if (job.end != JobFacts::End::succeeded && job.decides && !job.ending) job.ended_at = last;
+    job.end = JobFacts::End::succeeded;
+    job.failing = false;
+    job.end_reason = job.end_message = "";
+  }
+}
+
+void read_warnings(const std::vector<json>& events, Facts& facts) {
+  const auto keep = [](std::map<std::string, Warning>& newest, const std::string& object,
+                       const Warning& warning) {
+    const auto [place, first] = newest.try_emplace(object, warning);
+    if (!first && place->second.at <= warning.at) place->second = warning;
+  };
+  for (const json& event : events) {
+    if (text_of(event, {"type"}) == "Normal") continue;
+    std::optional<Time> at = time_of(event, {"series", "lastObservedTime"});
+    if (!at) at = time_of(event, {"lastTimestamp"});
+    if (!at) at = time_of(event, {"eventTime"});
+    if (!at) at = time_of(event, {"metadata", "creationTimestamp"});
+    const Warning warning{text_of(event, {"reason"}), text_of(event, {"message"}), at.value_or(Time{})};
+    const std::string object = text_of(event, {"involvedObject", "uid"});
+    keep(facts.warnings, object, warning);
+    if (warning.message.starts_with("Failed to pull image")) keep(facts.failed_pulls, object, warning);
+    if (warning.reason == "NodeNotReady") facts.told_not_ready.insert(object);
+  }
+}
+
+void add_last_words(const std::map<std::string, std::string>& words, PodFacts& pod) {
+  for (Container& other : pod.others) {
+    for (std::optional<ContainerEnd>* end : {&other.end, &other.last_end}) {
+      // The log of a container that runs again is not that of its last end.
+      if (!*end || (end == &other.last_end && (other.end || other.runs) && !(*end)->message.empty()))
+        continue;
+      if (const auto found = words.find(last_words_key(pod.uid, other.name)); found != words.end())
+        (*end)->message = with_lines_below((*end)->message, found->second);
+    }
+  }
+}
+
+// A pod says which Job has made it. Of other controllers only pods without an owner count: their Jobs may
+// lack the labels by which ours are found.
+// One that is older than the owner belongs to an earlier run of the same name, which is being deleted.
+bool has_lost_its_job(const json& pod, const PodFacts& facts, const std::map<std::string, int>& roles,
+                      const std::optional<Time>& owner_made) {
+  if (owner_made && facts.created < *owner_made) return false;
+  const bool is_owned = !at_path(pod, {"metadata", "ownerReferences"}).empty();
+  return !facts.job.empty() && (!is_owned || roles.count(facts.role) > 0);
+}
+
+// What the deletion of Jobs has brought about, and Jobs that only their pods still name.
+void settle_deletions(Facts& facts) {
+  std::map<std::string, JobFacts*> jobs;
+  for (JobFacts& job : facts.jobs) jobs[job.name] = &job;
+  std::set<std::string> gone;
+  for (const PodFacts& pod : facts.pods) {
+    if (pod.fell_with_job) jobs.at(pod.job)->failed_ranks.erase(pod.rank);
+    if (!pod.left || !gone.insert(pod.job).second) continue;
+    JobFacts job;
+    job.name = pod.job;
+    job.role = pod.role;
+    job.deleting = true;
+    facts.gone_jobs.push_back(std::move(job));
+  }
+}
+
+// One reader for both, since sweeps have their objects in another form.
+struct ObjectsToRead {
+  const std::vector<json>&jobs, &pods, &events;
+  const std::map<std::string, json>& nodes;
+  const std::map<std::string, std::string>&last_words, &endings;
+  const std::vector<std::string>& deciding;  // Jobs; empty: by what the Jobs are
+  const std::map<std::string, int>& roles;   // that have a Job
+  const std::optional<Time> owner_made;
+};
+
+Facts read_objects(const ObjectsToRead& objects, Time now) {
+  const auto& [jobs, pods, events, nodes, last_words, endings, deciding, roles, owner_made] = objects;
+  Facts facts;
+  read_warnings(events, facts);
+  for (const json& job : jobs) facts.jobs.push_back(read_job(job));
+  // If no Job is marked: the one with a success policy decides, else the workers' one, else the only Job.
+  const auto any = [&](bool JobFacts::* member) {
+    return std::any_of(facts.jobs.begin(), facts.jobs.end(),
+                       [&](const JobFacts& job) { return job.*member; });
+  };
+  bool marked = any(&JobFacts::decides);
+  if (!marked && any(&JobFacts::has_success_policy)) {
+    for (JobFacts& job : facts.jobs) job.decides = job.has_success_policy;
+    marked = true;
+  }
+  for (JobFacts& job : facts.jobs) {
+    if (!marked) job.decides = job.role == "worker" || facts.jobs.size() == 1;
+    if (!deciding.empty())
+      job.decides = std::find(deciding.begin(), deciding.end(), job.name) != deciding.end();
+  }
+  std::sort(facts.jobs.begin(), facts.jobs.end(), [](const JobFacts& a, const JobFacts& b) {
+    return std::pair(!a.decides, a.name) < std::pair(!b.decides, b.name);
+  });
+  if (!facts.jobs.empty() && deciding.empty()) facts.jobs.front().decides = true;
+  for (const json& pod : pods) {
+    facts.pods.push_back(read_pod(pod));
+    const auto job = std::find_if(jobs.begin(), jobs.end(), [&](const json& each) {
+      return kube::name_of(each) == facts.pods.back().job;
+    });
+    PodFacts& read = facts.pods.back();
+    if (job != jobs.end() && read.program_failed()) {
+      read.action = policy_action(*job, pod);
+      read.fell_with_job = came_with_deletion(read.finished, *job);
+    }
+    read.final = read.action == PolicyAction::fail_job && !read.fell_with_job;
+    read.left = job == jobs.end() && has_lost_its_job(pod, read, roles, owner_made);
+    add_last_words(last_words, read);
+    if (const auto longer = endings.find(read.uid); longer != endings.end())
+      read.end_message = lacks_the_error(program_text(read.end_message))
+                             ? longer->second
+                             : with_lines_below(read.end_message, longer->second);
+    LossSigns signs = signs_of_pod(pod, now);
+    signs.told_not_ready = facts.told_not_ready.count(read.uid) > 0;
+    if (const auto node = nodes.find(read.node); node != nodes.end()) signs.node = word_of_node(node->second);
+    read.node_lost = is_node_lost(signs);
+  }
+  std::sort(facts.pods.begin(), facts.pods.end(), [](const PodFacts& a, const PodFacts& b) {
+    return std::tie(a.created, a.failures_before, a.name) < std::tie(b.created, b.failures_before, b.name);
+  });
+  settle_deletions(facts);
+  if (facts.decider() != nullptr) expect_failure(facts);
+  if (has_succeeded(facts)) settle_success(facts);
+  const bool over = facts.decider() != nullptr && is_decided(*facts.decider());
+  for (JobFacts& job : facts.jobs) job.run_over = over;
+  return facts;
+}
+
+}  // namespace
+
+Facts read_facts(const RunObjects& objects, Time now) {
+  return read_objects({objects.jobs, objects.pods, objects.events, objects.nodes, objects.last_words,
+                       objects.endings, jobs_made(objects.owner), roles_of(objects.owner),
+                       time_of(objects.owner, {"metadata", "creationTimestamp"})},
+                      now);
+}
+
+Facts read_facts(const std::vector<json>& jobs, const std::vector<json>& pods,
+                 const std::vector<json>& events, Time now) {
+  return read_objects({jobs, pods, events, {}, {}, {}, {}, {}, {}}, now);
+}
+
+}  // namespace mlk

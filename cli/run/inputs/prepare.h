@@ -1,0 +1,74 @@
+// From an experiment file to all inputs of a run: the experiment, the user's files that it names, and the
+// templates in use.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/experiment/load.h"
+#include "cli/render/render.h"
+#include "cli/render/templates.h"
+#include "cli/run/inputs/user_files.h"
+
+namespace mlk {
+
+struct ExperimentFile {
+  std::string name;              // the name in messages
+  std::filesystem::path folder;  // of the file: the paths in it are relative to this folder
+  std::string text;
+};
+
+// `path` "-" is standard input. Throws Error for a file that cannot be read or is over 1 MiB.
+ExperimentFile read_experiment_file(const std::string& path);
+
+// The files that an experiment file names, for a machine that does not have them.
+struct CarriedFiles {
+  FileContents files;                        // of `files:` and `code:`
+  std::map<std::string, std::string> texts;  // of other files, by their names in the experiment
+};
+
+struct PrepareOptions {
+  Overrides overrides;
+  std::vector<std::string> allow_files;   // --allow-files
+  std::string manual;                     // the command that shows the manual of the file
+  std::optional<CarriedFiles> carried{};  // instead of the files beside the experiment
+  std::string registry{};                 // $MLK_REGISTRY: where images go, unless the experiment says it
+  bool local = false;                     // the run will be on this machine
+  std::function<void(const std::string&)> note{};  // what takes long, for people
+  std::function<bool()> go_on{};                   // false: the user wants to stop
+  bool all_code_is_layer = false;                  // for an image, however small the code is
+};
+
+// A text file that an experiment file names, of at most `limit` bytes. Allowed places and errors: as
+// read_user_folder().
+ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
+                                const std::string& named, const std::string& what, std::size_t limit);
+
+// Where images of the experiment go: "registry.example/team"; empty: nobody has said.
+std::string registry_of(const PrepareOptions& options, const Experiment& experiment);
+
+struct Prepared {
+  Experiment experiment;
+  FileContents files;
+  std::vector<std::string> warnings;  // of a program that its pods will not find
+};
+
+// Throws Error.
+Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, const Templates& templates);
+
+// The facts that depend on the place of the file, for load_experiment().
+FileContext file_context_of(const ExperimentFile& file, const PrepareOptions& options);
+
+// The contents of the folders in the experiment's `files:` and `code:`. points: the file of `sweep.points`,
+// relative to that of the experiment; both are no part of the code. Throws Error.
+FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
+                        const Experiment& experiment, const std::string& points = "");
+
+// The built-in templates, replaced by the user's own of the same path (~/.config/mlk/templates).
+Templates load_templates();
+
+}  // namespace mlk

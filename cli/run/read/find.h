@@ -1,0 +1,76 @@
+// Finds runs on the cluster: by a typed name, one completely, or all.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/run/state/status.h"
+
+namespace mlk::kube {
+class Client;
+}
+
+namespace mlk {
+
+struct RunFilter {
+  std::string sweep{};  // only the trials of this sweep that are runs; empty: all runs that are not trials
+  std::string name{};   // of the experiment; empty: any
+  std::string tag{};    // KEY or KEY=VALUE; empty: any
+  bool configured = false;  // also fill RunStatus::experiment of each: more to read
+};
+
+// Reads everything of one run: four requests in parallel, one more if a Job ended between them, and what
+// SideReads asks. Throws Error{not_found} if there is no owner.
+RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run);
+
+// The same, with the newest metrics line of the reporting rank if its log can be read.
+RunObjects fetch_run_with_lines(kube::Client& client, const std::string& name_space, const std::string& run);
+
+// Throws Error{usage} for an empty name, which comes from a shell variable that was never set.
+void require_run_name(const std::string& typed);
+
+struct RunAddress {
+  std::string run;  // full name
+  bool is_sweep = false;
+  std::optional<int> trial;  // of a sweep, if one was named: digits-abcde/7
+  std::optional<Time> created{};  // of a run or sweep that --where has selected: names are given again
+};
+
+// The meaning of `typed`: the run or sweep of that name, else the newest one of the experiment of that name;
+// with /NUMBER a trial of a sweep. Throws Error: not_found with the nearest name as a hint, usage for a trial
+// of a run that is not a sweep.
+// `prefer`: of the name of an experiment that has both, the newest sweep instead of a newer run (of its best
+// trial, as a rule). With /NUMBER a sweep is meant in any case.
+enum class Prefer { newest, sweeps };
+RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed,
+                    Prefer prefer = Prefer::newest);
+
+// All runs of the namespace, newest first. Makes three requests in parallel however many runs there are, then
+// reads a short tail of a log of each running one. Of events it reads, if a Job has no pods, those about
+// Jobs, so `why` of a run whose pods wait may say less than fetch_run's. `of_sweep` makes the row of a sweep
+// from its owner and Jobs, without its trials.
+using SweepRow = std::function<RunStatus(const RunObjects&)>;
+std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
+                                 const RunFilter& filter = {}, const SweepRow& of_sweep = {});
+// Only the names of those runs: one request.
+std::vector<std::string> list_names(kube::Client& client, const std::string& name_space,
+                                    const RunFilter& filter = {});
+
+// Whether a Job has ended but one of its pods has not: the pods were read before the Jobs.
+bool pods_are_older(const RunObjects& objects);
+
+// The pure part of find_run, on the owners' metadata.
+RunAddress choose_run(const std::vector<nlohmann::json>& owners, const std::string& name_space,
+                      const std::string& typed, Prefer prefer = Prefer::newest);
+
+// The pure parts of list_runs. Objects by run; Jobs and pods without an owner are left out.
+std::vector<RunObjects> group_by_run(std::vector<nlohmann::json> owners, std::vector<nlohmann::json> jobs,
+                                     std::vector<nlohmann::json> pods);
+std::vector<RunStatus> observe_all(const std::vector<RunObjects>& runs, Time now,
+                                   const SweepRow& of_sweep = {});
+// Whether the owner's tags contain KEY, KEY=VALUE, or for KEY one that begins with "KEY=".
+bool has_tag(const nlohmann::json& owner, const std::string& tag);
+
+}  // namespace mlk

@@ -1,0 +1,69 @@
+// Current copies of all objects of one run.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/run/state/status.h"
+
+namespace mlk::kube {
+class Client;
+}
+
+namespace mlk {
+
+// Remembers pods that are gone: the Job controller deletes failed pods of a Job that ends, and with them the
+// reason.
+class PodMemory {
+ public:
+  static constexpr std::size_t most_pods = 10000;
+
+  // Keeps the last state of the pod, instead of earlier ones.
+  void remember(const nlohmann::json& pod);
+
+  // Call with all pods of the run after every change. Returns them, and the pods that are gone in their last
+  // state. A gone pod that had not ended becomes a failed one.
+  std::vector<nlohmann::json> with_gone(std::vector<nlohmann::json> pods);
+
+ private:
+  std::map<std::string, nlohmann::json> last_seen_;  // by uid
+};
+
+// The objects of the run with its Jobs that are gone, `last_seen`, if these show how the run
+// ended: whoever watched to the end knows it, also if the Job was deleted at once. Otherwise the objects as
+// they are.
+RunObjects with_ended_jobs(RunObjects objects, const std::map<std::string, nlohmann::json>& last_seen,
+                           Time now);
+
+class RunWatcher {
+ public:
+  // The client must outlive the watcher. Watching starts at once; the constructor does not wait.
+  RunWatcher(kube::Client& client, std::string name_space, std::string run);
+  ~RunWatcher();
+  RunWatcher(const RunWatcher&) = delete;
+  RunWatcher& operator=(const RunWatcher&) = delete;
+
+  // True if something has changed since the last call, false after `timeout`. For one thread. Throws the
+  // ApiError that is final: 401, 403 (a user may lack the right to events only).
+  bool wait_for_change(std::chrono::milliseconds timeout);
+
+  bool synced() const;        // all first lists have arrived
+  bool owner_exists() const;  // also false before it is synced
+  RunObjects objects();       // a snapshot, including pods that are gone
+  // The same, read now. Jobs and pods are watched separately: the end of a Job may be known here before the
+  // ends of its pods that caused it. Throws as fetch_run().
+  RunObjects read_again();
+
+  // The reason for which the copies have not been current for a minute or longer (for example an unreachable
+  // cluster); empty if all is well. Watching goes on.
+  std::string trouble() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace mlk

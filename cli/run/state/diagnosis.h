@@ -1,0 +1,67 @@
+// Explains why a rank is not running and how pods ended. Internal to run/.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/run/facts/facts.h"
+#include "cli/run/state/status.h"
+
+namespace mlk {
+
+// The weights of causes: those that only the user can remove weigh most, those that pass by themselves least.
+namespace cause_weight {
+inline constexpr int beside = 5;       // the program runs, or has ended well; another container has a problem
+inline constexpr int removed = 10;     // its Job had succeeded
+inline constexpr int starting = 15;    // main waits for another container
+inline constexpr int restarting = 20;  // the new pod does not exist yet
+inline constexpr int unscheduled = 30;      // no node, or a gate
+inline constexpr int failed_for_good = 35;  // of one rank: others may show why
+inline constexpr int node_lost = 40;
+inline constexpr int failed = 45;             // is tried again
+inline constexpr int cannot_begin = 50;       // a volume, the network, or a pod that is refused for now
+inline constexpr int quota_used_up = 55;      // others may end
+inline constexpr int container_problem = 60;  // no image, or no container
+inline constexpr int refused = 80;            // no pod like this is ever accepted
+inline constexpr int image_name = 90;
+inline constexpr int short_of_ranks = 100;  // added to a cause that stops the whole run
+}  // namespace cause_weight
+
+// A cause that keeps ranks from running. The one with the largest weight is shown.
+struct Cause {
+  int weight = 0;
+  std::string text;
+  bool cannot_start = false;
+  std::string role;
+  std::vector<int> ranks;  // empty: the Job as a whole
+};
+
+// Why the program of a live pod does not run: it does not start yet, or has ended before its pod; weight 0 if
+// no cause is known.
+Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts);
+// Why a Job makes no pods: quota, admission; weight 0 if no cause is known.
+Cause why_no_pod(const JobFacts& job, const Facts& facts);
+
+// "the program has ended (exit code 3), its pod waits for container agent"; empty if the pod waits for
+// nothing.
+std::string what_keeps_pod(const PodFacts& pod);
+
+// Of a pod whose program runs or has ended well: what another container of it lacks, such as "container
+// agent: exit code 2: no config"; empty if nothing.
+std::string trouble_beside(const PodFacts& pod);
+
+// The end of a pod that failed or was lost, or whose program has failed. `newest`: no later pod of the rank
+// exists.
+Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest);
+
+// "exit code 3: cannot open /data/x"
+std::string what_happened(const Failure& failure);
+// The same, with " (try 1 of 4, next in 10s)".
+std::string one_line(const Failure& failure, Time now);
+
+// Joins equal causes of several ranks, the heaviest first.
+std::vector<Cause> merge_causes(std::vector<Cause> causes);
+std::string one_line(const Cause& cause);  // "worker/0-2,5: ..."
+
+}  // namespace mlk

@@ -1,0 +1,473 @@
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "cli/kube/objects.h"
+#include "cli/run/facts/absence.h"
+#include "cli/run/state/diagnosis.h"
+#include "cli/run/facts/facts.h"
+#include "cli/run/facts/labels.h"
+#include "cli/run/facts/owner.h"
+#include "cli/run/facts/pods_left.h"
+#include "cli/run/state/ranks.h"
+#include "cli/run/facts/read_facts.h"
+#include "cli/run/state/record.h"
+#include "cli/run/state/report.h"
+#include "cli/run/state/status.h"
+#include "cli/util/json.h"
+#include "cli/util/json_path.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using std::chrono::seconds;
+
+constexpr seconds submit_grace{60};  // an owner younger than this may still be getting its objects
+
+// For an owner that was read as metadata only.
+long steps_of_annotation(const json& owner) {
+  const std::string text = kube::annotation_of(owner, labels::steps);
+  long steps = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
+  return error == std::errc() && end == text.data() + text.size() && steps > 0 ? steps : 0;
+}
+
+// The data of one call of observe().
+class Observation {
+ public:
+  Observation(const RunObjects& objects, Time now)
+      : objects_(objects), now_(now), facts_(read_facts(objects, now)) {}
+
+  RunStatus run() {
+    describe_owner();
+    const std::optional<RunStatus> recorded = recorded_status(objects_.owner);
+    ranks_ = collect_ranks(facts_);
+    left_ = collect_ranks_left(facts_);
+    count_pods_left();
+    Report report = newest_report(facts_, objects_);
+    if (recorded && is_final(recorded->phase)) return finished(*recorded, report);
+    ends_ = collect_ends(ranks_, stopped_at_.has_value());
+    find_short_jobs();
+    find_causes();
+    status_.result = std::move(report.result);
+    status_.result_at = report.at;
+    if (status_.steps == 0)
+      status_.steps = count_of(status_.result, {"steps"}, 0);  // with epochs the runtime counts them
+    status_.absence = absence();
+    decide_phase();
+    describe_failures();
+    describe_ranks();
+    describe_times();
+    if (recorded) fill_from(*recorded);
+    status_.last_checkpoint = checkpoint_of(status_.result);
+    status_.checkpoint = checkpoint_place(objects_.owner, status_.result);
+    return status_;
+  }
+
+ private:
+  void describe_owner() {
+    const json& owner = objects_.owner;
+    status_.run = kube::name_of(owner);
+    if (status_.run.empty() && !objects_.jobs.empty())
+      status_.run = kube::label_of(objects_.jobs.front(), labels::run);
+    status_.name = kube::label_of(owner, labels::name);
+    status_.mode = kube::label_of(owner, labels::mode);
+    status_.created = time_of(owner, {"metadata", "creationTimestamp"});
+    const json experiment = json_or_null(text_of(owner, {"data", "experiment"}));
+    if (experiment.is_object()) status_.experiment = experiment;
+    status_.commit = commit_of(text_of(owner, {"data", "code"}));
+    status_.tags = tags_of(owner);
+    status_.note = kube::annotation_of(owner, labels::note);
+    status_.steps = count_of(experiment, {"train", "steps"}, 0);
+    if (!experiment.is_object()) status_.steps = steps_of_annotation(owner);
+    owner_deleting_ = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
+    const std::string stopped = kube::annotation_of(owner, labels::stopped);
+    if (!stopped.empty()) stopped_at_ = parse_time(stopped).value_or(now_);
+  }
+
+  void set(Phase phase, std::string why = "") {
+    status_.phase = phase;
+    status_.why = std::move(why);
+  }
+
+  // The table; the first line that holds decides. What is trained stays trained: a Job counts as succeeded as
+  // soon as enough of its ranks have ended well (see JobFacts), and later losses change nothing.
+  //
+  //   enough ranks of the deciding Job ended well, or it says so      Succeeded
+  //   it says that it failed                                          Failed
+  //   it says that it will end, and its remaining pods are lost       Succeeded or Failed
+  //   the owner is marked as stopped                                  Stopped
+  //   the deciding Job is missing, or was not made yet                Incomplete
+  //   the run, or its deciding Job, is being deleted                  as its ranks are
+  //   the deciding Job is suspended by another program                Queued
+  //   its end is decided, pods are being removed                      Running
+  //   otherwise                                                       as its ranks are
+  void decide_phase() {
+    const JobFacts* decider = facts_.decider();
+    if (decider && decider->end == JobFacts::End::succeeded) return set(Phase::succeeded, what_causes_say());
+    if (decider && decider->end == JobFacts::End::failed) return set(Phase::failed, why_failed(*decider));
+    if (decider && decider->ending && decider->ended_at && only_lost_pods_are_left(*decider)) {
+      return decider->failing ? set(Phase::failed, why_failed(*decider))
+                              : set(Phase::succeeded, what_causes_say());
+    }
+    if (stopped_at_) return set(Phase::stopped, why_stopped());
+    if (!decider || status_.absence != Absence::none) return set(Phase::incomplete, why_incomplete());
+    if (owner_deleting_ || decider->deleting) return set(phase_of_ranks(), "it is being deleted");
+    if (decider->suspended) return set(Phase::queued, why_queued(*decider));
+    if (decider->ending)
+      return set(Phase::running, decider->failing ? "failing: " + why_failed(*decider) : "it is ending");
+    set(phase_of_ranks());
+    std::vector<std::string> reasons = why_lacking();
+    if (std::string why = why_not_running(); !why.empty()) reasons.insert(reasons.begin(), std::move(why));
+    status_.why = join(reasons, "; ");
+  }
+
+  // Once all objects were made, only the deciding Job counts: without another one the run may still go on.
+  Absence absence() const {
+    const bool made = !jobs_made(objects_.owner).empty();
+    std::set<std::string> names;
+    for (const JobFacts& job : facts_.jobs) names.insert(job.name);
+    return absence_of({.there = facts_.decider() != nullptr && (made || missing_roles().empty()),
+                       .made = made,
+                       .found_gone = are_gone(objects_.owner, names),
+                       .run_deleting = owner_deleting_,
+                       .run_young = is_young()});
+  }
+
+  std::vector<std::string> why_lacking() const {
+    std::vector<std::string> reasons;
+    for (const std::string& role : missing_roles())
+      reasons.push_back("the Job of its role " + role + " is gone");
+    if (objects_.service_is_gone)
+      reasons.push_back(
+          "its Service is gone, so ranks do not find each other; submit the same file again to make it");
+    return reasons;
+  }
+
+  Phase phase_of_ranks() const {
+    if (short_jobs_.empty()) return Phase::running;
+    bool failed_before = false, unscheduled = false;
+    for (const Rank& rank : ranks_) {
+      if (rank.restarts > 0 || rank.state == RankState::restarting || rank.state == RankState::lost)
+        failed_before = true;
+      if (rank.state == RankState::absent || rank.state == RankState::unscheduled) unscheduled = true;
+    }
+    if (failed_before) return Phase::restarting;
+    return unscheduled ? Phase::scheduling : Phase::starting;
+  }
+
+  // Jobs of which fewer ranks run (or are done) than the run needs. The run goes on without a rank that has
+  // failed for good if its Job does not decide.
+  void find_short_jobs() {
+    std::map<const JobFacts*, int> good;
+    for (const Rank& rank : ranks_) {
+      const bool done_without = rank.state == RankState::failed && !rank.job->decides;
+      if (rank.state == RankState::running || rank.state == RankState::succeeded || done_without)
+        ++good[rank.job];
+    }
+    for (const JobFacts& job : facts_.jobs) {
+      if (good[&job] < job.needed && job.end != JobFacts::End::succeeded) short_jobs_.insert(&job);
+    }
+  }
+
+  void find_causes() {
+    for (Rank& rank : ranks_) find_cause(rank);
+    for (Rank& rank : left_) find_cause(rank);
+  }
+
+  void find_cause(Rank& rank) const {
+    const JobFacts& job = *rank.job;
+    if (rank.state == RankState::running || rank.state == RankState::succeeded) {
+      if (!rank.pods.empty()) rank.cause = why_not_all_well(rank);
+    } else if (rank.pods.empty()) {
+      rank.cause = why_no_pod(job, facts_);
+      rank.cause.ranks = {rank.number};
+    } else if (rank.state == RankState::removed) {
+      rank.cause = {
+          cause_weight::removed, "removed by its Job, which had succeeded", false, job.role, {rank.number}};
+    } else if (rank.pods.back()->phase == "Failed") {
+      const Failure failure = describe_end(*rank.pods.back(), job, true);
+      const bool final = rank.state == RankState::failed;
+      const bool over = job.ending || job.end != JobFacts::End::none;
+      const std::string text = over ? what_happened(failure) : one_line(failure, now_);
+      rank.cause = {final ? cause_weight::failed_for_good : cause_weight::failed,
+                    (final && !over ? "failed for good: " : "") + text,
+                    false,
+                    job.role,
+                    {rank.number}};
+    } else {
+      rank.cause = why_pod_waits(*rank.pods.back(), job, facts_);
+      if (rank.cause.weight <= cause_weight::starting && rank.restarts > 0) {
+        const std::string waits = rank.cause.text;
+        rank.cause = why_restarting(rank);
+        if (!waits.empty()) rank.cause.text += ": " + waits;
+      }
+    }
+  }
+
+  // The program runs or has ended well; its pod has more containers.
+  static Cause why_not_all_well(const Rank& rank) {
+    const PodFacts& pod = done_pod(rank) != nullptr ? *done_pod(rank) : *rank.pods.back();
+    std::string text = what_keeps_pod(pod);
+    if (text.empty()) text = trouble_beside(pod);
+    return {text.empty() ? 0 : cause_weight::beside, text, false, rank.job->role, {rank.number}};
+  }
+
+  // Nothing blocks the new pod; it only does not exist yet.
+  static Cause why_restarting(const Rank& rank) {
+    const PodFacts& pod = *rank.pods.back();
+    std::string text = "restarting";
+    if (rank.pods.size() > 1)
+      text += " after " + what_happened(describe_end(**(rank.pods.end() - 2), *rank.job, false));
+    if (pod.counted_before > 0)
+      text += fmt::format(" (try {} of {})", pod.counted_before + 1, rank.job->attempts);
+    return {cause_weight::restarting, text, false, rank.job->role, {rank.number}};
+  }
+
+  std::string why_not_running() {
+    std::vector<Cause> causes;
+    for (const Rank& rank : ranks_) {
+      if (rank.cause.weight == 0) continue;
+      causes.push_back(rank.cause);
+      if (short_jobs_.count(rank.job)) causes.back().weight += cause_weight::short_of_ranks;
+    }
+    status_.cannot_start =
+        std::any_of(causes.begin(), causes.end(), [](const Cause& cause) { return cause.cannot_start; });
+    if (causes.empty() && status_.phase == Phase::scheduling && facts_.pods.empty())
+      return "the cluster has not made its pods yet";
+    return heaviest(std::move(causes));
+  }
+
+  // Of a run that has succeeded.
+  std::string what_causes_say() const {
+    std::vector<Cause> causes;
+    for (const Rank& rank : ranks_) {
+      if (rank.cause.weight == cause_weight::beside) causes.push_back(rank.cause);
+    }
+    return heaviest(std::move(causes));
+  }
+
+  static std::string heaviest(std::vector<Cause> causes) {
+    causes = merge_causes(std::move(causes));
+    if (causes.empty()) return "";
+    std::string why = one_line(causes[0]);
+    if (causes.size() > 1) why += "; " + one_line(causes[1]);
+    if (causes.size() > 2) why += fmt::format("; and {} more", causes.size() - 2);
+    return why;
+  }
+
+  // The Job reports its end only after the end of its last pod. Pods on a lost node do not report until the
+  // node is back; they no longer change the outcome.
+  bool only_lost_pods_are_left(const JobFacts& job) const {
+    return std::all_of(facts_.pods.begin(), facts_.pods.end(), [&](const PodFacts& pod) {
+      return pod.job != job.name || pod.ended() || pod.node_lost;
+    });
+  }
+
+  // The owner names the roles of the run, {"worker": 5}: submit may have been cut off between two Jobs.
+  std::vector<std::string> missing_roles() const {
+    std::vector<std::string> missing;
+    for (const auto& [role, count] : roles_of(objects_.owner)) {
+      const bool there = std::any_of(facts_.jobs.begin(), facts_.jobs.end(),
+                                     [&](const JobFacts& job) { return job.role == role; });
+      if (!there && count != 0) missing.push_back(role);
+    }
+    return missing;
+  }
+
+  bool is_young() const { return status_.created && now_ - *status_.created < submit_grace; }
+
+  std::string why_incomplete() const {
+    if (owner_deleting_) return "it is being deleted";
+    if (status_.absence == Absence::gone) return std::string(job_is_gone) + what_is_left();
+    if (status_.absence == Absence::unsure)
+      return "its Job is not there; one more look says whether it is gone";
+    if (status_.absence == Absence::not_yet) return "its objects are being created";
+    // Only a Job that was made has pods: submit leaves it as it is.
+    if (status_.pods_left > 0) return "a Job of it is gone" + what_is_left();
+    return "submit was cut off before the cluster had all of it; submit the same file again to complete it";
+  }
+
+  void count_pods_left() {
+    const std::vector<const PodFacts*> pods = pods_left(facts_);
+    status_.pods_left = static_cast<int>(pods.size());
+    status_.pods_ending = static_cast<int>(
+        std::count_if(pods.begin(), pods.end(), [](const PodFacts* pod) { return pod->deleting; }));
+  }
+
+  // "; 2 of its pods still run; deleting the run ends them"; empty if no pod is left without its Job.
+  std::string what_is_left() const {
+    const int ending = status_.pods_ending, going_on = status_.pods_left - ending;
+    if (going_on == 1) return "; one of its pods still runs; deleting the run ends it";
+    if (going_on > 1) return fmt::format("; {} of its pods still run; deleting the run ends them", going_on);
+    if (ending == 0) return "";
+    return fmt::format("; {} of its pods {} still ending", ending == 1 ? "one" : std::to_string(ending),
+                       ending == 1 ? "is" : "are");
+  }
+
+  std::string why_stopped() const {
+    if (status_.absence == Absence::gone) return "its Job is gone, so it cannot go on" + what_is_left();
+    const auto live = std::count_if(facts_.pods.begin(), facts_.pods.end(),
+                                    [](const PodFacts& pod) { return !pod.ended(); });
+    if (live == 0) return "";
+    return fmt::format("stopping: {} {} still ending", live, live == 1 ? "pod is" : "pods are");
+  }
+
+  std::string why_queued(const JobFacts& job) const {
+    if (!job.queue.empty()) return "waits in queue " + job.queue;
+    return "its Job is suspended";
+  }
+
+  std::string why_failed(const JobFacts& decider) const {
+    if (decider.end_reason == "DeadlineExceeded") {
+      if (decider.time_limit == 0) return "the time limit passed";
+      return "the time limit of " + format_duration(seconds(decider.time_limit)) + " passed";
+    }
+    const PodEnd* cause = first_cause(ends_, decider);
+    if (!cause) return decider.end_message.empty() ? decider.end_reason : printable(decider.end_message);
+    const Failure& failure = cause->failure;
+    std::string why = fmt::format("{}/{}: {}", failure.role, failure.rank, what_happened(failure));
+    const bool exhausted = decider.failed_ranks.count(failure.rank) && cause->pod->job == decider.name;
+    if (exhausted && failure.attempts > 1 && !failure.disruption &&
+        decider.end_reason != "PodFailurePolicy") {
+      why += fmt::format(" ({} of {} tries failed)", failure.attempts, failure.attempts);
+    }
+    return why;
+  }
+
+  void describe_failures() {
+    if (ends_.empty() || status_.phase == Phase::succeeded) return count_restarts();
+    const JobFacts* decider = facts_.decider();
+    const PodEnd* first =
+        status_.phase == Phase::failed && decider ? first_cause(ends_, *decider) : &ends_.front();
+    if (first && !first->cascade) status_.first_failure = first->failure;
+    const PodEnd* last = nullptr;
+    for (const PodEnd& end : ends_) {
+      if (!end.cascade) last = &end;
+    }
+    if (last) status_.last_failure = last->failure;
+    count_restarts();
+  }
+
+  void count_restarts() {
+    for (const Rank& rank : ranks_) status_.restarts += rank.restarts;
+  }
+
+  void describe_ranks() {
+    for (const Rank& rank : ranks_) describe_rank(rank);
+    for (const Rank& rank : left_) describe_rank(rank);
+  }
+
+  void describe_rank(const Rank& rank) {
+    RankStatus out;
+    out.role = rank.job->role;
+    out.rank = rank.number;
+    out.state = state_name(rank);
+    out.restarts = rank.restarts;
+    out.reason = rank.cause.text;
+    if (!rank.pods.empty()) out.meanwhile = what_keeps_pod(*rank.pods.back());
+    if (out.reason == out.meanwhile) out.reason.clear();
+    if (!rank.pods.empty()) {
+      const PodFacts& pod = *rank.pods.back();
+      out.pod = pod.name;
+      out.node = pod.node;
+      out.since = pod.ended() || pod.exit_code ? pod.finished : pod.started ? pod.started : pod.created;
+      if (rank.state == RankState::running && pod.deleting) out.reason = "it is ending";
+    }
+    const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
+    // A Job that is suspended makes its pods later; if it never started, it has had none.
+    const bool had_pods = over && !(rank.job->suspended && !rank.job->started);
+    if (rank.pods.empty() && rank.state == RankState::absent && over)
+      out.reason = had_pods ? "its pod is gone" : "it has no pod yet";
+    // Of a rank that was lost and came back only the lost pod is left.
+    const bool live = !rank.pods.empty() && !rank.pods.back()->ended();
+    const bool settled = rank.state == RankState::succeeded || rank.state == RankState::failed;
+    if (status_.phase == Phase::stopped && !live && !settled) {
+      out.state = "Stopped";
+      out.reason.clear();
+    }
+    status_.ranks.push_back(std::move(out));
+  }
+
+  void describe_times() {
+    for (const PodFacts& pod : facts_.pods) {
+      if (pod.started && (!status_.started || *pod.started < *status_.started)) status_.started = pod.started;
+    }
+    if (status_.phase == Phase::stopped) status_.ended = stopped_at_;
+    if (facts_.decider() == nullptr) return;
+    const JobFacts& decider = *facts_.decider();
+    if (!status_.started && decider.end != JobFacts::End::none) status_.started = decider.started;
+    if (is_final(status_.phase)) status_.ended = decider.ended_at;
+  }
+
+  // Fills in from an earlier watcher's record what no longer exists: pods of a stopped run, lost pods that
+  // were deleted.
+  void fill_from(const RunStatus& recorded) {
+    Report report = newer_of({recorded.result, recorded.result_at}, {status_.result, status_.result_at});
+    status_.result = std::move(report.result);
+    status_.result_at = report.at;
+    if (recorded.first_failure && (!status_.first_failure || status_.phase != Phase::failed)) {
+      status_.first_failure = recorded.first_failure;
+    }
+    if (!status_.last_failure) status_.last_failure = recorded.last_failure;
+    if (recorded.started) status_.started = recorded.started;
+    status_.restarts = std::max(status_.restarts, recorded.restarts);
+  }
+
+  // The record was written when the end of the run was decided. Servers end after the workers: for ranks that
+  // had not ended by then, the pods and Jobs are newer.
+  RunStatus finished(RunStatus recorded, const Report& report) {
+    if (recorded.result.is_null()) {
+      recorded.result = report.result;
+      recorded.result_at = report.at;
+    }
+    recorded.checkpoint = checkpoint_place(objects_.owner, recorded.result);
+    recorded.experiment = std::move(status_.experiment);
+    recorded.commit = std::move(status_.commit);
+    recorded.tags = std::move(status_.tags);
+    recorded.note = std::move(status_.note);
+    if (recorded.steps == 0) recorded.steps = status_.steps;
+    recorded.pods_left = status_.pods_left;
+    recorded.pods_ending = status_.pods_ending;
+    find_causes();
+    describe_ranks();
+    for (RankStatus& written : recorded.ranks) {
+      if (written.state == "Succeeded" || written.state == "Failed") continue;
+      const auto now = std::find_if(status_.ranks.begin(), status_.ranks.end(), [&](const RankStatus& rank) {
+        return rank.role == written.role && rank.rank == written.rank;
+      });
+      const std::string node = written.node;
+      if (now == status_.ranks.end() || now->restarts < written.restarts) continue;  // its pods are gone
+      written = *now;
+      if (written.node.empty()) written.node = node;
+    }
+    return recorded;
+  }
+
+  static std::string checkpoint_of(const json& result) {
+    const json& checkpoint = at_path(result, {"checkpoint"});
+    if (checkpoint.is_string()) return printable(checkpoint.get<std::string>());
+    return checkpoint.is_number_integer() ? "step " + checkpoint.dump() : "";
+  }
+
+  const RunObjects& objects_;
+  const Time now_;
+  const Facts facts_;
+  RunStatus status_;
+  std::vector<Rank> ranks_, left_;  // left_: of Jobs that are not there any more
+  std::vector<PodEnd> ends_;
+  std::set<const JobFacts*> short_jobs_;
+  std::optional<Time> stopped_at_;
+  bool owner_deleting_ = false;
+};
+
+}  // namespace
+
+RunStatus observe(const RunObjects& objects, Time now) { return Observation(objects, now).run(); }
+
+}  // namespace mlk

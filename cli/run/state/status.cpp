@@ -1,0 +1,107 @@
+#include "cli/run/state/status.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+
+json time_json(const std::optional<Time>& time) { return time ? json(format_time(*time)) : json(nullptr); }
+
+json failure_json(const std::optional<Failure>& failure) {
+  if (!failure) return nullptr;
+  return {{"role", failure->role},           {"rank", failure->rank},
+          {"exit_code", failure->exit_code}, {"signal", failure->signal},
+          {"container", failure->container}, {"reason", failure->reason},
+          {"message", failure->message},     {"disruption", failure->disruption},
+          {"attempt", failure->attempt},     {"attempts", failure->attempts},
+          {"at", time_json(failure->at)},    {"next", time_json(failure->next)}};
+}
+
+json common_json(const RunStatus& status) {
+  return {{"run", status.run},
+          {"name", status.name},
+          {"mode", status.mode},
+          {"phase", to_string(status.phase)},
+          {"why", status.why},
+          {"created", time_json(status.created)},
+          {"started", time_json(status.started)},
+          {"ended", time_json(status.ended)},
+          {"restarts", status.restarts},
+          {"steps", status.steps},
+          {"result", status.result},
+          {"result_at", time_json(status.result_at)},
+          {"first_failure", failure_json(status.first_failure)},
+          {"last_failure", failure_json(status.last_failure)},
+          {"last_checkpoint", status.last_checkpoint}};
+}
+
+}  // namespace
+
+bool is_over(const RunStatus& status) { return is_final(status.phase) || status.absence == Absence::gone; }
+
+ExitCode exit_code(const RunStatus& status) {
+  switch (status.phase) {
+    case Phase::succeeded:
+      return ExitCode::ok;
+    case Phase::stopped:
+      return ExitCode::stopped;
+    case Phase::failed:
+      return status.first_failure && status.first_failure->disruption ? ExitCode::disrupted
+                                                                      : ExitCode::run_failed;
+    default:
+      return status.cannot_start ? ExitCode::cannot_start : ExitCode::failure;
+  }
+}
+
+json to_record(const RunStatus& status) {
+  // An object of the cluster may have 1 MiB.
+  constexpr std::size_t most_ranks = 256, longest_reason = 500;
+  json record = common_json(status);
+  record["schema"] = 1;
+  const auto waits = [](const RankStatus& rank) { return !rank.meanwhile.empty(); };
+  if (status.phase == Phase::succeeded && std::any_of(status.ranks.begin(), status.ranks.end(), waits))
+    record["why"] = "";  // it was of that moment
+  record["ranks"] = json::array();
+  for (const RankStatus& rank : status.ranks) {
+    if (record["ranks"].size() == most_ranks) break;
+    record["ranks"].push_back({{"role", rank.role},
+                               {"rank", rank.rank},
+                               {"state", rank.state},
+                               {"node", rank.node},
+                               {"restarts", rank.restarts},
+                               {"reason", cut(rank.reason, longest_reason)},
+                               {"since", time_json(rank.since)}});
+  }
+  return record;
+}
+
+json to_json(const RunStatus& status) {
+  json out = common_json(status);
+  out["cannot_start"] = status.cannot_start;
+  out["final"] = is_over(status);
+  out["checkpoint"] = to_json(status.checkpoint);
+  out["experiment"] = status.experiment;
+  out["tags"] = status.tags;
+  out["note"] = status.note;
+  out["commit"] = status.commit;
+  out["ranks"] = json::array();
+  for (const RankStatus& rank : status.ranks) {
+    out["ranks"].push_back({{"role", rank.role},
+                            {"rank", rank.rank},
+                            {"pod", rank.pod},
+                            {"node", rank.node},
+                            {"state", rank.state},
+                            {"restarts", rank.restarts},
+                            {"reason", rank.meanwhile.empty() ? rank.reason : rank.meanwhile},
+                            {"since", time_json(rank.since)}});
+  }
+  return out;
+}
+
+}  // namespace mlk

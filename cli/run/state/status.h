@@ -1,0 +1,86 @@
+// The state of a run, from its objects alone. Pure: the same objects and time give the same answer.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/run/facts/absence.h"
+#include "cli/run/state/checkpoints.h"
+#include "cli/run/facts/phase.h"
+#include "cli/run/facts/run_objects.h"
+#include "cli/util/error.h"
+#include "cli/util/time.h"
+
+namespace mlk {
+
+struct RankStatus {
+  std::string role;
+  int rank = 0;
+  std::string pod, node;
+  std::string state;      // "Running", "Pending", "Succeeded", "Failed", "Missing", "Stopped"
+  int restarts = 0;       // pods of this rank that failed or were lost before the present one
+  std::string reason;     // why it is not running, or what another container of its pod lacks; may be empty
+  std::string meanwhile;  // what holds for now only, shown in place of the reason: the program has ended, its
+                          // pod has not
+  std::optional<Time> since;
+};
+
+struct Failure {
+  std::string role;
+  int rank = 0;
+  int exit_code = 0;      // -1 if unknown
+  int signal = 0;         // exit codes over 128 of a signal
+  std::string container;  // the one that is to blame, if that is not the program's
+  std::string reason;     // "exit code 3", "killed by signal 9 (SIGKILL)", "out of memory", "evicted: ..."
+  std::string message;    // last lines or result message, printable, without what launchers add
+  std::string said;       // the program's error in them, in one line; not recorded
+  bool disruption = false;
+  int attempt = 1, attempts = 1;  // "try 1 of 4"
+  std::optional<Time> at, next;   // next: when the Job controller starts the rank again, if it will
+};
+
+struct RunStatus {
+  std::string run, name, mode;
+  Phase phase = Phase::incomplete;
+  std::string why;            // one line; empty if there is nothing to explain
+  bool cannot_start = false;  // the reason lies in the run itself: it will not start by waiting (invalid
+                              // image name, refused by admission)
+  Absence absence = Absence::none;  // of the Job that decides the end, or of others that are still to come
+  int pods_left = 0;    // that have not ended, although their Job is not there any more (pods_left.h)
+  int pods_ending = 0;  // of these: that were told to end
+  std::optional<Time> created, started, ended;
+  std::vector<RankStatus> ranks;
+  std::optional<Failure> first_failure;  // before the cascade of 137s
+  std::optional<Failure> last_failure;
+  int restarts = 0;
+  long steps = 0;                 // of the whole run; 0 if it does not say
+  nlohmann::json result;          // of the reporting rank (CONTRACT.md), or null
+  std::optional<Time> result_at;  // the latest time at which it can have been reported; absent if unknown
+  std::string last_checkpoint;
+  std::optional<CheckpointPlace> checkpoint;  // its place
+
+  // The experiment as it was submitted.
+  nlohmann::json experiment;  // with all defaults; null if the owner was read as metadata only
+  std::vector<std::string> tags;
+  std::string note;
+  std::string commit;  // of its code, as commit_of() says it
+};
+
+RunStatus observe(const RunObjects& objects, Time now);
+
+// Whether nothing more will come of it: its phase is final, or its Job is gone.
+bool is_over(const RunStatus& status);
+
+// 0, 5, 7 or 8 for an ended run; 1 if its Job is gone.
+ExitCode exit_code(const RunStatus& status);
+
+// The final record of the owner's ConfigMap, written and read back: results, first failure, restarts.
+nlohmann::json to_record(const RunStatus& status);
+// Everything that `status -o json` prints.
+nlohmann::json to_json(const RunStatus& status);
+
+}  // namespace mlk

@@ -1,0 +1,99 @@
+// The part of the world that commands may use: streams, the user's choice of cluster and colour,
+// interruption.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/kube/client.h"
+#include "cli/kube/login/kubeconfig.h"
+#include "cli/ui/style.h"
+#include "cli/util/error.h"
+
+namespace mlk {
+
+struct CheckpointPlace;
+struct RunAddress;
+enum class Prefer;
+
+namespace local {
+struct UpOptions;
+}
+
+// Filled from the flags before or after any command.
+struct GlobalOptions {
+  kube::ConfigFlags cluster;
+  bool local = false;                // --local: the embedded cluster, started when it is not up
+  std::vector<std::string> volumes;  // --volume claim=DIR, for --local
+  std::string color = "auto";        // auto | always | never
+};
+
+struct Session {
+  std::ostream& out;  // results: what a script reads
+  std::ostream& err;  // everything else
+  bool out_is_terminal = false;
+  bool err_is_terminal = false;
+  std::string version;
+  const std::atomic<int>& interrupted;                 // the signal that asked us to stop; 0: none
+  std::function<std::string(const std::string&)> env;  // value of a variable, "" when unset
+  std::function<std::string()>
+      read_answer{};  // reads a line that the user types; empty: there is no user to ask
+  GlobalOptions global;
+  ExitCode exit_code = ExitCode::ok;  // set by commands that succeed but have something to report
+
+  // Whether the cluster on this machine is used: because of --local, or of MLK_LOCAL=1 unless a flag names
+  // another cluster. Throws Error{usage} for an invalid value of MLK_LOCAL.
+  bool local() const;
+  // Connects to the cluster that the flags name. Attended::no is for completion: the user cannot be asked to
+  // log in, and a credential plugin has two seconds. Throws Error.
+  enum class Attended { yes, no };
+  // Whether a cluster that cannot be reached is tried for some seconds: it may be starting again.
+  enum class Patience { usual, none };
+  std::unique_ptr<kube::Client> connect(Attended attended = Attended::yes,
+                                        Patience patience = Patience::usual);
+  // The meaning of `typed` (run/read/find.h); adds a hint on how to list runs if there is none.
+  RunAddress find_run(kube::Client& client, const std::string& typed);
+  RunAddress find_run(kube::Client& client, const std::string& typed, Prefer prefer);
+  // Fills in the folder of the place on this machine, with --local.
+  void find_folder(CheckpointPlace& place, const std::string& name_space) const;
+  void warn(const std::string& message);  // "mlk: warning: ..." on err
+  void note(const std::string& message);  // any other message, on err
+  // Adds the flags to the command at the end of `hint`, ": mlk WORDS". Lower rooms do not know the flags.
+  std::string with_flags(const std::string& hint) const;
+  // "mlk WORDS" with the flags that select the same cluster again, for hints.
+  std::string command(const std::string& words) const;
+  // Prints what other programs take as it is, such as a patch. A terminal gets it printable, as everything.
+  void print_bytes(const std::string& bytes);
+  bool all_bytes_out = false;      // while they are printed
+  void check_interrupted() const;  // throws Error{interrupted}
+  bool color_out() const;
+  bool color_err() const;
+  // Whether a line on err can be rewritten in place.
+  bool live_err() const;
+  // Without glyphs outside of ASCII for TERM=dumb and for the locales C and POSIX.
+  ui::Style style_out() const;
+  ui::Style style_err() const;
+};
+
+// Throws Error{usage} for a run that is not a sweep.
+void require_sweep(const RunAddress& address, const Session& session);
+// Throws Error{usage} for a single trial of a sweep.
+void require_no_trial(const RunAddress& address);
+
+// Standard output cannot be written; ends a command that would go on for long. Its caller prints the reason,
+// except for a reader that has gone.
+struct OutputFailed {};
+
+// The options of the embedded cluster from --local and --volume. Throws Error{usage} for an invalid --volume.
+local::UpOptions local_up_options(const Session& session);
+
+// How long waiting loops sleep between checks of Session::interrupted.
+inline constexpr std::chrono::milliseconds interrupt_poll{100};
+
+}  // namespace mlk

@@ -1,0 +1,37 @@
+// Prints lines of a run's log.
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+
+#include "cli/run/read/log_reader.h"
+#include "cli/ui/style.h"
+
+namespace mlk {
+
+struct Session;
+
+namespace kube {
+class Client;
+}
+
+// Prints "worker/0 text", or "worker/0/fetch text" for another container than the program's, the prefix in
+// the rank's colour. Control characters in the text are made harmless; colours stay if colours are on.
+void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& style);
+
+// Throws Error{usage} if none of these pods has such a container; not where there are no pods yet, or no
+// name.
+void require_container(const std::string& run, const std::vector<nlohmann::json>& pods,
+                       const std::string& container);
+
+// Prints the lines of logs on standard output while they are read; `name` may change whose they are. Ends the
+// reading when nobody reads the output any more, and when the user does not want more.
+LogTaker printing_taker(Session& session, std::function<void(RunLogLine&)> name = {});
+// After it: throws OutputFailed, or Error{interrupted}.
+void require_all_printed(Session& session);
+
+// Prints everything that the logs hold now, on standard output.
+void print_logs(Session& session, kube::Client& client, const std::string& run, const LogFilter& filter);
+
+}  // namespace mlk

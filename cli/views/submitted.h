@@ -1,0 +1,26 @@
+// What a command says after it has submitted a run.
+#pragma once
+
+#include <string>
+
+#include "cli/run/change/submission.h"
+
+namespace mlk {
+
+struct Session;
+
+// The run on standard output, by its name or, if `output` is "json", as an object. name_space: empty if it is
+// not known.
+void print_handle(const std::string& run, const std::string& output, const std::string& name_space,
+                  Session& session);
+
+// "has ended already: it failed 5m ago: worker/0: exit code 3". Pure.
+std::string how_it_ended(const RunStatus& status, Time now);
+
+// The exit code of a submit that has created nothing, since the run had ended: that of `wait`. 0 for others.
+ExitCode code_of(const Submitted& submitted);
+
+// For people: what was found or created, and what to type next.
+void say_outcome(const Submitted& submitted, Session& session, const SubmitRequest& request);
+
+}  // namespace mlk

@@ -1,0 +1,22 @@
+// The output of mlk sweep --dry-run: the points, what they need, and what there is room for now.
+#pragma once
+
+#include <optional>
+
+#include "sweeps/trials/start.h"
+
+namespace mlk {
+
+struct Session;
+
+struct PreviewOptions {
+  std::optional<double> trial_minutes;  // how long a trial takes; empty: as long as those that have ended
+  bool as_json = false;
+};
+
+// Without a client, shows nothing about the cluster and about trials that have ended. Throws Error{usage} for
+// a point that cannot be run, and ApiError.
+void print_preview(Session& session, kube::Client* client, const sweeps::StartRequest& request,
+                   const PreviewOptions& options);
+
+}  // namespace mlk

@@ -1,0 +1,38 @@
+// Runs in forms for people.
+#pragma once
+
+#include <cstddef>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "cli/run/state/status.h"
+#include "cli/ui/style.h"
+
+namespace mlk {
+
+struct Session;
+
+// The first digits of a commit, which name it for people: "0123456789ab-dirty".
+std::string short_commit(const std::string& commit);
+
+enum class Columns { usual, all };  // all: also the values in which runs of one name differ
+
+// Print `mlk status` and `mlk ls` on the session's standard output.
+void print_status(const RunStatus& status, Session& session);
+void print_runs(const std::vector<RunStatus>& runs, Session& session, Columns columns);
+
+// The same on any stream. `width`: columns of the terminal; 0 for a pipe, where nothing is cut off or folded.
+void print_status(const RunStatus& status, std::ostream& out, const ui::Style& style, std::size_t width,
+                  Time now);
+void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
+                std::size_t width, Time now, Columns columns = Columns::usual);
+
+// "Running  step 420/2000  loss 0.31  2 workers 1 server  restarts 1  worker/1: ..."
+std::string progress_line(const RunStatus& status);
+// Phase and reason only: they change seldom enough for a log.
+std::string phase_line(const RunStatus& status);
+// The same without the time until the next try: two such lines differ only if something has changed.
+std::string untimed(std::string phase_line);
+
+}  // namespace mlk

@@ -1,0 +1,426 @@
+#include "cli/wait/await_run.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/views/log_lines.h"
+#include "cli/wait/server_keeper.h"
+#include "cli/session/session.h"
+#include "cli/views/views.h"
+#include "cli/run/facts/going_on.h"
+#include "cli/run/read/late_lines.h"
+#include "cli/run/read/log_follower.h"
+#include "cli/run/read/log_warnings.h"
+#include "cli/run/facts/metrics.h"
+#include "cli/run/state/record.h"
+#include "cli/run/state/status.h"
+#include "cli/run/read/tails.h"
+#include "cli/run/read/watcher.h"
+#include "cli/run/change/write_record.h"
+#include "cli/ui/progress.h"
+#include "cli/ui/width.h"
+#include "cli/util/text.h"
+#include "cli/util/time.h"
+
+namespace mlk {
+namespace {
+
+using std::chrono::steady_clock;
+
+// After the end of a run its last log lines are still on their way.
+constexpr std::chrono::seconds drain_timeout{10};
+constexpr std::chrono::seconds last_lines_budget{10};
+
+Time now() { return std::chrono::system_clock::now(); }
+
+// A run whose programs have never started is tried again as well: for a container before them, or a program
+// that is not there.
+bool has_started(const RunStatus& status) {
+  const bool again = status.phase == Phase::restarting && status.started;
+  return again || status.phase == Phase::running || is_final(status.phase);
+}
+
+// How long to wait for the last processes of an ended run: those of a trained one end by themselves within 60
+// s (CONTRACT.md), and their logs are lost with their pods.
+constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10};
+
+// One of the awaited runs.
+class Await {
+ public:
+  Await(Session& session, kube::Client& client, const std::string& run, bool alone,
+        const AwaitOptions& options, ui::Progress& progress)
+      : session_(session),
+        client_(client),
+        run_(run),
+        alone_(alone),
+        options_(options),
+        watcher_(client, client.config().name_space, run),
+        progress_(progress),
+        style_(options.logs_to_stdout ? session.style_out() : session.style_err()) {
+    // On a terminal the logs are always read, at least for the step in the live line. The filter is lossy
+    // then: while another run is being recorded, the lines are not taken.
+    if (options.follow || session.live_err()) {
+      LogFilter filter = options.filter;
+      filter.lossy = !options.follow;
+      follower_ = std::make_unique<RunLogFollower>(client, client.config().name_space, std::move(filter));
+    }
+  }
+
+  const std::string& run() const { return run_; }
+  const std::optional<RunStatus>& last() const { return last_; }
+  const std::optional<ExitCode>& code() const { return code_; }  // set when the run is over
+  // Phase and reason at their last change; the time until the next try does not count as a change.
+  const std::string& plain() const { return plain_; }
+
+  // Waits for a change, at most for `patience`, and updates the state.
+  void update(std::chrono::milliseconds patience) {
+    watcher_.wait_for_change(patience);
+    warn_of_trouble();
+    if (!watcher_.synced()) return;
+    if (!watcher_.owner_exists()) return deleted();
+    RunObjects objects = watcher_.objects();
+    if (follower_) follower_->update(objects.pods);
+    print_due_lines();
+    objects.lines = lines_;
+    RunStatus seen = observe(objects, now());
+    if (seen.absence == Absence::unsure) {  // only fresh lists can tell that a Job is gone
+      std::optional<RunObjects> read = read_again();
+      if (!read) return;
+      objects = std::move(*read);
+      objects.lines = lines_;
+      seen = observe(objects, now());
+    }
+    last_ = std::move(seen);
+    started_ = started_ || has_started(*last_);
+    over_ = is_over(objects, *last_);
+    if (over_) drain_logs();
+    // The end is told after the last log lines.
+    if (options_.follow && mlk::is_over(*last_) && !over_) return;
+    const std::string line = printable(phase_line(*last_));
+    if (untimed(line) != untimed(plain_)) plain_ = line;
+  }
+
+  // Call after the newest state was shown. If the run is over, prints how it ended.
+  void settle() {
+    if (!last_ || code_) return;
+    if (over_) {
+      code_ = ended();
+    } else {
+      code_ = given_up(*last_);
+    }
+  }
+
+  // Call when the time is up. A run that has ended counts as over even if its last processes have not ended.
+  // If nothing was read yet (the time may be 0), the run is read once, so that an ended run is still
+  // reported.
+  void settle_now() {
+    if (!last_) {
+      const RunObjects objects = watcher_.read_again();
+      last_ = observe(objects, now());
+      over_ = is_over(objects, *last_);
+    }
+    if (final_since_ || over_) code_ = ended();
+  }
+
+ private:
+  steady_clock::duration elapsed() const { return steady_clock::now() - begin_; }
+
+  // A stopped run is over when its pods have written their last checkpoint and results; an ended one when its
+  // last processes have ended, or had the time for it.
+  bool is_over(const RunObjects& objects, const RunStatus& status) {
+    if (status.absence == Absence::gone && status.phase != Phase::stopped) return true;
+    if (!is_final(status.phase)) {
+      final_since_.reset();
+      return status.phase == Phase::stopped && !has_live_pods(objects, now());
+    }
+    if (!final_since_) final_since_ = steady_clock::now();
+    const auto patience = status.phase == Phase::succeeded ? patience_if_trained : patience_if_failed;
+    return !is_settling(objects, now(), steady_clock::now() - *final_since_, patience);
+  }
+
+  // If several runs are awaited, the others are still waited for.
+  void deleted() {
+    const std::string what = "run " + run_ + " is there no more: it was deleted";
+    if (alone_) throw Error(ExitCode::not_found, what);
+    progress_.say("mlk: warning: " + what);
+    follower_.reset();
+    code_ = ExitCode::not_found;
+  }
+
+  void warn_of_trouble() {
+    const std::string trouble = watcher_.trouble();
+    if (!trouble.empty() && trouble != trouble_)
+      progress_.say("mlk: warning: " + printable(trouble) + "; trying on");
+    trouble_ = trouble;
+  }
+
+  void warn_of_logs(RunLogFollower::When when) {
+    for (const std::string& text : follower_->new_warnings(when))
+      progress_.say("mlk: warning: " + printable(text));
+  }
+
+  // True if lines were printed.
+  bool print_due_lines() {
+    if (!follower_) return false;
+    if (options_.follow) warn_of_logs(RunLogFollower::When::going_on);
+    const std::vector<RunLogLine> lines = follower_->take();
+    for (const RunLogLine& line : lines) {
+      if (std::optional<Metrics> metrics = parse_metrics(line.text); metrics && line.container.empty())
+        lines_[line.uid] = {std::move(*metrics), line.time};
+      if (!options_.follow) continue;
+      progress_.clear();
+      print_log_line(line, options_.logs_to_stdout ? session_.out : session_.err, style_);
+    }
+    if (options_.follow) (options_.logs_to_stdout ? session_.out : session_.err).flush();
+    if (!session_.out) throw OutputFailed();
+    return !lines.empty();
+  }
+
+  // Prints the logs to their end, or until nothing more comes; those of pods that go on without their Job for
+  // a moment. They are not followed any more.
+  void drain_logs() {
+    if (follower_ && options_.follow) {
+      const bool go_on = last_->pods_left > last_->pods_ending;
+      auto deadline = steady_clock::now() + drain_timeout;
+      while (!follower_->finished() && steady_clock::now() < deadline && session_.interrupted == 0) {
+        watcher_.wait_for_change(interrupt_poll);
+        follower_->update(watcher_.objects().pods);
+        if (print_due_lines() && !go_on) deadline = steady_clock::now() + drain_timeout;
+      }
+      const bool whole = follower_->finished();
+      print_due_lines();
+      if (!whole && session_.interrupted == 0)
+        session_.warn(go_on ? "the logs go on, since pods of the run still run"
+                            : "the logs may go on: nothing more came for " + format_duration(drain_timeout));
+      warn_of_logs(RunLogFollower::When::at_end);
+      for (const std::string& text : lost_logs(*last_, watcher_.objects().pods, options_.filter))
+        session_.warn(text);
+    }
+    follower_.reset();
+  }
+
+  // Reads the run now, instead of using the watches; nothing if it cannot be read.
+  std::optional<RunObjects> read_again() {
+    try {
+      return watcher_.read_again();
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  // The ended run with everything that belongs to its end; if that cannot be read, as the watches showed it.
+  RunObjects whole_end() {
+    RunObjects seen = watcher_.objects();
+    std::optional<RunObjects> read = read_again();
+    const bool newer = read && (!watcher_.synced() || is_over(*read, observe(*read, now())));
+    RunObjects end = newer ? std::move(*read) : std::move(seen);
+    end.lines = lines_;
+    const auto read_logs = [&] {
+      read_tails(client_, client_.config().name_space, {&end}, last_lines_budget);
+    };
+    read_logs();
+    (void)read_late_lines([&] { return may_tell_more(end); }, read_logs,
+                          steady_clock::now() + last_lines_budget);
+    return end;
+  }
+
+  // A program that has told nothing, and has just ended. On this machine its log is whole when it has ended.
+  bool may_tell_more(const RunObjects& end) const {
+    if (session_.local() || session_.interrupted != 0 || recorded_status(end.owner)) return false;
+    const RunStatus status = observe(end, now());
+    return status.phase == Phase::succeeded && status.result.is_null() &&
+           may_have_late_lines(status.ended, now());
+  }
+
+  ExitCode ended() {
+    drain_logs();
+    const RunObjects objects = whole_end();
+    RunStatus status = observe(objects, now());
+    progress_.clear();
+    if (const auto problem = write_record(client_, client_.config().name_space, objects.owner, status))
+      session_.warn("the final record could not be written: " + *problem);
+    if (mlk::is_over(status) && is_over(objects, status)) {
+      if (const auto problem = suspend_what_goes_on(client_, client_.config().name_space, objects))
+        session_.warn("Jobs of the run go on, and could not be suspended: " + *problem);
+    }
+    if (status.checkpoint) session_.find_folder(*status.checkpoint, client_.config().name_space);
+    print_status(status, session_.err, session_.style_err(),
+                 session_.err_is_terminal ? ui::terminal_width(STDERR_FILENO) : 0, now());
+    return exit_code(status);
+  }
+
+  static bool is_hopeless(const RunStatus& status) {
+    return status.cannot_start || status.absence == Absence::cut_off;
+  }
+
+  // Whether the run cannot start, or has not started in time. Decided on a fresh read, since the cluster may
+  // have been silent for a while.
+  std::optional<ExitCode> given_up(const RunStatus& seen) {
+    const bool late = options_.start_timeout && elapsed() > *options_.start_timeout;
+    if (started_ || (!is_hopeless(seen) && !late)) return std::nullopt;
+    const std::optional<RunObjects> objects = read_again();
+    if (!objects) return std::nullopt;
+    const RunStatus status = observe(*objects, now());
+    started_ = has_started(status);
+    if (started_ || (!is_hopeless(status) && !late)) return std::nullopt;
+    return cannot_start(status,
+                        is_hopeless(status) ? "" : " within " + format_duration(*options_.start_timeout));
+  }
+
+  ExitCode cannot_start(const RunStatus& status, const std::string& within) {
+    progress_.clear();
+    session_.err << "run " << run_ << " cannot start" << within << ": " << printable(phase_line(status))
+                 << '\n';
+    session_.note("it is still there; look at it with: " + session_.command("status " + run_) +
+                  ", or delete it with: " + session_.command("delete " + run_));
+    return ExitCode::cannot_start;
+  }
+
+  Session& session_;
+  kube::Client& client_;
+  const std::string run_;
+  const bool alone_;  // no other run is awaited
+  const AwaitOptions& options_;
+  RunWatcher watcher_;
+  ui::Progress& progress_;
+  const ui::Style style_;
+  std::unique_ptr<RunLogFollower> follower_;
+  const steady_clock::time_point begin_ = steady_clock::now();
+  std::optional<steady_clock::time_point> final_since_;  // when the run was first seen to have ended
+  bool started_ = false, over_ = false;
+  std::map<std::string, MetricsLine> lines_;  // the newest, by the pod's uid
+  std::optional<RunStatus> last_;
+  std::string plain_;
+  std::optional<ExitCode> code_;
+  std::string trouble_;
+};
+
+// All awaited runs, with one line on the terminal that shows their state.
+class AwaitAll {
+ public:
+  AwaitAll(Session& session, kube::Client& client, const std::vector<std::string>& runs,
+           const AwaitOptions& options)
+      : session_(session),
+        options_(options),
+        progress_(
+            session.err, has_live_line(session, options), [] { return ui::terminal_width(STDERR_FILENO); },
+            session.style_err().ascii()) {
+    for (const std::string& run : runs)
+      awaits_.push_back(std::make_unique<Await>(session, client, run, runs.size() == 1, options, progress_));
+    said_.resize(awaits_.size());
+  }
+
+  ExitCode run() {
+    while (true) {
+      std::chrono::milliseconds patience = interrupt_poll;
+      bool over = true;
+      for (const auto& one : awaits_) {
+        if (one->code()) continue;
+        one->update(patience);
+        patience = std::chrono::milliseconds(0);
+        show();
+        one->settle();
+        over = over && one->code();
+      }
+      if (over) return code();
+      if (session_.interrupted != 0) interrupted();
+      keeper_.check();
+      if (options_.timeout && steady_clock::now() - begin_ > *options_.timeout) {
+        for (const auto& one : awaits_) {
+          if (!one->code()) one->settle_now();
+        }
+        if (unfinished().empty()) return code();
+        timed_out();
+      }
+    }
+  }
+
+ private:
+  // Standard output that is a pipe may lead back to this terminal: `mlk logs -f RUN | head` would write into
+  // the live line.
+  static bool has_live_line(const Session& session, const AwaitOptions& options) {
+    struct stat out{};
+    const bool piped = ::fstat(STDOUT_FILENO, &out) == 0 && S_ISFIFO(out.st_mode);
+    return session.live_err() && !(options.logs_to_stdout && piped);
+  }
+
+  void show() {
+    std::vector<std::string> live;
+    for (std::size_t i = 0; i < awaits_.size(); ++i) {
+      const Await& one = *awaits_[i];
+      if (!one.last() || one.code()) continue;
+      const std::string name = awaits_.size() > 1 ? one.run() + ": " : "";
+      live.push_back(printable(name + progress_line(*one.last())));
+      if (said_[i] == one.plain()) continue;
+      said_[i] = one.plain();
+      if (!progress_.live()) progress_.say(printable(name) + one.plain());
+    }
+    if (progress_.live() && !live.empty()) progress_.show(join(live, "   "));
+  }
+
+  // The code of the first run that did not end well.
+  ExitCode code() const {
+    for (const auto& one : awaits_) {
+      if (*one->code() != ExitCode::ok) return *one->code();
+    }
+    return ExitCode::ok;
+  }
+
+  // The runs that have not ended, as words of a command line.
+  std::string unfinished() const {
+    std::vector<std::string> runs;
+    for (const auto& one : awaits_) {
+      if (!one->code()) runs.push_back(one->run());
+    }
+    return join(runs, " ");
+  }
+
+  [[noreturn]] void interrupted() {
+    progress_.clear();
+    const std::string runs = unfinished();
+    session_.note("run " + runs + " goes on without us");
+    throw Error(ExitCode::interrupted, "interrupted",
+                "come back with: " + session_.command("wait " + runs) +
+                    (awaits_.size() > 1 ? "" : ", or: " + session_.command("logs -f " + runs)));
+  }
+
+  [[noreturn]] void timed_out() {
+    progress_.clear();
+    const std::string runs = unfinished();
+    const auto& first =
+        *std::find_if(awaits_.begin(), awaits_.end(), [](const auto& one) { return !one->code(); });
+    const std::string state = awaits_.size() == 1 && first->last() ? ": " + phase_line(*first->last()) : "";
+    throw Error(ExitCode::timed_out,
+                "run " + runs + " has not ended after " + format_duration(*options_.timeout) + state,
+                "it goes on; come back with: " + session_.command("wait " + runs));
+  }
+
+  Session& session_;
+  const AwaitOptions& options_;
+  ui::Progress progress_;
+  std::vector<std::unique_ptr<Await>> awaits_;
+  std::vector<std::string> said_;  // for each run: the last line printed to a log
+  const steady_clock::time_point begin_ = steady_clock::now();
+  ServerKeeper keeper_{session_, [this](const std::string& line) { progress_.say(line); }};
+};
+
+}  // namespace
+
+ExitCode await_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
+                    const AwaitOptions& options) {
+  return AwaitAll(session, client, runs, options).run();
+}
+
+std::optional<std::chrono::seconds> duration_option(const std::string& flag, const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const std::optional<std::chrono::seconds> duration = parse_duration(text);
+  if (!duration)
+    throw Error(ExitCode::usage, flag + " must be a duration, not '" + text + "'",
+                "for example: " + flag + " 10m");
+  return duration;
+}
+
+}  // namespace mlk

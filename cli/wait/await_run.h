@@ -1,0 +1,37 @@
+// Waits for the end of runs; the same in submit --wait, submit --follow, wait and logs -f.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/run/read/log_follower.h"
+#include "cli/util/error.h"
+
+namespace mlk {
+
+struct Session;
+
+namespace kube {
+class Client;
+}
+
+struct AwaitOptions {
+  bool follow = false;          // print the logs of all ranks: to stderr,
+  bool logs_to_stdout = false;  // or to stdout
+  LogFilter filter;
+  std::optional<std::chrono::seconds> timeout;        // ExitCode::timed_out, the run goes on
+  std::optional<std::chrono::seconds> start_timeout;  // ExitCode::cannot_start if it has not run by then
+};
+
+// Blocks until each run has ended, is stopped or cannot start; writes their final records; reports on stderr.
+// Returns the code of the first one that did not end well. If interrupted, the runs continue, and the message
+// says how to come back. Throws Error.
+ExitCode await_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
+                    const AwaitOptions& options);
+
+// nullopt for "". Throws Error{usage} that names the flag.
+std::optional<std::chrono::seconds> duration_option(const std::string& flag, const std::string& text);
+
+}  // namespace mlk

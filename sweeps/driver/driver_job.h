@@ -1,0 +1,81 @@
+// The objects of a detached sweep's driver: the Job that runs mlk, and ConfigMaps with everything that makes
+// it the same driver as one on the machine where the sweep was started. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/render/identity.h"
+#include "cli/render/limits.h"
+#include "cli/run/inputs/prepare.h"
+#include "sweeps/search/definition.h"
+
+namespace mlk::sweeps {
+
+inline constexpr char driver_account[] = "mlk-driver";  // the ServiceAccount
+inline constexpr std::size_t longest_input_part = most_config_map_bytes;
+inline constexpr int most_input_parts = 32;
+
+// Everything that decides the identity and the points of the sweep, as it was given to `mlk sweep`: reading
+// it again gives the same sweep.
+struct DriverInput {
+  std::string version;  // of the mlk that wrote it
+  ExperimentFile file;
+  Overrides overrides;
+  std::vector<std::string> parameters;                 // words of the command line
+  std::vector<std::string> folders;                    // entries of `data:` whose files travel
+  std::string code{};                                  // digest of the code that travels; empty: none
+  std::string image_built{};                           // FileContents::image
+  UserFacts user{};                                    // FileContents::user
+  bool code_in_image = false;                          // CodeArchive::is_layer()
+  std::string code_on_machine{}, python_on_machine{};  // as in CodeArchive and FileContents
+  std::map<std::string, std::string> texts;            // as in CarriedFiles
+  std::map<std::string, std::string> own_templates;    // path -> text, of the user's own
+  std::string image;                                   // of the driver
+  bool local = false;                                  // on the embedded cluster
+  Identity sweep;                                      // that it drives
+  std::string files_of;                                // the sweep whose copies of the files are mounted
+  std::string defined_as{};  // the identity of the definition, computed by the mlk that wrote this
+};
+
+std::string to_text(const DriverInput& input);
+// Throws Error{failure} if it is not an input of this version of mlk.
+DriverInput parse_driver_input(std::string_view text);
+
+// The sweep of the input. `templates`: the result of templates_of(); `files`: the contents of the entries
+// that it names, and its code. Throws Error{failure} if this mlk computes another identity than the mlk that
+// wrote the input.
+Definition definition_of(const DriverInput& input, const FileContents& files, const Templates& templates);
+// Call as the last step before writing: fills in `defined_as`.
+void settle(DriverInput& input, const FileContents& files);
+
+// The name of the input: different inputs have different names.
+std::string key_of_input(std::string_view text);
+
+Templates templates_of(const DriverInput& input);
+// `files`: the contents of the entries that the input names, and its code.
+PrepareOptions options_of(const DriverInput& input, FileContents files);
+
+// "digits-abcde-driver-fghij"
+std::string driver_name(const std::string& sweep, const std::string& key);
+// "digits-abcde-driver-fghij-0"
+std::string input_part_name(const std::string& sweep, const std::string& key, int part);
+
+// The ConfigMaps that hold it, in order. Throws Error{usage} if there would be too many.
+std::vector<nlohmann::json> input_objects(const nlohmann::json& owner, const std::string& text);
+
+struct DriverPlace {
+  std::string name_space;
+  std::string
+      kubeconfig;  // of the embedded cluster, whose pods have no ServiceAccount; empty: another cluster
+};
+
+// Without an owner yet. Throws Error{usage} if the template does not make a Job.
+nlohmann::json render_driver(const Definition& definition, const DriverInput& input,
+                             const Templates& templates, const DriverPlace& place);
+
+}  // namespace mlk::sweeps

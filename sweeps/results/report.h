@@ -1,0 +1,34 @@
+// The report of a sweep: one HTML file that needs nothing else, to look at, to send and to print. Pure.
+//
+// The charts are SVG, drawn by some hundred lines of our own (sweeps/results/report/), because a charting library
+// would be larger than the rest of mlk's texts together, and none of the common ones draws parallel
+// coordinates. All that comes from trials reaches the page as JSON and is shown as text; a
+// Content-Security-Policy forbids every request, and every script but ours.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/util/time.h"
+#include "sweeps/space/objective.h"
+#include "sweeps/space/space.h"
+#include "sweeps/space/trial.h"
+
+namespace mlk::sweeps {
+
+struct ReportData {
+  std::string title;        // the sweep's name
+  std::string name_space;   // of Kubernetes
+  std::string description;  // one line: mode, search ...
+  Objective objective;
+  Space space;
+  std::vector<Trial> trials;
+  Time made;            // when the trials were read
+  std::string version;  // of mlk
+};
+
+// The text of the file: at most about 17 MiB, however many trials there are; its end says what was left out.
+// Computes the importance of the parameters, which may take seconds.
+std::string report_html(const ReportData& data);
+
+}  // namespace mlk::sweeps

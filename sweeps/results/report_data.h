@@ -1,0 +1,58 @@
+// Decides what the report of a sweep shows: which trials are drawn, what is left out, how times compare.
+// Pure.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "sweeps/results/report.h"
+
+namespace mlk::sweeps {
+
+// The limits of one report: numbers of things, and bytes of a text.
+struct ReportBounds {
+  std::size_t rows = 20'000;  // trials in the table
+  std::size_t drawn = 500;    // trials in parallel coordinates and scatter plots
+  std::size_t curves = 200;   // learning curves
+  std::size_t points = 200;   // of a curve
+  std::size_t parameters = 100;
+  std::size_t metrics = 12;  // columns of the table beside the objective
+  std::size_t text = 200;    // a name or a value
+  std::size_t failure = 500;
+  std::size_t bytes = 16u << 20;  // of all data
+};
+
+// The index of the best trial with a value that did not fail.
+std::optional<std::size_t> best_of(const std::vector<Trial>& trials, const Objective& objective);
+
+// The indices of at most `most` of the candidates, ascending: the best fifth, and an even sample of the
+// others.
+std::vector<std::size_t> representative(const std::vector<Trial>& trials, const Objective& objective,
+                                        const std::vector<std::size_t>& candidates, std::size_t most);
+
+// The duration of successful trials for one combination of counts of workers, servers and nodes.
+struct CountTimes {
+  Point counts;
+  std::size_t trials = 0;
+  double shortest = 0, median = 0, longest = 0;  // seconds
+  double speedup = 1;                            // the median of the first entry divided by this one's
+};
+
+// The paths of such counts: "workers.count", "servers.count", or any other that ends in "count", "nodes" or
+// "workers".
+std::vector<std::string> count_paths(const Space& space);
+
+// In the order of the counts. Empty if no count varies.
+std::vector<CountTimes> times_by_count(const Space& space, const std::vector<Trial>& trials);
+
+// The content of the page; its scripts (sweeps/results/report/data.js) explain the short names.
+nlohmann::json report_data(const ReportData& data, const ReportBounds& bounds = {});
+
+// The text of a <script type="application/json"> element; nothing in it can end the element.
+std::string script_json(const nlohmann::json& value);
+
+}  // namespace mlk::sweeps

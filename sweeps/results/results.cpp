@@ -1,0 +1,265 @@
+#include "sweeps/results/results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "cli/util/error.h"
+#include "cli/util/text.h"
+#include "cli/where/number_order.h"
+#include "sweeps/space/ranking.h"
+#include "sweeps/results/result_cells.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using json = nlohmann::json;
+
+constexpr std::size_t most_parameter_columns = 512;  // more are not searched in practice
+constexpr std::size_t most_metric_columns = 256;
+
+// The paths of all parameters: those of the space in its order, then any others that the trials have.
+std::vector<std::string> parameter_paths(const std::vector<Trial>& trials, const Space& space) {
+  std::vector<std::string> paths;
+  std::set<std::string> known;
+  for (const Parameter& parameter : space.parameters) {
+    if (known.insert(parameter.path).second) paths.push_back(parameter.path);
+  }
+  std::set<std::string> others;
+  for (const Trial& trial : trials) {
+    for (const auto& [path, value] : trial.point) {
+      if (!known.contains(path) && others.size() < most_parameter_columns) others.insert(path);
+    }
+  }
+  paths.insert(paths.end(), others.begin(), others.end());
+  return paths;
+}
+
+json parameter_value(const Point& point, const std::string& path) {
+  const auto found = point.find(path);
+  return found == point.end() ? json() : found->second;
+}
+
+// Whether the space has a choice for it, or the trials differ.
+bool parameter_varies(const std::string& path, const std::vector<Trial>& trials, const Space& space) {
+  const auto parameter = std::find_if(space.parameters.begin(), space.parameters.end(),
+                                      [&](const Parameter& each) { return each.path == path; });
+  if (parameter != space.parameters.end()) {
+    const bool choice = parameter->kind == Parameter::Kind::choice;
+    if (choice ? parameter->values.size() > 1 : parameter->low < parameter->high) return true;
+  }
+  return std::any_of(trials.begin(), trials.end(), [&](const Trial& trial) {
+    return parameter_value(trial.point, path) != parameter_value(trials.front().point, path);
+  });
+}
+
+// The last `words` words of a path, all of it when it has no more.
+std::string path_tail(const std::string& path, std::size_t words) {
+  std::size_t at = path.size();
+  for (; words > 0 && at != std::string::npos && at > 0; --words) at = path.rfind('.', at - 1);
+  return at == std::string::npos || words > 0 ? path : path.substr(at + 1);
+}
+
+// Makes names unique among the columns.
+class ColumnNames {
+ public:
+  void take(const std::string& name) { taken_.insert(name); }
+
+  std::string of_parameter(const std::string& path, const std::vector<std::string>& paths) {
+    const auto words = static_cast<std::size_t>(std::count(path.begin(), path.end(), '.')) + 1;
+    for (std::size_t count = 1; count <= words; ++count) {
+      const std::string name = path_tail(path, count);
+      const auto same = std::count_if(paths.begin(), paths.end(), [&](const std::string& other) {
+        return path_tail(other, count) == name;
+      });
+      if (same == 1 && taken_.insert(name).second) return name;
+    }
+    // Another path may end with all of this one.
+    return taken_.insert(path).second ? path : otherwise(path, "parameters");
+  }
+
+  std::string of_metric(const std::string& metric) {
+    return taken_.insert(metric).second ? metric : otherwise(metric, "metrics");
+  }
+
+ private:
+  std::string otherwise(const std::string& name, const std::string& prefix) {
+    const std::string longer = prefix + "." + name;
+    return taken_.insert(longer).second ? longer : otherwise(longer, prefix);
+  }
+
+  std::set<std::string> taken_;
+};
+
+std::set<std::string> other_metrics(const std::vector<Trial>& trials, const Objective& objective) {
+  std::set<std::string> metrics;
+  for (const Trial& trial : trials) {
+    if (!trial.metrics.is_object()) continue;
+    for (const auto& [metric, value] : trial.metrics.items()) {
+      // If the objective is the last value of its metric, it has this column already.
+      if (metric == objective.metric && objective.of == Objective::Of::last) continue;
+      if (metrics.size() < most_metric_columns) metrics.insert(metric);
+    }
+  }
+  return metrics;
+}
+
+std::vector<Column> result_columns(const std::vector<Trial>& trials, const Objective& objective,
+                                   const Space& space, bool wide) {
+  ColumnNames names;
+  for (const char* name : {"trial", "state", "objective", "duration", "tries", "failure"}) names.take(name);
+  std::vector<Column> columns{{Column::Kind::trial, "trial", ""}, {Column::Kind::state, "state", ""}};
+  if (!objective.metric.empty())
+    columns.push_back({Column::Kind::objective, names.of_metric(objective.metric), objective.metric});
+  const std::vector<std::string> paths = parameter_paths(trials, space);
+  for (const std::string& path : paths) {
+    const std::string name = names.of_parameter(path, paths);
+    if (wide || parameter_varies(path, trials, space))
+      columns.push_back({Column::Kind::parameter, name, path});
+  }
+  if (wide) {
+    for (const std::string& metric : other_metrics(trials, objective))
+      columns.push_back({Column::Kind::metric, names.of_metric(metric), metric});
+  }
+  columns.push_back({Column::Kind::duration, "duration", ""});
+  columns.push_back({Column::Kind::tries, "tries", ""});
+  const bool any_failed =
+      std::any_of(trials.begin(), trials.end(), [](const Trial& trial) { return !trial.failure.empty(); });
+  if (wide || any_failed) columns.push_back({Column::Kind::failure, "failure", ""});
+  return columns;
+}
+
+// Rounded to what the clocks can measure. Times from elsewhere may be too far apart for a difference in
+// nanoseconds.
+json seconds_of(const Trial& trial) {
+  if (!trial.started || !trial.ended) return nullptr;
+  const auto milliseconds = [](Time time) {
+    return std::chrono::duration<double, std::milli>(time.time_since_epoch()).count();
+  };
+  return std::max(std::round(milliseconds(*trial.ended) - milliseconds(*trial.started)), 0.0) / 1000;
+}
+
+json result_cell(const Column& column, const Trial& trial) {
+  switch (column.kind) {
+    case Column::Kind::trial:
+      return trial.number;
+    case Column::Kind::state:
+      return std::string(to_string(trial.state));
+    case Column::Kind::objective:
+      return trial.objective ? json(*trial.objective) : json();
+    case Column::Kind::parameter:
+      return parameter_value(trial.point, column.of);
+    case Column::Kind::metric:
+      return trial.metrics.is_object() ? trial.metrics.value(column.of, json()) : json();
+    case Column::Kind::duration:
+      return seconds_of(trial);
+    case Column::Kind::tries:
+      return trial.tries;
+    case Column::Kind::failure:
+      return trial.failure.empty() ? json() : json(trial.failure);
+  }
+  return nullptr;
+}
+
+std::string column_in_lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; });
+  return text;
+}
+
+Column column_named(const std::string& name, const std::vector<Column>& columns) {
+  const auto is_named = [&](const Column& column) {
+    return column.name == name || (column.kind == Column::Kind::parameter && column.of == name) ||
+           (column.kind == Column::Kind::objective && name == "objective");
+  };
+  const auto exact = std::find_if(columns.begin(), columns.end(), is_named);
+  if (exact != columns.end()) return *exact;
+  // A terminal shows the names in capitals, so case does not count.
+  const auto same = [&](const Column& column) {
+    return column_in_lower_case(column.name) == column_in_lower_case(name);
+  };
+  const auto near = std::find_if(columns.begin(), columns.end(), same);
+  if (near != columns.end()) return *near;
+  std::vector<std::string> names;
+  for (const Column& column : columns) names.push_back(column.name);
+  const std::string meant = nearest(name, names);
+  throw Error(ExitCode::usage,
+              printable(fmt::format("there is no column '{}'{}", name,
+                                    meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant))),
+              printable("sort by one of: " + join(names, ", ")));
+}
+
+bool cell_is_nothing(const json& cell) {
+  return cell.is_null() || (cell.is_number_float() && std::isnan(cell.get<double>()));
+}
+
+// Numbers come before texts and are compared by value, texts by their characters. Neither argument is null.
+bool cell_is_less(const json& a, const json& b) {
+  if (a.is_number() != b.is_number()) return a.is_number();
+  return a.is_number() ? order_of_numbers(a, b) < 0 : plain_cell(a) < plain_cell(b);
+}
+
+}  // namespace
+
+std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
+                            const Order& order) {
+  std::vector<std::size_t> indices(trials.size());
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  std::sort(indices.begin(), indices.end(),
+            [&](std::size_t a, std::size_t b) { return ranks_before(trials[a], trials[b], objective); });
+  if (!order.sort.empty()) {
+    const bool falling = order.sort.starts_with('-');
+    const Column column =
+        column_named(order.sort.substr(falling ? 1 : 0), result_columns(trials, objective, space, true));
+    std::vector<json> cells;
+    for (const Trial& trial : trials) cells.push_back(result_cell(column, trial));
+    std::stable_sort(indices.begin(), indices.end(), [&](std::size_t i, std::size_t j) {
+      const json &a = cells[i], &b = cells[j];
+      if (cell_is_nothing(a) || cell_is_nothing(b)) return !cell_is_nothing(a) && cell_is_nothing(b);
+      return falling ? cell_is_less(b, a) : cell_is_less(a, b);
+    });
+  }
+  if (order.top > 0 && order.top < indices.size()) indices.resize(order.top);
+  std::vector<Trial> sorted;
+  sorted.reserve(indices.size());
+  for (const std::size_t i : indices) sorted.push_back(trials[i]);
+  return sorted;
+}
+
+ResultTable result_table(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
+                         bool wide) {
+  ResultTable table;
+  table.columns = result_columns(trials, objective, space, wide);
+  for (const Trial& trial : trials) {
+    std::vector<json>& row = table.rows.emplace_back();
+    for (const Column& column : table.columns) row.push_back(result_cell(column, trial));
+  }
+  return table;
+}
+
+json results_json(const std::vector<Trial>& trials) {
+  const auto time = [](const std::optional<Time>& at) { return at ? json(format_time(*at)) : json(); };
+  json out = json::array();
+  for (const Trial& trial : trials) {
+    json curve = json::array();
+    for (const auto& [step, value] : trial.curve) curve.push_back({step, value});
+    out.push_back({{"trial", trial.number},
+                   {"hash", trial.hash},
+                   {"state", std::string(to_string(trial.state))},
+                   {"tries", trial.tries},
+                   {"step", trial.step},
+                   {"objective", trial.objective ? json(*trial.objective) : json()},
+                   {"parameters", json(trial.point)},
+                   {"metrics", trial.metrics.is_object() ? trial.metrics : json::object()},
+                   {"curve", std::move(curve)},
+                   {"started", time(trial.started)},
+                   {"ended", time(trial.ended)},
+                   {"failure", trial.failure.empty() ? json() : json(trial.failure)}});
+  }
+  return out;
+}
+
+}  // namespace mlk::sweeps

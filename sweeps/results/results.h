@@ -1,0 +1,64 @@
+// The results of a sweep as a table: the best trial first, in forms for people and for programs. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "sweeps/space/objective.h"
+#include "sweeps/space/space.h"
+#include "sweeps/space/trial.h"
+
+namespace mlk::sweeps {
+
+struct Column {
+  enum class Kind { trial, state, objective, parameter, metric, duration, tries, failure };
+  Kind kind;
+  std::string name;  // unique in this table: "lr"; for parameters the shortest unambiguous end of the path
+  std::string of;    // the path of a parameter, or the name of a metric
+};
+
+struct ResultTable {
+  std::vector<Column> columns;
+  std::vector<std::vector<nlohmann::json>> rows;  // one cell for each column; null: no value
+};
+
+struct Order {
+  std::string
+      sort;  // a column, a parameter's path or `objective`; "-lr": the largest first; "": the best first
+  std::size_t top = 0;  // so many at most; 0: all
+};
+
+// Trials without a rank, or without a value in that column, come last. Throws Error{usage} if there is no
+// such column.
+std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
+                            const Order& order);
+
+// A row for each trial, in the same order. Columns: number, state, objective, the parameters that vary,
+// duration in seconds of ended trials, tries, and the reason of failures if there are any. `wide` adds the
+// other parameters and the last metrics. The names of columns do not depend on it.
+ResultTable result_table(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
+                         bool wide = false);
+
+// The text of a file, with a header and a newline after each row. Numbers read back equal; lists and maps are
+// JSON. Contains no control characters for a terminal. CSV follows RFC 4180, but with plain newlines; in TSV
+// tabs and newlines of a cell become blanks.
+std::string to_csv(const ResultTable& table);
+std::string to_tsv(const ResultTable& table);
+
+// A table in GitHub's Markdown, with rounded numbers.
+std::string to_markdown(const ResultTable& table);
+
+// For a terminal: rounded numbers, durations such as 3m20s, headers in capitals.
+std::vector<std::string> shown_headers(const ResultTable& table);
+std::vector<std::vector<std::string>> shown_rows(const ResultTable& table);
+
+// An array of objects, in the same order, with everything that is known of the trials:
+// {"trial": 0, "hash": ..., "state": "Succeeded", "tries": 1, "step": 500, "objective": 0.97,
+//  "parameters": {"train.optimizer.lr": 0.1}, "metrics": {...}, "curve": [[100, 0.9]], "started": ...,
+//  "ended": ..., "failure": null}
+nlohmann::json results_json(const std::vector<Trial>& trials);
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,31 @@
+// Decides the next actions of a sweep's driver. Pure: the same trials give the same decisions in every
+// driver.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "sweeps/search/spec.h"
+#include "sweeps/space/trial.h"
+
+namespace mlk::sweeps {
+
+struct NextStep {
+  std::vector<Point> start;      // new trials
+  std::vector<Decision> judged;  // trials to promote, to pause and to stop
+  bool ended = false;            // nothing is left to start, and nothing runs
+  bool hopeless = false;         // too many trials have failed: the running ones are to be stopped
+};
+
+// `points`: of a search that knows them in advance, in its order; ignored for tpe. `trials`: all that exist,
+// ascending by number. At most `parallel` run at a time.
+NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::vector<Trial>& trials,
+                int max_failures);
+
+// The same for a sweep that is being drained: no trial is started, and no paused one goes on.
+NextStep without_starts(NextStep next, const std::vector<Trial>& trials);
+
+// The next point of search tpe after these trials; nothing if the space has no more points.
+std::optional<Point> suggest(const Spec& spec, const std::vector<Trial>& trials);
+
+}  // namespace mlk::sweeps

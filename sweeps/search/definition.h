@@ -1,0 +1,47 @@
+// A sweep as its author defines it: from the experiment file and the words of the command line to runnable
+// points.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/experiment/experiment.h"
+#include "cli/experiment/yaml.h"
+#include "cli/render/identity.h"
+#include "cli/run/inputs/prepare.h"
+#include "sweeps/search/spec.h"
+
+namespace mlk::sweeps {
+
+inline constexpr std::size_t most_points_of_sweep = 100'000;
+
+struct Definition {
+  std::string name;  // of the experiment
+  YamlNode base;     // the experiment without `sweep:`, as written
+  Spec spec;
+  std::vector<Point>
+      points;        // at least one, all different, in the order of the search; for tpe only the first
+  Experiment first;  // of the first point
+  FileContents files;
+  std::vector<std::string> warnings;  // as those of Prepared
+  Identity identity;                  // of the sweep
+  std::string kin;                    // kin_of_sweep()
+  std::string files_of;               // the trials mount this sweep's copies of `files`
+};
+
+// `words`: PATH=VALUES of the command line. Throws Error{usage} for mistakes in the file and in the words,
+// and for too many points. Only the first point is made an experiment here.
+Definition define_sweep(const ExperimentFile& file, const PrepareOptions& options,
+                        const std::vector<std::string>& words, const Templates& templates);
+
+// The planned number of trials.
+int planned_trials(const Definition& definition);
+
+// Why a search with a number of trials tries fewer points: its space has no more. Empty if it has enough.
+std::string why_fewer_points(const Definition& definition);
+
+// All points of the search: `listed` are those of the file that `points:` names. With `trains`, `repeat`
+// varies the seed of `train:`, starting at `seed`; for `run:` it varies ${sweep.repeat}. Throws Error{usage}.
+std::vector<Point> points_of(const Spec& spec, std::vector<Point> listed, bool trains, std::int64_t seed);
+
+}  // namespace mlk::sweeps

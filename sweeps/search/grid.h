@@ -1,0 +1,31 @@
+// Grid search: all points of a space of lists and whole numbers. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "sweeps/space/space.h"
+
+namespace mlk::sweeps {
+
+// Whether each parameter has a list of values or is a whole number.
+bool is_finite(const Space& space);
+
+struct GridSize {
+  std::uint64_t points = 0;
+  bool exact = true;  // otherwise there are at least so many
+};
+
+// The number of points of the space, without building them: a parameter on which no condition depends is a
+// factor. Exact up to 10^18, unless the conditions make too many cases. Throws Error{usage} that names the
+// parameter if the space is not finite.
+GridSize count_grid(const Space& space);
+
+// The first `limit` points; the last parameter varies fastest, and values come in the order written. A
+// parameter whose conditions do not hold is absent and adds no points; points that match `except` are
+// skipped. Throws Error{usage} as count_grid, and if nearly all combinations are excluded, so that too many
+// would have to be tried.
+std::vector<Point> grid_points(const Space& space, std::size_t limit);
+
+}  // namespace mlk::sweeps

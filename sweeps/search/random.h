@@ -1,0 +1,40 @@
+// Quasi-random search: points that fill a space evenly. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "sweeps/space/axis.h"
+#include "sweeps/space/space.h"
+
+namespace mlk::sweeps {
+
+// Distinct points of a space, none excluded by `except`, one after the other. The n-th depends only on the
+// space, the seed and n, so that a sweep can be extended. The space must live as long.
+class RandomPoints {
+ public:
+  RandomPoints(const Space& space, std::uint64_t seed);
+
+  // Nothing if the space has no more points, or if many tries in a row found none.
+  std::optional<Point> next();
+
+ private:
+  std::optional<Point> next_of_sequence();
+  std::optional<Point> next_of_rest();
+
+  const Space& space_;
+  std::uint64_t seed_;
+  std::vector<Axis> axes_;
+  std::uint32_t index_ = 0;  // in the sequence of Sobol
+  std::set<Point> given_;
+  std::optional<std::vector<Point>>
+      rest_;  // used when the sequence hardly finds new ones; taken from the back
+};
+
+// The first `count` of them; fewer if the space has fewer.
+std::vector<Point> random_points(const Space& space, std::uint64_t seed, std::size_t count);
+
+}  // namespace mlk::sweeps

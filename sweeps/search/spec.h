@@ -1,0 +1,58 @@
+// The specification of a sweep: its space, its search, its objective. Read from the file's `sweep:` and the
+// words of the command line. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/experiment/problems.h"
+#include "cli/experiment/yaml.h"
+#include "sweeps/space/objective.h"
+#include "sweeps/space/space.h"
+#include "sweeps/search/stopping.h"
+
+namespace mlk::sweeps {
+
+struct Search {
+  enum class Kind { grid, random, list, tpe };
+  Kind kind = Kind::grid;
+  int trials = 0;  // of random and tpe: how many in all
+  std::uint64_t seed = 1;
+  std::vector<Point> start{};  // of tpe: tried first, in this order
+};
+std::string_view to_string(Search::Kind kind);
+
+// Early stopping: which trials end before their full length.
+struct EarlyStop {
+  enum class Rule { none, asha, median };
+  Rule rule = Rule::none;
+  AshaOptions asha;
+  MedianOptions median;
+  bool resumes = false;  // of asha: trials keep checkpoints, so they can be paused and resumed
+};
+
+// A description for people of the fate of bad trials and its reason; empty without early stopping.
+std::string describe(const EarlyStop& stop);
+
+struct Spec {
+  Space space;
+  Search search;
+  int repeat = 1;
+  int parallel = 4;
+  std::optional<int> max_failures;
+  std::optional<Objective> objective;
+  EarlyStop stop;
+  std::string points_file;  // `points:`, as written; empty: none
+  Place points_place;
+  nlohmann::json decides;  // the parts that belong to the sweep's identity: search, objective, stop
+};
+
+// `root` is the experiment; its `sweep:`, if any, is removed. `words`: PATH=VALUES of the command line, which
+// override the file. Mistakes go to `problems`.
+Spec take_spec(YamlNode& root, const std::vector<std::string>& words, Problems& problems);
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,84 @@
+// Early stopping: which trials need not train to their full length. Pure: what the trials have reported goes
+// in, decisions come out. Nothing is remembered between calls, and the order of trials and of reports does
+// not matter.
+//
+// ASHA: Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020.
+// The median rule: Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "sweeps/space/objective.h"
+#include "sweeps/space/trial.h"
+
+namespace mlk::sweeps {
+
+// The progress of one trial. Resources are steps or epochs, the same for all trials.
+struct Progress {
+  int number = 0;  // of the trial
+  // waiting: not started yet, or paused at its rung, so that it can be resumed. Trials that succeeded, failed
+  // or were stopped train no further.
+  TrialState state = TrialState::waiting;
+  std::int64_t until = 0;  // the last decision on how far it may train; 0: none was made
+  std::vector<std::pair<std::int64_t, double>> reports;  // resource, and the objective's metric
+};
+
+// A value that is not finite counts as the worst one.
+using Goal = Objective::Goal;
+
+struct AshaOptions {
+  std::int64_t min = 1;  // no trial is judged below this resource
+  std::int64_t max = 1;  // the full length of a trial
+  int factor = 4;        // one of so many trials is promoted at each rung; 4 in the paper, Determined and Ray
+};
+
+// The resources at which trials are compared; the last one is max: max, max/factor, max/factor^2 ..., down to
+// min. Counted from max, so that the last step is as long as the others. Throws Error{usage} if min or factor
+// is too small, or max is below min.
+std::vector<std::int64_t> rungs_of(const AshaOptions& options);
+
+// The value of a trial at a rung is its last report up to there, or the first one after it if there is none.
+// Of two reports of the same resource the worse one counts. A trial that succeeded before the rung is there
+// with its last report; one that failed is, as the worst, at the first rung that it did not reach.
+
+struct Decision {
+  enum class Kind {
+    start,    // a new trial, until `until`
+    promote,  // let the trial train until `until`: resumed from its checkpoint, unless it runs
+    pause,    // stop the trial with a checkpoint: it has reached its rung, and may be promoted later
+    stop,     // stop the trial for good
+  };
+  Kind kind = Kind::start;
+  int number = -1;         // of the trial; none for a start
+  std::int64_t until = 0;  // for a pause or a stop: the rung that it has reached
+
+  bool operator==(const Decision&) const = default;
+};
+
+// ASHA as in the paper: a trial trains to the first rung, and further if it is among the best 1/factor of
+// those that have reached its rung. At most `free` trials are started or resumed, promotions at high rungs
+// first; `unstarted` is the number of new trials. If none is left to start, to run or to promote, and none
+// has reached max, the best one of the highest rung is promoted: so a sweep has one complete trial.
+std::vector<Decision> asha_promotions(const AshaOptions& options, Goal goal,
+                                      const std::vector<Progress>& trials, int free, int unstarted);
+
+// ASHA for trials that cannot be resumed, as in Ray and Optuna: each is judged when it reaches a rung, and
+// stopped unless it is among the best 1/factor (at least one) of those that have reached it so far. Those
+// that pass are promoted, and not judged again before the next rung. If the caller does not keep `until` of a
+// trial, so that it is 0, the trial is judged in each call, and later ones may displace it. In the order of
+// the numbers.
+std::vector<Decision> asha_stops(const AshaOptions& options, Goal goal, const std::vector<Progress>& trials);
+
+struct MedianOptions {
+  std::int64_t grace = 1;  // no trial is stopped below this resource
+  int min_trials = 3;      // so many must have succeeded first; 3 in Ray and Katib
+};
+
+// Stops a running trial if its best report is worse than the median of the successful trials' means up to the
+// same resource. Successful trials without a report up to there count as worst. Returns numbers of trials,
+// ascending. Does not throw.
+std::vector<int> median_stops(const MedianOptions& options, Goal goal, const std::vector<Progress>& trials);
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,255 @@
+#include "sweeps/space/ledger.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/run/facts/metrics.h"
+#include "cli/util/error.h"
+#include "cli/util/json.h"
+#include "cli/util/json_path.h"
+#include "cli/util/text.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using json = nlohmann::json;
+using LedgerCurve = std::vector<std::pair<std::int64_t, double>>;
+
+// The size of the longest line: keys, braces and the state, three numbers, the objective and two times take
+// less than 300 bytes; a point of the curve is "[step,value],", at most 16 + 24 + 4 bytes; in a failure every
+// byte may need a backslash. That makes 11908 bytes, and leaves room for keys of later versions: 64 lines of
+// 14 KiB with newlines are 917568 bytes, and 900 KiB are 921600.
+constexpr std::size_t longest_rest = 300;
+constexpr std::size_t longest_curve_point = 44;
+static_assert(longest_rest + longest_point + longest_metrics + longest_curve * longest_curve_point +
+                  2 * longest_failure <=
+              longest_line);
+
+constexpr std::int64_t most_steps_kept = 999'999'999'999'999;  // 15 digits and a sign
+constexpr int most_tries = 1'000'000;
+
+// At most `longest_curve` points, evenly chosen by position, always with the first and the last.
+LedgerCurve thinned_curve(const LedgerCurve& curve) {
+  if (curve.size() <= longest_curve) return curve;
+  LedgerCurve out;
+  for (std::size_t i = 0; i < longest_curve; ++i) {
+    out.push_back(curve[i * (curve.size() - 1) / (longest_curve - 1)]);
+  }
+  return out;
+}
+
+std::string failure_line(const std::string& text) {
+  std::string line = printable(text);
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  return std::string(cut(line, longest_failure));
+}
+
+// Numbers and words; null if there are none. Numbers that JSON lacks become words.
+json bounded_metrics(const json& metrics) {
+  json out;
+  if (!metrics.is_object()) return out;
+  std::size_t size = 2;
+  for (const auto& [key, value] : metrics.items()) {
+    if (!value.is_number() && !value.is_string() && !value.is_boolean()) continue;
+    const bool is_finite = !value.is_number_float() || std::isfinite(value.get<double>());
+    const json kept = is_finite ? value : metric_to_json(value.get<double>());
+    // Two more for a colon and a comma.
+    size += json_text(json(key)).size() + json_text(kept).size() + 2;
+    if (size > longest_metrics) break;
+    out[key] = kept;
+  }
+  return out;
+}
+
+json curve_json(const LedgerCurve& curve) {
+  json out = json::array();
+  for (const auto& [step, value] : curve) out.push_back({step, value});
+  return out;
+}
+
+// Points with a value or a step that does not fit into a line are dropped before the choice.
+LedgerCurve bounded_curve(const LedgerCurve& curve) {
+  LedgerCurve out;
+  std::copy_if(curve.begin(), curve.end(), std::back_inserter(out), [](const auto& point) {
+    return std::isfinite(point.second) && point.first >= 0 && point.first <= most_steps_kept;
+  });
+  return thinned_curve(out);
+}
+
+// A whole number from 0 to `most`; `otherwise` if there is none.
+std::int64_t whole_in_line(const json& object, const char* key, std::int64_t most, std::int64_t otherwise) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number_integer()) return otherwise;
+  // An unsigned number beyond the signed range is negative after this.
+  const auto value = found->get<std::int64_t>();
+  return value < 0 || value > most ? otherwise : value;
+}
+
+LedgerCurve curve_in_line(const json& value) {
+  LedgerCurve curve;
+  if (!value.is_array()) return curve;
+  for (const json& point : value) {
+    if (!point.is_array() || point.size() != 2 || !point[0].is_number_integer() || !point[1].is_number())
+      continue;
+    curve.emplace_back(point[0].get<std::int64_t>(), point[1].get<double>());
+  }
+  return bounded_curve(curve);
+}
+
+// The rank of a state: of two otherwise equal views the higher one wins.
+int state_order(TrialState state) {
+  switch (state) {
+    case TrialState::waiting:
+      return 0;
+    case TrialState::running:
+      return 1;
+    case TrialState::stopped:
+      return 2;
+    case TrialState::failed:
+      return 3;
+    case TrialState::succeeded:
+      return 4;
+  }
+  return 0;
+}
+
+// Whether `b` wins. The parts of the rank after the step only make the choice independent of the order.
+bool view_loses(const Trial& a, const Trial& b) {
+  const auto rank = [](const Trial& trial) {
+    return std::tuple(trial.state == TrialState::succeeded, trial.tries, has_ended(trial.state), trial.step,
+                      state_order(trial.state), trial.ended, trial.objective, json_text(trial.metrics),
+                      trial.failure, trial.number, json_text(json(trial.point)), trial.hash);
+  };
+  return rank(a) < rank(b);
+}
+
+bool curve_is_longer(const LedgerCurve& a, const LedgerCurve& b) {
+  const auto rank = [](const LedgerCurve& curve) {
+    return std::tuple(curve.empty() ? -1 : curve.back().first, curve.size());
+  };
+  return rank(a) != rank(b) ? rank(a) > rank(b) : a > b;
+}
+
+// The longer curve, after the earlier points of the other one.
+LedgerCurve joined(const LedgerCurve& a, const LedgerCurve& b) {
+  const LedgerCurve& longer = curve_is_longer(b, a) ? b : a;
+  const LedgerCurve& other = &longer == &a ? b : a;
+  LedgerCurve out;
+  if (longer.empty()) return out;
+  std::copy_if(other.begin(), other.end(), std::back_inserter(out),
+               [&](const auto& point) { return point.first < longer.front().first; });
+  out.insert(out.end(), longer.begin(), longer.end());
+  return out;
+}
+
+}  // namespace
+
+std::string to_line(const Trial& trial) {
+  json line = {{"n", std::max(trial.number, 0)},
+               {"p", json::object()},
+               {"s", std::string(to_string(trial.state))},
+               {"t", std::clamp(trial.tries, 0, most_tries)},
+               {"i", std::clamp<std::int64_t>(trial.step, 0, most_steps_kept)}};
+  for (const auto& [path, value] : trial.point) line["p"][path] = value;
+  if (json metrics = bounded_metrics(trial.metrics); !metrics.is_null()) line["m"] = std::move(metrics);
+  if (trial.objective && std::isfinite(*trial.objective)) line["o"] = *trial.objective;
+  if (const LedgerCurve curve = bounded_curve(trial.curve); !curve.empty()) line["c"] = curve_json(curve);
+  if (!trial.failure.empty()) line["f"] = failure_line(trial.failure);
+  if (trial.started) line["a"] = format_time_micro(*trial.started);
+  if (trial.ended) line["e"] = format_time_micro(*trial.ended);
+  return json_text(line);
+}
+
+std::optional<Trial> from_line(std::string_view line) {
+  if (line.size() > longest_line) return std::nullopt;
+  const json object = json_or_null(line, {.depth = 32, .values = longest_line});
+  if (!object.is_object()) return std::nullopt;
+  const std::int64_t number = whole_in_line(object, "n", std::numeric_limits<int>::max(), -1);
+  const json& point = at_path(object, {"p"});
+  const std::optional<TrialState> state = parse_trial_state(text_of(object, {"s"}));
+  if (number < 0 || !state || !point.is_object() || json_text(point).size() > longest_point)
+    return std::nullopt;
+  Trial trial;
+  trial.number = static_cast<int>(number);
+  trial.point = point.get<Point>();
+  trial.hash = hash_of(trial.point);
+  trial.state = *state;
+  trial.tries = static_cast<int>(whole_in_line(object, "t", most_tries, 0));
+  trial.step = whole_in_line(object, "i", most_steps_kept, 0);
+  trial.metrics = bounded_metrics(at_path(object, {"m"}));
+  if (const json& objective = at_path(object, {"o"}); objective.is_number())
+    trial.objective = objective.get<double>();
+  trial.curve = curve_in_line(at_path(object, {"c"}));
+  trial.failure = failure_line(text_of(object, {"f"}));
+  trial.started = parse_time(text_of(object, {"a"}));
+  trial.ended = parse_time(text_of(object, {"e"}));
+  return trial;
+}
+
+std::vector<Trial> from_shard(std::string_view text) {
+  std::vector<Trial> trials;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    if (std::optional<Trial> trial = from_line(line)) trials.push_back(std::move(*trial));
+  }
+  return trials;
+}
+
+Trial combine(const Trial& a, const Trial& b) {
+  const bool first_loses = view_loses(a, b);
+  const Trial& other = first_loses ? a : b;
+  Trial merged = first_loses ? b : a;
+  // The progress of another try says nothing about this one.
+  const bool won = merged.state == TrialState::succeeded;
+  const bool of_same_try =
+      won ? other.tries >= merged.tries && other.state != TrialState::failed : other.tries == merged.tries;
+  // Nor does a verdict on an earlier try.
+  const bool outdated = is_verdict(other.failure) && other.tries < merged.tries;
+  merged.tries = std::max(merged.tries, other.tries);
+  if (of_same_try && merged.metrics.is_null() && !merged.objective) {
+    merged.step = std::max(merged.step, other.step);
+    merged.metrics = other.metrics;
+    merged.objective = other.objective;
+  }
+  if (has_ended(merged.state) && !merged.ended) merged.ended = other.ended;
+  if (merged.failure.empty() && !outdated) merged.failure = other.failure;
+  if (!merged.started || (other.started && *other.started < *merged.started)) merged.started = other.started;
+  merged.curve = joined(a.curve, b.curve);
+  return merged;
+}
+
+Trial continued(const Trial& reported, Trial now, bool whole) {
+  now.curve = joined(reported.curve, now.curve);
+  if (!now.started || (reported.started && *reported.started < *now.started)) now.started = reported.started;
+  if (!whole || !now.metrics.is_null() || now.objective) return now;
+  now.step = reported.step;
+  now.metrics = reported.metrics;
+  now.objective = reported.objective;
+  return now;
+}
+
+std::size_t lines_per_shard(std::size_t limit) {
+  return std::max<std::size_t>(limit / (longest_line + 1), 1);
+}
+
+std::vector<std::string> pack(const std::vector<std::string>& lines, std::size_t limit) {
+  const std::size_t per_shard = lines_per_shard(limit);
+  std::vector<std::string> shards((lines.size() + per_shard - 1) / per_shard);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].size() > longest_line) {
+      throw Error(ExitCode::failure,
+                  fmt::format("trial {} takes more than {} KiB in the ledger", i, longest_line / 1024));
+    }
+    shards[i / per_shard].append(lines[i]).append("\n");
+  }
+  return shards;
+}
+
+}  // namespace mlk::sweeps

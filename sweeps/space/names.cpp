@@ -1,0 +1,185 @@
+#include "sweeps/space/names.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include "cli/experiment/schema.h"
+#include "cli/util/json.h"
+#include "cli/util/text.h"
+
+namespace mlk::sweeps {
+namespace {
+
+constexpr std::string_view opening = "${sweep.";
+
+// Calls `found(begin, end, name)` for each ${sweep.NAME} of the text.
+void find_names(const std::string& text,
+                const std::function<void(std::size_t, std::size_t, const std::string&)>& found) {
+  for (std::size_t at = text.find(opening); at != std::string::npos; at = text.find(opening, at + 1)) {
+    const std::size_t begin = at + opening.size(), end = text.find('}', begin);
+    if (end == std::string::npos) return;
+    found(at, end + 1, text.substr(begin, end - begin));
+  }
+}
+
+YamlNode* child_of(YamlNode& map, std::string_view key) {
+  const auto entry = std::find_if(map.entries.begin(), map.entries.end(),
+                                  [&](const YamlEntry& each) { return each.key == key; });
+  return entry == map.entries.end() ? nullptr : &entry->value;
+}
+
+void visit_scalars(const YamlNode& node, const std::function<void(const YamlNode&)>& visit) {
+  if (node.kind == YamlNode::Kind::scalar) visit(node);
+  for (const YamlNode& item : node.items) visit_scalars(item, visit);
+  for (const YamlEntry& entry : node.entries) visit_scalars(entry.value, visit);
+}
+
+void put_into(YamlNode& node, const std::map<std::string, std::string>& texts) {
+  if (node.kind == YamlNode::Kind::scalar) {
+    std::string out;
+    std::size_t from = 0;
+    find_names(node.text, [&](std::size_t begin, std::size_t end, const std::string& name) {
+      if (begin < from) return;
+      const auto value = texts.find(name);
+      out += node.text.substr(from, begin - from);
+      if (value != texts.end()) {
+        out += value->second;
+      } else if (name == "repeat") {
+        out += "1";
+      }
+      from = end;
+    });
+    if (from > 0) node.text = out + node.text.substr(from);
+  }
+  for (YamlNode& item : node.items) put_into(item, texts);
+  for (YamlEntry& entry : node.entries) put_into(entry.value, texts);
+}
+
+// Scalars whose spelling would be lost become text.
+void keep_spellings(YamlNode& node) {
+  if (node.kind == YamlNode::Kind::scalar && node.plain)
+    node.plain = text_of_value(to_json(node)) == node.text;
+  for (YamlNode& item : node.items) keep_spellings(item);
+  for (YamlEntry& entry : node.entries) keep_spellings(entry.value);
+}
+
+// Values that change nothing that runs, or that name the sweep itself.
+bool cannot_vary(const std::string& path) {
+  constexpr std::array fixed{"name", "tags", "note", "sweep"};
+  const std::string first = path.substr(0, path.find('.'));
+  return std::find(fixed.begin(), fixed.end(), first) != fixed.end();
+}
+
+}  // namespace
+
+std::string with_short_role(const std::string& path) {
+  for (const auto& [long_form, short_form] :
+       {std::pair("roles.worker.", "workers."), std::pair("roles.server.", "servers.")}) {
+    if (path.starts_with(long_form)) return short_form + path.substr(std::string_view(long_form).size());
+  }
+  return path;
+}
+
+std::string text_of_value(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : json_text(value);
+}
+
+void note_spelling(const nlohmann::json& value, const std::string& written, Spellings& spellings) {
+  if (!value.is_string() && !value.is_structured() && text_of_value(value) != written)
+    spellings.try_emplace(value, written);
+}
+
+std::map<std::string, std::string> texts_of(const Space& space, const Point& point) {
+  std::map<std::string, std::string> out;
+  for (const auto& [path, value] : point) out[path] = text_of_value(value);
+  for (const Parameter& parameter : space.parameters) {
+    const auto value = point.find(parameter.path);
+    if (value == point.end()) continue;
+    const auto written = parameter.written.find(value->second);
+    if (written != parameter.written.end()) out[parameter.path] = written->second;
+  }
+  return out;
+}
+
+Names::Names(const YamlNode& root) {
+  for (const char* key : {"run", "env"}) {
+    const YamlNode* node = root.find(key);
+    if (node == nullptr) continue;
+    visit_scalars(*node, [&](const YamlNode& scalar) {
+      find_names(scalar.text, [&](std::size_t, std::size_t, const std::string& name) {
+        own_.insert(name);
+        uses_.push_back({name, scalar.place});
+      });
+    });
+  }
+  if (root.find("run") != nullptr) own_.insert("repeat");  // sweep.repeat sets it, from 1 on
+  for (const std::string& key : settable_keys()) {
+    if (!cannot_vary(key)) paths_.push_back(key);
+  }
+  if (const YamlNode* env = root.find("env")) {
+    for (const YamlEntry& entry : env->entries) paths_.push_back("env." + entry.key);
+  }
+}
+
+std::optional<std::string> Names::resolve(const std::string& written, const Place& place,
+                                          Problems& problems) const {
+  if (own_.count(written) == 1) return written;
+  if (cannot_vary(written)) {
+    problems.add(place, fmt::format("{} cannot be a parameter: it changes nothing that runs", written));
+    return std::nullopt;
+  }
+  if (std::find(paths_.begin(), paths_.end(), written) != paths_.end() ||
+      written.find('.') != std::string::npos)
+    return with_short_role(written);
+  std::vector<std::string> fitting, last_words(own_.begin(), own_.end());
+  for (const std::string& path : paths_) {
+    last_words.push_back(path.substr(path.rfind('.') + 1));
+    if (last_words.back() == written) fitting.push_back(path);
+  }
+  if (fitting.size() == 1) return fitting.front();
+  if (!fitting.empty()) {
+    problems.add(place, fmt::format("'{}' may be {}: write the whole path", written, join(fitting, " or ")));
+    return std::nullopt;
+  }
+  const std::string near = nearest(written, last_words);
+  problems.add(
+      place, fmt::format("the experiment has no value '{}', and neither `run` nor `env` has ${{sweep.{}}}{}",
+                         written, written, near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+  return std::nullopt;
+}
+
+void Names::check_all_given(const std::vector<Parameter>& parameters, Problems& problems) const {
+  for (const Use& use : uses_) {
+    const bool given =
+        use.name == "repeat" || std::any_of(parameters.begin(), parameters.end(),
+                                            [&](const Parameter& each) { return each.path == use.name; });
+    if (!given)
+      problems.add(use.place,
+                   fmt::format("${{sweep.{0}}} has no value: the sweep has no parameter '{0}'", use.name));
+  }
+}
+
+bool has_names(const YamlNode& node) {
+  bool found = false;
+  visit_scalars(
+      node, [&](const YamlNode& scalar) { found = found || scalar.text.find(opening) != std::string::npos; });
+  return found;
+}
+
+nlohmann::json json_of_experiment(YamlNode root) {
+  for (const char* key : {"run", "env"}) {
+    if (YamlNode* node = child_of(root, key)) keep_spellings(*node);
+  }
+  return to_json(root);
+}
+
+void put_values(YamlNode& root, const std::map<std::string, std::string>& texts) {
+  for (const char* key : {"run", "env"}) {
+    if (YamlNode* node = child_of(root, key)) put_into(*node, texts);
+  }
+}
+
+}  // namespace mlk::sweeps

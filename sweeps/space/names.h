@@ -1,0 +1,64 @@
+// The names of a sweep's parameters: values of the experiment by their paths, and the user's own names,
+// written ${sweep.NAME} in `run` and `env`. Pure.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/experiment/problems.h"
+#include "cli/experiment/yaml.h"
+#include "sweeps/space/space.h"
+
+namespace mlk::sweeps {
+
+class Names {
+ public:
+  // Of the experiment's tree. Keeps no reference to it.
+  explicit Names(const YamlNode& root);
+
+  // The full path that `written` means: the path itself, one of the user's own names, or the only path whose
+  // last word it is. If it is none of these, adds a problem at `place`.
+  std::optional<std::string> resolve(const std::string& written, const Place& place,
+                                     Problems& problems) const;
+
+  bool is_own(const std::string& path) const { return own_.count(path) == 1; }
+
+  // Adds a problem for each of the user's own names to which none of `parameters` gives a value.
+  void check_all_given(const std::vector<Parameter>& parameters, Problems& problems) const;
+
+ private:
+  struct Use {
+    std::string name;
+    Place place;
+  };
+  std::vector<std::string> paths_;  // of the experiment file
+  std::set<std::string> own_;
+  std::vector<Use> uses_;
+};
+
+// `roles.worker.count` as people write it, `workers.count`; other paths as they are.
+std::string with_short_role(const std::string& path);
+
+// Replaces each ${sweep.NAME} in `run` and `env` by the text of that name, or by nothing if there is none.
+void put_values(YamlNode& root, const std::map<std::string, std::string>& texts);
+
+// The experiment's tree as JSON. What `run` and `env` hold is text, and stays as it was written: 3.10,
+// not 3.1.
+nlohmann::json json_of_experiment(YamlNode root);
+
+// Whether a text in the tree contains a ${sweep.NAME}.
+bool has_names(const YamlNode& node);
+
+// A value as part of a text: text unchanged, anything else as JSON.
+std::string text_of_value(const nlohmann::json& value);
+
+// Notes how a scalar was written, if that is not the text of its value. The first spelling of a value stays.
+void note_spelling(const nlohmann::json& value, const std::string& written, Spellings& spellings);
+
+// The texts of a point's values, by path: as they were written.
+std::map<std::string, std::string> texts_of(const Space& space, const Point& point);
+
+}  // namespace mlk::sweeps

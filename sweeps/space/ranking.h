@@ -1,0 +1,18 @@
+// Which trial of a sweep is the best. Pure.
+#pragma once
+
+#include <vector>
+
+#include "sweeps/space/objective.h"
+#include "sweeps/space/trial.h"
+
+namespace mlk::sweeps {
+
+// The order of trials, the best one first. Failed trials and trials without an objective have no rank and come
+// last. Of equal ones the lower number comes first.
+bool ranks_before(const Trial& a, const Trial& b, const Objective& objective);
+
+// The best trial. nullptr if no trial has a rank. Points into `trials`.
+const Trial* best(const std::vector<Trial>& trials, const Objective& objective);
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,251 @@
+#include "sweeps/space/reported.h"
+
+#include <algorithm>
+#include <cmath>
+#include <regex>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/run/facts/metrics.h"
+#include "cli/util/error.h"
+#include "cli/util/json.h"
+#include "cli/util/number.h"
+#include "cli/util/program_text.h"
+#include "cli/util/text.h"
+
+namespace mlk::sweeps {
+namespace {
+
+constexpr std::size_t longest_report = 4096;   // bytes of a line
+constexpr std::size_t longest_pattern = 256;   // bytes
+constexpr std::size_t longest_quote = 80;      // bytes of a line that is quoted
+constexpr std::size_t largest_pattern = 2048;  // bytes with the repeats in braces written out, about
+
+std::optional<std::int64_t> reported_step(double value) {
+  if (!std::isfinite(value) || value < 0 || value >= most_steps) return std::nullopt;
+  return static_cast<std::int64_t>(value);
+}
+
+// The progress of a trial, from the steps and epochs in a line.
+std::optional<std::int64_t> place_of(const std::string& position, std::optional<double> step,
+                                     std::optional<double> epoch) {
+  const std::optional<double> wanted = position == "epoch" ? epoch : step ? step : epoch;
+  return wanted ? reported_step(*wanted) : std::nullopt;
+}
+
+// Where the first word ends. A comma between digits belongs to a word: "12,000" is not 12.
+std::size_t end_of_word(std::string_view line) {
+  constexpr std::string_view between = " \t,;()[]{}";
+  const auto is_digit = [&](std::size_t i) { return i < line.size() && line[i] >= '0' && line[i] <= '9'; };
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (between.find(line[i]) == std::string_view::npos) continue;
+    const bool within_number = line[i] == ',' && i > 0 && is_digit(i - 1) && is_digit(i + 1);
+    if (!within_number) return i;
+  }
+  return line.size();
+}
+
+// `loss=0.3` among words, as in "[train] step=10, loss=0.3".
+std::optional<Reported> find_in_words(std::string_view line, const Objective& objective) {
+  Reported reported;
+  std::optional<double> step, epoch;
+  bool found = false;
+  while (!line.empty()) {
+    const std::string_view word = line.substr(0, end_of_word(line));
+    line.remove_prefix(std::min(word.size() + 1, line.size()));
+    const std::size_t equals = word.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view key = word.substr(0, equals);
+    std::string_view text = word.substr(equals + 1);
+    if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
+    const std::optional<double> value = number_of_word(text);
+    if (!value) continue;
+    if (key == objective.metric) {
+      reported.value = *value;
+      found = true;
+    }
+    if (key == "step") step = value;
+    if (key == "epoch") epoch = value;
+  }
+  reported.step = place_of(objective.position, step, epoch);
+  return found ? std::optional(reported) : std::nullopt;
+}
+
+// Python writes NaN, Infinity and -Infinity, which are not JSON: in quotes they can be parsed.
+std::string with_quoted_words(std::string_view line) {
+  constexpr std::string_view words[] = {"-Infinity", "Infinity", "NaN"};
+  std::string out;
+  bool in_string = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"') in_string = !in_string;
+    for (const std::string_view word : words) {
+      if (in_string || !line.substr(i).starts_with(word)) continue;
+      out.append("\"").append(word).append("\"");
+      i += word.size();
+      break;
+    }
+    if (i >= line.size()) break;
+    out += line[i];
+    if (in_string && line[i] == '\\' && i + 1 < line.size()) out += line[++i];
+  }
+  return out;
+}
+
+std::optional<double> json_number(const nlohmann::json& object, const std::string& key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return std::nullopt;
+  return metric_number(*found);
+}
+
+std::optional<Reported> find_in_json(std::string_view line, const Objective& objective) {
+  constexpr JsonBounds bounds{.depth = 32, .values = 4096};
+  nlohmann::json object = json_or_null(line, bounds);
+  if (object.is_null()) object = json_or_null(with_quoted_words(line), bounds);
+  if (!object.is_object()) return std::nullopt;
+  const std::optional<double> value = json_number(object, objective.metric);
+  if (!value) return std::nullopt;
+  return Reported{place_of(objective.position, json_number(object, "step"), json_number(object, "epoch")),
+                  *value};
+}
+
+std::optional<Reported> find_in_metrics(const Metrics& metrics, const Objective& objective) {
+  const auto found = metrics.values.find(objective.metric);
+  if (found == metrics.values.end()) return std::nullopt;
+  const auto epoch = metrics.values.find("epoch");
+  return Reported{place_of(objective.position, static_cast<double>(metrics.step),
+                           epoch == metrics.values.end() ? std::nullopt : std::optional(epoch->second)),
+                  found->second};
+}
+
+// An estimate of the pattern's states: a repeat in braces copies the repeated part.
+std::size_t size_of_pattern(const std::string& pattern) {
+  std::size_t size = pattern.size();
+  for (std::size_t at = pattern.find('{'); at != std::string::npos; at = pattern.find('{', at + 1)) {
+    std::size_t largest = 1;
+    std::size_t number = 0;
+    for (const char c : pattern.substr(at + 1, pattern.find_first_not_of("0123456789,", at + 1) - at - 1)) {
+      number = c == ',' ? 0 : std::min(number * 10 + static_cast<std::size_t>(c - '0'), largest_pattern + 1);
+      largest = std::max(largest, number);
+    }
+    size = std::min(size * largest, largest_pattern + 1);
+  }
+  return size;
+}
+
+// Whether the name stands in the line as a word of its own, and digits somewhere behind it.
+bool names_metric(std::string_view line, const std::string& metric) {
+  const auto is_part_of_word = [&](std::size_t i) {
+    const char c = i < line.size() ? line[i] : ' ';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  };
+  for (std::size_t at = line.find(metric); at != std::string_view::npos; at = line.find(metric, at + 1)) {
+    const std::size_t end = at + metric.size();
+    const bool is_whole = (at == 0 || !is_part_of_word(at - 1)) && !is_part_of_word(end);
+    if (is_whole && line.find_first_of("0123456789", end) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// The library's search backtracks, which can take practically for ever. GNU's can be told to follow all
+// possibilities in parallel instead (Thompson 1968); LLVM's gives up by itself.
+std::regex compiled_pattern(const std::string& pattern) {
+  auto flags = std::regex::ECMAScript;
+#ifdef __GLIBCXX__
+  flags |= std::regex_constants::__polynomial;
+#endif
+  // A search restarts at each character; one match from the beginning does not.
+  return std::regex("[\\s\\S]*?(?:" + pattern + ")[\\s\\S]*", flags);
+}
+
+}  // namespace
+
+struct MetricFinder::Pattern {
+  std::regex regex;
+};
+
+std::string why_no_pattern(const std::string& pattern) {
+  if (pattern.empty()) return "is empty";
+  if (pattern.size() > longest_pattern) return fmt::format("longer than {} bytes", longest_pattern);
+  if (pattern.find('\0') != std::string::npos) return "has a zero byte";
+  if (size_of_pattern(pattern) > largest_pattern) return "the repeats in braces make it too large";
+  try {
+    std::regex alone(
+        pattern);  // compiled alone first, so that an extra bracket in it cannot close one of ours
+    if (alone.mark_count() == 0) return "needs a group in parentheses that matches the number";
+    compiled_pattern(pattern);
+  } catch (const std::regex_error& error) {
+    using namespace std::regex_constants;
+    // GNU's library does not distinguish these two.
+    if (error.code() == error_paren || error.code() == error_badrepeat)
+      return "a '(' or ')' lacks the other one, or nothing stands before a *, + or ?";
+    if (error.code() == error_brack) return "a '[' is not closed";
+    if (error.code() == error_brace || error.code() == error_badbrace)
+      return "braces need numbers, as in {1,3}";
+    if (error.code() == error_escape) return "this escape with '\\' is not known";
+    if (error.code() == error_complexity) return "too complex, or it refers back to a group";
+    return "not a regular expression";
+  }
+  return "";
+}
+
+MetricFinder::MetricFinder(const Objective& objective) : objective_(objective) {
+  if (objective.regex.empty()) return;
+  if (const std::string why = why_no_pattern(objective.regex); !why.empty()) {
+    throw Error(ExitCode::usage, printable(fmt::format("regex of the objective: {}", why)));
+  }
+  pattern_ = std::make_unique<const Pattern>(Pattern{compiled_pattern(objective.regex)});
+}
+
+MetricFinder::~MetricFinder() = default;
+MetricFinder::MetricFinder(MetricFinder&&) noexcept = default;
+MetricFinder& MetricFinder::operator=(MetricFinder&&) noexcept = default;
+
+std::optional<Reported> MetricFinder::find(std::string_view line) const {
+  if (line.size() > longest_report) return std::nullopt;
+  const std::string shown = program_line(trim(line), Colors::removed);
+  line = trim(shown);
+  if (pattern_) {
+    const std::optional<std::string> text = matched_text(line);
+    const std::optional<double> value = text ? number_beside_signs(*text) : std::nullopt;
+    return value ? std::optional(Reported{std::nullopt, *value}) : std::nullopt;
+  }
+  if (line.starts_with('{')) {
+    if (const std::optional<Reported> found = find_in_json(line, objective_)) return found;
+  }
+  if (const std::optional<Metrics> metrics = parse_metrics(line)) {
+    if (const std::optional<Reported> found = find_in_metrics(*metrics, objective_)) return found;
+  }
+  return line.starts_with('{') ? std::nullopt : find_in_words(line, objective_);
+}
+
+// What the first group of the pattern matches in a line; nullopt if the pattern does not match.
+std::optional<std::string> MetricFinder::matched_text(std::string_view line) const {
+  std::match_results<std::string_view::const_iterator> match;
+  try {
+    if (!std::regex_match(line.begin(), line.end(), match, pattern_->regex)) return std::nullopt;
+  } catch (const std::regex_error&) {  // the match took too long
+    return std::nullopt;
+  }
+  return std::string(trim(match[1].str()));
+}
+
+std::optional<std::string> MetricFinder::near_miss(std::string_view line) const {
+  if (line.size() > longest_report || find(line)) return std::nullopt;
+  const std::string shown = program_line(trim(line), Colors::removed);
+  line = trim(shown);
+  const auto quoted = [](std::string_view text) {
+    const bool whole = text.size() <= longest_quote;
+    return "'" + std::string(cut(text, longest_quote)) + (whole ? "'" : "...'");
+  };
+  if (pattern_) {
+    const std::optional<std::string> text = matched_text(line);
+    if (!text) return std::nullopt;
+    return "the regex found " + quoted(*text) + ", which is not a number";
+  }
+  if (!names_metric(line, objective_.metric)) return std::nullopt;
+  return fmt::format("the nearest line is {}; print {}=VALUE, or give objective.regex", quoted(line),
+                     objective_.metric);
+}
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,50 @@
+// Finds a metric in the lines that programs print. Pure.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sweeps/space/objective.h"
+
+namespace mlk::sweeps {
+
+// One report of a metric.
+struct Reported {
+  std::optional<std::int64_t> step;  // or epoch; absent if the line has none
+  double value = 0;                  // also NaN and infinities, as printed
+};
+
+// Why the pattern is invalid, to be appended to "regex: "; empty if it is valid. A pattern is an ECMAScript
+// regular expression of at most 256 bytes with a group and without back-references.
+std::string why_no_pattern(const std::string& pattern);
+
+// Finds the objective's metric in lines of a log. Without a regex a line may be a metrics line ("mlk step=10
+// loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. The progress of the
+// trial is the line's value for the objective's position; an epoch if there is no step. A number is one to
+// the end of its word: "loss=12,000" reports nothing; only what a regex finds may have signs beside it. Work
+// and memory for a line are bounded, whatever the pattern; lines of more than 4 KiB are ignored.
+class MetricFinder {
+ public:
+  // Throws Error{usage} for a regex that read_objective() would refuse.
+  explicit MetricFinder(const Objective& objective);
+  ~MetricFinder();
+  MetricFinder(MetricFinder&&) noexcept;
+  MetricFinder& operator=(MetricFinder&&) noexcept;
+
+  std::optional<Reported> find(std::string_view line) const;
+
+  // Why a line that seems to hold the metric does not report it, to be told if no line does; nullopt for
+  // other lines. One line of text.
+  std::optional<std::string> near_miss(std::string_view line) const;
+
+ private:
+  std::optional<std::string> matched_text(std::string_view line) const;
+  struct Pattern;
+  Objective objective_;
+  std::unique_ptr<const Pattern> pattern_;  // null if there is no regex
+};
+
+}  // namespace mlk::sweeps

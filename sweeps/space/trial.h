@@ -1,0 +1,51 @@
+// One point of a sweep, and its result.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/util/time.h"
+#include "sweeps/space/space.h"
+
+namespace mlk::sweeps {
+
+enum class TrialState { waiting, running, succeeded, failed, stopped };
+std::string_view to_string(TrialState state);                        // "Waiting", "Running" ...
+std::optional<TrialState> parse_trial_state(std::string_view text);  // the inverse
+
+bool has_ended(TrialState state);  // succeeded, failed, stopped
+
+struct Trial {
+  int number = 0;    // in the order of first appearance, from 0; never changed
+  std::string hash;  // of the point (hash_of): the same in every sweep
+  Point point;
+  TrialState state = TrialState::waiting;
+  std::int64_t until = 0;           // how far it may train before it is judged; 0: no decision yet
+  int tries = 0;                    // pods or runs that were started for it
+  std::int64_t step = 0;            // of its last metrics
+  nlohmann::json metrics;           // the last ones, {"loss": 0.1}; null before the first
+  std::optional<double> objective;  // the objective of the sweep; absent if unknown
+  std::vector<std::pair<std::int64_t, double>> curve;  // thinned: step, and the metric of the objective
+  std::string failure;                                 // one line, printable: the reason of the failure
+  std::optional<Time> started, ended;
+
+  bool operator==(const Trial&) const = default;
+};
+
+// The reason for which a trial that ended with 0 counts as failed: it never reported the objective, or never
+// as a number. Stored as Trial::failure of such a trial, everywhere.
+std::string never_reported(const std::string& metric, const std::string& near_miss = "");
+std::string diverged(const std::string& metric);
+// Whether `failure` is such a text.
+bool is_verdict(std::string_view failure);
+
+// 12 characters, computed from the values alone: the same for points with the same values.
+std::string hash_of(const Point& point);
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,215 @@
+#include "sweeps/space/trial_values.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "cli/experiment/overrides.h"
+#include "cli/render/render.h"
+#include "cli/util/error.h"
+#include "cli/util/json.h"
+#include "cli/util/text.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+
+// The merge patch that turns `from` into `to`.
+json merge_patch(const json& from, const json& to) {
+  json patch = json::object();
+  for (const auto& [key, value] : from.items()) {
+    if (!to.contains(key)) patch[key] = nullptr;
+  }
+  for (const auto& [key, value] : to.items()) {
+    const auto before = from.find(key);
+    if (before == from.end()) {
+      patch[key] = value;
+    } else if (*before != value) {
+      patch[key] = before->is_object() && value.is_object() ? merge_patch(*before, value) : value;
+    }
+  }
+  return patch;
+}
+
+// The text quoted as one word of sh, on one line.
+std::string word_of_line(const std::string& text) {
+  if (text.find('\n') == std::string::npos) return shell_word(text);
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '\n') {
+      escaped += "\\0012";
+    } else {
+      escaped += c == '\\' ? "\\\\" : std::string(1, c);
+    }
+  }
+  return "\"$(printf %b " + shell_word(escaped) + ")\"";
+}
+
+bool is_shell_name(const std::string& name) {
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name.front())) == 0 &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+}
+
+// Without the parts that each trial of one Job can have for itself.
+json common_part(const json& effective) {
+  json out = effective;
+  if (out.contains("train")) {
+    json paths = {{"data", {{"path", out["train"]["data"]["path"]}}}};  // of the pods' environment
+    if (out["train"]["model"].contains("weights"))
+      paths["model"] = {{"weights", out["train"]["model"]["weights"]}};
+    out["train"] = std::move(paths);
+  } else {
+    out.erase("run");
+    out.erase("env");
+  }
+  return out;
+}
+
+// The first key that differs, for people: "workers.cpu".
+std::string first_difference(const json& a, const json& b, const std::string& path) {
+  if (a.is_object() && b.is_object()) {
+    for (const auto& [key, value] : b.items()) {
+      const std::string below = path.empty() ? key : path + "." + key;
+      if (!a.contains(key)) return below;
+      if (a[key] != value) return first_difference(a[key], value, below);
+    }
+    for (const auto& [key, value] : a.items()) {
+      if (!b.contains(key)) return path.empty() ? key : path + "." + key;
+    }
+  }
+  return path;
+}
+
+// Kubernetes replaces $(NAME) in pods, but sh reads a line of points.env.
+bool needs_kubernetes(const std::string& text) { return text.find("$(") != std::string::npos; }
+
+std::vector<std::string> words_of(const json& run) {
+  if (run.is_string()) return {"sh", "-c", run.get<std::string>()};
+  return run.get<std::vector<std::string>>();
+}
+
+}  // namespace
+
+std::string describe(const Point& point) {
+  std::vector<std::string> parts;
+  for (const auto& [path, value] : point) parts.push_back(path + "=" + text_of_value(value));
+  return parts.empty() ? "no parameters" : join(parts, " ");
+}
+
+namespace {
+
+// The tree of a point's experiment. Values without a place in it become problems.
+YamlNode tree_of(YamlNode root, const Space& space, const Names& names, const Point& point,
+                 Problems& problems) {
+  const std::map<std::string, std::string> texts = texts_of(space, point);
+  put_values(root, texts);
+  Overrides overrides;
+  for (const auto& [path, value] : point) {
+    if (names.is_own(path)) continue;
+    const auto parameter = std::find_if(space.parameters.begin(), space.parameters.end(),
+                                        [&path = path](const Parameter& each) { return each.path == path; });
+    overrides.flags.push_back({"sweep", path, value.is_string() ? json_text(value) : texts.at(path),
+                               parameter == space.parameters.end() ? Place{} : place_of(*parameter, value)});
+  }
+  apply_overrides(root, overrides, problems);
+  return root;
+}
+
+}  // namespace
+
+Experiment Experiments::of(const Point& point) const {
+  try {
+    Problems problems;
+    const YamlNode root = tree_of(base_, space_, names_, point, problems);
+    return check_experiment(root, template_names_, file_context_, problems);
+  } catch (const Error& error) {
+    throw Error(error.code(), "the point " + describe(point) + " cannot be run\n" + error.what(),
+                error.hint());
+  }
+}
+
+json experiment_at(const json& base, const Space& space, const Point& point) {
+  const YamlNode root = parse_yaml(json_text(base), "the sweep's record");
+  Problems problems;
+  const YamlNode tree = tree_of(root, space, Names(root), point, problems);
+  problems.throw_if_any();
+  return json_of_experiment(tree);
+}
+
+CommonPart::CommonPart(const YamlNode& base, const Space& space, const Experiment& first, json config)
+    : common_(common_part(first.effective)), config_(std::move(config)) {
+  if (const YamlNode* run = base.find("run")) command_varies_ = has_names(*run);
+  if (const YamlNode* env = base.find("env")) {
+    for (const YamlEntry& entry : env->entries) {
+      if (has_names(entry.value)) variables_.insert(entry.key);
+    }
+  }
+  for (const Parameter& parameter : space.parameters) {
+    if (parameter.path == "run") command_varies_ = true;
+    if (parameter.path.starts_with("env.")) variables_.insert(parameter.path.substr(4));
+  }
+}
+
+void CommonPart::add_variables(const json& environment, Delta& out) const {
+  std::string absent;
+  for (const std::string& name : variables_) {
+    const auto value = environment.find(name);
+    if (!is_shell_name(name)) {
+      out.obstacle = "env." + name + " is no name for sh";
+    } else if (value == environment.end()) {
+      absent += "; unset " + name;
+    } else if (!value->is_string()) {
+      out.obstacle = "env." + name + " is of a Secret";
+    } else if (needs_kubernetes(value->get<std::string>())) {
+      out.obstacle = "env." + name + " is for Kubernetes to expand";
+    } else {
+      out.environment += " " + name + "=" + word_of_line(value->get<std::string>());
+    }
+  }
+  out.environment += absent;
+}
+
+Delta CommonPart::delta_of(const Experiment& trial, int number) const {
+  Delta out;
+  const json now = common_part(trial.effective);
+  if (common_ != now) {
+    out.obstacle = first_difference(common_, now, "") + " differs from trial to trial";
+    return out;
+  }
+  if (trial.has_train) {
+    out.config = merge_patch(config_, runtime_config(trial));
+    return out;
+  }
+  out.environment = fmt::format("export MLK_TRIAL={}", number);
+  add_variables(trial.effective["env"], out);
+  if (!command_varies_) return out;
+  const json& run = trial.effective["run"];
+  out.environment += "; set --";
+  for (const std::string& word : words_of(run)) {
+    if (run.is_array() && needs_kubernetes(word))
+      out.obstacle = "run has words that are for Kubernetes to expand";
+    out.environment += " " + word_of_line(word);
+  }
+  return out;
+}
+
+std::vector<std::string> trial_command(const std::vector<std::string>& command) {
+  constexpr std::string_view script =
+      "n=$MLK_TRIAL_INDEX\n"
+      "while [ \"$n\" -ge 0 ] && IFS= read -r line; do n=$((n - 1)); done < \"$MLK_POINTS\"\n"
+      "if [ \"$n\" -ge 0 ]; then echo \"mlk: $MLK_POINTS has no line for trial $MLK_TRIAL_INDEX\" >&2; exit "
+      "126; fi\n"
+      "eval \"$line\"\n"
+      "exec \"$@\"\n";
+  std::string escaped;
+  for (const char c : script) escaped += c == '$' ? "$$" : std::string(1, c);
+  std::vector<std::string> out{"sh", "-c", escaped, "mlk"};
+  out.insert(out.end(), command.begin(), command.end());
+  return out;
+}
+
+}  // namespace mlk::sweeps

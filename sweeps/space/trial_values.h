@@ -1,0 +1,76 @@
+// Brings the values of a point to its trial: as a whole experiment, or, for trials that are indexes of one
+// Job, as changes to the sweep's first trial. Pure.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/experiment/load.h"
+#include "cli/experiment/yaml.h"
+#include "sweeps/space/names.h"
+#include "sweeps/space/space.h"
+
+namespace mlk::sweeps {
+
+// Makes the experiments of a sweep's points. Keeps references to its arguments.
+class Experiments {
+ public:
+  // `base`: the experiment's tree without `sweep:`, from take_spec().
+  Experiments(const YamlNode& base, const Space& space, const TemplateNames& template_names,
+              const FileContext& file_context)
+      : base_(base),
+        space_(space),
+        names_(base),
+        template_names_(template_names),
+        file_context_(file_context) {}
+
+  // Throws Error{usage} that begins with the point's values.
+  Experiment of(const Point& point) const;
+
+ private:
+  const YamlNode& base_;
+  const Space& space_;
+  const Names names_;
+  const TemplateNames& template_names_;
+  const FileContext& file_context_;
+};
+
+// The experiment file of one point: `base` and `space` as in a sweep's record. Throws Error{usage} if there
+// is no place for a value.
+nlohmann::json experiment_at(const nlohmann::json& base, const Space& space, const Point& point);
+
+// "train.optimizer.lr=0.1 train.data.batch=16"; "no parameters" if there are none.
+std::string describe(const Point& point);
+
+struct Delta {
+  nlohmann::json config;    // of `train:`: a merge patch (RFC 7386) of the runtime's configuration
+  std::string environment;  // of `run:`: one line of sh that sets variables and arguments of the program
+  std::string obstacle;     // why one Job cannot do this; empty if it can
+};
+
+// The common part of the trials of one Job.
+class CommonPart {
+ public:
+  // `base` as for Experiments; `first`: any of the sweep's experiments; `config`: the runtime's configuration
+  // that the deltas of `train:` refer to.
+  CommonPart(const YamlNode& base, const Space& space, const Experiment& first, nlohmann::json config);
+
+  // Depends only on the trial and the configuration, so a Job may be made from any of its trials.
+  Delta delta_of(const Experiment& trial, int number) const;
+
+ private:
+  void add_variables(const nlohmann::json& environment, Delta& out) const;
+
+  const nlohmann::json common_, config_;
+  std::set<std::string> variables_;  // of `env` that vary
+  bool command_varies_ = false;
+};
+
+// The program of a `run:` trial in a Job with many: sh reads the line of MLK_POINTS for MLK_TRIAL_INDEX and
+// then becomes `command`. In the form of a pod: $$ means $.
+std::vector<std::string> trial_command(const std::vector<std::string>& command);
+
+}  // namespace mlk::sweeps

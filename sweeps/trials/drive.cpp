@@ -1,0 +1,576 @@
+#include "sweeps/trials/drive.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "cli/kube/objects.h"
+#include "cli/render/evaluate.h"
+#include "cli/render/merge.h"
+#include "cli/run/change/end_pods_left.h"
+#include "cli/run/read/find.h"
+#include "cli/run/facts/going_on.h"
+#include "cli/run/facts/labels.h"
+#include "cli/run/read/second_look.h"
+#include "cli/run/change/write_record.h"
+#include "cli/util/hash.h"
+#include "cli/util/json_path.h"
+#include "cli/util/text.h"
+#include "cli/util/time.h"
+#include "sweeps/trials/control.h"
+#include "sweeps/search/decide.h"
+#include "sweeps/trials/fetch.h"
+#include "sweeps/trials/lease.h"
+#include "sweeps/trials/ledger_store.h"
+#include "sweeps/trials/quota.h"
+#include "sweeps/trials/record.h"
+#include "sweeps/trials/job_trials.h"
+#include "sweeps/trials/trial_runs.h"
+#include "sweeps/trials/watch.h"
+
+namespace mlk::sweeps {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds tick{200};
+// How long pods of an ended trial may still run: those of a trained one end within a minute (CONTRACT.md).
+constexpr std::chrono::seconds patience_with_pods{75};
+constexpr std::chrono::seconds pause_after_trouble{1};
+constexpr std::chrono::minutes longest_trouble{30};
+// A look is due after this time even if no watch has reported a change: the Lease lasts 15 s.
+constexpr std::chrono::seconds look_again{5};
+// Thousands of trials may have to be started, or may have ended. A step does not take longer than this: the
+// rest is done after the next look, which also notices that the sweep is to stop.
+constexpr std::chrono::seconds longest_step{20};
+// How long a watch may take to report a created run. After that the run was deleted, and is created again.
+constexpr std::chrono::seconds longest_news{60};
+
+using Runs = std::map<std::string, RunObjects>;
+// Asked during long work: whether there is time for more, and the Lease is still held.
+using GoOn = std::function<bool()>;
+
+Time now() { return std::chrono::system_clock::now(); }
+
+class Driver {
+ public:
+  Driver(kube::Client& client, const StartRequest& request, const DriveHooks& hooks)
+      : client_(client),
+        request_(request),
+        hooks_(hooks),
+        sweep_(request.definition.identity.run),
+        runs_(client, request.name_space, request.version, request.local, request.definition,
+              request.file_context, request.templates, hooks.submit) {}
+
+  SweepStatus run() {
+    std::optional<SweepWatch> watch;
+    std::optional<DriverLease> lease;
+    while (true) {
+      hooks_.submit.check_interrupted();
+      std::optional<SweepObjects> objects = more_ ? listed() : watched(watch);
+      if (!objects) continue;
+      more_ = false;
+      if (!lease)
+        lease.emplace(client_, request_.name_space, sweep_, kube::uid_of(objects->owner), hooks_.lease);
+      const Runs runs = take_runs(*objects);
+      const SweepStatus status = look(*objects, runs);
+      hooks_.changed(status);
+      if (watch) watch->looked();
+      if (left_to_others_ || is_over(*objects, runs, status)) {
+        lease->release();
+        std::optional<SweepStatus> last;
+        attempt([&] { last = read_sweep(client_, request_.name_space, sweep_, Harvest::all); });
+        if (last) return *last;
+        continue;  // at the next look
+      }
+      if (!lease->hold()) {
+        hooks_.waiting(lease->holder());
+        continue;
+      }
+      stepped_ = steady_clock::now();
+      const GoOn go_on = [&] { return steady_clock::now() - stepped_ < longest_step && lease->hold(); };
+      attempt([&] { step(*objects, runs, status, go_on); });
+    }
+  }
+
+ private:
+  // Used while there is more to do than fits into a step: a watch would report each of thousands of objects
+  // as they are created, which costs the server as much as creating them.
+  std::optional<SweepObjects> listed() {
+    std::optional<SweepObjects> objects;
+    attempt([&] {
+      // Without warnings: to find them the server reads every event of the namespace from its disk.
+      SweepObjects found = fetch_sweep(client_, request_.name_space, sweep_, WithPods::no);
+      set_pods(found, fetch_pods(client_, request_.name_space, sweep_));
+      objects = std::move(found);
+    });
+    return objects;
+  }
+
+  // Returns when something has changed, or when a look is due.
+  std::optional<SweepObjects> watched(std::optional<SweepWatch>& watch) {
+    if (!watch) watch.emplace(client_, request_.name_space, sweep_);
+    const bool changed = watch->wait(tick);
+    const bool due = steady_clock::now() - stepped_ > (judges() ? hooks_.judge_every : look_again);
+    return changed || due ? watch->objects() : std::nullopt;
+  }
+
+  bool judges() const { return request_.definition.spec.stop.rule != EarlyStop::Rule::none; }
+
+  NextStep next_step(const SweepObjects& objects, const SweepStatus& status) const {
+    return decide(request_.definition.spec, request_.definition.points, status.trials,
+                  read_record(objects.owner).max_failures);
+  }
+
+  // An ended sweep continues if this command has points that it lacks, because they were added while another
+  // process drove it, or if trials are to be tried again.
+  bool is_over(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) const {
+    if (is_final(status.phase)) {
+      const NextStep next = next_step(objects, status);
+      return next.ended || next.hopeless;
+    }
+    if (status.phase != Phase::stopped || status.counts.running > 0) return false;
+    const auto rests = [](const json& job) {
+      return at_path(job, {"spec", "suspend"}) == true || !at_path(job, {"status", "conditions"}).empty();
+    };
+    return std::all_of(runs.begin(), runs.end(), [&](const auto& run) {
+      return std::all_of(run.second.jobs.begin(), run.second.jobs.end(), rests);
+    });
+  }
+
+  // If the server fails now, the action is repeated at a later look: a sweep runs for days.
+  void attempt(const std::function<void()>& action) {
+    try {
+      action();
+      failing_since_.reset();
+      has_worked_ = true;
+    } catch (const Error& error) {
+      const auto* answer = dynamic_cast<const kube::ApiError*>(&error);
+      const int code = answer == nullptr ? 0 : answer->status();
+      const bool transient = error.code() == ExitCode::cluster || (answer != nullptr && code == 404);
+      // A server that has just started does not know the roles yet.
+      const bool refused = code == 401 || code == 403;
+      const bool final_answer = code == 400 || code == 422 || (refused && !has_worked_);
+      if (!transient || final_answer) throw;
+      if (!failing_since_) failing_since_ = steady_clock::now();
+      if (steady_clock::now() - *failing_since_ > (refused ? hooks_.lease.longest_refusal : longest_trouble))
+        throw;
+      hooks_.submit.check_interrupted();
+      hooks_.submit.note(std::string(error.what()) + "; trying on");
+      std::this_thread::sleep_for(pause_after_trouble);
+    }
+  }
+
+  // Includes the log lines of trials that left no result; each log is read once, when the trial has ended.
+  SweepStatus look(const SweepObjects& objects, const Runs& runs) {
+    SweepStatus status = observe_sweep(objects, runs, settled_, now());
+    // Its objects do not show that this process drives it: it would say that nobody does.
+    if (needs_driver(status)) status.why.clear();
+    if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
+      judged_ = steady_clock::now();
+      harvest_running(client_, request_.name_space, status, told_);
+    }
+    harvest_ended(client_, request_.name_space, status, told_);
+    return status;
+  }
+
+  // Makes one decision and carries it out. If it is cut off, the next call completes it.
+  void step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status, const GoOn& go_on) {
+    look_for_jobs(runs, status);
+    settle_ended(runs, status, go_on);
+    write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials,
+                 status.ledger);
+    if (status.phase == Phase::stopped) return stop_all(runs, status);
+    if (is_final(status.phase)) return reopen(objects, status);
+    NextStep next = next_step(objects, status);
+    if (status.draining) next = without_starts(std::move(next), status.trials);
+    const std::vector<Batch> batches = batches_of(objects);
+    fail_those_that_cannot_start(status, runs);
+    carry_out(objects, status, runs, next.judged);
+    for (const auto& [name, run] : status.runs) {
+      if (!mlk::is_over(run)) settle_pause(client_, request_.name_space, runs.at(name));
+    }
+    if (next.hopeless) {
+      stop_all(runs, status);
+    } else {
+      // Left by a start that was cut off, or that began before the sweep was driven.
+      TrialIndexes indexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner));
+      indexes.start_missing(batches);
+      indexes.mark_made(batches, objects.owner);
+      const std::vector<TrialLine> fresh = register_trials(objects, status, next.start);
+      start_missing(objects, status, batches, fresh, go_on);
+    }
+    // A hopeless sweep starts nothing any more, so it does not wait for trials that were registered and never
+    // started. Jobs stop at their own count of failures.
+    const bool runs_on = any_job_goes_on(batches) ||
+                         std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
+                           return !has_ended(trial.state) && run_of(trial, runs, status) != nullptr;
+                         });
+    if (more_) return;  // ended runs still have to be settled
+    if (!next.ended && (!next.hopeless || runs_on)) return;
+    const int known = static_cast<int>(status.trials.size());
+    left_to_others_ =
+        !next.hopeless && others_have_added(read_record(objects.owner), request_.definition, known);
+    if (!left_to_others_) end(objects, status, next.hopeless);
+  }
+
+  // Marks the owners of runs whose Jobs are gone: the next look sees it.
+  void look_for_jobs(const Runs& runs, const SweepStatus& sweep) {
+    std::vector<json> owners, jobs;
+    for (const auto& [name, status] : sweep.runs) {
+      if (status.absence == Absence::unsure) owners.push_back(runs.at(name).owner);
+    }
+    if (owners.empty()) return;
+    const kube::ListOptions options = of_sweep(sweep_, kube::resources::jobs);
+    jobs = client_.list(kube::resources::jobs, request_.name_space, options).items;
+    std::vector<json*> lacking;
+    for (json& owner : owners) lacking.push_back(&owner);
+    mlk::look_twice(client_, request_.name_space, lacking, jobs);
+  }
+
+  // nullptr for a trial that has no run, and for an index of a Job.
+  static const RunObjects* run_of(const Trial& trial, const Runs& runs, const SweepStatus& status) {
+    const auto name = status.newest_runs.find(trial.number);
+    const auto run = name == status.newest_runs.end() ? runs.end() : runs.find(name->second);
+    return run == runs.end() ? nullptr : &run->second;
+  }
+
+  // Writes the final records of trials while their pods exist, and suspends Jobs that are no longer needed.
+  void settle_ended(const Runs& runs, const SweepStatus& sweep, const GoOn& go_on) {
+    for (const auto& [name, status] : sweep.runs) {
+      if (settled_.count(name) == 1 || !is_final(status.phase)) continue;
+      const RunObjects& run = runs.at(name);
+      const auto [since, first] = ended_since_.try_emplace(name, steady_clock::now());
+      if (is_settling(run, std::chrono::system_clock::now(), steady_clock::now() - since->second,
+                      patience_with_pods))
+        continue;
+      if (!go_on()) {
+        more_ = true;
+        return;
+      }
+      write_record(client_, request_.name_space, run.owner, status);
+      suspend_what_goes_on(client_, request_.name_space, run);
+      settled_.insert(name);
+    }
+  }
+
+  void stop_all(const Runs& runs, const SweepStatus& sweep) {
+    for (const auto& [name, status] : sweep.runs) {
+      if (!mlk::is_over(status)) stop_trial(client_, request_.name_space, runs.at(name));
+    }
+  }
+
+  // Carries out the decisions of early stopping. The logs of a trial are lost with its pods, so what they
+  // told is stored first.
+  void carry_out(const SweepObjects& objects, const SweepStatus& status, const Runs& runs,
+                 const std::vector<Decision>& decisions) {
+    std::map<int, Trial> trials;
+    for (const Trial& trial : status.trials) trials[trial.number] = trial;
+    std::vector<Trial> ending;
+    for (const Decision& decision : decisions) {
+      if (decision.kind != Decision::Kind::promote) ending.push_back(trials.at(decision.number));
+    }
+    if (!write_lines(client_, request_.name_space, objects.owner, objects.config_maps, ending)) return;
+    for (const Decision& decision : decisions) {
+      const Trial& trial = trials.at(decision.number);
+      const RunObjects* run = run_of(trial, runs, status);
+      if (run != nullptr) carry_out(decision, trial, *run);
+    }
+  }
+
+  void carry_out(const Decision& decision, const Trial& trial, const RunObjects& run) {
+    switch (decision.kind) {
+      case Decision::Kind::start:
+        return;
+      case Decision::Kind::promote:
+        return let_train(client_, request_.name_space, run, decision.until);
+      case Decision::Kind::pause:
+        return mark_paused(client_, request_.name_space, run, decision.until);
+      case Decision::Kind::stop:
+        const Spec& spec = request_.definition.spec;
+        stop_trial(client_, request_.name_space, run,
+                   fmt::format("stopped early by {} at {} {}",
+                               spec.stop.rule == EarlyStop::Rule::asha ? "asha" : "median",
+                               spec.objective ? spec.objective->position : "step",
+                               trial.curve.empty() ? trial.step : trial.curve.back().first));
+    }
+  }
+
+  // Trials that do not fit into one write are registered after the next look.
+  std::vector<TrialLine> register_trials(const SweepObjects& objects, const SweepStatus& status,
+                                         const std::vector<Point>& points) {
+    std::vector<TrialLine> lines;
+    int number = status.trials.empty() ? 0 : status.trials.back().number + 1;
+    for (const Point& point : points) lines.push_back({number++, hash_of(point), point, {}, 1});
+    const std::size_t written =
+        append_points(client_, request_.name_space, objects, lines, request_.most_points_bytes);
+    more_ = more_ || (written > 0 && written < lines.size());
+    lines.resize(written);
+    return lines;
+  }
+
+  // Starts trials: those just registered, those that an earlier driver registered but did not start, and
+  // those that are to be tried again, as many as there is room for. Also creates missing objects of existing
+  // runs; for a sweep that is being drained only these.
+  void start_missing(const SweepObjects& objects, const SweepStatus& status,
+                     const std::vector<Batch>& batches, const std::vector<TrialLine>& fresh,
+                     const GoOn& go_on) {
+    std::vector<TrialLine> missing, incomplete;
+    int room = status.draining ? 0 : request_.definition.spec.parallel - places_taken(batches);
+    for (const TrialLine* trial : going_on(status, batches, fresh)) {
+      const std::string name = trial_run(sweep_, trial->hash, trial->attempt);
+      const auto seen = status.runs.find(name);
+      const bool is_there = seen != status.runs.end();
+      // Of a run that lacks its Job after it was made nothing is created; the next looks say whether it is
+      // gone.
+      const bool whole = is_there && (seen->second.phase != Phase::incomplete ||
+                                      seen->second.absence == Absence::unsure || mlk::is_over(seen->second));
+      if (whole) created_.erase(name);  // the watch knows it from now on
+      const auto made = created_.find(name);
+      const bool on_its_way = made != created_.end() && steady_clock::now() - made->second < longest_news;
+      const bool paused = is_there && seen->second.phase == Phase::stopped;
+      if ((is_there && !paused) || on_its_way) --room;
+      if (whole || on_its_way) continue;
+      (is_there ? incomplete : missing).push_back(*trial);
+    }
+    missing.resize(std::min(missing.size(), static_cast<std::size_t>(std::max(room, 0))));
+    missing.insert(missing.begin(), incomplete.begin(), incomplete.end());
+    if (missing.empty()) return;
+    const TrialRuns::Created made = runs_.create(missing, kube::uid_of(objects.owner), go_on);
+    more_ = more_ || made.begun < missing.size();
+    for (std::size_t i = 0; i < made.begun; ++i)
+      created_[trial_run(sweep_, missing[i].hash, missing[i].attempt)] = steady_clock::now();
+    if (!made.refused.empty()) take_refusals(objects, status, made);
+  }
+
+  // The newest try of each trial that is a run and has not ended.
+  static std::vector<const TrialLine*> going_on(const SweepStatus& status, const std::vector<Batch>& batches,
+                                                const std::vector<TrialLine>& fresh) {
+    std::map<int, const TrialLine*> newest;
+    for (const Batch& batch : batches) {
+      for (const TrialLine& trial : batch.trials) newest[trial.number] = batch.by_cluster ? nullptr : &trial;
+    }
+    for (const Trial& trial : status.trials) {
+      if (has_ended(trial.state)) newest.erase(trial.number);
+    }
+    for (const TrialLine& trial : fresh) newest[trial.number] = &trial;
+    std::vector<const TrialLine*> out;
+    for (const auto& [number, trial] : newest) {
+      if (trial != nullptr) out.push_back(trial);
+    }
+    return out;
+  }
+
+  // A trial that the cluster refuses has failed, unless it only lacks room. If the first trials of a sweep
+  // are refused, nothing is left behind.
+  void take_refusals(const SweepObjects& objects, const SweepStatus& status,
+                     const TrialRuns::Created& created) {
+    const Error& first = created.refused.front().why;
+    const bool any_ended = std::any_of(status.trials.begin(), status.trials.end(),
+                                       [](const Trial& trial) { return has_ended(trial.state); });
+    const bool any_there = any_ended || !status.runs.empty() || !objects.jobs.empty();
+    if (!any_there && created.refused.size() == created.begun) {
+      Creation(client_, request_.name_space, hooks_.submit).take_back(sweep_, kube::uid_of(objects.owner));
+      throw Error(ExitCode::cannot_start, first.what(), first.hint());
+    }
+    std::vector<Trial> failed;
+    for (const auto& [line, why] : created.refused) {
+      if (std::string(why.what()).find("exceeded quota") != std::string::npos) {
+        if (refused_ != why.what()) hooks_.submit.note(std::string(why.what()) + "; trying on");
+        refused_ = why.what();
+        created_.erase(trial_run(sweep_, line.hash, line.attempt));
+        continue;
+      }
+      Trial trial;
+      trial.number = line.number;
+      trial.hash = line.hash;
+      trial.point = line.point;
+      trial.state = TrialState::failed;
+      trial.tries = line.attempt;
+      trial.failure = printable(why.what());
+      trial.ended = now();
+      failed.push_back(std::move(trial));
+    }
+    write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, failed, status.ledger);
+  }
+
+  // Fails trials that cannot start however long they wait, and those that have not started within the
+  // start_timeout of the experiment.
+  void fail_those_that_cannot_start(const SweepStatus& status, const Runs& runs) {
+    const std::chrono::seconds timeout = request_.definition.first.start_timeout;
+    for (const auto& [number, why] : status.waits_for) {
+      const auto run = runs.find(status.newest_runs.at(number));
+      if (run == runs.end()) continue;
+      const auto since = waiting_since_.try_emplace(run->first, steady_clock::now()).first->second;
+      const bool late = timeout.count() > 0 && steady_clock::now() - since > timeout;
+      if (!late && status.cannot_start_of.count(number) == 0) continue;
+      // Reads the run again: the cluster may have been silent for a while.
+      const RunStatus read = observe(fetch_run(client_, request_.name_space, run->first), now());
+      const bool waits =
+          read.phase == Phase::queued || read.phase == Phase::scheduling || read.phase == Phase::starting;
+      if (!waits || (!late && !read.cannot_start)) continue;
+      const std::string within = late && !read.cannot_start
+                                     ? "it did not start within " + format_duration(timeout)
+                                     : "it cannot start";
+      fail_trial(client_, request_.name_space, run->second,
+                 within + (read.why.empty() ? "" : ": " + read.why));
+    }
+  }
+
+  void reopen(const SweepObjects& objects, const SweepStatus& status) { set_phase(objects, status, nullptr); }
+
+  void end(const SweepObjects& objects, const SweepStatus& status, bool hopeless) {
+    const bool failed = hopeless || (status.counts.succeeded == 0 && status.counts.failed > 0);
+    set_phase(objects, status, to_string(failed ? Phase::failed : Phase::succeeded));
+  }
+
+  // If the owner has changed meanwhile, does nothing: the next look knows more.
+  void set_phase(const SweepObjects& objects, const SweepStatus& status, const json& phase) {
+    Record record = read_record(objects.owner);  // a later command may have changed more than the trials
+    record.trials = static_cast<int>(status.trials.size());
+    if (phase.is_null()) record.trials = std::max(record.trials, planned_trials(request_.definition));
+    record.driven = true;
+    json patch = owner_patch(record);
+    patch["metadata"]["annotations"][labels::phase] = phase;
+    patch["metadata"]["resourceVersion"] = text_of(objects.owner, {"metadata", "resourceVersion"});
+    try {
+      client_.patch(kube::resources::config_maps, request_.name_space, sweep_, patch);
+    } catch (const kube::ApiError& error) {
+      if (error.status() != 409) throw;
+    }
+  }
+
+  kube::Client& client_;
+  const StartRequest& request_;
+  const DriveHooks& hooks_;
+  const std::string sweep_;
+  TrialRuns runs_;
+  std::map<int, Trial> told_;  // what logs have told, by the number of the trial
+  std::set<std::string> settled_;
+  std::map<std::string, steady_clock::time_point>
+      created_;          // runs that no watch has reported yet, and when they were created
+  bool more_ = true;     // there is more work, or the first look is still to come
+  std::string refused_;  // the last refusal of the cluster
+  std::map<std::string, steady_clock::time_point> waiting_since_;  // of runs, in this driver's time
+  std::map<std::string, steady_clock::time_point> ended_since_;    // of runs, in this driver's time
+  std::optional<steady_clock::time_point> failing_since_;
+  bool has_worked_ = false;
+  bool left_to_others_ = false;  // all trials that this driver knows have ended, and others are still to come
+  steady_clock::time_point stepped_{}, judged_{};
+};
+
+// The rights that a driver needs beyond those for starting a run.
+std::vector<kube::AccessQuestion> rights_of_driver() {
+  std::vector<kube::AccessQuestion> rights;
+  for (const char* verb : {"get", "create", "patch"}) rights.push_back({verb, lease_resource, ""});
+  for (const kube::Resource* resource :
+       {&kube::resources::config_maps, &kube::resources::jobs, &kube::resources::pods})
+    rights.push_back({"watch", *resource, ""});
+  for (const kube::Resource* resource : {&kube::resources::config_maps, &kube::resources::jobs})
+    rights.push_back({"patch", *resource, ""});
+  return rights;
+}
+
+// Registers another try, in a run of its own, for trials that have failed, and for those that were stopped
+// because too many had failed. The failed runs stay. Returns the number of tries.
+int register_again(kube::Client& client, const StartRequest& request, const SweepObjects& objects,
+                   const SweepStatus& status) {
+  std::map<int, int> attempts;
+  for (const Batch& batch : batches_of(objects)) {
+    for (const TrialLine& trial : batch.trials) attempts[trial.number] = trial.attempt;
+  }
+  std::vector<TrialLine> again;
+  for (const Trial& trial : status.trials) {
+    const bool given_up =
+        trial.state == TrialState::stopped && trial.failure.empty() && status.phase == Phase::failed;
+    if (trial.state == TrialState::failed || given_up)
+      again.push_back({trial.number, trial.hash, trial.point, {}, attempts[trial.number] + 1});
+  }
+  const std::size_t written =
+      append_points(client, request.name_space, objects, again, request.most_points_bytes);
+  if (written == 0 && !again.empty()) {
+    throw Error(ExitCode::failure, kube::name_of(objects.owner) + " was changed meanwhile",
+                "type the same command again");
+  }
+  if (written == again.size()) return static_cast<int>(written);
+  // Registered trials do not count as failed any more.
+  const SweepObjects rest =
+      fetch_sweep(client, request.name_space, kube::name_of(objects.owner), WithPods::no);
+  return static_cast<int>(written) + register_again(client, request, rest, observe_sweep(rest, now()));
+}
+
+}  // namespace
+
+Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks) {
+  const Definition& definition = request.definition;
+  TrialRuns runs(client, request.name_space, request.version, request.local, definition, request.file_context,
+                 request.templates, hooks);
+  std::vector<kube::AccessQuestion> rights = runs.check(definition.points);
+  if (!request.detached) {
+    const std::vector<kube::AccessQuestion> of_driver = rights_of_driver();
+    rights.insert(rights.end(), of_driver.begin(), of_driver.end());
+  }
+  Creation creation(client, request.name_space, hooks);
+  RenderOptions options = render_options(request);
+  Rendered rendered = render(definition.first, definition.files, request.templates, options);
+  // A search chooses its points later; all trials have objects of the same kinds.
+  if (definition.points.empty()) {
+    const std::vector<kube::AccessQuestion> of_trials = creation.check_kinds(
+        rendered.objects, name_of_template(request.templates, "jobs/" + definition.first.mode + ".yaml"));
+    rights.insert(rights.end(), of_trials.begin(), of_trials.end());
+  }
+  creation.ask_what_is_allowed(rights);
+  require_quota(client, request.name_space);
+  const json wanted = merge(rendered.owner, owner_overlay(definition, true));
+  if (request.dry_run) {
+    creation.check_on_server({wanted});
+    return {.sweep = definition.identity.run, .trials = planned_trials(definition)};
+  }
+  const Creation::Stored owner = creation.create_owner(wanted);
+  options.owner_uid = kube::uid_of(owner.object);
+  try {
+    rendered = render(definition.first, definition.files, request.templates, options);
+    for (const json& object : data_objects(definition, rendered))
+      creation.create_owned(object, options.owner_uid);
+  } catch (const Error& error) {
+    const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
+    if (refused && owner.created) creation.take_back(rendered.run, options.owner_uid);
+    throw;
+  }
+  Started out{.sweep = definition.identity.run, .trials = planned_trials(definition)};
+  if (owner.created) {
+    out.started = out.trials;
+    return out;
+  }
+  const SweepObjects objects = fetch_sweep(client, request.name_space, definition.identity.run, WithPods::no);
+  const SweepStatus status = observe_sweep(objects, now());
+  std::set<std::string> known;
+  for (const Trial& trial : status.trials) known.insert(trial.hash);
+  for (const Point& point : definition.points) out.started += known.insert(hash_of(point)).second ? 1 : 0;
+  if (definition.spec.search.kind == Search::Kind::tpe)
+    out.started = std::max(0, planned_trials(definition) - static_cast<int>(status.trials.size()));
+  out.trials = static_cast<int>(status.trials.size()) + out.started;
+  if (request.retry_failed) {
+    end_pods_left(client, request.name_space, objects.owner, hooks);
+    out.retried = register_again(client, request, objects, status);
+  }
+  out.started += out.retried;
+  json patch = owner_patch(record_of(definition, out.trials, true));
+  // An earlier command may have registered trials for another try before it was cut off.
+  const bool any_waits = std::any_of(status.trials.begin(), status.trials.end(),
+                                     [](const Trial& trial) { return trial.state == TrialState::waiting; });
+  if (out.started > 0 || any_waits) patch["metadata"]["annotations"][labels::phase] = nullptr;
+  client.patch(kube::resources::config_maps, request.name_space, out.sweep, patch);
+  return out;
+}
+
+SweepStatus drive(kube::Client& client, const StartRequest& request, const DriveHooks& hooks) {
+  return Driver(client, request, hooks).run();
+}
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,33 @@
+// Drives a sweep in which each trial is a run: starts trials as others end, until all have ended or too many
+// have failed. All state is in the cluster: a driver may be killed at any moment, and another one continues.
+// Trials that were started as indexes of Jobs run by themselves; they count among the parallel trials.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "sweeps/trials/lease.h"
+#include "sweeps/trials/observe.h"
+#include "sweeps/trials/start.h"
+
+namespace mlk::sweeps {
+
+struct DriveHooks {
+  SubmitHooks submit;
+  std::function<void(const SweepStatus&)> changed;         // the state after every change
+  std::function<void(const std::string& holder)> waiting;  // another process drives the sweep
+  std::chrono::milliseconds judge_every{2000};  // how often early stopping reads the logs of running trials
+  LeaseTimes lease{};
+};
+
+// Creates the sweep's own objects; drive() starts the trials. A sweep that the cluster has run by itself is
+// driven from now on. Throws as submit_run().
+Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks);
+
+// Runs until the sweep has ended or is stopped, or until only trials are left that another command has added
+// and this one does not know: then the status that it returns is neither. While another process drives the
+// sweep this one waits, and takes over when that one is gone. Throws Error, also the one of
+// DriveHooks::submit.check_interrupted.
+SweepStatus drive(kube::Client& client, const StartRequest& request, const DriveHooks& hooks);
+
+}  // namespace mlk::sweeps

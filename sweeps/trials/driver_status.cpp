@@ -1,0 +1,82 @@
+#include "sweeps/trials/driver_status.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "cli/run/state/diagnosis.h"
+#include "cli/run/facts/facts.h"
+#include "cli/run/facts/read_facts.h"
+#include "cli/util/json_path.h"
+#include "cli/util/text.h"
+
+namespace mlk::sweeps {
+namespace {
+
+constexpr std::string_view before_error = "mlk: error: ";
+
+// A Lease is renewed every few seconds. Clocks of machines differ by less than this.
+constexpr std::chrono::seconds certainly_gone{60};
+
+// mlk's own message, without its hint; for any other program the usual description of its end.
+std::string words_of_end(const PodFacts& pod, Failure failure, Time now) {
+  for (const std::string& line : split(pod.end_message, '\n')) {
+    if (!line.starts_with(before_error)) continue;
+    failure.reason = printable(line.substr(before_error.size()));
+    failure.message.clear();
+  }
+  failure.attempts = 1;  // the number of tries does not matter here
+  return one_line(failure, now);
+}
+
+std::string words_of_job(const JobFacts& job, const Facts& facts, Time now) {
+  const PodFacts* newest = nullptr;
+  for (const PodFacts& pod : facts.pods) {  // oldest first
+    if (pod.job == job.name) newest = &pod;
+  }
+  if (newest == nullptr) {
+    const Cause cause = why_no_pod(job, facts);
+    return cause.weight == 0 ? "is being started" : "is not started: " + cause.text;
+  }
+  if (newest->program_runs()) return "runs in the cluster";
+  if (!newest->ended()) {
+    const Cause cause = why_pod_waits(*newest, job, facts);
+    return cause.weight == 0 ? "is being started" : "is not started: " + cause.text;
+  }
+  if (newest->phase == "Succeeded") return "has ended";
+  return "failed: " + words_of_end(*newest, describe_end(*newest, job, true), now);
+}
+
+// A driver that ends gives its Lease back. One that was killed cannot.
+std::string words_of_lease(const SweepObjects& objects, Time now) {
+  if (!objects.lease) return "";
+  const std::string holder = text_of(*objects.lease, {"spec", "holderIdentity"});
+  const std::optional<Time> last = objects.lease->is_null()
+                                       ? time_of(objects.owner, {"metadata", "creationTimestamp"})
+                                       : time_of(*objects.lease, {"spec", "renewTime"});
+  const bool long_ago = last && now - *last > certainly_gone;
+  if (objects.lease->is_null()) return long_ago ? "nobody drives it" : "";
+  if (holder.empty()) return "nobody drives it";
+  if (!long_ago) return "";
+  const auto silence = std::chrono::duration_cast<std::chrono::seconds>(now - *last);
+  return "nobody drives it: its driver " + printable(holder) + " was last heard of " +
+         format_duration(silence) + " ago";
+}
+
+}  // namespace
+
+DriverStatus observe_driver(const SweepObjects& objects, Time now) {
+  const Facts facts = read_facts(objects.drivers, objects.driver_pods, objects.events, now);
+  DriverStatus out;
+  for (const JobFacts& job : facts.jobs) {
+    if (out.goes_on && job.finished) continue;
+    out.goes_on = out.goes_on || !job.finished;
+    out.what = words_of_job(job, facts, now);
+    if (job.finished && out.what.starts_with("is ")) out.what = "has ended";  // its pods are gone
+    out.runs = out.what == "runs in the cluster";
+    if (out.runs) break;
+  }
+  if (!out.goes_on) out.gone = words_of_lease(objects, now);
+  return out;
+}
+
+}  // namespace mlk::sweeps

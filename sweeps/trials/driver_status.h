@@ -1,0 +1,20 @@
+// Who drives a sweep: a driver in the cluster, or a command, of which only the Lease tells. Pure.
+#pragma once
+
+#include <string>
+
+#include "cli/util/time.h"
+#include "sweeps/trials/objects.h"
+
+namespace mlk::sweeps {
+
+struct DriverStatus {
+  bool goes_on = false;  // its Job has not ended: it runs, or will be started
+  bool runs = false;
+  std::string what;  // one line: "runs in the cluster", "failed: ..."; empty if the sweep has none
+  std::string gone;  // one line, if the Lease shows that nobody drives the sweep
+};
+
+DriverStatus observe_driver(const SweepObjects& objects, Time now);
+
+}  // namespace mlk::sweeps

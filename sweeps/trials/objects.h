@@ -1,0 +1,122 @@
+// The objects of a sweep in the cluster: which trials exist, and in which Jobs.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "sweeps/trials/trials_job.h"
+
+namespace mlk::kube {
+class Client;
+struct ListOptions;
+struct Resource;
+}  // namespace mlk::kube
+
+namespace mlk::sweeps {
+
+// All objects of one sweep as the API server gives them, without what slim() removes.
+struct SweepObjects {
+  nlohmann::json owner;
+  std::vector<nlohmann::json> config_maps, jobs, pods;
+  std::vector<nlohmann::json> drivers{}, driver_pods{};  // of the driver of a detached sweep: not trials
+  std::optional<nlohmann::json> lease{};  // of whoever drives the sweep, if it was read; null: there is none
+  std::vector<nlohmann::json> events{};   // the cluster's warnings about them; without pods only on request
+};
+
+enum class WithPods { no, yes };
+
+// Makes four requests in parallel; three without pods. Throws Error{not_found} if there is no owner.
+SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
+                         WithPods pods);
+
+// The pods of a sweep.
+std::vector<nlohmann::json> fetch_pods(kube::Client& client, const std::string& name_space,
+                                       const std::string& sweep);
+// For many pods: only which trials run, from the metadata of the running pods. If none runs, also some of the
+// waiting ones, which have the reason.
+std::vector<nlohmann::json> fetch_running_pods(kube::Client& client, const std::string& name_space,
+                                               const std::string& sweep);
+
+// Selects everything of a sweep of that kind, in pages that stay small even with the largest ConfigMaps; uses
+// slim().
+kube::ListOptions of_sweep(const std::string& sweep, const kube::Resource& resource);
+
+// Removes what is never used of an object that is one of thousands: the pod template of a Job, most of a
+// pod's spec, the managed fields. That is nine tenths of it. Pure.
+void slim(nlohmann::json& object);
+// The cluster's warnings about objects of the sweep. Without the right to list them the result is empty: the
+// sweep is only explained less well.
+std::vector<nlohmann::json> fetch_warnings(kube::Client& client, const std::string& name_space,
+                                           const std::string& sweep);
+
+// The namespace-wide `events` that concern objects of the sweep. Pure.
+std::vector<nlohmann::json> warnings_of(const std::string& sweep, std::vector<nlohmann::json> events);
+
+// Sets the sweep's pods; those of a driver are kept separately. Pure.
+void set_pods(SweepObjects& objects, std::vector<nlohmann::json> pods);
+
+// Finds the sweep's owner among the ConfigMaps. Removes ConfigMaps of an earlier sweep of the same name,
+// which are being garbage collected, and keeps those of a driver separately. False if there is no owner.
+// Pure.
+bool take_owner(SweepObjects& objects);
+
+// A ConfigMap with points. That of a Job never changes: its indexes are the trials. Others grow; a driver
+// starts a run for each of their trials.
+struct Batch {
+  int job = 0;  // number of the ConfigMap, and of the Job
+  std::vector<TrialLine> trials;
+  bool by_cluster = false;               // for a Job
+  std::optional<nlohmann::json> object;  // the Job; missing if its creation was cut off, or it is gone
+  bool made = false;                     // the sweep's owner says that the Job was made: it is not made again
+  bool gone = false;                     // and that it was found gone
+};
+
+// Looks again for Jobs that were made and are not there, of the sweep and of trials that are runs
+// (run/facts/absence.h).
+void look_twice(kube::Client& client, const std::string& name_space, SweepObjects& objects);
+// The objects of a watch. If they lack a Job that was made, they are read again, twice.
+SweepObjects without_doubt(kube::Client& client, const std::string& name_space, SweepObjects watched);
+
+// Ascending by number. Pure.
+std::vector<Batch> batches_of(const SweepObjects& objects);
+
+// The numbers of the trials that are indexes of Jobs; the others are runs. Pure.
+std::set<int> trials_by_cluster(const std::vector<Batch>& batches);
+
+// The number of trials that the unfinished Jobs may run at a time, now and later. Pure.
+int places_taken(const std::vector<Batch>& batches);
+
+// The parallelism of each missing Job, by its number: the part of `parallel` that the other Jobs leave, and
+// at least 1. Pure.
+std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
+
+// Whether any Job has not finished. Pure.
+bool any_job_goes_on(const std::vector<Batch>& batches);
+// Registers trials of a driven sweep before they are started, so that numbers are never given twice. A line
+// with an existing number means another try of that trial, in a run of its own. Makes one write, of a
+// ConfigMap with a limited number of bytes, and returns how many of the first trials were written; 0 if
+// another process has written since `objects` were read. Throws ApiError.
+std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
+                          const std::vector<TrialLine>& trials, std::size_t most_bytes);
+
+// Whether a Job is Complete or Failed.
+bool has_finished(const nlohmann::json& job);
+
+// A ConfigMap that belongs to the sweep with this owner and contains one text.
+nlohmann::json config_map_of(const nlohmann::json& owner, const std::string& name, const std::string& key,
+                             const std::string& text);
+
+// "digits-abcde-trials-0"
+std::string job_name(const std::string& sweep, int job);
+// The inverse; -1 for any other name.
+int number_of_job(const std::string& name, const std::string& sweep);
+
+// The ConfigMap with points of the highest number; nullptr if there is none.
+const nlohmann::json* last_points(const SweepObjects& objects);
+
+}  // namespace mlk::sweeps

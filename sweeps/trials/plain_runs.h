@@ -1,0 +1,22 @@
+// Treats runs that were submitted one by one as the trials of a sweep, for the same tables. Pure.
+#pragma once
+
+#include <vector>
+
+#include "cli/run/state/status.h"
+#include "sweeps/space/objective.h"
+#include "sweeps/space/trial.h"
+
+namespace mlk::sweeps {
+
+// The default objective: the largest accuracy if one of the runs has reported any, else the smallest loss.
+Objective usual_objective(const std::vector<RunStatus>& runs);
+
+// The values of the experiment, with all defaults, by their paths: {"train.optimizer.lr": 0.1, ...}.
+Point parameters_of(const RunStatus& run);
+
+// The oldest run is number 0. Parameters are the values in which the experiments differ, and `run`, the name.
+// `runs` must have their experiments (RunFilter::configured).
+std::vector<Trial> trials_of(std::vector<RunStatus> runs, const Objective& objective);
+
+}  // namespace mlk::sweeps

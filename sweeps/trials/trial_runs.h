@@ -1,0 +1,73 @@
+// Trials that are runs of their own: several roles, or values that need another pod.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cli/run/change/creation.h"
+#include "cli/run/state/status.h"
+#include "cli/util/error.h"
+#include "sweeps/search/definition.h"
+#include "sweeps/trials/objects.h"
+#include "sweeps/space/trial.h"
+#include "sweeps/space/trial_values.h"
+
+namespace mlk::sweeps {
+
+// "digits-abcde-fghijk": computed from the sweep, the point and the try, so that no try is started twice.
+std::string trial_run(const std::string& sweep, const std::string& hash, int attempt = 1);
+
+// The runs of all trials, by their names. Pure.
+std::map<std::string, RunObjects> runs_of(const SweepObjects& objects);
+// The same without copying: they are moved out of `objects`.
+std::map<std::string, RunObjects> take_runs(SweepObjects& objects);
+
+// Fills in a trial from its run. `trial` has number, hash and point.
+void read_run(const RunStatus& run, const std::optional<Objective>& objective, Trial& trial);
+
+class TrialRuns {
+ public:
+  // References must outlive it. The hooks are called by one thread at a time, which may be any.
+  TrialRuns(kube::Client& client, const std::string& name_space, const std::string& version, bool local,
+            const Definition& definition, const FileContext& file_context, const Templates& templates,
+            const SubmitHooks& hooks);
+
+  // The rights that creating the objects of these trials needs in addition to the usual ones. Uses all
+  // processors. Throws the Error of the first trial that cannot be run.
+  [[nodiscard]] std::vector<kube::AccessQuestion> check(const std::vector<Point>& points);
+
+  struct RefusedTrial {
+    TrialLine trial;
+    Error why;
+  };
+  struct Created {
+    std::size_t begun = 0;              // how many of the first trials were processed
+    std::vector<RefusedTrial> refused;  // by the cluster; nothing is left of them
+  };
+  // Creates the missing objects of these trials' runs, several in parallel, in order. `go_on` is called by
+  // the calling thread, several times a second; if it returns false or throws, no further trial is begun.
+  // Safe to repeat. Throws the first Error that is not a refusal, after creating the others.
+  Created create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
+                 const std::function<bool()>& go_on);
+
+ private:
+  std::vector<kube::AccessQuestion> check_one(const Point& point) const;
+  void create_one(const TrialLine& trial, const std::string& sweep_uid);
+  RenderOptions options_of(const TrialLine& trial) const;
+
+  kube::Client& client_;
+  const std::string& name_space_;
+  const std::string version_;
+  const bool local_;
+  const Definition& definition_;
+  const Templates& templates_;
+  std::mutex hooks_mutex_;
+  const SubmitHooks hooks_;
+  const TemplateNames template_names_;
+  const Experiments experiments_;
+};
+
+}  // namespace mlk::sweeps

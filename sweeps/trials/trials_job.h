@@ -1,0 +1,53 @@
+// Trials that the cluster runs by itself: an Indexed Job, and the ConfigMap with the points of its indexes.
+// Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/render/limits.h"
+#include "cli/render/render.h"
+#include "sweeps/space/trial_values.h"
+
+namespace mlk::sweeps {
+
+inline constexpr std::size_t most_points_bytes = most_config_map_bytes;  // of the points of one Job
+inline constexpr int most_indexes = 20'000;                              // of one Job
+
+// A trial in the Job's ConfigMap: one line in points.jsonl, and one in points.env.
+struct TrialLine {
+  int number = 0;
+  std::string hash;
+  Point point;
+  Delta delta;
+  int attempt = 1;  // counts the lines of the sweep with this number, from 1; batches_of() sets it
+
+  std::size_t bytes() const;  // of both lines
+};
+std::string points_line(const TrialLine& trial);
+
+// The inverse of points_line, for all lines of a text; invalid lines are skipped.
+std::vector<TrialLine> parse_points(std::string_view text);
+
+struct TrialsJob {
+  int job = 0;                    // the sweep's Jobs are counted from 0
+  std::vector<TrialLine> trials;  // ascending by number
+  int parallel = 1;
+  int may_fail = 0;  // more failed trials end the Job
+};
+
+// Cuts the trials, ascending by number, into as few Jobs as fit their ConfigMaps of so many bytes.
+std::vector<std::vector<TrialLine>> cut_into_jobs(std::vector<TrialLine> trials,
+                                                  std::size_t most_bytes = most_points_bytes);
+
+struct TrialsObjects {
+  nlohmann::json points, job;
+};
+
+// `rendered`: the objects of the sweep's first trial as a run (render.h) with the sweep's identity and owner.
+TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, const FileContents& files,
+                            const Rendered& rendered, const Templates& templates);
+
+}  // namespace mlk::sweeps

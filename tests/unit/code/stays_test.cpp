@@ -1,0 +1,79 @@
+// What is told of files that do not travel.
+#include "cli/code/stays.h"
+
+#include <doctest/doctest.h>
+
+using mlk::image::told_of_what_stays;
+using mlk::image::Tree;
+
+namespace {
+using PathsThatStay = std::vector<std::string>;
+}  // namespace
+
+TEST_CASE("committed files that stay are named, and so is what git ignores") {
+  const std::string more = "; include: takes what the program needs";
+  CHECK(told_of_what_stays({}, {"a"}).empty());
+  CHECK(told_of_what_stays({.ignored = {"data.bin"}}, {}) ==
+        PathsThatStay{"code: left out, as git ignores it: data.bin" + more});
+  CHECK(told_of_what_stays({.ignored = {"a", "b", "c/", "d"}}, {}) ==
+        PathsThatStay{"code: left out, as git ignores it: a, b, c/, and 1 more" + more});
+  const std::string committed =
+      "code: committed files stay behind, since git would ignore them or they are hidden or usually secret: ";
+  CHECK(told_of_what_stays({.secrets = {".streamlit/"}, .ignored = {"data/"}},
+                           {".streamlit/config.toml", "data/keep.csv", "data2", "train.py"}) ==
+        PathsThatStay{committed + "data/keep.csv, .streamlit/config.toml" + more,
+                      "code: left out, as git ignores it: data/" + more});
+}
+
+TEST_CASE("hidden names that nobody has committed stay without a word, visible secrets with one") {
+  const std::string more = "; include: takes what the program needs";
+  CHECK(told_of_what_stays({.secrets = {".envrc", ".aws/", "sub/.npmrc"}}, {"train.py"}).empty());
+  CHECK(told_of_what_stays({.secrets = {".envrc", "sub/key.pem"}}, {}) ==
+        PathsThatStay{"code: files that usually hold secrets stay behind: sub/key.pem" + more});
+  CHECK(told_of_what_stays({.secrets = {"key.pem"}}, {"key.pem"}).size() == 1);
+}
+
+TEST_CASE("a pointer of Git LFS is known by its first line and its digest") {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12345\n";
+  CHECK(mlk::image::is_lfs_pointer(pointer));
+  CHECK(mlk::image::may_be_lfs_pointer(pointer.size()));
+  CHECK_FALSE(mlk::image::is_lfs_pointer(" " + pointer));
+  CHECK_FALSE(mlk::image::is_lfs_pointer("version https://git-lfs.github.com/spec/v1\nsize 1\n"));
+  CHECK_FALSE(mlk::image::may_be_lfs_pointer(99));
+  CHECK(mlk::image::may_be_lfs_pointer(100));
+  CHECK(mlk::image::may_be_lfs_pointer(200));
+  CHECK_FALSE(mlk::image::may_be_lfs_pointer(201));
+}
+
+TEST_CASE("three names are told whole, and a file stands for itself alone") {
+  const std::string more = "; include: takes what the program needs";
+  CHECK(told_of_what_stays({.ignored = {"a", "b", "c"}}, {}) ==
+        PathsThatStay{"code: left out, as git ignores it: a, b, c" + more});
+  CHECK(told_of_what_stays({.ignored = {"a", "b", "c", "d", "e"}}, {}) ==
+        PathsThatStay{"code: left out, as git ignores it: a, b, c, and 2 more" + more});
+  const std::string committed =
+      "code: committed files stay behind, since git would ignore them or they are hidden or usually secret: ";
+  CHECK(told_of_what_stays({.ignored = {"a", "d/"}}, {"a", "a/b", "ab", "d", "d/x", "d/y", "e"}) ==
+        PathsThatStay{committed + "a, d/x, d/y" + more, "code: left out, as git ignores it: a, d/" + more});
+  CHECK(told_of_what_stays({.ignored = {"a\x1b"}}, {})[0].find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("a folder is hidden by its own name, not by that of one above it") {
+  const std::string secrets = "code: files that usually hold secrets stay behind: ",
+                    more = "; include: takes what the program needs";
+  CHECK(told_of_what_stays({.secrets = {"sub/.aws/", ".a", ".b/"}}, {}).empty());
+  CHECK(told_of_what_stays({.secrets = {"kubeconfig/"}}, {}) ==
+        PathsThatStay{secrets + "kubeconfig/" + more});
+  CHECK(told_of_what_stays({.secrets = {".a/key.pem"}}, {}) == PathsThatStay{secrets + ".a/key.pem" + more});
+  CHECK(told_of_what_stays({.secrets = {"a.pem", "b.pem"}}, {"b.pem"}).back() == secrets + "a.pem" + more);
+}
+
+TEST_CASE("a pointer of Git LFS has its digest at the beginning of a line") {
+  const std::string first = "version https://git-lfs.github.com/spec/v1";
+  CHECK(mlk::image::is_lfs_pointer(first + "\noid sha256:a"));
+  CHECK_FALSE(mlk::image::is_lfs_pointer(first + "\nx oid sha256:a"));
+  CHECK_FALSE(mlk::image::is_lfs_pointer(first + "\noid sha512:a"));
+  CHECK_FALSE(mlk::image::is_lfs_pointer(first + "0\noid sha256:a"));
+  CHECK_FALSE(mlk::image::is_lfs_pointer(""));
+}

@@ -1,0 +1,273 @@
+// What of a folder travels, rule by rule.
+#include "cli/code/tree.h"
+
+#include <cstdlib>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "cli/image/open_file.h"
+#include "cli/util/error.h"
+#include "tests/unit/util/temporary_folder.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using mlk::image::list_tree;
+using mlk::image::Tree;
+using mlk::image::TreeRules;
+using PathsOfTree = std::vector<std::string>;
+
+// Folders with a slash at the end.
+PathsOfTree paths_of_tree(const Tree& tree) {
+  PathsOfTree out;
+  for (const mlk::image::TreeEntry& entry : tree.entries) {
+    const bool is_folder = entry.of_tar.kind == mlk::image::TarEntry::Kind::folder;
+    out.push_back(entry.of_tar.path + (is_folder ? "/" : ""));
+  }
+  return out;
+}
+
+PathsOfTree paths_in(const fs::path& top, const TreeRules& rules = {}) {
+  return paths_of_tree(list_tree(top, rules));
+}
+
+mlk::Error tree_refusal(const fs::path& top) {
+  try {
+    (void)list_tree(top, {});
+  } catch (const mlk::Error& error) {
+    return error;
+  }
+  return {mlk::ExitCode::ok, "accepted"};
+}
+
+}  // namespace
+
+TEST_CASE("what tools keep beside a program stays without a word, each of it") {
+  for (const char* file : {".git/x",
+                           ".hg/x",
+                           ".svn/x",
+                           ".jj/x",
+                           "__pycache__/x",
+                           "a.pyc",
+                           "a.pyo",
+                           ".ipynb_checkpoints/x",
+                           ".mypy_cache/x",
+                           ".pytest_cache/x",
+                           ".ruff_cache/x",
+                           ".tox/x",
+                           ".nox/x",
+                           "node_modules/x",
+                           ".DS_Store",
+                           "slurm-1.out",
+                           "sub/__pycache__/x",
+                           "sub/.git",
+                           "env/pyvenv.cfg",
+                           "c/CACHEDIR.TAG",
+                           "wandb/latest-run/x",
+                           "a/wandb/latest-run/x"}) {
+    const TemporaryFolder folder;
+    folder.write("f", "");
+    folder.write(file, "");
+    const Tree tree = list_tree(folder.path(), {});
+    PathsOfTree files = paths_of_tree(tree);
+    std::erase_if(files, [](const std::string& path) { return path == "sub/" || path == "a/"; });
+    CHECK_MESSAGE(files == PathsOfTree{"f"}, std::string(file));
+    CHECK_MESSAGE(tree.secrets.empty(), std::string(file));
+    CHECK_MESSAGE(tree.ignored.empty(), std::string(file));
+  }
+}
+
+TEST_CASE("what only looks like it travels") {
+  for (const char* file :
+       {"a.pyd", "a.py", "pyc", "slurm-.out", "slurm-1.outx", "latest-run/x", "wandb/run/x",
+        "mywandb/latest-run/x", "wandb/x/latest-run/x", "xnode_modules/x", "id_rsa2", "a.pemx", "x_netrc",
+        "credentials.json2", "CACHEDIR.TAG2/x", "__pycache__", "node_modules"}) {
+    const TemporaryFolder folder;
+    folder.write(file, "");
+    CHECK_MESSAGE(paths_in(folder.path()).back() == file, std::string(file));
+  }
+}
+
+TEST_CASE("hidden names that tell of the folder travel, and secrets of each kind are told") {
+  for (const char* file : {".gitignore", ".gitattributes", ".gitmodules", ".gitkeep", ".keep", ".mlkignore",
+                           ".dockerignore", ".python-version", "sub/.gitkeep"}) {
+    const TemporaryFolder folder;
+    folder.write(file, "");
+    CHECK_MESSAGE(paths_in(folder.path()).back() == file, std::string(file));
+  }
+  for (const char* file :
+       {".other", "_netrc", "id_rsa", "id_dsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk",
+        "a.pem", "a.p12", "a.pfx", "a.ppk", "credentials.json", "kubeconfig", "sub/id_dsa"}) {
+    const TemporaryFolder folder;
+    folder.write(file, "");
+    CHECK_MESSAGE(list_tree(folder.path(), {}).secrets == PathsOfTree{file}, std::string(file));
+  }
+}
+
+TEST_CASE("an exclusion with an exclamation mark brings back what is usually left out") {
+  const TemporaryFolder folder;
+  for (const char* file : {"a.pyc", "b.pyc", ".env", "env/pyvenv.cfg", "env/x", "a.log"})
+    folder.write(file, "");
+  folder.write(".mlkignore", "*.log\n!b.pyc\n");
+  CHECK(paths_in(folder.path()) == PathsOfTree{".mlkignore"});
+  CHECK(paths_in(folder.path(),
+                 {.include = {}, .exclude = {"!a.pyc", "!.env", "!/env", "!*.log"}, .never = {}}) ==
+        PathsOfTree{".env", ".mlkignore", "a.log", "a.pyc", "env/", "env/pyvenv.cfg", "env/x"});
+}
+
+TEST_CASE("a rule of .mlkignore brings back an environment, and .gitignore does not") {
+  const TemporaryFolder folder;
+  folder.write("env/pyvenv.cfg", "");
+  folder.write(".gitignore", "!env\n");
+  CHECK(paths_in(folder.path()) == PathsOfTree{".gitignore"});
+  folder.write(".mlkignore", "!env\n");
+  CHECK(paths_in(folder.path()) == PathsOfTree{".gitignore", ".mlkignore", "env/", "env/pyvenv.cfg"});
+}
+
+TEST_CASE("what is included in a folder that stays comes with the folders above it, and with nothing else") {
+  const TemporaryFolder folder;
+  for (const char* file : {"env/pyvenv.cfg", "env/lib/x.py", "env/lib/y.py", "env/z", "env/empty/a"})
+    folder.write(file, "");
+  folder.write("env/lib/.gitignore", "x.py\n");
+  const auto with = [&](PathsOfTree include) {
+    return paths_in(folder.path(), {.include = std::move(include), .exclude = {}, .never = {}});
+  };
+  CHECK(with({}).empty());
+  CHECK(with({"env/lib/x.py"}) == PathsOfTree{"env/", "env/lib/", "env/lib/x.py"});
+  CHECK(with({"env/lib"}) ==
+        PathsOfTree{"env/", "env/lib/", "env/lib/.gitignore", "env/lib/x.py", "env/lib/y.py"});
+  CHECK(with({"env/none"}).empty());
+}
+
+TEST_CASE("what never travels stays though it is included, a folder with all that is in it") {
+  const TemporaryFolder folder;
+  for (const char* file : {"a", "b/c", "b/d", "ab"}) folder.write(file, "");
+  CHECK(paths_in(folder.path(), {.include = {"a", "b"}, .exclude = {}, .never = {"a", "b/c"}}) ==
+        PathsOfTree{"ab", "b/", "b/d"});
+  CHECK(paths_in(folder.path(), {.include = {"b/c"}, .exclude = {}, .never = {"b"}}) ==
+        PathsOfTree{"a", "ab"});
+}
+
+TEST_CASE("ignore files of all folders between the repository and the folder count, the nearest most") {
+  const TemporaryFolder folder;
+  folder.write(".git/HEAD", "");
+  folder.write(".gitignore", "*.a\n*.b\n/x/y/top\n");
+  folder.write("x/.gitignore", "!*.a\n/y/middle\n");
+  folder.write("x/.mlkignore", "*.c\n");
+  folder.write("x/y/.gitignore", "!keep.b\n");
+  for (const char* file : {"f.a", "f.b", "keep.b", "f.c", "top", "middle", "z/top", "z/f.b"})
+    folder.write(std::string("x/y/") + file, "");
+  const Tree tree = list_tree(folder.path() / "x/y", {});
+  CHECK(paths_of_tree(tree) == PathsOfTree{".gitignore", "f.a", "keep.b", "z/", "z/top"});
+  CHECK(tree.ignored == PathsOfTree{"f.b", "middle", "top", "z/f.b"});
+}
+
+TEST_CASE("a folder in one that its repository leaves out is none of the repository's") {
+  const TemporaryFolder folder;
+  folder.write(".git/HEAD", "");
+  folder.write(".gitignore", "/out/\n*.a\n");
+  folder.write("out/x/f.a", "");
+  folder.write("in/x/f.a", "");
+  CHECK(paths_in(folder.path() / "out/x") == PathsOfTree{"f.a"});
+  CHECK(paths_in(folder.path() / "in/x").empty());
+}
+
+TEST_CASE("an ignore file has 1 MiB at most") {
+  const TemporaryFolder folder;
+  folder.write("f", "");
+  const std::string longest = "f\n#" + std::string((1 << 20) - 3, 'x');
+  folder.write(".gitignore", longest);
+  CHECK(paths_in(folder.path()) == PathsOfTree{".gitignore"});
+  folder.write(".gitignore", longest + "x");
+  CHECK(tree_refusal(folder.path()).code() == mlk::ExitCode::usage);
+}
+
+TEST_CASE("folders lie 200 deep in each other at most") {
+  const TemporaryFolder folder;
+  std::string path;
+  for (int i = 0; i < 200; ++i) path += "d/";
+  folder.write(path + "f", "");
+  CHECK(list_tree(folder.path(), {}).entries.size() == 201);
+  fs::create_directory(folder.path() / (path + "d"));
+  const mlk::Error error = tree_refusal(folder.path());
+  CHECK(error.code() == mlk::ExitCode::usage);
+  CHECK(std::string(error.what()).ends_with("has more than 200 folders in each other"));
+}
+
+TEST_CASE("a path has 4095 bytes at most") {
+  const TemporaryFolder folder;
+  constexpr int folders = 16;
+  const std::string name(240, 'd');
+  // Sixteen folders, and the name of a file: no longer path can be opened at once.
+  const auto make = [&](const std::string& of_file) {
+    int open = ::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY);
+    for (int i = 0; i < folders; ++i) {
+      (void)::mkdirat(open, name.c_str(), 0700);
+      const int next = ::openat(open, name.c_str(), O_RDONLY | O_DIRECTORY);
+      ::close(open);
+      open = next;
+    }
+    const int file = ::openat(open, of_file.c_str(), O_WRONLY | O_CREAT, 0600);
+    REQUIRE(file >= 0);
+    ::close(file);
+    ::close(open);
+  };
+  make(std::string(239, 'f'));
+  CHECK(list_tree(folder.path(), {}).entries.back().of_tar.path.size() == 4095);
+  make(std::string(240, 'f'));
+  const mlk::Error error = tree_refusal(folder.path());
+  CHECK(error.code() == mlk::ExitCode::usage);
+  CHECK(std::string(error.what()).ends_with("has a path that is too long: more than 4095 bytes"));
+}
+
+TEST_CASE("files, links and folders are counted, and more than are allowed are refused") {
+  const TemporaryFolder folder;
+  folder.write("a/f", "");
+  folder.write("g", "");
+  fs::create_symlink("g", folder.path() / "l");
+  CHECK(list_tree(folder.path(), {}, 4).entries.size() == 4);
+  try {
+    (void)list_tree(folder.path(), {}, 3);
+    FAIL("it was listed");
+  } catch (const mlk::Error& error) {
+    CHECK(error.code() == mlk::ExitCode::usage);
+    CHECK(std::string(error.what()).ends_with("has more than 3 files"));
+  }
+  CHECK(list_tree(folder.path(), {.include = {}, .exclude = {"g"}, .never = {}}, 3).entries.size() == 3);
+  CHECK(mlk::image::most_tree_entries == 100'000);
+}
+
+TEST_CASE("a tree tells of each file its size, its bit and its times, and of a link where it leads") {
+  const TemporaryFolder folder;
+  folder.write("a", "12345");
+  folder.write("b", "");
+  fs::permissions(folder.path() / "b", fs::perms::owner_all);
+  fs::create_symlink("a", folder.path() / "c");
+  const Tree tree = list_tree(folder.path(), {});
+  REQUIRE(tree.entries.size() == 3);
+  CHECK(tree.entries[0].size == 5);
+  CHECK_FALSE(tree.entries[0].of_tar.executable);
+  CHECK(tree.entries[1].size == 0);
+  CHECK(tree.entries[1].of_tar.executable);
+  CHECK(tree.entries[2].of_tar.target == "a");
+  CHECK(tree.entries[2].size == 0);
+  CHECK(tree.no_files.empty());
+}
+
+TEST_CASE("what is no file is listed in order, and a link that leads out is told with what to do") {
+  const TemporaryFolder folder;
+  for (const char* name : {"z", "b", "m"}) {
+    folder.write(std::string(name) + "d/f", "");
+    REQUIRE(::mkfifo((folder.path() / name).c_str(), 0600) == 0);
+    REQUIRE(::mkfifo((folder.path() / (std::string(name) + "d/p")).c_str(), 0600) == 0);
+  }
+  CHECK(list_tree(folder.path(), {}).no_files == PathsOfTree{"b", "bd/p", "m", "md/p", "z", "zd/p"});
+  fs::create_symlink("..", folder.path() / "md/up");
+  CHECK(tree_refusal(folder.path()).code() == mlk::ExitCode::ok);
+  fs::create_symlink("../..", folder.path() / "md/out");
+  CHECK(tree_refusal(folder.path()).hint() ==
+        "leave it out with exclude: [/md/out], or put what it leads to on a volume (data:)");
+}

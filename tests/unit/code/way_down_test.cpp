@@ -1,0 +1,84 @@
+// Paths are opened part by part: a folder that becomes a link meanwhile leads nowhere.
+#include <atomic>
+#include <cstdio>
+#include <fcntl.h>
+#include <thread>
+
+#include <doctest/doctest.h>
+
+#include "cli/code/code.h"
+#include "cli/image/gzip.h"
+#include "cli/image/open_file.h"
+#include "cli/util/error.h"
+#include "tests/unit/util/temporary_folder.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+using mlk::image::OpenFile;
+using mlk::image::WayDown;
+
+// Exchanges the names of a folder and a link as fast as it can.
+class Exchanger {
+ public:
+  Exchanger(fs::path one, fs::path other) : one_(std::move(one)), other_(std::move(other)) {
+    thread_ = std::thread([this] {
+      while (!done_) ::renameat2(AT_FDCWD, one_.c_str(), AT_FDCWD, other_.c_str(), RENAME_EXCHANGE);
+    });
+  }
+  ~Exchanger() {
+    done_ = true;
+    thread_.join();
+  }
+  Exchanger(const Exchanger&) = delete;
+  Exchanger& operator=(const Exchanger&) = delete;
+
+ private:
+  const fs::path one_, other_;
+  std::atomic<bool> done_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("the folder of a path is opened through folders only, and those on the way stay open") {
+  const TemporaryFolder folder;
+  folder.write("a/b/file", "x");
+  folder.write("file", "y");
+  fs::create_directory_symlink("a", folder.path() / "link");
+  WayDown way(folder.path());
+  const auto holds = [](const OpenFile& open, const char* name) {
+    return OpenFile(open, name, O_RDONLY).number() >= 0;
+  };
+  CHECK(holds(way.folder_of("file"), "a"));
+  CHECK(holds(way.folder_of("a/b/file"), "file"));
+  const int number = way.folder_of("a/b/file").number();
+  CHECK(way.folder_of("a/b/other").number() == number);
+  CHECK(holds(way.folder_of("a/x"), "b"));
+  CHECK(holds(way.folder_of("top"), "link"));
+  CHECK_THROWS_AS(way.folder_of("link/b/file"), mlk::Error);
+  CHECK_THROWS_AS(way.folder_of("file/x"), mlk::Error);
+  CHECK_THROWS_AS(way.folder_of("none/x"), mlk::Error);
+  CHECK(holds(way.folder_of("a/b/file"), "file"));
+  CHECK(mlk::image::name_of_path("a/b") == "b");
+  CHECK(mlk::image::name_of_path("b") == "b");
+}
+
+TEST_CASE("a folder that is exchanged for a link while code is packed never brings what the link leads to") {
+  const TemporaryFolder folder;
+  folder.write("secret/f", "SECRET");
+  folder.write("src/z/f", "public");
+  for (int i = 0; i < 50; ++i) folder.write("src/m" + std::to_string(i), "x");
+  fs::create_directory_symlink(folder.path() / "secret", folder.path() / "link");
+  const Exchanger exchanger(folder.path() / "src/z", folder.path() / "link");
+  constexpr int tries = 300;
+  for (int i = 0; i < tries; ++i) {
+    try {
+      const mlk::image::Code code = mlk::image::pack_code(folder.path() / "src", {}, {.most_bytes = 1 << 20});
+      const std::string tar = mlk::image::gunzip(code.archive, 1 << 20);
+      REQUIRE(tar.find("SECRET") == std::string::npos);
+    } catch (const mlk::Error&) {
+      // It was a link at that moment, which leads out of the folder.
+    }
+  }
+}

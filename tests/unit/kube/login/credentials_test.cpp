@@ -1,0 +1,177 @@
+// When a credential is used, given up and asked for anew: no process, no clock.
+#include "cli/kube/login/credentials.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/util/hash.h"
+#include "tests/unit/util/temporary_folder.h"
+
+using namespace mlk::kube;
+using std::chrono::seconds;
+
+namespace {
+
+const Credentials::SteadyTime begin_time{};
+const mlk::Time at_noon = *mlk::parse_time("2026-11-22T12:00:00Z");
+
+Config with_plugin() {
+  Config config;
+  config.login = Login::exec;
+  config.exec.emplace();
+  return config;
+}
+
+Credential token_until(const std::string& text, std::optional<mlk::Time> expires = {}) {
+  return {text, "", "", expires};
+}
+
+Config with_oidc(const std::string& claims) {
+  Config config;
+  config.login = Login::oidc;
+  config.token = "e30." + mlk::base64_encode(claims) + ".c2ln";
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("a plugin is asked once, and its answer serves until it expires") {
+  Credentials credentials(with_plugin());
+  CHECK(credentials.next(begin_time, at_noon).send == nullptr);
+  CHECK_FALSE(credentials.next(begin_time, at_noon).error.has_value());
+  credentials.renew(token_until("a", at_noon + seconds(5)), begin_time, at_noon);
+  const CredentialPtr first = credentials.next(begin_time, at_noon).send;
+  REQUIRE(first != nullptr);
+  CHECK(first->token == "a");
+  CHECK(credentials.next(begin_time, at_noon + seconds(5)).send == first);
+  CHECK(credentials.next(begin_time, at_noon + seconds(6)).send == nullptr);
+}
+
+TEST_CASE("an answer that has expired when it comes serves for a while: the clocks may disagree") {
+  Credentials credentials(with_plugin());
+  credentials.renew(token_until("a", at_noon - seconds(60)), begin_time, at_noon);
+  CHECK(credentials.next(begin_time, at_noon).send != nullptr);
+  CHECK(credentials.next(begin_time + seconds(9), at_noon + seconds(9)).send != nullptr);
+  CHECK(credentials.next(begin_time + seconds(10), at_noon + seconds(10)).send == nullptr);
+}
+
+TEST_CASE("an answer without an end serves until the server refuses it") {
+  Credentials credentials(with_plugin());
+  credentials.renew(token_until("a"), begin_time, at_noon);
+  CHECK(credentials.next(begin_time, at_noon + seconds(1'000'000)).send->token == "a");
+}
+
+TEST_CASE("many requests that are refused with one credential ask for one other") {
+  Credentials credentials(with_plugin());
+  credentials.renew(token_until("a"), begin_time, at_noon);
+  const CredentialPtr first = credentials.next(begin_time, at_noon).send;
+  CHECK(credentials.refused(first, begin_time));
+  CHECK(credentials.next(begin_time, at_noon).send == nullptr);
+  CHECK(credentials.refused(first, begin_time));  // the other one is on its way
+  credentials.renew(token_until("b"), begin_time, at_noon);
+  CHECK(credentials.refused(first, begin_time));  // it is there
+  CHECK(credentials.next(begin_time, at_noon).send->token == "b");
+}
+
+TEST_CASE("a server that refuses everything does not have the plugin run for each request") {
+  Credentials credentials(with_plugin());
+  credentials.renew(token_until("a"), begin_time, at_noon);
+  CHECK(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time));
+  credentials.renew(token_until("b"), begin_time, at_noon);
+  const CredentialPtr second = credentials.next(begin_time, at_noon).send;
+  CHECK_FALSE(credentials.refused(second, begin_time + seconds(1)));
+  CHECK(credentials.next(begin_time, at_noon).send == second);
+  CHECK(credentials.refused(second, begin_time + seconds(11)));
+  credentials.renew(token_until("c"), begin_time, at_noon);
+  const CredentialPtr third = credentials.next(begin_time, at_noon).send;
+  credentials.accepted(third);
+  CHECK(credentials.refused(third, begin_time + seconds(12)));  // what was good once is worth another try
+}
+
+TEST_CASE("an id-token is sent until shortly before its end, and then the error says how to go on") {
+  Credentials credentials(with_oidc(R"({"exp": 1795348800})"));  // at_noon
+  CHECK(credentials.next(begin_time, at_noon - seconds(11)).send != nullptr);
+  const auto late = credentials.next(begin_time, at_noon - seconds(10));
+  CHECK(late.send == nullptr);
+  REQUIRE(late.error.has_value());
+  CHECK(late.error->what() ==
+        std::string("the id-token of auth-provider oidc has expired at 2026-11-22T12:00:00Z"));
+  CHECK(late.error->hint().find("any kubectl command with this kubeconfig does") != std::string::npos);
+  CHECK(Credentials(with_oidc("{}")).next(begin_time, at_noon).error.has_value());
+  Config none = with_oidc("{}");
+  none.token.clear();
+  CHECK(Credentials(none).next(begin_time, at_noon).error->what() ==
+        std::string("the id-token of auth-provider oidc is missing"));
+}
+
+TEST_CASE("the token of a file is read again every minute, and keeps its certificate") {
+  const TemporaryFolder folder;
+  Config config;
+  config.token = "old";
+  config.token_file = folder.write("token", "old").string();
+  config.client_certificate_pem = "C";
+  Credentials credentials(config);
+  CHECK(credentials.next(begin_time + seconds(100), at_noon).send->token == "old");
+  folder.write("token", "new");
+  CHECK(credentials.next(begin_time + seconds(159), at_noon).send->token == "old");
+  const CredentialPtr renewed = credentials.next(begin_time + seconds(160), at_noon).send;
+  CHECK(renewed->token == "new");
+  CHECK(renewed->certificate_pem == "C");
+}
+
+TEST_CASE("what is fixed is never asked for again") {
+  Config config;
+  config.token = "t";
+  Credentials credentials(config);
+  CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time));
+}
+
+TEST_CASE("a second refusal counts again ten seconds after the first") {
+  const auto refused_after = [](std::chrono::milliseconds later) {
+    Credentials credentials(with_plugin());
+    credentials.renew(token_until("a"), begin_time, at_noon);
+    CHECK(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time));
+    credentials.renew(token_until("b"), begin_time, at_noon);
+    return credentials.refused(credentials.next(begin_time, at_noon).send, begin_time + later);
+  };
+  CHECK_FALSE(refused_after(std::chrono::milliseconds(9'999)));
+  CHECK(refused_after(seconds(10)));
+}
+
+TEST_CASE("that an older credential was accepted says nothing of the newer one") {
+  Credentials credentials(with_plugin());
+  credentials.renew(token_until("a"), begin_time, at_noon);
+  const CredentialPtr first = credentials.next(begin_time, at_noon).send;
+  CHECK(credentials.refused(first, begin_time));
+  credentials.renew(token_until("b"), begin_time, at_noon);
+  credentials.accepted(first);
+  CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time + seconds(1)));
+}
+
+TEST_CASE("an answer that ends at this moment is borrowed, and a good one after it is not") {
+  Credentials credentials(with_plugin());
+  credentials.renew(token_until("a", at_noon), begin_time, at_noon);
+  CHECK(credentials.next(begin_time + seconds(9), at_noon + seconds(9)).send != nullptr);
+  CHECK(credentials.next(begin_time + seconds(10), at_noon + seconds(10)).send == nullptr);
+  credentials.renew(token_until("b", at_noon + seconds(100)), begin_time + seconds(10),
+                    at_noon + seconds(10));
+  CHECK(credentials.next(begin_time + seconds(60), at_noon + seconds(60)).send != nullptr);
+}
+
+TEST_CASE("an id-token without an end is told as such") {
+  CHECK(Credentials(with_oidc("{}")).next(begin_time, at_noon).error->what() ==
+        std::string("the id-token of auth-provider oidc is no JSON Web Token with an end"));
+  CHECK(Credentials(with_oidc("{}")).next(begin_time, at_noon).error->code() == mlk::ExitCode::cluster);
+}
+
+TEST_CASE("what is fixed is sent with its certificate") {
+  Config config;
+  config.token = "t";
+  config.client_certificate_pem = "C";
+  config.client_key_pem = "K";
+  Credentials credentials(config);
+  const CredentialPtr sent = credentials.next(begin_time, at_noon).send;
+  CHECK(sent->token == "t");
+  CHECK(sent->certificate_pem == "C");
+  CHECK(sent->key_pem == "K");
+  CHECK(credentials.next(begin_time + seconds(1000), at_noon).send == sent);
+}

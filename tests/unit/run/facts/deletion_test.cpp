@@ -1,0 +1,220 @@
+// Failures that came with the deletion of a Job, and those that were there before it.
+#include "cli/run/facts/deletion.h"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/run/facts/labels.h"
+#include "cli/run/state/report.h"
+#include "cli/run/read/watcher.h"
+#include "tests/unit/run/plain_run.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using test::now;
+
+const std::string second_before = "2026-01-03T11:59:49Z", second_of_deletion = "2026-01-03T11:59:50Z",
+                  second_after = "2026-01-03T11:59:51Z";
+
+// A run with one try for each rank, whose workers' Job somebody deletes in the foreground.
+struct Deleted : test::Run {
+  Deleted() {
+    objects.owner["metadata"]["annotations"][labels::created] = "r-worker";
+    job()["spec"]["backoffLimitPerIndex"] = 0;
+    job()["metadata"]["ownerReferences"] = {{{"uid", "owner-uid"}}};
+    go(job());
+    for (int rank = 0; rank < 3; ++rank) ask_to_end(rank);
+  }
+  static void go(json& object) {
+    object["metadata"]["deletionTimestamp"] = second_of_deletion;
+    object["metadata"]["deletionGracePeriodSeconds"] = 0;
+  }
+  void ask_to_end(int rank) {
+    pod(rank)["metadata"]["deletionTimestamp"] = "2026-01-03T12:00:20Z";
+    pod(rank)["metadata"]["deletionGracePeriodSeconds"] = 30;
+  }
+  void says(const std::string& type, const std::string& time, const std::string& reason = "FailedIndexes") {
+    condition(type, reason);
+    job()["status"]["conditions"].back()["lastTransitionTime"] = time;
+  }
+  // What is known when the Job has gone, to those who have seen it.
+  RunStatus when_gone() const {
+    RunObjects rest = objects;
+    rest.jobs.erase(rest.jobs.begin());
+    rest.owner["metadata"]["annotations"][labels::gone] = "r-worker";
+    return observe(with_ended_jobs(rest, {{"r-worker", objects.jobs.front()}}, now), now);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("whose doing a failure is: one row for each side of each condition") {
+  struct Row {
+    std::optional<Time> failed;
+    std::string deleted;
+    bool with_it;
+  };
+  const Row rows[] = {
+      {parse_time(second_before), "", false},  // nobody has deleted the Job
+      {{}, "", false},
+      {parse_time(second_before), second_of_deletion, false},
+      {parse_time("2026-01-03T11:59:49.9Z"), second_of_deletion, false},
+      {parse_time(second_of_deletion), second_of_deletion, true},  // in one second the deletion comes first
+      {parse_time(second_of_deletion), "2026-01-03T11:59:50.9Z", true},
+      {parse_time(second_after), second_of_deletion, true},
+      {{}, second_of_deletion, true},  // nobody saw it before
+  };
+  for (const Row& row : rows) {
+    json job = json::object();
+    if (!row.deleted.empty()) job["metadata"]["deletionTimestamp"] = row.deleted;
+    CHECK(came_with_deletion(row.failed, job) == row.with_it);
+  }
+}
+
+TEST_CASE("in the second of its deletion a Job without a time to live has failed first, if it says so") {
+  struct Row {
+    int time_to_live;
+    std::string type, said, failed;
+    bool with_it;
+  };
+  const Row rows[] = {
+      {0, "Failed", second_of_deletion, second_of_deletion, false},
+      {0, "Failed", second_of_deletion, second_before, false},
+      {0, "Failed", second_of_deletion, second_after, true},
+      {0, "Failed", second_before, second_of_deletion, true},
+      {0, "Failed", second_after, second_of_deletion, true},
+      {0, "FailureTarget", second_of_deletion, second_of_deletion, true},
+      {0, "Failed", "", second_of_deletion, true},
+      {1, "Failed", second_of_deletion, second_of_deletion, true},
+      {-1, "Failed", second_of_deletion, second_of_deletion, true},  // it has none: it lives on
+  };
+  for (const Row& row : rows) {
+    json job = {{"metadata", {{"deletionTimestamp", second_of_deletion}}}, {"spec", json::object()}};
+    if (row.time_to_live >= 0) job["spec"]["ttlSecondsAfterFinished"] = row.time_to_live;
+    job["status"]["conditions"] = {{{"type", row.type}, {"status", "True"}}};
+    if (!row.said.empty()) job["status"]["conditions"][0]["lastTransitionTime"] = row.said;
+    CHECK(came_with_deletion(parse_time(row.failed), job) == row.with_it);
+  }
+}
+
+TEST_CASE("a run whose Job goes in the second of its end has failed, with the program's own code") {
+  Deleted run;
+  run.job()["spec"]["ttlSecondsAfterFinished"] = 0;
+  for (int rank = 0; rank < 3; ++rank) run.fail(run.pod(rank), 3, second_of_deletion);
+  run.says("Failed", second_of_deletion);
+  CHECK(run.phase() == "Failed");
+  REQUIRE(run.observed().first_failure);
+  CHECK(run.observed().first_failure->exit_code == 3);
+  CHECK(exit_code(run.when_gone()) == ExitCode::run_failed);
+}
+
+TEST_CASE("a pod was told to go its grace before the time of its deletion, another object at that time") {
+  CHECK_FALSE(deletion_of(json::object()));
+  CHECK(deletion_of({{"metadata", {{"deletionTimestamp", second_of_deletion}}}}) ==
+        parse_time(second_of_deletion));
+  CHECK(deletion_of({{"metadata",
+                      {{"deletionTimestamp", "2026-01-03T12:00:20Z"},
+                       {"deletionGracePeriodSeconds", 30}}}}) == parse_time(second_of_deletion));
+}
+
+TEST_CASE("a Job that says that it has failed after its deletion has not: the run is told as gone") {
+  for (const std::string& time : {second_of_deletion, second_after}) {
+    for (const int code : {1, 75, 143, 66}) {
+      Deleted run;
+      for (int rank = 0; rank < 3; ++rank) run.fail(run.pod(rank), code, time);
+      run.job()["status"]["failedIndexes"] = "0-2";
+      run.says("FailureTarget", time);
+      run.says("Failed", time);
+      CHECK(run.phase() != "Failed");
+      CHECK(run.why() == "it is being deleted");
+      CHECK_FALSE(is_over(run.observed()));
+      CHECK_FALSE(run.observed().first_failure);
+      CHECK_FALSE(run.observed().last_failure);
+      CHECK(run.observed().ranks.at(0).reason == "its Job was deleted");
+      CHECK(run.when_gone().absence == Absence::gone);
+      CHECK(exit_code(run.when_gone()) == ExitCode::failure);
+    }
+  }
+}
+
+TEST_CASE("a rank that fails before it is its turn, since its peers are gone, fell with its Job as well") {
+  Deleted run;
+  run.pod(1)["metadata"].erase("deletionTimestamp");
+  run.fail(run.pod(1), 75, second_after);
+  run.says("Failed", second_after);
+  CHECK(run.phase() != "Failed");
+  CHECK_FALSE(run.observed().first_failure);
+  CHECK(endings_to_read(run.objects).empty());
+}
+
+TEST_CASE("a Job that had failed before its deletion has failed") {
+  Deleted run;
+  run.fail(run.pod(1), 3, second_before);
+  SUBCASE("as it said itself") { run.says("Failed", second_before); }
+  SUBCASE("as it was about to say") {
+    run.says("FailureTarget", second_before);
+    run.says("Failed", second_after);
+    for (const int rank : {0, 2}) run.fail(run.pod(rank), 143, second_after);
+  }
+  CHECK(run.phase() == "Failed");
+  CHECK(run.why() == "worker/1: exit code 3");
+  CHECK(run.observed().first_failure->exit_code == 3);
+  CHECK(run.when_gone().phase == Phase::failed);
+}
+
+TEST_CASE("a program that had failed beside a container that goes on has failed, whatever is deleted then") {
+  Deleted run;
+  const auto end = [&](const std::string& time) {
+    run.fail(run.pod(1), 3, time);
+    run.pod(1)["status"]["phase"] = "Running";
+    run.pod(1)["spec"]["containers"].push_back({{"name", "side"}, {"image", "side:1"}});
+  };
+  end(second_before);
+  CHECK(run.phase() == "Failed");
+  end(second_after);
+  CHECK(run.phase() != "Failed");
+}
+
+TEST_CASE("a Job that has succeeded has, whatever is deleted then, and what is trained stays trained") {
+  Deleted run;
+  run.says("Complete", second_after, "CompletionsReached");
+  CHECK(run.phase() == "Succeeded");
+  Deleted other;
+  other.job()["status"]["completedIndexes"] = "0-2";
+  other.says("Failed", second_after);
+  CHECK(other.phase() == "Succeeded");
+}
+
+TEST_CASE(
+    "a time limit that passes while the Job is being deleted is no failure, one that passed before is") {
+  for (const auto& [time, failed] : {std::pair{second_before, true}, {second_after, false}}) {
+    Deleted run;
+    run.says("Failed", time, "DeadlineExceeded");
+    CHECK((run.phase() == "Failed") == failed);
+  }
+}
+
+TEST_CASE("without a deletion the code of a rank counts as ever: tries, rules of exit codes, disruptions") {
+  Deleted run;
+  run.job()["metadata"].erase("deletionTimestamp");
+  for (int rank = 0; rank < 3; ++rank) run.pod(rank)["metadata"].erase("deletionTimestamp");
+  run.fail(run.pod(1), 1, second_after);
+  run.says("Failed", second_after);
+  CHECK(run.phase() == "Failed");
+  CHECK(run.why() == "worker/1: exit code 1");
+}
+
+TEST_CASE("what failed before the deletion of its Job is told, what came with it is not") {
+  Deleted run;
+  run.job()["spec"]["backoffLimitPerIndex"] = 3;
+  run.fail(run.pod(0), 3, second_before);
+  run.fail(run.pod(1), 1, second_after);
+  const RunStatus seen = run.observed();
+  CHECK(seen.phase != Phase::failed);
+  REQUIRE(seen.last_failure);
+  CHECK(seen.last_failure->exit_code == 3);
+}
+
+}  // namespace mlk

@@ -1,0 +1,197 @@
+// What single objects of the cluster say, and what follows from one value of them.
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "cli/run/read/find.h"
+#include "cli/run/facts/owner.h"
+#include "cli/run/state/record.h"
+#include "cli/run/read/watcher.h"
+#include "tests/unit/run/fixture.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using test::Fixture;
+using test::load;
+
+json& terminated(json& pod) { return pod["status"]["containerStatuses"][0]["state"]["terminated"]; }
+
+TEST_CASE("a container that never started did not end in 1970") {
+  Fixture fixture = load("failed_program_not_found");
+  terminated(fixture.objects.pods[0])["startedAt"] = "1970-01-01T00:00:00Z";
+  terminated(fixture.objects.pods[0])["finishedAt"] = "1970-01-01T00:00:00Z";
+  const RunStatus status = fixture.observed();
+  REQUIRE(status.last_failure);
+  CHECK(status.last_failure->at == parse_time("2026-11-21T08:02:49Z"));  // when it was last not ready
+  CHECK(status.started != Time{});
+}
+
+TEST_CASE("the newest warning is told, whichever of its times an event has") {
+  const auto warning = [](const char* message, const json& times) {
+    json event = {{"type", "Warning"},
+                  {"reason", "FailedMount"},
+                  {"message", message},
+                  {"involvedObject", {{"uid", "e206152d-25a6-40fb-906e-5285b587b253"}}},
+                  {"metadata", {{"creationTimestamp", "2026-11-21T08:00:00Z"}}}};
+    event.update(times);
+    return event;
+  };
+  const json times[] = {
+      {{"series", {{"lastObservedTime", "2026-11-21T09:00:00Z"}}}, {"lastTimestamp", "2026-11-21T08:00:01Z"}},
+      {{"lastTimestamp", "2026-11-21T09:00:00Z"}},
+      {{"lastTimestamp", nullptr}, {"eventTime", "2026-11-21T09:00:00.5Z"}},
+      {{"metadata", {{"creationTimestamp", "2026-11-21T09:00:00Z"}}}}};
+  for (const json& newest : times) {
+    CAPTURE(newest.dump());
+    Fixture fixture = load("missing_config_map_volume");
+    fixture.objects.events.insert(fixture.objects.events.begin(), warning("the newest", newest));
+    CHECK(fixture.observed().why == "worker/0: the newest");
+  }
+}
+
+TEST_CASE("the commit of a run's code is told, with -dirty if its folder had changes, also after its end") {
+  struct Case {
+    std::string source, commit;
+  };
+  for (const Case& each :
+       {Case{R"({"path":".","commit":"0123456789abcdef","branch":"main","clean":true})", "0123456789abcdef"},
+        Case{R"({"path":".","commit":"0123456789abcdef","clean":false})", "0123456789abcdef-dirty"},
+        Case{R"({"commit":"0123456789abcdef"})", "0123456789abcdef-dirty"},
+        Case{R"({"commit":"","clean":false})", ""}, Case{R"({"path":"."})", ""}, Case{"[]", ""},
+        Case{"{", ""}, Case{"", ""}}) {
+    INFO(each.source);
+    CHECK(commit_of(each.source) == each.commit);
+    RunObjects objects;
+    objects.owner = {{"metadata", {{"name", "r"}}}, {"data", {{"code", each.source}}}};
+    CHECK(observe(objects, Time()).commit == each.commit);
+    RunStatus ended;
+    ended.phase = Phase::succeeded;
+    objects.owner.merge_patch(record_patch(ended));
+    CHECK(observe(objects, Time()).phase == Phase::succeeded);
+    CHECK(observe(objects, Time()).commit == each.commit);
+  }
+}
+
+TEST_CASE("disruptions before a failure are restarts of its rank, and no tries") {
+  Fixture fixture = load("failed_exit_code");
+  for (json& job : fixture.objects.jobs) {
+    job["status"].erase("conditions");
+    job["status"].erase("failedIndexes");
+    job["spec"]["backoffLimitPerIndex"] = 3;
+  }
+  for (json& pod : fixture.objects.pods) {
+    json& annotations = pod["metadata"]["annotations"];
+    annotations["batch.kubernetes.io/job-index-failure-count"] = "1";
+    annotations["batch.kubernetes.io/job-index-ignored-failure-count"] = "2";
+  }
+  const RunStatus status = fixture.observed();
+  REQUIRE(status.last_failure);
+  CHECK(status.last_failure->attempt == 2);
+  CHECK(status.last_failure->attempts == 4);
+  CHECK(std::ranges::any_of(status.ranks, [](const RankStatus& rank) { return rank.restarts == 3; }));
+}
+
+TEST_CASE("a program that ran out of memory is at fault, also when its pod was deleted meanwhile") {
+  Fixture fixture = load("deleted_pod");
+  REQUIRE(fixture.observed().last_failure);
+  CHECK(fixture.observed().last_failure->disruption);
+  terminated(fixture.objects.pods[1])["reason"] = "OOMKilled";
+  CHECK_FALSE(fixture.observed().last_failure->disruption);
+  CHECK(fixture.observed().last_failure->reason == "out of memory");
+}
+
+TEST_CASE("a run whose end is decided does not wait for the pods of other Jobs") {
+  Fixture fixture = load("succeeded");
+  for (json& job : fixture.objects.jobs) {
+    if (job["metadata"]["name"] != "ok-aaaaa-worker") continue;
+    job["status"]["conditions"] = {{{"type", "SuccessCriteriaMet"}, {"status", "True"}}};
+  }
+  REQUIRE(std::ranges::any_of(fixture.objects.pods,
+                              [](const json& pod) { return pod["status"]["phase"] == "Running"; }));
+  CHECK(fixture.observed().phase == Phase::succeeded);
+}
+
+TEST_CASE("a pod that failed in the second in which its Job was started belongs to this start") {
+  Fixture fixture = load("restarting");
+  REQUIRE(fixture.observed().last_failure);
+  for (json& job : fixture.objects.jobs) {
+    job["status"]["startTime"] = fixture.objects.pods[0]["metadata"]["creationTimestamp"];
+  }
+  for (json& pod : fixture.objects.pods) {
+    pod["metadata"]["creationTimestamp"] = fixture.objects.pods[0]["metadata"]["creationTimestamp"];
+  }
+  CHECK(fixture.observed().last_failure);
+}
+
+TEST_CASE("a pod that has ended stays so, however often an older list shows it running") {
+  const auto pod = [](const std::string& phase) {
+    return json{{"metadata", {{"uid", "1"}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},
+                {"status", {{"phase", phase}, {"reason", phase}}}};
+  };
+  PodMemory memory;
+  memory.remember(pod("Succeeded"));
+  memory.with_gone({pod("Running")});
+  memory.with_gone({pod("Running")});
+  CHECK(memory.with_gone({}).at(0)["status"]["reason"] == "Succeeded");
+  memory.with_gone({pod("Failed")});
+  CHECK(memory.with_gone({}).at(0)["status"]["reason"] == "Failed");
+}
+
+TEST_CASE("ranks that may not start yet are needed all the same") {
+  Fixture fixture = load("running");
+  for (json& job : fixture.objects.jobs) {
+    if (job["metadata"]["labels"]["mlk.dev/role"] == "worker") job["spec"]["parallelism"] = 1;
+  }
+  CHECK(fixture.observed().phase == Phase::running);
+  std::erase_if(fixture.objects.pods,
+                [](const json& pod) { return pod["metadata"]["name"] == "ok-aaaaa-worker-1-sxh5t"; });
+  CHECK(fixture.observed().phase == Phase::scheduling);
+}
+
+TEST_CASE("an init container that waits is the reason why its pod does") {
+  Fixture fixture = load("image_cannot_be_pulled");
+  json& status = fixture.objects.pods[0]["status"];
+  json init = status["containerStatuses"][0];
+  init["name"] = "fetch";
+  init["state"] = {{"waiting", {{"reason", "CreateContainerError"}, {"message", "no such mount"}}}};
+  status["containerStatuses"][0]["state"] = {{"waiting", {{"reason", "PodInitializing"}}}};
+  status["initContainerStatuses"] = json::array({init});
+  fixture.objects.pods[0]["spec"]["initContainers"] = {{{"name", "fetch"}, {"image", "git:1"}}};
+  CHECK(fixture.observed().why ==
+        "worker/0: init container fetch: the container cannot be made: no such mount");
+  status["initContainerStatuses"][0]["state"] = {{"terminated", {{"exitCode", 0}}}};
+  CHECK(fixture.observed().why.empty());
+}
+
+TEST_CASE("the other ConfigMaps of a run are no runs") {
+  const Fixture fixture = load("running");
+  json files = fixture.objects.owner;
+  files["metadata"]["name"] = "ok-aaaaa-config";
+  const auto runs = observe_all(
+      group_by_run({fixture.objects.owner, files}, fixture.objects.jobs, fixture.objects.pods), fixture.now);
+  REQUIRE(runs.size() == 1);
+  CHECK(runs[0].run == "ok-aaaaa");
+}
+
+TEST_CASE("a run began when its first pod did, also when that pod is gone") {
+  Fixture fixture = load("stopped");
+  RunStatus earlier = fixture.observed();
+  earlier.started = parse_time("2026-11-21T07:00:00Z");
+  fixture.objects.owner.merge_patch(record_patch(earlier));
+  CHECK(fixture.observed().started == earlier.started);
+}
+
+TEST_CASE("a record holds no more ranks than an object of the cluster has room for") {
+  RunStatus status = load("succeeded").observed();
+  const RankStatus one = status.ranks.front();
+  for (const std::size_t count : {std::size_t{256}, std::size_t{257}, std::size_t{100'000}}) {
+    status.ranks.assign(count, one);
+    CHECK(to_record(status)["ranks"].size() == 256);
+    CHECK(to_json(status)["ranks"].size() == count);
+  }
+}
+
+}  // namespace
+}  // namespace mlk

@@ -1,0 +1,325 @@
+// Images that are built: where they go, and for which platform.
+#include "cli/run/inputs/build.h"
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "tests/unit/registry/played_image.h"
+#include "tests/unit/run/submitter.h"
+
+namespace {
+
+using mlk::platform_of_nodes;
+using mlk::test::one_worker;
+using nlohmann::json;
+
+mlk::Experiment built_experiment(const std::string& more = "") {
+  const mlk::Templates templates;
+  return mlk::load_experiment(one_worker + more, "x.yaml", {}, templates.names());
+}
+
+json labelled(const std::string& architecture, const std::string& kind = "") {
+  json labels = {{"kubernetes.io/os", "linux"}, {"kubernetes.io/arch", architecture}};
+  if (!kind.empty()) labels["kind"] = kind;
+  return {{"metadata", {{"labels", labels}}}};
+}
+
+std::string platform_text(const std::vector<json>& nodes, const mlk::Experiment& experiment) {
+  const auto found = platform_of_nodes(nodes, experiment);
+  return found ? found->text() : "unknown";
+}
+
+mlk::Error target_error(const std::string& typed, const std::string& registry) {
+  try {
+    (void)mlk::target_of(typed, registry, "digits", {});
+  } catch (const mlk::Error& error) {
+    return error;
+  }
+  return {mlk::ExitCode::ok, "accepted"};
+}
+
+}  // namespace
+
+TEST_CASE("the platform is that of all nodes on which the pods may run") {
+  const mlk::Experiment any = built_experiment(),
+                        chosen = built_experiment("scheduling: {node: {selector: {kind: gpu}}}\n");
+  CHECK(platform_text({}, any) == "unknown");
+  CHECK(platform_text({labelled("amd64"), labelled("amd64")}, any) == "linux/amd64");
+  CHECK(platform_text({labelled("amd64"), labelled("arm64")}, any) == "unknown");
+  CHECK(platform_text({labelled("amd64"), labelled("arm64", "gpu")}, chosen) == "linux/arm64");
+  CHECK(platform_text({labelled("amd64")}, chosen) == "unknown");
+}
+
+TEST_CASE("nodes of other systems, without labels or of any shape tell no platform") {
+  const mlk::Experiment any = built_experiment();
+  json windows = labelled("amd64");
+  windows["metadata"]["labels"]["kubernetes.io/os"] = "windows";
+  json numbered = labelled("amd64");
+  numbered["metadata"]["labels"]["kubernetes.io/arch"] = 5;
+  for (const json& node : {windows, numbered, json::object(), json{{"metadata", nullptr}},
+                           json{{"metadata", "x"}}, json{{"metadata", {{"labels", nullptr}}}},
+                           json{{"metadata", {{"labels", "x"}}}}, json(nullptr), json("x")}) {
+    CHECK(platform_text({node}, any) == "unknown");
+    CHECK(platform_text({node, labelled("arm64")}, any) == "linux/arm64");
+  }
+}
+
+TEST_CASE("an image goes where it was typed, or to the registry under the name of the experiment") {
+  mlk::Build build;
+  build.composed.digest = "sha256:" + std::string(64, 'a');
+  CHECK(mlk::target_of("r.example/x:2", "s.example", "digits", build).text() == "r.example/x:2");
+  CHECK(mlk::target_of("r.example/x", "", "digits", build).tag == "latest");
+  CHECK(mlk::target_of("", "s.example:5000/team", "digits", build).text() ==
+        "s.example:5000/team/digits:mlk-aaaaaaaaaaaa");
+  CHECK(mlk::runtime_reference("s.example/team", "0.1.0") == "s.example/team/mlk-runtime:0.1.0");
+  CHECK(target_error("", "").hint().find("MLK_REGISTRY") != std::string::npos);
+  for (const auto& [typed, registry] :
+       std::vector<std::pair<std::string, std::string>>{{"r.example/x@" + build.composed.digest, ""},
+                                                        {"", "https://s.example"},
+                                                        {"", "s.example/team:1"},
+                                                        {"", "me:secret@s.example"},
+                                                        {"me:secret@s.example", ""}}) {
+    const mlk::Error error = target_error(typed, registry);
+    CHECK_MESSAGE(error.code() == mlk::ExitCode::usage, typed, registry);
+    CHECK_MESSAGE(std::string(error.what()).find("secret") == std::string::npos, error.what());
+  }
+}
+
+TEST_CASE("a tag is one that mlk makes only with the digits of its digest") {
+  const std::string digest = "sha256:0123456789abcdef" + std::string(48, '0');
+  CHECK(mlk::is_built_tag("mlk-0123456789ab", digest));
+  for (const char* tag :
+       {"mlk-paper-final", "mlk-0123456789a", "mlk-0123456789abc", "mlk-ffffffffffff", "mlk-", "1"})
+    CHECK_FALSE(mlk::is_built_tag(tag, digest));
+}
+
+TEST_CASE(
+    "a node without a system in its labels is one of Linux, one without an architecture tells nothing") {
+  const mlk::Experiment any = built_experiment();
+  json unsaid = labelled("arm64");
+  unsaid["metadata"]["labels"].erase("kubernetes.io/os");
+  CHECK(platform_text({unsaid}, any) == "linux/arm64");
+  CHECK(platform_text({unsaid, labelled("amd64")}, any) == "unknown");
+  json system = labelled("amd64");
+  system["metadata"]["labels"]["kubernetes.io/os"] = 3;
+  CHECK(platform_text({system}, any) == "unknown");
+  CHECK(platform_text({labelled(""), labelled("amd64")}, any) == "linux/amd64");
+  // Each label of the selector has to be there.
+  const mlk::Experiment two =
+      built_experiment("scheduling: {node: {selector: {kind: gpu, kubernetes.io/os: linux}}}\n");
+  json half = labelled("amd64", "gpu");
+  half["metadata"]["labels"].erase("kubernetes.io/os");
+  CHECK(platform_text({half}, two) == "unknown");
+  CHECK(platform_text({half, labelled("arm64", "gpu"), labelled("amd64", "cpu")}, two) == "linux/arm64");
+}
+
+TEST_CASE("the repository is the typed one, with its tag, and else has no tag before the image is made") {
+  CHECK(mlk::repository_of("r.example/x:2", "s.example", "digits").text() == "r.example/x:2");
+  CHECK(mlk::repository_of("", "s.example/team", "digits").name() == "s.example/team/digits");
+  const mlk::Error none = target_error("", "");
+  CHECK(none.what() == std::string("nobody has said where the image goes"));
+  const mlk::Error digest = target_error("r.example/x@sha256:" + std::string(64, 'a'), "s.example");
+  CHECK(digest.what() == std::string("-t names a digest, which the image gives itself"));
+  CHECK(digest.hint() == "name a tag, or none");
+  CHECK_THROWS_AS(mlk::runtime_reference("https://s.example", "1"), mlk::Error);
+}
+
+TEST_CASE("an image is built for code in a layer and for packages of Python, unless there is one already") {
+  const mlk::Experiment plain = built_experiment("code: .\n"),
+                        packages = built_experiment("code: {path: ., python: requirements.txt}\n");
+  const mlk::CodeArchive small{.digest = "d", .bytes = "b"},
+      layer{.digest = "d", .bytes = "", .layer_file = "/layer"};
+  const auto needs = [](const mlk::Experiment& experiment, const std::optional<mlk::CodeArchive>& code,
+                        const std::string& image = "") {
+    mlk::FileContents files;
+    files.code = code;
+    files.image = image;
+    return mlk::needs_build(experiment, files);
+  };
+  CHECK_FALSE(needs(built_experiment(), std::nullopt));
+  CHECK_FALSE(needs(packages, std::nullopt));
+  CHECK_FALSE(needs(plain, small));
+  CHECK(needs(plain, layer));
+  CHECK(needs(packages, small));
+  CHECK(needs(packages, layer));
+  CHECK_FALSE(needs(packages, layer, "r.example/x@sha256:1"));
+}
+
+namespace {
+
+// An image of amd64 with these variables, as registries give it.
+mlk::registry::FoundImage found_image(const json& config) {
+  mlk::registry::FoundImage found;
+  found.image.manifest.media_type = mlk::image::oci_types.manifest;
+  found.image.configuration.platform.architecture = "amd64";
+  found.image.configuration.whole = {{"os", "linux"},
+                                     {"architecture", "amd64"},
+                                     {"config", config},
+                                     {"rootfs", {{"type", "layers"}, {"diff_ids", json::array()}}}};
+  return found;
+}
+
+mlk::Error assembly_error(const mlk::Experiment& experiment, const mlk::FileContents& files,
+                          const json& config) {
+  try {
+    (void)mlk::assemble(experiment, files, found_image(config), {});
+  } catch (const mlk::Error& error) {
+    return error;
+  }
+  return {mlk::ExitCode::ok, ""};
+}
+
+}  // namespace
+
+TEST_CASE("code in a layer is put above the image, and the program starts in it") {
+  const TemporaryFolder folder;
+  const mlk::Experiment experiment = built_experiment("code: .\n");
+  const mlk::image::Addition code = own_layer(folder, "program");
+  mlk::FileContents files;
+  files.code = mlk::CodeArchive{.digest = "d", .bytes = "", .layer_file = code.layer.file.string()};
+  const json config = {{"Env", {"PATH=/bin", "A=b"}}, {"WorkingDir", "/app"}};
+  const mlk::Build build = mlk::assemble(experiment, files, found_image(config), {});
+  REQUIRE(build.base);
+  REQUIRE(build.composed.own.size() == 1);
+  CHECK(build.composed.own[0].blob.digest == code.layer.blob.digest);
+  const json made = json::parse(build.composed.configuration).at("config");
+  CHECK(made["WorkingDir"] == "/mlk/code");
+  CHECK(made["Env"] == config["Env"]);
+  CHECK(json::parse(build.composed.manifest).at("layers").at(0).at("annotations").at("dev.mlk.layer") ==
+        "code");
+  std::filesystem::remove(code.layer.file);
+  const mlk::Error gone = assembly_error(experiment, files, config);
+  CHECK(gone.code() == mlk::ExitCode::failure);
+  CHECK(gone.what() == "the layer of the code is gone from " + code.layer.file.string());
+  CHECK(gone.hint() == "type the command again");
+}
+
+TEST_CASE("without code, and with code that travels by itself, an image stays as it is") {
+  const json config = {{"WorkingDir", "/app"}};
+  const mlk::Build bare = mlk::assemble(built_experiment(), {}, found_image(config), {});
+  CHECK(bare.composed.own.empty());
+  CHECK(json::parse(bare.composed.configuration).at("config").at("WorkingDir") == "/app");
+  mlk::FileContents files;
+  files.code = mlk::CodeArchive{.digest = "d", .bytes = "b"};
+  CHECK(mlk::assemble(built_experiment("code: .\n"), files, found_image(config), {}).composed.own.empty());
+}
+
+TEST_CASE("packages need an image that says which Python it has, or an experiment that does") {
+  mlk::Experiment experiment = built_experiment("code: {path: ., python: requirements.txt}\n");
+  mlk::FileContents files;
+  files.code = mlk::CodeArchive{.digest = "d", .bytes = "b"};
+  const std::string hint = "say it: code: {python_version: \"3.11\"}";
+  for (const json& config : {json(), json{{"Env", {"PATH=/bin"}}}, json{{"Env", {"PYTHON_VERSION="}}}}) {
+    const mlk::Error unsaid = assembly_error(experiment, files, config);
+    CHECK(unsaid.code() == mlk::ExitCode::usage);
+    CHECK(unsaid.what() == std::string("code.python: image i does not say which Python it has"));
+    CHECK(unsaid.hint() == hint);
+  }
+  const mlk::Error odd = assembly_error(experiment, files, {{"Env", {"PYTHON_VERSION=new"}}});
+  CHECK(odd.code() == mlk::ExitCode::usage);
+  CHECK(odd.what() == std::string("code.python: 'new' is no version of Python"));
+  CHECK(odd.hint() == hint);
+  // What the experiment says counts more.
+  experiment.effective["code"]["python_version"] = "old";
+  CHECK(assembly_error(experiment, files, {{"Env", {"PYTHON_VERSION=3.11.4"}}}).what() ==
+        std::string("code.python: 'old' is no version of Python"));
+}
+
+TEST_CASE("the code keeps the PYTHONPATH of the image below it beside what is known of its origin") {
+  mlk::Build build;
+  const auto noted = [&](const std::string& source) {
+    mlk::FileContents files;
+    files.code = mlk::CodeArchive{.digest = "d", .bytes = "b", .source = source};
+    mlk::note_base(files, build);
+    return files.code->source;
+  };
+  CHECK(noted("{}") == "{}");
+  build.base = found_image({{"Env", {"PATH=/bin"}}});
+  CHECK(noted("{}") == "{}");
+  build.base = found_image({{"Env", {"PYTHONPATH=/lib/own"}}});
+  CHECK(json::parse(noted(R"({"path":"src"})")) == json{{"path", "src"}, {"base_python_path", "/lib/own"}});
+  mlk::FileContents without;
+  mlk::note_base(without, build);
+  CHECK_FALSE(without.code);
+}
+
+TEST_CASE("the user of an image is that of its configuration, whatever the shape of that") {
+  const auto user = [](const json& config) {
+    const mlk::ImageUser found = mlk::user_of(found_image(config).image.configuration);
+    return found.user + " " + found.home;
+  };
+  CHECK(user({{"User", "1000:100"}, {"Env", {"HOME=/home/app"}}}) == "1000:100 /home/app");
+  CHECK(user({{"User", 1000}}) == " ");
+  CHECK(user(json::object()) == " ");
+  CHECK(user(nullptr) == " ");
+  CHECK(user(json::array()) == " ");
+}
+
+TEST_CASE("the base is the image that was named, else that of the experiment") {
+  PlayedRegistry played;
+  const std::string own = add_image(played, "team/own", "1", {"a"}),
+                    other = add_image(played, "team/other", "1", {"b"});
+  mlk::Experiment experiment = built_experiment();
+  experiment.image = played.name + "/team/own:1";
+  const mlk::image::Platform amd64{"linux", "amd64", ""};
+  const auto digest_of = [&](const std::string& named) {
+    return mlk::find_base(experiment, named, amd64, {}).reference.digest;
+  };
+  CHECK(digest_of("") == own);
+  CHECK(digest_of(played.name + "/team/other:1") == other);
+  experiment.image.clear();
+  CHECK(digest_of(played.name + "/team/other:1") == other);
+  try {
+    (void)digest_of("");
+    FAIL("no image was named");
+  } catch (const mlk::Error& error) {
+    CHECK(error.code() == mlk::ExitCode::usage);
+    CHECK(error.what() == std::string("no image is named on which the code is put"));
+    CHECK(error.hint() == "name one that has what the program needs: image: in the file, or --base");
+  }
+}
+
+TEST_CASE("an image is asked once for its user, and why it did not say is kept") {
+  PlayedRegistry played;
+  (void)add_image(played, "team/x", "1", {"a"}, mlk::registry::own_platform().architecture);
+  std::string why, said;
+  mlk::registry::Access access;
+  access.note = [&](const std::string& note) { said += note; };
+  const std::optional<mlk::ImageUser> user = mlk::ask_user_of_image(played.name + "/team/x:1", access, why);
+  REQUIRE(user);
+  CHECK(user->user.empty());
+  CHECK(why.empty());
+  CHECK_FALSE(mlk::ask_user_of_image(played.name + "/team/x:2", access, why));
+  CHECK_FALSE(why.empty());
+  CHECK(why != "its registry is slow");
+  why.clear();
+  CHECK_FALSE(mlk::ask_user_of_image("no image:at all", access, why));
+  CHECK_FALSE(why.empty());
+  // What may pass by itself is not waited for, and not told meanwhile.
+  played.before = [](const httplib::Request&, httplib::Response& response) {
+    response.status = 503;
+    return true;
+  };
+  const int before = played.count("");
+  CHECK_FALSE(mlk::ask_user_of_image(played.name + "/team/x:1", access, why));
+  CHECK(played.count("") - before <= 2);
+  CHECK(said.empty());
+  // The user's patience is over.
+  access.go_on = [] { return false; };
+  CHECK_FALSE(mlk::ask_user_of_image(played.name + "/team/x:1", access, why));
+  CHECK(why == "its registry is slow");
+}
+
+TEST_CASE("on this machine nothing is prepared where no packages are asked for, or where they are there") {
+  const auto folder_of = [](const mlk::Experiment& experiment, bool has_code, const std::string& there) {
+    mlk::FileContents files;
+    if (has_code) files.code = mlk::CodeArchive{.digest = "d", .bytes = "b", .source = "{}"};
+    files.python_on_machine = there;
+    mlk::prepare_on_machine(experiment, files, {});
+    CHECK((!files.code || files.code->source == "{}"));
+    return files.python_on_machine;
+  };
+  CHECK(folder_of(built_experiment(), false, "") == "");
+  CHECK(folder_of(built_experiment("code: .\n"), true, "") == "");
+  CHECK(folder_of(built_experiment("code: {path: ., python: r.txt}\n"), true, "/there") == "/there");
+}

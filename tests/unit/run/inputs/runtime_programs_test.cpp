@@ -1,0 +1,106 @@
+// Which programs are in the image of the runtime, and where they are found: with texts in their place, which
+// need no library.
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/image/gzip.h"
+#include "cli/image/tar.h"
+#include "cli/run/inputs/build.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "tests/unit/util/temporary_folder.h"
+
+namespace mlk {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The programs lie in folders of its own, and PATH and the cache are its own, too.
+struct ProgramsOfTexts {
+  TemporaryFolder folder;
+  const std::string path_before = std::getenv("PATH");
+  const char* const cache_here = std::getenv("XDG_CACHE_HOME");
+  const std::string cache_before = cache_here == nullptr ? "" : cache_here;
+
+  ProgramsOfTexts() {
+    ::setenv("XDG_CACHE_HOME", (folder.path() / "cache").c_str(), 1);
+    ::setenv(
+        "PATH",
+        (path_before + ":" + (folder.path() / "empty").string() + ":" + (folder.path() / "path").string())
+            .c_str(),
+        1);
+    folder.write("bin/mlk", "#!/bin/sh\n");
+  }
+  ~ProgramsOfTexts() {
+    ::setenv("PATH", path_before.c_str(), 1);
+    if (cache_here == nullptr)
+      ::unsetenv("XDG_CACHE_HOME");
+    else
+      ::setenv("XDG_CACHE_HOME", cache_before.c_str(), 1);
+  }
+  Build build() const { return assemble_runtime(folder.path() / "bin/mlk"); }
+  // The files of each layer.
+  static std::string content(const Build& build, const std::string& path) {
+    constexpr std::size_t most = 1 << 20;
+    for (const image::Layer& layer : build.composed.own) {
+      const std::string tar = image::gunzip(read_file(layer.file, most), most);
+      for (const image::TarFile& file : image::read_tar(tar)) {
+        if (file.entry.path == path) return std::string(file.content);
+      }
+    }
+    return "none";
+  }
+};
+
+TEST_CASE("the runtime's program beside mlk is taken before one in PATH, a folder of its name is none") {
+  const ProgramsOfTexts programs;
+  programs.folder.write("path/mlk-runtime", "of PATH");
+  CHECK(ProgramsOfTexts::content(programs.build(), "usr/local/bin/mlk-runtime") == "of PATH");
+  fs::create_directory(programs.folder.path() / "bin/mlk-runtime");
+  CHECK(ProgramsOfTexts::content(programs.build(), "usr/local/bin/mlk-runtime") == "of PATH");
+  fs::remove(programs.folder.path() / "bin/mlk-runtime");
+  programs.folder.write("bin/mlk-runtime", "beside");
+  CHECK(ProgramsOfTexts::content(programs.build(), "usr/local/bin/mlk-runtime") == "beside");
+}
+
+TEST_CASE("the plugin for GPUs is in the image if it lies beside the runtime's program") {
+  const ProgramsOfTexts programs;
+  programs.folder.write("path/mlk-runtime", "of PATH");
+  programs.folder.write("bin/libmlk-cuda.so", "of another one");
+  CHECK(programs.build().composed.own.size() == 4);
+  programs.folder.write("path/libmlk-cuda.so", "plugin");
+  const Build build = programs.build();
+  CHECK(build.composed.own.size() == 5);
+  CHECK(ProgramsOfTexts::content(build, "usr/local/bin/libmlk-cuda.so") == "plugin");
+}
+
+TEST_CASE("the programs run as the user of pods that train, who has an entry and a home") {
+  const ProgramsOfTexts programs;
+  programs.folder.write("bin/mlk-runtime", "beside");
+  const Build build = programs.build();
+  CHECK(ProgramsOfTexts::content(build, "etc/passwd") ==
+        "root:x:0:0:root:/root:/sbin/nologin\nmlk:x:65532:65532:mlk:/tmp:/sbin/nologin\n");
+  CHECK(ProgramsOfTexts::content(build, "etc/group") == "root:x:0:\nmlk:x:65532:\n");
+  CHECK(ProgramsOfTexts::content(build, "usr/local/bin/mlk") == "#!/bin/sh\n");
+  const nlohmann::json config = nlohmann::json::parse(build.composed.configuration).at("config");
+  CHECK(config.at("Env") == nlohmann::json{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/tmp"});
+  CHECK(config.at("User") == "65532");
+}
+
+TEST_CASE("a program that is missing is told with what brings it") {
+  const ProgramsOfTexts programs;
+  try {
+    (void)programs.build();
+    FAIL("there is no mlk-runtime");
+  } catch (const Error& error) {
+    CHECK(error.code() == ExitCode::failure);
+    CHECK(error.hint() == "install it, or build it: make build");
+  }
+}
+
+}  // namespace
+}  // namespace mlk

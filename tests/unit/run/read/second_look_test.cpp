@@ -1,0 +1,122 @@
+// A second list before a Job counts as gone, and the names that an owner keeps of its Jobs.
+#include "cli/run/read/second_look.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/client.h"
+#include "cli/run/facts/absence.h"
+#include "cli/run/facts/deciding_job.h"
+#include "cli/run/facts/labels.h"
+#include "tests/unit/kube/fake_server.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+
+json owner_that_made(const std::string& run, const std::string& jobs, const std::string& gone = "") {
+  json owner = {
+      {"metadata", {{"name", run}, {"uid", "uid-" + run}, {"annotations", {{labels::created, jobs}}}}}};
+  if (!gone.empty()) owner["metadata"]["annotations"][labels::gone] = gone;
+  return owner;
+}
+
+// Lists these Jobs, and notes what else is asked.
+struct ListedJobs {
+  json jobs = json::array();
+  std::mutex mutex;
+  std::vector<std::string> lists, patches;
+  FakeServer server;
+
+  ListedJobs() {
+    server.http->Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
+      const std::lock_guard lock(mutex);
+      lists.push_back(request.get_param_value("labelSelector"));
+      answer(response, 200, json{{"items", jobs}}.dump());
+    });
+    server.http->Patch(".*", [this](const httplib::Request& request, httplib::Response& response) {
+      const std::lock_guard lock(mutex);
+      const json patch = json::parse(request.body);
+      patches.push_back(patch["metadata"]["uid"].get<std::string>() + " " +
+                        patch["metadata"]["annotations"][labels::gone].get<std::string>());
+      answer(response, 200, "{}");
+    });
+  }
+};
+
+std::string gone_of(const json& owner) { return owner["metadata"]["annotations"].value(labels::gone, ""); }
+
+TEST_CASE("a Job that two lists lack is noted as gone beside those before, one that comes back is found") {
+  ListedJobs cluster;
+  cluster.jobs = {{{"metadata", {{"name", "b"}}}}, {{"metadata", {{"name", "other"}}}}};
+  kube::Client client(cluster.server.start());
+  json owner = owner_that_made("r", "a,b,c,d", "c");
+  std::vector<json> jobs = {{{"metadata", {{"name", "d"}}}}};
+  CHECK(look_twice(client, "lab", {&owner}, jobs) == std::vector<std::string>{"b"});
+  CHECK(jobs.size() == 2);
+  CHECK(gone_of(owner) == "c,a");
+  CHECK(cluster.lists == std::vector<std::string>{"mlk.dev/run=r"});
+  CHECK(cluster.patches == std::vector<std::string>{"uid-r c,a"});
+  // Now all is known of it.
+  CHECK(look_twice(client, "lab", {&owner}, jobs).empty());
+  CHECK(cluster.lists.size() == 1);
+}
+
+TEST_CASE("of many runs at once all are known to this command, and 64 of them are noted") {
+  ListedJobs cluster;
+  kube::Client client(cluster.server.start());
+  std::vector<json> owners;
+  for (int i = 0; i < 66; ++i)
+    owners.push_back(owner_that_made("r" + std::to_string(i), "job" + std::to_string(i)));
+  std::vector<json*> all;
+  for (json& owner : owners) all.push_back(&owner);
+  std::vector<json> jobs = {{{"metadata", {{"name", "job65"}}}}};
+  CHECK(look_twice(client, "lab", all, jobs).empty());
+  CHECK(cluster.lists == std::vector<std::string>{"mlk.dev/run"});
+  CHECK(cluster.patches.size() == 64);
+  CHECK(std::count_if(owners.begin(), owners.end(),
+                      [](const json& owner) { return !gone_of(owner).empty(); }) == 65);
+  CHECK(gone_of(owners[65]).empty());
+}
+
+TEST_CASE("the names of Jobs stand between commas, and nothing between two commas is none") {
+  using Listed = std::vector<std::string>;
+  CHECK(jobs_made(owner_that_made("r", "a,b")) == Listed{"a", "b"});
+  CHECK(jobs_made(owner_that_made("r", ",a,,b,")) == Listed{"a", "b"});
+  CHECK(jobs_made(owner_that_made("r", ",")).empty());
+  CHECK(jobs_made(json::object()).empty());
+  CHECK(jobs_found_gone(owner_that_made("r", "a", "x,y")) == Listed{"x", "y"});
+  CHECK(jobs_found_gone(owner_that_made("r", "a")).empty());
+}
+
+TEST_CASE("the Job that decides is known by a mark, a success policy or its role, alone it is not") {
+  const auto decides = [](const std::string& role, const char* mark, bool policy) {
+    json job = {{"kind", "Job"},
+                {"apiVersion", "batch/v1"},
+                {"metadata", {{"name", "r-" + role}, {"labels", {{"mlk.dev/role", role}}}}},
+                {"spec", json::object()}};
+    if (mark != nullptr) job["metadata"]["annotations"][labels::decides] = mark;
+    if (policy) job["spec"]["successPolicy"] = json::object();
+    return name_of_deciding_job({job});
+  };
+  CHECK(decides("a", nullptr, false) == "");
+  CHECK(decides("a", "true", false) == "r-a");
+  CHECK(decides("a", "false", false) == "");
+  CHECK(decides("a", nullptr, true) == "r-a");
+  CHECK(decides("worker", nullptr, false) == "r-worker");
+  CHECK(name_of_deciding_job({}) == "");
+}
+
+TEST_CASE("only Kubernetes' own Job is one") {
+  CHECK(is_job({{"kind", "Job"}, {"apiVersion", "batch/v1"}}));
+  CHECK_FALSE(is_job({{"kind", "Job"}, {"apiVersion", "batch/v1beta1"}}));
+  CHECK_FALSE(is_job({{"kind", "CronJob"}, {"apiVersion", "batch/v1"}}));
+  CHECK_FALSE(is_job(json::object()));
+}
+
+}  // namespace
+}  // namespace mlk

@@ -1,0 +1,103 @@
+// Runs of which the cluster refuses the pods: a list tells it as status does.
+#include <mutex>
+
+#include <doctest/doctest.h>
+
+#include "cli/kube/client.h"
+#include "cli/run/read/find.h"
+#include "tests/unit/fake_cluster.h"
+
+namespace mlk {
+namespace {
+
+using json = nlohmann::json;
+using local::Answer;
+using local::Request;
+
+struct RefusedPods {
+  test::FakeCluster cluster;
+  std::mutex mutex;
+  std::vector<std::string> asked;  // the field selectors of the lists of events
+  int events_status = 200;
+
+  RefusedPods() {
+    cluster.before([this](const Request& request) -> std::optional<Answer> {
+      if (!request.path.ends_with("/events")) return std::nullopt;
+      const std::lock_guard lock(mutex);
+      asked.push_back(request.parameter("fieldSelector"));
+      if (events_status == 200) return std::nullopt;
+      return test::refusal(events_status, "Whatever", "no");
+    });
+    add_run("x-abcde");
+  }
+  void add_run(const std::string& run) {
+    cluster.ask("POST", test::config_maps_path, test::owner_of(run));
+    cluster.ask("POST", test::jobs_path, test::job_of(run));
+  }
+  void warn(const std::string& run, const std::string& message) {
+    const json job = cluster.ask("GET", test::jobs_path + "/" + run + "-worker");
+    cluster.store.create(
+        "events", {{"apiVersion", "v1"},
+                   {"kind", "Event"},
+                   {"metadata", {{"name", run + "-worker.1"}, {"namespace", "default"}}},
+                   {"type", "Warning"},
+                   {"reason", "FailedCreate"},
+                   {"message", "Error creating: pods \"" + run + "-worker-0-x\" is forbidden: " + message},
+                   {"lastTimestamp", format_time(std::chrono::system_clock::now())},
+                   {"involvedObject",
+                    {{"kind", "Job"},
+                     {"name", run + "-worker"},
+                     {"namespace", "default"},
+                     {"uid", job.at("metadata").at("uid")}}}});
+  }
+  std::map<std::string, std::string> listed() {
+    kube::Client client(cluster.config());
+    std::map<std::string, std::string> why;
+    for (const RunStatus& run : list_runs(client, "default", std::chrono::system_clock::now()))
+      why[run.run] = run.why;
+    return why;
+  }
+  std::string status(const std::string& run) {
+    kube::Client client(cluster.config());
+    return observe(fetch_run(client, "default", run), std::chrono::system_clock::now()).why;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a list tells why the cluster refuses the pods of a run, as status does") {
+  RefusedPods test;
+  test.add_run("y-abcde");
+  test.warn("x-abcde", "no such account");
+  test.warn("y-abcde", "too large");
+  const std::map<std::string, std::string> why = test.listed();
+  CHECK(why.at("x-abcde") == "worker/0: the cluster refuses its pods: no such account");
+  CHECK(why.at("y-abcde") == "worker/0: the cluster refuses its pods: too large");
+  CHECK(test.asked == std::vector<std::string>{"type!=Normal,involvedObject.kind=Job"});
+  for (const auto& [run, reason] : why) CHECK(test.status(run) == reason);
+}
+
+TEST_CASE("a list asks for no events where each Job has pods, or rests") {
+  RefusedPods test;
+  test.cluster.store.create("pods", test::pod_of("x-abcde", "Running"));
+  test.add_run("y-abcde");
+  test.cluster.store.modify("jobs", "default", "y-abcde-worker",
+                            [](json& job) { job["spec"]["suspend"] = true; });
+  test.add_run("z-abcde");
+  test.cluster.store.modify("jobs", "default", "z-abcde-worker", [](json& job) {
+    job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
+  });
+  CHECK(test.listed().size() == 3);
+  CHECK(test.asked.empty());
+}
+
+TEST_CASE("a list does without events that the user may not read, and fails if they cannot be read") {
+  RefusedPods test;
+  test.warn("x-abcde", "no such account");
+  test.events_status = 403;
+  CHECK(test.listed().at("x-abcde") == "the cluster has not made its pods yet");
+  test.events_status = 401;
+  CHECK_THROWS_AS(test.listed(), kube::ApiError);
+}
+
+}  // namespace mlk

@@ -1,0 +1,177 @@
+// What is trained stays trained; and what is certain to fail does not look as if it were tried again.
+#include <doctest/doctest.h>
+
+#include "cli/run/state/record.h"
+#include "tests/unit/run/fixture.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+using test::Fixture;
+using test::load;
+
+json& worker_job(Fixture& fixture) {
+  for (json& job : fixture.objects.jobs) {
+    if (job["metadata"]["labels"]["mlk.dev/role"] == "worker") return job;
+  }
+  FAIL("the fixture has no Job of workers");
+  return fixture.objects.jobs.front();
+}
+
+json condition(const char* type, const char* reason) {
+  return {{"type", type},
+          {"status", "True"},
+          {"reason", reason},
+          {"message", reason},
+          {"lastTransitionTime", "2026-11-21T08:03:40Z"}};
+}
+
+void mark_as_training(Fixture& fixture) {
+  worker_job(fixture)["metadata"]["annotations"]["mlk.dev/trains"] = "true";
+}
+
+TEST_CASE("one rank that ended well makes a training run Succeeded, whatever its Job and the others say") {
+  const json nothing = json::array();
+  for (const json& conditions :
+       {nothing, json{condition("Suspended", "JobSuspended")},
+        json{condition("FailureTarget", "FailedIndexes")}, json{condition("Failed", "FailedIndexes")},
+        json{condition("Failed", "MaxFailedIndexesExceeded")}, json{condition("Failed", "PodFailurePolicy")},
+        json{condition("Failed", "DeadlineExceeded")}, json{condition("Failed", "BackoffLimitExceeded")}}) {
+    CAPTURE(conditions.dump());
+    Fixture fixture = load("failed_exit_code");  // rank 1 of 3 has used up its tries; all are needed
+    mark_as_training(fixture);
+    worker_job(fixture)["status"]["conditions"] = conditions;
+    CHECK(fixture.observed().phase != Phase::succeeded);
+    worker_job(fixture)["status"]["completedIndexes"] = "2";
+    const RunStatus status = fixture.observed();
+    CHECK(status.phase == Phase::succeeded);
+    CHECK(status.why.empty());
+    CHECK(exit_code(status) == ExitCode::ok);
+    CHECK_FALSE(status.first_failure);
+    // A program that is not mlk's own says nothing of the others.
+    worker_job(fixture)["metadata"]["annotations"].erase("mlk.dev/trains");
+    CHECK(fixture.observed().phase != Phase::succeeded);
+  }
+}
+
+TEST_CASE(
+    "a training run that was suspended or marked as stopped after a rank had ended well has succeeded") {
+  Fixture fixture = load("stopped");
+  mark_as_training(fixture);
+  CHECK(fixture.observed().phase == Phase::stopped);
+  worker_job(fixture)["status"]["completedIndexes"] = "0";
+  CHECK(fixture.observed().phase == Phase::succeeded);
+}
+
+TEST_CASE("a rank that was killed after its result said that the run is trained proves it") {
+  Fixture fixture = load("failed_exit_code");
+  mark_as_training(fixture);
+  for (json& pod : fixture.objects.pods) {
+    auto& state = pod["status"]["containerStatuses"][0]["state"];
+    if (state.contains("terminated"))
+      state["terminated"]["message"] = R"({"schema":1,"step":40,"metrics":{"accuracy":0.98},"done":true})";
+  }
+  const RunStatus status = fixture.observed();
+  CHECK(status.phase == Phase::succeeded);
+  CHECK(status.result["metrics"]["accuracy"] == 0.98);
+  CHECK(status.ended);
+  worker_job(fixture)["metadata"].erase("annotations");  // any program may write such a result
+  CHECK(fixture.observed().phase == Phase::failed);
+}
+
+TEST_CASE("a rank that is lost after the run was trained is not said to be tried again") {
+  Fixture fixture = load("running_with_a_failed_rank");
+  mark_as_training(fixture);
+  worker_job(fixture)["status"]["completedIndexes"] = "0";
+  worker_job(fixture)["status"]["failedIndexes"] = "";
+  const RunStatus status = fixture.observed();
+  CHECK(status.phase == Phase::succeeded);
+  CHECK(status.ranks.at(0).state == "Succeeded");
+  CHECK(status.ranks.at(1).state == "Failed");
+  CHECK(status.ranks.at(1).reason == "exit code 70 on node n1");
+  CHECK(status.ranks.at(2).state == "Running");
+}
+
+TEST_CASE("a rank of a succeeded run whose Job was suspended is removed, not failed") {
+  for (const char* role : {"worker", "server"}) {
+    CAPTURE(role);
+    Fixture fixture = load("succeeded");
+    mark_as_training(fixture);
+    worker_job(fixture)["status"] = {{"completedIndexes", "0"}};
+    for (json& job : fixture.objects.jobs) job["spec"]["suspend"] = true;
+    for (json& pod : fixture.objects.pods) {
+      const bool last = pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] == "1";
+      if (pod["metadata"]["labels"]["mlk.dev/role"] != role || (role == std::string("worker") && !last))
+        continue;
+      pod["metadata"]["deletionTimestamp"] = format_time(fixture.now);
+      pod["status"] = {{"phase", "Failed"}};
+    }
+    bool found = false;
+    for (const RankStatus& rank : fixture.observed().ranks) {
+      if (rank.role != role || rank.state == "Succeeded") continue;
+      found = true;
+      CHECK(rank.state == "Missing");
+      CHECK(rank.reason == "removed by its Job, which had succeeded");
+    }
+    CHECK(found);
+  }
+}
+
+TEST_CASE("a rank of a stopped run that was lost long before and had come back is Stopped") {
+  Fixture fixture = load("deleted_pod");
+  json& lost = fixture.objects.pods[1];
+  lost["metadata"].erase("deletionTimestamp");
+  lost["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = 137;
+  worker_job(fixture)["spec"]["suspend"] = true;
+  worker_job(fixture)["status"].erase("startTime");
+  fixture.objects.pods.erase(fixture.objects.pods.begin());  // what ran until the stop is gone
+  fixture.objects.owner["metadata"]["annotations"]["mlk.dev/stopped"] = format_time(fixture.now);
+  const RunStatus status = fixture.observed();
+  CHECK(status.phase == Phase::stopped);
+  for (const RankStatus& rank : status.ranks) {
+    CHECK(rank.state == "Stopped");
+    CHECK(rank.reason.empty());
+  }
+  REQUIRE(status.last_failure);
+  CHECK_FALSE(status.last_failure->next);
+}
+
+TEST_CASE("an exit code that fails the Job is no restart, also before the Job says so") {
+  Fixture fixture = load("deleted_pod");
+  json& pod = fixture.objects.pods[1];
+  pod["metadata"].erase("deletionTimestamp");
+  json& exit_code = pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"];
+  exit_code = 3;
+  CHECK(fixture.observed().phase == Phase::restarting);
+  exit_code = 65;
+  const auto check_failing = [&] {
+    const RunStatus status = fixture.observed();
+    CHECK(status.phase == Phase::running);
+    CHECK(status.why.starts_with("failing: worker/1: exit code " + exit_code.dump()));
+    CHECK(status.why.find("try") == std::string::npos);
+    REQUIRE(status.last_failure);
+    CHECK_FALSE(status.last_failure->next);
+    CHECK(status.last_failure->attempts == 1);
+    CHECK(status.ranks.at(1).state == "Failed");
+  };
+  check_failing();
+
+  // The first rule that fits decides: disruptions are let pass before codes are looked at.
+  pod["status"]["conditions"].push_back(
+      {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "EvictionByEvictionAPI"}});
+  CHECK(fixture.observed().phase == Phase::restarting);
+  pod["status"]["conditions"] = json::array();
+
+  json& codes = worker_job(fixture)["spec"]["podFailurePolicy"]["rules"][1]["onExitCodes"];
+  codes = {{"operator", "NotIn"}, {"values", {65}}};
+  CHECK(fixture.observed().phase == Phase::restarting);
+  exit_code = 4;
+  check_failing();
+  // An end from before the run was stopped and resumed counts no more.
+  worker_job(fixture)["status"]["startTime"] = format_time(fixture.now);
+  CHECK(fixture.observed().why.find("failing") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace mlk

@@ -1,0 +1,180 @@
+// What a worker sends of its gradients and gets of weights, with a server that the test plays.
+#include "runtime/ps/exchange.h"
+
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include "kernels/reference/reference_ops.h"
+#include "runtime/ps/weight_tracker.h"
+#include "tests/unit/runtime/scripted_peers.h"
+
+using namespace mlk::rt;
+using mlk::test::ScriptedPeers;
+
+namespace {
+
+struct Exchange {
+  static constexpr PeerId server{Role::server, 0};
+  ScriptedPeers others{{Role::worker, 0}, 1, 1};
+  std::unique_ptr<mlk::kernels::Ops> ops = mlk::kernels::make_reference_ops();
+  const std::unique_ptr<Model> model = make_model({.hidden = {3}}, {4, 2}, 1, *ops);
+  const std::vector<Chunk> chunks = cut_chunks(model->tensors(), 1);
+  WeightBook book;
+  std::unique_ptr<WeightExchange> floats;
+
+  // What the book wants done is done with the floats.
+  template <typename Call>
+  auto act(Call call, const Bytes& received = {}) {
+    WorkerTurn turn;
+    const auto carry_out = [&] {
+      for (auto& decision : turn.in_order) {
+        if (const auto* wanted = std::get_if<ExpectWeights>(&decision)) floats->expect(*wanted);
+        if (std::holds_alternative<CancelReceives>(decision)) floats->cancel();
+        if (const auto* wanted = std::get_if<SendChunk>(&decision)) floats->send(*wanted);
+        if (const auto* wanted = std::get_if<StoreWeights>(&decision)) floats->store(*wanted, received);
+        if (std::holds_alternative<TakeNextWeights>(decision)) floats->take_next();
+        if (auto* effect = std::get_if<Effects::Effect>(&decision)) {
+          Effects effects;
+          effects.in_order.push_back(std::move(*effect));
+          others.peers().carry_out(std::move(effects));
+        }
+      }
+    };
+    if constexpr (std::is_void_v<decltype(call(turn))>) {
+      call(turn);
+      carry_out();
+    } else {
+      auto result = call(turn);
+      carry_out();
+      return result;
+    }
+  }
+  explicit Exchange(bool sync) : book(chunks, sync, others.config().steps) {
+    others.config().consistency.sync = sync;
+    floats = std::make_unique<WeightExchange>(others.job(), others.peers(), *model);
+    others.on_event([this](Event&& event) {
+      if (event.kind == Event::Kind::message && event.header.type == MessageType::weights)
+        act([&](WorkerTurn& turn) { book.on_weights(event, turn); }, event.payload);
+    });
+    others.arrive(server);
+  }
+  void push(std::uint64_t clock, std::uint32_t slice, std::uint32_t samples) {
+    act([&](WorkerTurn& turn) { book.push(clock, slice, samples, turn); });
+  }
+  void pull(std::uint64_t clock, bool all) {
+    act([&](WorkerTurn& turn) { book.pull(clock, all, turn); });
+  }
+  std::optional<std::uint64_t> settle(std::uint64_t clock) {
+    return act([&](WorkerTurn& turn) { return book.settle(clock, turn); });
+  }
+  void seed(std::uint32_t rank, std::uint64_t clock, std::uint64_t round) {
+    act([&](WorkerTurn& turn) { book.seed(rank, clock, round, turn); });
+  }
+  // The server gives all weights this value, chunk by chunk.
+  void give(std::uint64_t tag, std::uint64_t version, float value) {
+    for (const Chunk& chunk : chunks) {
+      Header header;
+      header.type = MessageType::weights;
+      header.data_type = DataType::float32;
+      header.key = chunk.id;
+      header.clock = tag;
+      header.offset = version;
+      const std::vector<float> weights(chunk.size, value);
+      others.say(server, header, std::as_bytes(std::span(weights)));
+    }
+  }
+  // What was said of all chunks, the same of each.
+  Header heard(MessageType type) {
+    Header first;
+    for (const Chunk& chunk : chunks) {
+      const Header header = others.hear(server, {type}).header;
+      CHECK(header.key == chunk.id);
+      if (chunk.id == 0) first = header;
+      CHECK(header.clock == first.clock);
+      CHECK(header.offset == first.offset);
+    }
+    return first;
+  }
+  Header pushed() { return heard(MessageType::push); }
+};
+
+}  // namespace
+
+TEST_CASE("async: a push says of which version its weights were, and its own count") {
+  Exchange worker(false);
+  worker.push(0, 0, 4);
+  const Header first = worker.pushed();
+  CHECK(first.clock == 1);
+  CHECK(first.offset == 0);
+  CHECK_FALSE(worker.book.answered());
+  worker.give(1, 9, 2);
+  worker.others.until("is answered", [&] { return worker.book.answered(); });
+  CHECK(worker.model->parameters()[0] == 2);
+  worker.push(0, 0, 4);
+  const Header second = worker.pushed();
+  CHECK(second.clock == 2);
+  CHECK(second.offset == 9);
+  CHECK(worker.settle(8) == 9);
+  CHECK_FALSE(worker.settle(9));
+}
+
+TEST_CASE("async: what comes of an earlier push answers none of a later one") {
+  Exchange worker(false);
+  worker.push(0, 0, 4);
+  worker.pushed();
+  worker.settle(0);
+  worker.push(0, 0, 4);
+  CHECK(worker.pushed().clock == 3);
+  worker.give(1, 9, 2);
+  worker.give(3, 10, 5);
+  worker.others.until("is answered", [&] { return worker.book.answered(); });
+  CHECK(worker.model->parameters()[0] == 5);
+}
+
+TEST_CASE(
+    "sync: a push names the step, the slice and its samples, and the weights of the next step gather "
+    "beside") {
+  Exchange worker(true);
+  const float before = worker.model->parameters()[0];
+  worker.push(7, 2, 4);
+  const Header pushed = worker.pushed();
+  CHECK(pushed.clock == 7);
+  CHECK(pushed.offset == (std::uint64_t{2} << 32 | 4));
+  CHECK_FALSE(worker.book.has_next(8));
+  worker.give(8, 8, 3);
+  worker.others.until("has all", [&] { return worker.book.has_next(8); });
+  CHECK(worker.model->parameters()[0] == before);
+  CHECK(worker.book.is_beyond(7));
+  CHECK_FALSE(worker.book.is_beyond(8));
+  worker.floats->take_next();
+  CHECK(worker.model->parameters()[0] == 3);
+}
+
+TEST_CASE(
+    "sync: what was asked for is taken although a push has not been made, and nothing of another step") {
+  Exchange worker(true);
+  worker.pull(5, true);
+  const Header asked = worker.heard(MessageType::pull);
+  CHECK(asked.clock == 5);
+  worker.give(6, 6, 3);
+  worker.give(5, 5, 4);
+  worker.others.until("has all", [&] { return worker.book.has_next(5); });
+  CHECK(worker.settle(4) == 5);
+  CHECK(worker.model->parameters()[0] == 4);
+}
+
+TEST_CASE("a server is seeded with the model's weights, in its round") {
+  Exchange worker(true);
+  worker.seed(0, 12, 99);
+  const auto parameters = std::span<const float>(worker.model->parameters());
+  for (const Chunk& chunk : worker.chunks) {
+    const Event seed = worker.others.hear(Exchange::server, {MessageType::seed});
+    CHECK(seed.header.key == chunk.id);
+    CHECK(seed.header.clock == 12);
+    CHECK(seed.header.offset == 99);
+    CHECK(std::ranges::equal(seed.payload, std::as_bytes(parameters.subspan(chunk.offset, chunk.size))));
+  }
+}

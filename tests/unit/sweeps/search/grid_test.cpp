@@ -1,0 +1,102 @@
+#include "sweeps/search/grid.h"
+
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "tests/unit/sweeps/spaces.h"
+
+using namespace mlk::sweeps;
+using mlk::test::choice;
+using mlk::test::integer;
+using mlk::test::log_uniform;
+using mlk::test::uniform;
+
+TEST_CASE("a grid has every combination, and the last parameter varies fastest") {
+  const Space space{{choice("a", {"y", "x"}), integer("n", 1, 2)}, {}};
+  const std::vector<Point> expected{
+      {{"a", "y"}, {"n", 1}}, {{"a", "y"}, {"n", 2}}, {{"a", "x"}, {"n", 1}}, {{"a", "x"}, {"n", 2}}};
+  CHECK(grid_points(space, 100) == expected);
+  CHECK(count_grid(space).points == 4);
+  CHECK(grid_points(space, 3).size() == 3);
+}
+
+TEST_CASE("a grid gives the values of a list in the order written, though they are numbers") {
+  const Space space{{choice("lr", {0.1, 1, 0.01})}, {}};
+  CHECK(grid_points(space, 9) == std::vector<Point>{{{"lr", 0.1}}, {{"lr", 1}}, {{"lr", 0.01}}});
+}
+
+TEST_CASE("a parameter whose conditions do not hold is absent from a grid and adds no points") {
+  const Space space{{choice("opt", {"sgd", "adam"}), choice("momentum", {0.8, 0.9}, {{"opt", {"sgd"}}}),
+                     integer("n", 1, 3)},
+                    {}};
+  CHECK(count_grid(space).points == 2 * 3 + 3);
+  const std::vector<Point> points = grid_points(space, 100);
+  REQUIRE(points.size() == 9);
+  CHECK(points[0] == Point{{"opt", "sgd"}, {"momentum", 0.8}, {"n", 1}});
+  CHECK(points[6] == Point{{"opt", "adam"}, {"n", 1}});
+}
+
+TEST_CASE("excepted points are neither counted nor listed") {
+  const Space space{{integer("a", 1, 10), integer("b", 1, 10), choice("c", {"x", "y"}, {{"a", {1, 2}}})},
+                    {{{"a", {1}}, {"b", {1, 2}}}, {{"c", {"y"}}, {"b", {5}}}}};
+  const std::vector<Point> points = grid_points(space, 1000);
+  for (const Point& point : points) CHECK_FALSE(is_left_out(space, point));
+  CHECK(std::set<Point>(points.begin(), points.end()).size() == points.size());
+  CHECK(points.size() == 120 - 4 - 2);
+  CHECK(count_grid(space).points == points.size());
+  CHECK(count_grid(space).exact);
+}
+
+TEST_CASE("a huge grid is counted without building it, also with conditions and exceptions") {
+  Space space;
+  for (int i = 0; i < 9; ++i) space.parameters.push_back(integer("p" + std::to_string(i), 1, 10));
+  CHECK(count_grid(space).points == 1'000'000'000);
+  CHECK(count_grid(space).exact);
+  space.parameters.push_back(integer("q", 1, 1'000'000, {{"p0", {1}}}));
+  CHECK(count_grid(space).points == 900'000'000 + 100'000'000'000'000);
+  space.except = {{{"p1", {3}}, {"q", {7, 8}}}};
+  CHECK(count_grid(space).points == 900'000'000 + 100'000'000'000'000 - 2 * 10'000'000);
+  CHECK(grid_points(space, 5).size() == 5);
+}
+
+TEST_CASE("the count of a grid stops at a bound instead of overflowing") {
+  Space space;
+  for (int i = 0; i < 30; ++i) space.parameters.push_back(integer("p" + std::to_string(i), 1, 1e15));
+  CHECK(count_grid(space).points == 1'000'000'000'000'000'000);
+  CHECK_FALSE(count_grid(space).exact);
+}
+
+TEST_CASE("a grid with too many cases to count says that there are at least so many") {
+  Space space;
+  for (int i = 0; i < 12; ++i) {
+    const std::string path = "p" + std::to_string(i);
+    space.parameters.push_back(integer(path, 1, 10));
+    space.except.push_back({{path, {1, 2, 3, 4, 5, 6, 7, 8, 9}}, {"p0", {11}}});
+  }
+  const GridSize size = count_grid(space);
+  CHECK_FALSE(size.exact);
+  CHECK(size.points > 0);
+}
+
+TEST_CASE("a grid that leaves out nearly everything ends with an error instead of looking for ever") {
+  const Space space{{integer("a", 1, 1e9), integer("b", 1, 2)}, {{{"b", {1}}}, {{"b", {2}}}}};
+  CHECK(count_grid(space).points == 0);
+  CHECK_THROWS_AS(grid_points(space, 1), mlk::Error);
+}
+
+TEST_CASE("a continuous range cannot be on a grid, and the error says what to write") {
+  for (const Parameter& range : {uniform("train.lr", 0, 1), log_uniform("train.lr", 0.1, 1)}) {
+    const Space space{{integer("n", 1, 2), range}, {}};
+    CHECK_FALSE(is_finite(space));
+    CHECK_THROWS_WITH_AS(count_grid(space),
+                         "parameter 'train.lr' is a range of numbers, which a grid cannot list", mlk::Error);
+    CHECK_THROWS_AS(grid_points(space, 1), mlk::Error);
+  }
+}
+
+TEST_CASE("a space without parameters has one point, the empty one") {
+  CHECK(count_grid({}).points == 1);
+  CHECK(grid_points({}, 10) == std::vector<Point>{Point{}});
+}

@@ -1,0 +1,487 @@
+#include "sweeps/space/ledger.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include <doctest/doctest.h>
+
+#include "cli/util/error.h"
+#include "cli/util/json.h"
+
+using namespace mlk::sweeps;
+using nlohmann::json;
+
+namespace {
+
+Trial ledger_trial() {
+  Trial trial;
+  trial.number = 3;
+  trial.point = {{"train.optimizer.lr", 0.1}, {"train.model.hidden", {128, 64}}, {"name", "ä\"\n"}};
+  trial.hash = hash_of(trial.point);
+  trial.state = TrialState::failed;
+  trial.tries = 2;
+  trial.step = 500;
+  trial.metrics = {{"loss", 0.2}, {"slowest", "worker/1"}, {"world", 2}};
+  trial.objective = 1.0 / 3;
+  trial.curve = {{100, 0.9}, {500, 0.2}};
+  trial.failure = "worker/0: exit code 1";
+  trial.started = mlk::parse_time("2026-11-23T10:00:00.123456Z");
+  trial.ended = mlk::parse_time("2026-11-23T10:05:00Z");
+  return trial;
+}
+
+// All that a trial consists of.
+bool ledger_same(const Trial& a, const Trial& b) {
+  return a.number == b.number && a.hash == b.hash && a.point == b.point && a.state == b.state &&
+         a.tries == b.tries && a.step == b.step && a.metrics == b.metrics && a.objective == b.objective &&
+         a.curve == b.curve && a.failure == b.failure && a.started == b.started && a.ended == b.ended;
+}
+
+Trial ledger_read(const std::string& line) {
+  const std::optional<Trial> trial = from_line(line);
+  REQUIRE_MESSAGE(trial.has_value(), line);
+  return *trial;
+}
+
+// A view of trial 3, of few values so that pairs often agree in some.
+Trial ledger_random_view(std::mt19937& random) {
+  const auto pick = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
+  const auto time = [&]() -> std::optional<mlk::Time> {
+    if (pick(1) == 0) return std::nullopt;
+    return mlk::Time(std::chrono::seconds(1'800'000'000 + pick(2)));
+  };
+  Trial trial;
+  trial.number = 3;
+  trial.point = {{"lr", 0.1}};
+  trial.hash = hash_of(trial.point);
+  trial.state = static_cast<TrialState>(pick(4));
+  trial.tries = pick(2);
+  trial.step = pick(2);
+  if (pick(1) == 1) trial.metrics = {{"loss", pick(1)}};
+  if (pick(1) == 1) trial.objective = pick(1);
+  for (int i = pick(2); i > 0; --i)
+    trial.curve.emplace_back(static_cast<int>(trial.curve.size()) * 10, pick(1));
+  const std::array<std::string, 4> failures{"", "out of memory", "exit code 1", never_reported("loss")};
+  trial.failure = failures[static_cast<std::size_t>(pick(3))];
+  trial.started = time();
+  trial.ended = time();
+  return trial;
+}
+
+}  // namespace
+
+TEST_CASE("a trial is written on one line and reads back equal") {
+  const Trial trial = ledger_trial();
+  const std::string line = to_line(trial);
+  CHECK(line.find('\n') == std::string::npos);
+  CHECK(ledger_same(ledger_read(line), trial));
+  Trial empty;
+  empty.hash = hash_of({});
+  CHECK(ledger_same(ledger_read(to_line(empty)), empty));
+}
+
+TEST_CASE("the text of a trial is known to other versions, and holds nothing that is absent") {
+  CHECK(
+      to_line(ledger_trial()) ==
+      R"({"a":"2026-11-23T10:00:00.123456Z","c":[[100,0.9],[500,0.2]],"e":"2026-11-23T10:05:00.000000Z",)"
+      R"("f":"worker/0: exit code 1","i":500,"m":{"loss":0.2,"slowest":"worker/1","world":2},"n":3,)"
+      R"("o":0.3333333333333333,"p":{"name":"ä\"\n","train.model.hidden":[128,64],"train.optimizer.lr":0.1},)"
+      R"("s":"Failed","t":2})");
+  CHECK(to_line(Trial{}) == R"({"i":0,"n":0,"p":{},"s":"Waiting","t":0})");
+}
+
+TEST_CASE("every number reads back equal") {
+  for (const double value : {0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 123456789.0, 1e22}) {
+    Trial trial;
+    trial.point = {{"lr", value}};
+    trial.objective = value;
+    trial.curve = {{1, value}};
+    const Trial read = ledger_read(to_line(trial));
+    CHECK(read.objective == value);
+    CHECK(read.curve == trial.curve);
+    CHECK(read.hash == hash_of(trial.point));
+  }
+}
+
+TEST_CASE("an invalid line is not a trial") {
+  CHECK(from_line(R"({"n":0,"p":{},"s":"Waiting"})").has_value());
+  for (const char* line :
+       {"", "{", "null", "[]", "3", R"({"p":{},"s":"Waiting"})", R"({"n":-1,"p":{},"s":"Waiting"})",
+        R"({"n":1.5,"p":{},"s":"Waiting"})", R"({"n":2147483648,"p":{},"s":"Waiting"})",
+        R"({"n":18446744073709551615,"p":{},"s":"Waiting"})", R"({"n":"1","p":{},"s":"Waiting"})",
+        R"({"n":0,"s":"Waiting"})", R"({"n":0,"p":[],"s":"Waiting"})", R"({"n":0,"p":{},"s":"waiting"})",
+        R"({"n":0,"p":{},"s":1})", R"({"n":0,"p":{}})", R"({"n":0,"p":{},"s":"Waiting"} x)",
+        "{\"n\":0,\"p\":{\"a\":\"\xff\"},\"s\":\"Waiting\"}"})
+    CHECK_MESSAGE(!from_line(line).has_value(), line);
+  const std::string deep(100, '['), close(100, ']');
+  CHECK_FALSE(from_line(R"({"n":0,"p":{"a":)" + deep + close + R"(},"s":"Waiting"})").has_value());
+}
+
+TEST_CASE("values of the wrong type and unknown keys are ignored") {
+  const Trial trial = ledger_read(
+      R"({"n":1,"p":{"a":null},"s":"Running","t":"2","i":-5,"m":[1],"o":"0.5","c":{"1":2},"f":["x"],)"
+      R"("a":"yesterday","e":17,"x":{"y":1}})");
+  CHECK(to_line(trial) == R"({"i":0,"n":1,"p":{"a":null},"s":"Running","t":0})");
+  const Trial parts =
+      ledger_read(R"({"n":1,"p":{},"s":"Running","m":{"a":1,"b":[1],"c":"w","d":null,"e":true},)"
+                  R"("c":[[1,2],[1],[2,"3"],["4",5],[-1,2],[1.5,2],[7,8],9,null]})");
+  CHECK(parts.metrics == json{{"a", 1}, {"c", "w"}, {"e", true}});
+  CHECK(parts.curve == std::vector<std::pair<std::int64_t, double>>{{1, 2}, {7, 8}});
+}
+
+TEST_CASE("a failure is one printable line of at most 300 bytes") {
+  Trial trial;
+  trial.failure = "a\nb\tc\x1b[1m\xff" + std::string(400, 'x');
+  const Trial read = ledger_read(to_line(trial));
+  CHECK(read.failure == "a b c?[1m?" + std::string(290, 'x'));
+  CHECK(ledger_read(R"({"n":0,"p":{},"s":"Failed","f":"a\nb\u001b"})").failure == "a b?");
+  trial.failure = std::string(299, 'x') + "ä";
+  CHECK(ledger_read(to_line(trial)).failure == std::string(299, 'x'));
+}
+
+TEST_CASE("of a longer curve 64 points are kept, the first and the last among them") {
+  Trial trial;
+  for (int i = 0; i < 1000; ++i) trial.curve.emplace_back(i, i);
+  const Trial read = ledger_read(to_line(trial));
+  CHECK(read.curve.size() == 64);
+  CHECK(read.curve.front().first == 0);
+  CHECK(read.curve.back().first == 999);
+  CHECK(std::is_sorted(read.curve.begin(), read.curve.end()));
+  trial.curve.resize(64);
+  CHECK(ledger_read(to_line(trial)).curve == trial.curve);
+}
+
+TEST_CASE("numbers that JSON does not have are words in metrics, and left out elsewhere") {
+  const double bad = std::numeric_limits<double>::quiet_NaN();
+  Trial trial;
+  trial.objective = bad;
+  trial.metrics = {{"a", bad}, {"b", HUGE_VAL}, {"c", 1}};
+  trial.curve = {{1, bad}, {2, 3.0}};
+  const Trial read = ledger_read(to_line(trial));
+  CHECK_FALSE(read.objective.has_value());
+  CHECK(read.metrics == json{{"a", "nan"}, {"b", "inf"}, {"c", 1}});
+  CHECK(read.curve == std::vector<std::pair<std::int64_t, double>>{{2, 3.0}});
+}
+
+TEST_CASE("the largest trial fits into the longest line, and a shard of such lines into its limit") {
+  Trial trial;
+  trial.number = std::numeric_limits<int>::max();
+  std::string value = "\"";
+  while (mlk::json_text(json(Point{{"a", value + "\""}})).size() <= longest_point) value += '"';
+  trial.point = {{"a", value}};
+  trial.state = TrialState::succeeded;
+  trial.tries = 1'000'000;
+  trial.step = 999'999'999'999'999;
+  for (int i = 0; i < 1000; ++i) trial.metrics["metric\x1b" + std::to_string(i)] = -1.7976931348623157e308;
+  trial.objective = -1.7976931348623157e308;
+  for (int i = 0; i < 64; ++i) trial.curve.emplace_back(999'999'999'999'999, -1.7976931348623157e308);
+  trial.failure = std::string(300, '\\');
+  trial.started = trial.ended = mlk::parse_time("2026-11-23T10:00:00.123456Z");
+  const std::string line = to_line(trial);
+  CHECK(line.size() > longest_line - 3 * 1024);  // there is room for keys of later versions, but no more
+  CHECK(line.size() <= longest_line);
+  const Trial read = ledger_read(line);
+  CHECK(to_line(read) == line);
+  CHECK(read.point == trial.point);
+  CHECK(read.metrics.size() > 50);
+  CHECK(mlk::json_text(read.metrics).size() <= longest_metrics);
+  const std::vector<std::string> lines(lines_per_shard(longest_shard), std::string(longest_line, 'x'));
+  CHECK(pack(lines).size() == 1);
+  CHECK(pack(lines).front().size() <= longest_shard);
+}
+
+TEST_CASE("a point over its bound is no trial when it is read") {
+  Trial trial;
+  trial.point = {{"a", std::string(longest_point - 8, 'x')}};
+  CHECK(from_line(to_line(trial)).has_value());
+  trial.point = {{"a", std::string(longest_point - 7, 'x')}};
+  CHECK_FALSE(from_line(to_line(trial)).has_value());
+}
+
+TEST_CASE("random trials with changed bytes are read without harm, and reading them again gives the same") {
+  std::mt19937 random(1);
+  const auto below = [&](std::size_t bound) {
+    return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
+  };
+  int read = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string line = to_line(ledger_trial());
+    for (int changes = 0; changes < 1 + round % 3; ++changes)
+      line[below(line.size())] = static_cast<char>(32 + below(96));
+    const std::optional<Trial> trial = from_line(line);
+    if (!trial) continue;
+    ++read;
+    const std::string written = to_line(*trial);
+    CHECK(to_line(ledger_read(written)) == written);
+  }
+  CHECK(read > 100);
+}
+
+TEST_CASE("a shard is read line by line, and lines that are no trials are left out") {
+  Trial first, second;
+  second.number = 1;
+  const std::string text = to_line(first) + "\n\nnonsense\n" + to_line(second) + "\n";
+  const std::vector<Trial> trials = from_shard(text);
+  REQUIRE(trials.size() == 2);
+  CHECK(trials[0].number == 0);
+  CHECK(trials[1].number == 1);
+  CHECK(from_shard("").empty());
+  CHECK(from_shard(to_line(first)).size() == 1);
+}
+
+TEST_CASE("of two views the one with more tries wins, then the one that has ended, then more steps") {
+  Trial running, ended, again;
+  running.state = again.state = TrialState::running;
+  ended.state = TrialState::failed;
+  running.tries = ended.tries = 1;
+  again.tries = 2;
+  running.step = 900;
+  ended.step = 500;
+  CHECK(combine(running, ended).state == TrialState::failed);
+  CHECK(combine(ended, again).state == TrialState::running);
+  CHECK_FALSE(combine(ended, again).ended.has_value());
+  Trial further = running;
+  further.step = 1000;
+  further.metrics = {{"loss", 1}};
+  further.objective = 1;
+  running.metrics = {{"loss", 2}};
+  running.objective = 2;
+  CHECK(combine(further, running).step == 1000);
+  CHECK(combine(further, running).objective == 1);
+  CHECK(combine(further, running).metrics == json{{"loss", 1}});
+}
+
+TEST_CASE("values that the winning view lacks come from the other one") {
+  Trial ended, running;
+  ended.state = TrialState::succeeded;
+  running.state = TrialState::running;
+  ended.tries = running.tries = 1;
+  running.step = 400;
+  running.metrics = {{"loss", 1}};
+  running.objective = 1;
+  running.curve = {{100, 2}, {400, 1}};
+  running.failure = "preempted";
+  running.started = mlk::parse_time("2026-11-23T10:00:00Z");
+  const Trial merged = combine(ended, running);
+  CHECK(merged.state == TrialState::succeeded);
+  CHECK(merged.step == 400);
+  CHECK(merged.objective == 1);
+  CHECK(merged.metrics == running.metrics);
+  CHECK(merged.curve == running.curve);
+  CHECK(merged.failure == "preempted");
+  CHECK(merged.started == running.started);
+}
+
+TEST_CASE("the metrics of an earlier try are not those of the next one") {
+  Trial first, second;
+  first.state = TrialState::failed;
+  second.state = TrialState::running;
+  first.tries = 1;
+  second.tries = 2;
+  first.step = 400;
+  first.metrics = {{"loss", 1}};
+  first.objective = 1;
+  first.failure = "exit code 1";
+  first.curve = {{400, 1}};
+  const Trial merged = combine(first, second);
+  CHECK(merged.step == 0);
+  CHECK(merged.metrics.is_null());
+  CHECK_FALSE(merged.objective.has_value());
+  CHECK(merged.failure == "exit code 1");
+  CHECK(merged.curve == first.curve);
+}
+
+TEST_CASE("a success wins over a failure that took more tries") {
+  Trial failed, succeeded;
+  failed.state = TrialState::failed;
+  failed.tries = 4;
+  failed.metrics = {{"loss", 9}};
+  failed.failure = "exit code 1";
+  succeeded.state = TrialState::succeeded;
+  succeeded.tries = 1;
+  const Trial merged = combine(failed, succeeded);
+  CHECK(merged.state == TrialState::succeeded);
+  CHECK(merged.tries == 4);
+  CHECK(merged.metrics.is_null());
+  CHECK(merged.failure == "exit code 1");
+}
+
+TEST_CASE("a verdict on a try stays with it, and with no later one") {
+  Trial judged, again;
+  judged.state = TrialState::failed;
+  judged.tries = 1;
+  judged.failure = never_reported("loss");
+  again.state = TrialState::succeeded;
+  again.tries = 2;
+  CHECK(combine(judged, again).failure == "");
+  CHECK(combine(again, judged).failure == "");
+  again.tries = 1;  // another view of the same
+  CHECK(combine(judged, again).failure == judged.failure);
+}
+
+TEST_CASE("views merge the same in both orders, and a view that was merged already changes nothing") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20000; ++round) {
+    const Trial a = ledger_random_view(random), b = ledger_random_view(random);
+    const Trial merged = combine(a, b);
+    REQUIRE(ledger_same(merged, combine(b, a)));
+    REQUIRE(ledger_same(combine(a, a), a));
+    REQUIRE(ledger_same(combine(merged, a), merged));
+    REQUIRE(ledger_same(combine(b, merged), merged));
+    REQUIRE(merged.curve.size() >= (a.curve.empty() && b.curve.empty() ? 0 : 1));
+    const auto tells = [&](const Trial& view, const Trial& other) {
+      return !view.failure.empty() && !(is_verdict(view.failure) && view.tries < other.tries);
+    };
+    REQUIRE((merged.failure.empty() || !a.failure.empty() || !b.failure.empty()));
+    if (tells(a, b) && tells(b, a)) REQUIRE_FALSE(merged.failure.empty());
+    REQUIRE(merged.tries == std::max(a.tries, b.tries));
+    REQUIRE((merged.state == TrialState::succeeded) ==
+            (a.state == TrialState::succeeded || b.state == TrialState::succeeded));
+    if (a.tries == b.tries) REQUIRE(has_ended(merged.state) == (has_ended(a.state) || has_ended(b.state)));
+  }
+}
+
+TEST_CASE("a line stays in its shard when lines grow and others follow") {
+  CHECK(lines_per_shard(longest_shard) == 64);
+  std::vector<std::string> lines;
+  for (int i = 0; i < 200; ++i) lines.push_back("line " + std::to_string(i));
+  lines[70].clear();
+  const std::vector<std::string> shards = pack(lines);
+  REQUIRE(shards.size() == 4);
+  CHECK(shards[0].starts_with("line 0\nline 1\n"));
+  CHECK(shards[0].ends_with("line 63\n"));
+  CHECK(shards[1].starts_with("line 64\n"));
+  CHECK(shards[1].find("line 69\n\nline 71\n") != std::string::npos);
+  CHECK(shards[3].ends_with("line 199\n"));
+  for (std::string& line : lines) line += std::string(10000, 'x');
+  lines.push_back("one more");
+  const std::vector<std::string> grown = pack(lines);
+  REQUIRE(grown.size() == 4);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(grown[i].starts_with("line " + std::to_string(i * 64) + "x"));
+    CHECK(grown[i].size() <= longest_shard);
+  }
+  CHECK(pack({}).empty());
+  CHECK(pack({"a", "b"}, 10) == std::vector<std::string>{"a\n", "b\n"});
+}
+
+TEST_CASE("a line that is too long is not packed") {
+  CHECK_THROWS_WITH_AS(pack({"", std::string(longest_line + 1, 'x')}),
+                       "trial 1 takes more than 14 KiB in the ledger", mlk::Error);
+}
+
+TEST_CASE("reports from before a pause come before those after it") {
+  Trial before, now;
+  before.state = TrialState::running;
+  before.step = 20;
+  before.objective = 0.5;
+  before.metrics = {{"loss", 0.5}};
+  before.curve = {{10, 0.7}, {20, 0.5}};
+  CHECK(continued(before, now, true).state == TrialState::waiting);
+  CHECK(continued(before, now, true).curve == before.curve);
+  CHECK(continued(before, now, true).objective == 0.5);
+  CHECK_FALSE(continued(before, now, false).objective.has_value());
+  now.curve = {{20, 0.6}, {30, 0.4}};
+  now.objective = 0.4;
+  CHECK(continued(before, now, true).objective == 0.4);
+  CHECK(continued(before, now, true).curve == decltype(now.curve){{10, 0.7}, {20, 0.6}, {30, 0.4}});
+}
+
+TEST_CASE("of two views of one try the one with more steps wins, and of as many the one nearer to its end") {
+  using S = TrialState;
+  struct Case {
+    S a;
+    std::int64_t step_of_a;
+    S b;
+    std::int64_t step_of_b;
+    S wins;
+  };
+  for (const Case& c : std::initializer_list<Case>{{S::waiting, 5, S::running, 5, S::running},
+                                                   {S::waiting, 6, S::running, 5, S::waiting},
+                                                   {S::running, 9, S::stopped, 5, S::stopped},
+                                                   {S::stopped, 5, S::failed, 5, S::failed},
+                                                   {S::stopped, 6, S::failed, 5, S::stopped},
+                                                   {S::failed, 9, S::succeeded, 5, S::succeeded}}) {
+    Trial a, b;
+    a.state = c.a;
+    a.step = c.step_of_a;
+    b.state = c.b;
+    b.step = c.step_of_b;
+    CHECK(combine(a, b).state == c.wins);
+    CHECK(combine(b, a).state == c.wins);
+  }
+}
+
+TEST_CASE("a merged trial began when the first view says, and has the other's end if it has ended") {
+  Trial ended, other;
+  ended.state = TrialState::failed;
+  other.state = TrialState::stopped;
+  ended.tries = 2;
+  other.tries = 1;
+  ended.started = mlk::parse_time("2026-11-23T10:00:00Z");
+  other.started = mlk::parse_time("2026-11-23T09:00:00Z");
+  other.ended = mlk::parse_time("2026-11-23T11:00:00Z");
+  CHECK(combine(ended, other).started == other.started);
+  CHECK(combine(ended, other).ended == other.ended);
+  ended.ended = mlk::parse_time("2026-11-23T10:30:00Z");
+  CHECK(combine(ended, other).ended == ended.ended);
+  ended.ended.reset();
+  ended.state = TrialState::running;
+  CHECK_FALSE(combine(ended, other).ended.has_value());
+  other.started.reset();
+  CHECK(combine(ended, other).started == ended.started);
+  Trial before, now;
+  before.started = mlk::parse_time("2026-11-23T09:00:00Z");
+  now.started = mlk::parse_time("2026-11-23T10:00:00Z");
+  CHECK(continued(before, now, false).started == before.started);
+  CHECK(continued(now, before, false).started == before.started);
+  CHECK(continued(Trial(), now, false).started == now.started);
+}
+
+TEST_CASE("a success without metrics takes those of a view of the same or a later try that has not failed") {
+  struct Case {
+    int tries;
+    TrialState state;
+    bool taken;
+  };
+  for (const Case& c : std::initializer_list<Case>{{1, TrialState::running, false},
+                                                   {2, TrialState::running, true},
+                                                   {3, TrialState::running, true},
+                                                   {2, TrialState::stopped, true},
+                                                   {2, TrialState::failed, false}}) {
+    INFO(c.tries);
+    Trial succeeded, other;
+    succeeded.state = TrialState::succeeded;
+    succeeded.tries = 2;
+    other.state = c.state;
+    other.tries = c.tries;
+    other.step = 7;
+    other.metrics = {{"loss", 1}};
+    other.objective = 1;
+    const Trial merged = combine(succeeded, other);
+    CHECK(merged.state == TrialState::succeeded);
+    CHECK(merged.metrics.is_null() == !c.taken);
+    CHECK(merged.objective.has_value() == c.taken);
+    CHECK(merged.step == (c.taken ? 7 : 0));
+  }
+}
+
+TEST_CASE("numbers beyond their bounds are cut when they are written, and not believed when they are read") {
+  Trial trial;
+  trial.number = -1;
+  trial.tries = 1'000'001;
+  trial.step = 1'000'000'000'000'000;
+  CHECK(to_line(trial) == R"({"i":999999999999999,"n":0,"p":{},"s":"Waiting","t":1000000})");
+  trial.tries = trial.number = -1;
+  trial.step = -1;
+  CHECK(to_line(trial) == R"({"i":0,"n":0,"p":{},"s":"Waiting","t":0})");
+  const Trial most = ledger_read(R"({"i":999999999999999,"n":2147483647,"p":{},"s":"Waiting","t":1000000})");
+  CHECK(most.step == 999'999'999'999'999);
+  CHECK(most.tries == 1'000'000);
+  const Trial more = ledger_read(R"({"i":1000000000000000,"n":0,"p":{},"s":"Waiting","t":1000001})");
+  CHECK(more.step == 0);
+  CHECK(more.tries == 0);
+}

@@ -1,0 +1,183 @@
+#include "sweeps/space/trial_values.h"
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/render/render.h"
+#include "cli/util/error.h"
+#include "cli/util/files.h"
+#include "cli/util/text.h"
+#include "tests/unit/util/temporary_folder.h"
+
+using namespace mlk;
+using namespace mlk::sweeps;
+using nlohmann::json;
+
+namespace {
+
+const TemplateNames all_modes{{"allreduce", "ps", "single"}};
+const FileContext nowhere;
+
+constexpr char trained_file[] =
+    "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 10, optimizer: {lr: 0.5}}\n";
+constexpr char program_file[] =
+    "name: x\nmode: single\nrun: echo ${sweep.word} $LR\nenv: {LR: '${sweep.lr}', FIXED: a}\n";
+
+struct Trials {
+  explicit Trials(const std::string& text, Space of = {})
+      : base(parse_yaml(text, "x.yaml")), space(std::move(of)) {}
+
+  Experiment of(const Point& point) const { return Experiments(base, space, all_modes, nowhere).of(point); }
+  Delta delta(const Point& point, const Point& first) const {
+    const Experiment experiment = of(first);
+    const json config = experiment.has_train ? runtime_config(experiment) : json();
+    return CommonPart(base, space, experiment, config).delta_of(of(point), 7);
+  }
+
+  const YamlNode base;
+  const Space space;
+};
+
+// What the program of a trial prints whose line stands at `index` among others.
+std::string run_trial(const std::vector<std::string>& lines, int index,
+                      const std::vector<std::string>& command) {
+  const TemporaryFolder folder;
+  const std::filesystem::path points = folder.write("points.env", join(lines, "\n") + "\n");
+  std::string shell =
+      "MLK_POINTS=" + shell_word(points.string()) + " MLK_TRIAL_INDEX=" + std::to_string(index);
+  for (std::string word : trial_command(command)) {
+    for (std::size_t at = word.find("$$"); at != std::string::npos; at = word.find("$$", at + 1))
+      word.erase(at, 1);
+    shell += " " + shell_word(word);
+  }
+  std::FILE* pipe = popen((shell + " 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::string out;
+  std::array<char, 256> buffer{};
+  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    out.append(buffer.data(), count);
+  pclose(pipe);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a point changes the values at its paths, and stands in its names") {
+  const Experiment trained = Trials(trained_file).of({{"train.optimizer.lr", 0.25}, {"workers.cpu", 2}});
+  CHECK(trained.effective["train"]["optimizer"]["lr"] == 0.25);
+  CHECK(trained.roles.at("worker").cpu == "2");
+  const Experiment program = Trials(program_file).of({{"lr", 0.25}, {"word", "a b"}});
+  CHECK(program.effective["run"] == "echo a b $LR");
+  CHECK(program.effective["env"]["LR"] == "0.25");
+}
+
+TEST_CASE("a point of which nobody has written the values is shown with them, and the mistake in them") {
+  try {
+    Trials(trained_file).of({{"train.optimizer.lr", "fast"}, {"train.steps", 5}});
+    FAIL("was accepted");
+  } catch (const Error& error) {
+    const std::string what = error.what();
+    CHECK(what.find("the point train.optimizer.lr=fast train.steps=5 cannot be run\n") == 0);
+    CHECK(what.find("sweep:1:1: train.optimizer.lr must be a number") != std::string::npos);
+    CHECK(error.code() == ExitCode::usage);
+  }
+}
+
+TEST_CASE("the delta of a trial of train is a merge patch of the runtime's configuration") {
+  const Trials trials(trained_file);
+  const Point first{{"train.optimizer.lr", 0.5}};
+  CHECK(trials.delta(first, first).config == json::object());
+  CHECK(trials.delta({{"train.optimizer.lr", 0.1}}, first).config == json{{"optimizer", {{"lr", 0.1}}}});
+  const Point adam{{"train.optimizer.type", "adam"}, {"train.optimizer.lr", 0.5}};
+  json config = runtime_config(trials.of(first));
+  config.merge_patch(trials.delta(adam, first).config);
+  CHECK(config == runtime_config(trials.of(adam)));
+  CHECK(config["optimizer"].contains("momentum") == false);
+}
+
+TEST_CASE("one Job cannot run trials that need different pods") {
+  const Trials trials(trained_file);
+  CHECK(trials.delta({{"workers.cpu", 2}}, {{"workers.cpu", 1}}).obstacle ==
+        "roles.worker.cpu differs from trial to trial");
+  CHECK(trials.delta({{"train.data.path", "/other"}}, {}).obstacle ==
+        "train.data.path differs from trial to trial");
+  CHECK(trials.delta({{"train.model.weights", "/first"}}, {{"train.model.weights", "/second"}}).obstacle ==
+        "train.model.weights differs from trial to trial");
+  CHECK(trials.delta({{"image", "b"}}, {{"image", "a"}}).obstacle == "image differs from trial to trial");
+  CHECK(trials.delta({{"env.A", "b"}}, {{"env.A", "a"}}).obstacle == "env.A differs from trial to trial");
+  CHECK(trials.delta({{"train.steps", 5}}, {}).obstacle.empty());
+}
+
+TEST_CASE("the delta of a trial of run is a line of sh") {
+  const Trials trials(program_file);
+  const Delta delta = trials.delta({{"lr", 0.1}, {"word", "x"}}, {{"lr", 1}, {"word", "y"}});
+  CHECK(delta.obstacle.empty());
+  CHECK(delta.environment == "export MLK_TRIAL=7 LR=0.1; set -- sh -c 'echo x $LR'");
+  CHECK(trials.delta({{"lr", "$(MLK_RANK)"}, {"word", "x"}}, {}).obstacle ==
+        "env.LR is for Kubernetes to expand");
+}
+
+TEST_CASE("a variable that a trial does not have is taken away") {
+  const Trials trials("name: x\nmode: single\nrun: a\nenv: {B: c}\n",
+                      {{{"env.A", Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
+  CHECK(trials.delta({}, {}).environment == "export MLK_TRIAL=7; unset A");
+  CHECK(trials.delta({{"env.A", "1"}}, {}).environment == "export MLK_TRIAL=7 A=1");
+}
+
+TEST_CASE("a trial's program gets the line of its index, whatever the values hold") {
+  const Trials trials(program_file);
+  const std::string hostile = "it's \"$HOME\" `date` \\ $(id)\n;second line";
+  const Trials listed("name: x\nmode: single\nrun: [printf, '%s|%s', '${sweep.word}', last]\n");
+  const std::vector<std::string> lines{trials.delta({{"lr", 0.1}, {"word", "first"}}, {}).environment,
+                                       trials.delta({{"lr", "a'b"}, {"word", "second"}}, {}).environment,
+                                       "export MLK_TRIAL=7; set -- printf '%s|%s' \"$(printf %b 'it'\\''s "
+                                       "\"$HOME\" `date` \\\\ $(id)\\0012;second "
+                                       "line')\" last"};
+  CHECK(run_trial(lines, 0, {"false"}) == "first 0.1\n");
+  CHECK(run_trial(lines, 1, {"false"}) == "second a'b\n");
+  CHECK(run_trial(lines, 2, {"false"}) == hostile + "|last");
+  CHECK(run_trial({"export MLK_TRIAL=3"}, 0, {"sh", "-c", "echo $$MLK_TRIAL $0", "name"}) == "3 name\n");
+  CHECK(run_trial(lines, 3, {"false"}).find("has no line for trial 3") != std::string::npos);
+}
+
+TEST_CASE("a point is described by its values, and one without values as such") {
+  CHECK(describe(Point{}) == "no parameters");
+  CHECK(describe(Point{{"a", "x y"}, {"b", json{1, 2}}}) == "a=x y b=[1,2]");
+}
+
+TEST_CASE("what sh cannot set, or must not see, is an obstacle to one Job") {
+  const auto obstacle = [](const std::string& text, const std::string& path, const Point& point) {
+    const Trials trials(text, {{{path, Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
+    return trials.delta(point, point).obstacle;
+  };
+  const std::string run = "name: x\nmode: single\nrun: a\n";
+  CHECK(obstacle(run, "env.A-B", {}) == "env.A-B is no name for sh");
+  CHECK(obstacle(run, "env.1A", {}) == "env.1A is no name for sh");
+  CHECK(obstacle(run, "env.A1_", {}) == "");
+  CHECK(obstacle(run + "env: {KEY: {secret: team/key}}\n", "env.KEY", {}) == "env.KEY is of a Secret");
+  CHECK(obstacle(run, "env.A", {{"env.A", "$(POD)"}}) == "env.A is for Kubernetes to expand");
+  CHECK(obstacle(run, "env.A", {{"env.A", "$POD (x)"}}) == "");
+  const Trials listed("name: x\nmode: single\nrun: [echo, '${sweep.word}']\n");
+  CHECK(listed.delta({{"word", "$(POD)"}}, {}).obstacle == "run has words that are for Kubernetes to expand");
+  CHECK(listed.delta({{"word", "a"}}, {}).environment == "export MLK_TRIAL=7; set -- echo a");
+  // sh reads a text itself.
+  const Trials text("name: x\nmode: single\nrun: echo ${sweep.word}\n");
+  CHECK(text.delta({{"word", "$(date)"}}, {}).obstacle == "");
+}
+
+TEST_CASE("the experiment of a point has its values in place of those of the base") {
+  const json base = {
+      {"name", "x"}, {"mode", "single"}, {"run", "a ${sweep.lr} ${sweep.other}"}, {"env", {{"B", "1"}}}};
+  Parameter lr{"lr", Parameter::Kind::choice, {3.1}, 0, 0, {}};
+  lr.written = {{3.1, "3.10"}};
+  const json there = experiment_at(base, {{lr}, {}}, {{"lr", 3.1}, {"env.B", "2"}, {"workers.count", 3}});
+  CHECK(there["run"] == "a 3.10 ");
+  CHECK(there["env"]["B"] == "2");
+  CHECK(there["workers"]["count"] == 3);
+  CHECK(there["name"] == "x");
+  CHECK_THROWS_AS(experiment_at(base, {}, {{"run.deeper", 1}}), Error);
+}
