@@ -6,6 +6,7 @@ find_package(fmt REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(ZLIB REQUIRED)
 find_library(LIBDEFLATE NAMES libdeflate.a deflate REQUIRED)   # linked in if it can be: its version is seen in digests
+find_library(RE2 NAMES libre2.a re2 REQUIRED)   # patterns of users, in linear time
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HTTPLIB REQUIRED IMPORTED_TARGET cpp-httplib)
 if(NOT TARGET yaml-cpp::yaml-cpp)
@@ -39,7 +40,7 @@ add_custom_command(OUTPUT ${helper}
   DEPENDS ${mlk_mpi_helper} ${CMAKE_SOURCE_DIR}/cmake/embed_helper.cmake VERBATIM)
 
 mlk_rooms("^(cli|sweeps)(/|$)")
-target_link_libraries(mlk_util PUBLIC nlohmann_json::nlohmann_json fmt::fmt OpenSSL::Crypto)
+target_link_libraries(mlk_util PUBLIC nlohmann_json::nlohmann_json fmt::fmt OpenSSL::Crypto ${RE2})
 # The cli waits for people and networks; a quarter of its compile time is worth more than what -O2 adds to -O1.
 target_compile_options(mlk_util PUBLIC $<$<AND:$<CONFIG:Release>,$<STREQUAL:$<TARGET_PROPERTY:TYPE>,STATIC_LIBRARY>>:-O1>)
 # All that comes from a server passes through the parser, and the searches compute.

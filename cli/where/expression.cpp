@@ -67,7 +67,8 @@ bool holds_for(const json* found, Operator op, const json& value, bool any_case)
       return order >= 0;
     case Operator::in:
     case Operator::not_in:
-      break;  // applied to each entry of the list
+    case Operator::like:
+      break;  // not of one value
   }
   return false;
 }
@@ -85,6 +86,9 @@ bool is_fulfilled(const Comparison& comparison, const Lookup& lookup) {
     // Every value differs from all entries of an empty list, but there must be a value.
     return !is_no_value(found) && std::all_of(value.begin(), value.end(), compares(Operator::not_equal));
   }
+  if (comparison.op == Operator::like)
+    return found != nullptr && found->is_string() &&
+           comparison.pattern->is_found_in(found->get_ref<const std::string&>());
   return holds_for(found, comparison.op, value, any_case);
 }
 

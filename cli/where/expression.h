@@ -3,7 +3,8 @@
 //   lr < 0.01 && state == Succeeded
 //   (optimizer in [sgd, adam] or hidden == [128,128]) and not accuracy < 0.9
 //
-// Comparisons: == != < <= > >=, `in [a, b]`, `not in [a, b]`, a name on the left and a value on the right.
+// Comparisons: == != < <= > >=, `in [a, b]`, `not in [a, b]`, a name on the left and a value on the right;
+// `=~ 'pattern'` with a pattern (cli/util/pattern.h) on the right.
 // They are joined by && (and), || (or), ! (not) and parentheses; `and` binds more tightly than `or`.
 // Names: paths of parameters, or their last words; metrics; fields. With blanks and the like in quotes.
 // Values: numbers, "text" as in JSON, 'text' as it is ('' means one quote), lists, maps, and bare words,
@@ -21,11 +22,12 @@
 //   never compares with text in quotes.
 // - Other values of different types are unequal, and neither is less than the other.
 // - The text of `state` and of `phase` compares without regard to case: state == succeeded.
-// There are no patterns: std::regex takes exponential time, or all of the stack, on unlucky ones.
+// - A pattern is fulfilled by text in which it is found: name =~ '^digits'. Other values never fulfil it.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +35,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/experiment/problems.h"
+#include "cli/util/pattern.h"
 
 namespace mlk::sweeps {
 
@@ -49,10 +52,11 @@ struct NameUse {
 };
 
 struct Comparison {
-  enum class Operator { equal, not_equal, less, at_most, greater, at_least, in, not_in };
+  enum class Operator { equal, not_equal, less, at_most, greater, at_least, in, not_in, like };
   NameUse left;
   Operator op = Operator::equal;
-  nlohmann::json value;  // of `in` and `not_in`: a list
+  nlohmann::json value;            // of `in` and `not_in`: a list; of `like`: the text of the pattern
+  std::optional<Pattern> pattern;  // of `like`
   Place value_place;
 };
 

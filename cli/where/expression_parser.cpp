@@ -3,7 +3,7 @@
 //   any        = all { ("||" | "or") all }
 //   all        = one { ("&&" | "and") one }
 //   one        = ("!" | "not") one | "(" any ")" | comparison
-//   comparison = name ("==" | "!=" | "<" | "<=" | ">" | ">=") value | name ["not"] "in" list
+//   comparison = name ("==" | "!=" | "<" | "<=" | ">" | ">=") value | name ["not"] "in" list | name "=~" text
 //   value      = word | text | list | map
 #include <memory>
 #include <optional>
@@ -63,7 +63,7 @@ Expression joined(Expression::Kind kind, std::vector<Expression> parts) {
 std::optional<Operator> operator_of(const Token& token) {
   if (token.kind != Token::Kind::sign) return std::nullopt;
   for (const Operator op : {Operator::equal, Operator::not_equal, Operator::less, Operator::at_most,
-                            Operator::greater, Operator::at_least}) {
+                            Operator::greater, Operator::at_least, Operator::like}) {
     if (token.text == sign_of(op)) return op;
   }
   return std::nullopt;
@@ -180,10 +180,16 @@ class ExpressionParser {
       out.op = *op;
       take();
     } else {
-      refuse(next().place, fmt::format("a comparison (== != < <= > >= in) must follow '{}', not {}",
+      refuse(next().place, fmt::format("a comparison (== != < <= > >= =~ in) must follow '{}', not {}",
                                        out.left.name, shown(next())));
     }
     out.value_place = next().place;
+    if (out.op == Operator::like) {
+      out.value = pattern();
+      out.pattern.emplace(out.value.get_ref<const std::string&>(),
+                          ignores_case(out.left.name) ? LetterCase::is_ignored : LetterCase::matters);
+      return out;
+    }
     if (!is_duration(out.left.name)) require_order(out.op);
     out.value = value();
     return out;
@@ -199,6 +205,15 @@ class ExpressionParser {
     if (!fits)
       refuse(next().place, fmt::format("a number, or text in quotes, must follow '{}', not {}", sign_of(op),
                                        shown(next())));
+  }
+
+  std::string pattern() {
+    const Token& token = take();
+    if (token.kind != Token::Kind::text)
+      refuse(token.place, "a pattern in quotes must follow '=~', not " + shown(token));
+    if (const std::string why = why_no_pattern(token.text); !why.empty())
+      refuse(token.place, "the pattern " + why);
+    return token.text;
   }
 
   json value() {

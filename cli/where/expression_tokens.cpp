@@ -18,8 +18,8 @@ namespace {
 using Operator = Comparison::Operator;
 
 // Longer ones first.
-constexpr std::array<std::string_view, 16> signs{"==", "!=", "<=", ">=", "&&", "||", "=", "<",
-                                                 ">",  "!",  "(",  ")",  "[",  "]",  "{", "}"};
+constexpr std::array<std::string_view, 17> signs{"==", "=~", "!=", "<=", ">=", "&&", "||", "=", "<",
+                                                 ">",  "!",  "(",  ")",  "[",  "]",  "{",  "}"};
 constexpr std::string_view separators = ",:";
 
 bool is_word_character(char c) {
@@ -91,7 +91,7 @@ std::string_view sign_at(std::string_view text) {
 std::string unknown_sign(std::string_view text) {
   if (text.front() == '&' || text.front() == '|')
     return fmt::format("'{0}' joins no comparisons; write '{0}{0}'", text.front());
-  if (text.front() == '~') return "there are no patterns; write == or in [a, b]";
+  if (text.front() == '~') return "'~' means nothing alone; a pattern stands behind '=~'";
   return fmt::format("'{}' means nothing here; text with such characters stands in quotes", text.front());
 }
 
@@ -158,6 +158,8 @@ std::string_view sign_of(Operator op) {
       return ">=";
     case Operator::in:
       return "in";
+    case Operator::like:
+      return "=~";
     case Operator::not_in:
       break;
   }

@@ -8,7 +8,6 @@
 #include "cli/util/hash.h"
 #include "cli/util/text.h"
 #include "sweeps/results/report_assets.h"
-#include "sweeps/results/report_data.h"
 
 namespace mlk::sweeps {
 namespace {

@@ -7,25 +7,10 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "cli/util/time.h"
-#include "sweeps/space/objective.h"
-#include "sweeps/space/space.h"
-#include "sweeps/space/trial.h"
+#include "sweeps/results/report_data.h"
 
 namespace mlk::sweeps {
-
-struct ReportData {
-  std::string title;        // the sweep's name
-  std::string name_space;   // of Kubernetes
-  std::string description;  // one line: mode, search ...
-  Objective objective;
-  Space space;
-  std::vector<Trial> trials;
-  Time made;            // when the trials were read
-  std::string version;  // of mlk
-};
 
 // The text of the file: at most about 17 MiB, however many trials there are; its end says what was left out.
 // Computes the importance of the parameters, which may take seconds.

@@ -9,9 +9,23 @@
 
 #include <nlohmann/json.hpp>
 
-#include "sweeps/results/report.h"
+#include "cli/util/time.h"
+#include "sweeps/space/objective.h"
+#include "sweeps/space/space.h"
+#include "sweeps/space/trial.h"
 
 namespace mlk::sweeps {
+
+struct ReportData {
+  std::string title;        // the sweep's name
+  std::string name_space;   // of Kubernetes
+  std::string description;  // one line: mode, search ...
+  Objective objective;
+  Space space;
+  std::vector<Trial> trials;
+  Time made;            // when the trials were read
+  std::string version;  // of mlk
+};
 
 // The limits of one report: numbers of things, and bytes of a text.
 struct ReportBounds {

@@ -9,8 +9,8 @@
 #include "cli/experiment/suggest.h"
 #include "cli/experiment/values.h"
 #include "cli/run/facts/metrics.h"
+#include "cli/util/pattern.h"
 #include "cli/util/text.h"
-#include "sweeps/space/reported.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -80,7 +80,7 @@ void read_count(const YamlNode& node, const std::string& path, Objective& object
 void read_regex(const YamlNode& node, const std::string& path, Objective& objective, Problems& problems) {
   if (!is_objective_text(node)) {
     problems.add(node.place, fmt::format("{}.regex must be text, not {}", path, describe(node)));
-  } else if (const std::string why = why_no_pattern(node.text); !why.empty()) {
+  } else if (const std::string why = why_no_regex(node.text); !why.empty()) {
     problems.add(node.place, fmt::format("{}.regex: {}", path, why));
   } else {
     objective.regex = node.text;
@@ -144,6 +144,11 @@ std::optional<Objective> read_objective(const YamlNode& node, const std::string&
   }
   if (problems.size() > known_problems) return std::nullopt;
   return objective;
+}
+
+std::string why_no_regex(const std::string& text) {
+  if (const std::string why = why_no_pattern(text); !why.empty()) return why;
+  return groups_in_pattern(text) > 0 ? "" : "needs a group in parentheses that matches the number";
 }
 
 bool is_better(const Objective& objective, double a, double b) {

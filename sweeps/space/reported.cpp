@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -18,9 +17,7 @@ namespace mlk::sweeps {
 namespace {
 
 constexpr std::size_t longest_report = 4096;   // bytes of a line
-constexpr std::size_t longest_pattern = 256;   // bytes
 constexpr std::size_t longest_quote = 80;      // bytes of a line that is quoted
-constexpr std::size_t largest_pattern = 2048;  // bytes with the repeats in braces written out, about
 
 std::optional<std::int64_t> reported_step(double value) {
   if (!std::isfinite(value) || value < 0 || value >= most_steps) return std::nullopt;
@@ -118,21 +115,6 @@ std::optional<Reported> find_in_metrics(const Metrics& metrics, const Objective&
                   found->second};
 }
 
-// An estimate of the pattern's states: a repeat in braces copies the repeated part.
-std::size_t size_of_pattern(const std::string& pattern) {
-  std::size_t size = pattern.size();
-  for (std::size_t at = pattern.find('{'); at != std::string::npos; at = pattern.find('{', at + 1)) {
-    std::size_t largest = 1;
-    std::size_t number = 0;
-    for (const char c : pattern.substr(at + 1, pattern.find_first_not_of("0123456789,", at + 1) - at - 1)) {
-      number = c == ',' ? 0 : std::min(number * 10 + static_cast<std::size_t>(c - '0'), largest_pattern + 1);
-      largest = std::max(largest, number);
-    }
-    size = std::min(size * largest, largest_pattern + 1);
-  }
-  return size;
-}
-
 // Whether the name stands in the line as a word of its own, and digits somewhere behind it.
 bool names_metric(std::string_view line, const std::string& metric) {
   const auto is_part_of_word = [&](std::size_t i) {
@@ -147,67 +129,22 @@ bool names_metric(std::string_view line, const std::string& metric) {
   return false;
 }
 
-// The library's search backtracks, which can take practically for ever. GNU's can be told to follow all
-// possibilities in parallel instead (Thompson 1968); LLVM's gives up by itself.
-std::regex compiled_pattern(const std::string& pattern) {
-  auto flags = std::regex::ECMAScript;
-#ifdef __GLIBCXX__
-  flags |= std::regex_constants::__polynomial;
-#endif
-  // A search restarts at each character; one match from the beginning does not.
-  return std::regex("[\\s\\S]*?(?:" + pattern + ")[\\s\\S]*", flags);
-}
-
 }  // namespace
-
-struct MetricFinder::Pattern {
-  std::regex regex;
-};
-
-std::string why_no_pattern(const std::string& pattern) {
-  if (pattern.empty()) return "is empty";
-  if (pattern.size() > longest_pattern) return fmt::format("longer than {} bytes", longest_pattern);
-  if (pattern.find('\0') != std::string::npos) return "has a zero byte";
-  if (size_of_pattern(pattern) > largest_pattern) return "the repeats in braces make it too large";
-  try {
-    std::regex alone(
-        pattern);  // compiled alone first, so that an extra bracket in it cannot close one of ours
-    if (alone.mark_count() == 0) return "needs a group in parentheses that matches the number";
-    compiled_pattern(pattern);
-  } catch (const std::regex_error& error) {
-    using namespace std::regex_constants;
-    // GNU's library does not distinguish these two.
-    if (error.code() == error_paren || error.code() == error_badrepeat)
-      return "a '(' or ')' lacks the other one, or nothing stands before a *, + or ?";
-    if (error.code() == error_brack) return "a '[' is not closed";
-    if (error.code() == error_brace || error.code() == error_badbrace)
-      return "braces need numbers, as in {1,3}";
-    if (error.code() == error_escape) return "this escape with '\\' is not known";
-    if (error.code() == error_complexity) return "too complex, or it refers back to a group";
-    return "not a regular expression";
-  }
-  return "";
-}
 
 MetricFinder::MetricFinder(const Objective& objective) : objective_(objective) {
   if (objective.regex.empty()) return;
-  if (const std::string why = why_no_pattern(objective.regex); !why.empty()) {
-    throw Error(ExitCode::usage, printable(fmt::format("regex of the objective: {}", why)));
-  }
-  pattern_ = std::make_unique<const Pattern>(Pattern{compiled_pattern(objective.regex)});
+  if (const std::string why = why_no_regex(objective.regex); !why.empty())
+    throw Error(ExitCode::usage, printable("regex of the objective: " + why));
+  pattern_.emplace(objective.regex);
 }
-
-MetricFinder::~MetricFinder() = default;
-MetricFinder::MetricFinder(MetricFinder&&) noexcept = default;
-MetricFinder& MetricFinder::operator=(MetricFinder&&) noexcept = default;
 
 std::optional<Reported> MetricFinder::find(std::string_view line) const {
   if (line.size() > longest_report) return std::nullopt;
   const std::string shown = program_line(trim(line), Colors::removed);
   line = trim(shown);
   if (pattern_) {
-    const std::optional<std::string> text = matched_text(line);
-    const std::optional<double> value = text ? number_beside_signs(*text) : std::nullopt;
+    const std::optional<std::string> text = pattern_->first_group_in(line);
+    const std::optional<double> value = text ? number_beside_signs(trim(*text)) : std::nullopt;
     return value ? std::optional(Reported{std::nullopt, *value}) : std::nullopt;
   }
   if (line.starts_with('{')) {
@@ -219,17 +156,6 @@ std::optional<Reported> MetricFinder::find(std::string_view line) const {
   return line.starts_with('{') ? std::nullopt : find_in_words(line, objective_);
 }
 
-// What the first group of the pattern matches in a line; nullopt if the pattern does not match.
-std::optional<std::string> MetricFinder::matched_text(std::string_view line) const {
-  std::match_results<std::string_view::const_iterator> match;
-  try {
-    if (!std::regex_match(line.begin(), line.end(), match, pattern_->regex)) return std::nullopt;
-  } catch (const std::regex_error&) {  // the match took too long
-    return std::nullopt;
-  }
-  return std::string(trim(match[1].str()));
-}
-
 std::optional<std::string> MetricFinder::near_miss(std::string_view line) const {
   if (line.size() > longest_report || find(line)) return std::nullopt;
   const std::string shown = program_line(trim(line), Colors::removed);
@@ -239,9 +165,9 @@ std::optional<std::string> MetricFinder::near_miss(std::string_view line) const 
     return "'" + std::string(cut(text, longest_quote)) + (whole ? "'" : "...'");
   };
   if (pattern_) {
-    const std::optional<std::string> text = matched_text(line);
+    const std::optional<std::string> text = pattern_->first_group_in(line);
     if (!text) return std::nullopt;
-    return "the regex found " + quoted(*text) + ", which is not a number";
+    return "the regex found " + quoted(trim(*text)) + ", which is not a number";
   }
   if (!names_metric(line, objective_.metric)) return std::nullopt;
   return fmt::format("the nearest line is {}; print {}=VALUE, or give objective.regex", quoted(line),

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "cli/util/pattern.h"
 #include "sweeps/space/objective.h"
 
 namespace mlk::sweeps {
@@ -17,10 +17,6 @@ struct Reported {
   double value = 0;                  // also NaN and infinities, as printed
 };
 
-// Why the pattern is invalid, to be appended to "regex: "; empty if it is valid. A pattern is an ECMAScript
-// regular expression of at most 256 bytes with a group and without back-references.
-std::string why_no_pattern(const std::string& pattern);
-
 // Finds the objective's metric in lines of a log. Without a regex a line may be a metrics line ("mlk step=10
 // loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. The progress of the
 // trial is the line's value for the objective's position; an epoch if there is no step. A number is one to
@@ -30,9 +26,6 @@ class MetricFinder {
  public:
   // Throws Error{usage} for a regex that read_objective() would refuse.
   explicit MetricFinder(const Objective& objective);
-  ~MetricFinder();
-  MetricFinder(MetricFinder&&) noexcept;
-  MetricFinder& operator=(MetricFinder&&) noexcept;
 
   std::optional<Reported> find(std::string_view line) const;
 
@@ -41,10 +34,8 @@ class MetricFinder {
   std::optional<std::string> near_miss(std::string_view line) const;
 
  private:
-  std::optional<std::string> matched_text(std::string_view line) const;
-  struct Pattern;
   Objective objective_;
-  std::unique_ptr<const Pattern> pattern_;  // null if there is no regex
+  std::optional<Pattern> pattern_;  // absent if there is no regex
 };
 
 }  // namespace mlk::sweeps

@@ -24,6 +24,7 @@ libssl-dev <openssl/ssl.h>
 zlib1g-dev <zlib.h>
 libdeflate-dev <libdeflate.h>
 libfmt-dev <fmt/format.h>
+libre2-dev <re2/re2.h>
 libcpp-httplib-dev <httplib.h>
 libdnnl-dev <dnnl.h>
 doctest-dev <doctest/doctest.h>

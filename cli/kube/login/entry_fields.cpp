@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cli/kube/login/token.h"
 #include "cli/util/files.h"
 #include "cli/util/hash.h"
 
@@ -41,6 +40,10 @@ std::string file_or_data(const KubeconfigEntry& entry, const std::string& field,
   } catch (const Error& error) {
     throw entry_error(here + ": " + field + ": " + error.what());
   }
+}
+
+bool fits_in_header(std::string_view text) {
+  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
 void check_header_value(const std::string& value, const std::string& what) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "cli/kube/login/kubeconfig_file.h"
 #include "cli/util/error.h"
@@ -20,6 +21,9 @@ bool boolean_field(const KubeconfigEntry& entry, const std::string& field, const
 // are an error.
 std::string file_or_data(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
 
+// Whether a header of a request can hold the text: it has no control characters.
+bool fits_in_header(std::string_view text);
+// Throws Error{usage} for a value that a header cannot hold.
 void check_header_value(const std::string& value, const std::string& what);
 
 }  // namespace mlk::kube

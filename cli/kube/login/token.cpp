@@ -1,6 +1,5 @@
 #include "cli/kube/login/token.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "cli/kube/login/entry_fields.h"
@@ -9,10 +8,6 @@
 #include "cli/util/text.h"
 
 namespace mlk::kube {
-
-bool fits_in_header(std::string_view text) {
-  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; });
-}
 
 Token::Token(std::string initial, std::string file) : token_(std::move(initial)), file_(std::move(file)) {}
 

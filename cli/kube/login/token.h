@@ -3,12 +3,8 @@
 
 #include <chrono>
 #include <string>
-#include <string_view>
 
 namespace mlk::kube {
-
-// Whether a header of a request can hold the text: it has no control characters.
-bool fits_in_header(std::string_view text);
 
 // Not safe for several threads. A file that cannot be read, or is empty, leaves the last token in use.
 class Token {

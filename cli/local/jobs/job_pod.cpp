@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "cli/local/jobs/reconcile.h"
 #include "cli/util/json_path.h"
 
 namespace mlk::local {

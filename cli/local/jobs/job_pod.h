@@ -11,6 +11,9 @@
 
 namespace mlk::local {
 
+inline constexpr char tracking_finalizer[] = "batch.kubernetes.io/job-tracking";
+inline constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-index";
+
 struct JobPod {
   const nlohmann::json* object;
   std::string name, uid;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/local/api/admit.h"
+#include "cli/local/jobs/job_pod.h"
 #include "cli/local/jobs/reconcile.h"
 #include "cli/local/state/events.h"
 #include "cli/local/state/identity.h"

@@ -11,9 +11,6 @@
 
 namespace mlk::local {
 
-inline constexpr char tracking_finalizer[] = "batch.kubernetes.io/job-tracking";
-inline constexpr char index_annotation[] = "batch.kubernetes.io/job-completion-index";
-
 struct NewPod {
   int index;
   int failures;  // of this index so far, counted ones

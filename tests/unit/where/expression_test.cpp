@@ -136,6 +136,15 @@ TEST_CASE("the text of state and phase compares without regard to case, that of 
   CHECK_FALSE(matches_values("mode == PS", {{"mode", "ps"}}));
 }
 
+TEST_CASE("a pattern is found in text, in no other value, and in that of state and phase in any case") {
+  for (const char* text :
+       {"train.optimizer.type =~ 'gd'", "train.optimizer.type =~ '^s.d$'", R"(note =~ "\"te.t\"")",
+        "state =~ '^succ'", "not train.optimizer.type =~ 'SGD'", "not lr =~ '0'", "not hidden =~ '128'",
+        "not empty =~ '.*'", "not absent =~ '.*'", "not nesterov =~ 'true'"})
+    check_matches(text, true);
+  check_matches("train.optimizer.type =~ '^gd'", false);
+}
+
 TEST_CASE("bare words are read as the experiment file reads them") {
   check_matches("nesterov == true", true);
   check_matches("nesterov == 'true'", false);
@@ -254,6 +263,7 @@ TEST_CASE("an expression is printed in one form, which means the same") {
   CHECK(printed_expression("'not' not in ['\x1b']") == R"("not" not in ["\u001b"])");
   CHECK(printed_expression("'5' == NaN") == "\"5\" == \"nan\"");
   CHECK(printed_expression("a == null") == "a == null");
+  CHECK(printed_expression("a=~'b\\.c'") == R"(a =~ "b\\.c")");
   for (const char* text : {"a == 1 and b != \"x\" or not c < 2", "not not (a == 1 and b == 2)"})
     CHECK(printed_expression(text) == text);
 }
@@ -276,8 +286,8 @@ TEST_CASE("every mistake has its words") {
   };
   CHECK(said("") == "--where:1:1: the expression is empty");
   CHECK(said(" \n ") == "--where:1:1: the expression is empty");
-  CHECK(said("lr") == "--where:1:3: a comparison (== != < <= > >= in) must follow 'lr', not the end");
-  CHECK(said("lr 5") == "--where:1:4: a comparison (== != < <= > >= in) must follow 'lr', not '5'");
+  CHECK(said("lr") == "--where:1:3: a comparison (== != < <= > >= =~ in) must follow 'lr', not the end");
+  CHECK(said("lr 5") == "--where:1:4: a comparison (== != < <= > >= =~ in) must follow 'lr', not '5'");
   CHECK(said("0.1 > lr") == "--where:1:1: a name stands on the left, the number on the right: lr < 0.1");
   CHECK(said("lr ==") == "--where:1:6: a value must stand here, not the end");
   CHECK(said("lr == 1 and") == "--where:1:12: a name must stand here, not the end");
@@ -298,7 +308,11 @@ TEST_CASE("every mistake has its words") {
   CHECK(said("lr == \"a\\\"") == "--where:1:7: this quote is not closed");
   CHECK(said("lr == \"\\x\"") ==
         "--where:1:7: text in double quotes is written as in JSON; '...' takes it as it is");
-  CHECK(said("lr ~ 'a'") == "--where:1:4: there are no patterns; write == or in [a, b]");
+  CHECK(said("lr ~ 'a'") == "--where:1:4: '~' means nothing alone; a pattern stands behind '=~'");
+  CHECK(said("lr =~ sgd") == "--where:1:7: a pattern in quotes must follow '=~', not 'sgd'");
+  CHECK(said("lr =~") == "--where:1:6: a pattern in quotes must follow '=~', not the end");
+  CHECK(said("lr =~ '(a'") == "--where:1:7: the pattern is not valid: missing ): (a");
+  CHECK(said("lr =~ ''") == "--where:1:7: the pattern is empty");
   CHECK(said("lr == #1") ==
         "--where:1:7: '#' means nothing here; text with such characters stands in quotes");
   CHECK(said("lr in 1") == "--where:1:7: a list must follow 'in', for example [0.1, 0.01], not '1'");

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/kube/login/entry_fields.h"
 #include "cli/kube/login/login.h"
 #include "cli/util/hash.h"
 #include "tests/unit/kube/certificates.h"

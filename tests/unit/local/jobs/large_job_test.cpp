@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/local/garbage.h"
+#include "cli/local/jobs/job_pod.h"
 #include "cli/local/jobs/reconcile.h"
 #include "cli/local/state/indexes.h"
 #include "tests/unit/local/samples.h"
