@@ -1,103 +1,125 @@
 // The map in ARCHITECTURE.md, held to the sources: includes point down only, and cli/ stays portable.
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include "tests/unit/paths.h"
+#include "tests/unit/project/rooms.h"
 
 namespace fs = std::filesystem;
 
+using mlk::test::room_of;
+using mlk::test::rooms;
+using mlk::test::SourceFile;
+using mlk::test::sources_below;
+
 namespace {
 
-struct Room {
-  std::set<std::string> may_include;  // folders; always its own as well
-  std::string what;
-};
-
-// The lines of cmake/rooms.txt by folder, each after those that it may include.
-const std::map<std::string, Room>& rooms() {
-  static const std::map<std::string, Room> all = [] {
-    std::map<std::string, Room> read;
-    std::ifstream in(fs::path(mlk::test::source_dir()) / "cmake/rooms.txt");
-    const std::regex form("^([a-z][^ |]*) *\\|([^|]*)\\| *(.+)$");
-    for (std::string line; std::getline(in, line);) {
-      std::smatch parts;
-      if (line.empty() || line[0] == '#') continue;
-      REQUIRE_MESSAGE(std::regex_match(line, parts, form), line);
-      Room room{{}, parts[3]};
-      std::istringstream folders(parts[2]);
-      for (std::string folder; folders >> folder;) {
-        CHECK_MESSAGE(read.count(folder) == 1, parts[1].str(), " may not include ", folder,
-                      ", which does not stand above it");
-        room.may_include.insert(folder);
-      }
-      read[parts[1]] = std::move(room);
-    }
-    return read;
-  }();
-  return all;
-}
-
-struct Source {
-  fs::path path;  // relative to the checkout
-  std::string folder;
-  std::vector<std::string> lines;
-};
-
-std::string folder_of(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  std::string folder = path.substr(0, slash == std::string::npos ? 0 : slash);
-  while (!folder.empty() && rooms().count(folder) == 0) {
-    const std::size_t up = folder.rfind('/');
-    folder = up == std::string::npos ? "" : folder.substr(0, up);
-  }
-  return folder;
-}
-
-std::vector<Source> sources(const std::vector<std::string>& roots) {
-  std::vector<Source> found;
-  const fs::path top = mlk::test::source_dir();
-  for (const std::string& root : roots) {
-    if (!fs::exists(top / root)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(top / root)) {
-      const std::string extension = entry.path().extension().string();
-      if (extension != ".h" && extension != ".cpp" && extension != ".cu" && extension != ".cuh") continue;
-      Source source{entry.path().lexically_relative(top), "", {}};
-      source.folder = folder_of(source.path.string());
-      std::ifstream in(entry.path());
-      for (std::string line; std::getline(in, line);) source.lines.push_back(line);
-      found.push_back(std::move(source));
-    }
+// What a file includes of the checkout's own.
+std::vector<std::string> own_includes(const SourceFile& source) {
+  static const std::regex include("^\\s*#\\s*include\\s+\"([^\"]+)\"");
+  std::vector<std::string> found;
+  for (const std::string& line : source.lines) {
+    std::smatch match;
+    if (std::regex_search(line, match, include)) found.push_back(match[1]);
   }
   return found;
+}
+
+// A header and its source are one node: "cli/run/state/observe".
+using Graph = std::map<std::string, std::set<std::string>>;
+
+std::string node_of(const std::string& path) { return path.substr(0, path.rfind('.')); }
+
+// The nodes that can be reached from each one.
+Graph reachable(const Graph& graph) {
+  Graph out;
+  for (const auto& [start, unused] : graph) {
+    std::vector<std::string> open{start};
+    while (!open.empty()) {
+      const std::string node = open.back();
+      open.pop_back();
+      const auto next = graph.find(node);
+      if (next == graph.end()) continue;
+      for (const std::string& each : next->second) {
+        if (out[start].insert(each).second) open.push_back(each);
+      }
+    }
+  }
+  return out;
+}
+
+// The circles of files within rooms: each a set of nodes that reach one another.
+std::set<std::set<std::string>> circles_of_files() {
+  Graph graph;
+  for (const SourceFile& source : sources_below(mlk::test::roots_of_rooms())) {
+    const std::string path = source.path.string();
+    for (const std::string& included : own_includes(source)) {
+      if (room_of(included) == room_of(path) && node_of(included) != node_of(path))
+        graph[node_of(path)].insert(node_of(included));
+    }
+  }
+  const Graph reached = reachable(graph);
+  std::set<std::set<std::string>> circles;
+  for (const auto& [node, others] : reached) {
+    if (others.count(node) == 0) continue;
+    std::set<std::string> circle{node};
+    for (const std::string& other : others) {
+      const auto back = reached.find(other);
+      if (back != reached.end() && back->second.count(node) == 1) circle.insert(other);
+    }
+    circles.insert(std::move(circle));
+  }
+  return circles;
 }
 
 }  // namespace
 
 TEST_CASE("includes point down the map only") {
-  const std::regex include("^\\s*#\\s*include\\s+\"([^\"]+)\"");
-  const std::vector<Source> all = sources({"cli", "sweeps", "runtime", "kernels"});
+  const std::vector<SourceFile> all = sources_below(mlk::test::roots_of_rooms());
   REQUIRE(all.size() > 20);
-  for (const Source& source : all) {
-    REQUIRE_MESSAGE(rooms().count(source.folder) == 1, source.path.string(), " lies outside the map");
-    for (const std::string& line : source.lines) {
-      std::smatch match;
-      if (!std::regex_search(line, match, include)) continue;
-      const std::string target = folder_of(match[1].str());
-      CHECK_MESSAGE(!target.empty(), source.path.string(), ": ", line,
-                    " is not written from the root of the checkout");
-      const bool down = target == source.folder || rooms().at(source.folder).may_include.count(target) == 1;
-      CHECK_MESSAGE(down, source.path.string(), ": ", line, " points up the map");
+  for (const SourceFile& source : all) {
+    const std::string path = source.path.string(), room = room_of(path);
+    REQUIRE_MESSAGE(rooms().count(room) == 1, path, " lies outside the map");
+    for (const std::string& included : own_includes(source)) {
+      const std::string target = room_of(included);
+      CHECK_MESSAGE(!target.empty(), path, ": ", included, " is not written from the root of the checkout");
+      const bool down = target == room || rooms().at(room).may_include.count(target) == 1;
+      CHECK_MESSAGE(down, path, ": ", included, " points up the map");
     }
   }
+}
+
+TEST_CASE("files of a room include each other in circles only where there is a reason") {
+  const std::set<std::set<std::string>> known = {
+      // An override is read as the experiment is, and a rule of it is one of the experiment.
+      {"cli/experiment/load", "cli/experiment/overrides", "cli/experiment/rules"},
+      // The client lists by itself, and throws what failure.h reads of an answer.
+      {"cli/kube/client", "cli/kube/failure", "cli/kube/list"},
+      // An entry of a kubeconfig may name a plugin, which gets the entry.
+      {"cli/kube/login/exec_plugin", "cli/kube/login/kubeconfig", "cli/kube/login/user_entry"},
+      // Tokens know the operators of comparisons.
+      {"cli/where/expression", "cli/where/expression_tokens"},
+      // A sweep's state decides what is started, and what was started is its state.
+      {"sweeps/trials/control", "sweeps/trials/drive", "sweeps/trials/fetch", "sweeps/trials/job_trials",
+       "sweeps/trials/observe", "sweeps/trials/record", "sweeps/trials/start", "sweeps/trials/trial_runs"},
+  };
+  CHECK(known.size() <= 8);
+  for (const std::set<std::string>& circle : circles_of_files()) {
+    std::string names;
+    for (const std::string& node : circle) names += " " + node;
+    CHECK_MESSAGE(known.count(circle) == 1, "a circle:", names);
+  }
+  for (const std::set<std::string>& circle : known)
+    CHECK_MESSAGE(circles_of_files().count(circle) == 1, *circle.begin(), " is in no circle any more");
 }
 
 TEST_CASE("the map in ARCHITECTURE.md shows every room with what it is") {
@@ -118,7 +140,7 @@ TEST_CASE("the cli is POSIX only, so that it can run on a Mac") {
   // Of the cluster on this machine, which is for Linux.
   const std::set<std::string> known_linux_only = {"cli/local/own_program.cpp",
                                                   "cli/local/node/processes.cpp"};
-  for (const Source& source : sources({"cli", "sweeps"})) {
+  for (const SourceFile& source : sources_below({"cli", "sweeps"})) {
     if (known_linux_only.count(source.path.string())) continue;
     for (const std::string& line : source.lines) {
       const bool portable = !std::regex_search(line, linux_only);
@@ -142,7 +164,7 @@ TEST_CASE(
   };
   for (const auto& rule : rules) {
     std::set<std::string> used;
-    for (const Source& source : sources({"cli", "sweeps"})) {
+    for (const SourceFile& source : sources_below({"cli", "sweeps"})) {
       for (const std::string& line : source.lines) {
         const std::string code = line.substr(0, line.find("//"));
         if (!std::regex_search(code, rule.call)) continue;
@@ -160,7 +182,7 @@ TEST_CASE("experiment and render are pure: no clock, randomness, environment, pr
   const std::regex impure(
       "\\b(system_clock|steady_clock|random_bytes|random_device|getenv|std::cout|std::cerr|printf|ifstream|"
       "ofstream|fopen|read_file)\\b");
-  for (const Source& source : sources({"cli/experiment", "cli/render"})) {
+  for (const SourceFile& source : sources_below({"cli/experiment", "cli/render"})) {
     for (const std::string& line : source.lines) {
       if (line.find_first_not_of(' ') != std::string::npos &&
           line.substr(line.find_first_not_of(' '), 2) == "//")
@@ -172,7 +194,7 @@ TEST_CASE("experiment and render are pure: no clock, randomness, environment, pr
 }
 
 TEST_CASE("files stay small enough to be read: at most 600 lines") {
-  for (const Source& source : sources({"cli", "sweeps", "runtime", "kernels", "tests"})) {
+  for (const SourceFile& source : sources_below({"cli", "sweeps", "runtime", "kernels", "mpi", "tests"})) {
     const bool small = source.lines.size() <= 600;
     CHECK_MESSAGE(small, source.path.string(), " has ", source.lines.size(), " lines");
   }

@@ -1,8 +1,6 @@
 // How long functions are, read from sources as clang-format lays them out.
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -11,9 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/unit/paths.h"
-
-namespace fs = std::filesystem;
+#include "tests/unit/project/rooms.h"
 
 namespace {
 
@@ -107,23 +103,18 @@ struct Pair* make(T value) {  // as it was
 }
 
 TEST_CASE("functions have at most 60 lines") {
-  const fs::path top = mlk::test::source_dir();
   std::size_t seen = 0;
   std::map<std::string, std::size_t> too_long;  // by file
-  for (const char* root : {"cli", "sweeps", "runtime", "kernels"}) {
-    if (!fs::exists(top / root)) continue;
-    for (const auto& entry : fs::recursive_directory_iterator(top / root)) {
-      const std::string extension = entry.path().extension().string();
-      if (extension != ".h" && extension != ".cpp" && extension != ".cu" && extension != ".cuh") continue;
-      const std::string path = entry.path().lexically_relative(top).string();
-      for (const Body& body : bodies_of(lines_of(std::ifstream(entry.path())))) {
-        ++seen;
-        if (body.lines <= longest_body) continue;
-        too_long[path] = std::max(too_long[path], body.lines);
-        const auto known = known_long.find(path);
-        const bool allowed = known != known_long.end() && body.lines <= known->second;
-        CHECK_MESSAGE(allowed, path, ": ", body.lines, " lines: ", body.head);
-      }
+  for (const mlk::test::SourceFile& source :
+       mlk::test::sources_below(mlk::test::roots_of_long_lived_code())) {
+    const std::string path = source.path.string();
+    for (const Body& body : bodies_of(source.lines)) {
+      ++seen;
+      if (body.lines <= longest_body) continue;
+      too_long[path] = std::max(too_long[path], body.lines);
+      const auto known = known_long.find(path);
+      const bool allowed = known != known_long.end() && body.lines <= known->second;
+      CHECK_MESSAGE(allowed, path, ": ", body.lines, " lines: ", body.head);
     }
   }
   CHECK(seen > 1000);

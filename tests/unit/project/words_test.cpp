@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/unit/paths.h"
+#include "tests/unit/project/rooms.h"
 
 namespace fs = std::filesystem;
 
@@ -54,17 +55,13 @@ TEST_CASE("names that were replaced by standard terms do not come back") {
   const std::map<std::string, std::string> retired = retired_words();
   REQUIRE(retired.size() > 10);
   int files = 0;
-  for (const char* root : {"cli", "sweeps", "kernels", "runtime"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(mlk::test::source_dir()) / root)) {
-      const std::string extension = entry.path().extension().string();
-      if (extension != ".h" && extension != ".cpp") continue;
-      ++files;
-      std::ifstream in(entry.path());
-      for (std::string line; std::getline(in, line);) {
-        for (const std::string& word : words_in(code_without_texts(line))) {
-          const auto old = retired.find(word);
-          if (old != retired.end()) FAIL_CHECK(entry.path().string(), ": ", line, "\nuse: ", old->second);
-        }
+  for (const mlk::test::SourceFile& source :
+       mlk::test::sources_below(mlk::test::roots_of_long_lived_code())) {
+    ++files;
+    for (const std::string& line : source.lines) {
+      for (const std::string& word : words_in(code_without_texts(line))) {
+        const auto old = retired.find(word);
+        if (old != retired.end()) FAIL_CHECK(source.path.string(), ": ", line, "\nuse: ", old->second);
       }
     }
   }
