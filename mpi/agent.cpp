@@ -44,8 +44,8 @@ struct Peer {
 
 class Agent {
  public:
-  Agent(const Surroundings& around, const std::vector<std::string>& program)
-      : around_(around), program_(program), signals_(take_signals()), listener_(listen_at(around.own)) {}
+  Agent(const PodEnvironment& environment, const std::vector<std::string>& program)
+      : environment_(environment), program_(program), signals_(take_signals()), listener_(listen_at(environment.own)) {}
 
   int run() {
     while (!code_) {
@@ -96,7 +96,7 @@ class Agent {
       }
       peers_.erase(stranger);
     }
-    peers_.emplace_back(fd, around_.key);
+    peers_.emplace_back(fd, environment_.key);
     (void)peers_.back().link.flush();
   }
 
@@ -121,7 +121,7 @@ class Agent {
 
   // The program gets SIGTERM, and time for a last checkpoint.
   void stop() {
-    stop_at_ = now_ms() + around_.time_to_stop_ms;
+    stop_at_ = now_ms() + environment_.time_to_stop_ms;
     const std::byte signal{SIGTERM};
     for (Peer& peer : peers_) {
       if (peer.kind == Type::process) peer.link.session().send(Type::signal, std::span(&signal, 1));
@@ -236,7 +236,7 @@ class Agent {
     const std::int64_t now = now_ms();
     bool leader_gone = false, processes = false;
     for (Peer& peer : peers_) {
-      if (!peer.kind && now - peer.link.since() > around_.time_to_prove_ms) peer.gone = true;
+      if (!peer.kind && now - peer.link.since() > environment_.time_to_prove_ms) peer.gone = true;
       const bool drained = peer.pipes[0].fd < 0 && peer.pipes[1].fd < 0;
       if (peer.ended && (drained || now - peer.ended_at > time_to_drain_ms)) {
         peer.link.session().send(Type::ended, encode(End{.code = static_cast<std::uint8_t>(*peer.ended)}));
@@ -262,8 +262,8 @@ class Agent {
     }
     if (led) last_led_ = now;
     if (stop_at_ != 0 && (!processes || now > stop_at_)) code_ = code_.value_or(stopped_by_sigterm);
-    if (now - last_led_ > around_.patience_ms && !code_) {
-      say("no launcher has come: " + around_.role + "/0 is not there");
+    if (now - last_led_ > environment_.patience_ms && !code_) {
+      say("no launcher has come: " + environment_.role + "/0 is not there");
       code_ = gave_up;
     }
   }
@@ -276,7 +276,7 @@ class Agent {
     }
   }
 
-  const Surroundings& around_;
+  const PodEnvironment& environment_;
   const std::vector<std::string>& program_;
   const int signals_, listener_;
   std::vector<Peer> peers_;
@@ -288,8 +288,8 @@ class Agent {
 
 }  // namespace
 
-int serve(const Surroundings& around, const std::vector<std::string>& program) {
-  return Agent(around, program).run();
+int serve(const PodEnvironment& environment, const std::vector<std::string>& program) {
+  return Agent(environment, program).run();
 }
 
 }  // namespace mlk::mpi

@@ -11,6 +11,6 @@ namespace mlk::mpi {
 
 // Serves until the launcher says how the run has ended, the pod is told to stop, or no launcher was there for
 // the patience. Returns the exit code of the pod. `program`: what the processes of this pod execute.
-int serve(const Surroundings& around, const std::vector<std::string>& program);
+int serve(const PodEnvironment& environment, const std::vector<std::string>& program);
 
 }  // namespace mlk::mpi

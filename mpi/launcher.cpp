@@ -49,12 +49,12 @@ void write_file(const std::string& path, const std::string& text) {
 
 class Launcher {
  public:
-  Launcher(const Surroundings& around, std::vector<std::string> mpirun, pid_t agent)
-      : around_(around),
+  Launcher(const PodEnvironment& environment, std::vector<std::string> mpirun, pid_t agent)
+      : environment_(environment),
         mpirun_words_(std::move(mpirun)),
         agent_(agent),
         signals_(take_signals()),
-        links_(around.all.size()) {}
+        links_(environment.all.size()) {}
 
   int run() {
     while (true) {
@@ -64,7 +64,7 @@ class Launcher {
   }
 
  private:
-  std::string name(std::size_t pod) const { return around_.role + "/" + number(static_cast<long long>(pod)); }
+  std::string name(std::size_t pod) const { return environment_.role + "/" + number(static_cast<long long>(pod)); }
 
   // Waits until all agents are there.
   void gather() {
@@ -82,14 +82,14 @@ class Launcher {
         }
       }
       if (there > before) news = now_ms();
-      if (there < links_.size() && now_ms() - news > around_.patience_ms)
+      if (there < links_.size() && now_ms() - news > environment_.patience_ms)
         give_up_with(gave_up, name(missing) + " is not there");
       if (there < links_.size()) wait(300);
     }
   }
 
   bool reach(std::size_t pod) {
-    links_[pod] = connect_to(around_.all[pod], around_.key, time_to_connect_ms);
+    links_[pod] = connect_to(environment_.all[pod], environment_.key, time_to_connect_ms);
     if (!links_[pod]) return false;
     if (wait_until_ready(*links_[pod], time_to_connect_ms)) {
       links_[pod]->session().send(Type::lead);
@@ -150,7 +150,7 @@ class Launcher {
     while (any() && now_ms() < until) wait(100);
     kill_descendants();
     // The Job deletes the pods that it does not know to have ended when this one ends, with their logs.
-    if (!around_.on_one_machine()) ::usleep(time_to_be_known_ms * 1000);
+    if (!environment_.on_one_machine()) ::usleep(time_to_be_known_ms * 1000);
     ::_exit(0);
   }
 
@@ -204,7 +204,7 @@ class Launcher {
     ::_exit(code);
   }
 
-  const Surroundings& around_;
+  const PodEnvironment& environment_;
   const std::vector<std::string> mpirun_words_;
   const pid_t agent_;
   const int signals_;
@@ -230,7 +230,7 @@ std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost
                   {.rank = 0, .code = static_cast<std::uint8_t>(code_of_mpirun == 0 ? 1 : code_of_mpirun)}};
 }
 
-int launch(const Surroundings& around, const std::vector<std::string>& program, const std::string& self) {
+int launch(const PodEnvironment& environment, const std::vector<std::string>& program, const std::string& self) {
   std::string mpirun;
   const std::string version = version_of_mpirun(mpirun);
   if (mpirun.empty()) give_up(not_there, "the image has neither mpirun nor mpiexec in its PATH");
@@ -242,16 +242,16 @@ int launch(const Surroundings& around, const std::vector<std::string>& program, 
   if (agent < 0) give_up(gave_up, std::string("cannot start a process: ") + std::strerror(errno));
   if (agent == 0) {
     end_with(own);
-    ::_exit(serve(around, program));
+    ::_exit(serve(environment, program));
   }
-  const std::string hosts = around.folder + "/hosts";
-  write_file(hosts, host_file(*flavour, around));
-  if (around.on_one_machine()) {
-    const std::string folder = around.folder + "/mpirun";
+  const std::string hosts = environment.folder + "/hosts";
+  write_file(hosts, host_file(*flavour, environment));
+  if (environment.on_one_machine()) {
+    const std::string folder = environment.folder + "/mpirun";
     ::mkdir(folder.c_str(), 0700);
     ::setenv("TMPDIR", folder.c_str(), 1);
   }
-  return Launcher(around, mpirun_words(*flavour, mpirun, hosts, around, self), agent).run();
+  return Launcher(environment, mpirun_words(*flavour, mpirun, hosts, environment, self), agent).run();
 }
 
 }  // namespace mlk::mpi

@@ -111,7 +111,7 @@ Address parse_address(std::string_view text) {
   return {std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
 }
 
-const Address* Surroundings::find(std::string_view host) const {
+const Address* PodEnvironment::find(std::string_view host) const {
   for (const Address& each : all) {
     const std::string_view name = each.host;
     if (name == host || (!on_one_machine() && name.substr(0, name.find('.')) == host)) return &each;
@@ -119,8 +119,8 @@ const Address* Surroundings::find(std::string_view host) const {
   return nullptr;
 }
 
-Surroundings read_surroundings() {
-  Surroundings out;
+PodEnvironment read_pod_environment() {
+  PodEnvironment out;
   const auto need = [](const char* name) {
     const std::string value = variable(name);
     if (value.empty())

@@ -26,7 +26,7 @@ struct Address {
 Address parse_address(std::string_view text);  // host:port; port 7070 if there is none
 
 // What mlk says to every pod in its environment.
-struct Surroundings {
+struct PodEnvironment {
   std::string role = "worker", rank = "0", folder, key;
   Address own;
   std::vector<Address> all;  // of the role, by rank
@@ -42,7 +42,7 @@ struct Surroundings {
   const Address* find(std::string_view host) const;
 };
 // Ends the process with 126 and a message when something is missing.
-Surroundings read_surroundings();
+PodEnvironment read_pod_environment();
 
 // Writes all of it, also where the descriptor does not block: another process that shares it may have made it
 // so. False if nobody reads it (errno is EPIPE), or nothing was taken for so long.

@@ -17,19 +17,19 @@ int main(int argc, char** argv) {
   const std::string_view first = argc > 1 ? argv[1] : "";
   if (argc < 2 || (argc < 3 && first != "--rank"))
     give_up(64, "usage: mlk-mpi --launch PROGRAM... | mlk-mpi HOST COMMAND... | mlk-mpi --rank");
-  const Surroundings around = read_surroundings();
+  const PodEnvironment environment = read_pod_environment();
   std::vector<std::string> words(argv + 2, argv + argc);
-  if (first == "--rank") return run_process(around);
+  if (first == "--rank") return run_process(environment);
   if (first != "--launch") {
     std::string command;
     for (const std::string& word : words) command += (command.empty() ? "" : " ") + word;
-    return run_remotely(around, std::string(first), command);
+    return run_remotely(environment, std::string(first), command);
   }
-  if (around.on_one_machine()) {
-    setenv("TMPDIR", around.folder.c_str(), 1);
+  if (environment.on_one_machine()) {
+    setenv("TMPDIR", environment.folder.c_str(), 1);
     for (const char* name : {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_oob_tcp_if_include",
                              "PRTE_MCA_oob_tcp_if_include", "HYDRA_IFACE"})
       setenv(name, "lo", 0);
   }
-  return around.rank == "0" ? launch(around, words, argv[0]) : serve(around, words);
+  return environment.rank == "0" ? launch(environment, words, argv[0]) : serve(environment, words);
 }

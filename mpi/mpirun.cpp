@@ -14,25 +14,25 @@ std::optional<Flavour> flavour_of(std::string_view version) {
   return std::nullopt;
 }
 
-std::string host_file(Flavour flavour, const Surroundings& around) {
+std::string host_file(Flavour flavour, const PodEnvironment& environment) {
   std::string out;
-  for (const Address& each : around.all) {
+  for (const Address& each : environment.all) {
     out += each.host;
     out += flavour == Flavour::open_mpi ? " slots=" : ":";
-    out += number(around.processes);
+    out += number(environment.processes);
     out += '\n';
   }
   return out;
 }
 
 std::vector<std::string> mpirun_words(Flavour flavour, const std::string& mpirun, const std::string& hosts,
-                                      const Surroundings& around, const std::string& self) {
-  const std::string count = number(static_cast<long long>(around.all.size()) * around.processes);
+                                      const PodEnvironment& environment, const std::string& self) {
+  const std::string count = number(static_cast<long long>(environment.all.size()) * environment.processes);
   if (flavour == Flavour::open_mpi)
     return {mpirun, "--hostfile", hosts, "-wdir", "/", "-n", count, self, "--rank"};
   // Every process has the environment of its own pod. The address is one that the other pods know, unlike the
   // host's name.
-  return {mpirun,  "-f", hosts, "-genvnone", "-localhost", around.own.host,
+  return {mpirun,  "-f", hosts, "-genvnone", "-localhost", environment.own.host,
           "-wdir", "/",  "-n",  count,       self,         "--rank"};
 }
 

@@ -16,10 +16,10 @@ enum class Flavour { open_mpi, hydra };
 std::optional<Flavour> flavour_of(std::string_view version);
 
 // The file of hosts, in the order of their ranks.
-std::string host_file(Flavour flavour, const Surroundings& around);
+std::string host_file(Flavour flavour, const PodEnvironment& environment);
 
 // The command line. `self`: this program, which becomes the processes.
 std::vector<std::string> mpirun_words(Flavour flavour, const std::string& mpirun, const std::string& hosts,
-                                      const Surroundings& around, const std::string& self);
+                                      const PodEnvironment& environment, const std::string& self);
 
 }  // namespace mlk::mpi

@@ -53,10 +53,10 @@ void write_to_log_of(std::uint32_t agent) {
 
 // On one machine the pods would share the files by which processes of a host share memory: they are told
 // apart by host only.
-void keep_apart(const Surroundings& around) {
-  if (!around.on_one_machine()) return;
-  ::setenv("OMPI_MCA_btl_vader_backing_directory", around.folder.c_str(), 0);
-  ::setenv("OMPI_MCA_btl_sm_backing_directory", around.folder.c_str(), 0);
+void keep_apart(const PodEnvironment& environment) {
+  if (!environment.on_one_machine()) return;
+  ::setenv("OMPI_MCA_btl_vader_backing_directory", environment.folder.c_str(), 0);
+  ::setenv("OMPI_MCA_btl_sm_backing_directory", environment.folder.c_str(), 0);
 }
 
 [[noreturn]] void become(const Program& program, pid_t parent) {
@@ -134,17 +134,17 @@ class Process {
 
 }  // namespace
 
-int run_process(const Surroundings& around) {
+int run_process(const PodEnvironment& environment) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // of orted, or of MPICH's proxy
   const std::uint32_t rank = rank_of_environment();
-  std::optional<Link> link = connect_to(around.own, around.key, time_to_answer_ms);
+  std::optional<Link> link = connect_to(environment.own, environment.key, time_to_answer_ms);
   if (!link || !wait_until_ready(*link, time_to_answer_ms))
     give_up(no_agent, "the agent of this pod does not answer");
   const std::optional<Program> program = ask_for_program(*link, rank);
   if (!program) give_up(no_agent, "the agent of this pod says no program");
   if (::chdir(program->folder.c_str()) != 0) give_up(no_agent, program->folder + ": " + std::strerror(errno));
   write_to_log_of(program->agent);
-  keep_apart(around);
+  keep_apart(environment);
   const int signals = take_signals();
   const pid_t own = ::getpid();
   const pid_t child = ::fork();

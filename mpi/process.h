@@ -7,6 +7,6 @@ namespace mlk::mpi {
 
 // Asks the pod's agent for the program, runs it, tells the agent how it ended, and returns its exit code. The
 // program ends with this process, and writes to the log of its own pod.
-int run_process(const Surroundings& around);
+int run_process(const PodEnvironment& environment);
 
 }  // namespace mlk::mpi

@@ -9,6 +9,6 @@ namespace mlk::mpi {
 
 // Has the agent of the host run a command line, writes what that writes, and returns its exit code; 255, as
 // ssh does, if the agent cannot be reached or is lost. The command ends with this process.
-int run_remotely(const Surroundings& around, const std::string& host, const std::string& command);
+int run_remotely(const PodEnvironment& environment, const std::string& host, const std::string& command);
 
 }  // namespace mlk::mpi

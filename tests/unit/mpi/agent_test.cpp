@@ -9,19 +9,19 @@ namespace mlk::mpi {
 namespace {
 
 struct Pod {
-  Surroundings around;
+  PodEnvironment environment;
   Child agent;
 
   explicit Pod(std::int64_t patience_ms = patience_of_tests_ms)
-      : around(with_patience(patience_ms)), agent([this] { return serve(around, {"train", "two words"}); }) {}
+      : environment(with_patience(patience_ms)), agent([this] { return serve(environment, {"train", "two words"}); }) {}
 
-  static Surroundings with_patience(std::int64_t patience_ms) {
-    Surroundings around = pods(1);
-    around.patience_ms = patience_ms;
-    return around;
+  static PodEnvironment with_patience(std::int64_t patience_ms) {
+    PodEnvironment environment = pods(1);
+    environment.patience_ms = patience_ms;
+    return environment;
   }
 
-  Link connect() const { return reach(around.own); }
+  Link connect() const { return reach(environment.own); }
 
   Link lead() const {
     Link link = connect();
@@ -288,7 +288,7 @@ TEST_CASE("what nobody says first, or twice, ends a connection; the others go on
 TEST_CASE("who does not have the run's key is sent away") {
   const Pod pod;
   const Link proof_that_it_listens = pod.connect();
-  std::optional<Link> stranger = connect_to(pod.around.own, "another key of the same length as ours", 5000);
+  std::optional<Link> stranger = connect_to(pod.environment.own, "another key of the same length as ours", 5000);
   REQUIRE(stranger);
   CHECK_FALSE(wait_until_ready(*stranger, 5000));
 }
@@ -298,7 +298,7 @@ TEST_CASE("many connections that prove nothing leave room for those that have th
   Link leader = pod.lead();
   std::vector<Link> strangers;
   for (int i = 0; i < 600; ++i) {
-    std::optional<Link> one = connect_to(pod.around.own, test_key, 5000);
+    std::optional<Link> one = connect_to(pod.environment.own, test_key, 5000);
     if (one) strangers.push_back(std::move(*one));  // none says a word
   }
   CHECK(all_of(pod.run("echo here")).out == "here\n");
@@ -306,14 +306,14 @@ TEST_CASE("many connections that prove nothing leave room for those that have th
 }
 
 TEST_CASE("a pod whose processes do not end when they are told to ends when its time is over") {
-  Surroundings around = pods(1);
-  CHECK(around.time_to_stop_ms == 25000);  // Kubernetes kills after 30 s
-  around.time_to_stop_ms = 300;
-  Child agent([&] { return serve(around, {"train"}); });
-  Link process = reach(around.own);
+  PodEnvironment environment = pods(1);
+  CHECK(environment.time_to_stop_ms == 25000);  // Kubernetes kills after 30 s
+  environment.time_to_stop_ms = 300;
+  Child agent([&] { return serve(environment, {"train"}); });
+  Link process = reach(environment.own);
   say_to(process, Type::process, encode(End{.rank = 0}));
   REQUIRE(next_of(process).starts_with("program "));
-  Link command = reach(around.own);
+  Link command = reach(environment.own);
   say_to(command, Type::run, bytes_of("trap '' TERM; echo $$; while :; do sleep 100; done"));
   const pid_t pid = pid_of(command);
   agent.signal(SIGTERM);
@@ -323,10 +323,10 @@ TEST_CASE("a pod whose processes do not end when they are told to ends when its 
 }
 
 TEST_CASE("a second order to end gives a pod no more time, and its program hears of it once") {
-  Surroundings around = pods(1);
-  around.time_to_stop_ms = 1500;
-  Child agent([&] { return serve(around, {"train"}); });
-  Link process = reach(around.own);
+  PodEnvironment environment = pods(1);
+  environment.time_to_stop_ms = 1500;
+  Child agent([&] { return serve(environment, {"train"}); });
+  Link process = reach(environment.own);
   say_to(process, Type::process, encode(End{.rank = 0}));
   REQUIRE(next_of(process).starts_with("program "));
   agent.signal(SIGTERM);
@@ -340,17 +340,17 @@ TEST_CASE("a second order to end gives a pod no more time, and its program hears
 }
 
 TEST_CASE("who proves nothing in time is sent away, who has said what he wants is not") {
-  Surroundings around = pods(1);
-  CHECK(around.time_to_prove_ms == 10000);
-  around.time_to_prove_ms = 300;
-  Child agent([&] { return serve(around, {"train"}); });
-  Link leader = reach(around.own);
+  PodEnvironment environment = pods(1);
+  CHECK(environment.time_to_prove_ms == 10000);
+  environment.time_to_prove_ms = 300;
+  Child agent([&] { return serve(environment, {"train"}); });
+  Link leader = reach(environment.own);
   say_to(leader, Type::lead);
   CHECK(next_of(leader) == "lead");
-  std::optional<Link> stranger = connect_to(around.own, test_key, 5000);
+  std::optional<Link> stranger = connect_to(environment.own, test_key, 5000);
   REQUIRE(stranger);
   CHECK(next_of(*stranger) == "closed");
-  Link silent = reach(around.own);
+  Link silent = reach(environment.own);
   CHECK(next_of(silent) == "closed");
   CHECK(next_of(leader, 100) == "silence");
 }
@@ -367,7 +367,7 @@ TEST_CASE("an agent keeps no descriptor of what has ended") {
     (void)pid_of(command);
     CHECK(descriptors(pod.agent.pid()) == before + 3);  // the connection and two pipes
     const Link process = pod.begin(0);
-    const std::optional<Link> stranger = connect_to(pod.around.own, test_key, 5000);
+    const std::optional<Link> stranger = connect_to(pod.environment.own, test_key, 5000);
     CHECK(in_time([&] { return descriptors(pod.agent.pid()) == before + 5; }));
   }
   CHECK(in_time([&] { return descriptors(pod.agent.pid()) == before; }));
@@ -379,13 +379,13 @@ TEST_CASE("an agent keeps no descriptor of what has ended") {
 }
 
 TEST_CASE("a command of mpirun gets no descriptor of the agent, and hears all signals") {
-  const Surroundings around = pods(1);
+  const PodEnvironment environment = pods(1);
   Child agent([&] {
     ::close_range(3, ~0U, 0);  // of whoever runs the tests
-    return serve(around, {"train"});
+    return serve(environment, {"train"});
   });
   const auto run = [&](const std::string& text) {
-    Link link = reach(around.own);
+    Link link = reach(environment.own);
     say_to(link, Type::run, bytes_of(text));
     return all_of(std::move(link)).out;
   };

@@ -12,11 +12,11 @@ constexpr char open_mpi[] = "mpirun (Open MPI) 4.1.4";
 
 struct Run {
   const TemporaryFolder folder;
-  Surroundings around = pods(2);
+  PodEnvironment environment = pods(2);
 
   Run() {
-    around.folder = folder.path().string();
-    around.processes = 2;
+    environment.folder = folder.path().string();
+    environment.processes = 2;
   }
 
   std::string path(const char* name) const { return (folder.path() / name).string(); }
@@ -31,9 +31,9 @@ struct Run {
 
   int first_pod() const {
     ::setenv("PATH", (path("bin") + ":/usr/bin:/bin").c_str(), 1);
-    return launch(around, {"train"}, "/mlk-mpi");
+    return launch(environment, {"train"}, "/mlk-mpi");
   }
-  int second_pod() const { return serve(seen_by(around, 1), {"train"}); }
+  int second_pod() const { return serve(seen_by(environment, 1), {"train"}); }
 
   bool is_there(const char* name) const { return std::filesystem::exists(path(name)); }
 };
@@ -56,7 +56,7 @@ TEST_CASE("mpirun is called with all hosts when all pods are there, and its good
   CHECK(text_of_file(run.path("words")) ==
         "--hostfile " + run.path("hosts") + " -wdir / -n 4 /mlk-mpi --rank\n");
   CHECK(text_of_file(run.path("hosts")) ==
-        run.around.all[0].host + " slots=2\n" + run.around.all[1].host + " slots=2\n");
+        run.environment.all[0].host + " slots=2\n" + run.environment.all[1].host + " slots=2\n");
   CHECK(text_of_file(run.path("tmp")) == run.path("mpirun") + "\n");
 }
 
@@ -67,7 +67,7 @@ TEST_CASE(
     run.write_mpirun("HYDRA build details:", "echo \"$1\" >$HERE/words", "mpiexec");
     Child first([&] {
       ::setenv("PATH", run.path("bin").c_str(), 1);
-      return launch(run.around, {"train"}, "/mlk-mpi");
+      return launch(run.environment, {"train"}, "/mlk-mpi");
     });
     Child second([&] { return run.second_pod(); });
     CHECK(first.code() == 0);
@@ -77,7 +77,7 @@ TEST_CASE(
     const Run run;
     Child first([&] {
       ::setenv("PATH", run.path("").c_str(), 1);
-      return launch(run.around, {"train"}, "/mlk-mpi");
+      return launch(run.environment, {"train"}, "/mlk-mpi");
     });
     CHECK(first.code() == 127);
     CHECK(first.err().ends_with("mlk: the image has neither mpirun nor mpiexec in its PATH\n"));
@@ -106,7 +106,7 @@ TEST_CASE("the pod of a process that failed ends with its code, and mpirun start
   {
     Child second([&] { return run.second_pod(); });
     REQUIRE(in_time([&] { return run.is_there("started"); }));
-    Link process = reach(run.around.all[1]);
+    Link process = reach(run.environment.all[1]);
     say_to(process, Type::process, encode(End{.rank = 3}));
     CHECK(next_of(process).starts_with("program "));
     run.folder.write("failed", "");
@@ -148,7 +148,7 @@ TEST_CASE("an mpirun that fails while a pod is being stopped, and saves its work
   {
     Child second([&] { return run.second_pod(); });
     REQUIRE(in_time([&] { return run.is_there("started"); }));
-    std::optional<Link> process = reach(run.around.all[1]);
+    std::optional<Link> process = reach(run.environment.all[1]);
     say_to(*process, Type::process, encode(End{.rank = 3}));
     CHECK(next_of(*process).starts_with("program "));
     second.signal(SIGTERM);
@@ -178,7 +178,7 @@ TEST_CASE("a first pod that is told to end ends like any other") {
 
 TEST_CASE("a first pod waits for the others no longer than its patience, and names the one that is missing") {
   Run run;
-  run.around.patience_ms = 500;
+  run.environment.patience_ms = 500;
   run.write_mpirun(open_mpi, "true");
   Child first([&] { return run.first_pod(); });
   CHECK(first.code() == gave_up);

@@ -8,13 +8,13 @@
 namespace mlk::mpi {
 namespace {
 
-Surroundings three_pods() {
-  Surroundings around;
-  around.own = parse_address("x-worker-0.x:7070");
+PodEnvironment three_pods() {
+  PodEnvironment environment;
+  environment.own = parse_address("x-worker-0.x:7070");
   for (const char* address : {"x-worker-0.x:7070", "x-worker-1.x:7070", "x-worker-2.x:7071"})
-    around.all.push_back(parse_address(address));
-  around.processes = 2;
-  return around;
+    environment.all.push_back(parse_address(address));
+  environment.processes = 2;
+  return environment;
 }
 
 TEST_CASE("the kind of mpirun is known by what it says of its version") {
@@ -26,25 +26,25 @@ TEST_CASE("the kind of mpirun is known by what it says of its version") {
 }
 
 TEST_CASE("each kind of mpirun has its own form of the hosts and its own words") {
-  const Surroundings around = three_pods();
-  CHECK(host_file(Flavour::open_mpi, around) ==
+  const PodEnvironment environment = three_pods();
+  CHECK(host_file(Flavour::open_mpi, environment) ==
         "x-worker-0.x slots=2\nx-worker-1.x slots=2\nx-worker-2.x slots=2\n");
-  CHECK(host_file(Flavour::hydra, around) == "x-worker-0.x:2\nx-worker-1.x:2\nx-worker-2.x:2\n");
-  const auto words = mpirun_words(Flavour::hydra, "mpirun", "/hosts", around, "/mlk-mpi");
+  CHECK(host_file(Flavour::hydra, environment) == "x-worker-0.x:2\nx-worker-1.x:2\nx-worker-2.x:2\n");
+  const auto words = mpirun_words(Flavour::hydra, "mpirun", "/hosts", environment, "/mlk-mpi");
   CHECK(words == std::vector<std::string>{"mpirun", "-f", "/hosts", "-genvnone", "-localhost", "x-worker-0.x",
                                           "-wdir", "/", "-n", "6", "/mlk-mpi", "--rank"});
 }
 
 TEST_CASE("a host is found by its whole name, and by that before the first dot, but not part of an address") {
-  Surroundings around = three_pods();
-  REQUIRE(around.find("x-worker-2.x") != nullptr);
-  CHECK(around.find("x-worker-2.x")->port == "7071");
-  CHECK(around.find("x-worker-2") == around.find("x-worker-2.x"));
-  CHECK(around.find("x-worker") == nullptr);
-  around.own = parse_address("127.1.2.3:7070");
-  around.all = {parse_address("127.1.2.3:7070")};
-  CHECK(around.find("127") == nullptr);
-  CHECK(around.find("127.1.2.3") != nullptr);
+  PodEnvironment environment = three_pods();
+  REQUIRE(environment.find("x-worker-2.x") != nullptr);
+  CHECK(environment.find("x-worker-2.x")->port == "7071");
+  CHECK(environment.find("x-worker-2") == environment.find("x-worker-2.x"));
+  CHECK(environment.find("x-worker") == nullptr);
+  environment.own = parse_address("127.1.2.3:7070");
+  environment.all = {parse_address("127.1.2.3:7070")};
+  CHECK(environment.find("127") == nullptr);
+  CHECK(environment.find("127.1.2.3") != nullptr);
 }
 
 TEST_CASE("the first process that failed by itself is at fault") {

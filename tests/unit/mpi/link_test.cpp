@@ -34,11 +34,11 @@ struct Said {
 Said surroundings(const std::map<std::string, std::string>& environment) {
   Child child([&] {
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-    const Surroundings around = read_surroundings();
-    std::string text = around.role + " " + around.rank + " " + around.folder + " " + around.key + " " +
-                       around.own.host + " " + around.own.port + " " + number(around.processes) + " " +
-                       number(around.patience_ms);
-    for (const Address& one : around.all) text += " " + one.host + "|" + one.port;
+    const PodEnvironment environment = read_pod_environment();
+    std::string text = environment.role + " " + environment.rank + " " + environment.folder + " " + environment.key + " " +
+                       environment.own.host + " " + environment.own.port + " " + number(environment.processes) + " " +
+                       number(environment.patience_ms);
+    for (const Address& one : environment.all) text += " " + one.host + "|" + one.port;
     return ::write(1, text.data(), text.size()) < 0 ? 1 : 0;
   });
   const int code = child.code();
@@ -78,18 +78,18 @@ TEST_CASE("a pod reads its surroundings from the environment, and its key from a
 }
 
 TEST_CASE("on one machine hosts are addresses of it, which no name is short for") {
-  Surroundings around = pods(1);
-  CHECK(around.on_one_machine());
-  around.own = parse_address("x-worker-0.x");
-  CHECK_FALSE(around.on_one_machine());
+  PodEnvironment environment = pods(1);
+  CHECK(environment.on_one_machine());
+  environment.own = parse_address("x-worker-0.x");
+  CHECK_FALSE(environment.on_one_machine());
 }
 
 TEST_CASE("a connection is there when the other end has the key, and ends when it goes") {
-  const Surroundings around = pods(1);
-  CHECK_FALSE(connect_to(around.own, test_key, 1000));
+  const PodEnvironment environment = pods(1);
+  CHECK_FALSE(connect_to(environment.own, test_key, 1000));
   CHECK_FALSE(connect_to({"no-such-host.invalid", "7070"}, test_key, 1000));
-  const int listener = listen_at(around.own);
-  std::optional<Link> client = connect_to(around.own, test_key, 1000);
+  const int listener = listen_at(environment.own);
+  std::optional<Link> client = connect_to(environment.own, test_key, 1000);
   REQUIRE(client);
   CHECK_FALSE(wait_until_ready(*client, 50));  // nobody has said anything
   CHECK(client->events() == POLLIN);
@@ -106,10 +106,10 @@ TEST_CASE("a connection is there when the other end has the key, and ends when i
 }
 
 TEST_CASE("a pod listens at its address again right after it has ended") {
-  const Surroundings around = pods(1);
+  const PodEnvironment environment = pods(1);
   for (int turn = 0; turn < 2; ++turn) {
-    const int listener = listen_at(around.own);
-    const std::optional<Link> client = connect_to(around.own, test_key, 1000);
+    const int listener = listen_at(environment.own);
+    const std::optional<Link> client = connect_to(environment.own, test_key, 1000);
     CHECK(client);
     ::close(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     ::close(listener);
@@ -202,15 +202,15 @@ TEST_CASE("all that is below a process is killed, orphans too, but not what is e
 }
 
 TEST_CASE("no socket is left of a connection that has gone or did not come about") {
-  const Surroundings around = pods(1);
+  const PodEnvironment environment = pods(1);
   const long before = descriptors(::getpid());
-  CHECK_FALSE(connect_to(around.own, test_key, 1000));
+  CHECK_FALSE(connect_to(environment.own, test_key, 1000));
   CHECK_FALSE(connect_to({"no-such-host.invalid", "7070"}, test_key, 1000));
   CHECK(descriptors(::getpid()) == before);
-  const int listener = listen_at(around.own);
+  const int listener = listen_at(environment.own);
   {
-    std::optional<Link> one = connect_to(around.own, test_key, 1000),
-                        two = connect_to(around.own, test_key, 1000);
+    std::optional<Link> one = connect_to(environment.own, test_key, 1000),
+                        two = connect_to(environment.own, test_key, 1000);
     REQUIRE((one && two));
     CHECK(descriptors(::getpid()) == before + 3);
     Link moved(std::move(*one));
@@ -225,14 +225,14 @@ TEST_CASE("no socket is left of a connection that has gone or did not come about
 }
 
 TEST_CASE("an address that does not answer is given up after the time, and no socket is left of it") {
-  const Surroundings around = pods(1);
-  const int listener = listen_at(around.own);
+  const PodEnvironment environment = pods(1);
+  const int listener = listen_at(environment.own);
   REQUIRE(::listen(listener, 0) == 0);  // the system answers the first one or two alone
   const long before = descriptors(::getpid());
   std::vector<Link> connected;
   bool gave_up_one = false;
   while (!gave_up_one && connected.size() < 20) {
-    std::optional<Link> one = connect_to(around.own, test_key, 200);
+    std::optional<Link> one = connect_to(environment.own, test_key, 200);
     gave_up_one = !one;
     if (one) connected.push_back(std::move(*one));
   }
@@ -250,16 +250,16 @@ TEST_CASE("the file of the key is closed when it has been read") {
       ::setenv(name, "1", 1);
     ::setenv("MLK_SECRET", path.c_str(), 1);
     const long before = descriptors(::getpid());
-    (void)read_surroundings();
+    (void)read_pod_environment();
     return descriptors(::getpid()) == before ? 0 : 1;
   });
   CHECK(child.code() == 0);
 }
 
 TEST_CASE("sockets are not handed on, do not block, and find out within 15 s that a host is silent") {
-  const Surroundings around = pods(1);
-  const int listener = listen_at(around.own);
-  const std::optional<Link> client = connect_to(around.own, test_key, 1000);
+  const PodEnvironment environment = pods(1);
+  const int listener = listen_at(environment.own);
+  const std::optional<Link> client = connect_to(environment.own, test_key, 1000);
   REQUIRE(client);
   for (const int fd : {listener, client->fd()}) {
     CHECK((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);

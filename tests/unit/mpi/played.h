@@ -108,25 +108,25 @@ class Child {
 };
 
 // So many pods on this machine, seen by the first one, at addresses that no other test has at the same time.
-inline Surroundings pods(int count) {
+inline PodEnvironment pods(int count) {
   static int used = 0;
-  Surroundings around;
-  around.key = test_key;
-  around.patience_ms = patience_of_tests_ms;
+  PodEnvironment environment;
+  environment.key = test_key;
+  environment.patience_ms = patience_of_tests_ms;
   for (int pod = 0; pod < count; ++pod) {
     const pid_t own = ::getpid();
     const std::string host =
         "127." + number(64 + own / 250 % 128) + "." + number(own % 250 + 1) + "." + number(++used % 250 + 1);
-    around.all.push_back({host, "7070"});
+    environment.all.push_back({host, "7070"});
   }
-  around.own = around.all.front();
-  return around;
+  environment.own = environment.all.front();
+  return environment;
 }
 
-inline Surroundings seen_by(Surroundings around, std::size_t pod) {
-  around.own = around.all[pod];
-  around.rank = number(static_cast<long long>(pod));
-  return around;
+inline PodEnvironment seen_by(PodEnvironment environment, std::size_t pod) {
+  environment.own = environment.all[pod];
+  environment.rank = number(static_cast<long long>(pod));
+  return environment;
 }
 
 // Connects to what listens there, as soon as it does.

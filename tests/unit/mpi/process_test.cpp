@@ -14,8 +14,8 @@ constexpr const char* rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "
 
 // The test as the agent of a pod, whose log is that of a process that sleeps.
 struct Played {
-  Surroundings around = pods(1);
-  int listener = listen_at(around.own);
+  PodEnvironment environment = pods(1);
+  int listener = listen_at(environment.own);
   Child log{[] {
     ::sleep(600);
     return 0;
@@ -39,28 +39,28 @@ struct Played {
   }
 };
 
-int as_rank(const Surroundings& around, const char* variable = nullptr, const char* value = "") {
+int as_rank(const PodEnvironment& environment, const char* variable = nullptr, const char* value = "") {
   for (const char* each : rank_variables) ::unsetenv(each);
   if (variable != nullptr) ::setenv(variable, value, 1);
-  return run_process(around);
+  return run_process(environment);
 }
 
 TEST_CASE("a process says its rank, whichever MPI has started it") {
   for (const char* variable : rank_variables) {
     const Played agent;
-    Child process([&] { return as_rank(agent.around, variable, "17"); });
+    Child process([&] { return as_rank(agent.environment, variable, "17"); });
     Link link = agent.accept();
     CHECK(next_of(link) == "process 17 0");
   }
   const Played agent;
-  Child process([&] { return as_rank(agent.around); });
+  Child process([&] { return as_rank(agent.environment); });
   Link link = agent.accept();
   CHECK(next_of(link) == "process 0 0");
 }
 
 TEST_CASE("a process becomes the program, in its folder, and writes to the log of its pod") {
   const Played agent;
-  Child process([&] { return as_rank(agent.around, "PMI_RANK", "2"); });
+  Child process([&] { return as_rank(agent.environment, "PMI_RANK", "2"); });
   Link link = agent.give({"sh", "-c", "pwd; echo \"$0\" >&2; exit 4", "two words"}, "/usr");
   CHECK(next_of(link) == "ended 2 4");
   CHECK(agent.log.out() == "/usr\n");
@@ -76,7 +76,7 @@ TEST_CASE("a program that nobody can run ends as in a shell, and the log says wh
   for (const auto& [program, code, text] :
        {std::tuple{"/no/such/program", "127", "mlk: /no/such/program: No such file or directory\n"},
         {"/etc/passwd", "126", "mlk: /etc/passwd: Permission denied\n"}}) {
-    Child process([&] { return as_rank(agent.around); });
+    Child process([&] { return as_rank(agent.environment); });
     Link link = agent.give({program});
     CHECK(next_of(link) == std::string("ended 0 ") + code);
     say_to(link, Type::ended);
@@ -91,7 +91,7 @@ const std::vector<std::string> ends_when_told{"sh", "-c",
 TEST_CASE("a program that was asked to end is not at fault for its end, whoever asked") {
   for (const bool by_agent : {true, false}) {
     const Played agent;
-    Child process([&] { return as_rank(agent.around); });
+    Child process([&] { return as_rank(agent.environment); });
     Link link = agent.give(ends_when_told);
     REQUIRE(in_time([&] { return agent.log.out() == "ready\n"; }));
     if (by_agent) {
@@ -108,7 +108,7 @@ TEST_CASE("a program that was asked to end is not at fault for its end, whoever 
 TEST_CASE(
     "a program gets the very signal that the agent names, also one that came together with the program") {
   const Played agent;
-  Child process([&] { return as_rank(agent.around); });
+  Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sleep", "100"});
   say_to(link, Type::signal, SIGUSR1);
   CHECK(next_of(link) == "ended 0 " + number(128 + SIGUSR1) + " told");
@@ -116,7 +116,7 @@ TEST_CASE(
 
 TEST_CASE("a program ends with its agent") {
   const Played agent;
-  Child process([&] { return as_rank(agent.around); });
+  Child process([&] { return as_rank(agent.environment); });
   {
     const Link link = agent.give({"sh", "-c", "echo $$; exec sleep 100"});
     REQUIRE(in_time([&] { return agent.log.out().ends_with("\n"); }));
@@ -128,7 +128,7 @@ TEST_CASE("a program ends with its agent") {
 
 TEST_CASE("a program ends with the process that mpirun has started") {
   const Played agent;
-  Child process([&] { return as_rank(agent.around); });
+  Child process([&] { return as_rank(agent.environment); });
   const Link link = agent.give({"sh", "-c", "echo $$; exec sleep 100"});
   REQUIRE(in_time([&] { return agent.log.out().ends_with("\n"); }));
   process.signal(SIGKILL);
@@ -138,14 +138,14 @@ TEST_CASE("a program ends with the process that mpirun has started") {
 
 TEST_CASE("a process without an agent, or whose agent does not say a program, ends with 126") {
   SUBCASE("nobody listens") {
-    const Surroundings around = pods(1);
-    Child process([&] { return as_rank(around); });
+    const PodEnvironment environment = pods(1);
+    Child process([&] { return as_rank(environment); });
     CHECK(process.code() == 126);
     CHECK(process.err() == "mlk: the agent of this pod does not answer\n");
   }
   SUBCASE("another key") {
     const Played agent;
-    Child process([&] { return as_rank(agent.around); });
+    Child process([&] { return as_rank(agent.environment); });
     {
       Link link = agent.accept("another key of the same length as ours");
       CHECK(next_of(link) == "closed");
@@ -154,7 +154,7 @@ TEST_CASE("a process without an agent, or whose agent does not say a program, en
   }
   SUBCASE("something else than a program") {
     const Played agent;
-    Child process([&] { return as_rank(agent.around); });
+    Child process([&] { return as_rank(agent.environment); });
     Link link = agent.accept();
     CHECK(next_of(link) == "process 0 0");
     say_to(link, Type::ended);
@@ -163,7 +163,7 @@ TEST_CASE("a process without an agent, or whose agent does not say a program, en
   }
   SUBCASE("a folder that is not there") {
     const Played agent;
-    Child process([&] { return as_rank(agent.around); });
+    Child process([&] { return as_rank(agent.environment); });
     const Link link = agent.give({"true"}, "/no/such/folder");
     CHECK(process.code() == 126);
     CHECK(process.err() == "mlk: /no/such/folder: No such file or directory\n");
@@ -173,10 +173,10 @@ TEST_CASE("a process without an agent, or whose agent does not say a program, en
 TEST_CASE("on one machine Open MPI keeps its shared memory in the folder of the pod, unless one says where") {
   for (const char* set : {"", "/elsewhere"}) {
     Played agent;
-    agent.around.folder = "/pods/x-0";
+    agent.environment.folder = "/pods/x-0";
     Child process([&] {
       if (*set != '\0') ::setenv("OMPI_MCA_btl_vader_backing_directory", set, 1);
-      return as_rank(agent.around);
+      return as_rank(agent.environment);
     });
     Link link = agent.give(
         {"sh", "-c", "echo $OMPI_MCA_btl_vader_backing_directory $OMPI_MCA_btl_sm_backing_directory"});
@@ -192,7 +192,7 @@ TEST_CASE("a program begins with no signal blocked and none of ours ignored, wha
     ::sigemptyset(&set);
     ::sigaddset(&set, SIGUSR1);
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
-    return as_rank(agent.around);
+    return as_rank(agent.environment);
   });
   Link link = agent.give({"cat", "/proc/self/status"});
   CHECK(next_of(link) == "ended 0 0");
@@ -206,7 +206,7 @@ TEST_CASE("a program gets no descriptor but its three") {
   const Played agent;
   Child process([&] {
     ::close_range(3, ~0U, 0);  // of whoever runs the tests
-    return as_rank(agent.around);
+    return as_rank(agent.environment);
   });
   Link link = agent.give({"sh", "-c", tell_descriptors});
   CHECK(next_of(link) == "ended 0 0");
@@ -215,7 +215,7 @@ TEST_CASE("a program gets no descriptor but its three") {
 
 TEST_CASE("a process that is interrupted asks its program to end, as one that is terminated does") {
   const Played agent;
-  Child process([&] { return as_rank(agent.around); });
+  Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give(ends_when_told);
   REQUIRE(in_time([&] { return agent.log.out() == "ready\n"; }));
   process.signal(SIGINT);
@@ -224,7 +224,7 @@ TEST_CASE("a process that is interrupted asks its program to end, as one that is
 
 TEST_CASE("a program that a signal ends, though nobody of ours sent it, was not told to") {
   const Played agent;
-  Child process([&] { return as_rank(agent.around); });
+  Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "kill -9 $$"});
   CHECK(next_of(link) == "ended 0 137");
   say_to(link, Type::ended);
@@ -233,7 +233,7 @@ TEST_CASE("a program that a signal ends, though nobody of ours sent it, was not 
 
 TEST_CASE("a process whose agent goes while it hears of the end, ends with the code of the program") {
   const Played agent;
-  Child process([&] { return as_rank(agent.around); });
+  Child process([&] { return as_rank(agent.environment); });
   {
     Link link = agent.give({"sh", "-c", "exit 4"});
     CHECK(next_of(link) == "ended 0 4");
@@ -243,7 +243,7 @@ TEST_CASE("a process whose agent goes while it hears of the end, ends with the c
 
 TEST_CASE("an end is known by the agent's answer to it alone, and a signal of none is none") {
   const Played agent;
-  Child process([&] { return as_rank(agent.around); });
+  Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "trap 'exit 5' USR1; echo ready; while :; do sleep 0.01; done"});
   REQUIRE(in_time([&] { return agent.log.out() == "ready\n"; }));
   say_to(link, Type::signal);
@@ -260,7 +260,7 @@ TEST_CASE("an end is known by the agent's answer to it alone, and a signal of no
 TEST_CASE("a process and its program end with the part of mpirun that has started them") {
   const Played agent;
   Child orted([&] {
-    if (::fork() == 0) ::_exit(as_rank(agent.around));
+    if (::fork() == 0) ::_exit(as_rank(agent.environment));
     ::sleep(600);
     return 0;
   });
@@ -274,7 +274,7 @@ TEST_CASE("a process and its program end with the part of mpirun that has starte
 
 TEST_CASE("a program whose pod has no log writes to where mpirun reads") {
   const Played agent;
-  Child process([&] { return as_rank(agent.around); });
+  Child process([&] { return as_rank(agent.environment); });
   Link link = agent.accept();
   CHECK(next_of(link).starts_with("process "));
   say_to(link, Type::program,
@@ -291,9 +291,9 @@ TEST_CASE("outside of one machine nobody says to Open MPI where its shared memor
   REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&bound), &size) == 0);
   Played agent;
   ::close(std::exchange(agent.listener, listener));
-  agent.around.own = {"0.0.0.0", number(ntohs(bound.sin_port))};
-  agent.around.folder = "/pods/x-0";
-  Child process([&] { return as_rank(agent.around); });
+  agent.environment.own = {"0.0.0.0", number(ntohs(bound.sin_port))};
+  agent.environment.folder = "/pods/x-0";
+  Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give(
       {"sh", "-c", "echo \"$OMPI_MCA_btl_vader_backing_directory$OMPI_MCA_btl_sm_backing_directory\""});
   CHECK(next_of(link) == "ended 0 0");

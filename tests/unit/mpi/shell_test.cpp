@@ -27,12 +27,12 @@ Bytes output_of(int stream, std::string_view text) {
 
 // A pipe that takes no more than it holds, with a shell that writes to it. The test has the end that is read.
 struct FullPipe {
-  explicit FullPipe(const Surroundings& around) : listener(listen_at(around.own)) {
+  explicit FullPipe(const PodEnvironment& environment) : listener(listen_at(environment.own)) {
     REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
     REQUIRE(::fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0);
     shell.emplace([&] {
       ::dup2(ends[1], 1);
-      return run_remotely(around, around.own.host, "true");
+      return run_remotely(environment, environment.own.host, "true");
     });
     ::close(ends[1]);
     link.emplace(accepted(listener));
@@ -74,9 +74,9 @@ struct FullPipe {
 };
 
 TEST_CASE("a remote command's outputs come out where they were written, and its exit code is the shell's") {
-  const Surroundings around = pods(2);
-  const int listener = listen_at(around.all[1]);
-  Child shell([&] { return run_remotely(around, around.all[1].host, "orted --some words"); });
+  const PodEnvironment environment = pods(2);
+  const int listener = listen_at(environment.all[1]);
+  Child shell([&] { return run_remotely(environment, environment.all[1].host, "orted --some words"); });
   Link link = accepted(listener);
   CHECK(next_of(link) == "run orted --some words");
   say_to(link, Type::output, output_of(1, "out\n"));
@@ -91,30 +91,30 @@ TEST_CASE("a remote command's outputs come out where they were written, and its 
 }
 
 TEST_CASE("an output that does not block is written whole, also when its reader pauses") {
-  const Surroundings around = pods(1);
-  FullPipe pipe(around);
+  const PodEnvironment environment = pods(1);
+  FullPipe pipe(environment);
   say_to(*pipe.link, Type::ended, encode(End{.code = 0}));
   CHECK(pipe.read() == pipe.said);
   CHECK(pipe.shell->code() == 0);
 }
 
 TEST_CASE("a command whose output nobody reads any more goes on without it, and keeps the other one") {
-  Surroundings around = pods(1);
-  CHECK(around.time_to_be_read_ms == 60000);
-  around.time_to_be_read_ms = 300;
-  FullPipe pipe(around);
+  PodEnvironment environment = pods(1);
+  CHECK(environment.time_to_be_read_ms == 60000);
+  environment.time_to_be_read_ms = 300;
+  FullPipe pipe(environment);
   say_to(*pipe.link, Type::output, output_of(2, "err\n"));
   say_to(*pipe.link, Type::ended, encode(End{.code = 3}));
   CHECK(pipe.shell->code() == 3);
   CHECK(pipe.shell->err() ==
-        "mlk: output of " + around.own.host + " is dropped from here on: nobody reads it\nerr\n");
+        "mlk: output of " + environment.own.host + " is dropped from here on: nobody reads it\nerr\n");
   CHECK(pipe.read().size() < pipe.said.size());
 }
 
 TEST_CASE("an end that says no code is a lost command") {
-  const Surroundings around = pods(1);
-  const int listener = listen_at(around.own);
-  Child shell([&] { return run_remotely(around, around.own.host, "true"); });
+  const PodEnvironment environment = pods(1);
+  const int listener = listen_at(environment.own);
+  Child shell([&] { return run_remotely(environment, environment.own.host, "true"); });
   Link link = accepted(listener);
   CHECK(next_of(link) == "run true");
   say_to(link, Type::ended);
@@ -123,21 +123,21 @@ TEST_CASE("an end that says no code is a lost command") {
 }
 
 TEST_CASE("a remote command that cannot be run says why, with the code of a lost connection") {
-  const Surroundings around = pods(1);
-  const std::string host = around.own.host;
+  const PodEnvironment environment = pods(1);
+  const std::string host = environment.own.host;
   SUBCASE("no host of the run") {
-    Child shell([&] { return run_remotely(around, "elsewhere", "true"); });
+    Child shell([&] { return run_remotely(environment, "elsewhere", "true"); });
     CHECK(shell.code() == lost);
     CHECK(shell.err() == "mlk: elsewhere is no host of this run\n");
   }
   SUBCASE("nobody there") {
-    Child shell([&] { return run_remotely(around, host, "true"); });
+    Child shell([&] { return run_remotely(environment, host, "true"); });
     CHECK(shell.code() == lost);
     CHECK(shell.err() == "mlk: " + host + " does not answer with the run's key\n");
   }
   SUBCASE("too long") {
-    const int listener = listen_at(around.own);
-    Child shell([&] { return run_remotely(around, host, std::string(most_payload + 1, 'x')); });
+    const int listener = listen_at(environment.own);
+    Child shell([&] { return run_remotely(environment, host, std::string(most_payload + 1, 'x')); });
     Link link = accepted(listener);
     CHECK(next_of(link) == "closed");
     CHECK(shell.code() == lost);
@@ -145,8 +145,8 @@ TEST_CASE("a remote command that cannot be run says why, with the code of a lost
     ::close(listener);
   }
   SUBCASE("lost") {
-    const int listener = listen_at(around.own);
-    Child shell([&] { return run_remotely(around, host, "sleep 100"); });
+    const int listener = listen_at(environment.own);
+    Child shell([&] { return run_remotely(environment, host, "sleep 100"); });
     {
       Link link = accepted(listener);
       CHECK(next_of(link) == "run sleep 100");
@@ -158,10 +158,10 @@ TEST_CASE("a remote command that cannot be run says why, with the code of a lost
 }
 
 TEST_CASE("the longest command that is allowed arrives") {
-  const Surroundings around = pods(1);
-  const int listener = listen_at(around.own);
+  const PodEnvironment environment = pods(1);
+  const int listener = listen_at(environment.own);
   const std::string command(most_payload, 'x');
-  Child shell([&] { return run_remotely(around, around.own.host, command); });
+  Child shell([&] { return run_remotely(environment, environment.own.host, command); });
   Link link = accepted(listener);
   CHECK(next_of(link) == "run " + command);
   ::close(listener);
