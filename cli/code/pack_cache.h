@@ -1,5 +1,5 @@
 // What a folder of code was packed into the last time, so that files that have not changed are not read
-// again: a stat cache, as that of git. Without a file in it, or with one that says nothing, all is read.
+// again: a stat cache, as git has one. If the record is missing or unreadable, everything is read.
 #pragma once
 
 #include <chrono>

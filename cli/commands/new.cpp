@@ -24,7 +24,7 @@ struct NewOptions {
   std::string framework = "none";
 };
 
-// The name of the folder as that of an experiment: small letters, digits and '-', beginning with a letter.
+// The name of the folder as that of an experiment: lower-case letters, digits and '-', beginning with a letter.
 std::string name_of_folder(const fs::path& folder) {
   constexpr std::size_t longest = 40;
   std::string out;

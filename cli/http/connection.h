@@ -23,9 +23,9 @@ struct Call {
   std::string url;  // http or https, encoded
   Headers headers{};
   std::string_view body{};  // must outlive the exchange
-  // The body of a good answer (2xx), in parts as they come, and nothing of it in Reply::body. False ends the
-  // exchange with Failure::Kind::closed. It may itself wait for an exchange of another connection. What it
-  // throws, exchange() throws.
+  // The body of a good answer (2xx), in parts as they come, and nothing of it in Reply::body. Return false
+  // to stop: the exchange ends with Failure::Kind::closed. The function may itself wait for an exchange of
+  // another connection. Its exceptions pass through exchange().
   std::function<bool(std::string_view)> take{};
   std::function<void(int)> begun{};           // the status of a good answer, before its first part is taken
   std::size_t most_bytes = 1 << 20;           // of Reply::body
@@ -35,7 +35,7 @@ struct Call {
 
 struct Reply {
   int status = 0;
-  Headers headers;  // names in small letters
+  Headers headers;  // names in lower-case letters
   std::string body;
   Failure failure;  // why there is none, or only a part
 

@@ -15,10 +15,10 @@ struct Proxy {
 
 using ProxyEnvironment = std::map<std::string, std::string>;
 
-// HTTPS_PROXY, HTTP_PROXY, NO_PROXY in capitals and small letters, where they are set; REQUEST_METHOD.
+// HTTPS_PROXY, HTTP_PROXY, NO_PROXY in upper and lower case, where they are set; REQUEST_METHOD.
 ProxyEnvironment proxy_environment();
 
-// For a request to this http or https URL. In capitals a variable wins over small letters. ALL_PROXY counts
+// For a request to this http or https URL. A variable in upper case wins. ALL_PROXY counts
 // for nothing, as there. This machine is always reached directly. Pure.
 [[nodiscard]] Proxy proxy_for(const std::string& url, const ProxyEnvironment& environment);
 

@@ -9,8 +9,8 @@
 namespace mlk::registry {
 
 struct Challenge {
-  std::string scheme;                             // in small letters: "basic", "bearer"
-  std::map<std::string, std::string> parameters;  // realm, service, scope; names in small letters
+  std::string scheme;                             // in lower-case letters: "basic", "bearer"
+  std::map<std::string, std::string> parameters;  // realm, service, scope; names in lower-case letters
 };
 
 // The challenges in the values of WWW-Authenticate. What cannot be read ends the list; at most 16 of them and

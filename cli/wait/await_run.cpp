@@ -143,7 +143,7 @@ class Await {
 
   // If several runs are awaited, the others are still waited for.
   void deleted() {
-    const std::string what = "run " + run_ + " is there no more: it was deleted";
+    const std::string what = "run " + run_ + " was deleted";
     if (alone_) throw Error(ExitCode::not_found, what);
     progress_.say("mlk: warning: " + what);
     follower_.reset();
@@ -153,7 +153,7 @@ class Await {
   void warn_of_trouble() {
     const std::string trouble = watcher_.trouble();
     if (!trouble.empty() && trouble != trouble_)
-      progress_.say("mlk: warning: " + printable(trouble) + "; trying on");
+      progress_.say("mlk: warning: " + printable(trouble) + "; retrying");
     trouble_ = trouble;
   }
 

@@ -141,7 +141,7 @@ struct Floats {
   using Tile = FloatTile<head_size>;
   static constexpr unsigned size = head_size, step = positions, rows = 16, rows_of_lane = 8,
                             lanes_of_row = 16;
-  static constexpr unsigned warps = size == 64 ? 4 : 2;  // so many that a block has less than 99 KB
+  static constexpr unsigned warps = size == 64 ? 4 : 2;  // as many as fit into 99 KB of shared memory
   static constexpr unsigned scratch = rows * FloatTile<step>::stride;
 
   struct Scores {

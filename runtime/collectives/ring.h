@@ -29,8 +29,8 @@ class Ring {
     std::vector<std::uint32_t> ranks;  // of all members, ascending
     std::size_t index = 0;             // own, in ranks
   };
-  // Gets the next event, handles whatever is not a frame of a sum; nothing after the time, or of what it has
-  // handled. False: give the sum up.
+  // Waits for an event for at most `time`, and handles it unless it is a frame of a sum, which it returns.
+  // False: give the sum up.
   using Pump = std::function<bool(std::optional<Event>& event, Milliseconds time)>;
 
   // data: the own summand, becomes the sum. False if given up: data is then spoilt, and nothing writes to it
@@ -84,7 +84,7 @@ class Ring {
   const std::unique_ptr<kernels::Ops> ops_;  // its own: another thread computes meanwhile
   const std::size_t most_early_bytes_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Target> expected_;  // (from, key)
-  // What is of an earlier one is late.
+  // Frames of an earlier (generation, step) are dropped as late.
   Moment now_;
   std::map<FrameKey, Bytes> early_;
   std::size_t early_bytes_ = 0;

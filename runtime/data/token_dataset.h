@@ -22,7 +22,7 @@ struct TokenShard {
 // sequence goes beyond its shard, whose last tokens are left out if they do not fill one.
 class TokenDataset final : public Dataset {
  public:
-  // Throws Failure{bad_data} if there is not even one sequence; `what` then says of what.
+  // Throws Failure{bad_data} if there is not even one sequence; `what` names the source in the message.
   TokenDataset(std::vector<TokenShard> shards, int length, int vocabulary, const std::string& what);
 
   std::uint64_t size() const override { return ends_.back(); }

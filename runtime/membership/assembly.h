@@ -70,8 +70,8 @@ class Assembly {
   // What happens to connections with workers, and the messages of allreduce_protocol.h.
   void handle(const Event& event, SteadyTime now, Effects& effects);
 
-  // To be called whenever the state of this process becomes another; nothing: it has none. The lineage is
-  // left to this class: that of generation(), or of the proposal for which the state is made.
+  // Call when this process's state changes; nullopt: it has none. This class sets the lineage: that of
+  // generation(), or of the proposal for which the state is made.
   void set_state(std::optional<StateVersion> state);
   // The next generation is agreed on, but nobody has a state: this process has to make one, from a checkpoint
   // or from the start, and tell it with the number of restarts that the checkpoint knows of.

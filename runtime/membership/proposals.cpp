@@ -188,9 +188,9 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
       return {};
     }
   } else {
-    // Those that waited for others to let them in now wait for a start, which takes all of them: their
-    // patience must not end one after the other. But one that is bound by what it has accepted only holds up
-    // the start. It comes back free.
+    // Ranks that waited for admission now wait for a new start. It needs all of them, so their patience starts
+    // again together. A rank bound by a promise would only delay the start: it exits, and its next process is
+    // unbound.
     const bool waits_for_start = std::exchange(waits_to_be_let_in_, somebody_trains) && !somebody_trains;
     if (waits_for_start && promises_.empty()) wait_.restart(now);
     if (somebody_trains || proposal.members.front() != self_) {

@@ -39,7 +39,7 @@ class WeightBook {
   bool has_next(std::uint64_t clock) const;   // of all chunks
   bool is_beyond(std::uint64_t clock) const;  // has weights of a later one, of some chunk
 
-  // Ends what was under way. The step that the model is at then, if that is beyond `clock`.
+  // Abandons pending pushes and pulls. Returns the model's step if it is past `clock`.
   std::optional<std::uint64_t> settle(std::uint64_t clock, WorkerTurn& turn);
 
   // Gives a server the model's weights, which are of `clock`, in that round (seeding.h).

@@ -12,7 +12,7 @@
 
 namespace mlk {
 
-// Lines with more are none.
+// Longer lines, and lines with longer words, are no metrics lines.
 inline constexpr std::size_t longest_metrics_line = 4096;  // bytes
 inline constexpr std::size_t longest_metrics_word = 64;    // bytes of a key or a value
 inline constexpr double most_steps = 1e15;

@@ -55,7 +55,7 @@ std::shared_ptr<ConnectionPool> pool_or_none() {
 
 }  // namespace
 
-TEST_CASE("an answer has its status, its body and headers with names in small letters") {
+TEST_CASE("an answer has its status, its body and headers with names in lower-case letters") {
   EchoServer echo;
   Connection connection({.pool = pool_or_none()});
   const Reply reply = connection.exchange({.url = echo.url + "/a%2Fb?c=d", .headers = {{"X-Own", "value"}}});
@@ -277,7 +277,7 @@ TEST_CASE("each value of a header is kept, without the blanks around it, and the
   CHECK(reply.headers ==
         mlk::http::Headers{{"x-two", "one"}, {"x-two", "two:three"}, {"content-length", "2"}});
   CHECK(reply.header("x-two") == "one");
-  CHECK(reply.header("X-Two").empty());  // names are in small letters
+  CHECK(reply.header("X-Two").empty());  // names are in lower-case letters
 }
 
 TEST_CASE("redirects are answers, and other schemes are not spoken") {

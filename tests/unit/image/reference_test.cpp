@@ -74,7 +74,7 @@ TEST_CASE("a digest counts more than a tag, and both are kept") {
     CHECK_MESSAGE(name_refusal(bad).code() == mlk::ExitCode::usage, bad);
 }
 
-TEST_CASE("parts of a repository have small letters and digits with one separator between them") {
+TEST_CASE("parts of a repository have lower-case letters and digits with one separator between them") {
   for (const std::string& good : Texts{"a.b", "a_b", "a__b", "a-b", "a---b", "0/1/2/3", "a.b_c-d"})
     CHECK_MESSAGE(name_refusal("r.example/" + good).code() == mlk::ExitCode::ok, good);
   for (const std::string& bad :
@@ -192,7 +192,7 @@ TEST_CASE("a refusal says what is wrong with the name, and of a digest only what
   CHECK(told("x:-a") == "'x:-a': a tag has letters, digits, '_', '.' and '-', 128 at most");
   CHECK(told("a_b.c/x") == "'a_b.c/x' names no registry that can be one");
   CHECK(told("r.example/X") ==
-        "'r.example/X' is not the name of an image: its parts have small letters, digits and single '.', '_' "
+        "'r.example/X' is not the name of an image: its parts have lower-case letters, digits and single '.', '_' "
         "or '-' between them");
   CHECK(told("me:word@r.example/x") == "the name of an image holds no user and no password");
   CHECK(name_refusal("r.example/X").hint() == "an image is named like registry.example/team/trainer:1");

@@ -60,7 +60,7 @@ class OneContext {
 
 }  // namespace
 
-TEST_CASE("booleans are those of YAML 1.1, in capitals and small letters") {
+TEST_CASE("booleans are those of YAML 1.1, in upper and lower case") {
   OneContext files;
   for (const char* yes : {"true", "True", "yes", "YES", "on", "On", "y", "Y"})
     CHECK_MESSAGE(files.load(at_h + ", insecure-skip-tls-verify: " + yes, "").insecure, yes);
