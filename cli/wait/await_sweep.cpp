@@ -146,7 +146,7 @@ class SweepAwait {
   void warn_of_trouble() {
     const std::string trouble = watch_.trouble();
     if (!trouble.empty() && trouble != trouble_)
-      progress_.say("mlk: warning: " + printable(trouble) + "; trying on");
+      progress_.say("mlk: warning: " + printable(trouble) + "; retrying");
     trouble_ = trouble;
   }
 

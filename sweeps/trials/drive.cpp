@@ -161,7 +161,7 @@ class Driver {
       if (steady_clock::now() - *failing_since_ > (refused ? hooks_.lease.longest_refusal : longest_trouble))
         throw;
       hooks_.submit.check_interrupted();
-      hooks_.submit.note(std::string(error.what()) + "; trying on");
+      hooks_.submit.note(std::string(error.what()) + "; retrying");
       std::this_thread::sleep_for(pause_after_trouble);
     }
   }
@@ -381,7 +381,7 @@ class Driver {
     std::vector<Trial> failed;
     for (const auto& [line, why] : created.refused) {
       if (std::string(why.what()).find("exceeded quota") != std::string::npos) {
-        if (refused_ != why.what()) hooks_.submit.note(std::string(why.what()) + "; trying on");
+        if (refused_ != why.what()) hooks_.submit.note(std::string(why.what()) + "; retrying");
         refused_ = why.what();
         created_.erase(trial_run(sweep_, line.hash, line.attempt));
         continue;

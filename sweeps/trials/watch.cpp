@@ -100,7 +100,7 @@ std::optional<SweepObjects> SweepWatch::objects() {
   out.pods = state_->pods->objects();
   out.events = warnings_of(state_->sweep, state_->events->objects());
   if (!take_owner(out))
-    throw Error(ExitCode::not_found, "sweep " + state_->sweep + " is there no more: it was deleted");
+    throw Error(ExitCode::not_found, "sweep " + state_->sweep + " was deleted");
   return out;
 }
 

@@ -155,7 +155,7 @@ TEST_CASE("of several runs, one that is deleted does not end the wait for the ot
   CHECK(told);
   other.join();
   CHECK_MESSAGE(code == 3, said);
-  CHECK(contains(said, "mlk: warning: run x-abcde is there no more: it was deleted"));
+  CHECK(contains(said, "mlk: warning: run x-abcde was deleted"));
   CHECK(contains(said, "y-fghij  Succeeded"));
 }
 

@@ -190,7 +190,7 @@ TEST_CASE("a refusal says what is wrong with the name, and of a digest only what
   CHECK(told("x@sha256:abc") ==
         "'@sha256:abc' in the name of an image: after @ stands sha256: and 64 hexadecimal digits");
   CHECK(told("x:-a") == "'x:-a': a tag has letters, digits, '_', '.' and '-', 128 at most");
-  CHECK(told("a_b.c/x") == "'a_b.c/x' names no registry that can be one");
+  CHECK(told("a_b.c/x") == "'a_b.c/x' does not begin with a valid registry host");
   CHECK(told("r.example/X") ==
         "'r.example/X' is not the name of an image: its parts have lower-case letters, digits and single '.', '_' "
         "or '-' between them");

@@ -104,7 +104,7 @@ TEST_CASE(
   CHECK(trial.tries == 1);
   CHECK(trial.ended.has_value());
   CHECK(driven.status.counts.succeeded == 2);
-  CHECK(driven.noted("trying on") == 0);
+  CHECK(driven.noted("retrying") == 0);
   CHECK(refusals == 1);  // also if something changes before the driver has news of what it has written
 }
 
@@ -125,7 +125,7 @@ TEST_CASE("a trial for which the quota has no room is tried again until it has, 
   CHECK(driven.status.counts.succeeded == 2);
   CHECK(driven.status.trials[1].failure == "");
   CHECK(refusals == 3);
-  CHECK(driven.noted("exceeded quota: q; trying on") == 1);
+  CHECK(driven.noted("exceeded quota: q; retrying") == 1);
 }
 
 TEST_CASE("a server that fails for a while is told, and the driver goes on") {
@@ -140,7 +140,7 @@ TEST_CASE("a server that fails for a while is told, and the driver goes on") {
   });
   const Driven driven = drive_and_note(sweeper, {"lr=0.1"});
   CHECK(driven.status.counts.succeeded == 1);
-  CHECK(driven.noted("not here now; trying on") == 1);
+  CHECK(driven.noted("not here now; retrying") == 1);
 }
 
 TEST_CASE("an answer of the server that will not change ends the driver at once") {
