@@ -1,4 +1,5 @@
-// Proposals of the next generation, the votes for them, and its beginning.
+// Proposals of the next generation, the votes for them, and its beginning. A1, A2 ... are the rules of PROTOCOLS.md,
+// "The rules of the agreement".
 #include <algorithm>
 #include <utility>
 
@@ -13,18 +14,20 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   if (!message) return;
   Proposal proposal{message->number, message->follows, message->lineage, {}};
   for (const auto& invited : message->members) proposal.members.push_back(invited.member);
-  // A member accepts proposals of its own lineage only.
+  // A3.
   const bool stranger = generation_.number != 0 && proposal.lineage != lineage_;
-  // The run has gone on without the proposer, which has not heard of it yet.
+  // A4: the run has gone on without the proposer, which has not heard of it yet.
   const bool outdated = message->follows < generation_.number || passed_over(*message, now);
   if (outdated) send_status(event.peer.rank, effects);
   const Member proposer{event.peer.rank, event.incarnation};
   note_may_have_gone_on(proposer);
   bind_as_member(message->follows, message->lineage);
+  // A8.
   const bool broken_promise = !keeps_promises(proposal, proposer, now);
-  // Without votes only this order keeps two proposers that do not hear each other from taking turns for ever.
+  // A5. Without votes only this order keeps two proposers that do not hear each other from taking turns for ever.
   const bool starts = message->follows == 0 && generation_.number == 0;
   const bool after_another = starts && theirs_ && theirs_->to.rank < proposer.rank;
+  // A2.
   if (proposal.number <= promised_ || stranger || outdated || broken_promise || after_another) {
     if (outdated) code_probe("allreduce.refused-outdated");
     if (stranger) code_probe("allreduce.refused-lineage");
@@ -80,7 +83,7 @@ void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
   effects.send(proposer, encode(AcceptMessage{number, state_}));
 }
 
-// A newcomer that has accepted a generation is a member of it once others follow that. From then on it is
+// A9. A newcomer that has accepted a generation is a member of it once others follow that. From then on it is
 // bound by all that it has accepted since: those may have begun with its vote.
 void Assembly::bind_as_member(std::uint64_t follows, std::uint64_t lineage) {
   if (generation_.contains(self_) || !accepted_here_.contains({lineage, follows})) return;
@@ -110,7 +113,7 @@ void Assembly::on_refuse(const Event& event, SteadyTime now, Effects& effects) {
   code_probe("allreduce.proposal-refused");
 }
 
-// A generation of this process that a member did not begin is over. One that follows none, and that no other
+// A12: a generation of this process that a member did not begin is over. A5: one that follows none, and that no other
 // member has begun, has never been: this process is free to take part in the start of another.
 void Assembly::on_begin_refused(Member member, Effects& effects) {
   if (!generation_.contains(member)) return;
@@ -130,7 +133,7 @@ void Assembly::on_begin(const Event& event, Effects& effects) {
   const bool awaited = theirs_ && answered_ && theirs_->proposal.number == number &&
                        theirs_->to == Member{event.peer.rank, event.incarnation};
   if (!awaited) {
-    // Too late: this rank no longer waits for it, or has accepted another proposal since. Without an answer
+    // A12: this rank no longer waits for it, or has accepted another proposal since. Without an answer
     // the others would wait for it in the first sum.
     if (number > generation_.number) {
       code_probe("allreduce.begin-too-late");
@@ -163,6 +166,7 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   current_ = true;
 }
 
+// A1.
 std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
   if (now < not_before_) return {};
   Proposal proposal;
@@ -276,7 +280,7 @@ void Assembly::begin_if_accepted(SteadyTime now, Effects& effects) {
   if (!wants_state()) begin_own(effects);
 }
 
-// The generation begins at the newest step that a member has. A member that came to the same step in another
+// A11. The generation begins at the newest step that a member has. A member that came to the same step in another
 // generation lags as well: its samples were divided differently, so its sums were rounded differently.
 Beginning Assembly::choose_beginning() const {
   Beginning beginning;

@@ -1,4 +1,5 @@
-// Which members may go on without which others, and which are excluded since others cannot reach them.
+// Which members may go on without which others, and which are excluded since others cannot reach them. A1, A2 ...
+// are the rules of PROTOCOLS.md, "The rules of the agreement".
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -9,7 +10,7 @@
 
 namespace mlk::rt {
 
-// Whether a later generation than the one that the proposal follows has begun, and may still go on. This
+// A4. Whether a later generation than the one that the proposal follows has begun, and may still go on. This
 // process may not know its members, so the answer is true until all ranks outside of the proposal are dead.
 bool Assembly::passed_over(const ProposeMessage& proposal, SteadyTime now) const {
   if (proposal.lineage != lineage_ || proposal.follows >= begun_) return false;
@@ -26,7 +27,7 @@ bool Assembly::is_dead(const View& view, SteadyTime now) {
   return view.standing == Standing::dead && now - view.lost >= return_patience;
 }
 
-// Whether the members of a proposal are enough of the last generation to go on without its other members.
+// A6. Whether the members of a proposal are enough of the last generation to go on without its other members.
 // Other members count as silent even if they are heard: they may have gone on already, or be about to.
 bool Assembly::may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const {
   std::map<std::uint32_t, Standing> standings;
@@ -34,6 +35,7 @@ bool Assembly::may_follow(const Generation& last, const Proposal& proposal, Stea
   return may_form_next(last, standings);
 }
 
+// A7.
 Standing Assembly::standing_of(const Member& member, const Generation& last, const Proposal& proposal,
                                SteadyTime now) const {
   if (proposal.contains(member)) return Standing::live;
@@ -75,7 +77,7 @@ bool Assembly::knows_of_all_others(std::uint32_t than, const Proposal& proposal)
   return true;
 }
 
-// A generation that was accepted here may have begun elsewhere; only its proposer knows that it has not.
+// A8. A generation that was accepted here may have begun elsewhere; only its proposer knows that it has not.
 bool Assembly::keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const {
   return std::ranges::all_of(promises_, [&](const auto& promise) {
     const auto& [to, accepted] = promise;
@@ -83,7 +85,7 @@ bool Assembly::keeps_promises(const Proposal& proposal, Member proposer, SteadyT
   });
 }
 
-// Whether the generation began at a step that nobody in the proposal has come to: a member that lags has not
+// A10. Whether the generation began at a step that nobody in the proposal has come to: a member that lags has not
 // had the state yet, and a rank that has it may live, be it a member or not.
 bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
   const auto has_it = [&](const Member& member) {
@@ -138,7 +140,7 @@ bool Assembly::is_behind(std::uint32_t rank) const {
   return progress_of(rank) == 0 || progress_of(rank) + 1 < newest;
 }
 
-// Ranks to exclude so that the rest can all reach each other. Repeatedly takes the rank with the most broken
+// A14. Ranks to exclude so that the rest can all reach each other. Repeatedly takes the rank with the most broken
 // links, first of those that are behind. Of several such ranks it prefers one that is no member, then the
 // highest.
 std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {

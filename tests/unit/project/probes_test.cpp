@@ -1,4 +1,4 @@
-// The probes and the messages in the code, and the rows of runtime/PROTOCOLS.md that name them.
+// The probes, the messages and the rules of the agreement in the code, and runtime/PROTOCOLS.md, which explains them.
 
 #include <filesystem>
 #include <fstream>
@@ -69,4 +69,26 @@ TEST_CASE("each message between processes has a row in PROTOCOLS.md, and no othe
   for (const std::string& name : in_code)
     CHECK_MESSAGE(on_page.contains(name), name, " has no row among the messages of PROTOCOLS.md");
   for (const std::string& name : on_page) CHECK_MESSAGE(in_code.contains(name), name, " is not in wire.h");
+}
+
+TEST_CASE("each rule of the agreement is named in the code that keeps it, and no other is") {
+  const fs::path top = mlk::test::source_dir();
+  const auto rules =
+      names_in(content_of(top / "runtime/PROTOCOLS.md"), std::regex("\n- \\*\\*(A[0-9]+),"));
+  REQUIRE(rules.size() > 10);
+  for (const std::string& rule : rules) CHECK_MESSAGE(rules.count(rule) == 1, rule);
+  const auto named_below = [](const fs::path& folder) {
+    std::set<std::string> named;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (!entry.is_regular_file()) continue;
+      const auto names = names_in(content_of(entry.path()), std::regex("\\b(A[0-9]+)\\b"));
+      named.insert(names.begin(), names.end());
+    }
+    return named;
+  };
+  const std::set<std::string> in_code = named_below(top / "runtime/membership"), in_sim = named_below(top / "tests/sim");
+  for (const std::string& rule : rules) CHECK_MESSAGE(in_code.contains(rule), rule, " is not named in the code");
+  for (const std::set<std::string>& named : {in_code, in_sim}) {
+    for (const std::string& rule : named) CHECK_MESSAGE(rules.contains(rule), rule, " is no rule");
+  }
 }
