@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/run/change/suspend.h"
 #include "cli/views/log_lines.h"
 #include "cli/wait/server_keeper.h"
 #include "cli/session/session.h"

@@ -5,6 +5,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/run/change/suspend.h"
 #include "cli/run/facts/labels.h"
 #include "cli/util/json_path.h"
 #include "cli/util/time.h"
@@ -32,18 +33,17 @@ void mark_as_read(kube::Client& client, const std::string& name_space, const jso
   }
 }
 
-void set_suspended(kube::Client& client, const std::string& name_space, const std::vector<json>& jobs,
-                   bool suspended) {
-  for (const json& job : jobs) {
-    if ((at_path(job, {"spec", "suspend"}) == true) != suspended)
-      client.patch(kube::resources::jobs, name_space, kube::name_of(job),
-                   {{"spec", {{"suspend", suspended}}}});
+// The owner of the sweep, and its Jobs whose indexes are trials.
+RunObjects own_jobs(const SweepObjects& objects) {
+  RunObjects own;
+  own.owner = objects.owner;
+  for (const json& job : objects.jobs) {
+    if (kube::label_of(job, labels::run) == kube::name_of(objects.owner)) own.jobs.push_back(job);
   }
+  return own;
 }
 
 std::string time_now() { return format_time(std::chrono::system_clock::now()); }
-
-bool was_stopped(const json& owner) { return !kube::annotation_of(owner, labels::stopped).empty(); }
 
 }  // namespace
 
@@ -78,10 +78,8 @@ void settle_pause(kube::Client& client, const std::string& name_space, const Run
 void stop_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason) {
   json annotations = json::object();
-  if (!was_stopped(run.owner)) annotations[labels::stopped] = time_now();
   if (!reason.empty()) annotations[labels::stopped_early] = reason;
-  if (!annotations.empty()) mark(client, name_space, kube::name_of(run.owner), std::move(annotations));
-  set_suspended(client, name_space, run.jobs, true);
+  suspend_run(client, name_space, run, annotations);
 }
 
 void drain_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep) {
@@ -90,47 +88,33 @@ void drain_sweep(kube::Client& client, const std::string& name_space, const std:
 
 void fail_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason) {
-  json annotations = {{labels::cannot_start, reason}};
-  if (!was_stopped(run.owner)) annotations[labels::stopped] = time_now();
-  mark(client, name_space, kube::name_of(run.owner), std::move(annotations));
-  set_suspended(client, name_space, run.jobs, true);
+  suspend_run(client, name_space, run, {{labels::cannot_start, reason}});
 }
 
 void resume_trial(kube::Client& client, const std::string& name_space, const RunObjects& run) {
-  set_suspended(client, name_space, run.jobs, false);
-  mark(client, name_space, kube::name_of(run.owner), {{labels::stopped, nullptr}});
+  resume_run(client, name_space, run);
 }
 
 bool goes_on_later(const json& owner) {
-  return was_stopped(owner) && kube::annotation_of(owner, labels::stopped_early).empty() &&
+  return is_marked_stopped(owner) && kube::annotation_of(owner, labels::stopped_early).empty() &&
          kube::annotation_of(owner, labels::cannot_start).empty() &&
          kube::annotation_of(owner, labels::paused).empty();
 }
 
 void stop_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects) {
-  const std::string sweep = kube::name_of(objects.owner);
-  if (!was_stopped(objects.owner)) mark(client, name_space, sweep, {{labels::stopped, time_now()}});
-  std::vector<json> own;  // Jobs whose indexes are trials
-  for (const json& job : objects.jobs) {
-    if (kube::label_of(job, labels::run) == sweep) own.push_back(job);
-  }
-  set_suspended(client, name_space, own, true);
+  suspend_run(client, name_space, own_jobs(objects));
   for (const auto& [name, run] : runs_of(objects)) {
     if (!is_over(observe(run, std::chrono::system_clock::now()))) stop_trial(client, name_space, run);
   }
 }
 
 void resume_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects) {
-  const std::string sweep = kube::name_of(objects.owner);
-  std::vector<json> own;
-  for (const json& job : objects.jobs) {
-    if (kube::label_of(job, labels::run) == sweep) own.push_back(job);
-  }
-  set_suspended(client, name_space, own, false);
+  const RunObjects own = own_jobs(objects);
+  set_suspended(client, name_space, own.jobs, false);
   for (const auto& [name, run] : runs_of(objects)) {
     if (goes_on_later(run.owner)) resume_trial(client, name_space, run);
   }
-  mark(client, name_space, sweep, {{labels::stopped, nullptr}, {labels::draining, nullptr}});
+  unmark_stopped(client, name_space, own.owner, {{"metadata", {{"annotations", {{labels::draining, nullptr}}}}}});
 }
 
 }  // namespace mlk::sweeps

@@ -11,6 +11,7 @@
 #include "cli/render/evaluate.h"
 #include "cli/render/merge.h"
 #include "cli/run/change/end_pods_left.h"
+#include "cli/run/change/suspend.h"
 #include "cli/run/read/find.h"
 #include "cli/run/facts/going_on.h"
 #include "cli/run/facts/labels.h"

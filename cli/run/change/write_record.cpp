@@ -4,7 +4,6 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts/going_on.h"
 #include "cli/run/state/record.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
@@ -12,17 +11,6 @@
 namespace mlk {
 
 using json = nlohmann::json;
-
-std::optional<std::string> suspend_what_goes_on(kube::Client& client, const std::string& name_space,
-                                                const RunObjects& objects) {
-  try {
-    for (const std::string& job : jobs_going_on(objects))
-      client.patch(kube::resources::jobs, name_space, job, {{"spec", {{"suspend", true}}}});
-    return std::nullopt;
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
 
 std::optional<std::string> write_record(kube::Client& client, const std::string& name_space,
                                         const json& owner, const RunStatus& status) {

@@ -7,9 +7,9 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/run/change/suspend.h"
 #include "cli/run/read/find.h"
 #include "cli/run/facts/labels.h"
-#include "cli/run/change/write_record.h"
 #include "tests/unit/fake_cluster.h"
 
 namespace {

@@ -1,0 +1,216 @@
+#include "cli/run/change/stop.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/kube/client.h"
+#include "cli/kube/objects.h"
+#include "cli/run/change/suspend.h"
+#include "cli/run/change/write_record.h"
+#include "cli/run/facts/going_on.h"
+#include "cli/run/read/find.h"
+#include "cli/run/read/log_follower.h"
+#include "cli/run/read/watcher.h"
+#include "cli/run/state/record.h"
+#include "cli/run/state/status.h"
+#include "cli/util/json.h"
+#include "cli/util/json_path.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds between_looks{100};
+
+Time now() { return std::chrono::system_clock::now(); }
+
+std::string end_in_words(const RunStatus& status) {
+  return status.absence == Absence::gone ? status.why : std::string(to_string(status.phase));
+}
+
+// Whether mlk's runtime trains and has no place for a checkpoint.
+bool loses_training(const json& owner) {
+  const json experiment = json_or_null(text_of(owner, {"data", "experiment"}));
+  return at_path(experiment, {"train"}).is_object() &&
+         at_path(experiment, {"checkpoint", "volume"}).is_null();
+}
+
+// The last metrics lines that the pods of a run print: the logs are lost with the pods.
+class LastLines {
+ public:
+  LastLines(kube::Client& client, RunWatcher& watcher)
+      : watcher_(watcher), follower_(client, client.config().name_space, {.tail = few, .lossy = true}) {}
+
+  // Call after every change.
+  void look() {
+    follower_.update(watcher_.objects().pods);
+    for (const RunLogLine& line : follower_.take()) {
+      if (std::optional<Metrics> metrics = parse_metrics(line.text); metrics && line.container.empty())
+        lines_[line.uid] = {std::move(*metrics), line.time};
+    }
+  }
+
+  // Call when all pods have ended: also waits for the lines on their way.
+  std::map<std::string, MetricsLine> all() {
+    const steady_clock::time_point deadline = steady_clock::now() + drain_timeout;
+    while (!follower_.finished() && steady_clock::now() < deadline) {
+      watcher_.wait_for_change(between_looks);
+      look();
+    }
+    look();
+    return lines_;
+  }
+
+ private:
+  static constexpr long few = 50;
+  static constexpr std::chrono::seconds drain_timeout{2};
+  RunWatcher& watcher_;
+  RunLogFollower follower_;
+  std::map<std::string, MetricsLine> lines_;
+};
+
+// Waits until the processes of the run have ended.
+class StopWait {
+ public:
+  StopWait(const StopHooks& hooks, RunWatcher& watcher, const std::string& run, steady_clock::time_point deadline)
+      : hooks_(hooks), watcher_(watcher), run_(run), deadline_(deadline) {}
+
+  void until_over(const Generations& generations, LastLines& lines) {
+    while (!watcher_.synced() || has_live_pods(watcher_.objects(), std::chrono::system_clock::now())) {
+      lines.look();
+      if (watcher_.synced()) check_resumed(watcher_.objects(), generations);
+      const std::string hint =
+          "the run is being stopped all the same; see: " + hooks_.command("status " + run_);
+      if (hooks_.interrupted())
+        throw Error(ExitCode::interrupted, "interrupted while waiting for the pods of " + run_ + " to end",
+                    hint);
+      if (steady_clock::now() > deadline_)
+        throw Error(ExitCode::timed_out, "still waiting for the pods of " + run_ + " to end", hint);
+      watcher_.wait_for_change(between_looks);
+    }
+  }
+
+  void check_resumed(const RunObjects& objects, const Generations& generations) const {
+    if (!was_resumed(objects, generations)) return;
+    throw Error(ExitCode::failure, "run " + run_ + " was resumed before its processes had ended",
+                "look at it with: " + hooks_.command("status " + run_));
+  }
+
+  // Waits until the watches work, before anything is stopped, so that the ends of the pods are seen; not
+  // longer than the user wants.
+  void for_watches() {
+    while (!watcher_.synced() && steady_clock::now() < deadline_) {
+      if (hooks_.interrupted()) throw Error(ExitCode::interrupted, "interrupted; nothing was changed");
+      watcher_.wait_for_change(between_looks);
+    }
+  }
+
+ private:
+  const StopHooks& hooks_;
+  RunWatcher& watcher_;
+  const std::string& run_;
+  const steady_clock::time_point deadline_;
+};
+
+// One run that is being stopped. Watches while the pods write their last checkpoint, since their results are
+// lost with them.
+class RunStop {
+ public:
+  RunStop(const StopHooks& hooks, kube::Client& client, std::string run, steady_clock::time_point deadline)
+      : hooks_(hooks),
+        client_(client),
+        run_(std::move(run)),
+        watcher_(client, client.config().name_space, run_),
+        wait_(session, watcher_, run_, deadline),
+        lines_(client, watcher_) {}
+
+  // Marks the run and suspends its Jobs.
+  void begin() {
+    wait_.for_watches();
+    RunObjects objects = watcher_.read_again();
+    const RunStatus before = observe(objects, now());
+    if (mlk::is_over(before)) {
+      over_ = true;
+      hooks_.note("run " + run_ + " has ended already: " + end_in_words(before));
+      if (const auto problem = suspend_what_goes_on(client_, client_.config().name_space, objects))
+        throw Error(ExitCode::failure,
+                    "Jobs of run " + run_ + " go on, and could not be suspended: " + *problem);
+      return;
+    }
+    const bool begins = before.phase != Phase::stopped;
+    if (begins && loses_training(objects.owner))
+      hooks_.warn("no checkpoint volume: resume will start at step 0");
+    lines_.look();
+    generations_ = suspend_run(client_, client_.config().name_space, objects);
+    if (begins) {
+      hooks_.note("stopping " + run_ + ": its processes get SIGTERM, and time for a last checkpoint");
+      hooks_.note("the cluster deletes its pods, and with them their logs");
+    }
+  }
+
+  // Waits for the end of its pods, and writes its record.
+  void finish() {
+    if (over_) return;
+    wait_.until_over(generations_, lines_);
+    RunObjects objects = watcher_.read_again();
+    wait_.check_resumed(objects, generations_);
+    objects.lines = lines_.all();
+    if (const auto problem =
+            write_record(client_, client_.config().name_space, objects.owner, observe(objects, now())))
+      throw Error(ExitCode::failure,
+                  "run " + run_ + " is stopped, but its results could not be recorded: " + *problem);
+    hooks_.note("stopped " + run_ + "; let it go on with: " + hooks_.command("resume " + run_));
+  }
+
+ private:
+  const StopHooks& hooks_;
+  kube::Client& client_;
+  const std::string run_;
+  RunWatcher watcher_;
+  StopWait wait_;
+  LastLines lines_;
+  Generations generations_;
+  bool over_ = false;
+};
+
+}  // namespace
+
+// As many at a time as can be watched: all of these get their signal before the first is waited for.
+void stop_runs(kube::Client& client, const std::vector<std::string>& runs, std::chrono::seconds timeout,
+               const StopHooks& hooks) {
+  constexpr std::size_t most_at_once = 16;
+  for (std::size_t first = 0; first < runs.size(); first += most_at_once) {
+    const steady_clock::time_point deadline = steady_clock::now() + timeout;
+    std::vector<std::unique_ptr<RunStop>> stops;
+    for (std::size_t i = first; i < std::min(first + most_at_once, runs.size()); ++i)
+      stops.push_back(std::make_unique<RunStop>(hooks, client, runs[i], deadline));
+    for (const auto& stop : stops) stop->begin();
+    for (const auto& stop : stops) stop->finish();
+  }
+}
+
+void resume_stopped_run(kube::Client& client, const std::string& run, const StopHooks& hooks) {
+  const std::string& name_space = client.config().name_space;
+  const RunObjects objects = fetch_run(client, name_space, run);
+  const RunStatus status = observe(objects, now());
+  if (is_over(status)) {
+    throw Error(ExitCode::failure, "run " + run + " has ended: " + end_in_words(status),
+                "run it once more with: " + hooks.command("submit --again FILE"));
+  }
+  if (!is_marked_stopped(objects.owner)) {
+    hooks.note("run " + run + " is not stopped: " + std::string(to_string(status.phase)));
+    return;
+  }
+  // Its training was lost with its pods, and its results are of weights that no longer exist.
+  resume_run(client, name_space, objects,
+             loses_training(objects.owner) ? record_removal_patch() : json::object());
+  hooks.note("resumed " + run);
+}
+
+}  // namespace mlk
