@@ -58,7 +58,9 @@ Generations suspend_run(kube::Client& client, const std::string& name_space, con
           generation_of(suspend_one(client, name_space, kube::name_of(job), true));
       none_yet = false;
     } catch (const kube::ApiError& error) {
-      const bool refused = error.status() >= 400 && error.status() < 500;
+      constexpr int not_found = 404, conflict = 409;  // it has gone, or changes
+      const bool refused = error.status() >= 400 && error.status() < 500 && error.status() != not_found &&
+                           error.status() != conflict;
       if (none_yet && refused && !marks.empty())
         annotate(client, name_space, run.owner, before(run.owner, marks));
       throw;

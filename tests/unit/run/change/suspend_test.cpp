@@ -1,0 +1,102 @@
+#include "cli/run/change/suspend.h"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+#include "cli/kube/client.h"
+#include "cli/run/facts/labels.h"
+#include "cli/run/read/find.h"
+#include "cli/util/json_path.h"
+#include "tests/unit/fake_cluster.h"
+
+namespace {
+
+using namespace mlk;
+using nlohmann::json;
+using test::FakeCluster;
+
+// A run of two Jobs.
+struct RunOfTwo : FakeCluster {
+  kube::Client client{config()};
+
+  RunOfTwo() {
+    json owner = test::owner_of("r");
+    owner["metadata"]["namespace"] = "default";
+    store.create("configmaps", owner);
+    for (const char* role : {"server", "worker"}) ask("POST", test::jobs_path, test::job_of("r", role));
+  }
+  RunObjects read() { return fetch_run(client, "default", "r"); }
+  std::string annotation(const char* name) {
+    return text_of(read().owner, {"metadata", "annotations", name});
+  }
+  int suspended() {
+    int count = 0;
+    for (const json& job : read().jobs) count += at_path(job, {"spec", "suspend"}) == true ? 1 : 0;
+    return count;
+  }
+  // Answers the patch of a Job with this status, from the `first` one on.
+  void refuse_jobs(int status, int first) {
+    before([status, first, seen = 0](const local::Request& request) mutable -> std::optional<local::Answer> {
+      if (request.method != "PATCH" || request.path.find("/jobs/") == std::string::npos || seen++ < first)
+        return std::nullopt;
+      return test::refusal(status, "No", "no");
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a run is marked and its Jobs are suspended, and all of that is taken back by its resume") {
+  RunOfTwo run;
+  suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}});
+  CHECK(run.suspended() == 2);
+  CHECK(is_marked_stopped(run.read().owner));
+  CHECK(run.annotation("mlk.dev/why") == "tired");
+  resume_run(run.client, "default", run.read(), {{"metadata", {{"annotations", {{"mlk.dev/why", nullptr}}}}}});
+  CHECK(run.suspended() == 0);
+  CHECK_FALSE(is_marked_stopped(run.read().owner));
+  CHECK(run.annotation("mlk.dev/why").empty());
+}
+
+TEST_CASE("a stop whose first Job is refused leaves the run as it was") {
+  RunOfTwo run;
+  run.refuse_jobs(403, 0);
+  CHECK_THROWS_AS(suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}}), kube::ApiError);
+  CHECK_FALSE(is_marked_stopped(run.read().owner));
+  CHECK(run.annotation("mlk.dev/why").empty());
+  CHECK(run.suspended() == 0);
+}
+
+TEST_CASE("a stop keeps its mark when a later Job is refused, or one has gone, or the server has trouble") {
+  for (const auto& [status, first] : {std::pair(403, 1), {404, 0}, {409, 0}, {503, 0}}) {
+    CAPTURE(status);
+    RunOfTwo run;
+    run.refuse_jobs(status, first);
+    CHECK_THROWS_AS(suspend_run(run.client, "default", run.read()), kube::ApiError);
+    CHECK(is_marked_stopped(run.read().owner));
+    CHECK(run.suspended() == first);
+    run.before(nullptr);
+    suspend_run(run.client, "default", run.read());
+    CHECK(run.suspended() == 2);
+  }
+}
+
+TEST_CASE("a stop that is said again keeps the time of the first one, and what it adds when it is refused") {
+  RunOfTwo run;
+  suspend_run(run.client, "default", run.read());
+  const std::string since = run.annotation(labels::stopped);
+  suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}});
+  CHECK(run.annotation(labels::stopped) == since);
+  CHECK(run.annotation("mlk.dev/why") == "tired");
+}
+
+TEST_CASE("a Job that goes on with a later generation than the stop left it with was resumed by another") {
+  RunOfTwo run;
+  const Generations left = suspend_run(run.client, "default", run.read());
+  REQUIRE(left.size() == 2);
+  CHECK_FALSE(was_resumed(run.read(), left));
+  set_suspended(run.client, "default", run.read().jobs, false);
+  CHECK(was_resumed(run.read(), left));
+  CHECK_FALSE(was_resumed(run.read(), {}));
+}
