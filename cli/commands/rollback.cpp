@@ -63,8 +63,7 @@ void rollback(const RollbackOptions& options, Session& session) {
                               .version = session.version,
                               .again = true,
                               .dry_run = options.dry_run};
-  const SubmitHooks hooks{.note = [&session](const std::string& text) { session.note(text); },
-                          .check_interrupted = [&session] { session.check_interrupted(); }};
+  const SubmitHooks hooks = session.submit_hooks();
   session.note("the version before " + address.run + " is " + stored.run);
   const Submitted submitted = submit_run(*client, request, hooks);
   print_handle(submitted.run, options.output, name_space, session);

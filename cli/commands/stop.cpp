@@ -40,13 +40,6 @@ std::vector<RunAddress> targets_of(const StopOptions& options, const std::string
   return targets;
 }
 
-StopHooks hooks_of(Session& session) {
-  return {.note = [&session](const std::string& text) { session.note(text); },
-          .warn = [&session](const std::string& text) { session.warn(text); },
-          .interrupted = [&session] { return session.interrupted != 0; },
-          .command = [&session](const std::string& words) { return session.command(words); }};
-}
-
 void stop(const StopOptions& options, Session& session) {
   const std::chrono::seconds timeout =
       duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
@@ -69,7 +62,7 @@ void stop(const StopOptions& options, Session& session) {
     }
   }
   for (const auto& [sweep, numbers] : trials_by_sweep(targets)) stop_trials(*client, sweep, numbers, session);
-  stop_runs(*client, runs, timeout, hooks_of(session));
+  stop_runs(*client, runs, timeout, session.change_hooks());
 }
 
 void resume(const StopOptions& options, Session& session) {
@@ -80,7 +73,7 @@ void resume(const StopOptions& options, Session& session) {
     if (target.is_sweep) {
       resume_sweep(*client, target.run, session);
     } else {
-      resume_stopped_run(*client, target.run, hooks_of(session));
+      resume_stopped_run(*client, target.run, session.change_hooks());
     }
   }
   for (const auto& [sweep, numbers] : trials_by_sweep(targets))

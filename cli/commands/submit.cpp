@@ -79,9 +79,8 @@ void submit(const SubmitOptions& options, Session& session) {
                               .version = session.version,
                               .again = options.again,
                               .dry_run = options.dry_run == "server"};
-  const SubmitHooks hooks{.note = [&session](const std::string& text) { session.note(text); },
-                          .check_interrupted = [&session] { session.check_interrupted(); },
-                          .owner_is_there = std::move(keep_image)};
+  SubmitHooks hooks = session.submit_hooks();
+  hooks.owner_is_there = std::move(keep_image);
   const Submitted submitted = submit_run(*client, request, hooks);
   print_handle(submitted.run, options.output, name_space, session);
   say_outcome(submitted, session, request);

@@ -211,9 +211,8 @@ void sweep_command(const SweepOptions& options, Session& session) {
   } else {
     tell_of_other_code(*client, sweep, session);
   }
-  const SubmitHooks hooks{.note = [&session](const std::string& text) { session.note(text); },
-                          .check_interrupted = [&session] { session.check_interrupted(); },
-                          .owner_is_there = std::move(keep_image)};
+  SubmitHooks hooks = session.submit_hooks();
+  hooks.owner_is_there = std::move(keep_image);
   std::string driven = sweeps::why_driven(request, hooks);
   if (timeout && !options.wait && driven.empty()) throw Error(ExitCode::usage, "--timeout needs --wait");
   std::optional<Driver> driver;

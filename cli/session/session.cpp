@@ -117,6 +117,18 @@ void Session::note(const std::string& message) {
   err << printable(with_flags(message)) << '\n' << std::flush;
 }
 
+ChangeHooks Session::change_hooks() {
+  return {.note = [this](const std::string& text) { note(text); },
+          .warn = [this](const std::string& text) { warn(text); },
+          .interrupted = [this] { return interrupted != 0; },
+          .command = [this](const std::string& words) { return command(words); }};
+}
+
+SubmitHooks Session::submit_hooks() {
+  return {.note = [this](const std::string& text) { note(text); },
+          .check_interrupted = [this] { check_interrupted(); }};
+}
+
 std::string Session::command(const std::string& words) const {
   std::string text = "mlk " + words;
   if (local()) text += " --local";

@@ -13,6 +13,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/login/kubeconfig.h"
+#include "cli/run/change/hooks.h"
 #include "cli/ui/style.h"
 #include "cli/util/error.h"
 
@@ -72,6 +73,9 @@ struct Session {
   void print_bytes(const std::string& bytes);
   bool all_bytes_out = false;      // while they are printed
   void check_interrupted() const;  // throws Error{interrupted}
+  // How functions below talk with this command's user. They refer to the session.
+  ChangeHooks change_hooks();
+  SubmitHooks submit_hooks();
   bool color_out() const;
   bool color_err() const;
   // Whether a line on err can be rewritten in place.

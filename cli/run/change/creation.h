@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <future>
 #include <optional>
 #include <set>
@@ -14,16 +13,10 @@
 
 #include "cli/kube/access.h"
 #include "cli/kube/client.h"
+#include "cli/run/change/hooks.h"
 #include "cli/util/error.h"
 
 namespace mlk {
-
-// Called by one thread at a time: a caller that creates several things in parallel has to ensure that.
-struct SubmitHooks {
-  std::function<void(const std::string&)> note;  // progress, for people
-  std::function<void()> check_interrupted;       // throws if the user wants to stop
-  std::function<void()> owner_is_there{};        // once the cluster has the owner of a run or sweep
-};
 
 class Creation {
  public:

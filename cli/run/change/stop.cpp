@@ -78,7 +78,7 @@ class LastLines {
 // Waits until the processes of the run have ended.
 class StopWait {
  public:
-  StopWait(const StopHooks& hooks, RunWatcher& watcher, const std::string& run, steady_clock::time_point deadline)
+  StopWait(const ChangeHooks& hooks, RunWatcher& watcher, const std::string& run, steady_clock::time_point deadline)
       : hooks_(hooks), watcher_(watcher), run_(run), deadline_(deadline) {}
 
   void until_over(const Generations& generations, LastLines& lines) {
@@ -112,7 +112,7 @@ class StopWait {
   }
 
  private:
-  const StopHooks& hooks_;
+  const ChangeHooks& hooks_;
   RunWatcher& watcher_;
   const std::string& run_;
   const steady_clock::time_point deadline_;
@@ -122,7 +122,7 @@ class StopWait {
 // lost with them.
 class RunStop {
  public:
-  RunStop(const StopHooks& hooks, kube::Client& client, std::string run, steady_clock::time_point deadline)
+  RunStop(const ChangeHooks& hooks, kube::Client& client, std::string run, steady_clock::time_point deadline)
       : hooks_(hooks),
         client_(client),
         run_(std::move(run)),
@@ -169,7 +169,7 @@ class RunStop {
   }
 
  private:
-  const StopHooks& hooks_;
+  const ChangeHooks& hooks_;
   kube::Client& client_;
   const std::string run_;
   RunWatcher watcher_;
@@ -183,7 +183,7 @@ class RunStop {
 
 // As many at a time as can be watched: all of these get their signal before the first is waited for.
 void stop_runs(kube::Client& client, const std::vector<std::string>& runs, std::chrono::seconds timeout,
-               const StopHooks& hooks) {
+               const ChangeHooks& hooks) {
   constexpr std::size_t most_at_once = 16;
   for (std::size_t first = 0; first < runs.size(); first += most_at_once) {
     const steady_clock::time_point deadline = steady_clock::now() + timeout;
@@ -195,7 +195,7 @@ void stop_runs(kube::Client& client, const std::vector<std::string>& runs, std::
   }
 }
 
-void resume_stopped_run(kube::Client& client, const std::string& run, const StopHooks& hooks) {
+void resume_stopped_run(kube::Client& client, const std::string& run, const ChangeHooks& hooks) {
   const std::string& name_space = client.config().name_space;
   const RunObjects objects = fetch_run(client, name_space, run);
   const RunStatus status = observe(objects, now());

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <string>
 #include <vector>
+
+#include "cli/run/change/hooks.h"
 
 namespace mlk::kube {
 class Client;
@@ -12,20 +13,14 @@ class Client;
 
 namespace mlk {
 
-struct StopHooks {
-  std::function<void(const std::string&)> note, warn;  // for people
-  std::function<bool()> interrupted;                   // the user wants to stop waiting
-  std::function<std::string(const std::string&)> command;  // how the user types "resume digits-abcde"
-};
-
 // Suspends the runs, waits at most `timeout` until their processes have ended, and writes their records: results
 // are lost with the pods. A run that has ended already is told, and its Jobs that go on are suspended. Throws
 // Error: timed_out and interrupted while it waits (the runs are being stopped all the same), failure if a run was
 // resumed meanwhile or its results could not be recorded, and ApiError.
 void stop_runs(kube::Client& client, const std::vector<std::string>& runs, std::chrono::seconds timeout,
-               const StopHooks& hooks);
+               const ChangeHooks& hooks);
 
 // Tells a run that is not stopped. Throws Error{failure} for one that has ended, and ApiError.
-void resume_stopped_run(kube::Client& client, const std::string& run, const StopHooks& hooks);
+void resume_stopped_run(kube::Client& client, const std::string& run, const ChangeHooks& hooks);
 
 }  // namespace mlk
