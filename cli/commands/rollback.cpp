@@ -65,7 +65,7 @@ void rollback(const RollbackOptions& options, Session& session) {
                               .dry_run = options.dry_run};
   const SubmitHooks hooks = session.submit_hooks();
   session.note("the version before " + address.run + " is " + stored.run);
-  const Submitted submitted = submit_run(*client, request, hooks);
+  const Submitted submitted = submit_run(*client, request, render_run(request), hooks);
   print_handle(submitted.run, options.output, name_space, session);
   say_outcome(submitted, session, request);
 }

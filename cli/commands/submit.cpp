@@ -56,11 +56,16 @@ void submit(const SubmitOptions& options, Session& session) {
   std::function<void()> keep_image;
   if (client) keep_image = provide_image(need, loaded.experiment, loaded.files, *client, session);
 
-  RenderOptions render_options;
-  render_options.version = session.version;
-  render_options.local = session.local();
-  render_options.local_gpus = local::gpu_count();
-  const Rendered rendered = render(loaded.experiment, loaded.files, templates, render_options);
+  const SubmitRequest request{.experiment = loaded.experiment,
+                              .files = loaded.files,
+                              .templates = templates,
+                              .name_space = client ? client->config().name_space : "",
+                              .version = session.version,
+                              .local = session.local(),
+                              .local_gpus = local::gpu_count(),
+                              .again = options.again,
+                              .dry_run = options.dry_run == "server"};
+  Rendered rendered = render_run(request);
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   for (const std::string& warning : loaded.files.warnings) session.warn(warning);
   for (const std::string& warning : loaded.warnings) session.warn(warning);
@@ -71,18 +76,10 @@ void submit(const SubmitOptions& options, Session& session) {
     return print_handle(rendered.run, options.output, "", session);
   }
 
-  const std::string& name_space = client->config().name_space;
-  const SubmitRequest request{.experiment = loaded.experiment,
-                              .files = loaded.files,
-                              .templates = templates,
-                              .name_space = name_space,
-                              .version = session.version,
-                              .again = options.again,
-                              .dry_run = options.dry_run == "server"};
   SubmitHooks hooks = session.submit_hooks();
   hooks.owner_is_there = std::move(keep_image);
-  const Submitted submitted = submit_run(*client, request, hooks);
-  print_handle(submitted.run, options.output, name_space, session);
+  const Submitted submitted = submit_run(*client, request, std::move(rendered), hooks);
+  print_handle(submitted.run, options.output, request.name_space, session);
   say_outcome(submitted, session, request);
   session.exit_code = code_of(submitted);
   if (request.dry_run) return;

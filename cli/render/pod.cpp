@@ -113,6 +113,10 @@ std::string checkpoint_folder(const std::string& run, const std::string& owner_u
   return owner_uid.empty() ? run : run + "-" + owner_uid.substr(0, uid_digits);
 }
 
+std::string checkpoint_path(const std::string& run, const std::string& owner_uid) {
+  return fmt::format("{}/{}", checkpoint_mount, checkpoint_folder(run, owner_uid));
+}
+
 json pod_environment(const PodContext& context, const RoleInRun& role, const json& of_templates) {
   const Experiment& experiment = context.experiment;
   const json metrics = experiment.effective.value("metrics", json::object());
@@ -149,8 +153,7 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
     if (!user.home.empty()) out.push_back(variable("HOME", user.home));
   }
   if (experiment.effective["checkpoint"].contains("volume")) {
-    const std::string folder =
-        fmt::format("{}/{}", checkpoint_mount, checkpoint_folder(context.run, context.owner_uid));
+    const std::string folder = checkpoint_path(context.run, "");
     out.push_back(variable("MLK_CHECKPOINTS", folder));
     if (metrics.value("tensorboard", false))
       out.push_back(variable("MLK_TENSORBOARD", folder + "/tensorboard"));

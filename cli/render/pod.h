@@ -29,7 +29,6 @@ std::string pod_address(const std::string& run, const std::string& role, const s
 struct PodContext {
   const Experiment& experiment;
   const std::string& run;
-  const std::string& owner_uid;
   const std::vector<RoleInRun>& roles;
   const std::string& files_of;  // the run or sweep whose copies of the `files:` entries are mounted
   const std::optional<CodeArchive>& code;
@@ -49,6 +48,8 @@ inline constexpr char checkpoint_volume[] = "mlk-checkpoints";  // name of `chec
 
 // The folder of one run in `checkpoint.volume`; other runs that use the volume have others.
 std::string checkpoint_folder(const std::string& run, const std::string& owner_uid);
+// The same in the pods: "/mlk/checkpoints/digits-abcde-0f8fad5b".
+std::string checkpoint_path(const std::string& run, const std::string& owner_uid);
 
 struct Volumes {
   nlohmann::json volumes, mounts;  // lists

@@ -108,7 +108,6 @@ class Renderer {
         files_(files),
         templates_(templates),
         options_(options),
-        owner_uid_(options.owner_uid),
         type_(load_job_type(templates, experiment.mode)),
         framework_(load_framework(templates, experiment.effective.value("framework", ""))),
         user_(choose_user(experiment, files.user)),
@@ -124,7 +123,6 @@ class Renderer {
     out.hash = identity_.hash;
     out.owner = shape("owner");
     check_owner(out.owner, identity_.run, shape_name("owner"));
-    if (options_.create_owner) owner_uid_ = options_.create_owner(out.owner);
     if (experiment_.has_train) out.objects.push_back(object("config"));
     if (has_key()) out.objects.push_back(object("secret"));
     if (options_.files_of.empty()) {
@@ -137,7 +135,6 @@ class Renderer {
     add_own_objects(out.objects);
     for (std::size_t i = 0; i < roles_.size(); ++i) out.objects.push_back(job(type_.roles[i], roles_[i]));
     check_distinct(out.owner, out.objects);
-    give_to_owner(out.objects);
     add_warnings(out.warnings);
     return out;
   }
@@ -258,13 +255,6 @@ class Renderer {
     }
   }
 
-  // Done after all patches: an object that does not belong to the owner would outlive the run.
-  void give_to_owner(std::vector<json>& objects) const {
-    if (owner_uid_.empty()) return;
-    for (json& each : objects)
-      each["metadata"]["ownerReferences"] = owner_references(identity_.run, owner_uid_);
-  }
-
   void add_data(std::vector<json>& objects) {
     for (const DataEntry& entry : experiment_.data) {
       if (entry.files.empty()) continue;
@@ -379,7 +369,6 @@ class Renderer {
   json pod_template(const RoleTemplate& role, const RoleInRun& in_run) {
     const PodContext context{experiment_,
                              identity_.run,
-                             owner_uid_,
                              roles_,
                              options_.files_of.empty() ? identity_.run : options_.files_of,
                              files_.code,
@@ -510,7 +499,6 @@ class Renderer {
   const FileContents& files_;
   const Templates& templates_;
   const RenderOptions& options_;
-  std::string owner_uid_;
   JobType type_;
   Framework framework_;
   PodUser user_;
@@ -525,14 +513,6 @@ class Renderer {
 Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,
                 const RenderOptions& options) {
   return Renderer(experiment, files, templates, options).render();
-}
-
-json owner_references(const std::string& name, const std::string& uid) {
-  return json::array({{{"apiVersion", "v1"},
-                       {"kind", "ConfigMap"},
-                       {"name", name},
-                       {"uid", uid},
-                       {"blockOwnerDeletion", false}}});
 }
 
 }  // namespace mlk

@@ -1,8 +1,7 @@
-// Experiment + templates -> the Kubernetes objects of a run, in the order of their creation. Pure, if nothing
-// is to be created meanwhile.
+// Experiment + templates -> the Kubernetes objects of a run, in the order of their creation. Pure. They belong to
+// nobody yet: own() (own.h) gives them to the owner.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -35,17 +34,12 @@ struct RenderOptions {
   int attempt = 1;      // --again: 2, 3 ... are appended to the run's name
   bool local = false;   // for the embedded cluster, which runs programs of this machine and needs no image
   int local_gpus = 0;   // of this machine
-  // Known only when the owner is created. Empty: no ownerReferences, and a folder for checkpoints without the
-  // uid.
-  std::string owner_uid;
   // Name and hash, if the experiment alone does not decide them: those of a sweep.
   std::optional<Identity> identity{};
   // The run or sweep whose copies of the files the pods mount, its code too; empty: its own.
   std::string files_of{};
   // Value of the run's key, 64 hexadecimal digits. Empty: a placeholder that says so.
   std::string secret;
-  // Called with the owner before anything that needs its uid is rendered: creates it and returns its uid.
-  std::function<std::string(nlohmann::json& owner)> create_owner{};
 };
 
 // The image of an experiment that names none: on this machine every image is the machine itself.
@@ -55,7 +49,7 @@ struct Rendered {
   std::string run;       // "<name>-<5>"
   std::string hash;      // sha256 of the identity of the run; label mlk.dev/hash holds its first 16 digits
   nlohmann::json owner;  // ConfigMap <run>
-  std::vector<nlohmann::json> objects;  // the rest, in order; each belongs to the owner
+  std::vector<nlohmann::json> objects;  // the rest, in order
   std::vector<std::string> warnings;    // for people: "no checkpoint volume: ..."
 };
 
@@ -65,9 +59,6 @@ Rendered render(const Experiment& experiment, const FileContents& files, const T
 // sha256 of each file that travels with the run: {"<entry>": {"<file>": "<digest>"}}, and of the code, as
 // {"code.tar": "<digest>"}: no entry has a dot in its name. Throws Error{usage} for files that cannot travel.
 nlohmann::json digests_of(const Experiment& experiment, const FileContents& files);
-
-// The ownerReferences of objects that are deleted with the ConfigMap of that name and uid.
-nlohmann::json owner_references(const std::string& name, const std::string& uid);
 
 // The configuration of the bundled runtime (runtime/CONTRACT.md), of an experiment with `train:`.
 nlohmann::json runtime_config(const Experiment& experiment);

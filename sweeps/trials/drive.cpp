@@ -10,6 +10,7 @@
 #include "cli/kube/objects.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/merge.h"
+#include "cli/render/own.h"
 #include "cli/run/change/end_pods_left.h"
 #include "cli/run/change/suspend.h"
 #include "cli/run/read/find.h"
@@ -517,8 +518,8 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     rights.insert(rights.end(), of_driver.begin(), of_driver.end());
   }
   Creation creation(client, request.name_space, hooks);
-  RenderOptions options = render_options(request);
-  Rendered rendered = render(definition.first, definition.files, request.templates, options);
+  const Rendered rendered =
+      render(definition.first, definition.files, request.templates, render_options(request));
   // A search chooses its points later; all trials have objects of the same kinds.
   if (definition.points.empty()) {
     const std::vector<kube::AccessQuestion> of_trials = creation.check_kinds(
@@ -533,14 +534,14 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
     return {.sweep = definition.identity.run, .trials = planned_trials(definition)};
   }
   const Creation::Stored owner = creation.create_owner(wanted);
-  options.owner_uid = kube::uid_of(owner.object);
+  const std::string uid = kube::uid_of(owner.object);
+  std::vector<json> data = data_objects(definition, rendered);
+  own(data, rendered.run, uid);
   try {
-    rendered = render(definition.first, definition.files, request.templates, options);
-    for (const json& object : data_objects(definition, rendered))
-      creation.create_owned(object, options.owner_uid);
+    for (const json& object : data) creation.create_owned(object, uid);
   } catch (const Error& error) {
     const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
-    if (refused && owner.created) creation.take_back(rendered.run, options.owner_uid);
+    if (refused && owner.created) creation.take_back(rendered.run, uid);
     throw;
   }
   Started out{.sweep = definition.identity.run, .trials = planned_trials(definition)};

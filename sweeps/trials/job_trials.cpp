@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/render/own.h"
 #include "cli/run/facts/absence.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/read/mark.h"
@@ -21,8 +22,8 @@ TrialIndexes::TrialIndexes(kube::Client& client, const StartRequest& request, co
       template_names_(request.templates.names()),
       experiments_(definition_.base, definition_.spec.space, template_names_, request.file_context),
       creation_(client, request.name_space, hooks),
-      options_(render_options(request)) {
-  options_.owner_uid = std::move(owner_uid);
+      options_(render_options(request)),
+      owner_uid_(std::move(owner_uid)) {
   options_.files_of = definition_.files_of;
 }
 
@@ -33,12 +34,15 @@ TrialsObjects TrialIndexes::objects_of(TrialsJob job) const {
   job.may_fail = std::min(most, static_cast<int>(job.trials.size()));
   const Experiment experiment = experiments_.of(job.trials.front().point);
   const Rendered rendered = render(experiment, definition_.files, request_.templates, options_);
-  return render_trials(job, experiment, definition_.files, rendered, request_.templates);
+  TrialsObjects out = render_trials(job, experiment, definition_.files, rendered, request_.templates);
+  if (owner_uid_.empty()) return out;
+  for (json* object : {&out.points, &out.job}) own(*object, rendered.run, owner_uid_);
+  return out;
 }
 
 bool TrialIndexes::write_down(int number, const std::vector<TrialLine>& trials) {
   const json wanted = objects_of({number, trials, 1, 0}).points;
-  Creation::Stored stored = creation_.create_owned(wanted, options_.owner_uid);
+  Creation::Stored stored = creation_.create_owned(wanted, owner_uid_);
   const bool same =
       text_of(stored.object, {"data", "points.jsonl"}) == text_of(wanted, {"data", "points.jsonl"});
   if (stored.created) created_.push_back(std::move(stored.object));
@@ -52,7 +56,7 @@ std::vector<const Batch*> TrialIndexes::start_missing(const std::vector<Batch>& 
     const auto share = shares.find(batch.job);
     if (share == shares.end()) continue;
     const json wanted = objects_of({batch.job, batch.trials, share->second, 0}).job;
-    Creation::Stored stored = creation_.create_owned(wanted, options_.owner_uid);
+    Creation::Stored stored = creation_.create_owned(wanted, owner_uid_);
     if (stored.created) created_.push_back(std::move(stored.object));
     out.push_back(&batch);
   }

@@ -43,6 +43,7 @@ class TrialIndexes {
   const Experiments experiments_;
   Creation creation_;
   RenderOptions options_;
+  const std::string owner_uid_;
   std::vector<nlohmann::json> created_;
 };
 

@@ -6,7 +6,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
-#include "cli/render/render.h"
+#include "cli/render/own.h"
 #include "cli/run/facts/labels.h"
 #include "cli/util/hash.h"
 #include "cli/util/json_path.h"

@@ -8,7 +8,7 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
-#include "cli/render/render.h"
+#include "cli/render/own.h"
 #include "cli/run/facts/absence.h"
 #include "cli/run/facts/indexes.h"
 #include "cli/run/facts/labels.h"

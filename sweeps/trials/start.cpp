@@ -10,6 +10,7 @@
 #include "cli/render/evaluate.h"
 #include "cli/render/framework.h"
 #include "cli/render/merge.h"
+#include "cli/render/own.h"
 #include "cli/run/change/end_pods_left.h"
 #include "cli/run/facts/indexes.h"
 #include "cli/run/facts/labels.h"
@@ -49,12 +50,13 @@ class Start {
         hooks_(hooks),
         definition_(request.definition),
         sweep_(definition_.identity.run),
-        creation_(client, request.name_space, hooks),
-        options_(render_options(request)) {}
+        creation_(client, request.name_space, hooks) {}
 
   Started run() {
-    const Rendered rendered = render_first();
-    std::vector<json> made = shared_objects(rendered);
+    const Rendered rendered =
+        render(definition_.first, definition_.files, request_.templates, render_options(request_));
+    shared_ = shared_objects(rendered);
+    std::vector<json> made = shared_;
     std::copy_if(rendered.objects.begin(), rendered.objects.end(), std::back_inserter(made),
                  [](const json& object) { return object["kind"] == "Job"; });
     const std::vector<kube::AccessQuestion> rights = creation_.check_kinds(
@@ -66,14 +68,15 @@ class Start {
     require_quota(client_, request_.name_space);
     if (request_.dry_run) return check_on_server(rendered, std::move(checked));
     const Creation::Stored owner = creation_.create_owner(owner_of(rendered));
-    options_.owner_uid = kube::uid_of(owner.object);
-    TrialIndexes indexes(client_, request_, hooks_, options_.owner_uid);
+    uid_ = kube::uid_of(owner.object);
+    own(shared_, sweep_, uid_);
+    TrialIndexes indexes(client_, request_, hooks_, uid_);
     try {
       return start(owner, indexes);
     } catch (const Error& error) {
       const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
       if (refused && owner.created && !others_) {
-        creation_.take_back(sweep_, options_.owner_uid);
+        creation_.take_back(sweep_, uid_);
       } else if (refused) {
         indexes.take_back();
       }
@@ -83,10 +86,6 @@ class Start {
   }
 
  private:
-  Rendered render_first() const {
-    return render(definition_.first, definition_.files, request_.templates, options_);
-  }
-
   json owner_of(const Rendered& rendered) const {
     return merge(rendered.owner, owner_overlay(definition_, false));
   }
@@ -103,7 +102,7 @@ class Start {
 
   Started check_on_server(const Rendered& rendered, std::vector<TrialLine> trials) {
     std::vector<json> objects{owner_of(rendered)};
-    for (json& object : shared_objects(rendered)) objects.push_back(std::move(object));
+    objects.insert(objects.end(), shared_.begin(), shared_.end());
     const int count = static_cast<int>(trials.size());
     std::vector<std::vector<TrialLine>> jobs = cut_into_jobs(std::move(trials), request_.most_points_bytes);
     const TrialIndexes indexes(client_, request_, hooks_, "");
@@ -130,8 +129,7 @@ class Start {
   std::optional<Started> add_to(const SweepObjects& there, TrialIndexes& indexes) {
     if (read_record(there.owner).driven) return driven("it is driven since its Jobs could not do all trials");
     std::vector<Batch> batches = batches_of(there);
-    const Rendered rendered = render_first();
-    for (const json& object : shared_objects(rendered)) creation_.create_owned(object, options_.owner_uid);
+    for (const json& object : shared_) creation_.create_owned(object, uid_);
     Started out{.sweep = sweep_};
     std::vector<std::vector<TrialLine>> jobs =
         cut_into_jobs(trials_to_start(there, batches, out), request_.most_points_bytes);
@@ -285,7 +283,8 @@ class Start {
   const Definition& definition_;
   const std::string& sweep_;
   Creation creation_;
-  RenderOptions options_;
+  std::vector<json> shared_;  // what all trials have in common
+  std::string uid_;           // of the sweep's owner
   bool others_ = false;  // other processes have added trials at the same time
 };
 

@@ -10,6 +10,7 @@
 #include "cli/kube/objects.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/merge.h"
+#include "cli/render/own.h"
 #include "cli/run/read/find.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/owner.h"
@@ -198,28 +199,20 @@ std::vector<kube::AccessQuestion> TrialRuns::check(const std::vector<Point>& poi
 void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid) {
   const std::string& sweep = definition_.identity.run;
   Creation creation(client_, name_space_, hooks_);
-  RenderOptions options = options_of(trial);
-  const std::string& run = options.identity->run;
-  json stored;  // the owner that is there now
-  std::string uid;
-  bool created = false;
-  options.create_owner = [&](json& rendered) {
-    give_owner_to_sweep(rendered, sweep, sweep_uid, trial.number);
-    const Creation::Stored owner = creation.create_owner(rendered);
-    if (!is_of_sweep(owner.object, sweep_uid))
-      throw Error(ExitCode::cluster,
-                  "run " + run + " of an earlier sweep of this name is still being deleted");
-    created = owner.created;
-    stored = owner.object;
-    return uid = kube::uid_of(owner.object);
-  };
+  Rendered rendered =
+      render(experiments_.of(trial.point), definition_.files, templates_, options_of(trial));
+  give_owner_to_sweep(rendered.owner, sweep, sweep_uid, trial.number);
+  const Creation::Stored owner = creation.create_owner(rendered.owner);
+  if (!is_of_sweep(owner.object, sweep_uid))
+    throw Error(ExitCode::cluster,
+                "run " + rendered.run + " of an earlier sweep of this name is still being deleted");
+  own(rendered.objects, rendered.run, kube::uid_of(owner.object));
+  give_jobs_to_sweep(rendered.objects, sweep);
   try {
-    Rendered rendered = render(experiments_.of(trial.point), definition_.files, templates_, options);
-    give_jobs_to_sweep(rendered.objects, sweep);
-    creation.create_all(stored, rendered.objects).wait();
+    creation.create_all(owner.object, rendered.objects).wait();
   } catch (const Error& error) {
     const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
-    if (refused && created) creation.take_back(run, uid);
+    if (refused && owner.created) creation.take_back(rendered.run, kube::uid_of(owner.object));
     throw;
   }
 }

@@ -147,11 +147,7 @@ TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, 
   out.job = shape("trials");
   const json patch = experiment.effective.value("patch", json::object());
   if (patch.contains("job")) out.job = merge(std::move(out.job), patch["job"]);
-  for (json* object : {&out.points, &out.job}) {
-    check_head(*object, "shapes");
-    if (of_run["metadata"].contains("ownerReferences"))
-      (*object)["metadata"]["ownerReferences"] = of_run["metadata"]["ownerReferences"];
-  }
+  for (const json* object : {&out.points, &out.job}) check_head(*object, "shapes");
   check_job(out.job, rendered.run, "shapes/trials.yaml");
   return out;
 }

@@ -5,6 +5,7 @@
 
 #include "cli/kube/objects.h"
 #include "cli/render/evaluate.h"
+#include "cli/render/own.h"
 #include "cli/run/facts/deciding_job.h"
 #include "cli/run/change/end_pods_left.h"
 #include "cli/run/read/find.h"
@@ -19,25 +20,31 @@ namespace {
 
 using json = nlohmann::json;
 
+Rendered render_attempt(const SubmitRequest& request, int attempt) {
+  RenderOptions options;
+  options.name_space = request.name_space;
+  options.version = request.version;
+  options.attempt = attempt;
+  options.local = request.local;
+  options.local_gpus = request.local_gpus;
+  options.secret = hex(random_bytes(32));
+  return render(request.experiment, request.files, request.templates, options);
+}
+
 class Submission {
  public:
   Submission(kube::Client& client, const SubmitRequest& request, const SubmitHooks& hooks)
       : client_(client), request_(request), hooks_(hooks), creation_(client, request.name_space, hooks) {}
 
-  Submitted run() {
-    options_.name_space = request_.name_space;
-    options_.version = request_.version;
-    options_.secret = hex(random_bytes(32));
-    Rendered rendered = render_now();
+  Submitted run(Rendered rendered) {
     creation_.ask_what_is_allowed(creation_.check_kinds(rendered.objects, template_name()));
-    options_.attempt = choose_attempt(rendered);
-    rendered = render_now();
+    if (const int attempt = choose_attempt(rendered); attempt != 1)
+      rendered = render_attempt(request_, attempt);
     if (request_.dry_run) return check(rendered);
     if (before_) end_pods_left(client_, request_.name_space, *before_, hooks_);
     const Creation::Stored owner = creation_.create_owner(rendered.owner);
     owner_uid_ = kube::uid_of(owner.object);
-    options_.owner_uid = owner_uid_;
-    rendered = render_now();
+    own(rendered.objects, rendered.run, owner_uid_);
     Submitted result{rendered.run, SubmitOutcome::created};
     if (!owner.created) {
       const std::optional<SubmitOutcome> present = already_there(rendered);
@@ -96,10 +103,6 @@ class Submission {
     return {rendered.run, outcome, std::move(found_)};
   }
 
-  Rendered render_now() const {
-    return render(request_.experiment, request_.files, request_.templates, options_);
-  }
-
   std::string template_name() const {
     return name_of_template(request_.templates, "jobs/" + request_.experiment.mode + ".yaml");
   }
@@ -148,7 +151,6 @@ class Submission {
   const SubmitRequest& request_;
   const SubmitHooks& hooks_;
   Creation creation_;
-  RenderOptions options_;
   std::string owner_uid_;
   std::optional<RunStatus> found_;  // of a run that was there before
   std::optional<json> before_;      // the owner of the run before this one, if its Job has left pods behind
@@ -157,8 +159,11 @@ class Submission {
 
 }  // namespace
 
-Submitted submit_run(kube::Client& client, const SubmitRequest& request, const SubmitHooks& hooks) {
-  return Submission(client, request, hooks).run();
+Rendered render_run(const SubmitRequest& request) { return render_attempt(request, 1); }
+
+Submitted submit_run(kube::Client& client, const SubmitRequest& request, Rendered rendered,
+                     const SubmitHooks& hooks) {
+  return Submission(client, request, hooks).run(std::move(rendered));
 }
 
 }  // namespace mlk

@@ -4,18 +4,23 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/render/own.h"
+
 namespace mlk {
 namespace {
 
+constexpr char uid[] = "0f8fad5b-d9cb-469f-a165-70867728950e";
 const FileContents digits{{{"digits",
                             {{"train-images-idx3-ubyte.gz", std::string("\x1f\x8b\0\1", 4)},
                              {"train-labels-idx1-ubyte.gz", "labels"}}}}};
 
 void check(const std::string& name, const std::string& text, const FileContents& files = {},
-           RenderOptions options = {}) {
+           RenderOptions options = {}, const std::string& owner_uid = "") {
   const Templates templates;
   options.version = "0.0.0";
-  test::check_golden(name, test::as_list(render(test::load(text), files, templates, options)));
+  Rendered rendered = render(test::load(text), files, templates, options);
+  if (!owner_uid.empty()) own(rendered.objects, rendered.run, owner_uid);
+  test::check_golden(name, test::as_list(rendered));
 }
 
 TEST_CASE("single: one worker with the bundled runtime and files that travel along") {
@@ -58,8 +63,6 @@ TEST_CASE("code: the folder travels, and each pod unpacks it before its program 
                            .bytes = std::string("\x1f\x8b\0\1", 4),
                            .source = R"({"branch":"main","clean":false,"commit":"c0ffee","path":"."})",
                            .files = {"train.py"}};
-  RenderOptions options;
-  options.owner_uid = "0f8fad5b-d9cb-469f-a165-70867728950e";
   check("code", R"(
 name: digits
 mode: allreduce
@@ -70,14 +73,13 @@ code: .
 workdir: src
 workers: {count: 2}
 )",
-        files, options);
+        files, {}, uid);
 }
 
 TEST_CASE("everything that an experiment can say, with an owner and a second attempt") {
   RenderOptions options;
   options.name_space = "research";
   options.attempt = 2;
-  options.owner_uid = "0f8fad5b-d9cb-469f-a165-70867728950e";
   options.secret = std::string(64, 'a');
   check("ps-everything", R"(
 name: everything
@@ -115,7 +117,7 @@ patch:
   service: {metadata: {annotations: {example.org/a: b}}}
   pod: {spec: {hostAliases: [{ip: 10.0.0.1, hostnames: [db]}], containers: [{name: main, env: [{name: LOG_LEVEL, value: debug}]}]}}
 )",
-        digits, options);
+        digits, options, uid);
 }
 
 TEST_CASE("a program of the user's alone: exit codes are final, signals are not") {

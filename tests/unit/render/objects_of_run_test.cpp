@@ -7,6 +7,7 @@
 #include "cli/render/evaluate.h"
 #include "cli/render/framework.h"
 #include "cli/render/identity.h"
+#include "cli/render/own.h"
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 #include "tests/unit/render/golden.h"
@@ -47,18 +48,28 @@ Templates with_job_type(const std::string& text) {
   return templates;
 }
 
-TEST_CASE("the owner is created before what needs its uid is rendered") {
-  RenderOptions options;
-  json given;
-  options.create_owner = [&](json& owner) {
-    given = owner;
-    return std::string("abcdefgh-1");
-  };
-  const Rendered run = whole_run(std::string(one_program) + "checkpoint: {volume: {pvc: c}}\n", {}, options);
-  CHECK(given["metadata"]["name"] == run.run);
-  CHECK(given["kind"] == "ConfigMap");
+TEST_CASE("the folder for checkpoints gets the uid of the owner, wherever a container has it") {
+  const std::string checkpoints = std::string(one_program) + "checkpoint: {volume: {pvc: c}}\n";
+  Rendered run = whole_run(checkpoints + "metrics: {tensorboard: true}\n", {}, {});
+  const std::string before = "/mlk/checkpoints/" + run.run;
+  CHECK(run.objects.back().dump().find("\"" + before + "\"") != std::string::npos);
+  json custom = {{"spec", {{"replicas", {{{"env", {{{"name", "MLK_CHECKPOINTS"}, {"value", before}},
+                                                   {{"name", "MINE"}, {"value", before}}}}}}}}}};
+  own(custom, run.run, "abcdefgh-1");
+  CHECK(custom["spec"]["replicas"][0]["env"][0]["value"] == before + "-abcdefgh");
+  CHECK(custom["spec"]["replicas"][0]["env"][1]["value"] == before);
+  own(run.objects, run.run, "abcdefgh-1");
   for (const json& each : run.objects) CHECK(each["metadata"]["ownerReferences"][0]["uid"] == "abcdefgh-1");
-  CHECK(run.objects.back().dump().find("/mlk/checkpoints/" + run.run + "-abcdefgh\"") != std::string::npos);
+  const std::string job = run.objects.back().dump();
+  CHECK(job.find("\"" + before + "-abcdefgh\"") != std::string::npos);
+  CHECK(job.find("\"" + before + "-abcdefgh/tensorboard\"") != std::string::npos);
+  CHECK(job.find("\"" + before + "\"") == std::string::npos);
+}
+
+TEST_CASE("a folder for checkpoints that the user has chosen stays") {
+  Rendered run = whole_run(std::string(one_program) + "checkpoint: {volume: {pvc: c}}\nenv: {MLK_CHECKPOINTS: /mine}\n", {}, {});
+  own(run.objects, run.run, "abcdefgh-1");
+  CHECK(run.objects.back().dump().find("\"/mine\"") != std::string::npos);
 }
 
 TEST_CASE("objects refer to their owner as Kubernetes asks") {

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "cli/render/own.h"
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 #include "tests/unit/render/golden.h"
@@ -87,16 +88,16 @@ TEST_CASE("a template of the user's is part of the run's identity") {
 }
 
 TEST_CASE("every object belongs to the owner, once it is known") {
-  RenderOptions options;
-  options.owner_uid = "11112222-3333-4444-5555-666677778888";
+  const std::string uid = "11112222-3333-4444-5555-666677778888";
   // Whatever a patch says: it would outlive the run.
   const char* patched = "checkpoint: {volume: {pvc: c}}\npatch: {job: {metadata: {ownerReferences: null}}}\n";
-  const Rendered run = rendered(std::string(ps) + patched, files, options);
+  Rendered run = rendered(std::string(ps) + patched, files);
   CHECK_FALSE(run.owner["metadata"].contains("ownerReferences"));
+  own(run.objects, run.run, uid);
   for (const json& each : run.objects) {
     REQUIRE(each["metadata"]["ownerReferences"].size() == 1);
     const json& owner = each["metadata"]["ownerReferences"][0];
-    CHECK(owner["uid"] == options.owner_uid);
+    CHECK(owner["uid"] == uid);
     CHECK(owner["name"] == run.run);
     CHECK(owner["blockOwnerDeletion"] == false);
     CHECK_FALSE(owner.contains("controller"));

@@ -37,7 +37,7 @@ struct Submitter {
                                 .version = "0",
                                 .again = again,
                                 .dry_run = dry_run};
-    return submit_run(client, request,
+    return submit_run(client, request, render_run(request),
                       {.note =
                            [this](const std::string& note) {
                              notes.push_back(note);

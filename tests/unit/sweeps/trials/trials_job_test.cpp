@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include "cli/render/own.h"
 #include "cli/run/facts/indexes.h"
 #include "cli/run/facts/labels.h"
 #include "sweeps/search/definition.h"
@@ -25,7 +26,6 @@ RenderedTrials render_of(const std::string& text, const std::vector<std::string>
   RenderOptions options;
   options.name_space = "ns";
   options.identity = out.sweep.identity;
-  options.owner_uid = "1234abcd-rest";
   const Rendered rendered = render(out.sweep.first, {}, Templates(), options);
   const FileContext file_context;
   const TemplateNames template_names = Templates().names();
@@ -38,6 +38,7 @@ RenderedTrials render_of(const std::string& text, const std::vector<std::string>
     job.trials.push_back({number, hash_of(point), point, common.delta_of(experiments.of(point), number)});
   }
   out.objects = render_trials(job, out.sweep.first, out.sweep.files, rendered, Templates());
+  for (json* object : {&out.objects.points, &out.objects.job}) own(*object, rendered.run, "1234abcd-rest");
   return out;
 }
 

@@ -1,0 +1,45 @@
+#include "cli/render/own.h"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/render/pod.h"
+#include "cli/util/json_path.h"
+
+namespace mlk {
+namespace {
+
+using nlohmann::json;
+
+bool names_folder_for_checkpoints(const std::string& variable) {
+  return variable == "MLK_CHECKPOINTS" || variable == "MLK_TENSORBOARD";
+}
+
+// The variables of all containers below: a job type may have pods elsewhere than in Jobs.
+void move_checkpoints(json& value, const std::string& from, const std::string& to) {
+  if (!value.is_structured()) return;
+  for (json& each : value) move_checkpoints(each, from, to);
+  if (!value.is_object() || !names_folder_for_checkpoints(text_of(value, {"name"}))) return;
+  const std::string path = text_of(value, {"value"});
+  if (path == from || path.starts_with(from + "/")) value["value"] = to + path.substr(from.size());
+}
+
+}  // namespace
+
+json owner_references(const std::string& name, const std::string& uid) {
+  return json::array({{{"apiVersion", "v1"},
+                       {"kind", "ConfigMap"},
+                       {"name", name},
+                       {"uid", uid},
+                       {"blockOwnerDeletion", false}}});
+}
+
+void own(json& object, const std::string& run, const std::string& uid) {
+  object["metadata"]["ownerReferences"] = owner_references(run, uid);
+  move_checkpoints(object, checkpoint_path(run, ""), checkpoint_path(run, uid));
+}
+
+void own(std::vector<json>& objects, const std::string& run, const std::string& uid) {
+  for (json& object : objects) own(object, run, uid);
+}
+
+}  // namespace mlk
