@@ -30,13 +30,13 @@ struct Advised {
   Submitted submit(bool again = false) {
     const FileContents files;
     kube::Client client(cluster.config());
-    return submit_run(client,
-                      {.experiment = experiment,
-                       .files = files,
-                       .templates = templates,
-                       .name_space = "default",
-                       .version = "1.2.3",
-                       .again = again},
+    const SubmitRequest request{.experiment = experiment,
+                                .files = files,
+                                .templates = templates,
+                                .name_space = "default",
+                                .version = "1.2.3",
+                                .again = again};
+    return submit_run(client, request, render_run(request),
                       {.note = [this](const std::string& note) { notes.push_back(note); },
                        .check_interrupted =
                            [this] {

@@ -24,7 +24,8 @@ mlk::Submitted submit(FakeCluster& cluster, bool again) {
                                    .name_space = "default",
                                    .version = "0",
                                    .again = again};
-  return mlk::submit_run(client, request, {.note = [](const std::string&) {}, .check_interrupted = [] {}});
+  return mlk::submit_run(client, request, mlk::render_run(request),
+                         {.note = [](const std::string&) {}, .check_interrupted = [] {}});
 }
 
 }  // namespace
