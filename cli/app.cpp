@@ -6,11 +6,11 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/commands/commands.h"
 #include "cli/args/help.h"
-#include "cli/session/session.h"
 #include "cli/args/usage.h"
 #include "cli/args/validators.h"
+#include "cli/commands/commands.h"
+#include "cli/session/session.h"
 #include "cli/util/error.h"
 #include "cli/util/printable_stream.h"
 #include "cli/util/text.h"

@@ -45,7 +45,10 @@ struct Peer {
 class Agent {
  public:
   Agent(const PodEnvironment& environment, const std::vector<std::string>& program)
-      : environment_(environment), program_(program), signals_(take_signals()), listener_(listen_at(environment.own)) {}
+      : environment_(environment),
+        program_(program),
+        signals_(take_signals()),
+        listener_(listen_at(environment.own)) {}
 
   int run() {
     while (!code_) {

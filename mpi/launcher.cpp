@@ -64,7 +64,9 @@ class Launcher {
   }
 
  private:
-  std::string name(std::size_t pod) const { return environment_.role + "/" + number(static_cast<long long>(pod)); }
+  std::string name(std::size_t pod) const {
+    return environment_.role + "/" + number(static_cast<long long>(pod));
+  }
 
   // Waits until all agents are there.
   void gather() {
@@ -230,7 +232,8 @@ std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost
                   {.rank = 0, .code = static_cast<std::uint8_t>(code_of_mpirun == 0 ? 1 : code_of_mpirun)}};
 }
 
-int launch(const PodEnvironment& environment, const std::vector<std::string>& program, const std::string& self) {
+int launch(const PodEnvironment& environment, const std::vector<std::string>& program,
+           const std::string& self) {
   std::string mpirun;
   const std::string version = version_of_mpirun(mpirun);
   if (mpirun.empty()) give_up(not_there, "the image has neither mpirun nor mpiexec in its PATH");

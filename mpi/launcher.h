@@ -10,7 +10,8 @@
 namespace mlk::mpi {
 
 // Returns the exit code of the pod. `self`: the path of this program.
-int launch(const PodEnvironment& environment, const std::vector<std::string>& program, const std::string& self);
+int launch(const PodEnvironment& environment, const std::vector<std::string>& program,
+           const std::string& self);
 
 // Who is at fault for an mpirun that did not end with 0, from what the agents have told.
 struct Reported {

@@ -10,10 +10,10 @@
 
 #include <fmt/format.h>
 
-#include "cli/image/gzip.h"
 #include "cli/code/pack_cache.h"
-#include "cli/image/open_file.h"
 #include "cli/code/stays.h"
+#include "cli/image/gzip.h"
+#include "cli/image/open_file.h"
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 #include "cli/util/text.h"

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/image/layer.h"
 #include "cli/code/tree.h"
+#include "cli/image/layer.h"
 
 namespace mlk::image {
 

@@ -3,18 +3,18 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/commands.h"
-#include "cli/session/session.h"
-#include "cli/views/sweep_views.h"
 #include "cli/args/validators.h"
+#include "cli/commands/commands.h"
 #include "cli/render/yaml.h"
 #include "cli/run/read/find.h"
+#include "cli/session/session.h"
 #include "cli/util/json.h"
 #include "cli/util/own_files.h"
 #include "cli/util/text.h"
-#include "sweeps/trials/fetch.h"
+#include "cli/views/sweep_views.h"
 #include "sweeps/results/results.h"
 #include "sweeps/space/trial_values.h"
+#include "sweeps/trials/fetch.h"
 
 namespace mlk {
 namespace {

@@ -10,9 +10,9 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/images.h"
 #include "cli/commands/load.h"
-#include "cli/session/session.h"
 #include "cli/local/local.h"
 #include "cli/registry/save.h"
+#include "cli/session/session.h"
 #include "cli/util/text.h"
 
 namespace mlk {

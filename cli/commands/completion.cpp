@@ -7,15 +7,15 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/args/command_tree.h"
-#include "cli/commands/commands.h"
 #include "cli/args/completion_scripts.h"
-#include "cli/session/session.h"
 #include "cli/args/validators.h"
+#include "cli/commands/commands.h"
 #include "cli/experiment/schema.h"
 #include "cli/kube/objects.h"
 #include "cli/local/local.h"
 #include "cli/render/templates.h"
 #include "cli/run/facts/labels.h"
+#include "cli/session/session.h"
 #include "cli/util/text.h"
 
 namespace mlk {

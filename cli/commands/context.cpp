@@ -4,11 +4,11 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/commands.h"
-#include "cli/session/session.h"
 #include "cli/args/validators.h"
+#include "cli/commands/commands.h"
 #include "cli/kube/access.h"
 #include "cli/kube/login/login.h"
+#include "cli/session/session.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"

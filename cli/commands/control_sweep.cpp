@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/session/session.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts/labels.h"
+#include "cli/session/session.h"
 #include "sweeps/trials/control.h"
 #include "sweeps/trials/fetch.h"
 #include "sweeps/trials/ledger_store.h"

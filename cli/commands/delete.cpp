@@ -1,4 +1,7 @@
-// mlk delete: removes runs with everything that belongs to them. Deleting a run that does not exist is not an error.
+// mlk delete: removes runs with everything that belongs to them. Deleting a run that does not exist is not an
+// error.
+
+#include "cli/run/change/delete.h"
 
 #include <chrono>
 #include <filesystem>
@@ -11,7 +14,6 @@
 #include "cli/commands/control_sweep.h"
 #include "cli/commands/selection.h"
 #include "cli/kube/objects.h"
-#include "cli/run/change/delete.h"
 #include "cli/run/read/find.h"
 #include "cli/run/state/record.h"
 #include "cli/session/session.h"

@@ -5,16 +5,16 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/session/session.h"
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/local/local.h"
+#include "cli/session/session.h"
 #include "cli/util/text.h"
 #include "sweeps/driver/detach.h"
 #include "sweeps/driver/driver_job.h"
 #include "sweeps/driver/driver_rights.h"
-#include "sweeps/trials/observe.h"
 #include "sweeps/space/points_file.h"
+#include "sweeps/trials/observe.h"
 
 namespace mlk {
 namespace {

@@ -7,21 +7,21 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/code/code.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/images.h"
-#include "cli/session/session.h"
-#include "cli/views/views.h"
-#include "cli/code/code.h"
 #include "cli/image/tar.h"
 #include "cli/image/unpack.h"
-#include "cli/run/state/differences.h"
-#include "cli/run/read/find.h"
-#include "cli/run/facts/owner.h"
 #include "cli/run/change/stored_run.h"
+#include "cli/run/facts/owner.h"
+#include "cli/run/read/find.h"
+#include "cli/run/state/differences.h"
+#include "cli/session/session.h"
 #include "cli/ui/table.h"
 #include "cli/util/json.h"
 #include "cli/util/process.h"
 #include "cli/util/text.h"
+#include "cli/views/views.h"
 
 namespace mlk {
 namespace {

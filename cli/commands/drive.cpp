@@ -4,9 +4,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/wait/await_sweep.h"
 #include "cli/commands/commands.h"
 #include "cli/session/session.h"
+#include "cli/wait/await_sweep.h"
 #include "sweeps/driver/detach.h"
 #include "sweeps/driver/driver_rights.h"
 #include "sweeps/trials/observe.h"

@@ -10,15 +10,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/code/code.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/images.h"
-#include "cli/session/session.h"
-#include "cli/code/code.h"
 #include "cli/image/tar.h"
 #include "cli/image/unpack.h"
 #include "cli/render/yaml.h"
-#include "cli/run/read/find.h"
 #include "cli/run/change/stored_run.h"
+#include "cli/run/read/find.h"
+#include "cli/session/session.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"
 

@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/args/validators.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/image_gc.h"
 #include "cli/commands/images.h"
 #include "cli/session/session.h"
-#include "cli/args/validators.h"
 #include "cli/ui/table.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"

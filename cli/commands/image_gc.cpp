@@ -8,17 +8,17 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/wait/await_run.h"
 #include "cli/commands/images.h"
-#include "cli/session/session.h"
 #include "cli/image/layer.h"
 #include "cli/image/pushed.h"
 #include "cli/kube/objects.h"
 #include "cli/local/local.h"
 #include "cli/registry/registry.h"
 #include "cli/run/inputs/build.h"
+#include "cli/session/session.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"
+#include "cli/wait/await_run.h"
 
 namespace mlk {
 namespace {

@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "cli/commands/load.h"
-#include "cli/session/session.h"
 #include "cli/image/pushed.h"
 #include "cli/kube/objects.h"
+#include "cli/session/session.h"
 #include "cli/ui/progress.h"
 #include "cli/ui/width.h"
 #include "cli/util/files.h"

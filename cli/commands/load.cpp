@@ -4,8 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/session/session.h"
 #include "cli/local/local.h"
+#include "cli/session/session.h"
 #include "cli/util/text.h"
 
 namespace mlk {

@@ -5,9 +5,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/args/validators.h"
 #include "cli/commands/commands.h"
 #include "cli/session/session.h"
-#include "cli/args/validators.h"
 #include "cli/util/files.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"

@@ -5,17 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/wait/await_run.h"
-#include "cli/commands/commands.h"
-#include "cli/wait/follow_sweep.h"
-#include "cli/views/log_lines.h"
-#include "cli/session/session.h"
 #include "cli/args/validators.h"
+#include "cli/commands/commands.h"
 #include "cli/kube/objects.h"
-#include "cli/run/read/find.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/owner.h"
+#include "cli/run/read/find.h"
+#include "cli/session/session.h"
 #include "cli/util/text.h"
+#include "cli/views/log_lines.h"
+#include "cli/wait/await_run.h"
+#include "cli/wait/follow_sweep.h"
 #include "sweeps/trials/fetch.h"
 
 namespace mlk {

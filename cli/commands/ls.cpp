@@ -6,19 +6,19 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/commands.h"
-#include "cli/session/session.h"
 #include "cli/args/validators.h"
-#include "cli/views/views.h"
+#include "cli/commands/commands.h"
 #include "cli/run/read/find.h"
 #include "cli/run/state/status.h"
+#include "cli/session/session.h"
 #include "cli/ui/table.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
-#include "sweeps/trials/fetch.h"
+#include "cli/views/views.h"
 #include "sweeps/results/results.h"
 #include "sweeps/results/rows.h"
 #include "sweeps/results/select.h"
+#include "sweeps/trials/fetch.h"
 
 namespace mlk {
 namespace {

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "cli/commands/commands.h"
-#include "cli/session/session.h"
 #include "cli/run/inputs/prepare.h"
+#include "cli/session/session.h"
 #include "cli/util/output_file.h"
 #include "cli/util/text.h"
 
@@ -24,7 +24,8 @@ struct NewOptions {
   std::string framework = "none";
 };
 
-// The name of the folder as that of an experiment: lower-case letters, digits and '-', beginning with a letter.
+// The name of the folder as that of an experiment: lower-case letters, digits and '-', beginning with a
+// letter.
 std::string name_of_folder(const fs::path& folder) {
   constexpr std::size_t longest = 40;
   std::string out;

@@ -2,12 +2,12 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/args/validators.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/load.h"
-#include "cli/session/session.h"
-#include "cli/args/validators.h"
 #include "cli/local/local.h"
 #include "cli/render/yaml.h"
+#include "cli/session/session.h"
 #include "cli/util/json.h"
 
 namespace mlk {

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "cli/commands/commands.h"
-#include "cli/session/session.h"
 #include "cli/run/read/find.h"
+#include "cli/session/session.h"
 #include "cli/util/output_file.h"
 #include "sweeps/trials/fetch.h"
 

@@ -5,16 +5,16 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/commands.h"
-#include "cli/session/session.h"
-#include "cli/views/sweep_views.h"
 #include "cli/args/validators.h"
+#include "cli/commands/commands.h"
 #include "cli/run/read/find.h"
+#include "cli/session/session.h"
 #include "cli/ui/table.h"
 #include "cli/util/json.h"
+#include "cli/views/sweep_views.h"
+#include "sweeps/results/select.h"
 #include "sweeps/trials/fetch.h"
 #include "sweeps/trials/plain_runs.h"
-#include "sweeps/results/select.h"
 
 namespace mlk {
 namespace {

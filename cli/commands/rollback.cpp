@@ -3,19 +3,19 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/args/validators.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/images.h"
-#include "cli/session/session.h"
-#include "cli/views/submitted.h"
-#include "cli/args/validators.h"
 #include "cli/experiment/load.h"
 #include "cli/kube/objects.h"
-#include "cli/run/read/find.h"
-#include "cli/run/facts/labels.h"
-#include "cli/run/inputs/prepare.h"
 #include "cli/run/change/stored_run.h"
 #include "cli/run/change/versions.h"
+#include "cli/run/facts/labels.h"
+#include "cli/run/inputs/prepare.h"
+#include "cli/run/read/find.h"
+#include "cli/session/session.h"
 #include "cli/util/json.h"
+#include "cli/views/submitted.h"
 
 namespace mlk {
 namespace {

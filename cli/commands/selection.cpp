@@ -7,9 +7,9 @@
 
 #include "cli/session/session.h"
 #include "cli/util/text.h"
-#include "sweeps/trials/fetch.h"
 #include "sweeps/results/rows.h"
 #include "sweeps/results/select.h"
+#include "sweeps/trials/fetch.h"
 
 namespace mlk {
 namespace {

@@ -9,13 +9,13 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include "cli/commands/commands.h"
-#include "cli/session/session.h"
-#include "cli/views/sweep_views.h"
 #include "cli/args/validators.h"
-#include "cli/views/views.h"
+#include "cli/commands/commands.h"
 #include "cli/run/read/find.h"
+#include "cli/session/session.h"
 #include "cli/util/json.h"
+#include "cli/views/sweep_views.h"
+#include "cli/views/views.h"
 #include "sweeps/trials/fetch.h"
 
 namespace mlk {

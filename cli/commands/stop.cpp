@@ -1,5 +1,7 @@
 // mlk stop and mlk resume: suspend the Jobs of runs after a last checkpoint, and resume them.
 
+#include "cli/run/change/stop.h"
+
 #include <chrono>
 #include <memory>
 
@@ -8,7 +10,6 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/control_sweep.h"
 #include "cli/commands/selection.h"
-#include "cli/run/change/stop.h"
 #include "cli/session/session.h"
 #include "cli/wait/await_run.h"
 

@@ -2,16 +2,16 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/wait/await_run.h"
+#include "cli/args/validators.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/images.h"
 #include "cli/commands/load.h"
-#include "cli/session/session.h"
-#include "cli/views/submitted.h"
-#include "cli/args/validators.h"
 #include "cli/local/local.h"
 #include "cli/run/change/submission.h"
+#include "cli/session/session.h"
 #include "cli/util/text.h"
+#include "cli/views/submitted.h"
+#include "cli/wait/await_run.h"
 
 namespace mlk {
 namespace {

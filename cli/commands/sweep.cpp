@@ -7,20 +7,20 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/wait/await_sweep.h"
+#include "cli/args/validators.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/detach.h"
 #include "cli/commands/images.h"
 #include "cli/commands/load.h"
-#include "cli/views/other_code.h"
 #include "cli/session/session.h"
-#include "cli/views/sweep_preview.h"
-#include "cli/args/validators.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
-#include "sweeps/trials/drive.h"
+#include "cli/views/other_code.h"
+#include "cli/views/sweep_preview.h"
+#include "cli/wait/await_sweep.h"
 #include "sweeps/trials/continue_sweep.h"
+#include "sweeps/trials/drive.h"
 #include "sweeps/trials/start.h"
 
 namespace mlk {

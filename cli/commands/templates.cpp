@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/commands.h"
-#include "cli/session/session.h"
 #include "cli/run/inputs/prepare.h"
+#include "cli/session/session.h"
 #include "cli/ui/table.h"
 #include "cli/util/text.h"
 

@@ -3,9 +3,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/args/validators.h"
 #include "cli/commands/commands.h"
 #include "cli/session/session.h"
-#include "cli/args/validators.h"
 #include "cli/util/json.h"
 
 namespace mlk {

@@ -6,11 +6,11 @@
 
 #include <CLI/CLI.hpp>
 
+#include "cli/commands/commands.h"
+#include "cli/run/read/find.h"
+#include "cli/session/session.h"
 #include "cli/wait/await_run.h"
 #include "cli/wait/await_sweep.h"
-#include "cli/commands/commands.h"
-#include "cli/session/session.h"
-#include "cli/run/read/find.h"
 #include "sweeps/trials/fetch.h"
 
 namespace mlk {

@@ -55,8 +55,7 @@ Platform platform_of(const json& value, const std::string& name) {
   }
   out.os = text_of(value, "os", name);
   if (const auto features = value.find("os.features"); features != value.end() && features->is_array()) {
-    for (const json& feature : *features)
-      out.features.push_back(text_or_json(feature));
+    for (const json& feature : *features) out.features.push_back(text_or_json(feature));
   }
   out.architecture = text_of(value, "architecture", name);
   out.variant = text_of(value, "variant", name);

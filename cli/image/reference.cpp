@@ -88,7 +88,8 @@ Reference named(std::string_view text, std::string_view whole) {
   if (out.registry == docker_hub && out.repository.find('/') == std::string::npos)
     out.repository = "library/" + out.repository;
   const std::string shown = printable(whole.substr(0, longest_image_name));
-  if (!is_host(out.registry)) refuse_name(fmt::format("'{}' does not begin with a valid registry host", shown));
+  if (!is_host(out.registry))
+    refuse_name(fmt::format("'{}' does not begin with a valid registry host", shown));
   const std::vector<std::string> parts = split(out.repository, '/');
   const bool good = !parts.empty() && std::all_of(parts.begin(), parts.end(), is_component);
   if (!good || out.name().size() > longest_image_name)

@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/http/loop.h"
-#include "cli/kube/login/cluster_login.h"
 #include "cli/kube/discovery.h"
 #include "cli/kube/failure.h"
 #include "cli/kube/list.h"
+#include "cli/kube/login/cluster_login.h"
 #include "cli/kube/objects.h"
 #include "cli/util/json_path.h"
 
@@ -214,8 +214,7 @@ Request patch_request(const Resource& resource, const std::string& name_space, c
   request.query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}};
   request.content_type = content_type_of(type);
   // A JSON patch may add to a list, and what names a version is refused after it was carried out.
-  request.twice =
-      type != PatchType::json_patch && text_of(patch, {"metadata", "resourceVersion"}).empty();
+  request.twice = type != PatchType::json_patch && text_of(patch, {"metadata", "resourceVersion"}).empty();
   request.body = patch.dump();
   return request;
 }

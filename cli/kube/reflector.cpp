@@ -60,9 +60,7 @@ std::string key_of(const json& object) {
   return text_of(object, {"metadata", "namespace"}) + "/" + name_of(object);
 }
 
-std::string version_of(const json& object) {
-  return text_of(object, {"metadata", "resourceVersion"});
-}
+std::string version_of(const json& object) { return text_of(object, {"metadata", "resourceVersion"}); }
 
 bool is_final(const ApiError& error) {
   return error.status() == 401 || error.status() == 403 || error.status() == 404;

@@ -119,8 +119,7 @@ std::vector<std::string> launched(const Experiment& experiment, const Framework&
                 "for example: framework: torch");
   }
   std::vector<std::string> out;
-  for (const json& word : evaluate(framework.launch, scope))
-    out.push_back(text_or_json(word));
+  for (const json& word : evaluate(framework.launch, scope)) out.push_back(text_or_json(word));
   out.insert(out.end(), experiment.command.begin(), experiment.command.end());
   return out;
 }

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 
 #include "cli/experiment/values.h"
+#include "cli/render/check_objects.h"
 #include "cli/render/containers.h"
 #include "cli/render/devices.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/framework.h"
-#include "cli/render/check_objects.h"
 #include "cli/render/helper.h"
 #include "cli/render/identity.h"
 #include "cli/render/job_type.h"
@@ -367,14 +367,10 @@ class Renderer {
   }
 
   json pod_template(const RoleTemplate& role, const RoleInRun& in_run) {
-    const PodContext context{experiment_,
-                             identity_.run,
-                             roles_,
-                             options_.files_of.empty() ? identity_.run : options_.files_of,
-                             files_.code,
-                             files_.python_on_machine,
-                             has_key(),
-                             framework_.helper,
+    const PodContext context{experiment_, identity_.run,
+                             roles_,      options_.files_of.empty() ? identity_.run : options_.files_of,
+                             files_.code, files_.python_on_machine,
+                             has_key(),   framework_.helper,
                              user_};
     const Volumes volumes = pod_volumes(context);
     const bool own_program = !experiment_.has_train;

@@ -1,5 +1,5 @@
-// Experiment + templates -> the Kubernetes objects of a run, in the order of their creation. Pure. They belong to
-// nobody yet: own() (own.h) gives them to the owner.
+// Experiment + templates -> the Kubernetes objects of a run, in the order of their creation. Pure. They
+// belong to nobody yet: own() (own.h) gives them to the owner.
 #pragma once
 
 #include <map>

@@ -2,9 +2,9 @@
 
 #include "cli/local/local.h"
 #include "cli/render/pod.h"
-#include "cli/run/state/checkpoints.h"
-#include "cli/run/read/find.h"
 #include "cli/run/change/ownerless.h"
+#include "cli/run/read/find.h"
+#include "cli/run/state/checkpoints.h"
 #include "cli/util/text.h"
 
 namespace mlk {

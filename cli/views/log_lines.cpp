@@ -4,12 +4,12 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/session/session.h"
 #include "cli/run/read/find.h"
 #include "cli/run/read/log_sources.h"
 #include "cli/run/read/log_warnings.h"
 #include "cli/run/read/run_logs.h"
 #include "cli/run/state/status.h"
+#include "cli/session/session.h"
 #include "cli/util/program_text.h"
 #include "cli/util/text.h"
 

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "cli/session/session.h"
 #include "cli/code/changes.h"
 #include "cli/code/code.h"
 #include "cli/image/gzip.h"
 #include "cli/kube/objects.h"
 #include "cli/run/change/stored_run.h"
+#include "cli/session/session.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"

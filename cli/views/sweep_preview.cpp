@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/session/session.h"
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
+#include "cli/session/session.h"
 #include "cli/ui/table.h"
 #include "cli/ui/width.h"
 #include "cli/util/json.h"

@@ -12,8 +12,8 @@
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
-#include "sweeps/space/names.h"
 #include "sweeps/results/results.h"
+#include "sweeps/space/names.h"
 #include "sweeps/space/trial_values.h"
 
 namespace mlk {

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/session/session.h"
 #include "cli/run/state/differences.h"
+#include "cli/session/session.h"
 #include "cli/ui/curve.h"
 #include "cli/ui/table.h"
 #include "cli/ui/width.h"

@@ -7,24 +7,24 @@
 #include <unistd.h>
 
 #include "cli/run/change/suspend.h"
-#include "cli/views/log_lines.h"
-#include "cli/wait/server_keeper.h"
-#include "cli/session/session.h"
-#include "cli/views/views.h"
+#include "cli/run/change/write_record.h"
 #include "cli/run/facts/going_on.h"
+#include "cli/run/facts/metrics.h"
 #include "cli/run/read/late_lines.h"
 #include "cli/run/read/log_follower.h"
 #include "cli/run/read/log_warnings.h"
-#include "cli/run/facts/metrics.h"
-#include "cli/run/state/record.h"
-#include "cli/run/state/status.h"
 #include "cli/run/read/tails.h"
 #include "cli/run/read/watcher.h"
-#include "cli/run/change/write_record.h"
+#include "cli/run/state/record.h"
+#include "cli/run/state/status.h"
+#include "cli/session/session.h"
 #include "cli/ui/progress.h"
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
+#include "cli/views/log_lines.h"
+#include "cli/views/views.h"
+#include "cli/wait/server_keeper.h"
 
 namespace mlk {
 namespace {

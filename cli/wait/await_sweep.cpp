@@ -4,16 +4,16 @@
 
 #include <fmt/format.h>
 
-#include "cli/wait/server_keeper.h"
-#include "cli/session/session.h"
-#include "cli/views/sweep_views.h"
-#include "cli/views/trial_ends.h"
-#include "cli/views/views.h"
 #include "cli/run/facts/going_on.h"
+#include "cli/session/session.h"
 #include "cli/ui/progress.h"
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
+#include "cli/views/sweep_views.h"
+#include "cli/views/trial_ends.h"
+#include "cli/views/views.h"
+#include "cli/wait/server_keeper.h"
 #include "sweeps/trials/drive.h"
 #include "sweeps/trials/fetch.h"
 #include "sweeps/trials/harvest.h"

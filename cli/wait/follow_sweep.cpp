@@ -6,10 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "cli/wait/await_sweep.h"
-#include "cli/views/log_lines.h"
-#include "cli/session/session.h"
-#include "cli/views/sweep_views.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts/going_on.h"
 #include "cli/run/facts/indexes.h"
@@ -17,8 +13,12 @@
 #include "cli/run/read/log_follower.h"
 #include "cli/run/read/run_logs.h"
 #include "cli/run/read/watcher.h"
+#include "cli/session/session.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
+#include "cli/views/log_lines.h"
+#include "cli/views/sweep_views.h"
+#include "cli/wait/await_sweep.h"
 #include "sweeps/trials/lease.h"
 #include "sweeps/trials/watch.h"
 

@@ -1,7 +1,7 @@
 #include "cli/wait/server_keeper.h"
 
-#include "cli/session/session.h"
 #include "cli/local/local.h"
+#include "cli/session/session.h"
 
 namespace mlk {
 namespace {

@@ -205,9 +205,9 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     }
     return;
   }
-  // A13 of PROTOCOLS.md. At the same step the numbers of the two lineages decide, so that all ranks of one side end, and none of
-  // the other. A rank that waits for the state of its generation counts as having it. Once the generation
-  // is over, the ranks that have the state may be gone, so it gives way to any.
+  // A13 of PROTOCOLS.md. At the same step the numbers of the two lineages decide, so that all ranks of one
+  // side end, and none of the other. A rank that waits for the state of its generation counts as having it.
+  // Once the generation is over, the ranks that have the state may be gone, so it gives way to any.
   auto own = std::pair<std::uint64_t, std::uint64_t>();
   if (state_ || current_) own = {state_ ? state_->step : beginning_.step, lineage_};
   if (status->step && std::pair(*status->step, status->lineage) > own) {

@@ -1,5 +1,5 @@
-// Proposals of the next generation, the votes for them, and its beginning. A1, A2 ... are the rules of PROTOCOLS.md,
-// "The rules of the agreement".
+// Proposals of the next generation, the votes for them, and its beginning. A1, A2 ... are the rules of
+// PROTOCOLS.md, "The rules of the agreement".
 #include <algorithm>
 #include <utility>
 
@@ -24,7 +24,8 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   bind_as_member(message->follows, message->lineage);
   // A8.
   const bool broken_promise = !keeps_promises(proposal, proposer, now);
-  // A5. Without votes only this order keeps two proposers that do not hear each other from taking turns for ever.
+  // A5. Without votes only this order keeps two proposers that do not hear each other from taking turns for
+  // ever.
   const bool starts = message->follows == 0 && generation_.number == 0;
   const bool after_another = starts && theirs_ && theirs_->to.rank < proposer.rank;
   // A2.
@@ -113,8 +114,8 @@ void Assembly::on_refuse(const Event& event, SteadyTime now, Effects& effects) {
   code_probe("allreduce.proposal-refused");
 }
 
-// A12: a generation of this process that a member did not begin is over. A5: one that follows none, and that no other
-// member has begun, has never been: this process is free to take part in the start of another.
+// A12: a generation of this process that a member did not begin is over. A5: one that follows none, and that
+// no other member has begun, has never been: this process is free to take part in the start of another.
 void Assembly::on_begin_refused(Member member, Effects& effects) {
   if (!generation_.contains(member)) return;
   code_probe("allreduce.begin-refused");
@@ -192,9 +193,9 @@ std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
       return {};
     }
   } else {
-    // Ranks that waited for admission now wait for a new start. It needs all of them, so their patience starts
-    // again together. A rank bound by a promise would only delay the start: it exits, and its next process is
-    // unbound.
+    // Ranks that waited for admission now wait for a new start. It needs all of them, so their patience
+    // starts again together. A rank bound by a promise would only delay the start: it exits, and its next
+    // process is unbound.
     const bool waits_for_start = std::exchange(waits_to_be_let_in_, somebody_trains) && !somebody_trains;
     if (waits_for_start && promises_.empty()) wait_.restart(now);
     if (somebody_trains || proposal.members.front() != self_) {
@@ -280,8 +281,9 @@ void Assembly::begin_if_accepted(SteadyTime now, Effects& effects) {
   if (!wants_state()) begin_own(effects);
 }
 
-// A11. The generation begins at the newest step that a member has. A member that came to the same step in another
-// generation lags as well: its samples were divided differently, so its sums were rounded differently.
+// A11. The generation begins at the newest step that a member has. A member that came to the same step in
+// another generation lags as well: its samples were divided differently, so its sums were rounded
+// differently.
 Beginning Assembly::choose_beginning() const {
   Beginning beginning;
   // The proposer sends the state if it can: it knows that all can reach it.

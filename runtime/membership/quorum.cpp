@@ -1,5 +1,5 @@
-// Which members may go on without which others, and which are excluded since others cannot reach them. A1, A2 ...
-// are the rules of PROTOCOLS.md, "The rules of the agreement".
+// Which members may go on without which others, and which are excluded since others cannot reach them. A1, A2
+// ... are the rules of PROTOCOLS.md, "The rules of the agreement".
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -85,8 +85,8 @@ bool Assembly::keeps_promises(const Proposal& proposal, Member proposer, SteadyT
   });
 }
 
-// A10. Whether the generation began at a step that nobody in the proposal has come to: a member that lags has not
-// had the state yet, and a rank that has it may live, be it a member or not.
+// A10. Whether the generation began at a step that nobody in the proposal has come to: a member that lags has
+// not had the state yet, and a rank that has it may live, be it a member or not.
 bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
   const auto has_it = [&](const Member& member) {
     if (const auto accepted = accepted_.find(member.rank); own_ && accepted != accepted_.end())
@@ -140,9 +140,9 @@ bool Assembly::is_behind(std::uint32_t rank) const {
   return progress_of(rank) == 0 || progress_of(rank) + 1 < newest;
 }
 
-// A14. Ranks to exclude so that the rest can all reach each other. Repeatedly takes the rank with the most broken
-// links, first of those that are behind. Of several such ranks it prefers one that is no member, then the
-// highest.
+// A14. Ranks to exclude so that the rest can all reach each other. Repeatedly takes the rank with the most
+// broken links, first of those that are behind. Of several such ranks it prefers one that is no member, then
+// the highest.
 std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
   std::set<std::uint32_t> out;
   while (true) {

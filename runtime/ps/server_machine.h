@@ -12,8 +12,8 @@
 
 #include "kernels/ops.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/ps/parameter_server.h"
 #include "runtime/ps/coordinator.h"
+#include "runtime/ps/parameter_server.h"
 #include "runtime/ps/turn.h"
 
 namespace mlk::rt {

@@ -32,8 +32,8 @@ class WorkerMachine {
   // SIGTERM: counts with the next call.
   void stop() { stopping_ = true; }
 
-  // Whether to look for the checkpoint of the last step: the servers may be gone for good, or may have lost the
-  // run.
+  // Whether to look for the checkpoint of the last step: the servers may be gone for good, or may have lost
+  // the run.
   bool looks_for_last(SteadyTime now) const;
   bool knows_of_end() const { return finished_; }  // the run is trained
   void found_last(WorkerTurn& turn);

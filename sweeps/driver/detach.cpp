@@ -3,9 +3,9 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/render/own.h"
+#include "cli/run/change/stored_run.h"
 #include "cli/run/facts/indexes.h"
 #include "cli/run/facts/labels.h"
-#include "cli/run/change/stored_run.h"
 #include "cli/util/json_path.h"
 #include "sweeps/trials/objects.h"
 

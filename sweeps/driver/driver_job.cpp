@@ -7,8 +7,8 @@
 
 #include "cli/experiment/overrides.h"
 #include "cli/kube/objects.h"
-#include "cli/render/evaluate.h"
 #include "cli/render/check_objects.h"
+#include "cli/render/evaluate.h"
 #include "cli/run/facts/labels.h"
 #include "cli/util/hash.h"
 #include "cli/util/json.h"

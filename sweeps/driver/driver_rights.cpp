@@ -6,8 +6,8 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
-#include "cli/render/evaluate.h"
 #include "cli/render/check_objects.h"
+#include "cli/render/evaluate.h"
 #include "cli/render/yaml.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"

@@ -1,7 +1,7 @@
 // The report of a sweep: one HTML file that needs nothing else, to look at, to send and to print. Pure.
 //
-// The charts are SVG, drawn by some hundred lines of our own (sweeps/results/report/), because a charting library
-// would be larger than the rest of mlk's texts together, and none of the common ones draws parallel
+// The charts are SVG, drawn by some hundred lines of our own (sweeps/results/report/), because a charting
+// library would be larger than the rest of mlk's texts together, and none of the common ones draws parallel
 // coordinates. All that comes from trials reaches the page as JSON and is shown as text; a
 // Content-Security-Policy forbids every request, and every script but ours.
 #pragma once

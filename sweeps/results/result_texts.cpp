@@ -6,9 +6,9 @@
 
 #include "cli/util/json.h"
 #include "cli/util/text.h"
-#include "sweeps/space/csv.h"
 #include "sweeps/results/result_cells.h"
 #include "sweeps/results/results.h"
+#include "sweeps/space/csv.h"
 
 namespace mlk::sweeps {
 namespace {

@@ -10,8 +10,8 @@
 #include "cli/util/error.h"
 #include "cli/util/text.h"
 #include "cli/where/number_order.h"
-#include "sweeps/space/ranking.h"
 #include "sweeps/results/result_cells.h"
+#include "sweeps/space/ranking.h"
 
 namespace mlk::sweeps {
 namespace {

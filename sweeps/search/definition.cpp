@@ -14,10 +14,10 @@
 #include "sweeps/search/decide.h"
 #include "sweeps/search/grid.h"
 #include "sweeps/search/identity.h"
+#include "sweeps/search/random.h"
 #include "sweeps/space/ledger.h"
 #include "sweeps/space/names.h"
 #include "sweeps/space/points_file.h"
-#include "sweeps/search/random.h"
 #include "sweeps/space/trial_values.h"
 
 namespace mlk::sweeps {

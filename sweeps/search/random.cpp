@@ -3,9 +3,9 @@
 #include <limits>
 #include <utility>
 
-#include "sweeps/space/counter_random.h"
 #include "sweeps/search/grid.h"
 #include "sweeps/search/sobol.h"
+#include "sweeps/space/counter_random.h"
 
 namespace mlk::sweeps {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "cli/experiment/problems.h"
 #include "cli/experiment/yaml.h"
+#include "sweeps/search/stopping.h"
 #include "sweeps/space/objective.h"
 #include "sweeps/space/space.h"
-#include "sweeps/search/stopping.h"
 
 namespace mlk::sweeps {
 

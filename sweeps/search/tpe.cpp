@@ -7,12 +7,12 @@
 #include <set>
 #include <utility>
 
-#include "sweeps/space/counter_random.h"
 #include "sweeps/search/grid.h"
 #include "sweeps/search/random.h"
 #include "sweeps/search/tpe_density.h"
 #include "sweeps/search/tpe_trend.h"
 #include "sweeps/search/tpe_widths.h"
+#include "sweeps/space/counter_random.h"
 
 namespace mlk::sweeps {
 namespace {

@@ -61,7 +61,7 @@ Density::Density(const std::vector<Axis>& axes, const std::vector<Observation>& 
   }
   log_weights_.push_back(std::log(prior_weight / total));
   for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-    cells_.push_back(is_smooth(axes[axis])           ? std::vector<double>()
+    cells_.push_back(is_smooth(axes[axis])     ? std::vector<double>()
                      : axes[axis].is_ordered() ? logs_of_cells(axis)
                                                : logs_of_words(axis));
   }

@@ -64,8 +64,8 @@ class Density {
   std::vector<double> cumulated_;             // of the observations
   std::vector<std::vector<Kernel>> kernels_;  // by axis and observation
   std::vector<std::vector<double>>
-      cells_;  // of words, and of an ordered axis with few: by cell and observation
-  double other_;                              // the chance of another value on an axis without order
+      cells_;     // of words, and of an ordered axis with few: by cell and observation
+  double other_;  // the chance of another value on an axis without order
 };
 
 }  // namespace mlk::sweeps

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "sweeps/space/axis.h"
 #include "sweeps/search/tpe_density.h"
+#include "sweeps/space/axis.h"
 
 namespace mlk::sweeps {
 

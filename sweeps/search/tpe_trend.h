@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "sweeps/space/axis.h"
 #include "sweeps/search/tpe_density.h"
 #include "sweeps/search/tpe_likelihood.h"
 #include "sweeps/search/triangle.h"
+#include "sweeps/space/axis.h"
 
 namespace mlk::sweeps {
 

@@ -16,8 +16,8 @@
 namespace mlk::sweeps {
 namespace {
 
-constexpr std::size_t longest_report = 4096;   // bytes of a line
-constexpr std::size_t longest_quote = 80;      // bytes of a line that is quoted
+constexpr std::size_t longest_report = 4096;  // bytes of a line
+constexpr std::size_t longest_quote = 80;     // bytes of a line that is quoted
 
 std::optional<std::int64_t> reported_step(double value) {
   if (!std::isfinite(value) || value < 0 || value >= most_steps) return std::nullopt;

@@ -114,7 +114,8 @@ void resume_sweep(kube::Client& client, const std::string& name_space, const Swe
   for (const auto& [name, run] : runs_of(objects)) {
     if (goes_on_later(run.owner)) resume_trial(client, name_space, run);
   }
-  unmark_stopped(client, name_space, own.owner, {{"metadata", {{"annotations", {{labels::draining, nullptr}}}}}});
+  unmark_stopped(client, name_space, own.owner,
+                 {{"metadata", {{"annotations", {{labels::draining, nullptr}}}}}});
 }
 
 }  // namespace mlk::sweeps

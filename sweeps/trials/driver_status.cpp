@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
-#include "cli/run/state/diagnosis.h"
 #include "cli/run/facts/facts.h"
 #include "cli/run/facts/read_facts.h"
+#include "cli/run/state/diagnosis.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
 

@@ -14,10 +14,10 @@
 #include "cli/run/facts/labels.h"
 #include "cli/run/read/late_lines.h"
 #include "cli/util/json_path.h"
-#include "sweeps/trials/lease.h"
 #include "sweeps/space/ledger.h"
-#include "sweeps/trials/ledger_store.h"
 #include "sweeps/space/reported.h"
+#include "sweeps/trials/lease.h"
+#include "sweeps/trials/ledger_store.h"
 #include "sweeps/trials/trial_runs.h"
 
 namespace mlk::sweeps {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "cli/run/change/creation.h"
+#include "sweeps/space/trial_values.h"
 #include "sweeps/trials/objects.h"
 #include "sweeps/trials/start.h"
-#include "sweeps/space/trial_values.h"
 
 namespace mlk::sweeps {
 

@@ -17,13 +17,13 @@
 #include "cli/util/hash.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
+#include "sweeps/space/trial.h"
 #include "sweeps/trials/drive.h"
+#include "sweeps/trials/job_trials.h"
 #include "sweeps/trials/ledger_store.h"
+#include "sweeps/trials/objects.h"
 #include "sweeps/trials/quota.h"
 #include "sweeps/trials/record.h"
-#include "sweeps/trials/objects.h"
-#include "sweeps/space/trial.h"
-#include "sweeps/trials/job_trials.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -285,7 +285,7 @@ class Start {
   Creation creation_;
   std::vector<json> shared_;  // what all trials have in common
   std::string uid_;           // of the sweep's owner
-  bool others_ = false;  // other processes have added trials at the same time
+  bool others_ = false;       // other processes have added trials at the same time
 };
 
 }  // namespace

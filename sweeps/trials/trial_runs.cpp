@@ -11,9 +11,9 @@
 #include "cli/render/evaluate.h"
 #include "cli/render/merge.h"
 #include "cli/render/own.h"
-#include "cli/run/read/find.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/owner.h"
+#include "cli/run/read/find.h"
 #include "cli/util/hash.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
@@ -199,8 +199,7 @@ std::vector<kube::AccessQuestion> TrialRuns::check(const std::vector<Point>& poi
 void TrialRuns::create_one(const TrialLine& trial, const std::string& sweep_uid) {
   const std::string& sweep = definition_.identity.run;
   Creation creation(client_, name_space_, hooks_);
-  Rendered rendered =
-      render(experiments_.of(trial.point), definition_.files, templates_, options_of(trial));
+  Rendered rendered = render(experiments_.of(trial.point), definition_.files, templates_, options_of(trial));
   give_owner_to_sweep(rendered.owner, sweep, sweep_uid, trial.number);
   const Creation::Stored owner = creation.create_owner(rendered.owner);
   if (!is_of_sweep(owner.object, sweep_uid))

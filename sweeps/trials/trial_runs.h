@@ -11,9 +11,9 @@
 #include "cli/run/state/status.h"
 #include "cli/util/error.h"
 #include "sweeps/search/definition.h"
-#include "sweeps/trials/objects.h"
 #include "sweeps/space/trial.h"
 #include "sweeps/space/trial_values.h"
+#include "sweeps/trials/objects.h"
 
 namespace mlk::sweeps {
 

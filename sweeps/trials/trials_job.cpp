@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include "cli/render/check_objects.h"
 #include "cli/render/containers.h"
 #include "cli/render/evaluate.h"
-#include "cli/render/check_objects.h"
 #include "cli/render/merge.h"
 #include "cli/render/pod.h"
 #include "cli/run/facts/indexes.h"

@@ -99,8 +99,7 @@ std::optional<SweepObjects> SweepWatch::objects() {
   out.jobs = state_->jobs->objects();
   out.pods = state_->pods->objects();
   out.events = warnings_of(state_->sweep, state_->events->objects());
-  if (!take_owner(out))
-    throw Error(ExitCode::not_found, "sweep " + state_->sweep + " was deleted");
+  if (!take_owner(out)) throw Error(ExitCode::not_found, "sweep " + state_->sweep + " was deleted");
   return out;
 }
 

@@ -22,10 +22,10 @@
 #include <string_view>
 #include <vector>
 
-#include "sweeps/space/axis.h"
-#include "sweeps/space/counter_random.h"
 #include "sweeps/search/random.h"
 #include "sweeps/search/tpe.h"
+#include "sweeps/space/axis.h"
+#include "sweeps/space/counter_random.h"
 #include "tests/bench/digits_training.h"
 #include "tests/bench/search_hard_problems.h"
 #include "tests/bench/search_problems.h"

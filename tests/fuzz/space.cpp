@@ -7,9 +7,9 @@
 #include "cli/util/error.h"
 #include "cli/util/text.h"
 #include "sweeps/search/grid.h"
-#include "sweeps/space/points_file.h"
 #include "sweeps/search/random.h"
 #include "sweeps/search/spec.h"
+#include "sweeps/space/points_file.h"
 #include "tests/fuzz/demand.h"
 
 using namespace mlk;

@@ -3,8 +3,8 @@
 // A rank *commits* step s in generation g when its sum of that step is complete: its state is then that of
 // step s + 1. A *lineage* is a start of the run: all generations that descend from one
 // without a predecessor. Without a common store two halves that never heard of each other can both start (the
-// minimum of workers is the guard against it); so the rules are those of one lineage. A1, A2 ... are the rules of
-// runtime/PROTOCOLS.md.
+// minimum of workers is the guard against it); so the rules are those of one lineage. A1, A2 ... are the
+// rules of runtime/PROTOCOLS.md.
 #pragma once
 
 #include <cstdint>
@@ -53,10 +53,13 @@ class Invariants {
   };
   // 1. All members add to a sum with the same state. Their parts are all samples of the step, each once.
   //    Every member gets the same result of one sum.
-  // 2. (A2, A5, A6, A8) As long as one of its members lives, one generation number of a lineage stands for one set of members.
-  // 3. (A10, A11) A generation does not begin before the newest step that a member has: what is committed is lost only
+  // 2. (A2, A5, A6, A8) As long as one of its members lives, one generation number of a lineage stands for
+  // one set of members.
+  // 3. (A10, A11) A generation does not begin before the newest step that a member has: what is committed is
+  // lost only
   //    with the processes that had it.
-  // 4. (A4, A6 to A9) Nor does it begin before a step that an older generation has gone beyond, except for the one step that
+  // 4. (A4, A6 to A9) Nor does it begin before a step that an older generation has gone beyond, except for
+  // the one step that
   //    was being summed up; and no older generation goes on beside it.
   // 5. Once the run is trained, and that is on disk or everyone can be told, no rank begins to train, and the
   //    lineage that was trained has no further generation.

@@ -8,8 +8,8 @@
 #include <iostream>
 #include <string>
 
-#include "sweeps/space/axis.h"
 #include "sweeps/results/report.h"
+#include "sweeps/space/axis.h"
 
 namespace {
 

@@ -4,7 +4,6 @@
 
 #include "cli/util/json_path.h"
 
-
 namespace mlk::local {
 
 using nlohmann::json;

@@ -22,8 +22,7 @@ std::string namespace_of_object(const json& object) { return object.at("metadata
 // The uid of the Job that made this pod; empty if none did.
 const std::string& controller_of(const json& pod) {
   for (const json& owner : at_path(pod.at("metadata"), {"ownerReferences"})) {
-    if (owner.value("controller", false) && text_of(owner, {"kind"}) == "Job")
-      return text_of(owner, {"uid"});
+    if (owner.value("controller", false) && text_of(owner, {"kind"}) == "Job") return text_of(owner, {"uid"});
   }
   static const std::string none;
   return none;

@@ -73,9 +73,7 @@ void give_gpus(json& pod, const std::vector<std::string>& free) {
   }
 }
 
-std::string gpus_of(const json& pod) {
-  return text_of(pod.at("metadata"), {"annotations", annotation});
-}
+std::string gpus_of(const json& pod) { return text_of(pod.at("metadata"), {"annotations", annotation}); }
 
 std::vector<std::string> free_gpus(const std::vector<std::string>& all, const std::vector<Object>& pods) {
   std::set<std::string> taken;

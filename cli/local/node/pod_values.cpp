@@ -48,7 +48,8 @@ std::optional<std::string> resource_field(const json& container, const json& ref
     amount = std::thread::hardware_concurrency();  // without a limit: the CPUs of the node
   }
   double divisor = 1;
-  if (reference.contains("divisor")) divisor = parse_quantity(text_or_json(reference.at("divisor"))).value_or(1);
+  if (reference.contains("divisor"))
+    divisor = parse_quantity(text_or_json(reference.at("divisor"))).value_or(1);
   if (divisor <= 0) divisor = 1;
   return std::to_string(static_cast<long long>(std::ceil(amount / divisor)));
 }

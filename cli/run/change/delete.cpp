@@ -112,10 +112,10 @@ void Deletion::wait(steady_clock::time_point deadline, const ChangeHooks& hooks)
     if (hooks.interrupted())
       throw Error(ExitCode::interrupted, "interrupted; " + run_ + " is being deleted all the same");
     if (steady_clock::now() > deadline) {
-      throw Error(ExitCode::timed_out,
-                  run_ + " is still being deleted: " + printable(what_is_left(std::move(all))),
-                  "the cluster goes on by itself; pods of a lost node stay until it is back or deleted, and an "
-                  "object with a finalizer until its program has removed that");
+      throw Error(
+          ExitCode::timed_out, run_ + " is still being deleted: " + printable(what_is_left(std::move(all))),
+          "the cluster goes on by itself; pods of a lost node stay until it is back or deleted, and an "
+          "object with a finalizer until its program has removed that");
     }
     std::this_thread::sleep_for(between_looks);
   }

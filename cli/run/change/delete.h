@@ -15,17 +15,17 @@
 namespace mlk::kube {
 class Client;
 struct Resource;
-}
+}  // namespace mlk::kube
 
 namespace mlk {
 
-// The owner of the run or sweep that the user means. A bare name is accepted only if it has one run: otherwise
-// deleting "the newest" twice would delete two. An owner that is not there any more, but has left objects, is one
-// without a uid. Throws Error{usage} and ApiError.
+// The owner of the run or sweep that the user means. A bare name is accepted only if it has one run:
+// otherwise deleting "the newest" twice would delete two. An owner that is not there any more, but has left
+// objects, is one without a uid. Throws Error{usage} and ApiError.
 std::optional<nlohmann::json> find_owner_to_delete(kube::Client& client, const std::string& name);
 
-// One run or sweep that is being deleted. It knows the objects by uid: a new run of the same name may exist before
-// the old one is gone.
+// One run or sweep that is being deleted. It knows the objects by uid: a new run of the same name may exist
+// before the old one is gone.
 class Deletion {
  public:
   // `owner` as find_owner_to_delete() gives it.
@@ -37,8 +37,8 @@ class Deletion {
   enum class IsAwaited { yes, no };
   void begin(IsAwaited awaited);
 
-  // Waits until all is gone. Who may not list objects is told so, and does not wait. Throws Error: timed_out with
-  // what is left, and interrupted; the cluster goes on by itself.
+  // Waits until all is gone. Who may not list objects is told so, and does not wait. Throws Error: timed_out
+  // with what is left, and interrupted; the cluster goes on by itself.
   void wait(std::chrono::steady_clock::time_point deadline, const ChangeHooks& hooks);
 
  private:

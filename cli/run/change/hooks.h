@@ -8,13 +8,13 @@ namespace mlk {
 
 // Of what stops, resumes and deletes runs.
 struct ChangeHooks {
-  std::function<void(const std::string&)> note, warn;  // for people
-  std::function<bool()> interrupted;                   // the user wants to stop waiting
+  std::function<void(const std::string&)> note, warn;      // for people
+  std::function<bool()> interrupted;                       // the user wants to stop waiting
   std::function<std::string(const std::string&)> command;  // how the user types "resume digits-abcde"
 };
 
-// Of what creates runs. Called by one thread at a time: a caller that creates several things in parallel has to
-// ensure that.
+// Of what creates runs. Called by one thread at a time: a caller that creates several things in parallel has
+// to ensure that.
 struct SubmitHooks {
   std::function<void(const std::string&)> note;  // progress, for people
   std::function<void()> check_interrupted;       // throws if the user wants to stop

@@ -78,7 +78,8 @@ class LastLines {
 // Waits until the processes of the run have ended.
 class StopWait {
  public:
-  StopWait(const ChangeHooks& hooks, RunWatcher& watcher, const std::string& run, steady_clock::time_point deadline)
+  StopWait(const ChangeHooks& hooks, RunWatcher& watcher, const std::string& run,
+           steady_clock::time_point deadline)
       : hooks_(hooks), watcher_(watcher), run_(run), deadline_(deadline) {}
 
   void until_over(const Generations& generations, LastLines& lines) {

@@ -13,10 +13,10 @@ class Client;
 
 namespace mlk {
 
-// Suspends the runs, waits at most `timeout` until their processes have ended, and writes their records: results
-// are lost with the pods. A run that has ended already is told, and its Jobs that go on are suspended. Throws
-// Error: timed_out and interrupted while it waits (the runs are being stopped all the same), failure if a run was
-// resumed meanwhile or its results could not be recorded, and ApiError.
+// Suspends the runs, waits at most `timeout` until their processes have ended, and writes their records:
+// results are lost with the pods. A run that has ended already is told, and its Jobs that go on are
+// suspended. Throws Error: timed_out and interrupted while it waits (the runs are being stopped all the
+// same), failure if a run was resumed meanwhile or its results could not be recorded, and ApiError.
 void stop_runs(kube::Client& client, const std::vector<std::string>& runs, std::chrono::seconds timeout,
                const ChangeHooks& hooks);
 

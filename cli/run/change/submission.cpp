@@ -6,12 +6,12 @@
 #include "cli/kube/objects.h"
 #include "cli/render/evaluate.h"
 #include "cli/render/own.h"
-#include "cli/run/facts/deciding_job.h"
 #include "cli/run/change/end_pods_left.h"
-#include "cli/run/read/find.h"
-#include "cli/run/facts/labels.h"
 #include "cli/run/change/ownerless.h"
+#include "cli/run/facts/deciding_job.h"
+#include "cli/run/facts/labels.h"
 #include "cli/run/facts/pods_left.h"
+#include "cli/run/read/find.h"
 #include "cli/run/state/status.h"
 #include "cli/util/hash.h"
 
@@ -88,8 +88,7 @@ class Submission {
   // A submit without its effects.
   Submitted check(const Rendered& rendered) {
     if (before_)
-      hooks_.note("pods of run " + kube::name_of(*before_) +
-                  " would be ended first: their Job is gone");
+      hooks_.note("pods of run " + kube::name_of(*before_) + " would be ended first: their Job is gone");
     std::vector<json> objects{rendered.owner};
     objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());
     creation_.check_on_server(objects);

@@ -16,8 +16,8 @@ struct SubmitRequest {
   const FileContents& files;
   const Templates& templates;
   std::string name_space;
-  std::string version;   // of mlk
-  bool local = false;    // to the embedded cluster, and with so many GPUs of this machine
+  std::string version;  // of mlk
+  bool local = false;   // to the embedded cluster, and with so many GPUs of this machine
   int local_gpus = 0;
   bool again = false;    // a new run of the same experiment when the newest one has ended
   bool dry_run = false;  // checked by the server, nothing is stored
@@ -40,9 +40,10 @@ struct Submitted {
 // The run as its first submit makes it, with a key of its own. Pure but for the key.
 Rendered render_run(const SubmitRequest& request);
 
-// Submits what render_run() has rendered of the request. First asks what the user may do. The outcome of a dry run is that of the submit that it stands for. Throws
-// Error: cluster if the user may not, or the cluster cannot be reached; cannot_start if an object is refused
-// or a field of it was dropped. Then everything that this call has created is deleted again.
+// Submits what render_run() has rendered of the request. First asks what the user may do. The outcome of a
+// dry run is that of the submit that it stands for. Throws Error: cluster if the user may not, or the cluster
+// cannot be reached; cannot_start if an object is refused or a field of it was dropped. Then everything that
+// this call has created is deleted again.
 Submitted submit_run(kube::Client& client, const SubmitRequest& request, Rendered rendered,
                      const SubmitHooks& hooks);
 

@@ -90,7 +90,7 @@ bool was_resumed(const RunObjects& run, const Generations& generations) {
 }
 
 void set_suspended(kube::Client& client, const std::string& name_space, const std::vector<json>& jobs,
-                 bool suspended) {
+                   bool suspended) {
   for (const json& job : jobs) {
     if (is_suspended(job) != suspended) suspend_one(client, name_space, kube::name_of(job), suspended);
   }

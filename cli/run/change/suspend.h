@@ -1,7 +1,7 @@
 // Suspends and resumes runs: their Jobs, and the mark on the owner that says so (labels::stopped).
 //
-// The mark is there from before the first Job is suspended until after the last one was resumed. So a stop or a
-// resume that was cut off anywhere is completed when it is repeated.
+// The mark is there from before the first Job is suspended until after the last one was resumed. So a stop or
+// a resume that was cut off anywhere is completed when it is repeated.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ namespace mlk {
 // The generations of a run's Jobs as a command left them, by name.
 using Generations = std::map<std::string, std::int64_t>;
 
-// Marks the owner as stopped, unless it is, with these annotations beside the mark, and suspends the Jobs that
-// go on. If the server refuses the first of them, nothing was stopped, and all that this call has marked is taken
-// back. Throws ApiError.
+// Marks the owner as stopped, unless it is, with these annotations beside the mark, and suspends the Jobs
+// that go on. If the server refuses the first of them, nothing was stopped, and all that this call has marked
+// is taken back. Throws ApiError.
 Generations suspend_run(kube::Client& client, const std::string& name_space, const RunObjects& run,
                         const nlohmann::json& annotations = nlohmann::json::object());
 
@@ -33,8 +33,8 @@ Generations suspend_run(kube::Client& client, const std::string& name_space, con
 void resume_run(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const nlohmann::json& more = nlohmann::json::object());
 
-// Removes the mark with a merge patch of the owner that also holds `more`: the last step of every resume. Throws
-// ApiError.
+// Removes the mark with a merge patch of the owner that also holds `more`: the last step of every resume.
+// Throws ApiError.
 void unmark_stopped(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                     const nlohmann::json& more = nlohmann::json::object());
 
@@ -49,8 +49,8 @@ void set_suspended(kube::Client& client, const std::string& name_space,
                    const std::vector<nlohmann::json>& jobs, bool suspended);
 
 // Suspends the Jobs of an ended run that would continue: they would restart a lost rank, or keep servers
-// waiting for one, which is no longer needed. Ended pods stay, with their logs. Best effort: returns the reason if
-// one could not be suspended. Never throws for errors of the server.
+// waiting for one, which is no longer needed. Ended pods stay, with their logs. Best effort: returns the
+// reason if one could not be suspended. Never throws for errors of the server.
 std::optional<std::string> suspend_what_goes_on(kube::Client& client, const std::string& name_space,
                                                 const RunObjects& run);
 

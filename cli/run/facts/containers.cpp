@@ -78,5 +78,4 @@ std::string title(const Container& container) {
   return (container.kind == ContainerKind::init ? "init container " : "container ") + container.name;
 }
 
-
 }  // namespace mlk

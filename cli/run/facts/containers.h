@@ -48,5 +48,4 @@ PodContainers read_containers(const nlohmann::json& pod);
 // "container agent", "init container fetch"
 std::string title(const Container& container);
 
-
 }  // namespace mlk

@@ -1,5 +1,5 @@
-// What the Jobs, pods and events of a run say, as plain values: read_facts.h reads them, and observe() decides
-// on them.
+// What the Jobs, pods and events of a run say, as plain values: read_facts.h reads them, and observe()
+// decides on them.
 #pragma once
 
 #include <map>
@@ -100,6 +100,5 @@ struct Facts {
   // The Job whose end is the end of the run; nullptr if it is not there.
   const JobFacts* decider() const { return jobs.empty() || !jobs.front().decides ? nullptr : &jobs.front(); }
 };
-
 
 }  // namespace mlk

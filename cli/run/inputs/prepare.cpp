@@ -7,10 +7,10 @@
 
 #include <fmt/format.h>
 
-#include "cli/experiment/yaml.h"
 #include "cli/code/code.h"
 #include "cli/code/repository.h"
 #include "cli/code/stays.h"
+#include "cli/experiment/yaml.h"
 #include "cli/render/limits.h"
 #include "cli/run/inputs/missing_files.h"
 #include "cli/util/error.h"

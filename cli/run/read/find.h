@@ -34,7 +34,7 @@ void require_run_name(const std::string& typed);
 struct RunAddress {
   std::string run;  // full name
   bool is_sweep = false;
-  std::optional<int> trial;  // of a sweep, if one was named: digits-abcde/7
+  std::optional<int> trial;       // of a sweep, if one was named: digits-abcde/7
   std::optional<Time> created{};  // of a run or sweep that --where has selected: names are given again
 };
 

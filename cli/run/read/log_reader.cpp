@@ -7,7 +7,6 @@
 #include <mutex>
 #include <utility>
 
-
 namespace mlk {
 namespace {
 

@@ -9,8 +9,8 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/kube/reflector.h"
-#include "cli/run/read/find.h"
 #include "cli/run/facts/labels.h"
+#include "cli/run/read/find.h"
 #include "cli/run/read/side_reads.h"
 #include "cli/util/json_path.h"
 

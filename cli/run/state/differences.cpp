@@ -53,8 +53,7 @@ std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& 
     json experiment = run.experiment;
     // They have a column of their own, or are not part of the run's identity.
     for (const char* key : {"tags", "note", "mode"}) experiment.erase(key);
-    for (const auto& [path, value] : values_by_path(experiment))
-      values[path] = text_or_json(value);
+    for (const auto& [path, value] : values_by_path(experiment)) values[path] = text_or_json(value);
     by_name[run.name].emplace_back(run.run, std::move(values));
   }
   for (const auto& [name, same_name] : by_name) {

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/run/state/diagnosis.h"
 #include "cli/run/facts/facts.h"
+#include "cli/run/state/diagnosis.h"
 
 namespace mlk {
 

@@ -1,5 +1,5 @@
-// The final record: the part of a run's state that its owner keeps when the pods are gone. Pure; write_record.h
-// writes it.
+// The final record: the part of a run's state that its owner keeps when the pods are gone. Pure;
+// write_record.h writes it.
 #pragma once
 
 #include <optional>

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/facts/absence.h"
-#include "cli/run/state/checkpoints.h"
 #include "cli/run/facts/phase.h"
 #include "cli/run/facts/run_objects.h"
+#include "cli/run/state/checkpoints.h"
 #include "cli/util/error.h"
 #include "cli/util/time.h"
 

@@ -81,7 +81,8 @@ TEST_CASE("an option that ends with = has an empty value, and takes no other wor
   Cluster cluster;
   CHECK(cluster.mlk({"ls", "--namespace=", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
   CHECK(cluster.mlk({"--namespace=", "ls", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
-  cluster.store.remove("pods", "default", "x-abcde-worker-0-abcde");  // nothing else would: there is no kubelet
+  cluster.store.remove("pods", "default",
+                       "x-abcde-worker-0-abcde");  // nothing else would: there is no kubelet
   const auto [code, said] = cluster.mlk({"delete", "--namespace=", "y", "x-abcde"});
   CHECK(code == 0);
   CHECK(contains(said, "there is no run 'y'"));

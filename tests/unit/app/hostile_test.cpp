@@ -15,9 +15,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/app.h"
-#include "cli/session/session.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/state/record.h"
+#include "cli/session/session.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "cli/util/unicode.h"

@@ -192,7 +192,8 @@ TEST_CASE("a refusal says what is wrong with the name, and of a digest only what
   CHECK(told("x:-a") == "'x:-a': a tag has letters, digits, '_', '.' and '-', 128 at most");
   CHECK(told("a_b.c/x") == "'a_b.c/x' does not begin with a valid registry host");
   CHECK(told("r.example/X") ==
-        "'r.example/X' is not the name of an image: its parts have lower-case letters, digits and single '.', '_' "
+        "'r.example/X' is not the name of an image: its parts have lower-case letters, digits and single "
+        "'.', '_' "
         "or '-' between them");
   CHECK(told("me:word@r.example/x") == "the name of an image holds no user and no password");
   CHECK(name_refusal("r.example/X").hint() == "an image is named like registry.example/team/trainer:1");

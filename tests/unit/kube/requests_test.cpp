@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "cli/kube/client.h"
-#include "cli/kube/login/cluster_login.h"
 #include "cli/kube/list.h"
+#include "cli/kube/login/cluster_login.h"
 #include "cli/kube/logs.h"
 #include "cli/kube/objects.h"
 

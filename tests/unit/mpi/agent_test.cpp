@@ -13,7 +13,8 @@ struct Pod {
   Child agent;
 
   explicit Pod(std::int64_t patience_ms = patience_of_tests_ms)
-      : environment(with_patience(patience_ms)), agent([this] { return serve(environment, {"train", "two words"}); }) {}
+      : environment(with_patience(patience_ms)),
+        agent([this] { return serve(environment, {"train", "two words"}); }) {}
 
   static PodEnvironment with_patience(std::int64_t patience_ms) {
     PodEnvironment environment = pods(1);
@@ -288,7 +289,8 @@ TEST_CASE("what nobody says first, or twice, ends a connection; the others go on
 TEST_CASE("who does not have the run's key is sent away") {
   const Pod pod;
   const Link proof_that_it_listens = pod.connect();
-  std::optional<Link> stranger = connect_to(pod.environment.own, "another key of the same length as ours", 5000);
+  std::optional<Link> stranger =
+      connect_to(pod.environment.own, "another key of the same length as ours", 5000);
   REQUIRE(stranger);
   CHECK_FALSE(wait_until_ready(*stranger, 5000));
 }

@@ -185,7 +185,8 @@ TEST_CASE("a first pod waits for the others no longer than its patience, and nam
   CHECK(first.err() == "mlk: worker/1 is not there\n");
 }
 
-TEST_CASE("mpirun gets no descriptor of the launcher, hears all signals, and its files are this user's alone") {
+TEST_CASE(
+    "mpirun gets no descriptor of the launcher, hears all signals, and its files are this user's alone") {
   const Run run;
   run.folder.write("tell", tell_descriptors);
   run.write_mpirun(open_mpi, "sh -c \"$(cat $HERE/tell)\"; cat /proc/self/status");

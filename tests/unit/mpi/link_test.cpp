@@ -35,9 +35,9 @@ Said surroundings(const std::map<std::string, std::string>& environment) {
   Child child([&] {
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
     const PodEnvironment environment = read_pod_environment();
-    std::string text = environment.role + " " + environment.rank + " " + environment.folder + " " + environment.key + " " +
-                       environment.own.host + " " + environment.own.port + " " + number(environment.processes) + " " +
-                       number(environment.patience_ms);
+    std::string text = environment.role + " " + environment.rank + " " + environment.folder + " " +
+                       environment.key + " " + environment.own.host + " " + environment.own.port + " " +
+                       number(environment.processes) + " " + number(environment.patience_ms);
     for (const Address& one : environment.all) text += " " + one.host + "|" + one.port;
     return ::write(1, text.data(), text.size()) < 0 ? 1 : 0;
   });

@@ -1,4 +1,5 @@
-// The probes, the messages and the rules of the agreement in the code, and runtime/PROTOCOLS.md, which explains them.
+// The probes, the messages and the rules of the agreement in the code, and runtime/PROTOCOLS.md, which
+// explains them.
 
 #include <filesystem>
 #include <fstream>
@@ -73,8 +74,7 @@ TEST_CASE("each message between processes has a row in PROTOCOLS.md, and no othe
 
 TEST_CASE("each rule of the agreement is named in the code that keeps it, and no other is") {
   const fs::path top = mlk::test::source_dir();
-  const auto rules =
-      names_in(content_of(top / "runtime/PROTOCOLS.md"), std::regex("\n- \\*\\*(A[0-9]+),"));
+  const auto rules = names_in(content_of(top / "runtime/PROTOCOLS.md"), std::regex("\n- \\*\\*(A[0-9]+),"));
   REQUIRE(rules.size() > 10);
   for (const std::string& rule : rules) CHECK_MESSAGE(rules.count(rule) == 1, rule);
   const auto named_below = [](const fs::path& folder) {
@@ -86,8 +86,10 @@ TEST_CASE("each rule of the agreement is named in the code that keeps it, and no
     }
     return named;
   };
-  const std::set<std::string> in_code = named_below(top / "runtime/membership"), in_sim = named_below(top / "tests/sim");
-  for (const std::string& rule : rules) CHECK_MESSAGE(in_code.contains(rule), rule, " is not named in the code");
+  const std::set<std::string> in_code = named_below(top / "runtime/membership"),
+                              in_sim = named_below(top / "tests/sim");
+  for (const std::string& rule : rules)
+    CHECK_MESSAGE(in_code.contains(rule), rule, " is not named in the code");
   for (const std::set<std::string>& named : {in_code, in_sim}) {
     for (const std::string& rule : named) CHECK_MESSAGE(rules.contains(rule), rule, " is no rule");
   }

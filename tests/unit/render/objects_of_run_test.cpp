@@ -53,8 +53,11 @@ TEST_CASE("the folder for checkpoints gets the uid of the owner, wherever a cont
   Rendered run = whole_run(checkpoints + "metrics: {tensorboard: true}\n", {}, {});
   const std::string before = "/mlk/checkpoints/" + run.run;
   CHECK(run.objects.back().dump().find("\"" + before + "\"") != std::string::npos);
-  json custom = {{"spec", {{"replicas", {{{"env", {{{"name", "MLK_CHECKPOINTS"}, {"value", before}},
-                                                   {{"name", "MINE"}, {"value", before}}}}}}}}}};
+  json custom = {
+      {"spec",
+       {{"replicas",
+         {{{"env",
+            {{{"name", "MLK_CHECKPOINTS"}, {"value", before}}, {{"name", "MINE"}, {"value", before}}}}}}}}}};
   own(custom, run.run, "abcdefgh-1");
   CHECK(custom["spec"]["replicas"][0]["env"][0]["value"] == before + "-abcdefgh");
   CHECK(custom["spec"]["replicas"][0]["env"][1]["value"] == before);
@@ -67,7 +70,8 @@ TEST_CASE("the folder for checkpoints gets the uid of the owner, wherever a cont
 }
 
 TEST_CASE("a folder for checkpoints that the user has chosen stays") {
-  Rendered run = whole_run(std::string(one_program) + "checkpoint: {volume: {pvc: c}}\nenv: {MLK_CHECKPOINTS: /mine}\n", {}, {});
+  Rendered run = whole_run(
+      std::string(one_program) + "checkpoint: {volume: {pvc: c}}\nenv: {MLK_CHECKPOINTS: /mine}\n", {}, {});
   own(run.objects, run.run, "abcdefgh-1");
   CHECK(run.objects.back().dump().find("\"/mine\"") != std::string::npos);
 }

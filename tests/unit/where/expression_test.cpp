@@ -428,7 +428,8 @@ TEST_CASE("a whole number beyond the signed ones is larger than each of them") {
 }
 
 TEST_CASE("names and bare words have letters, digits, and the signs of paths and versions") {
-  for (const char* word : {"a_b", "a.b", "a-b", "a+b", "a/b", "a@b", "Zz", "9a", "\xc3\xa4", "andy", "0.1.2"}) {
+  for (const char* word :
+       {"a_b", "a.b", "a-b", "a+b", "a/b", "a@b", "Zz", "9a", "\xc3\xa4", "andy", "0.1.2"}) {
     CAPTURE(word);
     CHECK(matches_values(std::string(word) + " == " + word, {{word, word}}));
   }
@@ -456,11 +457,12 @@ TEST_CASE("a refusal comes with an example, and ages take units that other names
   } catch (const Error& error) {
     CHECK(error.hint() == "write for example: lr < 0.01 && state == Succeeded");
   }
-  for (const char* name : {"age", "duration"}) CHECK(parse_refusal(name + std::string(" > 2h")) == "accepted");
+  for (const char* name : {"age", "duration"})
+    CHECK(parse_refusal(name + std::string(" > 2h")) == "accepted");
   for (const char* name : {"ages", "step"})
     for (const char* op : {"<", "<=", ">", ">="})
-      CHECK(parse_refusal(name + std::string(" ") + op + " 2h").find(", must follow '" + std::string(op) + "'") !=
-            std::string::npos);
+      CHECK(parse_refusal(name + std::string(" ") + op + " 2h")
+                .find(", must follow '" + std::string(op) + "'") != std::string::npos);
 }
 
 TEST_CASE("a short list of names is told whole, and of one name there is only that") {
@@ -475,14 +477,15 @@ TEST_CASE("a short list of names is told whole, and of one name there is only th
   CHECK(hint_of({"b"}) == "there are b");
   CHECK(hint_of({"b", "a", "b"}) == "there are a and b");
   CHECK(hint_of({"a", "b", "c", "d", "e", "f", "g", "h"}) == "there are a, b, c, d, e, f, g and h");
-  CHECK(hint_of({"a", "b", "c", "d", "e", "f", "g", "h", "i"}) == "there are a, b, c, d, e, f, g, h and 1 others");
+  CHECK(hint_of({"a", "b", "c", "d", "e", "f", "g", "h", "i"}) ==
+        "there are a, b, c, d, e, f, g, h and 1 others");
   CHECK(hint_of({}) == "");
 }
 
 TEST_CASE("text that a field never has is refused by equality and in lists, by the case of its field") {
   const auto said = [](const std::string& text, const std::string& name) {
-    const std::string all = refusal_of(
-        [&] { check_values(parse_expression(text, "--where"), name, {"ps", "single"}); });
+    const std::string all =
+        refusal_of([&] { check_values(parse_expression(text, "--where"), name, {"ps", "single"}); });
     return all.substr(0, all.find('\n'));
   };
   for (const char* text : {"mode == x", "mode != x", "mode in [ps, x]", "mode not in [x]", "!mode == x"})

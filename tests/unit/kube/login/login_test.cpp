@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <yaml-cpp/yaml.h>
 
-#include "cli/kube/login/exec_plugin.h"
 #include "cli/kube/failure.h"
+#include "cli/kube/login/exec_plugin.h"
 #include "cli/kube/login/kubeconfig.h"
 #include "cli/kube/login/kubeconfig_file.h"
 #include "cli/util/hash.h"

@@ -7,8 +7,8 @@
 #include <doctest/doctest.h>
 
 #include "cli/experiment/load.h"
-#include "cli/run/facts/labels.h"
 #include "cli/run/change/submission.h"
+#include "cli/run/facts/labels.h"
 #include "cli/util/error.h"
 #include "tests/unit/fake_cluster.h"
 

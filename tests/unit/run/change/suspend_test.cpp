@@ -53,7 +53,8 @@ TEST_CASE("a run is marked and its Jobs are suspended, and all of that is taken 
   CHECK(run.suspended() == 2);
   CHECK(is_marked_stopped(run.read().owner));
   CHECK(run.annotation("mlk.dev/why") == "tired");
-  resume_run(run.client, "default", run.read(), {{"metadata", {{"annotations", {{"mlk.dev/why", nullptr}}}}}});
+  resume_run(run.client, "default", run.read(),
+             {{"metadata", {{"annotations", {{"mlk.dev/why", nullptr}}}}}});
   CHECK(run.suspended() == 0);
   CHECK_FALSE(is_marked_stopped(run.read().owner));
   CHECK(run.annotation("mlk.dev/why").empty());

@@ -7,8 +7,8 @@
 #include "cli/run/facts/deciding_job.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/order.h"
-#include "cli/run/state/report.h"
 #include "cli/run/read/watcher.h"
+#include "cli/run/state/report.h"
 #include "tests/unit/run/plain_run.h"
 
 namespace mlk {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/facts/labels.h"
-#include "cli/run/state/report.h"
 #include "cli/run/read/watcher.h"
+#include "cli/run/state/report.h"
 #include "tests/unit/run/plain_run.h"
 
 namespace mlk {

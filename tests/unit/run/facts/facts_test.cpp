@@ -3,10 +3,10 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/run/read/find.h"
 #include "cli/run/facts/owner.h"
-#include "cli/run/state/record.h"
+#include "cli/run/read/find.h"
 #include "cli/run/read/watcher.h"
+#include "cli/run/state/record.h"
 #include "tests/unit/run/fixture.h"
 
 namespace mlk {

@@ -5,9 +5,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/run/read/find.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/read_facts.h"
+#include "cli/run/read/find.h"
 #include "cli/run/state/record.h"
 #include "tests/unit/run/plain_run.h"
 

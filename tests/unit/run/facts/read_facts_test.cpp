@@ -1,4 +1,6 @@
 // Every value that is read of a Job, a pod or an event: where it comes from, and what it is without one.
+#include "cli/run/facts/read_facts.h"
+
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -7,7 +9,6 @@
 #include "cli/run/facts/facts.h"
 #include "cli/run/facts/going_on.h"
 #include "cli/run/facts/owner.h"
-#include "cli/run/facts/read_facts.h"
 #include "cli/run/state/status.h"
 #include "cli/util/json_path.h"
 #include "tests/unit/run/plain_pods.h"

@@ -4,8 +4,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/run/read/log_follower.h"
 #include "cli/run/facts/metrics.h"
+#include "cli/run/read/log_follower.h"
 
 namespace mlk {
 namespace {

@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/client.h"
+#include "cli/run/change/write_record.h"
 #include "cli/run/read/find.h"
 #include "cli/run/read/log_follower.h"
-#include "cli/run/state/record.h"
 #include "cli/run/read/run_logs.h"
-#include "cli/run/change/write_record.h"
+#include "cli/run/state/record.h"
 #include "tests/unit/kube/fake_server.h"
 
 namespace mlk {

@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
-#include "cli/run/read/find.h"
 #include "cli/run/facts/owner.h"
+#include "cli/run/read/find.h"
 #include "cli/run/read/watcher.h"
 #include "tests/unit/run/fixture.h"
 

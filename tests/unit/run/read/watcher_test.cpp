@@ -8,8 +8,8 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/run/change/suspend.h"
-#include "cli/run/read/find.h"
 #include "cli/run/facts/labels.h"
+#include "cli/run/read/find.h"
 #include "tests/unit/fake_cluster.h"
 
 namespace {

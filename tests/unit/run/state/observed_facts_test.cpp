@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/run/facts/facts.h"
-#include "cli/run/read/find.h"
 #include "cli/run/facts/metrics.h"
 #include "cli/run/facts/read_facts.h"
+#include "cli/run/read/find.h"
 #include "cli/run/state/record.h"
 #include "tests/unit/run/plain_run.h"
 

@@ -6,8 +6,8 @@
 #include <fmt/format.h>
 
 #include "cli/run/facts/going_on.h"
-#include "cli/run/read/log_sources.h"
 #include "cli/run/facts/read_facts.h"
+#include "cli/run/read/log_sources.h"
 #include "cli/run/state/report.h"
 #include "tests/unit/run/plain_run.h"
 

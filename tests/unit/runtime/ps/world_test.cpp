@@ -1,7 +1,7 @@
 // Whole runs with parameter servers in virtual time: processes are killed, fall silent, and are told to stop.
-#include "tests/unit/runtime/ps_world.h"
-
 #include <doctest/doctest.h>
+
+#include "tests/unit/runtime/ps_world.h"
 
 namespace mlk::rt {
 namespace {

@@ -6,12 +6,12 @@
 
 #include <doctest/doctest.h>
 
-#include "cli/run/read/find.h"
 #include "cli/run/facts/owner.h"
+#include "cli/run/read/find.h"
 #include "cli/util/text.h"
 #include "sweeps/driver/driver_rights.h"
-#include "sweeps/trials/fetch.h"
 #include "sweeps/space/points_file.h"
+#include "sweeps/trials/fetch.h"
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"
 

@@ -1,6 +1,4 @@
 // Cells of tables of results at their edges, and columns that are there or not.
-#include "sweeps/results/results.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,8 +6,9 @@
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
-#include "sweeps/space/ranking.h"
 #include "sweeps/results/result_cells.h"
+#include "sweeps/results/results.h"
+#include "sweeps/space/ranking.h"
 
 using namespace mlk::sweeps;
 using nlohmann::json;
@@ -54,7 +53,8 @@ std::string cell_shown(const json& value, Column::Kind kind = Column::Kind::para
 
 std::vector<int> cell_order(const std::vector<Trial>& trials, const std::string& sort) {
   std::vector<int> numbers;
-  for (const Trial& trial : in_order(trials, cell_objective(), {}, {sort, 0})) numbers.push_back(trial.number);
+  for (const Trial& trial : in_order(trials, cell_objective(), {}, {sort, 0}))
+    numbers.push_back(trial.number);
   return numbers;
 }
 
@@ -64,9 +64,10 @@ TEST_CASE("people see four digits, and all digits before the point up to a billi
   const struct {
     double value;
     std::string text;
-  } cases[] = {{0.123456, "0.1235"},   {1234.56, "1235"},         {9999.4, "9999"},   {10000.4, "10000"},
-               {-12345.6, "-12346"},   {999999999.4, "999999999"}, {1e9, "1e+09"},     {-1e9, "-1e+09"},
-               {1.23456e12, "1.235e+12"}, {0.0, "0"},              {1.5e-7, "1.5e-07"}};
+  } cases[] = {{0.123456, "0.1235"}, {1234.56, "1235"},    {9999.4, "9999"},
+               {10000.4, "10000"},   {-12345.6, "-12346"}, {999999999.4, "999999999"},
+               {1e9, "1e+09"},       {-1e9, "-1e+09"},     {1.23456e12, "1.235e+12"},
+               {0.0, "0"},           {1.5e-7, "1.5e-07"}};
   for (const auto& each : cases) CHECK(cell_shown(each.value) == each.text);
   CHECK(cell_shown(std::nan("")) == "nan");
   CHECK(cell_shown(-std::numeric_limits<double>::infinity()) == "-inf");

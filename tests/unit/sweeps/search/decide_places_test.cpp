@@ -1,7 +1,7 @@
 // Which trials of a sweep take its places, and what happens to paused ones.
-#include "sweeps/search/decide.h"
-
 #include <doctest/doctest.h>
+
+#include "sweeps/search/decide.h"
 
 using namespace mlk;
 using namespace mlk::sweeps;

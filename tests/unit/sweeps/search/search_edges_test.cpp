@@ -7,13 +7,13 @@
 #include <doctest/doctest.h>
 
 #include "cli/util/error.h"
-#include "sweeps/space/axis.h"
-#include "sweeps/search/grid.h"
 #include "sweeps/results/importance.h"
 #include "sweeps/results/importance_forest.h"
+#include "sweeps/search/grid.h"
 #include "sweeps/search/random.h"
 #include "sweeps/search/sobol.h"
 #include "sweeps/search/triangle.h"
+#include "sweeps/space/axis.h"
 #include "tests/unit/sweeps/spaces.h"
 
 using namespace mlk::sweeps;

@@ -20,7 +20,8 @@ TEST_CASE("each state of a trial has a word, which is read back, and three of th
     CHECK(parse_trial_state(c.word) == c.state);
     CHECK(has_ended(c.state) == c.ended);
   }
-  for (const char* word : {"", "waiting", "Stoppe", "Failed "}) CHECK_FALSE(parse_trial_state(word).has_value());
+  for (const char* word : {"", "waiting", "Stoppe", "Failed "})
+    CHECK_FALSE(parse_trial_state(word).has_value());
 }
 
 TEST_CASE("a verdict names the metric, and the line that came nearest to it") {

@@ -31,7 +31,7 @@ struct Logged {
   std::string sweep;
   kube::Client client{sweeper.cluster.config()};
   std::mutex mutex;
-  std::vector<std::string> asked;  // the pods whose logs were read, in order
+  std::vector<std::string> asked;                 // the pods whose logs were read, in order
   std::multimap<std::string, std::string> query;  // of the last request for a log
   std::map<int, std::string> logs;                // by index
   int failures = 0, code = 503;                   // so many logs are refused with that code
@@ -131,7 +131,8 @@ TEST_CASE("the logs of trials that run or have ended are read, and of those that
   CHECK(logged.asked[0].find("-trial-1-") != std::string::npos);
 }
 
-TEST_CASE("a trial whose result tells the last value has its log read for its curve, or for another value of it") {
+TEST_CASE(
+    "a trial whose result tells the last value has its log read for its curve, or for another value of it") {
   const auto asked = [](const std::string& objective, double accuracy, const json& curve = nullptr) {
     Logged logged(objective);
     json result = told_result(accuracy);
@@ -148,7 +149,8 @@ TEST_CASE("a trial whose result tells the last value has its log read for its cu
   CHECK(asked("", 0.5, {{1, 0.5}}) == 0);
 }
 
-TEST_CASE("a whole log without the objective condemns its trial with the nearest line, and a cut one does not") {
+TEST_CASE(
+    "a whole log without the objective condemns its trial with the nearest line, and a cut one does not") {
   struct Case {
     std::string log, failure;
   };
@@ -158,7 +160,8 @@ TEST_CASE("a whole log without the objective condemns its trial with the nearest
            {lines_told(999, "line {} {}"), ""},  // with the empty one at its end: as many as are asked for
            {std::string(256 * 1024, 'x'), ""},
            {"accuracy: 0.1\naccuracy: 0.2\nthe end",
-            verdict + ": the nearest line is 'accuracy: 0.2'; print accuracy=VALUE, or give objective.regex"}}) {
+            verdict +
+                ": the nearest line is 'accuracy: 0.2'; print accuracy=VALUE, or give objective.regex"}}) {
     INFO(c.log.size());
     Logged logged;
     logged.add_pod(0, true);
@@ -193,9 +196,12 @@ TEST_CASE("the log of a trial that has just ended is asked for again when the se
     Trial trial;
     std::size_t asked;
   };
-  for (const Case& c : {Case{500, Trial::has_just_ended, 3}, {503, Trial::has_just_ended, 3},
-                        {429, Trial::has_just_ended, 3}, {404, Trial::has_just_ended, 1},
-                        {400, Trial::has_just_ended, 1}, {500, Trial::ended_long_ago, 1},
+  for (const Case& c : {Case{500, Trial::has_just_ended, 3},
+                        {503, Trial::has_just_ended, 3},
+                        {429, Trial::has_just_ended, 3},
+                        {404, Trial::has_just_ended, 1},
+                        {400, Trial::has_just_ended, 1},
+                        {500, Trial::ended_long_ago, 1},
                         {503, Trial::runs, 1}}) {  // the next look reads it
     INFO(c.code, " ", c.asked);
     Logged logged;
@@ -247,7 +253,8 @@ TEST_CASE("early stopping reads the logs of running trials alone, and keeps what
   CHECK(told.at(0).curve.size() == 2);
 }
 
-TEST_CASE("a sweep is large from 1001 trials on, and its warnings are read while it goes on and nothing runs") {
+TEST_CASE(
+    "a sweep is large from 1001 trials on, and its warnings are read while it goes on and nothing runs") {
   for (const int trials : {1000, 1001}) {
     INFO(trials);
     Logged logged("", "1.." + std::to_string(trials));

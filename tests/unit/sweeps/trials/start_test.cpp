@@ -9,8 +9,8 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts/labels.h"
 #include "sweeps/trials/ledger_store.h"
-#include "sweeps/trials/record.h"
 #include "sweeps/trials/objects.h"
+#include "sweeps/trials/record.h"
 #include "tests/unit/sweeps/sweeper.h"
 
 using namespace mlk;

@@ -4,10 +4,10 @@
 
 #include <doctest/doctest.h>
 
-#include "sweeps/trials/fetch.h"
-#include "sweeps/space/ledger.h"
-#include "sweeps/trials/ledger_store.h"
 #include "sweeps/results/rows.h"
+#include "sweeps/space/ledger.h"
+#include "sweeps/trials/fetch.h"
+#include "sweeps/trials/ledger_store.h"
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"
 
