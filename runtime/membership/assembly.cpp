@@ -110,7 +110,7 @@ void Assembly::on_up(const Event& event, View& view, SteadyTime now, Effects& ef
     if (is_member(rank)) current_ = false;
     view = View();
     view.lost = now;
-    forget_cuts([&](std::uint32_t one, std::uint32_t other) { return rank == one || rank == other; });
+    cuts_.forget([&](std::uint32_t one, std::uint32_t other) { return rank == one || rank == other; });
   }
   // Where all ranks are needed to start, each must not give up just before the last comes back. One that
   // takes others to train, or is bound by what it has accepted, only comes back free.
@@ -182,7 +182,7 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
   if (status->lineage == lineage_) begun_ = std::max(begun_, status->generation);
   if (status->generation == 0) return;
   if (generation_.number == 0) {
-    if (!forget_passed_promises(*status)) return;
+    if (!promises_.forget_before(status->generation, status->lineage)) return;
     lineage_ = status->lineage;
     begun_ = status->generation;
     return;
@@ -199,7 +199,7 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
       generation_ = Generation();
       beginning_ = Beginning();
       own_.reset();
-      forget_passed_promises(*status);
+      promises_.forget_before(status->generation, status->lineage);
       current_ = false;
       send_status_to_all(effects);
     }
@@ -217,14 +217,6 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
   } else if (state_) {
     send_status(event.peer.rank, effects);  // the peer may not know yet
   }
-}
-
-// Of the generations that this rank has accepted those are over after which another has begun. A later one
-// may have begun beside that.
-bool Assembly::forget_passed_promises(const StatusMessage& status) {
-  return std::erase_if(promises_, [&](const auto& promise) {
-           return promise.second.lineage == status.lineage && promise.second.number < status.generation;
-         }) > 0;
 }
 
 void Assembly::on_done(const Event& event) {
@@ -307,7 +299,7 @@ SteadyTime Assembly::next_tick() const {
   for (const auto& [rank, view] : views_) {
     if (view.standing == Standing::dead) at(view.lost + return_patience);
   }
-  for (const auto& [pair, cut] : cuts_) at(cut.until);
+  cuts_.for_each_end(at);
   return next;
 }
 

@@ -18,8 +18,11 @@
 
 #include "runtime/membership/allreduce_protocol.h"
 #include "runtime/membership/bounded_wait.h"
+#include "runtime/membership/cuts.h"
 #include "runtime/membership/effects.h"
 #include "runtime/membership/membership.h"
+#include "runtime/membership/promises.h"
+#include "runtime/membership/proposal.h"
 #include "runtime/transport/event.h"
 
 namespace mlk::rt {
@@ -112,17 +115,6 @@ class Assembly {
     SteadyTime told;     // when it came last
     StatusMessage status;
   };
-  // Two ranks cannot reach each other, and are kept apart until then; twice as long the next time.
-  struct Cut {
-    SteadyTime until;
-    std::chrono::seconds pause{0};
-  };
-  struct Proposal {
-    std::uint64_t number = 0, follows = 0, lineage = 0;
-    std::vector<Member> members;
-
-    bool contains(Member member) const { return std::ranges::find(members, member) != members.end(); }
-  };
   struct Promise {
     Proposal proposal;
     Member to;  // the process that made it
@@ -134,7 +126,6 @@ class Assembly {
   bool newcomer(std::uint32_t rank, const View& view, SteadyTime now) const;
   std::uint64_t progress_of(std::uint32_t rank) const;
   bool is_behind(std::uint32_t rank) const;
-  std::set<std::uint32_t> left_out(SteadyTime now) const;
   static bool is_dead(const View& view, SteadyTime now);
   Standing standing_of(const Member& member, const Generation& last, const Proposal& proposal,
                        SteadyTime now) const;
@@ -153,7 +144,6 @@ class Assembly {
   void on_loss(const Event& event, View& view, SteadyTime now, Effects& effects);
   void on_message(const Event& event, SteadyTime now, Effects& effects);
   void on_status(const Event& event, SteadyTime now, Effects& effects);
-  bool forget_passed_promises(const StatusMessage& status);
   void on_propose(const Event& event, SteadyTime now, Effects& effects);
   void on_accept(const Event& event, SteadyTime now, Effects& effects);
   void on_refuse(const Event& event, SteadyTime now, Effects& effects);
@@ -161,17 +151,12 @@ class Assembly {
   void on_begin(const Event& event, Effects& effects);
   void on_done(const Event& event);
   void note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now);
-  template <typename Which>
-  void forget_cuts(Which which) {
-    std::erase_if(cuts_, [&](const auto& entry) { return which(entry.first.first, entry.first.second); });
-  }
   bool all_have_accepted() const;
   void begin_if_accepted(SteadyTime now, Effects& effects);
   void begin_own(Effects& effects);
   void begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& beginning);
   Beginning choose_beginning() const;
   void answer_proposal(SteadyTime now, Effects& effects);
-  void bind_as_member(std::uint64_t follows, std::uint64_t lineage);
   void advance(SteadyTime now, Effects& effects);
   std::vector<std::string> missing() const;
   void greet(std::uint32_t rank, Effects& effects) const;
@@ -211,14 +196,9 @@ class Assembly {
   std::optional<Promise> theirs_;  // to be answered, or answered and not begun
   bool answered_ = false;
   SteadyTime theirs_since_;
-  // The last proposal of each process that was accepted here since the generation began. Each of them may
-  // have begun without a word of it coming here: other proposals must outvote its members.
-  std::map<Member, Proposal> promises_;
-  std::map<Member, Proposal> accepted_from_;  // the same of a newcomer, which is not bound by it yet
-  // Lineage and number of all proposals that were accepted here since the generation began.
-  std::set<std::pair<std::uint64_t, std::uint64_t>> accepted_here_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Cut> cuts_;  // the lower rank first
-  std::uint64_t proposed_ = 0;                                   // the number of the last proposal made here
+  Promises promises_;
+  Cuts cuts_;
+  std::uint64_t proposed_ = 0;  // the number of the last proposal made here
   std::optional<SteadyTime> enough_since_;
   SteadyTime last_tick_, first_tick_;
   std::optional<SteadyTime> began_;  // the first call of assemble()

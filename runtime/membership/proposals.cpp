@@ -21,7 +21,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   if (outdated) send_status(event.peer.rank, effects);
   const Member proposer{event.peer.rank, event.incarnation};
   note_may_have_gone_on(proposer);
-  bind_as_member(message->follows, message->lineage);
+  if (!generation_.contains(self_)) promises_.bind_newcomer(message->follows, message->lineage);  // A9
   // A8.
   const bool broken_promise = !keeps_promises(proposal, proposer, now);
   // A5. Without votes only this order keeps two proposers that do not hear each other from taking turns for
@@ -74,23 +74,8 @@ void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
   }
   answered_ = true;
   code_probe("allreduce.accepted");
-  // Only members have a vote. One that has accepted the last generation is a member, even if it has not heard
-  // that this generation began.
-  const Proposal& proposal = theirs_->proposal;
-  if (generation_.contains(self_) || accepted_here_.contains({proposal.lineage, proposal.follows}))
-    promises_[theirs_->to] = proposal;
-  accepted_from_[theirs_->to] = proposal;
-  accepted_here_.emplace(proposal.lineage, proposal.number);
+  promises_.accepted(theirs_->to, theirs_->proposal, generation_.contains(self_));
   effects.send(proposer, encode(AcceptMessage{number, state_}));
-}
-
-// A9. A newcomer that has accepted a generation is a member of it once others follow that. From then on it is
-// bound by all that it has accepted since: those may have begun with its vote.
-void Assembly::bind_as_member(std::uint64_t follows, std::uint64_t lineage) {
-  if (generation_.contains(self_) || !accepted_here_.contains({lineage, follows})) return;
-  for (const auto& [to, accepted] : accepted_from_) {
-    if (accepted.lineage == lineage && accepted.number > follows) promises_[to] = accepted;
-  }
 }
 
 void Assembly::on_accept(const Event& event, SteadyTime now, Effects& effects) {
@@ -157,8 +142,6 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
   lineage_ = proposal.lineage;
   begun_ = generation_.number;
   promises_.clear();
-  accepted_from_.clear();
-  accepted_here_.clear();
   may_have_gone_on_.clear();
   have_begun_.clear();
   did_not_begin_.clear();
@@ -168,7 +151,7 @@ void Assembly::begin(Proposal&& proposal, std::uint64_t restarts, Beginning&& be
 }
 
 // A1.
-std::optional<Assembly::Proposal> Assembly::may_propose(SteadyTime now) {
+std::optional<Proposal> Assembly::may_propose(SteadyTime now) {
   if (now < not_before_) return {};
   Proposal proposal;
   proposal.members.push_back(self_);
@@ -309,7 +292,7 @@ void Assembly::begin_own(Effects& effects) {
   if (!beginning.lagging.empty()) code_probe("allreduce.begun-with-lagging");
   starts_run_ = generation_.number == 0;
   begin(std::move(proposal), restarts_ + (restart ? 1 : 0), std::move(beginning));
-  forget_cuts([&](std::uint32_t one, std::uint32_t other) { return is_member(one) && is_member(other); });
+  cuts_.forget([&](std::uint32_t one, std::uint32_t other) { return is_member(one) && is_member(other); });
   for (const Member& member : generation_.members) {
     if (member == self_) continue;
     effects.send({Role::worker, member.rank},

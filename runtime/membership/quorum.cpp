@@ -1,7 +1,7 @@
 // Which members may go on without which others, and which are excluded since others cannot reach them. A1, A2
 // ... are the rules of PROTOCOLS.md, "The rules of the agreement".
 #include <algorithm>
-#include <tuple>
+#include <set>
 #include <utility>
 
 #include "runtime/base/code_probe.h"
@@ -79,9 +79,8 @@ bool Assembly::knows_of_all_others(std::uint32_t than, const Proposal& proposal)
 
 // A8. A generation that was accepted here may have begun elsewhere; only its proposer knows that it has not.
 bool Assembly::keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const {
-  return std::ranges::all_of(promises_, [&](const auto& promise) {
-    const auto& [to, accepted] = promise;
-    return to == proposer || may_follow({accepted.number, accepted.members}, proposal, now);
+  return promises_.are_kept(proposer, [&](const Proposal& promised) {
+    return may_follow({promised.number, promised.members}, proposal, now);
   });
 }
 
@@ -107,20 +106,16 @@ bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
 }
 
 void Assembly::note_may_have_gone_on(Member member) {
-  const bool matters =
-      generation_.contains(member) ||
-      std::ranges::any_of(promises_, [&](const auto& promise) { return promise.second.contains(member); });
+  const bool matters = generation_.contains(member) || promises_.concern(member);
   if (matters) may_have_gone_on_.insert(member);
 }
 
 void Assembly::note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now) {
   if (!views_.contains(one) || !views_.contains(other)) return;
-  auto& [until, pause] = cuts_[std::minmax(one, other)];
-  if (now < until) return;  // the other one has reported it already
+  const Cuts::Noted noted = cuts_.note(one, other, now);
+  if (noted == Cuts::Noted::known) return;  // the other one has reported it already
   code_probe("allreduce.cut-noted");
-  if (pause.count() > 0) code_probe("allreduce.cut-again");
-  pause = cut_pause(pause);
-  until = now + pause;
+  if (noted == Cuts::Noted::again) code_probe("allreduce.cut-again");
 }
 
 // 1 + the step of the state that this rank is known to have; 0 without one.
@@ -140,31 +135,13 @@ bool Assembly::is_behind(std::uint32_t rank) const {
   return progress_of(rank) == 0 || progress_of(rank) + 1 < newest;
 }
 
-// A14. Ranks to exclude so that the rest can all reach each other. Repeatedly takes the rank with the most
-// broken links, first of those that are behind. Of several such ranks it prefers one that is no member, then
-// the highest.
-std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
-  std::set<std::uint32_t> out;
-  while (true) {
-    std::map<std::uint32_t, int> cuts_of;
-    for (const auto& [pair, cut] : cuts_) {
-      if (now >= cut.until || out.contains(pair.first) || out.contains(pair.second)) continue;
-      ++cuts_of[pair.first];
-      ++cuts_of[pair.second];
-    }
-    if (cuts_of.empty()) return out;
-    const auto weight = [&](const auto& entry) {
-      return std::tuple(is_behind(entry.first), entry.second, !is_member(entry.first), entry.first);
-    };
-    out.insert(std::ranges::max_element(cuts_of, {}, weight)->first);
-  }
-}
-
-// Excludes one of two members that cannot reach each other, if the others are enough without it.
+// A14. Excludes one of two members that cannot reach each other, if the others are enough without it.
 void Assembly::leave_out_cut_off(Proposal& proposal, SteadyTime now) const {
   Proposal rest = proposal;
-  std::erase_if(rest.members,
-                [out = left_out(now)](const Member& member) { return out.contains(member.rank); });
+  const std::set<std::uint32_t> out =
+      cuts_.left_out(now, {.is_behind = [this](std::uint32_t rank) { return is_behind(rank); },
+                           .is_member = [this](std::uint32_t rank) { return is_member(rank); }});
+  std::erase_if(rest.members, [&](const Member& member) { return out.contains(member.rank); });
   if (rest.members.size() == proposal.members.size()) return;
   if (!may_follow(generation_, rest, now) || !keeps_promises(rest, self_, now) || loses_steps(rest, now))
     return;

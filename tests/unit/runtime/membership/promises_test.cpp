@@ -1,0 +1,97 @@
+#include "runtime/membership/promises.h"
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+
+namespace {
+
+constexpr std::uint64_t lineage = 7, other_lineage = 8;
+const Member one{1, 11}, two{2, 22}, three{3, 33};
+
+Proposal proposal(std::uint64_t number, std::uint64_t follows, std::vector<Member> members,
+                  std::uint64_t of = lineage) {
+  return {number, follows, of, std::move(members)};
+}
+
+// What of the promises a proposal of this process would have to outvote, by number.
+std::set<std::uint64_t> bound_by(const Promises& promises, Member proposer) {
+  std::set<std::uint64_t> numbers;
+  promises.are_kept(proposer, [&](const Proposal& promised) {
+    numbers.insert(promised.number);
+    return true;
+  });
+  return numbers;
+}
+
+using Numbers = std::set<std::uint64_t>;
+
+}  // namespace
+
+TEST_CASE("a member is bound by the last proposal of each process that it has accepted") {
+  Promises promises;
+  CHECK(promises.empty());
+  promises.accepted(one, proposal(4, 3, {one, two}), true);
+  promises.accepted(two, proposal(5, 3, {two, three}), true);
+  promises.accepted(one, proposal(6, 3, {one, three}), true);
+  CHECK(bound_by(promises, three) == Numbers{5, 6});
+  CHECK_FALSE(promises.empty());
+}
+
+TEST_CASE("the proposer of a promised proposal is exempt from it, and its next process is not") {
+  Promises promises;
+  promises.accepted(one, proposal(4, 3, {one, two}), true);
+  CHECK(bound_by(promises, one) == Numbers{});
+  CHECK(bound_by(promises, {1, 12}) == Numbers{4});
+}
+
+TEST_CASE("one promise that is not outvoted is enough to break them") {
+  Promises promises;
+  promises.accepted(one, proposal(4, 3, {one, two}), true);
+  promises.accepted(two, proposal(5, 3, {two, three}), true);
+  CHECK(promises.are_kept(three, [](const Proposal&) { return true; }));
+  CHECK_FALSE(promises.are_kept(three, [](const Proposal& promised) { return promised.number == 4; }));
+}
+
+TEST_CASE("a newcomer has no vote, until others go on from a generation that it has accepted") {
+  Promises promises;
+  promises.accepted(one, proposal(4, 3, {one, two, three}), false);
+  promises.accepted(two, proposal(5, 3, {two, three}), false);
+  promises.accepted(three, proposal(9, 3, {three}, other_lineage), false);
+  CHECK(promises.empty());
+  promises.bind_newcomer(3, lineage);  // it never accepted that one
+  CHECK(promises.empty());
+  promises.bind_newcomer(4, other_lineage);
+  CHECK(promises.empty());
+  promises.bind_newcomer(4, lineage);
+  CHECK(bound_by(promises, {9, 9}) == Numbers{5});  // what is later than the one that began
+}
+
+TEST_CASE("who has accepted the generation that a proposal follows votes as its member") {
+  Promises promises;
+  promises.accepted(one, proposal(4, 3, {one, two, three}), false);
+  promises.accepted(two, proposal(5, 4, {two, three}), false);
+  CHECK(bound_by(promises, {9, 9}) == Numbers{5});
+}
+
+TEST_CASE("a promise is over when a later generation of its lineage has begun") {
+  Promises promises;
+  promises.accepted(one, proposal(4, 3, {one}), true);
+  promises.accepted(two, proposal(5, 3, {two}), true);
+  CHECK_FALSE(promises.forget_before(4, lineage));
+  CHECK_FALSE(promises.forget_before(9, other_lineage));
+  CHECK(promises.forget_before(5, lineage));
+  CHECK(bound_by(promises, {9, 9}) == Numbers{5});
+  promises.clear();
+  CHECK(promises.empty());
+  promises.bind_newcomer(3, lineage);
+  CHECK(promises.empty());
+}
+
+TEST_CASE("a member concerns a promise when it is in the proposal") {
+  Promises promises;
+  promises.accepted(one, proposal(4, 3, {one, two}), true);
+  CHECK(promises.concern(two));
+  CHECK_FALSE(promises.concern(three));
+  CHECK_FALSE(promises.concern({2, 23}));
+}
