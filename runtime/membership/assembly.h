@@ -1,9 +1,18 @@
-// How the ranks of an allreduce run agree on generations. Pure: it is told what happened and what time it is.
+// How the ranks of an allreduce run agree on generations. Pure: it is told what happened and what time it is,
+// and answers with Effects, which the caller carries out. The rules are A1 to A14 of PROTOCOLS.md.
 //
-// Everyone is connected with everyone and tells them its status. The lowest live member of the last
-// generation (before the first: the lowest rank present, unless a rank that was seen to train is not proven
-// dead) proposes the next when members were lost or others want to join; it begins when all of its members
-// have accepted. A member with the newest state then sends it to those that lag.
+// State: a view of every other rank, the last generation that began, a proposal of this rank's own or one
+// that it has accepted, what it has promised (promises.h), and which pairs are kept apart (cuts.h).
+//
+// Who calls: RankMachine (collectives/rank_machine.h), in a real process and in the simulator.
+//
+//   assemble()                      this rank waits for a generation
+//   handle(event), tick(now) ...    statuses come; the lowest live member proposes; the others accept
+//   phase() == begun                generation() and beginning() say with whom and from which step
+//   phase() == over                 somebody was lost, or is to be let in: assemble() again
+//
+// What must hold after each call: at most one of two groups that cannot hear each other goes on (A6 to A9),
+// and no step that a live rank has is lost (A10).
 #pragma once
 
 #include <algorithm>

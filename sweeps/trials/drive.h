@@ -1,6 +1,21 @@
 // Drives a sweep in which each trial is a run: starts trials as others end, until all have ended or too many
-// have failed. All state is in the cluster: a driver may be killed at any moment, and another one continues.
-// Trials that were started as indexes of Jobs run by themselves; they count among the parallel trials.
+// have failed. Trials that were started as indexes of Jobs run by themselves; they count among the parallel
+// trials.
+//
+// State: none but the objects of the cluster. A driver may be killed at any moment, and another one
+// continues. A Lease says who drives; others wait.
+//
+// Who calls: `mlk sweep`, on the user's machine or in the driver's Job.
+//
+// One round of a driver:
+//   read the objects of the sweep (watch.h), and what trials have told (fetch.h)
+//   observe_sweep()      the state of each trial, from the objects alone
+//   decide()             pure: which points to start, which trials to pause, to let go on, to stop
+//   write the new trials down, then create their runs; stop and pause others (control.h)
+//   wait for a change
+//
+// What must hold: a trial has its number and its line in the sweep's ConfigMap before it has a run, so that
+// no point is tried twice; and what was decided once is decided so again by the next driver.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,18 @@
 // The objects of a sweep in the cluster: which trials exist, and in which Jobs.
+//
+//   ConfigMap digits-abcde                the owner: the record of the sweep, marks of stop and drain
+//   ConfigMap digits-abcde-trials-0       a batch of points: those of Job 0, one index each (never changes)
+//   Job       digits-abcde-trials-0       runs them, if the cluster runs the sweep
+//   ConfigMap digits-abcde-trials-1       points of trials that are runs (grows)
+//   ConfigMap digits-abcde-12345678       the owner of such a run, with its own Jobs and pods
+//   ConfigMap digits-abcde-ledger-0       what trials have told (ledger_store.h)
+//   Lease     digits-abcde                who drives the sweep
+//
+// Who reads: fetch_sweep() for one look, SweepWatch (watch.h) for a driver. Both give the same SweepObjects,
+// from which observe_sweep() and everything else is computed.
+//
+// What must hold: the number of a trial is given once. Points are registered before a Job or a run is made of
+// them, and a write that finds the ConfigMap changed is refused by the server.
 #pragma once
 
 #include <map>

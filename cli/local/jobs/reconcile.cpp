@@ -18,6 +18,22 @@ using nlohmann::json;
 
 namespace {
 
+// A sync of one Job, in the order of JobSync::run(). The rules are those of Kubernetes' Job controller
+// (KEP-2307, KEP-3329, KEP-3850, KEP-3939, KEP-3998):
+//
+//   1. count_flushed()   pods that lost their finalizer since were counted: they go from
+//                        status.uncountedTerminatedPods into the numbers
+//   2. the verdict       is the Job Complete or Failed: by completions, by a rule of its podFailurePolicy, by
+//                        backoffLimit, by its deadline, by its successPolicy
+//   3. pods to delete    of a Job that has ended or is suspended, of a smaller parallelism, twice of one
+//   index
+//   4. pods to create    for indexes without one, after the back-off of their failures
+//   5. the status        counts, indexes and conditions
+//
+// What must hold: a finished pod is counted exactly once. It is first listed as uncounted, then loses its
+// finalizer, then is counted; each step is stored before the next, so a crash between them neither loses nor
+// doubles it.
+
 // Two seconds, as the times in a pod's status are whole seconds.
 constexpr std::chrono::seconds gathering{2};
 

@@ -1,3 +1,17 @@
+// The state of a run, from its objects alone.
+//
+//   objects -> read_facts()   Jobs, pods and events as plain values (run/facts)
+//           -> ranks          the pods of each rank, and its state (ranks.h)
+//           -> causes         why ranks are not running, the heaviest one is shown (diagnosis.h)
+//           -> phase          decide_phase(): a table, first match first
+//
+// Who calls: status, ls, wait, logs -f, stop, submit and sweeps, after each look at the objects.
+//
+// Example: an owner, a Job with two completions, one pod that runs and none for rank 1 give Starting, and the
+// event about the quota gives its reason.
+//
+// What must hold: the same objects and time give the same answer, on every machine; and a record that says
+// how a run ended wins over whatever its pods say later.
 #include <algorithm>
 #include <charconv>
 #include <map>
