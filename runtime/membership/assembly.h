@@ -135,6 +135,7 @@ class Assembly {
   bool newcomer(std::uint32_t rank, const View& view, SteadyTime now) const;
   std::uint64_t progress_of(std::uint32_t rank) const;
   bool is_behind(std::uint32_t rank) const;
+  std::set<std::uint32_t> left_out(SteadyTime now) const;
   static bool is_dead(const View& view, SteadyTime now);
   Standing standing_of(const Member& member, const Generation& last, const Proposal& proposal,
                        SteadyTime now) const;

@@ -135,12 +135,16 @@ bool Assembly::is_behind(std::uint32_t rank) const {
   return progress_of(rank) == 0 || progress_of(rank) + 1 < newest;
 }
 
-// A14. Excludes one of two members that cannot reach each other, if the others are enough without it.
+// A14. Ranks to exclude so that the rest can all reach each other.
+std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
+  return cuts_.left_out(now, {.is_behind = [this](std::uint32_t rank) { return is_behind(rank); },
+                              .is_member = [this](std::uint32_t rank) { return is_member(rank); }});
+}
+
+// Excludes one of two members that cannot reach each other, if the others are enough without it.
 void Assembly::leave_out_cut_off(Proposal& proposal, SteadyTime now) const {
   Proposal rest = proposal;
-  const std::set<std::uint32_t> out =
-      cuts_.left_out(now, {.is_behind = [this](std::uint32_t rank) { return is_behind(rank); },
-                           .is_member = [this](std::uint32_t rank) { return is_member(rank); }});
+  const std::set<std::uint32_t> out = left_out(now);
   std::erase_if(rest.members, [&](const Member& member) { return out.contains(member.rank); });
   if (rest.members.size() == proposal.members.size()) return;
   if (!may_follow(generation_, rest, now) || !keeps_promises(rest, self_, now) || loses_steps(rest, now))

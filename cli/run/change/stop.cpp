@@ -128,7 +128,7 @@ class RunStop {
         client_(client),
         run_(std::move(run)),
         watcher_(client, client.config().name_space, run_),
-        wait_(session, watcher_, run_, deadline),
+        wait_(hooks, watcher_, run_, deadline),
         lines_(client, watcher_) {}
 
   // Marks the run and suspends its Jobs.

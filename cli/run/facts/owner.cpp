@@ -11,6 +11,11 @@ namespace mlk {
 
 using json = nlohmann::json;
 
+bool is_owner(const json& config_map) {
+  const std::string name = kube::name_of(config_map);
+  return !name.empty() && kube::label_of(config_map, labels::run) == name;
+}
+
 bool is_sweep(const json& owner) {
   return is_owner(owner) && kube::label_of(owner, labels::sweep) == kube::name_of(owner);
 }

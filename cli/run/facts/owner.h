@@ -9,6 +9,9 @@
 
 namespace mlk {
 
+// Whether this ConfigMap is the owner of a run or sweep, and not one of its other ConfigMaps.
+bool is_owner(const nlohmann::json& config_map);
+
 // Whether the owner belongs to a sweep.
 bool is_sweep(const nlohmann::json& owner);
 

@@ -11,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "cli/run/facts/facts.h"
+#include "cli/run/facts/run_objects.h"
 
 namespace mlk {
 

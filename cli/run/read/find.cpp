@@ -39,11 +39,6 @@ kube::ListOptions by_label(std::string selector, bool metadata_only = false) {
   return options;
 }
 
-bool is_owner(const json& config_map) {
-  const std::string name = kube::name_of(config_map);
-  return !name.empty() && kube::label_of(config_map, labels::run) == name;
-}
-
 }  // namespace
 
 RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run) {
