@@ -24,7 +24,7 @@ constexpr JsonBounds bounds{.depth = 50, .values = 200'000};
 }
 
 // Of a member that may be absent.
-std::string text_of(const json& object, const char* key, const std::string& name) {
+std::string checked_text(const json& object, const char* key, const std::string& name) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return "";
   if (!found->is_string()) fail(name, fmt::format("its {} is no text", key));
@@ -33,7 +33,8 @@ std::string text_of(const json& object, const char* key, const std::string& name
 
 Descriptor descriptor_of(const json& value, const std::string& name) {
   if (!value.is_object()) fail(name, "a part of it is not described");
-  Descriptor out{.media_type = text_of(value, "mediaType", name), .digest = text_of(value, "digest", name)};
+  Descriptor out{.media_type = checked_text(value, "mediaType", name),
+                 .digest = checked_text(value, "digest", name)};
   if (!is_digest(out.digest)) fail(name, "a part of it is named by no digest of sha256");
   const auto size = value.find("size");
   constexpr std::uint64_t most = std::uint64_t{1} << 42;
@@ -43,7 +44,7 @@ Descriptor descriptor_of(const json& value, const std::string& name) {
   if (const auto urls = value.find("urls"); urls != value.end() && !urls->empty())
     fail(name, "a layer of it lies outside of its registry, and mlk does not follow it there");
   if (const auto notes = value.find("annotations"); notes != value.end() && notes->is_object())
-    out.purpose = text_of(*notes, purpose_annotation, name);
+    out.purpose = checked_text(*notes, purpose_annotation, name);
   return out;
 }
 
@@ -53,12 +54,12 @@ Platform platform_of(const json& value, const std::string& name) {
     out.is_unsaid = true;
     return out;
   }
-  out.os = text_of(value, "os", name);
+  out.os = checked_text(value, "os", name);
   if (const auto features = value.find("os.features"); features != value.end() && features->is_array()) {
     for (const json& feature : *features) out.features.push_back(text_or_json(feature));
   }
-  out.architecture = text_of(value, "architecture", name);
-  out.variant = text_of(value, "variant", name);
+  out.architecture = checked_text(value, "architecture", name);
+  out.variant = checked_text(value, "variant", name);
   if (out.architecture == "unknown") out.architecture.clear();
   return out;
 }
@@ -98,7 +99,7 @@ Platform parse_platform(std::string_view text) {
 std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::string& content_type,
                                              const std::string& name) {
   const json object = object_in(bytes, name);
-  std::string type = text_of(object, "mediaType", name);
+  std::string type = checked_text(object, "mediaType", name);
   if (type.empty()) type = content_type.substr(0, content_type.find(';'));
   const bool is_index = object.contains("manifests"), is_manifest = object.contains("layers");
   if (object.value("schemaVersion", json()) != 2 || is_index == is_manifest)

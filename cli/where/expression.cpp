@@ -7,7 +7,6 @@
 
 #include "cli/util/json.h"
 #include "cli/util/number.h"
-#include "cli/where/expression_tokens.h"
 #include "cli/where/number_order.h"
 
 namespace mlk::sweeps {
@@ -114,6 +113,30 @@ std::string joined_text(const Expression& expression, std::string_view word) {
 bool ignores_case(std::string_view name) { return name == "state" || name == "phase"; }
 
 bool is_duration(std::string_view name) { return name == "age" || name == "duration"; }
+
+std::string_view sign_of(Operator op) {
+  switch (op) {
+    case Operator::equal:
+      return "==";
+    case Operator::not_equal:
+      return "!=";
+    case Operator::less:
+      return "<";
+    case Operator::at_most:
+      return "<=";
+    case Operator::greater:
+      return ">";
+    case Operator::at_least:
+      return ">=";
+    case Operator::in:
+      return "in";
+    case Operator::like:
+      return "=~";
+    case Operator::not_in:
+      break;
+  }
+  return "not in";
+}
 
 bool Expression::matches(const Lookup& lookup) const {
   const auto part_matches = [&](const Expression& part) { return part.matches(lookup); };

@@ -36,11 +36,11 @@
 
 #include "cli/experiment/problems.h"
 #include "cli/util/pattern.h"
+#include "cli/where/expression_tokens.h"
 
 namespace mlk::sweeps {
 
-inline constexpr std::size_t longest_expression = 4096;  // bytes
-inline constexpr int deepest_expression = 64;            // of parentheses, negations, lists and maps
+inline constexpr int deepest_expression = 64;  // of parentheses, negations, lists and maps
 
 // The value of that name in one trial; null if it has none. The value must live until matches() returns.
 using Lookup = std::function<const nlohmann::json*(const std::string& name)>;
@@ -59,6 +59,8 @@ struct Comparison {
   std::optional<Pattern> pattern;  // of `like`
   Place value_place;
 };
+
+std::string_view sign_of(Comparison::Operator op);  // "==", "not in"
 
 struct Expression {
   enum class Kind { all, any, negation, comparison };

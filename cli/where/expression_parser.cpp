@@ -14,7 +14,6 @@
 #include "cli/experiment/yaml.h"
 #include "cli/util/number.h"
 #include "cli/where/expression.h"
-#include "cli/where/expression_tokens.h"
 
 namespace mlk::sweeps {
 namespace {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "cli/experiment/yaml.h"
 #include "cli/util/json.h"
@@ -14,8 +15,6 @@
 
 namespace mlk::sweeps {
 namespace {
-
-using Operator = Comparison::Operator;
 
 // Longer ones first.
 constexpr std::array<std::string_view, 17> signs{"==", "=~", "!=", "<=", ">=", "&&", "||", "=", "<",
@@ -140,30 +139,6 @@ std::vector<Token> tokens_of(const std::shared_ptr<const Source>& source) {
 bool is_plain_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), is_word_character) && !is_number(text) &&
          text != "and" && text != "or" && text != "not" && text != "in";
-}
-
-std::string_view sign_of(Operator op) {
-  switch (op) {
-    case Operator::equal:
-      return "==";
-    case Operator::not_equal:
-      return "!=";
-    case Operator::less:
-      return "<";
-    case Operator::at_most:
-      return "<=";
-    case Operator::greater:
-      return ">";
-    case Operator::at_least:
-      return ">=";
-    case Operator::in:
-      return "in";
-    case Operator::like:
-      return "=~";
-    case Operator::not_in:
-      break;
-  }
-  return "not in";
 }
 
 std::string lower_case(std::string text) {

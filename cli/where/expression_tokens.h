@@ -1,15 +1,17 @@
 // The tokens of an expression (expression.h). Pure.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cli/experiment/problems.h"
-#include "cli/where/expression.h"
 
 namespace mlk::sweeps {
+
+inline constexpr std::size_t longest_expression = 4096;  // bytes
 
 struct Token {
   enum class Kind { word, text, sign, end };  // `text` was quoted
@@ -26,8 +28,6 @@ std::vector<Token> tokens_of(const std::shared_ptr<const Source>& source);
 
 // Whether a name may be written without quotes.
 bool is_plain_name(std::string_view text);
-
-std::string_view sign_of(Comparison::Operator op);  // "==", "not in"
 
 std::string lower_case(std::string text);  // of the letters a to z
 

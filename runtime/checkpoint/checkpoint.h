@@ -7,25 +7,12 @@
 #include <span>
 #include <string>
 
-#include "kernels/floats.h"
 #include "runtime/base/exit_code.h"
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/checkpoint_format.h"
 #include "runtime/model/model.h"
 
 namespace mlk::rt {
-
-// All that training needs to go on as if it had not stopped.
-struct TrainingState {
-  std::uint64_t step = 0;      // updates applied
-  std::uint64_t position = 0;  // samples taken, see sampler.h
-  kernels::Floats parameters;
-  // Of the optimizer: slots times as long as the parameters, all of slot 0 first. Empty: there is none yet.
-  kernels::Floats optimizer_state;
-  std::uint64_t state_since = 0;  // the step at which the optimizer's state was zeros, or would have been
-  RunHistory history = {};
-  std::optional<DataSummary> data = {};  // that was trained with, where it is known
-};
 
 // The folder with the checkpoints of one run: step-<number>/ with safetensors files and a manifest.json with
 // their sizes and checksums. A checkpoint is written into a temporary folder .tmp-*, the manifest last, is

@@ -1,5 +1,5 @@
 // The content of the files of a checkpoint: pieces of the parameters and of the optimizer's state, their
-// names, and the manifest. Pure.
+// names, the manifest, and the state that they add up to. Pure.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/floats.h"
 #include "runtime/checkpoint/safetensors.h"
 #include "runtime/data/data_summary.h"
 #include "runtime/model/model.h"
@@ -29,6 +30,18 @@ struct RunHistory {
   std::uint64_t restarts = 0, lost_samples = 0;  // as in RunView
 
   bool operator==(const RunHistory&) const = default;
+};
+
+// All that training needs to go on as if it had not stopped.
+struct TrainingState {
+  std::uint64_t step = 0;      // updates applied
+  std::uint64_t position = 0;  // samples taken, see sampler.h
+  kernels::Floats parameters;
+  // Of the optimizer: slots times as long as the parameters, all of slot 0 first. Empty: there is none yet.
+  kernels::Floats optimizer_state;
+  std::uint64_t state_since = 0;  // the step at which the optimizer's state was zeros, or would have been
+  RunHistory history = {};
+  std::optional<DataSummary> data = {};  // that was trained with, where it is known
 };
 
 // A copy, taken at one moment of the run, of the content of one file.

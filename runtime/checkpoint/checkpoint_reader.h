@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <span>
 
-#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/checkpoint_format.h"
 #include "runtime/model/model.h"
 

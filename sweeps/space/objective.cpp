@@ -81,7 +81,7 @@ void read_regex(const YamlNode& node, const std::string& path, Objective& object
   if (!is_objective_text(node)) {
     problems.add(node.place, fmt::format("{}.regex must be text, not {}", path, describe(node)));
   } else if (const std::string why = why_no_regex(node.text); !why.empty()) {
-    problems.add(node.place, fmt::format("{}.regex: {}", path, why));
+    problems.add(node.place, fmt::format("{}.regex {}", path, why));
   } else {
     objective.regex = node.text;
   }

@@ -27,7 +27,7 @@ struct Objective {
 // regex: 'acc: (\S+)'}. Messages call it `path`. nullopt after adding at least one problem.
 std::optional<Objective> read_objective(const YamlNode& node, const std::string& path, Problems& problems);
 
-// Why the text is no regex of an objective, to be appended to "regex: "; empty if it is one. It is a pattern
+// Why the text is no regex of an objective, as words behind "regex "; empty if it is one. It is a pattern
 // (cli/util/pattern.h) with a group.
 std::string why_no_regex(const std::string& text);
 

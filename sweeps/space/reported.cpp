@@ -134,7 +134,7 @@ bool names_metric(std::string_view line, const std::string& metric) {
 MetricFinder::MetricFinder(const Objective& objective) : objective_(objective) {
   if (objective.regex.empty()) return;
   if (const std::string why = why_no_regex(objective.regex); !why.empty())
-    throw Error(ExitCode::usage, printable("regex of the objective: " + why));
+    throw Error(ExitCode::usage, printable("regex of the objective " + why));
   pattern_.emplace(objective.regex);
 }
 

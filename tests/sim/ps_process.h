@@ -40,7 +40,7 @@ struct PsDisk {
 };
 
 // What a process needs of the world around it.
-struct PsSurroundings {
+struct PsWorld {
   Clock& clock;
   Random& random;
   Network& network;
@@ -55,8 +55,7 @@ struct PsSurroundings {
 
 class PsProcess {
  public:
-  PsProcess(const PsSurroundings& surroundings, Network::Place place, rt::PeerId id)
-      : s_(surroundings), place_(place), id_(id) {}
+  PsProcess(const PsWorld& world, Network::Place place, rt::PeerId id) : s_(world), place_(place), id_(id) {}
 
   void start(std::uint64_t incarnation, int failures);
   void stop();  // the process is gone, with all that it knew
@@ -139,7 +138,7 @@ class PsProcess {
   void carry_out(const rt::EndWithFound&);
   void carry_out(const rt::EndTerminated&) { end(rt::ExitCode::terminated, "terminated"); }
 
-  const PsSurroundings& s_;
+  const PsWorld& s_;
   const Network::Place place_;
   const rt::PeerId id_;
   std::uint64_t incarnation_ = 0;

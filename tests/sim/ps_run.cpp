@@ -366,7 +366,7 @@ class PsRun {
   PsInvariants invariants_;
   ProbeFaultDraw probe_draw_;
   std::unique_ptr<kernels::Ops> ops_ = kernels::make_reference_ops();
-  const PsSurroundings surroundings_;
+  const PsWorld surroundings_;
   std::deque<PsProcess> processes_;  // by their places
   std::map<PeerId, Job> jobs_;
   std::set<Place> isolated_;  // places whose processes their Jobs have given up

@@ -46,7 +46,7 @@ struct Disk {
 };
 
 // What a rank needs of the world around it.
-struct Surroundings {
+struct RankWorld {
   Clock& clock;
   Random& random;
   Network& network;
@@ -62,8 +62,8 @@ struct Surroundings {
 class SimulatedRank {
  public:
   // number: of the process in the network.
-  SimulatedRank(Surroundings surroundings, std::uint32_t number, std::uint32_t rank, std::int64_t drift_ppm)
-      : s_(std::move(surroundings)), process_number_(number), rank_(rank), drift_ppm_(drift_ppm) {}
+  SimulatedRank(RankWorld world, std::uint32_t number, std::uint32_t rank, std::int64_t drift_ppm)
+      : s_(std::move(world)), process_number_(number), rank_(rank), drift_ppm_(drift_ppm) {}
 
   void start(std::uint64_t incarnation);
   void terminate();  // SIGTERM
@@ -152,7 +152,7 @@ class SimulatedRank {
     if (s_.trace) s_.trace(rank_, line);
   }
 
-  Surroundings s_;
+  RankWorld s_;
   const std::uint32_t process_number_, rank_;
   const std::int64_t drift_ppm_;
   std::unique_ptr<Process> process_;

@@ -35,22 +35,20 @@ class Run {
         incarnations_(2 * settings_.ranks) {
     for (std::uint32_t rank = 0; rank < settings_.ranks; ++rank) jobs_[rank].newest = rank;
     disk_.there = scenario.disk;
-    const Surroundings surroundings{
-        clock_,
-        random_,
-        network_,
-        disk_,
-        invariants_,
-        settings_,
-        transfer_slowness_,
-        [this](std::uint32_t number, rt::ExitCode code) { ended(number, code); },
-        [this](std::uint32_t number, std::string_view probe) { pass(number, probe); },
-        print ? [this](std::uint32_t rank, const std::string& line) { say(rank, line); }
-              : std::function<void(std::uint32_t, const std::string&)>()};
+    const RankWorld world{clock_,
+                          random_,
+                          network_,
+                          disk_,
+                          invariants_,
+                          settings_,
+                          transfer_slowness_,
+                          [this](std::uint32_t number, rt::ExitCode code) { ended(number, code); },
+                          [this](std::uint32_t number, std::string_view probe) { pass(number, probe); },
+                          print ? [this](std::uint32_t rank, const std::string& line) { say(rank, line); }
+                                : std::function<void(std::uint32_t, const std::string&)>()};
     for (std::uint32_t number = 0; number < 2 * settings_.ranks; ++number) {
       const std::uint32_t rank = number % settings_.ranks;
-      processes_.push_back(
-          std::make_unique<SimulatedRank>(surroundings, number, rank, scenario.drift_ppm[rank]));
+      processes_.push_back(std::make_unique<SimulatedRank>(world, number, rank, scenario.drift_ppm[rank]));
     }
     // A state that was sent in slow times holds up what is sent after it.
     Duration longest_transfer{0};

@@ -26,7 +26,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds between_looks{100};
+constexpr std::chrono::milliseconds between_changes{100};
 
 Time now() { return std::chrono::system_clock::now(); }
 
@@ -60,7 +60,7 @@ class LastLines {
   std::map<std::string, MetricsLine> all() {
     const steady_clock::time_point deadline = steady_clock::now() + drain_timeout;
     while (!follower_.finished() && steady_clock::now() < deadline) {
-      watcher_.wait_for_change(between_looks);
+      watcher_.wait_for_change(between_changes);
       look();
     }
     look();
@@ -93,7 +93,7 @@ class StopWait {
                     hint);
       if (steady_clock::now() > deadline_)
         throw Error(ExitCode::timed_out, "still waiting for the pods of " + run_ + " to end", hint);
-      watcher_.wait_for_change(between_looks);
+      watcher_.wait_for_change(between_changes);
     }
   }
 
@@ -108,7 +108,7 @@ class StopWait {
   void for_watches() {
     while (!watcher_.synced() && steady_clock::now() < deadline_) {
       if (hooks_.interrupted()) throw Error(ExitCode::interrupted, "interrupted; nothing was changed");
-      watcher_.wait_for_change(between_looks);
+      watcher_.wait_for_change(between_changes);
     }
   }
 

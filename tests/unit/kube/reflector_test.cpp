@@ -91,7 +91,7 @@ std::string list_of(const std::vector<std::string>& items, int version) {
 std::string holds(const Reflector& reflector) {
   std::string text;
   for (const json& object : reflector.objects()) {
-    text += name_of(object) + ":" + text_of(object, {"status", "phase"}) + " ";
+    text += name_of(object) + ":" + mlk::text_of(object, {"status", "phase"}) + " ";
   }
   return text;
 }
@@ -139,7 +139,7 @@ TEST_CASE("what was deleted is told as it was last, also if nobody has seen it s
       client, resources::pods, "n", {}, [] {}, quick_reflector(),
       [&](const json& object) {
         const std::lock_guard lock(mutex);
-        gone += name_of(object) + ":" + text_of(object, {"status", "phase"}) + " ";
+        gone += name_of(object) + ":" + mlk::text_of(object, {"status", "phase"}) + " ";
       });
   CHECK(eventually([&] { return reflector.synced() && holds(reflector).empty(); }));
   const std::lock_guard lock(mutex);

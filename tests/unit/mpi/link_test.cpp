@@ -34,11 +34,11 @@ struct Said {
 Said surroundings(const std::map<std::string, std::string>& environment) {
   Child child([&] {
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
-    const PodEnvironment environment = read_pod_environment();
-    std::string text = environment.role + " " + environment.rank + " " + environment.folder + " " +
-                       environment.key + " " + environment.own.host + " " + environment.own.port + " " +
-                       number(environment.processes) + " " + number(environment.patience_ms);
-    for (const Address& one : environment.all) text += " " + one.host + "|" + one.port;
+    const PodEnvironment read = read_pod_environment();
+    std::string text = read.role + " " + read.rank + " " + read.folder + " " + read.key + " " +
+                       read.own.host + " " + read.own.port + " " + number(read.processes) + " " +
+                       number(read.patience_ms);
+    for (const Address& one : read.all) text += " " + one.host + "|" + one.port;
     return ::write(1, text.data(), text.size()) < 0 ? 1 : 0;
   });
   const int code = child.code();

@@ -70,8 +70,10 @@ TEST_CASE("the folder for checkpoints gets the uid of the owner, wherever a cont
 }
 
 TEST_CASE("a folder for checkpoints that the user has chosen stays") {
-  Rendered run = whole_run(
-      std::string(one_program) + "checkpoint: {volume: {pvc: c}}\nenv: {MLK_CHECKPOINTS: /mine}\n", {}, {});
+  Rendered run = whole_run(std::string(one_program) +
+                               "checkpoint: {volume: {pvc: c}}\npatch: {pod: {spec: {containers: [{name: "
+                               "main, env: [{name: MLK_CHECKPOINTS, value: /mine}]}]}}}\n",
+                           {}, {});
   own(run.objects, run.run, "abcdefgh-1");
   CHECK(run.objects.back().dump().find("\"/mine\"") != std::string::npos);
 }

@@ -36,7 +36,7 @@ TEST_CASE("what is no pattern is refused with the reason") {
   CHECK(why_no_pattern("(a)\\1") == "is not valid: invalid escape sequence: \\1");
   CHECK(why_no_pattern("(?=a)").starts_with("is not valid: "));
   CHECK(why_no_pattern("(((a{9}){99}){99}){99}").starts_with("is not valid: "));
-  CHECK(why_no_pattern("(a){99999999999999999999999}").starts_with("is not valid: "));
+  CHECK(why_no_pattern("(a){9999}").starts_with("is not valid: "));
   CHECK(why_no_pattern(std::string(256, 'a')).empty());
   CHECK(why_no_pattern(std::string(257, 'a')) == "is longer than 256 bytes");
   CHECK_THROWS_WITH_AS(Pattern("(a"), "the pattern '(a' is not valid: missing ): (a", Error);

@@ -1,5 +1,7 @@
 #include "cli/run/change/suspend.h"
 
+#include <memory>
+#include <optional>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -37,9 +39,10 @@ struct RunOfTwo : FakeCluster {
   }
   // Answers the patch of a Job with this status, from the `first` one on.
   void refuse_jobs(int status, int first) {
-    before([status, first, seen = 0](const local::Request& request) mutable -> std::optional<local::Answer> {
-      if (request.method != "PATCH" || request.path.find("/jobs/") == std::string::npos || seen++ < first)
-        return std::nullopt;
+    const auto seen = std::make_shared<int>(0);
+    before([=](const local::Request& request) -> std::optional<local::Answer> {
+      const bool is_of_job = request.method == "PATCH" && request.path.find("/jobs/") != std::string::npos;
+      if (!is_of_job || (*seen)++ < first) return std::nullopt;
       return test::refusal(status, "No", "no");
     });
   }

@@ -6,11 +6,11 @@ using namespace mlk::rt;
 
 namespace {
 
-constexpr std::uint64_t lineage = 7, other_lineage = 8;
+constexpr std::uint64_t promised_here = 7, promised_elsewhere = 8;
 const Member one{1, 11}, two{2, 22}, three{3, 33};
 
 Proposal proposal(std::uint64_t number, std::uint64_t follows, std::vector<Member> members,
-                  std::uint64_t of = lineage) {
+                  std::uint64_t of = promised_here) {
   return {number, follows, of, std::move(members)};
 }
 
@@ -57,13 +57,13 @@ TEST_CASE("a newcomer has no vote, until others go on from a generation that it 
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two, three}), false);
   promises.accepted(two, proposal(5, 3, {two, three}), false);
-  promises.accepted(three, proposal(9, 3, {three}, other_lineage), false);
+  promises.accepted(three, proposal(9, 3, {three}, promised_elsewhere), false);
   CHECK(promises.empty());
-  promises.bind_newcomer(3, lineage);  // it never accepted that one
+  promises.bind_newcomer(3, promised_here);  // it never accepted that one
   CHECK(promises.empty());
-  promises.bind_newcomer(4, other_lineage);
+  promises.bind_newcomer(4, promised_elsewhere);
   CHECK(promises.empty());
-  promises.bind_newcomer(4, lineage);
+  promises.bind_newcomer(4, promised_here);
   CHECK(bound_by(promises, {9, 9}) == Numbers{5});  // what is later than the one that began
 }
 
@@ -78,13 +78,13 @@ TEST_CASE("a promise is over when a later generation of its lineage has begun") 
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one}), true);
   promises.accepted(two, proposal(5, 3, {two}), true);
-  CHECK_FALSE(promises.forget_before(4, lineage));
-  CHECK_FALSE(promises.forget_before(9, other_lineage));
-  CHECK(promises.forget_before(5, lineage));
+  CHECK_FALSE(promises.forget_before(4, promised_here));
+  CHECK_FALSE(promises.forget_before(9, promised_elsewhere));
+  CHECK(promises.forget_before(5, promised_here));
   CHECK(bound_by(promises, {9, 9}) == Numbers{5});
   promises.clear();
   CHECK(promises.empty());
-  promises.bind_newcomer(3, lineage);
+  promises.bind_newcomer(3, promised_here);
   CHECK(promises.empty());
 }
 
