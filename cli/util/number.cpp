@@ -1,6 +1,7 @@
 #include "cli/util/number.h"
 
 #include <cctype>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -62,6 +63,12 @@ std::optional<double> number_beside_signs(std::string_view text) {
   while (!text.empty() && !begins(text.front())) text.remove_prefix(1);
   while (!text.empty() && !is_decimal_digit(text.back()) && !is_letter(text.back())) text.remove_suffix(1);
   return number_of_word(text);
+}
+
+int parse_int(std::string_view text, int otherwise) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? value : otherwise;
 }
 
 std::string word_of_number(double value) {

@@ -16,6 +16,9 @@ std::optional<double> number_of_word(std::string_view word);
 // between digits does: "12,000" is no number.
 std::optional<double> number_beside_signs(std::string_view text);
 
+// A whole number of an int, which is the whole text; or `otherwise`.
+int parse_int(std::string_view text, int otherwise);
+
 // "nan", "inf" or "-inf": the form in which numbers that JSON lacks are kept. Empty for any other number.
 std::string word_of_number(double value);
 

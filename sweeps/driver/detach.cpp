@@ -4,9 +4,9 @@
 #include "cli/kube/objects.h"
 #include "cli/render/own.h"
 #include "cli/run/change/stored_run.h"
-#include "cli/run/facts/indexes.h"
 #include "cli/run/facts/labels.h"
 #include "cli/util/json_path.h"
+#include "cli/util/number.h"
 #include "sweeps/trials/objects.h"
 
 namespace mlk::sweeps {

@@ -7,8 +7,8 @@
 
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
-#include "cli/run/facts/indexes.h"
 #include "cli/util/json_path.h"
+#include "cli/util/number.h"
 #include "sweeps/space/ledger.h"
 #include "sweeps/trials/objects.h"
 

@@ -10,11 +10,12 @@
 #include "cli/kube/objects.h"
 #include "cli/render/own.h"
 #include "cli/run/facts/absence.h"
-#include "cli/run/facts/indexes.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/owner.h"
 #include "cli/run/read/second_look.h"
+#include "cli/util/indexes.h"
 #include "cli/util/json_path.h"
+#include "cli/util/number.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -265,8 +266,9 @@ int places_taken(const std::vector<Batch>& batches) {
   int taken = 0;
   for (const Batch& batch : batches) {
     if (!batch.object || has_finished(*batch.object)) continue;
-    const auto ended = parse_indexes(text_of(*batch.object, {"status", "completedIndexes"})).size() +
-                       parse_indexes(text_of(*batch.object, {"status", "failedIndexes"})).size();
+    const auto ended =
+        Indexes::valid_parts_of(text_of(*batch.object, {"status", "completedIndexes"})).size() +
+        Indexes::valid_parts_of(text_of(*batch.object, {"status", "failedIndexes"})).size();
     const int left = static_cast<int>(batch.trials.size()) - static_cast<int>(ended);
     taken += std::clamp(left, 0, number_of(*batch.object, {"spec", "parallelism"}, 1));
   }

@@ -10,7 +10,6 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts/absence.h"
 #include "cli/run/facts/facts.h"
-#include "cli/run/facts/indexes.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/last_words.h"
 #include "cli/run/facts/owner.h"
@@ -196,9 +195,9 @@ class SweepObservation {
   void read_index(const JobFacts& job, int index, Trial& trial) {
     const auto found = newest_.find({job.name, index});
     const PodFacts* pod = found == newest_.end() ? nullptr : found->second;
-    if (job.completed.count(index) == 1 || (pod != nullptr && pod->done)) {
+    if (job.completed.contains(index) || (pod != nullptr && pod->done)) {
       trial.state = TrialState::succeeded;
-    } else if (job.failed_ranks.count(index) == 1) {
+    } else if (job.failed_ranks.contains(index)) {
       trial.state = TrialState::failed;
     } else if (pod != nullptr && pod->program_runs() && !pod->deleting) {
       trial.state = TrialState::running;

@@ -12,9 +12,9 @@
 #include "cli/render/merge.h"
 #include "cli/render/own.h"
 #include "cli/run/change/end_pods_left.h"
-#include "cli/run/facts/indexes.h"
 #include "cli/run/facts/labels.h"
 #include "cli/util/hash.h"
+#include "cli/util/indexes.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "sweeps/space/trial.h"
@@ -231,13 +231,14 @@ class Start {
       }
       // Trials that a Job did not start before it ended because of its failures count as failed.
       if (!batch.object || !has_finished(*batch.object)) continue;
-      const std::set<int> completed = parse_indexes(text_of(*batch.object, {"status", "completedIndexes"}));
+      const Indexes completed =
+          Indexes::valid_parts_of(text_of(*batch.object, {"status", "completedIndexes"}));
       const bool complete = completed.empty() && text_of(*batch.object, {"status", "failedIndexes"}).empty();
       for (std::size_t i = 0; i < batch.trials.size(); ++i) {
         const TrialLine& trial = batch.trials[i];
         const auto verdict = condemned.find(trial.number);
         const bool bad = verdict != condemned.end() && verdict->second >= trial.attempt;
-        if (bad || (!complete && completed.count(static_cast<int>(i)) == 0)) failed[trial.number] = trial;
+        if (bad || (!complete && !completed.contains(static_cast<int>(i)))) failed[trial.number] = trial;
       }
     }
     std::vector<TrialLine> out;

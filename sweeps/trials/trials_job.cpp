@@ -9,7 +9,7 @@
 #include "cli/render/evaluate.h"
 #include "cli/render/merge.h"
 #include "cli/render/pod.h"
-#include "cli/run/facts/indexes.h"
+#include "cli/util/indexes.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"
 #include "sweeps/space/trial.h"
@@ -80,7 +80,7 @@ std::vector<TrialLine> parse_points(std::string_view text) {
         !value.contains("parameters") || !value["parameters"].is_object())
       continue;
     const auto number = value["trial"].get<std::int64_t>();
-    if (number < 0 || number >= most_ranks * 100LL) continue;
+    if (number < 0 || number >= most_indexes_of_job * 100LL) continue;
     TrialLine trial;
     trial.number = static_cast<int>(number);
     for (const auto& [path, of_point] : value["parameters"].items()) trial.point[path] = of_point;
@@ -119,7 +119,7 @@ TrialsObjects render_trials(const TrialsJob& job, const Experiment& experiment, 
     points += points_line(trial) + "\n";
     if (!experiment.has_train) environment += trial.delta.environment + "\n";
   }
-  trials["numbers"] = index_list(numbers);
+  trials["numbers"] = Indexes(numbers).ranges();
   trials["points"] = std::move(points);
   trials["environment"] = std::move(environment);
   trials["deadline"] = experiment.time_limit ? json(experiment.time_limit->count()) : json();

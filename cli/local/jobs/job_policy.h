@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/local/state/indexes.h"
+#include "cli/util/indexes.h"
 
 namespace mlk::local {
 

@@ -8,7 +8,7 @@
 
 #include "cli/local/jobs/job_pod.h"
 #include "cli/local/jobs/job_policy.h"
-#include "cli/local/state/indexes.h"
+#include "cli/util/indexes.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
 

@@ -3,9 +3,9 @@
 #include <limits>
 #include <set>
 
-#include "cli/local/state/indexes.h"
 #include "cli/local/state/status.h"
 #include "cli/util/hash.h"
+#include "cli/util/indexes.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
 

@@ -11,6 +11,7 @@
 
 #include "cli/run/facts/containers.h"
 #include "cli/run/facts/failure_policy.h"
+#include "cli/util/indexes.h"
 #include "cli/util/time.h"
 
 namespace mlk {
@@ -67,7 +68,7 @@ struct JobFacts {
   int active = 0;
   bool decides = false, trains = false, has_success_policy = false, suspended = false, deleting = false;
   bool replaced_when_terminating = false;  // podReplacementPolicy
-  std::set<int> completed, failed_ranks;
+  Indexes completed, failed_ranks;
   std::optional<Time> started;
   int time_limit = 0;  // seconds; 0: none
 

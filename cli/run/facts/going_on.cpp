@@ -40,8 +40,8 @@ std::vector<std::string> jobs_going_on(const RunObjects& objects) {
   const Facts facts = read_facts(objects);
   std::vector<std::string> names;
   for (const JobFacts& job : facts.jobs) {
-    std::set<int> over = job.completed;
-    over.insert(job.failed_ranks.begin(), job.failed_ranks.end());
+    Indexes over = job.completed;
+    over.insert(job.failed_ranks);
     for (const PodFacts& pod : facts.pods) {
       if (pod.job == job.name && pod.phase == "Succeeded") over.insert(pod.rank);
     }

@@ -16,7 +16,7 @@ bool was_last_try(const PodFacts& pod, const JobFacts& job) {
 
 std::optional<Time> next_try(const PodFacts& pod, const JobFacts& job) {
   const bool job_over = job.end != JobFacts::End::none || job.ending || job.suspended || job.deleting;
-  if (job.run_over || job_over || job.failed_ranks.count(pod.rank) > 0 || job.completed.count(pod.rank) > 0)
+  if (job.run_over || job_over || job.failed_ranks.contains(pod.rank) || job.completed.contains(pod.rank))
     return std::nullopt;
   const std::optional<Time>& ended_at = pod.pod_finished ? pod.pod_finished : pod.finished;
   if (!pod.ended() || !ended_at || was_last_try(pod, job)) return std::nullopt;

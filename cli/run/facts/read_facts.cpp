@@ -13,15 +13,16 @@
 #include "cli/run/facts/at_fault.h"
 #include "cli/run/facts/deletion.h"
 #include "cli/run/facts/denied.h"
-#include "cli/run/facts/indexes.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/last_words.h"
 #include "cli/run/facts/next_try.h"
 #include "cli/run/facts/node_loss.h"
 #include "cli/run/facts/owner.h"
 #include "cli/run/facts/program_error.h"
+#include "cli/util/indexes.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
+#include "cli/util/number.h"
 #include "cli/util/program_text.h"
 #include "cli/util/text.h"
 
@@ -80,7 +81,7 @@ PodFacts read_pod(const json& pod) {
   facts.role = label_of(pod, labels::role);
   facts.node = text_of(pod, {"spec", "nodeName"});
   facts.rank = parse_int(annotation_of(pod, index_annotation), 0);
-  facts.number = number_of_index(annotation_of(pod, labels::trials), facts.rank);
+  facts.number = number_at_place(annotation_of(pod, labels::trials), facts.rank);
   facts.counted_before = parse_int(annotation_of(pod, failures_annotation), 0);
   facts.failures_before = facts.counted_before + parse_int(annotation_of(pod, ignored_annotation), 0);
   facts.created = time_of(pod, {"metadata", "creationTimestamp"}).value_or(Time{});
@@ -151,8 +152,8 @@ JobFacts read_job(const json& job) {
   facts.time_limit = number_of(job, {"spec", "activeDeadlineSeconds"}, 0);
   facts.role = label_of(job, labels::role);
   facts.queue = label_of(job, "kueue.x-k8s.io/queue-name");
-  facts.completions = std::clamp(number_of(job, {"spec", "completions"}, 1), 0, most_ranks);
-  facts.parallelism = std::clamp(number_of(job, {"spec", "parallelism"}, 1), 0, most_ranks);
+  facts.completions = std::clamp(number_of(job, {"spec", "completions"}, 1), 0, most_indexes_of_job);
+  facts.parallelism = std::clamp(number_of(job, {"spec", "parallelism"}, 1), 0, most_indexes_of_job);
   facts.needed =
       std::max(0, facts.completions - std::max(0, number_of(job, {"spec", "maxFailedIndexes"}, 0)));
   facts.trains = annotation_of(job, labels::trains) == "true";
@@ -166,8 +167,8 @@ JobFacts read_job(const json& job) {
   facts.suspended = at_path(job, {"spec", "suspend"}) == true;
   facts.deleting = at_path(job, {"metadata", "deletionTimestamp"}).is_string();
   facts.replaced_when_terminating = text_of(job, {"spec", "podReplacementPolicy"}) != "Failed";
-  facts.completed = parse_indexes(text_of(job, {"status", "completedIndexes"}));
-  facts.failed_ranks = parse_indexes(text_of(job, {"status", "failedIndexes"}));
+  facts.completed = Indexes::valid_parts_of(text_of(job, {"status", "completedIndexes"}));
+  facts.failed_ranks = Indexes::valid_parts_of(text_of(job, {"status", "failedIndexes"}));
   facts.started = time_of(job, {"status", "startTime"});
   read_end(job, facts);
   return facts;
@@ -212,7 +213,7 @@ void expect_failure(Facts& facts) {
   }
   const PodFacts* last = nullptr;
   for (const auto& [rank, pod] : newest_pods(facts, decider)) {
-    const bool lost = decider.completed.count(rank) == 0 && !pod->done && pod->program_failed() &&
+    const bool lost = !decider.completed.contains(rank) && !pod->done && pod->program_failed() &&
                       !pod->fell_with_job && was_last_try(*pod, decider);
     if (!lost) continue;
     decider.failed_ranks.insert(rank);
@@ -230,7 +231,7 @@ bool has_succeeded(const Facts& facts) {
   const JobFacts& decider = *facts.decider();
   if (decider.end == JobFacts::End::succeeded) return true;
   // The Job does not count a rank whose program ended well beside a container that failed, or that goes on.
-  std::set<int> done = decider.completed;
+  Indexes done = decider.completed;
   for (const PodFacts& pod : facts.pods) {
     const bool earlier = decider.started && pod.created < *decider.started;
     const bool said_by_job = pod.phase == "Succeeded" && pod.deleting;

@@ -8,7 +8,6 @@
 #include "cli/kube/client.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts/facts.h"
-#include "cli/run/facts/indexes.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/node_loss.h"
 #include "cli/run/facts/order.h"
@@ -18,6 +17,7 @@
 #include "cli/run/read/side_reads.h"
 #include "cli/run/read/tails.h"
 #include "cli/util/json_path.h"
+#include "cli/util/number.h"
 #include "cli/util/text.h"
 
 namespace mlk {

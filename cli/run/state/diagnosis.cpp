@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "cli/run/facts/at_fault.h"
-#include "cli/run/facts/indexes.h"
 #include "cli/run/facts/last_words.h"
 #include "cli/run/facts/next_try.h"
 #include "cli/run/facts/program_error.h"
+#include "cli/util/indexes.h"
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "cli/util/program_text.h"
@@ -391,7 +391,7 @@ std::vector<Cause> merge_causes(std::vector<Cause> causes) {
 std::string one_line(const Cause& cause) {
   if (cause.role.empty()) return cause.text;
   if (cause.ranks.empty()) return cause.role + ": " + cause.text;
-  return cause.role + "/" + index_list(cause.ranks) + ": " + cause.text;
+  return cause.role + "/" + Indexes(cause.ranks).ranges() + ": " + cause.text;
 }
 
 }  // namespace mlk

@@ -346,7 +346,7 @@ class Observation {
     if (!cause) return decider.end_message.empty() ? decider.end_reason : printable(decider.end_message);
     const Failure& failure = cause->failure;
     std::string why = fmt::format("{}/{}: {}", failure.role, failure.rank, what_happened(failure));
-    const bool exhausted = decider.failed_ranks.count(failure.rank) && cause->pod->job == decider.name;
+    const bool exhausted = decider.failed_ranks.contains(failure.rank) && cause->pod->job == decider.name;
     if (exhausted && failure.attempts > 1 && !failure.disruption &&
         decider.end_reason != "PodFailurePolicy") {
       why += fmt::format(" ({} of {} tries failed)", failure.attempts, failure.attempts);

@@ -17,8 +17,8 @@ constexpr int peers_lost_exit_code = 75;  // CONTRACT.md: this rank only followe
 
 RankState state_of(const Rank& rank) {
   const JobFacts& job = *rank.job;
-  if (job.completed.count(rank.number) || done_pod(rank) != nullptr) return RankState::succeeded;
-  if (job.failed_ranks.count(rank.number)) return RankState::failed;
+  if (job.completed.contains(rank.number) || done_pod(rank) != nullptr) return RankState::succeeded;
+  if (job.failed_ranks.contains(rank.number)) return RankState::failed;
   if (rank.pods.empty()) return RankState::absent;
   const PodFacts& pod = *rank.pods.back();
   // If fewer ranks are needed than there are, the Job removes those whose end it has not seen by then.
@@ -139,7 +139,7 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
     }
   }
   const auto exhausted = [&](const PodEnd& end) {
-    return end.pod->job == decider.name && decider.failed_ranks.count(end.pod->rank) &&
+    return end.pod->job == decider.name && decider.failed_ranks.contains(end.pod->rank) &&
            end.failure.exit_code != peers_lost_exit_code;
   };
   // Disruptions are not counted as tries.

@@ -61,3 +61,11 @@ TEST_CASE("numbers that JSON lacks have a word") {
 }
 
 }  // namespace
+
+TEST_CASE("a whole number is one from its first to its last character") {
+  CHECK(mlk::parse_int("0", -1) == 0);
+  CHECK(mlk::parse_int("-3", 7) == -3);
+  CHECK(mlk::parse_int("2147483647", -1) == 2147483647);
+  for (const char* none : {"", "x", "3x", " 3", "3 ", "+3", "2147483648", "1.5"})
+    CHECK_MESSAGE(mlk::parse_int(none, -1) == -1, none);
+}

@@ -7,9 +7,9 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "cli/local/state/indexes.h"
 #include "cli/local/state/kinds.h"
 #include "cli/local/state/status.h"
+#include "cli/util/indexes.h"
 
 using namespace mlk::local;
 

@@ -8,7 +8,7 @@
 #include "cli/local/garbage.h"
 #include "cli/local/jobs/job_pod.h"
 #include "cli/local/jobs/reconcile.h"
-#include "cli/local/state/indexes.h"
+#include "cli/util/indexes.h"
 #include "tests/unit/local/samples.h"
 
 namespace mlk::local {

@@ -6,8 +6,8 @@
 #include <doctest/doctest.h>
 
 #include "cli/local/api/selector.h"
-#include "cli/local/state/indexes.h"
 #include "cli/local/state/kinds.h"
+#include "cli/util/indexes.h"
 #include "tests/unit/local/samples.h"
 
 using namespace mlk::local;

@@ -72,11 +72,11 @@ TEST_CASE("a rank that has failed for the last time ends its run, as long as too
   CHECK(decider().end == JobFacts::End::none);
   CHECK(decider().end_reason == "FailedIndexes");
   CHECK(decider().end_message == "pod /p1 failed");
-  CHECK(decider().failed_ranks == std::set<int>{1});
+  CHECK(decider().failed_ranks == Indexes{1});
   // The run goes on without one rank, and not without two.
   job["spec"]["maxFailedIndexes"] = 1;
   CHECK_FALSE(decider().ending);
-  CHECK(decider().failed_ranks == std::set<int>{1});
+  CHECK(decider().failed_ranks == Indexes{1});
   fail(2, 1);
   CHECK(decider().ending);
   job["status"]["completedIndexes"] = "2";  // its Job knows better

@@ -186,8 +186,8 @@ TEST_CASE("the needs of a Job: ranks, tries, time, a queue, and how many must en
   CHECK_FALSE(full.replaced_when_terminating);
   CHECK(full.active == 2);
   CHECK(full.started == midday);
-  CHECK(full.completed == std::set<int>{0, 2, 3});
-  CHECK(full.failed_ranks == std::set<int>{1});
+  CHECK(full.completed == Indexes{0, 2, 3});
+  CHECK(full.failed_ranks == Indexes{1});
   CHECK(read_job(R"({"spec": {"backoffLimit": 9}})"_json).attempts == 10);
   CHECK(read_job(R"({"spec": {"maxFailedIndexes": 9}})"_json).needed == 0);
   CHECK(read_job(R"({"spec": {"maxFailedIndexes": 9}})"_json).enough == 1);

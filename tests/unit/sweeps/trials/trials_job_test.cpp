@@ -5,8 +5,8 @@
 #include <doctest/doctest.h>
 
 #include "cli/render/own.h"
-#include "cli/run/facts/indexes.h"
 #include "cli/run/facts/labels.h"
+#include "cli/util/indexes.h"
 #include "sweeps/search/definition.h"
 #include "sweeps/space/trial.h"
 
@@ -170,7 +170,7 @@ TEST_CASE("numbers of trials are bounded when points are read") {
     return parse_points("{\"trial\":" + number + ",\"parameters\":{}}").size();
   };
   CHECK(count("0") == 1);
-  const long long most = most_ranks * 100LL;
+  const long long most = most_indexes_of_job * 100LL;
   CHECK(count(std::to_string(most - 1)) == 1);
   CHECK(count(std::to_string(most)) == 0);
   CHECK(count("1.5") == 0);
