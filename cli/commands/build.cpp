@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/images.h"
-#include "cli/commands/load.h"
 #include "cli/local/local.h"
+#include "cli/provide/images.h"
+#include "cli/provide/load.h"
 #include "cli/registry/save.h"
 #include "cli/session/session.h"
 #include "cli/util/text.h"

@@ -11,14 +11,14 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/control_sweep.h"
-#include "cli/commands/selection.h"
 #include "cli/kube/objects.h"
 #include "cli/run/read/find.h"
 #include "cli/run/state/record.h"
+#include "cli/select/selection.h"
 #include "cli/session/session.h"
 #include "cli/util/text.h"
 #include "cli/wait/await_run.h"
+#include "sweeps/change/change_sweep.h"
 
 namespace mlk {
 namespace {
@@ -82,7 +82,8 @@ std::vector<json> owners_to_delete(const DeleteOptions& options, Session& sessio
       owners.push_back(std::move(*owner));
   }
   for (const auto& [sweep, numbers] : trials_by_sweep(targets)) {
-    for (json& owner : give_up_trials(client, sweep, numbers, session)) owners.push_back(std::move(owner));
+    for (json& owner : give_up_trials(client, sweep, numbers, session.change_hooks()))
+      owners.push_back(std::move(owner));
   }
   return owners;
 }

@@ -12,9 +12,9 @@
 
 #include "cli/code/code.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/images.h"
 #include "cli/image/tar.h"
 #include "cli/image/unpack.h"
+#include "cli/provide/images.h"
 #include "cli/render/yaml.h"
 #include "cli/run/change/stored_run.h"
 #include "cli/run/read/find.h"

@@ -10,7 +10,7 @@
 #include "cli/args/validators.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/image_gc.h"
-#include "cli/commands/images.h"
+#include "cli/provide/images.h"
 #include "cli/session/session.h"
 #include "cli/ui/table.h"
 #include "cli/util/json.h"

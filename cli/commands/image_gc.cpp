@@ -8,11 +8,11 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "cli/commands/images.h"
 #include "cli/image/layer.h"
 #include "cli/image/pushed.h"
 #include "cli/kube/objects.h"
 #include "cli/local/local.h"
+#include "cli/provide/images.h"
 #include "cli/registry/registry.h"
 #include "cli/run/inputs/build.h"
 #include "cli/session/session.h"

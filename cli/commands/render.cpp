@@ -4,8 +4,8 @@
 
 #include "cli/args/validators.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/load.h"
 #include "cli/local/local.h"
+#include "cli/provide/load.h"
 #include "cli/render/yaml.h"
 #include "cli/session/session.h"
 #include "cli/util/json.h"

@@ -5,9 +5,9 @@
 
 #include "cli/args/validators.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/images.h"
 #include "cli/experiment/load.h"
 #include "cli/kube/objects.h"
+#include "cli/provide/images.h"
 #include "cli/run/change/stored_run.h"
 #include "cli/run/change/versions.h"
 #include "cli/run/facts/labels.h"

@@ -8,10 +8,10 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/commands/commands.h"
-#include "cli/commands/control_sweep.h"
-#include "cli/commands/selection.h"
+#include "cli/select/selection.h"
 #include "cli/session/session.h"
 #include "cli/wait/await_run.h"
+#include "sweeps/change/change_sweep.h"
 
 namespace mlk {
 namespace {
@@ -51,34 +51,35 @@ void stop(const StopOptions& options, Session& session) {
     throw Error(ExitCode::usage, name_of(target) + " is no sweep, and --drain is for sweeps alone",
                 "stop it with: " + session.command("stop " + name_of(target)));
   }
+  const ChangeHooks hooks = session.change_hooks();
   std::vector<std::string> runs;
   for (const RunAddress& target : targets) {
     if (target.trial) continue;
     if (!target.is_sweep) {
       runs.push_back(target.run);
     } else if (options.drain) {
-      drain_sweep(*client, target.run, session);
+      drain_sweep(*client, target.run, hooks);
     } else {
-      stop_sweep(*client, target.run, session);
+      stop_sweep(*client, target.run, hooks);
     }
   }
-  for (const auto& [sweep, numbers] : trials_by_sweep(targets)) stop_trials(*client, sweep, numbers, session);
-  stop_runs(*client, runs, timeout, session.change_hooks());
+  for (const auto& [sweep, numbers] : trials_by_sweep(targets)) stop_trials(*client, sweep, numbers, hooks);
+  stop_runs(*client, runs, timeout, hooks);
 }
 
 void resume(const StopOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::vector<RunAddress> targets = targets_of(options, "resume", session, *client);
+  const ChangeHooks hooks = session.change_hooks();
   for (const RunAddress& target : targets) {
     if (target.trial) continue;
     if (target.is_sweep) {
-      resume_sweep(*client, target.run, session);
+      resume_sweep(*client, target.run, hooks);
     } else {
-      resume_stopped_run(*client, target.run, session.change_hooks());
+      resume_stopped_run(*client, target.run, hooks);
     }
   }
-  for (const auto& [sweep, numbers] : trials_by_sweep(targets))
-    resume_trials(*client, sweep, numbers, session);
+  for (const auto& [sweep, numbers] : trials_by_sweep(targets)) resume_trials(*client, sweep, numbers, hooks);
 }
 
 void add_names(CLI::App& command, StopOptions& options) {

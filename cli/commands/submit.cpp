@@ -4,9 +4,9 @@
 
 #include "cli/args/validators.h"
 #include "cli/commands/commands.h"
-#include "cli/commands/images.h"
-#include "cli/commands/load.h"
 #include "cli/local/local.h"
+#include "cli/provide/images.h"
+#include "cli/provide/load.h"
 #include "cli/run/change/submission.h"
 #include "cli/session/session.h"
 #include "cli/util/text.h"

@@ -4,7 +4,7 @@
 #include <exception>
 #include <system_error>
 
-#include "runtime/ps/joint_checkpoint.h"
+#include "runtime/ps/machines/joint_checkpoint.h"
 
 namespace mlk::rt {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/launch/job.h"
-#include "runtime/ps/parameter_server.h"
-#include "runtime/ps/protocol.h"
-#include "runtime/ps/turn.h"
+#include "runtime/ps/machines/parameter_server.h"
+#include "runtime/ps/machines/protocol.h"
+#include "runtime/ps/machines/turn.h"
 
 namespace mlk::rt {
 

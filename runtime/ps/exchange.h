@@ -10,8 +10,8 @@
 #include "runtime/launch/job.h"
 #include "runtime/membership/peers.h"
 #include "runtime/model/model.h"
-#include "runtime/ps/protocol.h"
-#include "runtime/ps/worker_turn.h"
+#include "runtime/ps/machines/protocol.h"
+#include "runtime/ps/machines/worker_turn.h"
 
 namespace mlk::rt {
 

@@ -9,8 +9,8 @@
 #include "kernels/ops.h"
 #include "runtime/membership/peers.h"
 #include "runtime/ps/checkpoint.h"
-#include "runtime/ps/server_machine.h"
-#include "runtime/ps/timers.h"
+#include "runtime/ps/machines/server_machine.h"
+#include "runtime/ps/machines/timers.h"
 #include "runtime/train/last_checkpoint.h"
 
 namespace mlk::rt {

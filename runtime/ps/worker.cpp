@@ -7,8 +7,8 @@
 
 #include "runtime/membership/peers.h"
 #include "runtime/ps/exchange.h"
-#include "runtime/ps/offline.h"
-#include "runtime/ps/worker_machine.h"
+#include "runtime/ps/machines/offline.h"
+#include "runtime/ps/machines/worker_machine.h"
 #include "runtime/train/last_checkpoint.h"
 #include "runtime/train/trainer.h"
 

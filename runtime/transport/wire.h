@@ -36,7 +36,7 @@ enum class MessageType : std::uint8_t {
   heartbeat,
   goodbye,  // clock: the exit code
   lane,     // on one host: a descriptor of shared memory comes with it (shared_lane.h)
-  // Parameter servers: ps/protocol.h says what they carry.
+  // Parameter servers: ps/machines/protocol.h says what they carry.
   join = 16,
   seed_wanted,
   seed,

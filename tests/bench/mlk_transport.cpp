@@ -30,7 +30,7 @@
 #include "kernels/ops.h"
 #include "runtime/base/freed_memory.h"
 #include "runtime/collectives/ring.h"
-#include "runtime/ps/protocol.h"
+#include "runtime/ps/machines/protocol.h"
 #include "runtime/transport/transport.h"
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include "runtime/base/crc32c.h"
 #include "runtime/membership/allreduce_protocol.h"
-#include "runtime/ps/protocol.h"
+#include "runtime/ps/machines/protocol.h"
 #include "runtime/transport/handshake.h"
 #include "tests/fuzz/demand.h"
 

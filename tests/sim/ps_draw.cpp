@@ -1,7 +1,7 @@
 // What happens in a simulated run with parameter servers, drawn from a seed.
 #include <algorithm>
 
-#include "runtime/ps/timers.h"
+#include "runtime/ps/machines/timers.h"
 #include "tests/sim/ps_scenario.h"
 
 namespace mlk::sim {

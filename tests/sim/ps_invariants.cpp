@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/ps/joint_checkpoint.h"
+#include "runtime/ps/machines/joint_checkpoint.h"
 
 namespace mlk::sim {
 namespace {

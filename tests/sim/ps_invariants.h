@@ -20,7 +20,7 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/ps/protocol.h"
+#include "runtime/ps/machines/protocol.h"
 #include "runtime/transport/event.h"
 #include "tests/sim/clock.h"
 #include "tests/sim/invariants.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "runtime/base/payload.h"
-#include "runtime/ps/timers.h"
+#include "runtime/ps/machines/timers.h"
 #include "tests/sim/probes.h"
 #include "tests/sim/ps_wire.h"
 

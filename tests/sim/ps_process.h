@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "kernels/ops.h"
-#include "runtime/ps/server_machine.h"
-#include "runtime/ps/worker_machine.h"
+#include "runtime/ps/machines/server_machine.h"
+#include "runtime/ps/machines/worker_machine.h"
 #include "tests/sim/ps_invariants.h"
 
 namespace mlk::sim {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "kernels/reference/reference_ops.h"
-#include "runtime/ps/timers.h"
+#include "runtime/ps/machines/timers.h"
 #include "tests/sim/ps_process.h"
 #include "tests/sim/ps_wire.h"
 

@@ -12,7 +12,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/ps/protocol.h"
+#include "runtime/ps/machines/protocol.h"
 
 namespace mlk::test {
 

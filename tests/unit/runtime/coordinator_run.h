@@ -15,7 +15,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/ps/coordinator.h"
+#include "runtime/ps/machines/coordinator.h"
 
 namespace mlk::rt::phases {
 

@@ -23,7 +23,7 @@
 #include <doctest/doctest.h>
 
 #include "runtime/membership/peers.h"
-#include "runtime/ps/protocol.h"
+#include "runtime/ps/machines/protocol.h"
 #include "runtime/ps/server.h"
 #include "runtime/ps/worker.h"
 #include "tests/unit/runtime/idx_files.h"

@@ -22,8 +22,8 @@
 #include <doctest/doctest.h>
 
 #include "kernels/reference/reference_ops.h"
-#include "runtime/ps/server_machine.h"
-#include "runtime/ps/worker_machine.h"
+#include "runtime/ps/machines/server_machine.h"
+#include "runtime/ps/machines/worker_machine.h"
 
 namespace mlk::rt::world {
 

@@ -6,7 +6,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/ps/protocol.h"
+#include "runtime/ps/machines/protocol.h"
 
 using namespace mlk::rt;
 

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "kernels/reference/reference_ops.h"
-#include "runtime/ps/weight_tracker.h"
+#include "runtime/ps/machines/weight_tracker.h"
 #include "tests/unit/runtime/scripted_peers.h"
 
 using namespace mlk::rt;

@@ -10,7 +10,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/ps/offline.h"
+#include "runtime/ps/machines/offline.h"
 #include "runtime/train/trainer.h"
 #include "tests/unit/runtime/checkpoint_states.h"
 #include "tests/unit/runtime/ps_processes.h"

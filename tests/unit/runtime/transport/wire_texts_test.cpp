@@ -20,7 +20,7 @@
 #include "runtime/base/listen.h"
 #include "runtime/base/payload.h"
 #include "runtime/base/stop_signal.h"
-#include "runtime/ps/leases.h"
+#include "runtime/ps/machines/leases.h"
 #include "runtime/transport/dialer.h"
 #include "runtime/transport/handshake.h"
 #include "runtime/transport/local_socket.h"

@@ -1,0 +1,67 @@
+#include "cli/provide/load.h"
+
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/local/local.h"
+#include "cli/session/session.h"
+#include "cli/util/text.h"
+
+namespace mlk {
+namespace {
+
+namespace fs = std::filesystem;
+
+// In a checkout, where nothing is installed: the path of the page.
+std::string manual_of_experiments() {
+  try {
+    const fs::path page = local::own_program().parent_path().parent_path() / "man" / "mlk-experiment.5";
+    std::error_code error;
+    if (fs::is_regular_file(page, error)) return "man -l " + shell_word(page.string());
+  } catch (const Error&) {
+    // It is installed where manuals are.
+  }
+  return "man mlk-experiment";
+}
+
+}  // namespace
+
+void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileIs file) {
+  command.add_option("FILE", options.file, "Experiment file; - for standard input")
+      ->required(file == FileIs::required);
+  command.add_option("--set", options.set, "Change a value of the file, for example train.optimizer.lr=0.1")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  command.add_option("-e,--env", options.env, "Set an environment variable of the program")
+      ->type_name("NAME=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  command
+      .add_option("--allow-files", options.allow_files,
+                  "A file or folder outside of the experiment's own that files: may read")
+      ->type_name("PATH")
+      ->take_all()
+      ->allow_extra_args(false);
+}
+
+PrepareOptions prepare_options(const ExperimentOptions& options, Session& session) {
+  return {.overrides = {.set = options.set, .env = options.env, .image = session.env("MLK_IMAGE")},
+          .allow_files = options.allow_files,
+          .manual = manual_of_experiments(),
+          .registry = session.env("MLK_REGISTRY"),
+          .local = session.local(),
+          .note = [&session](const std::string& text) { session.note(text); },
+          .go_on = [&session] { return session.interrupted == 0; }};
+}
+
+void require_image(const Experiment& experiment, const std::string& file) {
+  if (!needs_image(experiment)) return;
+  throw Error(ExitCode::usage, file + " names no image, and a cluster has to know what to run",
+              std::string("add `image:` to the file (or --set image=..., or export MLK_IMAGE=...)") +
+                  (experiment.has_train ? " with an image that holds mlk-runtime" : "") +
+                  "; on this machine it runs without: --local");
+}
+
+}  // namespace mlk

@@ -1,0 +1,128 @@
+#include "cli/select/selection.h"
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/session/session.h"
+#include "cli/util/text.h"
+#include "sweeps/results/rows.h"
+#include "sweeps/results/select.h"
+#include "sweeps/trials/fetch.h"
+
+namespace mlk {
+namespace {
+
+std::vector<RunAddress> runs_that_match(kube::Client& client, RunFilter filter, const std::string& only,
+                                        const std::string& where) {
+  filter.configured = true;
+  const Time now = std::chrono::system_clock::now();
+  std::vector<RunStatus> runs = sweeps::list_runs_and_sweeps(client, client.config().name_space, now, filter);
+  if (!only.empty()) std::erase_if(runs, [&](const RunStatus& run) { return run.run != only; });
+  std::vector<RunAddress> out;
+  for (const RunStatus& run : sweeps::select_runs(runs, now, where))
+    out.push_back({run.run, run.mode == sweeps::mode_of_sweeps, {}, run.created});
+  return out;
+}
+
+std::vector<RunAddress> trials_that_match(kube::Client& client, const std::string& sweep,
+                                          const std::string& where) {
+  const sweeps::SweepStatus status =
+      sweeps::read_sweep(client, client.config().name_space, sweep, sweeps::Harvest::all);
+  std::vector<RunAddress> out;
+  for (const sweeps::Trial& trial : sweeps::select(status.trials, status.record.space, where))
+    out.push_back({sweep, true, trial.number, status.created});
+  return out;
+}
+
+}  // namespace
+
+void add_where_options(CLI::App& command, Selection& selection) {
+  command
+      .add_option("--where", selection.where,
+                  "Those for which this holds: 'phase==Failed && age>1h'; of a sweep its trials")
+      ->type_name("EXPRESSION");
+  command.add_flag("--yes", selection.yes, "With --where: do not ask");
+}
+
+std::vector<RunAddress> select_targets(Session& session, kube::Client& client, const Selection& selection) {
+  if (selection.names.empty()) return runs_that_match(client, {}, "", selection.where);
+  std::vector<RunAddress> out;
+  for (const std::string& typed : selection.names) {
+    const RunAddress address = session.find_run(client, typed);
+    if (address.trial)
+      throw Error(ExitCode::usage, "'" + typed + "' is one trial, and --where is for several",
+                  "name the sweep: " + address.run);
+    const bool exact = typed == address.run;
+    std::vector<RunAddress> found = address.is_sweep ? trials_that_match(client, address.run, selection.where)
+                                                     : runs_that_match(client, {.name = exact ? "" : typed},
+                                                                       exact ? typed : "", selection.where);
+    for (RunAddress& each : found) add_once(out, std::move(each));
+  }
+  return out;
+}
+
+bool may_do(Session& session, const std::string& doing, const std::vector<RunAddress>& targets,
+            const Selection& selection) {
+  constexpr std::size_t most_named = 20;
+  if (targets.empty()) {
+    session.note("nothing to " + doing + ": there is none for which " + selection.where + " holds");
+    return false;
+  }
+  std::vector<std::string> names;
+  for (const RunAddress& target : targets) {
+    if (names.size() == most_named) break;
+    names.push_back(name_of(target) + (target.is_sweep && !target.trial ? " (a sweep)" : ""));
+  }
+  if (targets.size() > names.size())
+    names.push_back(fmt::format("and {} more", targets.size() - names.size()));
+  const std::string what = fmt::format("{} {}: {}", doing, targets.size(), join(names, ", "));
+  if (selection.yes) {
+    session.note(what);
+    return true;
+  }
+  if (!session.read_answer)
+    throw Error(ExitCode::usage, "nobody can be asked whether to " + what, "say --yes, and it is done");
+  session.err << printable(what) << "? [y/N] " << std::flush;
+  const std::string answer(trim(session.read_answer()));
+  session.check_interrupted();
+  if (answer == "y" || answer == "Y" || answer == "yes") return true;
+  session.note("nothing was changed");
+  return false;
+}
+
+void keep_those_that_still_match(Session& session, kube::Client& client, const Selection& selection,
+                                 std::vector<RunAddress>& targets) {
+  std::map<std::string, std::optional<Time>> now;
+  for (const RunAddress& address : select_targets(session, client, selection))
+    now[name_of(address)] = address.created;
+  std::erase_if(targets, [&](const RunAddress& target) {
+    const auto found = now.find(name_of(target));
+    if (found != now.end() && found->second == target.created) return false;
+    session.note(name_of(target) + " stays: " +
+                 (found == now.end() ? selection.where + " does not hold any more"
+                                     : "it was deleted meanwhile, and another one has its name"));
+    return true;
+  });
+}
+
+void add_once(std::vector<RunAddress>& to, RunAddress address) {
+  const bool known = std::any_of(to.begin(), to.end(),
+                                 [&](const RunAddress& other) { return name_of(other) == name_of(address); });
+  if (!known) to.push_back(std::move(address));
+}
+
+std::string name_of(const RunAddress& address) {
+  return address.trial ? fmt::format("{}/{}", address.run, *address.trial) : address.run;
+}
+
+std::map<std::string, std::vector<int>> trials_by_sweep(const std::vector<RunAddress>& targets) {
+  std::map<std::string, std::vector<int>> out;
+  for (const RunAddress& target : targets) {
+    if (target.trial) out[target.run].push_back(*target.trial);
+  }
+  return out;
+}
+
+}  // namespace mlk

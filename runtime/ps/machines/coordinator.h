@@ -1,0 +1,157 @@
+// Server 0 as the coordinator of a run with parameter servers: who takes part, who works on what, when to
+// start, to save and to end.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/launch/config.h"
+#include "runtime/membership/bounded_wait.h"
+#include "runtime/membership/membership.h"
+#include "runtime/metrics/pace.h"
+#include "runtime/ps/machines/joint_checkpoint.h"
+#include "runtime/ps/machines/leases.h"
+#include "runtime/ps/machines/protocol.h"
+#include "runtime/ps/machines/seeding.h"
+#include "runtime/ps/machines/turn.h"
+
+namespace mlk::rt {
+
+// Pure: it is told what happens and when, and what it wants done is in the turn.
+class Coordinator {
+ public:
+  struct Settings {
+    Config config;
+    std::uint64_t incarnation = 0;  // of this server
+    bool saves = false;             // there is a folder for checkpoints
+    bool trained = false;           // the last checkpoint is there
+    NameAside name_aside;
+  };
+  Coordinator(const Settings& settings, SteadyTime now);
+
+  // The chunks of the model: before the first worker joins.
+  void model_is(std::span<const Chunk> chunks);
+
+  void worker_up(PeerId worker);
+  void peer_down(PeerId peer, Turn& turn);
+  // It has lost another server, and takes no part until it has it back.
+  void worker_cut_off(PeerId worker, Turn& turn);
+  void worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join, Turn& turn);
+  // round: in which it got its weights, if it has any.
+  void server_joined(std::uint32_t server, bool empty, std::uint64_t round, Turn& turn);
+  // sync: that server (0: this one) was to send or to save the weights of step `clock`, but is at a later or
+  // an earlier step.
+  void server_without(std::uint32_t server, std::uint64_t clock, Turn& turn);
+  void seeding_opened(std::uint32_t server, std::uint64_t round, Turn& turn) {
+    seeding_.opened(server, round, turn);
+  }
+  void server_seeded(std::uint32_t server, std::uint64_t round, Turn& turn);
+  void own_seeded(Turn& turn);  // this server's part has come
+  void worker_ready(PeerId worker, const ReadyMessage& ready, Turn& turn);
+  // async: a gradient was applied that had missed so many updates.
+  void applied(std::uint64_t staleness);
+  void captured(std::uint32_t server, std::uint64_t step, Turn& turn);
+  void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);
+  void worker_reported(std::span<const std::byte> result);
+
+  // Answers to decisions (turn.h).
+  struct Saved {  // the newest checkpoint
+    std::uint64_t step = 0, position = 0;
+    RunHistory history;
+    std::optional<Failure> misfit;  // why the run cannot go on from it, though it can be read
+    std::optional<DataSummary> data = {};
+  };
+  void loaded(const std::optional<Saved>& saved, Turn& turn);
+  void unusable(const Failure& why, Turn& turn);  // there are checkpoints, and none can be read
+  void disk_done(bool committed, const std::string& why = "") { checkpoints_.disk_done(committed, why); }
+  // A server cannot save anything. The run does not begin so, nor again from a checkpoint; what workers have
+  // goes on all the same.
+  void unwritable(const Failure& why) { unwritable_ = why; }
+
+  // Moves on what waits for time or a disk: call at least every 100 ms, or more often while saving().
+  void tick(Turn& turn);
+  void stop(SteadyTime now);  // SIGTERM: finish the step, save
+
+  bool gathering() const { return phase_ == Phase::gathering; }
+  bool finished() const { return phase_ == Phase::finished; }
+  bool saving() const { return phase_ == Phase::saving; }
+  bool terminated() const { return phase_ == Phase::terminated; }
+  bool has_weights() const { return has_weights_; }  // this server, all of its part
+  std::uint64_t step() const { return leases_.step(); }
+  std::uint64_t committed() const { return checkpoints_.committed(); }  // newest step with a checkpoint, or 0
+  const Bytes& result() const { return result_; }  // of the trained run, as its reporter sent it
+
+ private:
+  enum class Phase { gathering, seeding, running, saving, ending, finished, terminated };
+  struct Offer {
+    std::uint64_t clock = 0, position = 0, offline = 0;
+    std::uint64_t restarts = 0, lost_samples = 0;  // that the worker has heard of
+  };
+
+  void gather(Turn& turn);
+  std::vector<std::string> missing() const;
+  void decide(Turn& turn);
+  std::map<std::uint32_t, Offer>::const_iterator best_offer() const;
+  void go_on_from(const std::optional<Saved>& saved, Turn& turn);
+  std::set<std::uint32_t> to_be_seeded(bool all) const;
+  void say_who_seeds(std::uint32_t worker, const Offer& offer, const std::set<std::uint32_t>& servers,
+                     Turn& turn) const;
+  void forget(Turn& turn);
+  void take_over();
+  void go_on_counting(const RunHistory& history);
+  void maybe_run(Turn& turn);
+  void serve_parked(Turn& turn);
+  bool serve(std::uint32_t worker, Turn& turn);
+  void save(Turn& turn);
+  void go_on_saving(Turn& turn);
+  bool save_last(Turn& turn);
+  void start_checkpoint(Turn& turn);
+  void end(Turn& turn);
+  void start_gathering(Turn& turn, std::optional<std::uint32_t> joined = {});
+  bool is_reporter(std::uint32_t worker) const;
+  RunView run_view() const;
+  Progress take_progress(Turn& turn);
+  void send(Turn& turn, PeerId to, MessageType type, std::uint64_t clock, std::uint32_t key = 0,
+            std::uint8_t flags = 0, Bytes payload = {}) const;
+
+  const Settings settings_;
+  Leases leases_;
+  JointCheckpoints checkpoints_;
+  Seeding seeding_;
+  BoundedWait patience_;
+  Phase phase_ = Phase::gathering;
+  Generation generation_;
+
+  std::set<std::uint32_t> connected_;      // workers
+  std::map<std::uint32_t, Offer> offers_;  // of workers that joined
+  std::set<std::uint32_t> parked_;         // workers that wait for work
+  std::map<std::uint32_t, bool> servers_;  // the others that are up: whether they have weights
+  bool has_weights_ = false;
+  std::set<std::uint32_t> holders_;  // servers that chunks of the model are for
+  std::optional<SteadyTime> enough_since_;
+  std::optional<Failure> unwritable_;
+  std::optional<DataSummary> data_;  // that the worker trains with which has joined last
+  bool loading_ = false;             // the newest checkpoint was asked for
+  SteadyTime next_wait_;
+
+  bool save_due_ = false;
+  SteadyTime saving_since_, next_try_;
+  std::optional<std::uint64_t> tried_step_;  // of the checkpoint that was begun last in this phase
+  std::uint64_t restored_step_ = 0;
+  bool stopping_ = false;
+  std::uint64_t stopping_step_ = 0;
+  SteadyTime stopping_since_;
+
+  Progress progress_;  // but for its view of the run
+  std::uint64_t restarts_ = 0;
+  Pace pace_;
+  std::optional<std::uint32_t> reporter_told_;
+  Bytes result_;
+};
+
+}  // namespace mlk::rt

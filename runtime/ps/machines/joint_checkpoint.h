@@ -1,0 +1,84 @@
+// Checkpoints of a run with parameter servers: every server writes the file of its own shard, server 0 leads
+// and commits.
+//
+// sync: all shards are copied while no worker has work, between two steps: the weights are those of exactly
+// that step. async: workers go on pushing while the servers copy, one after the other. A chunk's weights and
+// its optimizer state are of one moment; two chunks may be some updates apart, as they are for every worker
+// that trains. Slices that workers were still computing are neither in the weights nor counted in the
+// position.
+//
+// sync: after a SIGTERM some chunks may have the step that is under way and others not. The weights saved are
+// then of the step before. The optimizer state of the chunks that have the step is one update ahead.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "runtime/ps/machines/turn.h"
+
+namespace mlk::rt {
+
+// A new name of a temporary folder for a checkpoint of the step, as CheckpointStore::name_aside().
+using NameAside = std::function<std::string(std::uint64_t step)>;
+
+// Server 0's view of the checkpoint that all make, one at a time. Pure: checkpoint.h has the files.
+class JointCheckpoints {
+ public:
+  // wanted: there is a folder for checkpoints. patience: for all parts to be written.
+  JointCheckpoints(bool wanted, std::chrono::seconds patience, NameAside name_aside)
+      : asked_for_(wanted), patience_(patience), name_aside_(std::move(name_aside)) {}
+
+  // A checkpoint of this step is asked for and is not there.
+  bool wanted(std::uint64_t step) const { return asked_for_ && step != committed_ && step != 0; }
+  // manifest: but for its files.
+  void start(Manifest manifest, const RunHistory& history, const std::set<std::uint32_t>& others, Turn& turn);
+  bool under_way() const { return round_ || disk_works_; }
+  // No checkpoint is under way, and no server still writes its part of one that was given up: a server writes
+  // one at a time.
+  bool can_start() const { return !under_way() && still_writing_.empty(); }
+  bool copying() const { return round_ && !round_->copying.empty(); }  // nobody may train meanwhile
+
+  void captured(std::uint32_t server, std::uint64_t step);
+  void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);
+  // What CommitCheckpoint and DiscardAside asked for is done. committed: there is the checkpoint; else why a
+  // commit has failed.
+  void disk_done(bool committed, const std::string& why = "");
+  void server_lost(std::uint32_t server, Turn& turn);
+  void tick(Turn& turn);
+
+  // The run goes on from the disk, where this is the newest step.
+  void loaded(std::uint64_t step) { committed_ = step; }
+  // Since then none could be made, and why.
+  const std::optional<Unsaved>& unsaved() const { return unsaved_; }
+  // The newest step of which there is a checkpoint; 0: none is known of.
+  std::uint64_t committed() const { return committed_; }
+
+ private:
+  struct Round {
+    Manifest manifest;
+    std::string aside;
+    std::set<std::uint32_t> copying, writing;  // servers
+    SteadyTime since;
+  };
+
+  void give_up(const std::string& reason, Turn& turn);
+  void failed(std::uint64_t step, const std::string& why);
+
+  const bool asked_for_;
+  const std::chrono::seconds patience_;
+  const NameAside name_aside_;
+  std::optional<Round> round_;
+  std::set<std::uint32_t> still_writing_;  // servers: of a round that was given up
+  bool disk_works_ = false;                // at a commit, or at the end of a round that was given up
+  std::uint64_t committing_ = 0, committed_ = 0;
+  std::optional<Unsaved> unsaved_;
+};
+
+// The file of a server's part.
+std::string part_name(std::uint32_t server);
+
+}  // namespace mlk::rt

@@ -1,0 +1,107 @@
+// A parameter server without its process: what it makes of each message, whom it owes weights, and when and
+// how it ends. Server 0 also coordinates. Pure: the process around it (server.cpp) has the sockets, the
+// clock and the disk.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "kernels/ops.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/ps/machines/coordinator.h"
+#include "runtime/ps/machines/parameter_server.h"
+#include "runtime/ps/machines/turn.h"
+
+namespace mlk::rt {
+
+class ServerMachine {
+ public:
+  struct Settings {
+    std::uint32_t rank = 0;
+    Coordinator::Settings run;
+    int failures = 0;                // of this server's pod so far
+    std::chrono::seconds late = {};  // how long a trained run stays for workers that have not ended
+  };
+  // ops outlives this.
+  ServerMachine(const Settings& settings, kernels::Ops& ops, SteadyTime now);
+
+  void handle(const Event& event, Turn& turn);
+  void stop() { stop_requested_ = true; }  // SIGTERM
+  // What waits for time or a disk. At least every 100 ms, after each disk_done() and written().
+  void tick(Turn& turn);
+
+  // Answers to decisions (turn.h).
+  void open_seeding(std::uint64_t round) { model_.open_seeding(round); }
+  void loaded(const TrainingState* saved, Turn& turn);  // null: there is none
+  void unusable(const Failure& why, Turn& turn);
+  void unwritable(const Failure& why);  // before either, if nothing can be saved where it was looked for
+  void seed_from(const TrainingState& saved);               // SeedFromCheckpoint, this server's part
+  void written(const WrittenMessage& written, Turn& turn);  // of this server's part
+  void disk_done(bool committed, const std::string& why = "");
+
+  // The next weights to send to the worker. Call it only while its connection has room: what waits is a list
+  // of chunks, not a copy.
+  struct Weights {
+    Header header;
+    std::span<const float> values;
+  };
+  std::optional<Weights> next_weights(PeerId worker);
+  bool has_queued(PeerId worker) const {
+    const auto queued = queued_.find(worker.rank);
+    return queued != queued_.end() && !queued->second.empty();
+  }
+
+  const ServedModel& model() const { return model_; }
+  bool saving() const { return coordinator_ && coordinator_->saving(); }
+  bool ends() const { return coordinator_ && (coordinator_->finished() || coordinator_->terminated()); }
+
+ private:
+  void on_up(const Event& event, Turn& turn);
+  void on_lost(const Event& event, Turn& turn);
+  void on_audible(const Event& event, Turn& turn);
+  void on_message(const Event& event, Turn& turn);
+  void tell_coordinator(const Event& event, Turn& turn);
+  void on_join(const Event& event, Turn& turn);
+  bool know_model(const Event& event, const JoinMessage& join, Turn& turn);
+  void on_seed_wanted(const Event& event, Turn& turn);
+  void on_seed(const Event& event, Turn& turn);
+  void on_push(const Event& event, Turn& turn);
+  void on_update(const Event& event, std::span<const float> gradient, Turn& turn);
+  void on_pull(const Event& event, Turn& turn);
+  void on_capture(const Event& event, Turn& turn);
+  bool lacks_weights_of(std::uint64_t step) const;
+  void say_without(std::uint64_t step, Turn& turn);
+  void queue_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, Turn& turn);
+  void introduce(Turn& turn);
+  void finish(const Bytes& result, Turn& turn);
+  void end_if_over(Turn& turn);
+  bool everyone_has_ended(SteadyTime now) const;
+  std::chrono::seconds patience() const;
+  bool sync() const { return settings_.run.config.consistency.sync; }
+
+  const Settings settings_;
+  kernels::Ops& ops_;
+  ServedModel model_;
+  std::optional<Coordinator> coordinator_;          // server 0 only
+  std::map<std::uint32_t, std::uint64_t> workers_;  // joined: the generation that each last named
+  std::map<std::uint32_t, std::uint64_t> linked_;   // connected: the incarnation
+  // Weights that a worker is to get as soon as it takes them, by chunk: the tag of the answer.
+  std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> queued_;
+  std::set<std::uint32_t> left_;         // workers that ended, with exit code 0
+  std::optional<SteadyTime> last_loss_;  // of a worker that had not ended with 0
+  std::set<std::uint32_t> servers_;      // others that are connected
+  SteadyTime heard_;
+  SteadyTime stuck_since_;  // when workers began to wait in vain, see end_if_over()
+  bool met_ = false;        // a worker was there
+  bool stop_requested_ = false;
+  std::optional<SteadyTime> finished_, stopped_;
+  bool server_0_up_ = false;    // connected
+  bool server_0_left_ = false;  // ended, with exit code 0
+  Bytes result_;                // once finished: what the reporter left
+};
+
+}  // namespace mlk::rt

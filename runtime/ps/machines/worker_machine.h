@@ -1,0 +1,133 @@
+// A worker without its process: join, ask for work, compute, push, and from the start again whenever a server
+// was lost. Until it is back the worker goes on by itself. Pure: the process around it (worker.cpp) has
+// the sockets, the clock, the disk and the model.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/launch/config.h"
+#include "runtime/membership/bounded_wait.h"
+#include "runtime/ps/machines/protocol.h"
+#include "runtime/ps/machines/weight_tracker.h"
+#include "runtime/ps/machines/worker_turn.h"
+
+namespace mlk::rt {
+
+// After each event, tick and answer it is in one of its states, waiting for the next. It has ended when it
+// has decided how (EndTrained, EndWithFound, EndTerminated, Failure); then it must not be called any more.
+class WorkerMachine {
+ public:
+  WorkerMachine(const Config& config, std::vector<TensorInfo> tensors, SteadyTime now,
+                const std::optional<DataSummary>& data = {});
+
+  void start(WorkerTurn& turn);
+  void handle(const Event& event, WorkerTurn& turn);
+  // Nothing has happened for as long as wait() said.
+  void tick(WorkerTurn& turn);
+  Milliseconds wait(SteadyTime now) const;
+  // SIGTERM: counts with the next call.
+  void stop() { stopping_ = true; }
+
+  // Whether to look for the checkpoint of the last step: the servers may be gone for good, or may have lost
+  // the run.
+  bool looks_for_last(SteadyTime now) const;
+  bool knows_of_end() const { return finished_; }  // the run is trained
+  void found_last(WorkerTurn& turn);
+
+  // Answers to decisions (worker_turn.h).
+  void computed(double loss, WorkerTurn& turn);
+  void step_counted(double own_seconds, WorkerTurn& turn);
+  // step, position: of the model now. made: it is a step further.
+  void offline_advanced(bool made, std::uint64_t step, std::uint64_t position, WorkerTurn& turn);
+  // result: as the run ends. False: the process was told to stop before.
+  void evaluated(bool done, const std::string& result, WorkerTurn& turn);
+
+ private:
+  enum class State {
+    awaiting_servers,
+    asking,
+    fetching,
+    computing,
+    pushing,
+    counting,
+    evaluating,
+    reported,
+    looking  // for the last checkpoint: the run is trained, but perhaps nobody has reported
+  };
+  struct Work {
+    WorkMessage message;
+    std::uint64_t clock = 0;
+    std::uint32_t slice = 0;
+  };
+  struct Trained {
+    TrainedMessage message;
+    std::uint64_t clock = 0;
+  };
+  enum class Outcome { open, done, lost };
+
+  void on_message(const Event& event, WorkerTurn& turn);
+  bool all_servers_up() const { return up_.size() == servers_; }
+  std::vector<std::string> missing_servers() const;
+  bool goes_on_offline(SteadyTime now) const;
+  void settle(WorkerTurn& turn);
+  void await_servers(WorkerTurn& turn);
+  void go_on_awaiting(WorkerTurn& turn);
+  void have_servers(WorkerTurn& turn);
+  void join(WorkerTurn& turn);
+  void say_ready(WorkerTurn& turn);
+  void next_slice(WorkerTurn& turn);
+  void leave_slice(WorkerTurn& turn);
+  void leave_trained(WorkerTurn& turn);
+  void advance(bool idle, WorkerTurn& turn);
+  Outcome outcome(bool done, bool idle, WorkerTurn& turn);
+  void miss(const std::vector<std::string>& who, WorkerTurn& turn);
+  void work_on(WorkerTurn& turn);
+  void compute(WorkerTurn& turn);
+  void train_end(WorkerTurn& turn);
+  void fetch(std::uint64_t clock, WorkerTurn& turn);
+  void go_on_fetching(bool idle, WorkerTurn& turn);
+  void have_weights(WorkerTurn& turn);
+  bool too_old(const WorkMessage& work) const;
+  void note(const NoteCheckpoint& checkpoint, const Progress& progress, WorkerTurn& turn);
+
+  const Config config_;
+  const std::vector<TensorInfo> tensors_;
+  const std::optional<DataSummary> data_;
+  const bool sync_;
+  const std::uint32_t servers_;
+  WeightBook book_;
+  BoundedWait patience_;
+  State state_ = State::awaiting_servers;
+  bool stopping_ = false;
+
+  std::set<std::uint32_t> up_;
+  bool broken_ = false;    // a server was lost or went back since the last join
+  bool finished_ = false;  // the run is trained, and its checkpoint is committed
+  std::string result_;     // of the reporter, then; empty: server 0 has heard of none
+  SteadyTime looks_until_;
+  bool must_pull_ = true;                   // nothing was received since the last join
+  std::uint64_t clock_ = 0, position_ = 0;  // of the model's parameters
+  // bounded: the parameters contain at least so many slices of every other worker.
+  std::uint64_t held_slices_ = 0;
+  RunView run_;  // as this worker was last told
+  // work_, trained_: received and not begun. at_work_, at_end_: what this worker is doing.
+  std::optional<Work> work_, at_work_;
+  std::optional<Trained> trained_, at_end_;  // the request for the last report
+  ReadyMessage ready_;
+
+  SteadyTime told_to_wait_, awaiting_since_;
+  bool told_offline_ = false, told_coordinator_ = false;  // both since awaiting_since_
+  std::uint64_t offline_made_ = 0, offline_before_ = 0;   // steps; when the wait began
+
+  std::uint64_t fetched_clock_ = 0;
+  bool regress_ = false;  // sync: weights of a later clock were there
+  SteadyTime pull_again_;
+  bool joined_ = false;  // at_work_ is the first slice since the last join
+  double loss_ = 0;
+};
+
+}  // namespace mlk::rt

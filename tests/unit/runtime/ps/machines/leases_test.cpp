@@ -1,0 +1,151 @@
+// The book of leases: who works on which samples.
+#include "runtime/ps/machines/leases.h"
+
+#include <set>
+
+#include <doctest/doctest.h>
+
+using namespace mlk::rt;
+
+namespace {
+
+Config config_of(bool sync, std::optional<int> staleness = {}, int workers = 3, std::uint64_t steps = 100) {
+  Config config;
+  config.consistency = {sync, staleness};
+  config.workers = {workers, 1};
+  config.data.batch = 10;
+  config.steps = steps;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("with sync each slice of a step is granted once, and the step moves on when all are done") {
+  Leases leases(config_of(true));
+  for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
+  for (std::uint32_t worker = 0; worker < 3; ++worker) {
+    const auto grant = leases.grant(worker);
+    REQUIRE(grant);
+    CHECK(grant->slice == worker);
+    CHECK(grant->position == worker * 10);
+  }
+  CHECK_FALSE(leases.done(2, 0, 2));
+  CHECK_FALSE(leases.grant(2));  // the others are still at it
+  CHECK_FALSE(leases.done(0, 0, 0));
+  CHECK(leases.done(1, 0, 1));
+  CHECK(leases.step() == 1);
+  CHECK(leases.position() == 30);
+  CHECK(leases.grant(2)->position == 30);
+}
+
+TEST_CASE("with sync the slices of a worker that is lost go to those who are left") {
+  Leases leases(config_of(true));
+  for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
+  for (std::uint32_t worker = 0; worker < 3; ++worker) leases.grant(worker);
+  leases.leave(1);
+  CHECK_FALSE(leases.done(1, 0, 1));  // what it still says does not count
+  CHECK_FALSE(leases.done(0, 0, 0));
+  CHECK(leases.grant(0)->slice == 1);
+  CHECK_FALSE(leases.done(0, 0, 1));
+  CHECK(leases.done(2, 0, 2));
+}
+
+TEST_CASE("with sync one worker alone does all slices, every sample once") {
+  Leases leases(config_of(true, {}, 4, 5));
+  leases.join(7);
+  std::set<std::uint64_t> positions;
+  while (const auto grant = leases.grant(7)) {
+    CHECK(positions.insert(grant->position).second);
+    leases.done(7, grant->clock, grant->slice);
+  }
+  CHECK(positions.size() == 20);
+  CHECK(leases.finished());
+  CHECK(leases.position() == 200);
+}
+
+TEST_CASE("with async every slice is an update, and no more are granted than steps are left") {
+  Leases leases(config_of(false, {}, 3, 2));
+  for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
+  const auto first = leases.grant(0), second = leases.grant(1);
+  REQUIRE(first);
+  REQUIRE(second);
+  CHECK(second->position == 10);
+  CHECK_FALSE(leases.grant(2));
+  leases.leave(1);
+  CHECK(leases.grant(2)->position == 20);
+  CHECK(leases.done(0, first->clock, 0));
+  CHECK(leases.done(2, 0, 0));
+  CHECK(leases.finished());
+  CHECK_FALSE(leases.grant(0));
+}
+
+TEST_CASE("bounded staleness stops the fastest until the slowest has moved, or is gone") {
+  Leases leases(config_of(false, 2));
+  leases.join(0);
+  leases.join(1);
+  const auto run = [&](std::uint32_t worker) {
+    const auto grant = leases.grant(worker);
+    return grant && leases.done(worker, grant->clock, 0);
+  };
+  CHECK(run(0));
+  CHECK(run(0));
+  CHECK(run(0));
+  CHECK_FALSE(run(0));
+  CHECK(run(1));
+  CHECK(run(0));
+  CHECK_FALSE(run(0));
+  leases.leave(1);
+  CHECK(run(0));
+  leases.join(1);  // starts level with the slowest: nobody has to wait for a newcomer to catch up
+  CHECK(run(1));
+  CHECK(run(0));
+}
+
+TEST_CASE("after a restart all leases are void") {
+  for (const bool sync : {true, false}) {
+    CAPTURE(sync);
+    Leases leases(config_of(sync));
+    leases.join(0);
+    leases.grant(0);
+    leases.restart(40, 1200);
+    CHECK_FALSE(leases.done(0, 0, 0));
+    const auto grant = leases.grant(0);
+    REQUIRE(grant);
+    CHECK(grant->clock == 40);
+    CHECK(grant->position == 1200);
+  }
+}
+
+TEST_CASE("a grant tells how far the others are, but no further than could matter for the next") {
+  Leases leases(config_of(false, 2));
+  leases.join(0);
+  CHECK(leases.grant(0)->others_slices == 1);  // alone, it misses nothing
+  leases.done(0, 0, 0);
+  leases.join(1);  // level with the first
+  const auto of_slow = leases.grant(1);
+  for (std::uint64_t slices = 1; slices <= 3; ++slices) {
+    const auto grant = leases.grant(0);
+    REQUIRE(grant);
+    CHECK(grant->own_slices == slices);
+    CHECK(grant->others_slices == 1);
+    leases.done(0, grant->clock, 0);
+  }
+  CHECK_FALSE(leases.grant(0));
+  leases.done(1, of_slow->clock, 0);
+  CHECK(leases.grant(1)->others_slices == 3);
+  CHECK(leases.grant(0)->others_slices == 2);
+}
+
+TEST_CASE("with async the samples of a lease that becomes void are counted as lost, with sync none are") {
+  for (const bool sync : {false, true}) {
+    Leases leases(config_of(sync));
+    for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
+    leases.grant(0);
+    const auto kept = leases.grant(1);
+    leases.leave(0);
+    leases.leave(2);  // had none
+    leases.done(1, kept->clock, kept->slice);
+    leases.leave(1);
+    CHECK(leases.lost_samples() == (sync ? 0 : 10));
+  }
+}
