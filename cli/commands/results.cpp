@@ -15,6 +15,7 @@
 #include "sweeps/results/select.h"
 #include "sweeps/trials/fetch.h"
 #include "sweeps/trials/plain_runs.h"
+#include "sweeps/trials/sweep_row.h"
 
 namespace mlk {
 namespace {

@@ -20,7 +20,7 @@
 #include "cli/views/sweep_preview.h"
 #include "cli/wait/await_sweep.h"
 #include "sweeps/trials/continue_sweep.h"
-#include "sweeps/trials/drive.h"
+#include "sweeps/trials/prepare_driven.h"
 #include "sweeps/trials/start.h"
 
 namespace mlk {

@@ -16,10 +16,11 @@
 #include "cli/render/limits.h"
 #include "cli/render/merge.h"
 #include "cli/render/pod.h"
+#include "cli/render/runtime_config.h"
+#include "cli/render/warnings.h"
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 #include "cli/util/text.h"
-#include "cli/util/time.h"
 
 namespace mlk {
 
@@ -71,31 +72,6 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
   return out;
 }
 
-json runtime_config(const Experiment& experiment) {
-  const json& train = experiment.effective["train"];
-  const json& checkpoint = experiment.effective["checkpoint"];
-  json out = {{"schema", 1}, {"mode", experiment.mode}};
-  for (const char* key : {"model", "precision", "optimizer", "consistency", "seed", "report_every",
-                          "evaluate_every", "step_delay_ms"}) {
-    out[key] = train[key];
-  }
-  if (train.contains("sample")) out["sample"] = train["sample"];
-  const char* length = train.contains("epochs") ? "epochs" : "steps";
-  out[length] = train[length];
-  out["data"] = train["data"];
-  out["data"].erase("path");  // of the environment, as the next
-  out["model"].erase("weights");
-  const Role& workers = experiment.roles.at("worker");
-  const auto servers = experiment.roles.find("server");
-  const int processes = std::max(1, workers.gpu);  // of a worker: one for each GPU
-  out["workers"] = {{"count", workers.count * processes}, {"min", workers.min * processes}};
-  out["servers"] = {{"count", servers == experiment.roles.end() ? 0 : servers->second.count}};
-  out["checkpoint"] = {{"every", checkpoint["every"]}, {"keep", checkpoint["keep"]}};
-  out["patience_seconds"] = parse_duration(train["patience"].get<std::string>()).value().count();
-  out["offline_seconds"] = parse_duration(train["offline_time"].get<std::string>()).value().count();
-  return out;
-}
-
 namespace {
 
 // Renders one run; a class because all its objects need the same things.
@@ -135,7 +111,7 @@ class Renderer {
     add_own_objects(out.objects);
     for (std::size_t i = 0; i < roles_.size(); ++i) out.objects.push_back(job(type_.roles[i], roles_[i]));
     check_distinct(out.owner, out.objects);
-    add_warnings(out.warnings);
+    out.warnings = warnings_of(experiment_, files_, options_, roles_);
     return out;
   }
 
@@ -425,69 +401,6 @@ class Renderer {
     }
     out.update(fragment(role.environment, scope_));
     return out;
-  }
-
-  void add_warnings(std::vector<std::string>& warnings) const {
-    if (needs_image(experiment_) && files_.image.empty() && !options_.local) {
-      warnings.push_back(
-          fmt::format("no image is named: {} stands in its place, and a cluster cannot run it", local_image));
-    }
-    if (options_.local) warn_of_missing_gpus(warnings);
-    warn_of_little_memory(warnings);
-    if (!experiment_.has_train) return;
-    const json& checkpoint = effective_["checkpoint"];
-    if (!checkpoint.contains("volume")) {
-      warnings.push_back(
-          "no checkpoint volume: if all pods are lost at once, training starts again at step 0");
-    } else if (checkpoint["volume"].contains("emptyDir")) {
-      warnings.push_back("checkpoint.volume is an emptyDir: its checkpoints are lost with each pod");
-    }
-    warn_unless_mounted("train.data.path", effective_["train"]["data"]["path"], warnings);
-    const json& model = effective_["train"]["model"];
-    if (model.contains("weights")) warn_unless_mounted("train.model.weights", model["weights"], warnings);
-  }
-
-  // A quantity without a suffix is in bytes. No container starts in less than a few MiB.
-  void warn_of_little_memory(std::vector<std::string>& warnings) const {
-    constexpr long long least = 4LL << 20;
-    for (const auto& [name, role] : experiment_.roles) {
-      const long long bytes = memory_bytes(role.memory).value_or(least);
-      if (bytes >= least) continue;
-      const bool plain = role.memory.find_first_not_of("0123456789") == std::string::npos;
-      warnings.push_back(fmt::format("memory of role {}: {} is {} bytes, in which no container starts{}",
-                                     name, role.memory, bytes, plain ? "; " + role.memory + "Mi?" : ""));
-    }
-  }
-
-  void warn_of_missing_gpus(std::vector<std::string>& warnings) const {
-    const int there = options_.local_gpus;
-    int largest = 0, sum = 0;
-    for (const RoleInRun& role : roles_) {
-      largest = std::max(largest, role.size.gpu);
-      sum += role.size.gpu * role.size.count;
-    }
-    if (sum <= there) return;
-    const std::string machine = there == 0 ? "no GPU" : there == 1 ? "1 GPU" : fmt::format("{} GPUs", there);
-    if (largest > there) {
-      warnings.push_back(
-          fmt::format("gpu: this machine has {}, so pods that ask for {} wait; with `gpu: 0` "
-                      "they compute on its processors",
-                      machine, largest));
-    } else {
-      warnings.push_back(
-          fmt::format("gpu: this machine has {}, and the pods ask for {}: some of them wait "
-                      "until others have ended",
-                      machine, sum));
-    }
-  }
-
-  void warn_unless_mounted(const char* key, const std::string& path,
-                           std::vector<std::string>& warnings) const {
-    const bool mounted = std::any_of(
-        experiment_.data.begin(), experiment_.data.end(),
-        [&](const DataEntry& entry) { return path == entry.mount || path.starts_with(entry.mount + "/"); });
-    if (!mounted)
-      warnings.push_back(fmt::format("{} {} is on no volume of `data:`: the image must hold it", key, path));
   }
 
   const Experiment& experiment_;

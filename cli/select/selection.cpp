@@ -10,6 +10,7 @@
 #include "sweeps/results/rows.h"
 #include "sweeps/results/select.h"
 #include "sweeps/trials/fetch.h"
+#include "sweeps/trials/sweep_row.h"
 
 namespace mlk {
 namespace {

@@ -83,7 +83,7 @@ class ChosenTrials {
 
 void stop_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks) {
   const sweeps::SweepObjects objects = objects_of(client, sweep);
-  if (says_that_it_has_ended(status_of(objects), session)) return;
+  if (says_that_it_has_ended(status_of(objects), hooks)) return;
   sweeps::stop_sweep(client, client.config().name_space, objects);
   hooks.note("stopped " + sweep +
              ": trials that were running start again from their checkpoints, or from "
@@ -94,7 +94,7 @@ void stop_sweep(kube::Client& client, const std::string& sweep, const ChangeHook
 void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks) {
   const sweeps::SweepObjects objects = objects_of(client, sweep);
   const sweeps::SweepStatus status = status_of(objects);
-  if (says_that_it_has_ended(status, session)) return;
+  if (says_that_it_has_ended(status, hooks)) return;
   if (!status.record.driven || status.jobs_go_on) {
     throw Error(ExitCode::usage,
                 "the cluster runs the trials of " + sweep +

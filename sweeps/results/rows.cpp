@@ -8,6 +8,7 @@
 
 #include "cli/kube/client.h"
 #include "sweeps/trials/fetch.h"
+#include "sweeps/trials/sweep_row.h"
 
 namespace mlk::sweeps {
 namespace {

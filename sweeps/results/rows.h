@@ -6,6 +6,7 @@
 
 #include "cli/run/read/find.h"
 #include "sweeps/trials/observe.h"
+#include "sweeps/trials/sweep_row.h"
 
 namespace mlk::sweeps {
 

@@ -8,6 +8,7 @@
 
 #include "cli/experiment/overrides.h"
 #include "cli/render/render.h"
+#include "cli/render/runtime_config.h"
 #include "cli/util/error.h"
 #include "cli/util/json.h"
 #include "cli/util/text.h"

@@ -22,15 +22,19 @@ void mark(kube::Client& client, const std::string& name_space, const std::string
 }
 
 // If the owner has changed since it was read, does nothing: the next look decides again.
-void mark_as_read(kube::Client& client, const std::string& name_space, const json& owner, json annotations) {
+void patch_as_read(kube::Client& client, const std::string& name_space, const json& owner, json patch) {
+  patch["metadata"]["resourceVersion"] = text_of(owner, {"metadata", "resourceVersion"});
   try {
-    client.patch(kube::resources::config_maps, name_space, kube::name_of(owner),
-                 {{"metadata",
-                   {{"annotations", std::move(annotations)},
-                    {"resourceVersion", text_of(owner, {"metadata", "resourceVersion"})}}}});
+    client.patch(kube::resources::config_maps, name_space, kube::name_of(owner), patch);
   } catch (const kube::ApiError& error) {
     if (error.status() != 409) throw;
   }
+}
+
+void mark_as_read(kube::Client& client, const std::string& name_space, const json& owner, json annotations) {
+  json patch;
+  patch["metadata"]["annotations"] = std::move(annotations);
+  patch_as_read(client, name_space, owner, std::move(patch));
 }
 
 // The owner of the sweep, and its Jobs whose indexes are trials.
@@ -84,6 +88,13 @@ void stop_trial(kube::Client& client, const std::string& name_space, const RunOb
 
 void drain_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep) {
   mark(client, name_space, sweep, {{labels::draining, time_now()}});
+}
+
+void write_phase(kube::Client& client, const std::string& name_space, const json& owner, const Record& record,
+                 const json& phase) {
+  json patch = owner_patch(record);
+  patch["metadata"]["annotations"][labels::phase] = phase;
+  patch_as_read(client, name_space, owner, std::move(patch));
 }
 
 void fail_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,

@@ -6,6 +6,7 @@
 
 #include "cli/run/state/status.h"
 #include "sweeps/trials/objects.h"
+#include "sweeps/trials/record.h"
 
 namespace mlk::sweeps {
 
@@ -17,6 +18,11 @@ void resume_sweep(kube::Client& client, const std::string& name_space, const Swe
 // For a driven sweep: its driver starts no more trials, and the sweep is stopped when the running ones have
 // ended. resume_sweep() undoes it. Throws ApiError.
 void drain_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep);
+
+// Writes the record of the sweep with this phase (null: it goes on). If the owner has changed since it was
+// read, does nothing: the next look knows more. Throws ApiError.
+void write_phase(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
+                 const Record& record, const nlohmann::json& phase);
 
 // Ends the run of a trial that cannot start: the trial has failed, for that reason. Throws ApiError.
 void fail_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,

@@ -8,17 +8,11 @@
 #include <fmt/format.h>
 
 #include "cli/kube/objects.h"
-#include "cli/render/evaluate.h"
-#include "cli/render/merge.h"
-#include "cli/render/own.h"
-#include "cli/run/change/end_pods_left.h"
 #include "cli/run/change/suspend.h"
 #include "cli/run/change/write_record.h"
 #include "cli/run/facts/going_on.h"
-#include "cli/run/facts/labels.h"
 #include "cli/run/read/find.h"
 #include "cli/run/read/second_look.h"
-#include "cli/util/hash.h"
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "cli/util/time.h"
@@ -28,7 +22,6 @@
 #include "sweeps/trials/job_trials.h"
 #include "sweeps/trials/lease.h"
 #include "sweeps/trials/ledger_store.h"
-#include "sweeps/trials/quota.h"
 #include "sweeps/trials/record.h"
 #include "sweeps/trials/trial_runs.h"
 #include "sweeps/trials/watch.h"
@@ -37,10 +30,9 @@ namespace mlk::sweeps {
 namespace {
 
 using nlohmann::json;
-using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds tick{200};
+constexpr std::chrono::milliseconds tick{200};
 // How long pods of an ended trial may still run: those of a trained one end within a minute (CONTRACT.md).
 constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
@@ -188,7 +180,7 @@ class Driver {
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials,
                  status.ledger);
     if (status.phase == Phase::stopped) return stop_all(runs, status);
-    if (is_final(status.phase)) return reopen(objects, status);
+    if (is_final(status.phase)) return set_phase(objects, status, nullptr);  // it goes on
     NextStep next = next_step(objects, status);
     if (status.draining) next = without_starts(std::move(next), status.trials);
     const std::vector<Batch> batches = batches_of(objects);
@@ -233,13 +225,6 @@ class Driver {
     std::vector<json*> lacking;
     for (json& owner : owners) lacking.push_back(&owner);
     mlk::look_twice(client_, request_.name_space, lacking, jobs);
-  }
-
-  // nullptr for a trial that has no run, and for an index of a Job.
-  static const RunObjects* run_of(const Trial& trial, const Runs& runs, const SweepStatus& status) {
-    const auto name = status.newest_runs.find(trial.number);
-    const auto run = name == status.newest_runs.end() ? runs.end() : runs.find(name->second);
-    return run == runs.end() ? nullptr : &run->second;
   }
 
   // Writes the final records of trials while their pods exist, and suspends Jobs that are no longer needed.
@@ -424,27 +409,17 @@ class Driver {
     }
   }
 
-  void reopen(const SweepObjects& objects, const SweepStatus& status) { set_phase(objects, status, nullptr); }
-
   void end(const SweepObjects& objects, const SweepStatus& status, bool hopeless) {
     const bool failed = hopeless || (status.counts.succeeded == 0 && status.counts.failed > 0);
     set_phase(objects, status, to_string(failed ? Phase::failed : Phase::succeeded));
   }
 
-  // If the owner has changed meanwhile, does nothing: the next look knows more.
   void set_phase(const SweepObjects& objects, const SweepStatus& status, const json& phase) {
     Record record = read_record(objects.owner);  // a later command may have changed more than the trials
     record.trials = static_cast<int>(status.trials.size());
     if (phase.is_null()) record.trials = std::max(record.trials, planned_trials(request_.definition));
     record.driven = true;
-    json patch = owner_patch(record);
-    patch["metadata"]["annotations"][labels::phase] = phase;
-    patch["metadata"]["resourceVersion"] = text_of(objects.owner, {"metadata", "resourceVersion"});
-    try {
-      client_.patch(kube::resources::config_maps, request_.name_space, sweep_, patch);
-    } catch (const kube::ApiError& error) {
-      if (error.status() != 409) throw;
-    }
+    write_phase(client_, request_.name_space, objects.owner, record, phase);
   }
 
   kube::Client& client_;
@@ -466,110 +441,7 @@ class Driver {
   steady_clock::time_point stepped_{}, judged_{};
 };
 
-// The rights that a driver needs beyond those for starting a run.
-std::vector<kube::AccessQuestion> rights_of_driver() {
-  std::vector<kube::AccessQuestion> rights;
-  for (const char* verb : {"get", "create", "patch"}) rights.push_back({verb, lease_resource, ""});
-  for (const kube::Resource* resource :
-       {&kube::resources::config_maps, &kube::resources::jobs, &kube::resources::pods})
-    rights.push_back({"watch", *resource, ""});
-  for (const kube::Resource* resource : {&kube::resources::config_maps, &kube::resources::jobs})
-    rights.push_back({"patch", *resource, ""});
-  return rights;
-}
-
-// Registers another try, in a run of its own, for trials that have failed, and for those that were stopped
-// because too many had failed. The failed runs stay. Returns the number of tries.
-int register_again(kube::Client& client, const StartRequest& request, const SweepObjects& objects,
-                   const SweepStatus& status) {
-  std::map<int, int> attempts;
-  for (const Batch& batch : batches_of(objects)) {
-    for (const TrialLine& trial : batch.trials) attempts[trial.number] = trial.attempt;
-  }
-  std::vector<TrialLine> again;
-  for (const Trial& trial : status.trials) {
-    const bool given_up =
-        trial.state == TrialState::stopped && trial.failure.empty() && status.phase == Phase::failed;
-    if (trial.state == TrialState::failed || given_up)
-      again.push_back({trial.number, trial.hash, trial.point, {}, attempts[trial.number] + 1});
-  }
-  const std::size_t written =
-      append_points(client, request.name_space, objects, again, request.most_points_bytes);
-  if (written == 0 && !again.empty()) {
-    throw Error(ExitCode::failure, kube::name_of(objects.owner) + " was changed meanwhile",
-                "type the same command again");
-  }
-  if (written == again.size()) return static_cast<int>(written);
-  // Registered trials do not count as failed any more.
-  const SweepObjects rest =
-      fetch_sweep(client, request.name_space, kube::name_of(objects.owner), WithPods::no);
-  return static_cast<int>(written) + register_again(client, request, rest, observe_sweep(rest, now()));
-}
-
 }  // namespace
-
-Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks) {
-  const Definition& definition = request.definition;
-  TrialRuns runs(client, request.name_space, request.version, request.local, definition, request.file_context,
-                 request.templates, hooks);
-  std::vector<kube::AccessQuestion> rights = runs.check(definition.points);
-  if (!request.detached) {
-    const std::vector<kube::AccessQuestion> of_driver = rights_of_driver();
-    rights.insert(rights.end(), of_driver.begin(), of_driver.end());
-  }
-  Creation creation(client, request.name_space, hooks);
-  const Rendered rendered =
-      render(definition.first, definition.files, request.templates, render_options(request));
-  // A search chooses its points later; all trials have objects of the same kinds.
-  if (definition.points.empty()) {
-    const std::vector<kube::AccessQuestion> of_trials = creation.check_kinds(
-        rendered.objects, name_of_template(request.templates, "jobs/" + definition.first.mode + ".yaml"));
-    rights.insert(rights.end(), of_trials.begin(), of_trials.end());
-  }
-  creation.ask_what_is_allowed(rights);
-  require_quota(client, request.name_space);
-  const json wanted = merge(rendered.owner, owner_overlay(definition, true));
-  if (request.dry_run) {
-    creation.check_on_server({wanted});
-    return {.sweep = definition.identity.run, .trials = planned_trials(definition)};
-  }
-  const Creation::Stored owner = creation.create_owner(wanted);
-  const std::string uid = kube::uid_of(owner.object);
-  std::vector<json> data = data_objects(definition, rendered);
-  own(data, rendered.run, uid);
-  try {
-    for (const json& object : data) creation.create_owned(object, uid);
-  } catch (const Error& error) {
-    const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
-    if (refused && owner.created) creation.take_back(rendered.run, uid);
-    throw;
-  }
-  Started out{.sweep = definition.identity.run, .trials = planned_trials(definition)};
-  if (owner.created) {
-    out.started = out.trials;
-    return out;
-  }
-  const SweepObjects objects = fetch_sweep(client, request.name_space, definition.identity.run, WithPods::no);
-  const SweepStatus status = observe_sweep(objects, now());
-  std::set<std::string> known;
-  for (const Trial& trial : status.trials) known.insert(trial.hash);
-  for (const Point& point : definition.points) out.started += known.insert(hash_of(point)).second ? 1 : 0;
-  if (definition.spec.search.kind == Search::Kind::tpe)
-    out.started = std::max(0, planned_trials(definition) - static_cast<int>(status.trials.size()));
-  out.trials = static_cast<int>(status.trials.size()) + out.started;
-  if (request.retry_failed) {
-    end_pods_left(client, request.name_space, objects.owner, hooks);
-    out.retried = register_again(client, request, objects, status);
-  }
-  out.started += out.retried;
-  json patch = owner_patch(record_of(definition, out.trials, true));
-  // An earlier command may have registered trials for another try before it was cut off.
-  const bool any_waits = std::any_of(status.trials.begin(), status.trials.end(),
-                                     [](const Trial& trial) { return trial.state == TrialState::waiting; });
-  if (out.started > 0 || any_waits) patch["metadata"]["annotations"][labels::phase] = nullptr;
-  client.patch(kube::resources::config_maps, request.name_space, out.sweep, patch);
-  return out;
-}
 
 SweepStatus drive(kube::Client& client, const StartRequest& request, const DriveHooks& hooks) {
   return Driver(client, request, hooks).run();

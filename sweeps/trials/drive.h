@@ -35,10 +35,6 @@ struct DriveHooks {
   LeaseTimes lease{};
 };
 
-// Creates the sweep's own objects; drive() starts the trials. A sweep that the cluster has run by itself is
-// driven from now on. Throws as submit_run().
-Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks);
-
 // Runs until the sweep has ended or is stopped, or until only trials are left that another command has added
 // and this one does not know: then the status that it returns is neither. While another process drives the
 // sweep this one waits, and takes over when that one is gone. Throws Error, also the one of

@@ -22,6 +22,7 @@
 #include "sweeps/space/ranking.h"
 #include "sweeps/trials/control.h"
 #include "sweeps/trials/ledger_store.h"
+#include "sweeps/trials/sweep_row.h"
 #include "sweeps/trials/trial_runs.h"
 
 namespace mlk::sweeps {
@@ -29,11 +30,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr char cut_off[] = "the command that starts it was cut off: say it again";
 constexpr char looked_for[] = "its Job is not there; one more look says whether it is gone";
-constexpr char drains[] = "no more trials are started; it is stopped when those that run have ended";
-constexpr char failed_reason[] = "FailedIndexes";  // of a Job all of whose indexes have ended
-
 std::string first_failure(const SweepStatus& status) {
   const Trial* first = nullptr;
   for (const Trial& trial : status.trials) {
@@ -275,7 +272,7 @@ class SweepObservation {
   }
 
   std::string why() {
-    if (status_.phase == Phase::incomplete) return was_made() ? std::string(looked_for) : cut_off;
+    if (status_.phase == Phase::incomplete) return was_made() ? std::string(looked_for) : starter_was_cut_off;
     if (status_.phase == Phase::failed) return first_failure(status_);
     if (status_.draining && status_.phase != Phase::stopped && !is_final(status_.phase)) return drains;
     if (const std::string undriven = why_undriven(); !undriven.empty()) return undriven;
@@ -354,8 +351,6 @@ class SweepObservation {
   bool stopped_ = false;
 };
 
-json time_or_null(const std::optional<Time>& time) { return time ? json(format_time(*time)) : json(); }
-
 }  // namespace
 
 void read_result(const json& result, const std::optional<Objective>& objective, Trial& trial) {
@@ -402,75 +397,11 @@ void apply_verdicts(SweepStatus& status) {
   status.why = first_failure(status);
 }
 
-namespace {
-
-// What is known without reading its trials, as `mlk status` does. `ending`: why a Job gave up.
-std::string why_of_row(const RunStatus& row, std::size_t failed, bool active, bool draining,
-                       const std::string& ending) {
-  if (row.phase == Phase::incomplete) return cut_off;
-  std::vector<std::string> parts;
-  if (failed > 0) parts.push_back(fmt::format("{} of {} trials failed", failed, row.steps));
-  if (row.phase == Phase::failed) parts.push_back(ending.empty() ? "mlk status says why" : printable(ending));
-  if (row.phase == Phase::running && !active) parts.push_back("no trial runs: mlk status says why");
-  if (row.phase == Phase::running && draining) parts.push_back(drains);
-  return join(parts, "; ");
-}
-
-}  // namespace
-
-RunStatus row_of_sweep(const RunObjects& objects) {
-  const Facts facts = read_facts(objects.jobs, objects.pods, objects.events);
-  RunStatus row;
-  row.run = kube::name_of(objects.owner);
-  row.name = kube::label_of(objects.owner, labels::name);
-  row.mode = mode_of_sweeps;
-  row.created = time_of(objects.owner, {"metadata", "creationTimestamp"});
-  row.tags = tags_of(objects.owner);
-  std::size_t succeeded = 0, failed = 0;
-  bool ended = !facts.jobs.empty(), hopeless = false, active = false;
-  std::string ending;  // why a Job gave up
-  for (const JobFacts& job : facts.jobs) {
-    const bool of_run = job.role != "trial";  // the trial is a run, and one of its Jobs decides its end
-    if (of_run && !job.decides && job.role != "worker") continue;
-    succeeded +=
-        of_run ? static_cast<std::size_t>(job.end == JobFacts::End::succeeded) : job.completed.size();
-    failed += of_run ? static_cast<std::size_t>(job.end == JobFacts::End::failed) : job.failed_ranks.size();
-    ended = ended && !of_run && (job.finished || job.ending);
-    // A Job that ends for another reason leaves trials that will not be started.
-    const bool gave_up = !of_run && job.end == JobFacts::End::failed && job.end_reason != failed_reason;
-    hopeless = hopeless || gave_up;
-    if (gave_up && ending.empty()) ending = job.end_message.empty() ? job.end_reason : job.end_message;
-    active = active || job.active > 0;
-    if (job.started && (!row.started || *job.started < *row.started)) row.started = job.started;
-  }
-  const json roles = json_or_null(kube::annotation_of(objects.owner, labels::roles));
-  row.steps = count_of(roles, {"trial"}, 0);
-  // Trials outside of Jobs are started by a driver, perhaps later.
-  ended = ended && (hopeless || static_cast<long>(succeeded + failed) >= row.steps);
-  const bool draining = !kube::annotation_of(objects.owner, labels::draining).empty();
-  const bool drained = draining && !active;
-  const bool stopped = drained || !kube::annotation_of(objects.owner, labels::stopped).empty();
-  const std::optional<Phase> written = parse_phase(kube::annotation_of(objects.owner, labels::phase));
-  row.phase = written   ? *written
-              : ended   ? (hopeless || succeeded == 0 ? Phase::failed : Phase::succeeded)
-              : stopped ? Phase::stopped
-              : active || succeeded + failed > 0 ? Phase::running
-              : facts.jobs.empty()               ? Phase::incomplete
-                                                 : Phase::scheduling;
-  row.result = {{"step", succeeded + failed}};
-  std::set<std::string> jobs;
-  for (const JobFacts& job : facts.jobs) jobs.insert(job.name);
-  const std::vector<std::string> made = jobs_made(objects.owner);
-  const bool lacks_some =
-      std::any_of(made.begin(), made.end(), [&](const std::string& name) { return jobs.count(name) == 0; });
-  if (!written && !stopped && !active && lacks_some && are_gone(objects.owner, jobs)) {
-    row.phase = Phase::incomplete;
-    row.absence = Absence::gone;
-    row.why = std::string(job_is_gone) + "; mlk status says what is known of its trials";
-    return row;
-  }
-  row.why = why_of_row(row, failed, active, draining, ending);
-  return row;
+const RunObjects* run_of(const Trial& trial, const std::map<std::string, RunObjects>& runs,
+                         const SweepStatus& status) {
+  const auto name = status.newest_runs.find(trial.number);
+  const auto run = name == status.newest_runs.end() ? runs.end() : runs.find(name->second);
+  return run == runs.end() ? nullptr : &run->second;
 }
 
 void keep_trial(SweepStatus& status, int number) {
@@ -510,32 +441,6 @@ ExitCode exit_code(const SweepStatus& status) {
   if (status.phase == Phase::failed && unknown && status.counts.succeeded == 0) return ExitCode::failure;
   if (status.phase == Phase::failed) return ExitCode::run_failed;
   return status.phase == Phase::stopped ? ExitCode::stopped : ExitCode::ok;
-}
-
-json to_json(const SweepStatus& status) {
-  const Counts& counts = status.counts;
-  json out = {{"sweep", status.sweep},
-              {"name", status.name},
-              {"mode", status.mode},
-              {"phase", to_string(status.phase)},
-              {"why", status.why},
-              {"driver", status.driver.what},
-              {"created", time_or_null(status.created)},
-              {"started", time_or_null(status.started)},
-              {"ended", time_or_null(status.ended)},
-              {"trials", counts.all()},
-              {"counts",
-               {{"waiting", counts.waiting},
-                {"running", counts.running},
-                {"succeeded", counts.succeeded},
-                {"failed", counts.failed},
-                {"stopped", counts.stopped}}},
-              {"search", status.record.search},
-              {"parallel", status.record.parallel},
-              {"best", nullptr}};
-  if (const Trial* best = best_of(status))
-    out["best"] = {{"trial", best->number}, {"objective", *best->objective}, {"parameters", best->point}};
-  return out;
 }
 
 }  // namespace mlk::sweeps

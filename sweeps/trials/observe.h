@@ -61,9 +61,9 @@ void read_result(const nlohmann::json& result, const std::optional<Objective>& o
 // driver had written another phase before the logs were read.
 void apply_verdicts(SweepStatus& status);
 
-// The row of `mlk ls`, from the owner's metadata and the Jobs alone. Its steps are trials.
-RunStatus row_of_sweep(const RunObjects& objects);
-inline constexpr char mode_of_sweeps[] = "sweep";  // of that row
+// The run of the newest try of a trial; nullptr for a trial that has no run, and for an index of a Job.
+const RunObjects* run_of(const Trial& trial, const std::map<std::string, RunObjects>& runs,
+                         const SweepStatus& status);
 
 // Keeps only that trial. Throws Error{not_found} if there is none of that number.
 void keep_trial(SweepStatus& status, int number);
@@ -81,7 +81,5 @@ const Trial* best_of(const SweepStatus& status);
 // 0 if the sweep has succeeded: at least one trial has succeeded, and not too many have failed. 5 if it has
 // failed, 8 if it is stopped.
 ExitCode exit_code(const SweepStatus& status);
-
-nlohmann::json to_json(const SweepStatus& status);
 
 }  // namespace mlk::sweeps

@@ -7,15 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/local/jobs/new_pod.h"
 #include "cli/util/time.h"
 
 namespace mlk::local {
-
-struct NewPod {
-  int index;
-  int failures;  // of this index so far, counted ones
-  int ignored;   // and those that a rule ignored
-};
 
 struct JobEvent {
   std::string type, reason, message;
@@ -36,9 +31,6 @@ struct JobActions {
 // pods of the Job; those that have succeeded and are counted matter only without backoffLimitPerIndex or with
 // a successPolicy.
 JobActions reconcile(const nlohmann::json& job, const std::vector<const nlohmann::json*>& pods, Time now);
-
-// A pod of the Job as the controller creates it; its name is <job>-<index>-<suffix>.
-nlohmann::json pod_of(const nlohmann::json& job, const NewPod& pod, const std::string& suffix);
 
 bool is_finished(const nlohmann::json& job);  // condition Complete or Failed
 

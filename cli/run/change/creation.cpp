@@ -7,6 +7,7 @@
 #include "cli/kube/failure.h"
 #include "cli/kube/forbidden.h"
 #include "cli/kube/objects.h"
+#include "cli/run/change/answers.h"
 #include "cli/run/change/shared_content.h"
 #include "cli/run/facts/absence.h"
 #include "cli/run/facts/deciding_job.h"
@@ -62,29 +63,6 @@ std::string title(const json& object) {
   std::string kind = object.at("kind");
   std::transform(kind.begin(), kind.end(), kind.begin(), [](unsigned char c) { return std::tolower(c); });
   return kind + "/" + kube::name_of(object);
-}
-
-bool exists_already(const ApiError& error) {
-  return error.status() == 409 && error.reason() == "AlreadyExists";
-}
-
-// There was no answer, or one that says nothing about the object (409 also comes from a quota that others
-// change at the same time). It is not known whether the object was stored; POST is safe to repeat.
-bool unclear(const ApiError& error) {
-  return kube::may_pass(error.status()) || (error.status() == 409 && !exists_already(error));
-}
-
-// A server that has just started refuses what it will allow: it does not know the roles yet (the check before
-// said that they allow it), nor the namespaces and quotas.
-bool has_just_started(const ApiError& error) {
-  const std::string_view what = error.what();
-  return error.status() == 403 && (what.find("cannot create resource") != std::string_view::npos ||
-                                   what.find("not yet ready to handle request") != std::string_view::npos);
-}
-
-// Nothing is known about the object, and it may be stored.
-bool says_nothing(const ApiError& error) {
-  return unclear(error) || has_just_started(error) || error.status() == 401;
 }
 
 bool is_deleting(const json& object) { return !at_path(object, {"metadata", "deletionTimestamp"}).is_null(); }

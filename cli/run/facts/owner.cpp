@@ -1,5 +1,7 @@
 #include "cli/run/facts/owner.h"
 
+#include <charconv>
+
 #include <nlohmann/json.hpp>
 
 #include "cli/kube/objects.h"
@@ -35,6 +37,13 @@ std::string commit_of(const std::string& source) {
   const json known = json_or_null(source);
   const std::string commit = text_of(known, {"commit"});
   return commit.empty() || at_path(known, {"clean"}) == true ? commit : commit + "-dirty";
+}
+
+long steps_of(const json& owner) {
+  const std::string text = kube::annotation_of(owner, labels::steps);
+  long steps = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
+  return error == std::errc() && end == text.data() + text.size() && steps > 0 ? steps : 0;
 }
 
 std::vector<std::string> tags_of(const json& owner) {

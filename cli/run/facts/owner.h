@@ -32,6 +32,9 @@ std::map<std::string, int> roles_of(const nlohmann::json& owner);
 // behind it if the folder had changes. Empty if that is not known.
 std::string commit_of(const std::string& source);
 
+// The steps of the whole run, in an annotation; 0 if it does not say.
+long steps_of(const nlohmann::json& owner);
+
 // The tags that the experiment's author gave the run.
 std::vector<std::string> tags_of(const nlohmann::json& owner);
 

@@ -13,7 +13,6 @@
 // What must hold: the same objects and time give the same answer, on every machine; and a record that says
 // how a run ended wins over whatever its pods say later.
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
@@ -29,6 +28,7 @@
 #include "cli/run/state/diagnosis.h"
 #include "cli/run/state/ranks.h"
 #include "cli/run/state/record.h"
+#include "cli/run/state/recorded.h"
 #include "cli/run/state/report.h"
 #include "cli/run/state/status.h"
 #include "cli/util/json.h"
@@ -42,14 +42,6 @@ using json = nlohmann::json;
 using std::chrono::seconds;
 
 constexpr seconds submit_grace{60};  // an owner younger than this may still be getting its objects
-
-// For an owner that was read as metadata only.
-long steps_of_annotation(const json& owner) {
-  const std::string text = kube::annotation_of(owner, labels::steps);
-  long steps = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
-  return error == std::errc() && end == text.data() + text.size() && steps > 0 ? steps : 0;
-}
 
 // The data of one call of observe().
 class Observation {
@@ -77,8 +69,8 @@ class Observation {
     describe_failures();
     describe_ranks();
     describe_times();
-    if (recorded) fill_from(*recorded);
-    status_.last_checkpoint = checkpoint_of(status_.result);
+    if (recorded) fill_from(*recorded, status_);
+    status_.last_checkpoint = checkpoint_in(status_.result);
     status_.checkpoint = checkpoint_place(objects_.owner, status_.result);
     return status_;
   }
@@ -98,7 +90,7 @@ class Observation {
     status_.tags = tags_of(owner);
     status_.note = kube::annotation_of(owner, labels::note);
     status_.steps = count_of(experiment, {"train", "steps"}, 0);
-    if (!experiment.is_object()) status_.steps = steps_of_annotation(owner);
+    if (!experiment.is_object()) status_.steps = steps_of(owner);
     owner_deleting_ = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
     const std::string stopped = kube::annotation_of(owner, labels::stopped);
     if (!stopped.empty()) stopped_at_ = parse_time(stopped).value_or(now_);
@@ -419,20 +411,6 @@ class Observation {
     if (is_final(status_.phase)) status_.ended = decider.ended_at;
   }
 
-  // Fills in from an earlier watcher's record what no longer exists: pods of a stopped run, lost pods that
-  // were deleted.
-  void fill_from(const RunStatus& recorded) {
-    Report report = newer_of({recorded.result, recorded.result_at}, {status_.result, status_.result_at});
-    status_.result = std::move(report.result);
-    status_.result_at = report.at;
-    if (recorded.first_failure && (!status_.first_failure || status_.phase != Phase::failed)) {
-      status_.first_failure = recorded.first_failure;
-    }
-    if (!status_.last_failure) status_.last_failure = recorded.last_failure;
-    if (recorded.started) status_.started = recorded.started;
-    status_.restarts = std::max(status_.restarts, recorded.restarts);
-  }
-
   // The record was written when the end of the run was decided. Servers end after the workers: for ranks that
   // had not ended by then, the pods and Jobs are newer.
   RunStatus finished(RunStatus recorded, const Report& report) {
@@ -450,23 +428,8 @@ class Observation {
     recorded.pods_ending = status_.pods_ending;
     find_causes();
     describe_ranks();
-    for (RankStatus& written : recorded.ranks) {
-      if (written.state == "Succeeded" || written.state == "Failed") continue;
-      const auto now = std::find_if(status_.ranks.begin(), status_.ranks.end(), [&](const RankStatus& rank) {
-        return rank.role == written.role && rank.rank == written.rank;
-      });
-      const std::string node = written.node;
-      if (now == status_.ranks.end() || now->restarts < written.restarts) continue;  // its pods are gone
-      written = *now;
-      if (written.node.empty()) written.node = node;
-    }
+    use_newer_ranks(recorded.ranks, status_.ranks);
     return recorded;
-  }
-
-  static std::string checkpoint_of(const json& result) {
-    const json& checkpoint = at_path(result, {"checkpoint"});
-    if (checkpoint.is_string()) return printable(checkpoint.get<std::string>());
-    return checkpoint.is_number_integer() ? "step " + checkpoint.dump() : "";
   }
 
   const RunObjects& objects_;

@@ -8,6 +8,7 @@
 #include "cli/render/framework.h"
 #include "cli/render/identity.h"
 #include "cli/render/own.h"
+#include "cli/render/runtime_config.h"
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 #include "tests/unit/render/golden.h"

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "cli/render/own.h"
+#include "cli/render/runtime_config.h"
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 #include "tests/unit/render/golden.h"

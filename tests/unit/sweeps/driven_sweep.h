@@ -7,6 +7,7 @@
 #include "cli/run/facts/labels.h"
 #include "sweeps/space/ledger.h"
 #include "sweeps/trials/observe.h"
+#include "sweeps/trials/sweep_row.h"
 #include "sweeps/trials/trial_runs.h"
 #include "tests/unit/fake_cluster.h"
 

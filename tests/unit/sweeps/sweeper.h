@@ -16,6 +16,7 @@
 #include "sweeps/trials/drive.h"
 #include "sweeps/trials/lease.h"
 #include "sweeps/trials/objects.h"
+#include "sweeps/trials/prepare_driven.h"
 #include "sweeps/trials/start.h"
 #include "tests/unit/fake_cluster.h"
 

@@ -12,6 +12,8 @@
 #include "sweeps/driver/driver_rights.h"
 #include "sweeps/space/points_file.h"
 #include "sweeps/trials/fetch.h"
+#include "sweeps/trials/prepare_driven.h"
+#include "sweeps/trials/sweep_row.h"
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"
 

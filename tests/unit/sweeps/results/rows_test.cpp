@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/run/facts/labels.h"
+#include "sweeps/trials/sweep_row.h"
 #include "tests/unit/sweeps/sweeper.h"
 
 using namespace mlk;

@@ -8,6 +8,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/render/render.h"
+#include "cli/render/runtime_config.h"
 #include "cli/util/error.h"
 #include "cli/util/files.h"
 #include "cli/util/text.h"

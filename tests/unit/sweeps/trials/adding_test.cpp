@@ -9,6 +9,8 @@
 #include "sweeps/trials/control.h"
 #include "sweeps/trials/drive.h"
 #include "sweeps/trials/fetch.h"
+#include "sweeps/trials/prepare_driven.h"
+#include "sweeps/trials/sweep_row.h"
 #include "sweeps/trials/trial_runs.h"
 #include "tests/unit/local/samples.h"
 #include "tests/unit/sweeps/played_controllers.h"

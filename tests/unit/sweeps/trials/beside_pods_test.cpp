@@ -7,7 +7,7 @@
 #include "cli/kube/client.h"
 #include "cli/kube/resource.h"
 #include "cli/run/change/end_pods_left.h"
-#include "sweeps/trials/drive.h"
+#include "sweeps/trials/prepare_driven.h"
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"
 

@@ -10,6 +10,7 @@
 #include "cli/run/facts/labels.h"
 #include "sweeps/trials/drive.h"
 #include "sweeps/trials/fetch.h"
+#include "sweeps/trials/prepare_driven.h"
 #include "sweeps/trials/trial_runs.h"
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"

@@ -11,6 +11,7 @@
 #include "sweeps/trials/control.h"
 #include "sweeps/trials/fetch.h"
 #include "sweeps/trials/ledger_store.h"
+#include "sweeps/trials/prepare_driven.h"
 #include "sweeps/trials/quota.h"
 #include "sweeps/trials/trial_runs.h"
 #include "tests/unit/sweeps/played_controllers.h"

@@ -8,6 +8,7 @@
 
 #include "cli/run/facts/labels.h"
 #include "sweeps/trials/ledger_store.h"
+#include "sweeps/trials/prepare_driven.h"
 #include "tests/unit/sweeps/sweeper.h"
 
 using namespace mlk;

@@ -7,6 +7,7 @@
 
 #include "cli/kube/objects.h"
 #include "cli/run/facts/labels.h"
+#include "sweeps/trials/prepare_driven.h"
 #include "tests/unit/sweeps/sweeper.h"
 
 using namespace mlk;

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/render/own.h"
+#include "cli/render/runtime_config.h"
 #include "cli/run/facts/labels.h"
 #include "cli/util/indexes.h"
 #include "sweeps/search/definition.h"

@@ -1,0 +1,13 @@
+// The configuration of the bundled runtime. Pure.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "cli/experiment/experiment.h"
+
+namespace mlk {
+
+// As runtime/CONTRACT.md has it, of an experiment with `train:`.
+nlohmann::json runtime_config(const Experiment& experiment);
+
+}  // namespace mlk

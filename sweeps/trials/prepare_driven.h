@@ -1,0 +1,13 @@
+// Creates what a driven sweep needs before its first trial.
+#pragma once
+
+#include "sweeps/trials/prepare_driven.h"
+#include "sweeps/trials/start.h"
+
+namespace mlk::sweeps {
+
+// Creates the sweep's own objects; drive() starts the trials. A sweep that the cluster has run by itself is
+// driven from now on. Throws as submit_run().
+Started prepare_driven(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks);
+
+}  // namespace mlk::sweeps

@@ -1,0 +1,16 @@
+// A sweep as a row of `mlk ls`. Pure.
+#pragma once
+
+#include "cli/run/state/status.h"
+
+namespace mlk::sweeps {
+
+// Reasons that a row and the whole state of a sweep share.
+inline constexpr char starter_was_cut_off[] = "the command that starts it was cut off: say it again";
+inline constexpr char drains[] = "no more trials are started; it is stopped when those that run have ended";
+
+// The row of `mlk ls`, from the owner's metadata and the Jobs alone. Its steps are trials.
+RunStatus row_of_sweep(const RunObjects& objects);
+inline constexpr char mode_of_sweeps[] = "sweep";  // of that row
+
+}  // namespace mlk::sweeps
