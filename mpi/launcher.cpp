@@ -221,8 +221,11 @@ class Launcher {
 
 std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost, int code_of_mpirun) {
   if (lost) return std::nullopt;
-  for (const Reported& each : reports) {
-    if (!each.end.told) return each;
+  // MPI's libraries abort a process whose peer is lost. That may be reported before the end of the peer itself.
+  for (const bool aborted : {false, true}) {
+    for (const Reported& each : reports) {
+      if (!each.end.told && (each.end.code == 128 + SIGABRT) == aborted) return each;
+    }
   }
   // MPI_Abort: mpirun ends all processes, also the one that called it, whose own code is left.
   for (const Reported& each : reports) {

@@ -57,6 +57,16 @@ TEST_CASE("the first process that failed by itself is at fault") {
   CHECK(fault->end.code == 7);
 }
 
+TEST_CASE("a process that was aborted is at fault only if no other failed by itself") {
+  const Reported aborted{2, {.rank = 4, .code = 134, .told = false}};
+  const Reported failed{1, {.rank = 3, .code = 7, .told = false}};
+  const Reported told{0, {.rank = 0, .code = 9, .told = true}};
+  CHECK(at_fault({aborted, told, failed}, false, 135)->pod == 1);
+  CHECK(at_fault({failed, aborted}, false, 135)->pod == 1);
+  CHECK(at_fault({told, aborted}, false, 134)->pod == 2);
+  CHECK(at_fault({{1, {.rank = 3, .code = 139, .told = false}}, failed}, false, 7)->end.code == 139);
+}
+
 TEST_CASE("nobody is at fault for what failed when a pod was lost") {
   CHECK_FALSE(at_fault({{1, {.rank = 3, .code = 1, .told = false}}}, true, 1));
   CHECK_FALSE(at_fault({}, true, 137));
