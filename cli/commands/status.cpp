@@ -17,6 +17,7 @@
 #include "cli/views/sweep_views.h"
 #include "cli/views/views.h"
 #include "sweeps/trials/fetch.h"
+#include "sweeps/trials/sweep_json.h"
 
 namespace mlk {
 namespace {

@@ -1,5 +1,8 @@
-
 #include "cli/util/indexes.h"
+
+#include <random>
+#include <set>
+#include <string>
 
 #include <doctest/doctest.h>
 
@@ -61,4 +64,74 @@ TEST_CASE("an index is taken out of its range, at its ends and in its middle") {
   CHECK(set.text() == "2-4,8");
   CHECK(Indexes{1, 2}.text() == "1,2");
   CHECK(Indexes{1, 2}.ranges() == "1-2");
+}
+
+TEST_CASE("a set of indexes knows its members, its size and its text") {
+  Indexes set;
+  for (const int index : {5, 3, 4, 9, 0, 1, 3}) set.insert(index);
+  CHECK(set.text() == "0,1,3-5,9");
+  CHECK(set.size() == 6);
+  CHECK(set.contains(9));
+  CHECK_FALSE(set.contains(2));
+  set.drop_from(4);
+  CHECK(set.text() == "0,1,3");
+  set.drop_from(4);
+  CHECK(set.text() == "0,1,3");
+  set.drop_from(0);
+  CHECK(set.text() == "");
+  CHECK(Indexes::parse("99999")->contains(99999));
+  for (const char* bad : {"100000", "1-100000", "2-1", "1,,2", ",", "1-2-3", "1-x", "+1"})
+    CHECK_MESSAGE(!Indexes::parse(bad), bad);
+  CHECK(Indexes::parse("2-2")->text() == "2");
+  CHECK(Indexes::parse("3,1-2,2")->text() == "1-3");
+}
+
+TEST_CASE("a set of indexes is the same whatever order they come in, and however it is cut") {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    Indexes set, other;
+    std::set<int> plain, plain_other;
+    for (int i = 0; i < 30; ++i) {
+      const int index = static_cast<int>(random() % 40), second = static_cast<int>(random() % 40);
+      set.insert(index);
+      plain.insert(index);
+      other.insert(second);
+      plain_other.insert(second);
+      if (i % 10 == 9) {
+        const int end = static_cast<int>(random() % 40);
+        set.drop_from(end);
+        plain.erase(plain.lower_bound(end), plain.end());
+      }
+      REQUIRE(set.size() == plain.size());
+      for (int at = 0; at < 42; ++at) {
+        REQUIRE(set.contains(at) == plain.contains(at));
+        int absent = at;
+        while (plain.contains(absent)) ++absent;
+        REQUIRE(set.first_absent(at) == absent);
+      }
+      std::size_t common = 0;
+      for (const int one : plain) common += plain_other.count(one);
+      REQUIRE(set.size_of_common(other) == common);
+      REQUIRE(other.size_of_common(set) == common);
+    }
+    REQUIRE(Indexes::parse(set.text())->text() == set.text());
+  }
+}
+
+TEST_CASE("a text with the whole of a large Job is one run, and overlaps count once") {
+  const auto all = Indexes::parse("5-99999,0-10");
+  REQUIRE(all);
+  CHECK(all->size() == 100000);
+  CHECK(all->text() == "0-99999");
+  CHECK(all->first_absent(0) == 100000);
+}
+
+TEST_CASE("sets of indexes are written and read as a Job's status has them") {
+  for (const std::string text : {"", "0", "0,1", "0-2", "1,3-5,7", "0-4,8,9"}) {
+    CAPTURE(text);
+    const auto indexes = Indexes::parse(text);
+    REQUIRE(indexes.has_value());
+    CHECK(indexes->text() == text);
+  }
+  for (const char* bad : {"a", "1-", "-1", "3-1", "1000000", "1 2"}) CHECK(!Indexes::parse(bad));
 }

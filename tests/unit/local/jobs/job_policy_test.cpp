@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include "cli/local/jobs/job_pod.h"
+#include "cli/util/indexes.h"
 #include "tests/unit/local/samples.h"
 
 using namespace mlk::local;
@@ -18,7 +19,7 @@ FailureRule matched(const json& rules, const json& failed) {
 }
 
 std::optional<int> success_rule(const json& rules, const std::string& completed) {
-  return matched_success_rule({{"successPolicy", {{"rules", rules}}}}, *Indexes::parse(completed));
+  return matched_success_rule({{"successPolicy", {{"rules", rules}}}}, *mlk::Indexes::parse(completed));
 }
 
 json with_condition(json of, const std::string& type, const std::string& status) {
@@ -66,7 +67,7 @@ TEST_CASE("without a policy, a rule that fits, or an end, a failure counts") {
 }
 
 TEST_CASE("a policy about success is met by the first of its rules that is") {
-  CHECK_FALSE(matched_success_rule(json::object(), *Indexes::parse("0-9")));
+  CHECK_FALSE(matched_success_rule(json::object(), *mlk::Indexes::parse("0-9")));
   const json count = R"([{"succeededCount": 2}])"_json;
   CHECK_FALSE(success_rule(count, "0"));
   CHECK(success_rule(count, "0,5") == 0);

@@ -125,7 +125,7 @@ TEST_CASE("each trial is counted once, also when the pods that have ended do not
   const json& status = played.job.at("status");
   CHECK(status.at("failed") == 100);
   CHECK(status.at("succeeded") == 200);
-  CHECK(Indexes::parse(status.at("failedIndexes").get<std::string>())->size() == 100);
+  CHECK(mlk::Indexes::parse(status.at("failedIndexes").get<std::string>())->size() == 100);
   CHECK(status.at("completedIndexes").get<std::string>().starts_with("1,2,4,5,"));
   CHECK(played.started.size() == 300);
   CHECK(played.most_active == 2);
@@ -139,7 +139,7 @@ TEST_CASE("hundreds of trials may fail, and one more than maxFailedIndexes ends 
     played.end_one();
   }
   CHECK(played.condition() == "MaxFailedIndexesExceeded");
-  CHECK(Indexes::parse(played.job.at("status").at("failedIndexes").get<std::string>())->size() == 300);
+  CHECK(mlk::Indexes::parse(played.job.at("status").at("failedIndexes").get<std::string>())->size() == 300);
   CHECK(played.job.at("status").at("succeeded").get<int>() >= 596);
   CHECK(played.active() == 0);
 }

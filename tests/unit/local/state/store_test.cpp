@@ -7,7 +7,6 @@
 
 #include "cli/local/api/selector.h"
 #include "cli/local/state/kinds.h"
-#include "cli/util/indexes.h"
 #include "tests/unit/local/samples.h"
 
 using namespace mlk::local;
@@ -269,14 +268,4 @@ TEST_CASE("field selectors") {
       CHECK(std::string(refusal.what()) == row.message);
     }
   }
-}
-
-TEST_CASE("sets of indexes are written and read as a Job's status has them") {
-  for (const std::string text : {"", "0", "0,1", "0-2", "1,3-5,7", "0-4,8,9"}) {
-    CAPTURE(text);
-    const auto indexes = Indexes::parse(text);
-    REQUIRE(indexes.has_value());
-    CHECK(indexes->text() == text);
-  }
-  for (const char* bad : {"a", "1-", "-1", "3-1", "1000000", "1 2"}) CHECK(!Indexes::parse(bad));
 }

@@ -85,7 +85,7 @@ struct Logs {
   }
 };
 
-using Asked = std::vector<std::string>;
+using AskedLogs = std::vector<std::string>;
 
 constexpr char launcher_alone[] = "mlk: rank 3 of MPI ended with exit code 1";
 
@@ -162,7 +162,7 @@ TEST_CASE("a line that is not old is found by one short look at the lowest rank,
   Logs run;
   run.worker(0, Logs::said("mlk step=3 loss=1") + Logs::said("hello") + Logs::said("mlk step=4 loss=1"));
   run.worker(1, Logs::said("mlk step=9"));
-  CHECK(run.read() == Asked{"w0 40 32768"});
+  CHECK(run.read() == AskedLogs{"w0 40 32768"});
   CHECK(run.step(0) == 4);
   CHECK(run.step(1) == -1);
 }
@@ -172,9 +172,9 @@ TEST_CASE("an old line is told, and the other ranks are asked as well") {
   run.worker(0, Logs::said("mlk step=3", 60s));
   run.worker(1, Logs::said("mlk step=9"));
   run.worker(2, "");
-  Asked asked = run.read();
+  AskedLogs asked = run.read();
   std::ranges::sort(asked);  // the last two are asked at the same time
-  CHECK(asked == Asked{"w0 40 32768", "w1 40 32768", "w2 40 32768"});
+  CHECK(asked == AskedLogs{"w0 40 32768", "w1 40 32768", "w2 40 32768"});
   CHECK(run.step(0) == 3);
   CHECK(run.step(1) == 9);
 }
@@ -183,7 +183,7 @@ TEST_CASE("a short log without a line is whole, and the other ranks are asked") 
   Logs run;
   run.worker(0, Logs::said("hello"));
   run.worker(1, "");
-  CHECK(run.read() == Asked{"w0 40 32768", "w1 40 32768"});
+  CHECK(run.read() == AskedLogs{"w0 40 32768", "w1 40 32768"});
   CHECK(run.objects.lines.empty());
 }
 
@@ -192,13 +192,13 @@ TEST_CASE("a program that prints much else is looked at for longer, once") {
   std::string text;
   for (int i = 0; i < 40; ++i) text += Logs::said("hello");
   run.worker(0, text);
-  CHECK(run.read() == Asked{"w0 40 32768", "w0 1000 262144"});
+  CHECK(run.read() == AskedLogs{"w0 40 32768", "w0 1000 262144"});
 }
 
 TEST_CASE("of a log whose lines are long the end is asked for again") {
   Logs run;
   run.worker(0, Logs::said(std::string(40'000, 'x')));
-  CHECK(run.read() == Asked{"w0 40 32768", "w0 3 262144"});
+  CHECK(run.read() == AskedLogs{"w0 40 32768", "w0 3 262144"});
 }
 
 TEST_CASE("a log that is refused leaves its rank out, and the others are asked") {
@@ -206,7 +206,7 @@ TEST_CASE("a log that is refused leaves its rank out, and the others are asked")
     Logs run;
     run.worker(0, status_body(status, "Whatever", "mlk step=3"), status);
     run.worker(1, Logs::said("mlk step=9"));
-    CHECK(run.read() == Asked{"w0 40 32768", "w1 40 32768"});
+    CHECK(run.read() == AskedLogs{"w0 40 32768", "w1 40 32768"});
     CHECK(run.step(0) == -1);
     CHECK(run.step(1) == 9);
   }
@@ -246,14 +246,14 @@ TEST_CASE(
   const std::string line = "2026-01-03T00:00:05Z mlk step=3 loss=1\n";
   run.worker(0, "2026-01-03T00:00:04Z " + std::string(32 * 1024 - line.size() - 22, 'x') + "\n" + line);
   REQUIRE(run.logs["w0"].text.size() == 32 * 1024);
-  CHECK(run.read() == Asked{"w0 40 32768", "w0 3 262144"});
+  CHECK(run.read() == AskedLogs{"w0 40 32768", "w0 3 262144"});
   CHECK(run.step(0) == 3);
   CHECK(run.objects.lines.at("uid-w0").time == parse_time("2026-01-03T00:00:05Z"));
   CHECK(run.objects.lines.at("uid-w0").metrics.values == std::map<std::string, double>{{"loss", 1}});
   Logs shorter;
   shorter.worker(0, run.logs["w0"].text.substr(0, 20) + run.logs["w0"].text.substr(21));
   REQUIRE(shorter.logs["w0"].text.size() == 32 * 1024 - 1);
-  CHECK(shorter.read() == Asked{"w0 40 32768"});
+  CHECK(shorter.read() == AskedLogs{"w0 40 32768"});
 }
 
 TEST_CASE("a log of fewer lines than were asked for is whole, and is not read again") {
@@ -262,12 +262,12 @@ TEST_CASE("a log of fewer lines than were asked for is whole, and is not read ag
   for (int i = 0; i < 39; ++i) text += Logs::said("hello");
   run.worker(0, text);
   run.worker(1, text + Logs::said("hello"));
-  CHECK(run.read() == Asked{"w0 40 32768", "w1 40 32768", "w1 1000 262144"});
+  CHECK(run.read() == AskedLogs{"w0 40 32768", "w1 40 32768", "w1 1000 262144"});
 }
 
 TEST_CASE("a line is fresh for half a minute") {
   for (const auto& [ago, asked] :
-       {std::pair{15s, Asked{"w0 40 32768"}}, {31s, {"w0 40 32768", "w1 40 32768"}}}) {
+       {std::pair{15s, AskedLogs{"w0 40 32768"}}, {31s, {"w0 40 32768", "w1 40 32768"}}}) {
     Logs run;
     run.worker(0, Logs::said("mlk step=3", ago));
     run.worker(1, "");
@@ -279,7 +279,7 @@ TEST_CASE("only an answer of 200 is a log, whatever an error says") {
   for (const int status : {203, 404, 500}) {
     Logs run;
     run.worker(0, Logs::said("mlk step=3"), status);
-    CHECK(run.read() == Asked{"w0 40 32768"});
+    CHECK(run.read() == AskedLogs{"w0 40 32768"});
     CHECK(run.objects.lines.empty());
   }
 }

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "sweeps/space/ledger.h"
+#include "sweeps/trials/sweep_json.h"
 
 using namespace mlk;
 using namespace mlk::sweeps;
