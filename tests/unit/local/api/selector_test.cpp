@@ -1,5 +1,6 @@
 // Labels and fields by which objects are selected.
 #include "cli/local/api/selector.h"
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
