@@ -9,6 +9,7 @@
 #include "cli/util/json_path.h"
 #include "cli/util/text.h"
 #include "sweeps/space/trial.h"
+#include "sweeps/trials/record.h"
 
 namespace mlk::sweeps {
 

@@ -1,7 +1,6 @@
 // Creates what a driven sweep needs before its first trial.
 #pragma once
 
-#include "sweeps/trials/prepare_driven.h"
 #include "sweeps/trials/start.h"
 
 namespace mlk::sweeps {

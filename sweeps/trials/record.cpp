@@ -7,7 +7,6 @@
 #include "cli/util/json.h"
 #include "cli/util/json_path.h"
 #include "sweeps/space/names.h"
-#include "sweeps/trials/start.h"
 
 namespace mlk::sweeps {
 namespace {
@@ -143,6 +142,11 @@ Record read_record(const json& owner) {
   out.driven = at_path(value, {"driven"}) == true;
   out.kin = text_of(value, {"kin"});
   return out;
+}
+
+int usual_failures(std::size_t trials) {
+  constexpr std::size_t least = 3, part = 10;
+  return static_cast<int>(std::max(least, (trials + part - 1) / part));
 }
 
 Record record_of(const Definition& definition, int trials, bool driven) {

@@ -27,6 +27,9 @@ nlohmann::json to_json(const Record& record);
 // Read from the owner's data; what is missing or unreadable keeps the value of a Record{}.
 Record read_record(const nlohmann::json& owner);
 
+// The default number of trials that may fail before the sweep ends: a tenth, and at least 3.
+int usual_failures(std::size_t trials);
+
 Record record_of(const Definition& definition, int trials, bool driven);
 
 // The data that the owner of a sweep has in addition to that of a run.

@@ -352,11 +352,6 @@ std::string why_driven(const StartRequest& request, const SubmitHooks& hooks) {
   return static_cast<int>(jobs) > places ? too_few_places(jobs, places) : "";
 }
 
-int usual_failures(std::size_t trials) {
-  constexpr std::size_t least = 3, part = 10;
-  return static_cast<int>(std::max(least, (trials + part - 1) / part));
-}
-
 std::string why_results_may_vanish(int trials) {
   if (trials <= pods_kept) return "";
   return fmt::format("clusters delete ended pods beyond {}, and with them results that nobody has read",

@@ -45,9 +45,6 @@ Started start_by_cluster(kube::Client& client, const StartRequest& request, cons
 // cannot be run.
 std::string why_driven(const StartRequest& request, const SubmitHooks& hooks);
 
-// The default number of trials that may fail before the sweep ends: a tenth, and at least 3.
-int usual_failures(std::size_t trials);
-
 // A warning for so many trials run by the cluster: the controller manager deletes ended pods beyond 12 500,
 // and unread results with them. Empty for fewer.
 std::string why_results_may_vanish(int trials);

@@ -106,9 +106,10 @@ TEST_CASE("files of a room include each other in circles only where there is a r
       {"cli/kube/client", "cli/kube/failure", "cli/kube/list"},
       // An entry of a kubeconfig may name a plugin, which gets the entry.
       {"cli/kube/login/exec_plugin", "cli/kube/login/kubeconfig", "cli/kube/login/user_entry"},
-      // A sweep's state decides what is started, and what was started is its state.
-      {"sweeps/trials/control", "sweeps/trials/drive", "sweeps/trials/fetch", "sweeps/trials/job_trials",
-       "sweeps/trials/observe", "sweeps/trials/record", "sweeps/trials/start", "sweeps/trials/trial_runs"},
+      // The two ways in which a sweep starts take the request of its start.
+      {"sweeps/trials/job_trials", "sweeps/trials/prepare_driven", "sweeps/trials/start"},
+      // A trial's run is a part of the sweep's state, and is read as its result is.
+      {"sweeps/trials/control", "sweeps/trials/observe", "sweeps/trials/trial_runs"},
       // An interface with its factory.
       {"runtime/data/dataset", "runtime/data/image_dataset", "runtime/data/token_dataset"},
       {"runtime/model/cnn", "runtime/model/dense_layers", "runtime/model/gpt", "runtime/model/mlp",

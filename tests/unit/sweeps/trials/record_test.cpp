@@ -19,6 +19,13 @@ Record read_again(const Record& record) {
 
 Record read_text(const json& data) { return read_record({{"data", {{"sweep", data}}}}); }
 
+TEST_CASE("a tenth of the trials may fail, and three of few") {
+  CHECK(usual_failures(1) == 3);
+  CHECK(usual_failures(30) == 3);
+  CHECK(usual_failures(31) == 4);
+  CHECK(usual_failures(1000) == 100);
+}
+
 TEST_CASE("every field of a record comes back") {
   Record record;
   record.search = "tpe";

@@ -203,13 +203,6 @@ TEST_CASE("a point that cannot be run is told before anything is created") {
   CHECK(why_driven(sweeper.request(sweeper.define({"lr=1,2"})), sweeper.hooks()) == "");
 }
 
-TEST_CASE("a tenth of the trials may fail, and three of few") {
-  CHECK(usual_failures(1) == 3);
-  CHECK(usual_failures(30) == 3);
-  CHECK(usual_failures(31) == 4);
-  CHECK(usual_failures(1000) == 100);
-}
-
 TEST_CASE("why the cluster cannot run the trials by itself is told") {
   struct Case {
     std::string experiment, why;
