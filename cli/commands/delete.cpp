@@ -60,11 +60,6 @@ std::vector<json> owners_to_delete(const DeleteOptions& options, Session& sessio
     targets = select_targets(session, client, selection);
     if (!may_do(session, "delete", targets, selection)) return {};
     keep_those_that_still_match(session, client, selection, targets);
-  } else if (selection.yes) {
-    throw Error(ExitCode::usage, "--yes needs --where");
-  } else if (selection.names.empty()) {
-    throw Error(ExitCode::usage, "a run is required",
-                "name it, or say which: mlk delete --where 'phase==Failed && age>1d'");
   }
   for (const std::string& name : selection.where.empty() ? selection.names : std::vector<std::string>{}) {
     if (name.find('/') != std::string::npos) {
@@ -90,6 +85,7 @@ std::vector<json> owners_to_delete(const DeleteOptions& options, Session& sessio
 
 void delete_runs(const DeleteOptions& options, Session& session) {
   const auto timeout = duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
+  require_selection(options.selection, "delete", "phase==Failed && age>1d");
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::vector<json> owners = owners_to_delete(options, session, *client);
   std::vector<Deletion> going;

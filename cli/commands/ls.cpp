@@ -10,6 +10,7 @@
 #include "cli/commands/commands.h"
 #include "cli/run/read/find.h"
 #include "cli/run/state/status.h"
+#include "cli/select/selection.h"
 #include "cli/session/session.h"
 #include "cli/ui/table.h"
 #include "cli/util/json.h"
@@ -131,9 +132,7 @@ void add_ls(CLI::App& root, Session& session) {
   CLI::App* command = root.add_subcommand("ls", "List the runs of the namespace, newest first");
   command->add_option("NAME", options->name, "Only the runs of this experiment");
   command->add_option("--sweep", options->sweep, "The trials of this sweep instead")->type_name("SWEEP");
-  command
-      ->add_option("--where", options->where, "Only those for which this holds: 'lr<0.01 && phase==Running'")
-      ->type_name("EXPRESSION");
+  add_where(*command, options->where, "Only those for which this holds: 'lr<0.01 && phase==Running'");
   command->add_option("--tag", options->tag, "Only runs with this tag; KEY also means every KEY=...")
       ->type_name("KEY[=VALUE]");
   command->add_option("-o,--output", options->output, "wide, name or json")

@@ -8,6 +8,7 @@
 #include "cli/args/validators.h"
 #include "cli/commands/commands.h"
 #include "cli/run/read/find.h"
+#include "cli/select/selection.h"
 #include "cli/session/session.h"
 #include "cli/ui/table.h"
 #include "cli/util/json.h"
@@ -51,8 +52,8 @@ std::optional<sweeps::Objective> objective_option(const std::string& text) {
   return objective;
 }
 
-Shown trials_of_sweep(kube::Client& client, const RunAddress& address, const ResultsOptions& options) {
-  const std::optional<sweeps::Objective> asked = objective_option(options.objective);
+Shown trials_of_sweep(kube::Client& client, const RunAddress& address,
+                      const std::optional<sweeps::Objective>& asked) {
   sweeps::SweepStatus status =
       sweeps::read_sweep(client, client.config().name_space, address.run, sweeps::Harvest::all);
   if (address.trial) sweeps::keep_trial(status, *address.trial);
@@ -62,23 +63,24 @@ Shown trials_of_sweep(kube::Client& client, const RunAddress& address, const Res
 }
 
 // All runs of the experiment's name, or only the run of that name.
-Shown trials_of_runs(kube::Client& client, const RunAddress& address, const ResultsOptions& options) {
-  const bool one = options.sweep == address.run;
-  RunFilter filter{.name = one ? "" : options.sweep, .configured = true};
+Shown trials_of_runs(kube::Client& client, const RunAddress& address, const std::string& typed,
+                     const std::optional<sweeps::Objective>& asked) {
+  const bool one = typed == address.run;
+  RunFilter filter{.name = one ? "" : typed, .configured = true};
   std::vector<RunStatus> runs = list_runs(client, client.config().name_space,
                                           std::chrono::system_clock::now(), filter, sweeps::row_of_sweep);
   std::erase_if(runs,
                 [&](const RunStatus& run) { return run.mode == "sweep" || (one && run.run != address.run); });
-  const sweeps::Objective objective =
-      objective_option(options.objective).value_or(sweeps::usual_objective(runs));
+  const sweeps::Objective objective = asked ? *asked : sweeps::usual_objective(runs);
   return {sweeps::trials_of(std::move(runs), objective), objective, {}};
 }
 
 void results(const ResultsOptions& options, Session& session) {
+  const std::optional<sweeps::Objective> asked = objective_option(options.objective);
   const std::unique_ptr<kube::Client> client = session.connect();
   const RunAddress address = session.find_run(*client, options.sweep, Prefer::sweeps);
-  const Shown shown = address.is_sweep ? trials_of_sweep(*client, address, options)
-                                       : trials_of_runs(*client, address, options);
+  const Shown shown = address.is_sweep ? trials_of_sweep(*client, address, asked)
+                                       : trials_of_runs(*client, address, options.sweep, asked);
   const std::vector<sweeps::Trial> trials =
       sweeps::in_order(sweeps::select(shown.trials, shown.space, options.where), shown.objective, shown.space,
                        {.sort = options.sort, .top = static_cast<std::size_t>(options.top)});
@@ -116,10 +118,7 @@ void add_results(CLI::App& root, Session& session) {
       ->type_name("GOAL METRIC");
   command->add_option("--sort", options->sort, "A column, with - for the largest first [the objective]")
       ->type_name("[-]COLUMN");
-  command
-      ->add_option("--where", options->where,
-                   "Only trials for which this holds: 'lr<0.01 && state==Succeeded'")
-      ->type_name("EXPRESSION");
+  add_where(*command, options->where, "Only trials for which this holds: 'lr<0.01 && state==Succeeded'");
   command->add_flag("--plot", options->plot,
                     "Also draw each parameter against the objective, and the best curves");
   command->add_option("--top", options->top, "Only so many")->type_name("N")->check(whole_number(1));

@@ -16,6 +16,8 @@
 namespace mlk {
 namespace {
 
+constexpr const char* usual_example = "phase==Running && age>1h";
+
 struct StopOptions {
   Selection selection;
   bool drain = false;
@@ -32,10 +34,6 @@ std::vector<RunAddress> targets_of(const StopOptions& options, const std::string
     keep_those_that_still_match(session, client, options.selection, targets);
     return targets;
   }
-  if (options.selection.yes) throw Error(ExitCode::usage, "--yes needs --where");
-  if (options.selection.names.empty())
-    throw Error(ExitCode::usage, "a run is required",
-                "name it, or say which: mlk " + doing + " --where 'phase==Running && age>1h'");
   std::vector<RunAddress> targets;
   for (const std::string& name : options.selection.names) add_once(targets, session.find_run(client, name));
   return targets;
@@ -44,6 +42,7 @@ std::vector<RunAddress> targets_of(const StopOptions& options, const std::string
 void stop(const StopOptions& options, Session& session) {
   const std::chrono::seconds timeout =
       duration_option("--timeout", options.timeout).value_or(std::chrono::seconds(120));
+  require_selection(options.selection, "stop", usual_example);
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::vector<RunAddress> targets = targets_of(options, "stop", session, *client);
   for (const RunAddress& target : targets) {
@@ -68,6 +67,7 @@ void stop(const StopOptions& options, Session& session) {
 }
 
 void resume(const StopOptions& options, Session& session) {
+  require_selection(options.selection, "resume", usual_example);
   const std::unique_ptr<kube::Client> client = session.connect();
   const std::vector<RunAddress> targets = targets_of(options, "resume", session, *client);
   const ChangeHooks hooks = session.change_hooks();

@@ -7,6 +7,7 @@
 
 #include "cli/session/session.h"
 #include "cli/util/text.h"
+#include "cli/where/expression.h"
 #include "sweeps/results/rows.h"
 #include "sweeps/results/select.h"
 #include "sweeps/trials/fetch.h"
@@ -39,12 +40,26 @@ std::vector<RunAddress> trials_that_match(kube::Client& client, const std::strin
 
 }  // namespace
 
+void add_where(CLI::App& command, std::string& where, const std::string& description) {
+  const auto parsed = [](const std::string& text) {
+    sweeps::parse_expression(text, "--where");
+    return std::string();
+  };
+  command.add_option("--where", where, description)->type_name("EXPRESSION")->check(parsed);
+}
+
 void add_where_options(CLI::App& command, Selection& selection) {
-  command
-      .add_option("--where", selection.where,
-                  "Those for which this holds: 'phase==Failed && age>1h'; of a sweep its trials")
-      ->type_name("EXPRESSION");
+  add_where(command, selection.where,
+            "Those for which this holds: 'phase==Failed && age>1h'; of a sweep its trials");
   command.add_flag("--yes", selection.yes, "With --where: do not ask");
+}
+
+void require_selection(const Selection& selection, const std::string& doing, const std::string& example) {
+  if (!selection.where.empty()) return;
+  if (selection.yes) throw Error(ExitCode::usage, "--yes needs --where");
+  if (selection.names.empty())
+    throw Error(ExitCode::usage, "a run is required",
+                "name it, or say which: mlk " + doing + " --where '" + example + "'");
 }
 
 std::vector<RunAddress> select_targets(Session& session, kube::Client& client, const Selection& selection) {

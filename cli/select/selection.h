@@ -21,8 +21,15 @@ struct Selection {
   bool yes = false;
 };
 
+// --where. A mistake in it is told while the command line is read, before anything is asked of a cluster.
+void add_where(CLI::App& command, std::string& where, const std::string& description);
+
 // --where and --yes.
 void add_where_options(CLI::App& command, Selection& selection);
+
+// Throws Error{usage} unless there are names or --where, and if there is --yes without --where. `doing` is
+// "stop", "delete"..., `example` an expression for the hint.
+void require_selection(const Selection& selection, const std::string& doing, const std::string& example);
 
 // The runs, sweeps and trials that match `where`. Without names: of all runs and sweeps of the namespace. A
 // named sweep stands for its trials, an experiment's name for its runs. Newest first; trials by number.

@@ -52,6 +52,30 @@ TEST_CASE("a flag with a value too many, or a wrong one, is named") {
         "mlk: error: --output: must be json, not 'yaml'\nhint: see: mlk status --help\n");
 }
 
+TEST_CASE("what is wrong on the command line is told before a cluster is asked") {
+  struct Line {
+    std::vector<std::string> words;
+    std::string told;
+  };
+  std::vector<Line> lines{{{"results", "x", "--objective", "maximise"}, "--objective:1:1: "}};
+  for (const std::string command : {"ls", "results", "stop", "resume", "delete"}) {
+    for (const auto& [where, told] :
+         {std::pair("lr <", "--where:1:5: "), std::pair("a =~ '('", "--where:1:6: "),
+          std::pair("", "--where:1:1: "), std::pair("  ", "--where:1:1: ")})
+      lines.push_back({{command, "x", "--where", where}, told});
+  }
+  for (const std::string command : {"stop", "resume", "delete"}) {
+    lines.push_back({{command}, "a run is required"});
+    lines.push_back({{command, "x", "--yes"}, "--yes needs --where"});
+  }
+  for (Line& line : lines) {
+    Tree tree;
+    line.words.insert(line.words.end(), {"--kubeconfig", "/nowhere/config"});
+    CHECK(tree.run(line.words) == 2);
+    CHECK_MESSAGE(contains(tree.err.str(), line.told), tree.err.str());
+  }
+}
+
 TEST_CASE("a mistake in a flag of a sweep is shown at that flag") {
   const TemporaryFolder folder;
   const std::string path =
