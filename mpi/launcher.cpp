@@ -221,16 +221,20 @@ class Launcher {
 
 std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost, int code_of_mpirun) {
   if (lost) return std::nullopt;
-  // MPI's libraries abort a process whose peer is lost. That may be reported before the end of the peer itself.
-  for (const bool aborted : {false, true}) {
-    for (const Reported& each : reports) {
-      if (!each.end.told && (each.end.code == 128 + SIGABRT) == aborted) return each;
+  // MPI's libraries abort a process whose peer is lost. That may be reported before the end of the peer
+  // itself.
+  const auto first = [&](auto&& wanted) -> std::optional<Reported> {
+    for (const bool aborted : {false, true}) {
+      for (const Reported& each : reports) {
+        if ((each.end.code == 128 + SIGABRT) == aborted && wanted(each.end)) return each;
+      }
     }
-  }
+    return std::nullopt;
+  };
+  if (const auto untold = first([](const End& end) { return !end.told; })) return untold;
   // MPI_Abort: mpirun ends all processes, also the one that called it, whose own code is left.
-  for (const Reported& each : reports) {
-    if (each.end.code != 128 + SIGTERM && each.end.code != 128 + SIGKILL) return each;
-  }
+  const auto own_code = [](const End& end) { return end.code != 128 + SIGTERM && end.code != 128 + SIGKILL; };
+  if (const auto caller = first(own_code)) return caller;
   return Reported{0,
                   {.rank = 0, .code = static_cast<std::uint8_t>(code_of_mpirun == 0 ? 1 : code_of_mpirun)}};
 }

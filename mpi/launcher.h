@@ -18,7 +18,8 @@ struct Reported {
   std::size_t pod = 0;
   End end;
 };
-// The first that failed without having been told to end; one that was aborted only if no other did.
+// The first that failed without having been told to end, or else with a code of its own; one that was aborted
+// only if no other did.
 // `reports` in the order of their arrival, `lost`: a pod was lost or was told to stop, which is nobody's
 // fault. Nothing: nobody.
 std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost, int code_of_mpirun);

@@ -14,6 +14,7 @@ using std::chrono::seconds;
 using Pods = std::vector<const PodFacts*>;
 
 constexpr int peers_lost_exit_code = 75;  // CONTRACT.md: this rank only followed the loss of another
+constexpr int aborted_exit_code = 134;    // SIGABRT: NCCL and MPI abort a program whose peer is lost
 
 RankState state_of(const Rank& rank) {
   const JobFacts& job = *rank.job;
@@ -112,7 +113,8 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
     return std::tuple(end.cascade, std::chrono::floor<seconds>(at), !end.failure.disruption,
                       end.failure.exit_code == peers_lost_exit_code,
                       end.failure.exit_code == 143 || end.failure.exit_code == 137,
-                      failed_by_itself(*end.pod), end.failure.rank);
+                      end.failure.exit_code == aborted_exit_code, failed_by_itself(*end.pod),
+                      end.failure.rank);
   };
   std::stable_sort(ends.begin(), ends.end(),
                    [&](const PodEnd& a, const PodEnd& b) { return key(a) < key(b); });

@@ -79,6 +79,9 @@ TEST_CASE("of processes that were told to end the one with a code of its own is 
   CHECK(at_fault({reports.front()}, false, 9)->pod == 0);
   CHECK(at_fault({reports.front()}, false, 9)->end.code == 9);
   CHECK(at_fault({}, false, 0)->end.code == 1);
+  const Reported aborted{0, {.rank = 0, .code = 134, .told = true}};
+  CHECK(at_fault({aborted, reports.front(), reports.back()}, false, 9)->pod == 1);
+  CHECK(at_fault({reports.front(), aborted}, false, 134)->pod == 0);
 }
 
 }  // namespace

@@ -302,6 +302,9 @@ TEST_CASE("failures of one second are told in the order in which one brings abou
   CHECK(order(75, 1) == std::pair(1, 0));
   CHECK(order(143, 1) == std::pair(1, 0));
   CHECK(order(137, 1) == std::pair(1, 0));
+  CHECK(order(134, 1) == std::pair(1, 0));  // libraries abort a program whose peer is lost
+  CHECK(order(134, 139) == std::pair(1, 0));
+  CHECK(order(134, 137) == std::pair(0, 1));
   CHECK(order(75, 143) == std::pair(1, 0));
   run.fail(run.pod(0), 75, "2026-01-03T11:59:54Z");
   CHECK(run.observed().first_failure->rank == 0);
