@@ -20,6 +20,17 @@ run: 'i=0; while [ $i -lt {lines} ]; do echo line $i; i=$((i+1)); sleep 0.2; don
 workers: {{count: 2, cpu: 50m, memory: 64Mi}}
 restart: {{retries: 0}}
 """
+SWEEP = """name: {name}
+mode: single
+run: 'i=0; while [ $i -lt 3 ]; do i=$((i+1)); echo "step=$i loss=$LR"; sleep 1; done'
+env: {{LR: "0.5"}}
+workers: {{count: 1, cpu: 50m, memory: 64Mi}}
+sweep:
+  parameters: {{env.LR: {{uniform: [0.1, 0.9]}}}}
+  search: {{tpe: {{trials: 8}}}}
+  parallel: 2
+  objective: minimize loss
+"""
 
 
 @contextlib.contextmanager
@@ -56,3 +67,19 @@ def test_who_follows_a_run_over_dead_connections_has_its_lines_again_within_45_s
     output = printed.read_text()
     for rank in range(2):
         assert numbers(output, rank) == list(range(LINES))
+
+
+def test_a_sweep_s_driver_starts_trials_again_within_45_s_over_dead_connections_and_each_of_them_once(cluster, name, experiment):
+    def trials():
+        return cluster.mlk("ls", "--sweep", name, "-o", "name", check=None).stdout.split()
+    with FrozenProxy(cluster.kubeconfig) as proxy, \
+         started(cluster, proxy.kubeconfig, "sweep", "--wait", experiment(SWEEP.format(name=name))) as driving:
+        mlk.wait_until(lambda: len(trials()) > 2, "trials to run", timeout=60)
+        assert proxy.freeze() >= 1
+        time.sleep(1)  # for what has passed already
+        before = len(trials())
+        mlk.wait_until(lambda: len(trials()) > before, "another trial", timeout=45)
+        assert driving.wait(timeout=120 * mlk.SLOW) == 0
+    rows = cluster.mlk("results", name, "-o", "json", check=0).json()
+    assert sorted((row["trial"], row["state"], row["tries"]) for row in rows) == [(number, "Succeeded", 1) for number in range(8)]
+    assert len(trials()) == 8
