@@ -39,4 +39,4 @@ bench: build
 
 format:
 	@tests/support/setup.sh format
-	@git ls-files '*.cpp' '*.h' | xargs clang-format-19 -i
+	@git ls-files '*.cpp' '*.h' '*.cu' | xargs clang-format-19 -i

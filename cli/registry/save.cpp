@@ -80,8 +80,7 @@ void each_blob(const image::Composed& composed, const std::optional<FoundImage>&
   };
   for (const image::Descriptor& layer : composed.of_base) {
     if (!done.insert(layer.digest).second) continue;
-    put(layer,
-        [&](const Take& take) { base->registry->read_blob(base->reference.repository, layer, take); });
+    put(layer, [&](const Take& take) { base->registry->read_blob(base->reference.repository, layer, take); });
   }
   for (const image::Layer& layer : composed.own) {
     if (!done.insert(layer.blob.digest).second) continue;

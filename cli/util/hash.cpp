@@ -39,9 +39,8 @@ std::string sha256_hex(std::string_view bytes) { return hex(view(sha256(bytes)))
 namespace {
 
 std::unique_ptr<void, void (*)(void*)> new_digest() {
-  std::unique_ptr<void, void (*)(void*)> out(EVP_MD_CTX_new(), [](void* context) {
-    EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context));
-  });
+  std::unique_ptr<void, void (*)(void*)> out(
+      EVP_MD_CTX_new(), [](void* context) { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context)); });
   if (out == nullptr) throw std::bad_alloc();
   return out;
 }

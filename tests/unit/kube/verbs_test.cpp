@@ -45,7 +45,8 @@ std::string thrown_by(const std::function<void()>& action) {
   try {
     action();
   } catch (const ApiError& error) {
-    return std::to_string(error.status()) + " " + error.reason() + " | " + error.what() + " | " + error.hint();
+    return std::to_string(error.status()) + " " + error.reason() + " | " + error.what() + " | " +
+           error.hint();
   }
   return "no error";
 }
@@ -82,8 +83,9 @@ TEST_CASE("what is deleted without a word goes in the background, whichever inca
   NotingServer server;
   Client client(server.start());
   client.remove(resources::pods, "n", "x");
-  CHECK(server.last() == "DELETE /api/v1/namespaces/n/pods/x application/json "
-                         R"({"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background"})");
+  CHECK(server.last() ==
+        "DELETE /api/v1/namespaces/n/pods/x application/json "
+        R"({"apiVersion":"v1","kind":"DeleteOptions","propagationPolicy":"Background"})");
   client.remove(resources::pods, "n", "x", {.grace_seconds = 5});
   CHECK(server.last().find(R"("gracePeriodSeconds":5)") != std::string::npos);
 }
@@ -127,8 +129,9 @@ TEST_CASE("only an object that is not there is not found: all other errors pass 
         "200 Unreadable | pods/x in namespace n: the server's answer is not a JSON object | is " +
             config.server + " a Kubernetes API server?");
   server.body = "x";
-  CHECK(thrown_by([&] { client.get(resources::pods, "n", "x"); })
-            .starts_with("200 Unreadable | pods/x in namespace n: the server's answer is not JSON: "));
+  CHECK(thrown_by([&] {
+          client.get(resources::pods, "n", "x");
+        }).starts_with("200 Unreadable | pods/x in namespace n: the server's answer is not JSON: "));
   CHECK(thrown_by([&] { parse_response({200, "[]", {}}, ""); }) ==
         "200 Unreadable | the server's answer is not a JSON object | ");
 }
@@ -169,8 +172,8 @@ struct EndlessPages {
   Response operator()(const Request&) {
     const std::string n = std::to_string(++asked);
     return {200,
-            R"({"metadata":{"resourceVersion":")" + n + R"(","continue":"t"},"items":[{"metadata":{"name":"p)" + n +
-                R"("}}]})",
+            R"({"metadata":{"resourceVersion":")" + n +
+                R"(","continue":"t"},"items":[{"metadata":{"name":"p)" + n + R"("}}]})",
             {}};
   }
 };

@@ -137,8 +137,8 @@ TEST_CASE("a taker that has enough ends the reading, and what it throws comes ou
   registry.read_blob(repository, described(bytes),
                      [&](std::string_view more) { return (have += more.size()) < 10; });
   CHECK(have < bytes.size());
-  CHECK_THROWS_AS(
-      registry.read_blob(repository, described(bytes), [](std::string_view) -> bool { throw 5; }), int);
+  CHECK_THROWS_AS(registry.read_blob(repository, described(bytes), [](std::string_view) -> bool { throw 5; }),
+                  int);
   CHECK(read_all(registry, described(bytes)) == bytes);
 }
 

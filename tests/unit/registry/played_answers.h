@@ -62,9 +62,7 @@ inline mlk::image::Descriptor described(const std::string& bytes) {
 }
 
 inline void upload(mlk::registry::Registry& registry, const std::string& bytes) {
-  registry.upload(
-      repository, described(bytes),
-      [&](const auto& take) { take(bytes); }, {});
+  registry.upload(repository, described(bytes), [&](const auto& take) { take(bytes); }, {});
 }
 
 // 17 MiB without a pattern that would hide a part in the wrong place.

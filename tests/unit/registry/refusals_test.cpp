@@ -256,10 +256,8 @@ TEST_CASE("an upload that is led elsewhere goes there without the login, also wh
     const LoggedIn user(played);
     Registry registry(user.access, played.reference());
     const std::string digest = "sha256:" + mlk::sha256_hex("content");
-    const mlk::Error error = registry_error([&] {
-      registry.upload(repository, {"", digest, 7}, [](const auto& take) { take("content"); },
-                      {});
-    });
+    const mlk::Error error = registry_error(
+        [&] { registry.upload(repository, {"", digest, 7}, [](const auto& take) { take("content"); }, {}); });
     CHECK(error.code() == (asks ? mlk::ExitCode::cluster : mlk::ExitCode::ok));
     CHECK(other.blobs[repository].contains(digest) != asks);
     REQUIRE(other.heads.size() == 1);

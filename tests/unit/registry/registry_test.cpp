@@ -103,8 +103,7 @@ TEST_CASE("a token that ends half-way through an upload is renewed, and nothing 
   Registry registry({}, played.reference());
   std::uint64_t sent = 0;
   registry.upload(
-      repository, {"", digest, bytes.size()},
-      [&](const auto& take) { take(bytes); },
+      repository, {"", digest, bytes.size()}, [&](const auto& take) { take(bytes); },
       [&](std::uint64_t count) { sent += count; });
   CHECK(played.blobs[repository].contains(digest));
   CHECK(ended);

@@ -136,13 +136,11 @@ TEST_CASE("a source that has other bytes than were said is told before the uploa
   Registry registry({}, played.reference());
   for (const std::string& bytes : {std::string("short"), std::string("much too long")}) {
     CHECK(registry_error([&] {
-            registry.upload(repository, described("content"),
-                            [&](const auto& take) { take(bytes); }, {});
+            registry.upload(repository, described("content"), [&](const auto& take) { take(bytes); }, {});
           }).code() == mlk::ExitCode::failure);
   }
   CHECK(registry_error([&] {
-          registry.upload(repository, described("content"),
-                          [&](const auto& take) { take("CONTENT"); }, {});
+          registry.upload(repository, described("content"), [&](const auto& take) { take("CONTENT"); }, {});
         }).code() == mlk::ExitCode::cluster);
   CHECK(played.count("PUT ") == 1);
   CHECK(played.blobs[repository].empty());
@@ -318,8 +316,7 @@ TEST_CASE("a source that is short says how many bytes it has") {
   Registry registry({}, played.reference());
   const Descriptor blob = described("content");
   CHECK(std::string(registry_error([&] {
-                      registry.upload(repository, blob,
-                                      [](const auto& take) { take("short"); }, {});
+                      registry.upload(repository, blob, [](const auto& take) { take("short"); }, {});
                     }).what()) == "an upload to " + played.name + "/team/x: blob " + blob.digest +
                                       " has 5 of the 7 bytes that it should have");
 }

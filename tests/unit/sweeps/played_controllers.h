@@ -84,8 +84,7 @@ class PlayedControllers {
     pod["metadata"]["labels"]["mlk.dev/sweep"] = job["metadata"]["labels"]["mlk.dev/sweep"];
     const json running = {{"running", {{"startedAt", "2026-11-23T10:00:00Z"}}}};
     pod["status"]["containerStatuses"] = {
-        {{"name", "main"},
-         {"state", code == runs_on ? running : json{{"terminated", end_of(code, lr)}}}}};
+        {{"name", "main"}, {"state", code == runs_on ? running : json{{"terminated", end_of(code, lr)}}}}};
     if (!cluster_.has("pods", pod_name)) {
       cluster_.store.create("pods", pod);
     } else if (code != runs_on) {  // it has run until now
