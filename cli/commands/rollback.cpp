@@ -7,7 +7,7 @@
 #include "cli/commands/commands.h"
 #include "cli/experiment/load.h"
 #include "cli/kube/objects.h"
-#include "cli/provide/images.h"
+#include "cli/provide/submit.h"
 #include "cli/run/change/stored_run.h"
 #include "cli/run/change/versions.h"
 #include "cli/run/facts/labels.h"
@@ -15,7 +15,6 @@
 #include "cli/run/read/find.h"
 #include "cli/session/session.h"
 #include "cli/util/json.h"
-#include "cli/views/submitted.h"
 
 namespace mlk {
 namespace {
@@ -42,32 +41,30 @@ std::string find_version_before(kube::Client& client, const std::string& run) {
 }
 
 void rollback(const RollbackOptions& options, Session& session) {
-  const std::unique_ptr<kube::Client> client = session.connect();
-  const std::string& name_space = client->config().name_space;
-  const RunAddress address = session.find_run(*client, options.run);
+  const Provided provided{.client = session.connect()};
+  kube::Client& client = *provided.client;
+  const std::string& name_space = client.config().name_space;
+  const RunAddress address = session.find_run(client, options.run);
   require_no_trial(address);
-  (void)fetch_stored(*client, name_space, address.run);  // refuses sweeps and trials
-  const StoredRun stored = fetch_stored(*client, name_space, find_version_before(*client, address.run));
+  (void)fetch_stored(client, name_space, address.run);  // refuses sweeps and trials
+  const StoredRun stored = fetch_stored(client, name_space, find_version_before(client, address.run));
   const Templates templates = load_templates();
   const Experiment experiment =
       load_experiment(json_text(stored.experiment), "the record of run " + stored.run, {}, templates.names());
-  FileContents files = fetch_stored_files(*client, name_space, stored);
+  FileContents files = fetch_stored_files(client, name_space, stored);
   files.user.on_machine = session.local();
-  if (!session.local()) provide_user(experiment, files, nullptr, *client, session, false);
+  if (!session.local()) provide_user(experiment, files, nullptr, client, session, false);
   if (!identify(experiment, digests_of(experiment, files), templates, 1).hash.starts_with(stored.hash))
     session.warn("with the mlk and the templates of this machine it is another run than " + stored.run);
-  const SubmitRequest request{.experiment = experiment,
-                              .files = files,
-                              .templates = templates,
-                              .name_space = name_space,
-                              .version = session.version,
-                              .again = true,
-                              .dry_run = options.dry_run};
-  const SubmitHooks hooks = session.submit_hooks();
   session.note("the version before " + address.run + " is " + stored.run);
-  const Submitted submitted = submit_run(*client, request, render_run(request), hooks);
-  print_handle(submitted.run, options.output, name_space, session);
-  say_outcome(submitted, session, request);
+  submit({.experiment = experiment,
+          .files = files,
+          .templates = templates,
+          .provided = provided,
+          .dry_run = options.dry_run ? DryRun::server : DryRun::no,
+          .again = true,
+          .output = options.output},
+         session);
 }
 
 }  // namespace

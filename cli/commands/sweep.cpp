@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "cli/args/dry_run.h"
 #include "cli/args/validators.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/detach.h"
@@ -150,12 +151,7 @@ void go_on_with_same(kube::Client& client, sweeps::Definition& sweep, Session& s
       same->trials, same->candidates > 1 ? fmt::format("; it is the newest of {}", same->candidates) : ""));
 }
 
-void check_flags(const SweepOptions& options, bool has_timeout) {
-  const bool on_client = options.dry_run == "client";
-  if (!options.dry_run.empty() && !on_client && options.dry_run != "server") {
-    throw Error(ExitCode::usage, "--dry-run must be client or server, not '" + options.dry_run + "'",
-                "for example: --dry-run=server");
-  }
+void check_flags(const SweepOptions& options, DryRun dry_run, bool has_timeout) {
   const bool detach = options.detach.detach;
   if (detach && (options.wait || has_timeout))
     throw Error(ExitCode::usage,
@@ -163,9 +159,9 @@ void check_flags(const SweepOptions& options, bool has_timeout) {
                 "wait for it with: mlk wait SWEEP");
   if (!detach && (options.detach.create_rbac || !options.detach.image.empty()))
     throw Error(ExitCode::usage, "--create-rbac and --driver-image need --detach");
-  if (options.trial_minutes > 0 && options.dry_run.empty())
+  if (options.trial_minutes > 0 && dry_run == DryRun::no)
     throw Error(ExitCode::usage, "--trial-minutes needs --dry-run, which tells what the sweep takes");
-  if (options.same && on_client)
+  if (options.same && dry_run == DryRun::client)
     throw Error(ExitCode::usage,
                 "--same asks the cluster which sweep goes on, and --dry-run=client asks nobody",
                 "try --dry-run=server");
@@ -173,25 +169,23 @@ void check_flags(const SweepOptions& options, bool has_timeout) {
 
 void sweep_command(const SweepOptions& options, Session& session) {
   const auto timeout = duration_option("--timeout", options.timeout);
-  check_flags(options, timeout.has_value());
+  const DryRun dry_run = read_dry_run(options.dry_run);
+  check_flags(options, dry_run, timeout.has_value());
   const Templates templates = load_templates();
   const ExperimentFile file = read_experiment_file(options.experiment.file);
   const PrepareOptions prepared = options_of(options, file, session);
   const FileContext file_context = file_context_of(file, prepared);
   sweeps::Definition sweep = sweeps::define_sweep(file, prepared, options.parameters, templates);
-  const bool on_client = options.dry_run == "client";
   if (session.local()) bound_by_cpus(sweep, session);
   if (const std::string why = sweeps::why_fewer_points(sweep); !why.empty()) session.warn(why);
   for (const std::string& warning : sweep.files.warnings) session.warn(warning);
   for (const std::string& warning : sweep.warnings) session.warn(warning);
-  const ImageNeed need{.file = options.experiment.file,
-                       .prepared = prepared,
-                       .dry_run = !options.dry_run.empty(),
-                       .insecure = options.insecure};
-  if (!on_client) require_some_image(need, sweep.first, session);
-  const std::unique_ptr<kube::Client> client = on_client ? nullptr : session.connect();
-  std::function<void()> keep_image;
-  if (client) keep_image = provide_image(need, sweep.first, sweep.files, *client, session);
+  const Provided provided = provide({.file = options.experiment.file,
+                                     .prepared = prepared,
+                                     .dry_run = dry_run,
+                                     .insecure = options.insecure},
+                                    sweep.first, sweep.files, session);
+  kube::Client* const client = provided.client.get();
   const sweeps::StartRequest request{.definition = sweep,
                                      .file_context = file_context,
                                      .templates = templates,
@@ -200,7 +194,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
                                      .local = session.local(),
                                      .detached = options.detach.detach,
                                      .retry_failed = options.retry_failed,
-                                     .dry_run = options.dry_run == "server"};
+                                     .dry_run = dry_run == DryRun::server};
   const PreviewOptions preview{.trial_minutes = options.trial_minutes > 0
                                                     ? std::optional<double>(options.trial_minutes)
                                                     : std::nullopt,
@@ -212,7 +206,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
     tell_of_other_code(*client, sweep, session);
   }
   SubmitHooks hooks = session.submit_hooks();
-  hooks.owner_is_there = std::move(keep_image);
+  hooks.owner_is_there = provided.keep_image;
   std::string driven = sweeps::why_driven(request, hooks);
   if (timeout && !options.wait && driven.empty()) throw Error(ExitCode::usage, "--timeout needs --wait");
   std::optional<Driver> driver;
@@ -220,7 +214,7 @@ void sweep_command(const SweepOptions& options, Session& session) {
     driver = prepare_driver(session, *client, request, {file, prepared, options.parameters}, options.detach);
   const sweeps::Started started = driven.empty() ? sweeps::start_by_cluster(*client, request, hooks)
                                                  : sweeps::prepare_driven(*client, request, hooks);
-  if (request.dry_run) return print_preview(session, client.get(), request, preview);
+  if (request.dry_run) return print_preview(session, client, request, preview);
   if (driven.empty()) driven = started.driven;
   print_sweep_handle(started, options, session);
   say_started(started, sweep, driven, options, session);
@@ -263,11 +257,9 @@ void add_sweep(CLI::App& root, Session& session) {
       ->type_name("N")
       ->check(whole_number());
   command->add_flag("--retry-failed", options->retry_failed, "Start trials that have failed again");
-  command
-      ->add_flag(
-          "--dry-run{client}", options->dry_run,
-          "=client: show the points and what they take; =server: ask the cluster, too. Nothing is created")
-      ->type_name("client|server");
+  add_dry_run(
+      *command, options->dry_run,
+      "=client: show the points and what they take; =server: ask the cluster, too. Nothing is created");
   command
       ->add_option("--trial-minutes", options->trial_minutes,
                    "With --dry-run: how long a trial takes [as those that have ended]")

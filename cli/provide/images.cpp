@@ -162,14 +162,10 @@ std::string find_runtime(const ImageNeed& need, const std::string& where, Sessio
   return reference.name() + "@" + *digest;
 }
 
-}  // namespace
-
 void require_some_image(const ImageNeed& need, const Experiment& experiment, const Session& session) {
   const bool has_runtime = experiment.has_train && !registry_of(need.prepared, experiment).empty();
   if (!session.local() && !has_runtime) require_image(experiment, need.file);
 }
-
-namespace {
 
 // Whether the namespace gives each pod its number. Who may not see the namespace is not on such a cluster:
 // there everybody sees the projects that are theirs.
@@ -207,18 +203,21 @@ void provide_user(const Experiment& experiment, FileContents& files, const image
     session.note(note);
 }
 
+namespace {
+
+// Returns keep_image of Provided.
 std::function<void()> provide_image(const ImageNeed& need, const Experiment& experiment, FileContents& files,
                                     kube::Client& client, Session& session) {
-  const bool builds = needs_build(experiment, files);
+  const bool builds = needs_build(experiment, files), dry_run = need.dry_run != DryRun::no;
   const std::string where = registry_of(need.prepared, experiment);
   if (session.local()) {
-    if (!need.dry_run && builds) prepare_on_machine(experiment, files, Registries(session, false).access());
+    if (!dry_run && builds) prepare_on_machine(experiment, files, Registries(session, false).access());
     return {};
   }
   const bool wants_runtime = needs_image(experiment);
-  if (!builds || need.dry_run) provide_user(experiment, files, nullptr, client, session, need.insecure);
+  if (!builds || dry_run) provide_user(experiment, files, nullptr, client, session, need.insecure);
   if (!wants_runtime && !builds) return {};
-  if (need.dry_run && builds) {
+  if (dry_run && builds) {
     session.note("an image would be built for its code, on " + experiment.image);
     return {};
   }
@@ -236,6 +235,16 @@ std::function<void()> provide_image(const ImageNeed& need, const Experiment& exp
   const image::Reference target = target_of("", where, experiment.name, *build);
   files.image = registries->push(*build, target);
   return [registries, build, target] { registries->push_if_gone(*build, target); };
+}
+
+}  // namespace
+
+Provided provide(const ImageNeed& need, const Experiment& experiment, FileContents& files, Session& session) {
+  if (need.dry_run == DryRun::client) return {};
+  require_some_image(need, experiment, session);
+  Provided out{.client = session.connect()};
+  out.keep_image = provide_image(need, experiment, files, *out.client, session);
+  return out;
 }
 
 }  // namespace mlk

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/args/dry_run.h"
 #include "cli/kube/client.h"
 #include "cli/registry/push.h"
 #include "cli/run/inputs/build.h"
@@ -45,12 +46,17 @@ class Registries {
 struct ImageNeed {
   const std::string& file;  // the experiment's, for messages
   const PrepareOptions& prepared;
-  bool dry_run = false;   // nothing is built or sent
-  bool insecure = false;  // as of Registries
+  DryRun dry_run = DryRun::no;  // else nothing is built or sent
+  bool insecure = false;        // as of Registries
 };
 
-// Throws Error{usage} if no image is named and none can be found, before anybody is asked.
-void require_some_image(const ImageNeed& need, const Experiment& experiment, const Session& session);
+// What a command has found or made before it creates the objects of an experiment.
+struct Provided {
+  std::unique_ptr<kube::Client> client;  // nullptr if nobody is to be asked
+  // To be called when the cluster has the owner that names the image: until then nobody who deletes images
+  // knows that it is wanted. Empty if none was built.
+  std::function<void()> keep_image{};
+};
 
 inline constexpr char insecure_registry[] =
     "Do not check the certificate of the registry for images that are built, and speak to one without TLS";
@@ -60,13 +66,11 @@ inline constexpr char insecure_registry[] =
 void provide_user(const Experiment& experiment, FileContents& files, const image::Configuration* built,
                   kube::Client& client, Session& session, bool insecure);
 
-// What a run or a sweep needs of an image: builds the one of its code and packages, or looks for that of the
-// runtime, and finds out as whom its program can run; notes both in `files`. With --local: has the packages
-// on this machine. Throws Error if it cannot be built. Call after require_some_image().
-// Returns what is to be called when the cluster has the owner that names the image: until then nobody who
-// deletes images knows that it is wanted. Empty if none was built.
-[[nodiscard]] std::function<void()> provide_image(const ImageNeed& need, const Experiment& experiment,
-                                                  FileContents& files, kube::Client& client,
-                                                  Session& session);
+// What a run or a sweep needs: the cluster, and an image. Builds the one of its code and packages, or looks
+// for that of the runtime, and finds out as whom its program can run; notes both in `files`. With --local:
+// has the packages on this machine. Throws Error{usage} if no image is named and none can be found, before
+// anybody is asked, and Error if it cannot be built.
+[[nodiscard]] Provided provide(const ImageNeed& need, const Experiment& experiment, FileContents& files,
+                               Session& session);
 
 }  // namespace mlk
