@@ -34,7 +34,7 @@ constexpr std::chrono::seconds drain_patience{10};
 // For trials that are runs, by the names of the runs.
 void add_trial_numbers(const sweeps::SweepObjects& objects, std::map<std::string, int>& numbers) {
   for (const json& map : objects.config_maps) {
-    const int number = parse_int(kube::annotation_of(map, labels::trial), -1);
+    const int number = parse_int(kube::annotation_of(map, annotations::trial), -1);
     if (number >= 0) numbers[kube::name_of(map)] = number;
   }
 }

@@ -64,7 +64,8 @@ class ChosenTrials {
   std::vector<json> owners(int number) const {  // of all tries
     std::vector<json> out;
     for (const auto& [name, run] : runs_) {
-      if (kube::annotation_of(run.owner, labels::trial) == std::to_string(number)) out.push_back(run.owner);
+      if (kube::annotation_of(run.owner, annotations::trial) == std::to_string(number))
+        out.push_back(run.owner);
     }
     return out;
   }
@@ -102,7 +103,7 @@ void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHoo
                     "pods deletes those that run",
                 "stop it at once with: " + hooks.command("stop " + sweep));
   }
-  if (has_annotation(objects.owner, labels::stopped)) {
+  if (has_annotation(objects.owner, annotations::stopped)) {
     hooks.note("sweep " + sweep + " is stopped already");
     return;
   }
@@ -114,8 +115,8 @@ void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHoo
 
 void resume_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks) {
   const sweeps::SweepObjects objects = objects_of(client, sweep);
-  const bool stopped = has_annotation(objects.owner, labels::stopped);
-  if (!stopped && !has_annotation(objects.owner, labels::draining)) {
+  const bool stopped = has_annotation(objects.owner, annotations::stopped);
+  if (!stopped && !has_annotation(objects.owner, annotations::draining)) {
     hooks.note("sweep " + sweep + " is not stopped");
     return;
   }

@@ -60,46 +60,47 @@ std::int64_t rung_of(const json& owner, const char* annotation) {
 
 void let_train(kube::Client& client, const std::string& name_space, const RunObjects& run,
                std::int64_t until) {
-  mark_as_read(client, name_space, run.owner, {{labels::until, std::to_string(until)}});
+  mark_as_read(client, name_space, run.owner, {{annotations::until, std::to_string(until)}});
 }
 
 void mark_paused(kube::Client& client, const std::string& name_space, const RunObjects& run,
                  std::int64_t rung) {
   const std::string at = std::to_string(rung);
   mark_as_read(client, name_space, run.owner,
-               {{labels::stopped, time_now()}, {labels::until, at}, {labels::paused, at}});
+               {{annotations::stopped, time_now()}, {annotations::until, at}, {annotations::paused, at}});
 }
 
 void settle_pause(kube::Client& client, const std::string& name_space, const RunObjects& run) {
-  const std::int64_t paused = rung_of(run.owner, labels::paused);
-  if (paused == 0 || !kube::annotation_of(run.owner, labels::stopped_early).empty()) return;
-  const bool goes_on = rung_of(run.owner, labels::until) > paused;
+  const std::int64_t paused = rung_of(run.owner, annotations::paused);
+  if (paused == 0 || !kube::annotation_of(run.owner, annotations::stopped_early).empty()) return;
+  const bool goes_on = rung_of(run.owner, annotations::until) > paused;
   set_suspended(client, name_space, run.jobs, !goes_on);
   if (goes_on)
-    mark_as_read(client, name_space, run.owner, {{labels::stopped, nullptr}, {labels::paused, nullptr}});
+    mark_as_read(client, name_space, run.owner,
+                 {{annotations::stopped, nullptr}, {annotations::paused, nullptr}});
 }
 
 void stop_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason) {
   json annotations = json::object();
-  if (!reason.empty()) annotations[labels::stopped_early] = reason;
+  if (!reason.empty()) annotations[annotations::stopped_early] = reason;
   suspend_run(client, name_space, run, annotations);
 }
 
 void drain_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep) {
-  mark(client, name_space, sweep, {{labels::draining, time_now()}});
+  mark(client, name_space, sweep, {{annotations::draining, time_now()}});
 }
 
 void write_phase(kube::Client& client, const std::string& name_space, const json& owner, const Record& record,
                  const json& phase) {
   json patch = owner_patch(record);
-  patch["metadata"]["annotations"][labels::phase] = phase;
+  patch["metadata"]["annotations"][annotations::phase] = phase;
   patch_as_read(client, name_space, owner, std::move(patch));
 }
 
 void fail_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason) {
-  suspend_run(client, name_space, run, {{labels::cannot_start, reason}});
+  suspend_run(client, name_space, run, {{annotations::cannot_start, reason}});
 }
 
 void resume_trial(kube::Client& client, const std::string& name_space, const RunObjects& run) {
@@ -107,9 +108,9 @@ void resume_trial(kube::Client& client, const std::string& name_space, const Run
 }
 
 bool goes_on_later(const json& owner) {
-  return is_marked_stopped(owner) && kube::annotation_of(owner, labels::stopped_early).empty() &&
-         kube::annotation_of(owner, labels::cannot_start).empty() &&
-         kube::annotation_of(owner, labels::paused).empty();
+  return is_marked_stopped(owner) && kube::annotation_of(owner, annotations::stopped_early).empty() &&
+         kube::annotation_of(owner, annotations::cannot_start).empty() &&
+         kube::annotation_of(owner, annotations::paused).empty();
 }
 
 void stop_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects) {
@@ -126,7 +127,7 @@ void resume_sweep(kube::Client& client, const std::string& name_space, const Swe
     if (goes_on_later(run.owner)) resume_trial(client, name_space, run);
   }
   unmark_stopped(client, name_space, own.owner,
-                 {{"metadata", {{"annotations", {{labels::draining, nullptr}}}}}});
+                 {{"metadata", {{"annotations", {{annotations::draining, nullptr}}}}}});
 }
 
 }  // namespace mlk::sweeps

@@ -71,7 +71,7 @@ void TrialIndexes::mark_made(const std::vector<Batch>& batches, const json& owne
       names.push_back(job_name(definition_.identity.run, batch.job));
   }
   if (!names.empty() && names != jobs_made(owner))
-    mark_owner(client_, request_.name_space, owner, labels::created, join(names, ",")).wait();
+    mark_owner(client_, request_.name_space, owner, annotations::created, join(names, ",")).wait();
 }
 
 void TrialIndexes::take_back() {

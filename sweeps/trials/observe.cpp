@@ -63,9 +63,9 @@ class SweepObservation {
     status_.created = time_of(objects_.owner, {"metadata", "creationTimestamp"});
     status_.record = read_record(objects_.owner);
     facts_ = read_facts(objects_.jobs, objects_.pods, objects_.events, now_);
-    stopped_ = !kube::annotation_of(objects_.owner, labels::stopped).empty();
+    stopped_ = !kube::annotation_of(objects_.owner, annotations::stopped).empty();
     status_.jobs_go_on = any_job_goes_on(batches_);
-    status_.draining = !kube::annotation_of(objects_.owner, labels::draining).empty();
+    status_.draining = !kube::annotation_of(objects_.owner, annotations::draining).empty();
     for (const PodFacts& pod : facts_.pods) newest_[{pod.job, pod.rank}] = &pod;  // oldest first
     for (const Batch& batch : batches_) read_batch(batch);
     for (Trial& known : read_ledger(status_.sweep, objects_.config_maps))
@@ -171,16 +171,16 @@ class SweepObservation {
       read_run(seen, status_.record.objective, trial);
       if (trial.state == TrialState::waiting) status_.waits_for[number] = seen.why;
       if (trial.state == TrialState::waiting && seen.cannot_start) status_.cannot_start_of[number] = seen.why;
-      trial.until = rung_of(run->second.owner, labels::until);
+      trial.until = rung_of(run->second.owner, annotations::until);
       // A paused trial, or one that is just being resumed, is waiting.
-      const bool paused = rung_of(run->second.owner, labels::paused) > 0;
+      const bool paused = rung_of(run->second.owner, annotations::paused) > 0;
       if (paused && trial.state == TrialState::stopped) trial.state = TrialState::waiting;
-      const std::string never = kube::annotation_of(run->second.owner, labels::cannot_start);
+      const std::string never = kube::annotation_of(run->second.owner, annotations::cannot_start);
       if (!never.empty() && trial.state != TrialState::succeeded) {
         trial.state = TrialState::failed;
         trial.failure = printable(never);
       }
-      const std::string early = kube::annotation_of(run->second.owner, labels::stopped_early);
+      const std::string early = kube::annotation_of(run->second.owner, annotations::stopped_early);
       if (!early.empty() && trial.state != TrialState::succeeded) {
         trial.state = TrialState::stopped;
         trial.failure = printable(early);
@@ -238,7 +238,7 @@ class SweepObservation {
 
   // The phase that the driver wrote when it ended; before that, the phase of its trials.
   Phase driven_phase() const {
-    const std::optional<Phase> written = parse_phase(kube::annotation_of(objects_.owner, labels::phase));
+    const std::optional<Phase> written = parse_phase(kube::annotation_of(objects_.owner, annotations::phase));
     if (written) return *written;
     const Counts& counts = status_.counts;
     const bool drained =

@@ -122,7 +122,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   // An earlier command may have registered trials for another try before it was cut off.
   const bool any_waits = std::any_of(status.trials.begin(), status.trials.end(),
                                      [](const Trial& trial) { return trial.state == TrialState::waiting; });
-  if (out.started > 0 || any_waits) patch["metadata"]["annotations"][labels::phase] = nullptr;
+  if (out.started > 0 || any_waits) patch["metadata"]["annotations"][annotations::phase] = nullptr;
   client.patch(kube::resources::config_maps, request.name_space, out.sweep, patch);
   return out;
 }

@@ -164,7 +164,7 @@ Record record_of(const Definition& definition, int trials, bool driven) {
 }
 
 json owner_patch(const Record& record) {
-  return {{"metadata", {{"annotations", {{labels::roles, json_text({{"trial", record.trials}})}}}}},
+  return {{"metadata", {{"annotations", {{annotations::roles, json_text({{"trial", record.trials}})}}}}},
           {"data", {{"sweep", json_text(to_json(record))}}}};
 }
 

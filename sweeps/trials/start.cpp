@@ -255,7 +255,7 @@ class Start {
   }
 
   void refuse_while_stopped(const std::vector<Batch>& batches, const json& owner) const {
-    if (!any_job_goes_on(batches) || kube::annotation_of(owner, labels::stopped).empty()) return;
+    if (!any_job_goes_on(batches) || kube::annotation_of(owner, annotations::stopped).empty()) return;
     throw Error(ExitCode::failure, sweep_ + " is stopped, and more trials cannot be added",
                 "let it go on with: mlk resume " + sweep_);
   }

@@ -61,14 +61,14 @@ RunStatus row_of_sweep(const RunObjects& objects) {
     active = active || job.active > 0;
     if (job.started && (!row.started || *job.started < *row.started)) row.started = job.started;
   }
-  const json roles = json_or_null(kube::annotation_of(objects.owner, labels::roles));
+  const json roles = json_or_null(kube::annotation_of(objects.owner, annotations::roles));
   row.steps = count_of(roles, {"trial"}, 0);
   // Trials outside of Jobs are started by a driver, perhaps later.
   ended = ended && (hopeless || static_cast<long>(succeeded + failed) >= row.steps);
-  const bool draining = !kube::annotation_of(objects.owner, labels::draining).empty();
+  const bool draining = !kube::annotation_of(objects.owner, annotations::draining).empty();
   const bool drained = draining && !active;
-  const bool stopped = drained || !kube::annotation_of(objects.owner, labels::stopped).empty();
-  const std::optional<Phase> written = parse_phase(kube::annotation_of(objects.owner, labels::phase));
+  const bool stopped = drained || !kube::annotation_of(objects.owner, annotations::stopped).empty();
+  const std::optional<Phase> written = parse_phase(kube::annotation_of(objects.owner, annotations::phase));
   row.phase = written   ? *written
               : ended   ? (hopeless || succeeded == 0 ? Phase::failed : Phase::succeeded)
               : stopped ? Phase::stopped

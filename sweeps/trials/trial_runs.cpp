@@ -34,7 +34,7 @@ json sweep_label(const std::string& sweep) { return {{"metadata", {{"labels", {{
 // The objects of a trial's run also belong to the sweep.
 void give_owner_to_sweep(json& owner, const std::string& sweep, const std::string& sweep_uid, int number) {
   owner = merge(std::move(owner), sweep_label(sweep));
-  owner["metadata"]["annotations"][labels::trial] = std::to_string(number);
+  owner["metadata"]["annotations"][annotations::trial] = std::to_string(number);
   owner["metadata"]["ownerReferences"] = owner_references(sweep, sweep_uid);
 }
 

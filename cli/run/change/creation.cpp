@@ -55,7 +55,7 @@ Error not_served(const json& object, const std::string& source) {
 json fit_to_scope(json object, const std::string& owner_uid) {
   object["metadata"].erase("namespace");
   object["metadata"].erase("ownerReferences");
-  if (!owner_uid.empty()) object["metadata"]["annotations"][labels::owner] = owner_uid;
+  if (!owner_uid.empty()) object["metadata"]["annotations"][annotations::owner] = owner_uid;
   return object;
 }
 
@@ -80,7 +80,7 @@ bool is_owned_by(const json& object, const std::string& uid) {
   for (const json& owner : at_path(object, {"metadata", "ownerReferences"})) {
     if (text_of(owner, {"uid"}) == uid) return true;
   }
-  return kube::annotation_of(object, labels::owner) == uid;
+  return kube::annotation_of(object, annotations::owner) == uid;
 }
 
 // A shared object without owners was made by hand, and stays: to own it would mean to delete it.
@@ -201,9 +201,10 @@ Creation::Stored Creation::store_owner(const json& owner) {
   // If an answer was lost, the repeated request finds the object that the first one stored: it is ours too.
   json wanted = owner;
   const std::string mark = hex(random_bytes(8));
-  wanted["metadata"]["annotations"][labels::submit] = mark;
+  wanted["metadata"]["annotations"][annotations::submit] = mark;
   while (true) {
-    wanted["metadata"]["annotations"][labels::submitted] = submitted_at(std::chrono::system_clock::now());
+    wanted["metadata"]["annotations"][annotations::submitted] =
+        submitted_at(std::chrono::system_clock::now());
     try {
       return {post(kube::resources::config_maps, wanted), true};
     } catch (const ApiError& error) {
@@ -212,7 +213,7 @@ Creation::Stored Creation::store_owner(const json& owner) {
     const std::optional<json> existing = client_.find(kube::resources::config_maps, name_space_, name);
     if (existing && !is_deleting(*existing)) {
       if (kube::label_of(*existing, labels::hash) == kube::label_of(owner, labels::hash))
-        return {*existing, kube::annotation_of(*existing, labels::submit) == mark};
+        return {*existing, kube::annotation_of(*existing, annotations::submit) == mark};
       throw Error(ExitCode::failure, "configmap/" + name + " exists and belongs to something else",
                   "change the experiment's name, or delete that object");
     }
@@ -235,7 +236,7 @@ std::future<kube::Answer> Creation::create_all(const json& owner, const std::vec
 std::future<kube::Answer> Creation::mark_created(const json& owner, const std::vector<json>& objects) {
   const std::string decider = name_of_deciding_job(objects);
   if (!decider.empty() && jobs_made(owner).empty())
-    return mark_owner(client_, name_space_, owner, labels::created, decider);
+    return mark_owner(client_, name_space_, owner, annotations::created, decider);
   std::promise<kube::Answer> nothing;
   nothing.set_value(kube::Answer{});
   return nothing.get_future();
@@ -295,7 +296,8 @@ Creation::Stored Creation::create_shared(const json& object, const std::string& 
     } else if (is_deleting(*existing)) {
       wait_for_gone(title(object), deadline, waiting_said);
     } else {
-      if (kube::annotation_of(*existing, labels::digest) != kube::annotation_of(object, labels::digest))
+      if (kube::annotation_of(*existing, annotations::digest) !=
+          kube::annotation_of(object, annotations::digest))
         throw Error(ExitCode::failure, title(object) + " exists and belongs to something else",
                     "look at it with: kubectl describe " + title(object));
       const bool is_good = check_shared(client_, resource, name_space_, *existing) == SharedContent::good;

@@ -51,10 +51,10 @@ class Creation {
   // is none of its name; otherwise the owner becomes one more of its owners, if it has any.
   Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
 
-  // Creates what is missing of a run. Then its owner says that all was made (labels::created): the answer to
-  // that request, which may go on beside others, is to be waited for; if it is lost, the old rule holds for
-  // the run. If the owner says so already, a deciding Job that is missing was deleted, and is not made again:
-  // the run would be trained twice. Nor are Jobs of which pods are left (pods_left.h).
+  // Creates what is missing of a run. Then its owner says that all was made (annotations::created): the
+  // answer to that request, which may go on beside others, is to be waited for; if it is lost, the old rule
+  // holds for the run. If the owner says so already, a deciding Job that is missing was deleted, and is not
+  // made again: the run would be trained twice. Nor are Jobs of which pods are left (pods_left.h).
   [[nodiscard]] std::future<kube::Answer> create_all(const nlohmann::json& owner,
                                                      const std::vector<nlohmann::json>& objects,
                                                      const std::set<std::string>& jobs_with_pods_left = {});

@@ -70,7 +70,7 @@ SharedContent check_shared(kube::Client& client, const kube::Resource& resource,
   std::optional<json> whole = client.find(resource, name_space, name);
   if (!whole || kube::uid_of(*whole) != kube::uid_of(metadata)) return SharedContent::changed_meanwhile;
   (*whole)["kind"] = resource.kind;
-  if (!holds_digest(*whole, kube::annotation_of(metadata, labels::digest)))
+  if (!holds_digest(*whole, kube::annotation_of(metadata, annotations::digest)))
     throw Error(
         ExitCode::failure,
         fmt::format("configmap/{} does not hold what its name says: somebody else has made it", name),

@@ -41,12 +41,15 @@ json before(const json& owner, const json& annotations) {
 
 }  // namespace
 
-bool is_marked_stopped(const json& owner) { return !kube::annotation_of(owner, labels::stopped).empty(); }
+bool is_marked_stopped(const json& owner) {
+  return !kube::annotation_of(owner, annotations::stopped).empty();
+}
 
 Generations suspend_run(kube::Client& client, const std::string& name_space, const RunObjects& run,
                         const json& annotations) {
   json marks = annotations;
-  if (!is_marked_stopped(run.owner)) marks[labels::stopped] = format_time(std::chrono::system_clock::now());
+  if (!is_marked_stopped(run.owner))
+    marks[annotations::stopped] = format_time(std::chrono::system_clock::now());
   if (!marks.empty()) annotate(client, name_space, run.owner, marks);
   Generations generations;
   for (const json& job : run.jobs) generations[kube::name_of(job)] = generation_of(job);
@@ -77,7 +80,7 @@ void resume_run(kube::Client& client, const std::string& name_space, const RunOb
 
 void unmark_stopped(kube::Client& client, const std::string& name_space, const json& owner,
                     const json& more) {
-  json patch = {{"metadata", {{"annotations", {{labels::stopped, nullptr}}}}}};
+  json patch = {{"metadata", {{"annotations", {{annotations::stopped, nullptr}}}}}};
   patch.update(more, true);
   client.patch(kube::resources::config_maps, name_space, kube::name_of(owner), patch);
 }

@@ -1,4 +1,4 @@
-// Suspends and resumes runs: their Jobs, and the mark on the owner that says so (labels::stopped).
+// Suspends and resumes runs: their Jobs, and the mark on the owner that says so (annotations::stopped).
 //
 // The mark is there from before the first Job is suspended until after the last one was resumed. So a stop or
 // a resume that was cut off anywhere is completed when it is repeated.

@@ -45,11 +45,11 @@ std::vector<std::string> missing_jobs(const json& owner, const std::set<std::str
 }  // namespace
 
 std::vector<std::string> jobs_made(const json& owner) {
-  return names_in(kube::annotation_of(owner, labels::created));
+  return names_in(kube::annotation_of(owner, annotations::created));
 }
 
 std::vector<std::string> jobs_found_gone(const json& owner) {
-  return names_in(kube::annotation_of(owner, labels::gone));
+  return names_in(kube::annotation_of(owner, annotations::gone));
 }
 
 bool are_gone(const json& owner, const std::set<std::string>& jobs) {
@@ -57,7 +57,7 @@ bool are_gone(const json& owner, const std::set<std::string>& jobs) {
 }
 
 std::vector<std::string> jobs_to_look_for(const json& owner, const std::set<std::string>& jobs) {
-  const std::optional<Phase> recorded = parse_phase(kube::annotation_of(owner, labels::phase));
+  const std::optional<Phase> recorded = parse_phase(kube::annotation_of(owner, annotations::phase));
   const bool deleting = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
   if (deleting || (recorded && is_final(*recorded))) return {};
   return missing_jobs(owner, jobs);

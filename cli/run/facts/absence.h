@@ -1,9 +1,9 @@
 // What it means that a Job is not there: that it was not made yet, or that it is gone. Pure.
 //
-// When all objects of a run have been made, its owner says so (labels::created), and names the Jobs whose end
-// is the end of the run. From then on the absence of one of these is an end that nobody has recorded. An
-// owner that does not say so may still be getting its objects, or its submit was cut off, or an earlier mlk
-// has made it.
+// When all objects of a run have been made, its owner says so (annotations::created), and names the Jobs
+// whose end is the end of the run. From then on the absence of one of these is an end that nobody has
+// recorded. An owner that does not say so may still be getting its objects, or its submit was cut off, or an
+// earlier mlk has made it.
 #pragma once
 
 #include <set>
@@ -26,7 +26,7 @@ enum class Absence {
 struct JobPresence {
   bool there = false;
   bool made = false;          // the owner says that all objects were made
-  bool found_gone = false;    // an earlier list lacked it, too (labels::gone)
+  bool found_gone = false;    // an earlier list lacked it, too (annotations::gone)
   bool run_deleting = false;  // the owner is being deleted
   bool run_young = false;     // its submit may still be under way
 };

@@ -29,7 +29,7 @@ std::string name_of_deciding_job(const std::vector<json>& objects) {
   const JobFacts* decider = facts.decider();
   // Another one is only the first of those that are known, and the run's own may be a controller's (JobSet).
   const bool marked = std::any_of(jobs.begin(), jobs.end(), [](const json& job) {
-    return kube::annotation_of(job, labels::decides) == "true";
+    return kube::annotation_of(job, annotations::decides) == "true";
   });
   const bool known = decider && (marked || decider->has_success_policy || decider->role == "worker");
   return known ? decider->name : "";

@@ -11,8 +11,8 @@ namespace mlk {
 // Whether it is one of Kubernetes' own: others have a kind of this name, too (batch.volcano.sh).
 bool is_job(const nlohmann::json& object);
 
-// The value of labels::created for a run of these objects: the name of the Job that decides its end. Empty
-// without a Job.
+// The value of annotations::created for a run of these objects: the name of the Job that decides its end.
+// Empty without a Job.
 std::string name_of_deciding_job(const std::vector<nlohmann::json>& objects);
 
 }  // namespace mlk

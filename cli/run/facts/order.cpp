@@ -14,7 +14,7 @@ namespace mlk {
 RunAge age_of(const nlohmann::json& owner) {
   RunAge age;
   age.created = time_of(owner, {"metadata", "creationTimestamp"}).value_or(Time{});
-  const std::string text = kube::annotation_of(owner, labels::submitted);
+  const std::string text = kube::annotation_of(owner, annotations::submitted);
   const char* end = text.data() + text.size();
   if (const auto read = std::from_chars(text.data(), end, age.submitted);
       read.ec != std::errc() || read.ptr != end)

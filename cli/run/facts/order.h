@@ -12,7 +12,7 @@
 namespace mlk {
 
 // The cluster tells the second in which an owner was made; within it, the sender's clock decides
-// (labels::submitted). An owner that does not have it, of an earlier mlk, counts as older.
+// (annotations::submitted). An owner that does not have it, of an earlier mlk, counts as older.
 struct RunAge {
   Time created{};
   std::int64_t submitted = 0;
@@ -21,7 +21,7 @@ struct RunAge {
 };
 RunAge age_of(const nlohmann::json& owner);
 
-// The value of labels::submitted.
+// The value of annotations::submitted.
 std::string submitted_at(Time now);
 
 }  // namespace mlk

@@ -40,7 +40,7 @@ std::string commit_of(const std::string& source) {
 }
 
 long steps_of(const json& owner) {
-  const std::string text = kube::annotation_of(owner, labels::steps);
+  const std::string text = kube::annotation_of(owner, annotations::steps);
   long steps = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), steps);
   return error == std::errc() && end == text.data() + text.size() && steps > 0 ? steps : 0;
@@ -48,7 +48,7 @@ long steps_of(const json& owner) {
 
 std::vector<std::string> tags_of(const json& owner) {
   std::vector<std::string> tags;
-  const json words = json_or_null(kube::annotation_of(owner, labels::tags));
+  const json words = json_or_null(kube::annotation_of(owner, annotations::tags));
   if (!words.is_array()) return tags;
   for (const json& word : words) {
     if (word.is_string()) tags.push_back(word.get<std::string>());
@@ -57,7 +57,7 @@ std::vector<std::string> tags_of(const json& owner) {
 }
 
 std::map<std::string, int> roles_of(const json& owner) {
-  const json named = json_or_null(kube::annotation_of(owner, labels::roles));
+  const json named = json_or_null(kube::annotation_of(owner, annotations::roles));
   std::map<std::string, int> roles;
   if (!named.is_object()) return roles;
   for (const auto& [role, unused] : named.items()) roles[role] = number_of(named, {role.c_str()}, 0);

@@ -81,7 +81,7 @@ PodFacts read_pod(const json& pod) {
   facts.role = label_of(pod, labels::role);
   facts.node = text_of(pod, {"spec", "nodeName"});
   facts.rank = parse_int(annotation_of(pod, index_annotation), 0);
-  facts.number = number_at_place(annotation_of(pod, labels::trials), facts.rank);
+  facts.number = number_at_place(annotation_of(pod, annotations::trials), facts.rank);
   facts.counted_before = parse_int(annotation_of(pod, failures_annotation), 0);
   facts.failures_before = facts.counted_before + parse_int(annotation_of(pod, ignored_annotation), 0);
   facts.created = time_of(pod, {"metadata", "creationTimestamp"}).value_or(Time{});
@@ -156,13 +156,13 @@ JobFacts read_job(const json& job) {
   facts.parallelism = std::clamp(number_of(job, {"spec", "parallelism"}, 1), 0, most_indexes_of_job);
   facts.needed =
       std::max(0, facts.completions - std::max(0, number_of(job, {"spec", "maxFailedIndexes"}, 0)));
-  facts.trains = annotation_of(job, labels::trains) == "true";
+  facts.trains = annotation_of(job, annotations::trains) == "true";
   facts.enough = facts.trains ? 1 : std::max(1, facts.needed);
   facts.attempts =
       number_of(job, {"spec", "backoffLimitPerIndex"}, number_of(job, {"spec", "backoffLimit"}, 0)) + 1;
   facts.counts_by_rank = at_path(job, {"spec", "backoffLimitPerIndex"}).is_number();
   facts.active = number_of(job, {"status", "active"}, 0);
-  facts.decides = annotation_of(job, labels::decides) == "true";
+  facts.decides = annotation_of(job, annotations::decides) == "true";
   facts.has_success_policy = at_path(job, {"spec", "successPolicy"}).is_object();
   facts.suspended = at_path(job, {"spec", "suspend"}) == true;
   facts.deleting = at_path(job, {"metadata", "deletionTimestamp"}).is_string();

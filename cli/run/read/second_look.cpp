@@ -63,8 +63,8 @@ std::vector<std::string> look_twice(kube::Client& client, const std::string& nam
     gone.insert(gone.begin(), before.begin(), before.end());
     const std::string text = join(gone, ",");
     if (notes.size() < most_notes)
-      notes.push_back(mark_owner(client, name_space, *owner, labels::gone, text));
-    (*owner)["metadata"]["annotations"][labels::gone] = text;
+      notes.push_back(mark_owner(client, name_space, *owner, annotations::gone, text));
+    (*owner)["metadata"]["annotations"][annotations::gone] = text;
   }
   for (std::future<kube::Answer>& note : notes) note.wait();
   return found;

@@ -40,9 +40,9 @@ constexpr std::size_t bytes_of_words = 16 * 1024;
 
 // Whether ranks of the run may look for each other, by the names that its Service gives them.
 bool has_peers(const json& owner) {
-  const std::optional<Phase> recorded = parse_phase(kube::annotation_of(owner, labels::phase));
+  const std::optional<Phase> recorded = parse_phase(kube::annotation_of(owner, annotations::phase));
   const bool deleting = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
-  const bool stopped = !kube::annotation_of(owner, labels::stopped).empty();
+  const bool stopped = !kube::annotation_of(owner, annotations::stopped).empty();
   if (deleting || stopped || (recorded && is_final(*recorded))) return false;
   int ranks = 0;
   for (const auto& [role, count] : roles_of(owner)) ranks += count;

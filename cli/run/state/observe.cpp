@@ -88,11 +88,11 @@ class Observation {
     if (experiment.is_object()) status_.experiment = experiment;
     status_.commit = commit_of(text_of(owner, {"data", "code"}));
     status_.tags = tags_of(owner);
-    status_.note = kube::annotation_of(owner, labels::note);
+    status_.note = kube::annotation_of(owner, annotations::note);
     status_.steps = count_of(experiment, {"train", "steps"}, 0);
     if (!experiment.is_object()) status_.steps = steps_of(owner);
     owner_deleting_ = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
-    const std::string stopped = kube::annotation_of(owner, labels::stopped);
+    const std::string stopped = kube::annotation_of(owner, annotations::stopped);
     if (!stopped.empty()) stopped_at_ = parse_time(stopped).value_or(now_);
   }
 

@@ -92,7 +92,7 @@ std::optional<RunStatus> from_record(const json& record) {
 
 std::optional<RunStatus> recorded_status(const json& owner) {
   std::optional<RunStatus> status = parse_record(at_path(owner, {"data", "record"}));
-  if (!status) status = parse_record(at_path(owner, {"metadata", "annotations", labels::summary}));
+  if (!status) status = parse_record(at_path(owner, {"metadata", "annotations", annotations::summary}));
   return status;
 }
 
@@ -101,14 +101,15 @@ json record_patch(const RunStatus& status) {
   const auto dump = [](const json& value) {
     return value.dump(-1, ' ', false, json::error_handler_t::replace);
   };
-  return {{"metadata",
-           {{"annotations",
-             {{labels::phase, to_string(status.phase)}, {labels::summary, dump(summary_of(status))}}}}},
-          {"data", {{"record", dump(to_record(status))}}}};
+  return {
+      {"metadata",
+       {{"annotations",
+         {{annotations::phase, to_string(status.phase)}, {annotations::summary, dump(summary_of(status))}}}}},
+      {"data", {{"record", dump(to_record(status))}}}};
 }
 
 json record_removal_patch() {
-  return {{"metadata", {{"annotations", {{labels::phase, nullptr}, {labels::summary, nullptr}}}}},
+  return {{"metadata", {{"annotations", {{annotations::phase, nullptr}, {annotations::summary, nullptr}}}}},
           {"data", {{"record", nullptr}}}};
 }
 

@@ -80,7 +80,7 @@ struct Run {
                                                  {"message", "in words"},
                                                  {"lastTransitionTime", "2026-01-03T11:58:00Z"}});
   }
-  void stop() { objects.owner["metadata"]["annotations"][labels::stopped] = "2026-01-03T11:30:00Z"; }
+  void stop() { objects.owner["metadata"]["annotations"][annotations::stopped] = "2026-01-03T11:30:00Z"; }
 
   RunStatus observed(Time at = now) const { return observe(objects, at); }
   std::string phase() const { return std::string(to_string(observed().phase)); }

@@ -24,7 +24,7 @@ struct DrivenSweep {
     json& metadata = objects.owner["metadata"];
     metadata["uid"] = "u";
     metadata["labels"]["mlk.dev/sweep"] = "s-abcde";
-    metadata["annotations"][labels::roles] = R"({"trial": 2})";
+    metadata["annotations"][annotations::roles] = R"({"trial": 2})";
     objects.owner["data"]["sweep"] =
         R"({"objective": {"maximize": "accuracy"}, "trials": 2, "max_failures": 0, "driven": true})";
     std::string points;
@@ -41,8 +41,8 @@ struct DrivenSweep {
     const std::string run = run_name(number);
     json owner = owner_of(run, "s"), job = job_of(run);
     owner["metadata"]["labels"]["mlk.dev/sweep"] = job["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";
-    owner["metadata"]["annotations"][labels::trial] = std::to_string(number);
-    owner["metadata"]["annotations"][labels::roles] = R"({"worker": 1})";
+    owner["metadata"]["annotations"][annotations::trial] = std::to_string(number);
+    owner["metadata"]["annotations"][annotations::roles] = R"({"worker": 1})";
     objects.config_maps.push_back(owner);
     objects.jobs.push_back(job);
     if (pod_phase.empty()) return;

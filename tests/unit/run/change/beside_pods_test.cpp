@@ -135,7 +135,7 @@ TEST_CASE("a Job whose pods go on is not made again, whatever else a submit comp
     BesidePods left;
     // A submit that was cut off before it could say that all was made.
     left.cluster.store.modify("configmaps", "default", left.run, [](json& owner) {
-      owner["metadata"]["annotations"].erase(mlk::labels::created);
+      owner["metadata"]["annotations"].erase(mlk::annotations::created);
     });
     if (service_too) left.cluster.store.remove("services", "default", left.run);
     CHECK(left.submit().outcome == (service_too ? SubmitOutcome::completed : SubmitOutcome::running));

@@ -128,7 +128,7 @@ TEST_CASE("submitting again creates nothing, whatever state the run is in") {
   const std::string before = submitter.cluster.names("jobs") + submitter.cluster.names("configmaps");
   CHECK(submitter.submit().outcome == SubmitOutcome::running);
   submitter.cluster.store.modify("configmaps", "default", run, [](json& owner) {
-    owner["metadata"]["annotations"][mlk::labels::stopped] = "2026-11-22T12:00:00Z";
+    owner["metadata"]["annotations"][mlk::annotations::stopped] = "2026-11-22T12:00:00Z";
   });
   CHECK(submitter.submit().outcome == SubmitOutcome::stopped);
   submitter.cluster.store.modify("jobs", "default", run + "-worker", [](json& job) {

@@ -79,7 +79,7 @@ TEST_CASE("a submit makes the owner, then its objects, each once, and reads none
   CHECK(asked == Asked{"GET configmaps", "POST configmaps", "POST services", "POST jobs", "PATCH " + run});
   CHECK(advised.notes.empty());
   const json owner = *advised.cluster.store.get("configmaps", "default", run);
-  const std::string mark = owner["metadata"]["annotations"][labels::submit];
+  const std::string mark = owner["metadata"]["annotations"][annotations::submit];
   CHECK(mark.size() == 16);
   CHECK(mark.find_first_not_of("0123456789abcdef") == std::string::npos);
 }
@@ -166,7 +166,7 @@ TEST_CASE("an object that belongs to something else is named, with a way out") {
   CHECK(advised.run() == run);
   advised.cluster.store.modify("configmaps", "default", run, [](json& owner) {
     owner["metadata"]["labels"].erase(labels::hash);
-    owner["metadata"]["annotations"][labels::submit] = "of another";
+    owner["metadata"]["annotations"][annotations::submit] = "of another";
   });
   std::tie(code, what, hint) = advised.refused();
   CHECK(code == ExitCode::failure);

@@ -89,9 +89,9 @@ TEST_CASE("a stop keeps its mark when a later Job is refused, or one has gone, o
 TEST_CASE("a stop that is said again keeps the time of the first one, and what it adds when it is refused") {
   RunOfTwo run;
   suspend_run(run.client, "default", run.read());
-  const std::string since = run.annotation(labels::stopped);
+  const std::string since = run.annotation(annotations::stopped);
   suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}});
-  CHECK(run.annotation(labels::stopped) == since);
+  CHECK(run.annotation(annotations::stopped) == since);
   CHECK(run.annotation("mlk.dev/why") == "tired");
 }
 

@@ -21,7 +21,7 @@ using test::Run;
 
 // A run whose owner says that all objects were made.
 struct Made : Run {
-  Made() { mark(labels::created, "r-worker"); }
+  Made() { mark(annotations::created, "r-worker"); }
   void mark(const char* annotation, const std::string& value) {
     objects.owner["metadata"]["annotations"][annotation] = value;
   }
@@ -32,7 +32,8 @@ struct Made : Run {
 };
 
 json owner_of_made(const std::string& made, const std::string& gone = "") {
-  return {{"metadata", {{"name", "r"}, {"annotations", {{labels::created, made}, {labels::gone, gone}}}}}};
+  return {{"metadata",
+           {{"name", "r"}, {"annotations", {{annotations::created, made}, {annotations::gone, gone}}}}}};
 }
 
 }  // namespace
@@ -72,7 +73,7 @@ TEST_CASE("a Job that was made is looked for once more only if nothing is known 
   CHECK(jobs_to_look_for(json::object(), none).empty());
   json owner = owner_of_made("a");
   for (const auto& [phase, looks] : {std::pair{"Succeeded", false}, {"Failed", false}, {"Stopped", true}}) {
-    owner["metadata"]["annotations"][labels::phase] = phase;
+    owner["metadata"]["annotations"][annotations::phase] = phase;
     CHECK(jobs_to_look_for(owner, none).empty() == !looks);
   }
   owner["metadata"]["deletionTimestamp"] = "2026-01-03T12:00:00Z";
@@ -109,7 +110,7 @@ TEST_CASE("a run whose deciding Job is gone has ended, and nobody knows how") {
   CHECK(seen.phase == Phase::incomplete);
   CHECK(seen.absence == Absence::unsure);
   CHECK_FALSE(is_over(seen));
-  run.mark(labels::gone, "r-worker");
+  run.mark(annotations::gone, "r-worker");
   seen = run.seen();
   CHECK(seen.phase == Phase::incomplete);
   CHECK(seen.why ==
@@ -127,7 +128,7 @@ TEST_CASE("a server's Job that ended well is not the end of a run whose deciding
   Made run;
   run.condition("Complete", "CompletionsReached", "server");
   run.lose("r-worker");
-  run.mark(labels::gone, "r-worker");
+  run.mark(annotations::gone, "r-worker");
   CHECK(run.seen().absence == Absence::gone);
   CHECK(run.phase() == "Incomplete");
 }
@@ -183,8 +184,8 @@ TEST_CASE("a recorded end stays when the Job is gone, and a stopped run without 
   run.condition("Complete");
   const json record = to_record(run.seen());
   run.lose("r-worker");
-  run.mark(labels::gone, "r-worker");
-  run.mark(labels::stopped, "2026-01-03T11:30:00Z");
+  run.mark(annotations::gone, "r-worker");
+  run.mark(annotations::stopped, "2026-01-03T11:30:00Z");
   run.objects.pods.clear();
   const RunStatus stopped = run.seen();
   CHECK(stopped.phase == Phase::stopped);
@@ -250,7 +251,7 @@ TEST_CASE("of two runs of one second the one that was submitted later is the new
   const auto owner = [](const std::string& name, const std::string& created, const std::string& submitted) {
     json out = {
         {"metadata", {{"name", name}, {"creationTimestamp", created}, {"annotations", json::object()}}}};
-    if (!submitted.empty()) out["metadata"]["annotations"][labels::submitted] = submitted;
+    if (!submitted.empty()) out["metadata"]["annotations"][annotations::submitted] = submitted;
     return out;
   };
   const std::string one = "2026-01-03T12:00:00Z", two = "2026-01-03T12:00:01Z";

@@ -21,7 +21,7 @@ const std::string second_before = "2026-01-03T11:59:49Z", second_of_deletion = "
 // A run with one try for each rank, whose workers' Job somebody deletes in the foreground.
 struct Deleted : test::Run {
   Deleted() {
-    objects.owner["metadata"]["annotations"][labels::created] = "r-worker";
+    objects.owner["metadata"]["annotations"][annotations::created] = "r-worker";
     job()["spec"]["backoffLimitPerIndex"] = 0;
     job()["metadata"]["ownerReferences"] = {{{"uid", "owner-uid"}}};
     go(job());
@@ -43,7 +43,7 @@ struct Deleted : test::Run {
   RunStatus when_gone() const {
     RunObjects rest = objects;
     rest.jobs.erase(rest.jobs.begin());
-    rest.owner["metadata"]["annotations"][labels::gone] = "r-worker";
+    rest.owner["metadata"]["annotations"][annotations::gone] = "r-worker";
     return observe(with_ended_jobs(rest, {{"r-worker", objects.jobs.front()}}, now), now);
   }
 };

@@ -25,11 +25,11 @@ json references_to(const std::string& uid) { return {{{"kind", "Job"}, {"uid", u
 // A run of three workers and a server, whose workers' Job was deleted; without an owner the pods go on.
 struct LeftRun : test::Run {
   LeftRun() {
-    objects.owner["metadata"]["annotations"][labels::created] = "r-worker";
+    objects.owner["metadata"]["annotations"][annotations::created] = "r-worker";
     for (json& pod : objects.pods) pod["metadata"]["labels"][labels::run] = "r";
     server()["metadata"]["ownerReferences"] = references_to("uid-of-server");
     lose("r-worker");
-    objects.owner["metadata"]["annotations"][labels::gone] = "r-worker";
+    objects.owner["metadata"]["annotations"][annotations::gone] = "r-worker";
   }
   void lose(const std::string& job) {
     std::erase_if(objects.jobs, [&](const json& each) { return each["metadata"]["name"] == job; });
@@ -148,7 +148,7 @@ TEST_CASE("pods of a Job that does not decide are ranks as well, and its name is
   test::Run whole;
   CHECK(jobs_with_pods_left(whole.objects).empty());
   std::erase_if(whole.objects.jobs, [](const json& job) { return job["metadata"]["name"] == "r-server"; });
-  whole.objects.owner["metadata"]["annotations"][labels::created] = "r-worker";
+  whole.objects.owner["metadata"]["annotations"][annotations::created] = "r-worker";
   CHECK(whole.phase() == "Running");
   CHECK(whole.why() == "the Job of its role server is gone");
   CHECK(whole.state(3) == "Running");
@@ -157,7 +157,7 @@ TEST_CASE("pods of a Job that does not decide are ranks as well, and its name is
 
 TEST_CASE("without the mark a Job whose pods go on was made, and submit does not complete it") {
   LeftRun run;
-  run.objects.owner["metadata"]["annotations"].erase(labels::created);
+  run.objects.owner["metadata"]["annotations"].erase(annotations::created);
   CHECK(run.observed().absence == Absence::cut_off);
   CHECK(run.why() == "a Job of it is gone; 3 of its pods still run; deleting the run ends them");
 }

@@ -20,8 +20,8 @@ using json = nlohmann::json;
 
 json owner_that_made(const std::string& run, const std::string& jobs, const std::string& gone = "") {
   json owner = {
-      {"metadata", {{"name", run}, {"uid", "uid-" + run}, {"annotations", {{labels::created, jobs}}}}}};
-  if (!gone.empty()) owner["metadata"]["annotations"][labels::gone] = gone;
+      {"metadata", {{"name", run}, {"uid", "uid-" + run}, {"annotations", {{annotations::created, jobs}}}}}};
+  if (!gone.empty()) owner["metadata"]["annotations"][annotations::gone] = gone;
   return owner;
 }
 
@@ -42,13 +42,15 @@ struct ListedJobs {
       const std::lock_guard lock(mutex);
       const json patch = json::parse(request.body);
       patches.push_back(patch["metadata"]["uid"].get<std::string>() + " " +
-                        patch["metadata"]["annotations"][labels::gone].get<std::string>());
+                        patch["metadata"]["annotations"][annotations::gone].get<std::string>());
       answer(response, 200, "{}");
     });
   }
 };
 
-std::string gone_of(const json& owner) { return owner["metadata"]["annotations"].value(labels::gone, ""); }
+std::string gone_of(const json& owner) {
+  return owner["metadata"]["annotations"].value(annotations::gone, "");
+}
 
 TEST_CASE("a Job that two lists lack is noted as gone beside those before, one that comes back is found") {
   ListedJobs cluster;
@@ -99,7 +101,7 @@ TEST_CASE("the Job that decides is known by a mark, a success policy or its role
                 {"apiVersion", "batch/v1"},
                 {"metadata", {{"name", "r-" + role}, {"labels", {{"mlk.dev/role", role}}}}},
                 {"spec", json::object()}};
-    if (mark != nullptr) job["metadata"]["annotations"][labels::decides] = mark;
+    if (mark != nullptr) job["metadata"]["annotations"][annotations::decides] = mark;
     if (policy) job["spec"]["successPolicy"] = json::object();
     return name_of_deciding_job({job});
   };

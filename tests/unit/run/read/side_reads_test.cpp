@@ -133,10 +133,10 @@ TEST_CASE("the Service of a run is asked about once while its ranks may look for
     run.objects.owner["metadata"]["annotations"][annotation] = value;
   };
   CHECK(asked_services([](test::Run&) {}) == 1);
-  CHECK(asked_services([&](test::Run& run) { annotate(run, labels::phase, "Running"); }) == 1);
+  CHECK(asked_services([&](test::Run& run) { annotate(run, annotations::phase, "Running"); }) == 1);
   CHECK(asked_services([](test::Run&) {}, SideReads::Scope::runs) == 0);
-  CHECK(asked_services([&](test::Run& run) { annotate(run, labels::roles, R"({"worker":1})"); }) == 0);
-  CHECK(asked_services([&](test::Run& run) { annotate(run, labels::phase, "Failed"); }) == 0);
+  CHECK(asked_services([&](test::Run& run) { annotate(run, annotations::roles, R"({"worker":1})"); }) == 0);
+  CHECK(asked_services([&](test::Run& run) { annotate(run, annotations::phase, "Failed"); }) == 0);
   CHECK(asked_services([](test::Run& run) { run.stop(); }) == 0);
   CHECK(asked_services([](test::Run& run) { run.condition("Complete"); }) == 0);
   CHECK(asked_services([](test::Run& run) { run.condition("FailureTarget"); }) == 0);

@@ -188,7 +188,7 @@ TEST_CASE("runs are listed newest first, by name and by tag, and are configured 
   Watched cluster;
   cluster.store.modify("configmaps", "default", "r", [](json& owner) {
     owner["metadata"]["labels"][mlk::labels::name] = "mnist";
-    owner["metadata"]["annotations"][mlk::labels::tags] = R"(["paper"])";
+    owner["metadata"]["annotations"][mlk::annotations::tags] = R"(["paper"])";
     owner["metadata"]["creationTimestamp"] = "2026-01-03T11:00:00Z";
     owner["data"]["experiment"] = R"({"train":{"steps":3}})";
   });

@@ -34,7 +34,7 @@ TEST_CASE("again counts on from the highest number, in whatever order the runs a
   FakeCluster cluster;
   const std::string run = submit(cluster, false).run;
   const auto stop = [](json& owner) {
-    owner["metadata"]["annotations"][mlk::labels::stopped] = "2026-11-22T12:00:00Z";
+    owner["metadata"]["annotations"][mlk::annotations::stopped] = "2026-11-22T12:00:00Z";
   };
   cluster.store.modify("configmaps", "default", run, stop);
   for (const char* number : {"-10", "-2", "-3"}) {

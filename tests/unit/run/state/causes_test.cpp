@@ -360,7 +360,7 @@ TEST_CASE("the record of a stop fills in lost information, and present objects r
   CHECK(status.result_at == earlier.result_at);
   CHECK(status.last_checkpoint == "step 8");
   // The run was resumed, and fails.
-  run.objects.owner["metadata"]["annotations"].erase(labels::stopped);
+  run.objects.owner["metadata"]["annotations"].erase(annotations::stopped);
   run.fail(run.pod(0), 3);
   status = run.observed();
   CHECK(status.first_failure->message == "first");

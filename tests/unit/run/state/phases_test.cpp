@@ -207,7 +207,7 @@ TEST_CASE(
   CHECK(run.observed().ended == parse_time("2026-01-03T11:30:00Z"));
   CHECK(run.state(0) == "Stopped");
   CHECK(run.state(2) == "Succeeded");
-  run.objects.owner["metadata"]["annotations"][labels::stopped] = "yesterday";
+  run.objects.owner["metadata"]["annotations"][annotations::stopped] = "yesterday";
   CHECK(run.phase() == "Stopped");
   CHECK(run.observed().ended == now);
 }
@@ -355,9 +355,9 @@ TEST_CASE("steps, tags, note and experiment are those that were submitted") {
   Run run;
   run.objects.owner["data"]["experiment"] = R"({"train":{"steps":300}})";
   json& annotations = run.objects.owner["metadata"]["annotations"];
-  annotations[labels::tags] = R"(["paper","team=vision"])";
-  annotations[labels::note] = "as agreed";
-  annotations[labels::steps] = "70";
+  annotations[annotations::tags] = R"(["paper","team=vision"])";
+  annotations[annotations::note] = "as agreed";
+  annotations[annotations::steps] = "70";
   const RunStatus status = run.observed();
   CHECK(status.steps == 300);
   CHECK(status.tags == std::vector<std::string>{"paper", "team=vision"});
@@ -366,7 +366,7 @@ TEST_CASE("steps, tags, note and experiment are those that were submitted") {
   run.objects.owner.erase("data");
   CHECK(run.observed().steps == 70);
   CHECK(run.observed().experiment.is_null());
-  annotations.erase(labels::steps);
+  annotations.erase(annotations::steps);
   // With epochs: the program has counted them.
   run.finish(run.pod(0));
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] =

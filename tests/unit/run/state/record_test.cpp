@@ -40,7 +40,7 @@ TEST_CASE("an owner that was read as metadata only still tells the end of its ru
   const RunStatus after = fixture.observed();
   CHECK(after.phase == Phase::failed);
   CHECK(after.why == before.why);
-  CHECK(fixture.objects.owner["metadata"]["annotations"][labels::phase] == "Failed");
+  CHECK(fixture.objects.owner["metadata"]["annotations"][annotations::phase] == "Failed");
 }
 
 TEST_CASE("the record of a stopped run gives its results, and does not keep it from being resumed") {
@@ -51,7 +51,7 @@ TEST_CASE("the record of a stopped run gives its results, and does not keep it f
   write_into(fixture.objects.owner, stopped);
   CHECK(fixture.observed().phase == Phase::stopped);
   CHECK(fixture.observed().result["step"] == 70);
-  fixture.objects.owner["metadata"]["annotations"].erase(labels::stopped);
+  fixture.objects.owner["metadata"]["annotations"].erase(annotations::stopped);
   fixture.objects.jobs[0]["spec"]["suspend"] = false;
   const RunStatus resumed = fixture.observed();
   CHECK(resumed.phase == Phase::scheduling);
@@ -128,8 +128,8 @@ TEST_CASE("JSON that is nested too deeply is not a record, a result or an experi
     Fixture fixture = load(name);
     const Phase phase = fixture.observed().phase;
     const std::string record = R"({"schema":1,"phase":"Stopped","result":{"a":)" + deep + "}}";
-    fixture.objects.owner["metadata"]["annotations"][labels::summary] = record;
-    fixture.objects.owner["metadata"]["annotations"][labels::roles] = deep;
+    fixture.objects.owner["metadata"]["annotations"][annotations::summary] = record;
+    fixture.objects.owner["metadata"]["annotations"][annotations::roles] = deep;
     fixture.objects.owner["data"]["record"] = record;
     fixture.objects.owner["data"]["experiment"] = deep;
     for (nlohmann::json& pod : fixture.objects.pods) {

@@ -147,8 +147,8 @@ TEST_CASE("the summary in the annotations is the record without ranks and curve,
   status.result = {{"schema", 1}, {"step", 40}, {"curve", {1, 2}}};
   status.first_failure = failure(0, std::string(400, 'a') + "z");
   const json patch = record_patch(status);
-  const json summary = json::parse(patch["metadata"]["annotations"][labels::summary].get<std::string>());
-  CHECK(patch["metadata"]["annotations"][labels::phase] == "Failed");
+  const json summary = json::parse(patch["metadata"]["annotations"][annotations::summary].get<std::string>());
+  CHECK(patch["metadata"]["annotations"][annotations::phase] == "Failed");
   CHECK_FALSE(summary.contains("ranks"));
   CHECK_FALSE(summary["result"].contains("curve"));
   CHECK(summary["result"]["step"] == 40);
@@ -157,7 +157,7 @@ TEST_CASE("the summary in the annotations is the record without ranks and curve,
   CHECK(record["result"].contains("curve"));
   CHECK(record["first_failure"]["message"].get<std::string>().size() == 401);
   const json removal = record_removal_patch();
-  for (const char* key : {labels::phase, labels::summary})
+  for (const char* key : {annotations::phase, annotations::summary})
     CHECK(removal["metadata"]["annotations"].at(key).is_null());
   CHECK(removal["data"].at("record").is_null());
 }

@@ -42,8 +42,8 @@ struct Vanishing : Submitter {
 
 TEST_CASE("a submit says that all was made, and when it was sent") {
   Vanishing test;
-  CHECK(test.annotation(mlk::labels::created) == test.run + "-worker");
-  CHECK(test.annotation(mlk::labels::submitted).size() == 19);
+  CHECK(test.annotation(mlk::annotations::created) == test.run + "-worker");
+  CHECK(test.annotation(mlk::annotations::submitted).size() == 19);
 }
 
 TEST_CASE("a run whose Job is gone counts as ended, and --again makes another") {
@@ -53,7 +53,7 @@ TEST_CASE("a run whose Job is gone counts as ended, and --again makes another") 
   CHECK(second.outcome == SubmitOutcome::ended);
   REQUIRE(second.status);
   CHECK(second.status->absence == mlk::Absence::gone);
-  CHECK(test.annotation(mlk::labels::gone) == test.run + "-worker");
+  CHECK(test.annotation(mlk::annotations::gone) == test.run + "-worker");
   CHECK(test.submit().outcome == SubmitOutcome::ended);
   CHECK(test.jobs_sent == 0);
   test.again = true;
@@ -76,7 +76,7 @@ TEST_CASE("a Job that one list lacks and the next one has is not gone") {
     return empty;
   });
   CHECK(test.submit().outcome == SubmitOutcome::running);
-  CHECK(test.annotation(mlk::labels::gone).empty());
+  CHECK(test.annotation(mlk::annotations::gone).empty());
   CHECK(!first);
 }
 
@@ -102,15 +102,15 @@ TEST_CASE("a Job that is deleted while a submit looks for the other objects is n
 
 TEST_CASE("a submit that was killed before it could say that all was made is completed, and says it") {
   Vanishing test;
-  test.annotate(mlk::labels::created, nullptr);
+  test.annotate(mlk::annotations::created, nullptr);
   CHECK(test.submit().outcome == SubmitOutcome::running);
-  CHECK(test.annotation(mlk::labels::created) == test.run + "-worker");
+  CHECK(test.annotation(mlk::annotations::created) == test.run + "-worker");
   // Without the mark the old rule holds: what is missing is made.
-  test.annotate(mlk::labels::created, nullptr);
+  test.annotate(mlk::annotations::created, nullptr);
   test.lose("jobs", test.run + "-worker");
   CHECK(test.submit().outcome == SubmitOutcome::completed);
   CHECK(test.jobs_sent == 1);
-  CHECK(test.annotation(mlk::labels::created) == test.run + "-worker");
+  CHECK(test.annotation(mlk::annotations::created) == test.run + "-worker");
 }
 
 TEST_CASE("a user who may not change the owner submits all the same") {

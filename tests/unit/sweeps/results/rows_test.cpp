@@ -34,8 +34,8 @@ RunObjects listed_sweep(std::vector<json> jobs) {
   objects.owner = test::owner_of("s-abcde", "digits");
   objects.owner["metadata"]["creationTimestamp"] = "2026-11-23T09:00:00Z";
   objects.owner["metadata"]["labels"][labels::sweep] = "s-abcde";
-  objects.owner["metadata"]["annotations"] = {{labels::roles, R"({"trial": 4})"},
-                                              {labels::tags, R"(["a", "b"])"}};
+  objects.owner["metadata"]["annotations"] = {{annotations::roles, R"({"trial": 4})"},
+                                              {annotations::tags, R"(["a", "b"])"}};
   objects.jobs = std::move(jobs);
   return objects;
 }
@@ -140,9 +140,9 @@ TEST_CASE("of a trial that is a run the row counts the Job that decides its end"
 TEST_CASE("the row of a sweep whose Job is gone says so, unless its end was written or it is stopped") {
   RunObjects objects = listed_sweep({});
   json& annotations = objects.owner["metadata"]["annotations"];
-  annotations[labels::created] = "s-abcde-trials-0";
+  annotations[annotations::created] = "s-abcde-trials-0";
   CHECK(row_of_sweep(objects).absence == Absence::none);  // it was not looked for twice
-  annotations[labels::gone] = "s-abcde-trials-0";
+  annotations[annotations::gone] = "s-abcde-trials-0";
   const RunStatus gone = row_of_sweep(objects);
   CHECK(gone.phase == Phase::incomplete);
   CHECK(gone.absence == Absence::gone);
@@ -152,10 +152,10 @@ TEST_CASE("the row of a sweep whose Job is gone says so, unless its end was writ
   objects.jobs = {job_of_trials(0, json::object())};
   CHECK(row_of_sweep(objects).absence == Absence::none);  // it is there after all
   objects.jobs.clear();
-  annotations[labels::stopped] = "2026-11-23T10:00:00Z";
+  annotations[annotations::stopped] = "2026-11-23T10:00:00Z";
   CHECK(row_of_sweep(objects).phase == Phase::stopped);
-  annotations.erase(labels::stopped);
-  annotations[labels::phase] = "Succeeded";
+  annotations.erase(annotations::stopped);
+  annotations[annotations::phase] = "Succeeded";
   CHECK(row_of_sweep(objects).phase == Phase::succeeded);
 }
 

@@ -56,9 +56,9 @@ struct Controlled {
   // The sweep and its runs that are marked as stopped.
   int marked() {
     const SweepObjects all = objects();
-    int count = kube::annotation_of(all.owner, labels::stopped).empty() ? 0 : 1;
+    int count = kube::annotation_of(all.owner, annotations::stopped).empty() ? 0 : 1;
     for (const auto& [name, run] : runs_of(all))
-      count += kube::annotation_of(run.owner, labels::stopped).empty() ? 0 : 1;
+      count += kube::annotation_of(run.owner, annotations::stopped).empty() ? 0 : 1;
     return count;
   }
   std::vector<RunObjects> runs() {

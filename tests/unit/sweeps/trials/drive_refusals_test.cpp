@@ -252,7 +252,7 @@ TEST_CASE("a command says how many trials a driven sweep has, and how many it ad
   REQUIRE(drive_and_note(sweeper, {"lr=0.1,0.2"}).status.phase == Phase::succeeded);
   const auto phase = [&] {
     const json owner = sweeper.cluster.ask("GET", test::config_maps_path + "/" + two.identity.run);
-    return kube::annotation_of(owner, labels::phase);
+    return kube::annotation_of(owner, annotations::phase);
   };
   CHECK(phase() == "Succeeded");
   const Started again = prepare(sweeper, two);
@@ -312,7 +312,7 @@ TEST_CASE(
     }
     if (ended_early)
       sweeper.cluster.ask("PATCH", test::config_maps_path + "/" + run_for(sweeper, words, 0.2),
-                          {{"metadata", {{"annotations", {{labels::stopped_early, "by asha"}}}}}},
+                          {{"metadata", {{"annotations", {{annotations::stopped_early, "by asha"}}}}}},
                           "application/merge-patch+json");
     sweeper.retry_failed = true;
     const Started again = prepare(sweeper, sweeper.define(words));

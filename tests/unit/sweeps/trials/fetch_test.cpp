@@ -106,7 +106,7 @@ TEST_CASE("the Lease of a sweep is read while a driver is to start its trials, a
   CHECK(lists_of(sweeper, driven, Harvest::running, "leases/" + driven).size() == 1);
   CHECK(lists_of(sweeper, driven, Harvest::all, "leases/" + driven).size() == 1);
   sweeper.cluster.store.modify("configmaps", "default", driven, [](json& owner) {
-    owner["metadata"]["annotations"][labels::phase] = "Succeeded";
+    owner["metadata"]["annotations"][annotations::phase] = "Succeeded";
   });
   CHECK(lists_of(sweeper, driven, Harvest::running, "leases/" + driven).empty());
   Sweeper other(fetched_experiment);

@@ -38,30 +38,32 @@ struct MarkedRun {
 };
 
 json paused_at(const std::string& paused, const std::string& until) {
-  return {{labels::paused, paused}, {labels::until, until}, {labels::stopped, "2026-11-23T10:00:00Z"}};
+  return {{annotations::paused, paused},
+          {annotations::until, until},
+          {annotations::stopped, "2026-11-23T10:00:00Z"}};
 }
 
 }  // namespace
 
 TEST_CASE("a rung is a whole number that is not negative") {
   const auto rung = [](const std::string& text) {
-    return rung_of({{"metadata", {{"annotations", {{labels::until, text}}}}}}, labels::until);
+    return rung_of({{"metadata", {{"annotations", {{annotations::until, text}}}}}}, annotations::until);
   };
   CHECK(rung("40") == 40);
   CHECK(rung("0") == 0);
   CHECK(rung("-3") == 0);
   CHECK(rung("") == 0);
   CHECK(rung("far") == 0);
-  CHECK(rung_of(json::object(), labels::until) == 0);
+  CHECK(rung_of(json::object(), annotations::until) == 0);
 }
 
 TEST_CASE("how far a trial may train is marked, unless its owner has changed since it was read") {
   MarkedRun trial;
   const RunObjects before = trial.run();
   let_train(trial.client, "default", before, 40);
-  CHECK(trial.mark(labels::until) == "40");
+  CHECK(trial.mark(annotations::until) == "40");
   let_train(trial.client, "default", before, 80);  // it is decided again at the next look
-  CHECK(trial.mark(labels::until) == "40");
+  CHECK(trial.mark(annotations::until) == "40");
   trial.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method != "PATCH") return std::nullopt;
     return test::refusal(403, "Forbidden", "no");
@@ -72,13 +74,13 @@ TEST_CASE("how far a trial may train is marked, unless its owner has changed sin
 TEST_CASE("a pause is marked with its rung, and its Jobs are suspended when it is settled") {
   MarkedRun trial;
   mark_paused(trial.client, "default", trial.run(), 10);
-  CHECK(trial.mark(labels::paused) == "10");
-  CHECK(trial.mark(labels::until) == "10");
-  CHECK(trial.mark(labels::stopped) != "");
+  CHECK(trial.mark(annotations::paused) == "10");
+  CHECK(trial.mark(annotations::until) == "10");
+  CHECK(trial.mark(annotations::stopped) != "");
   CHECK_FALSE(trial.suspended());
   settle_pause(trial.client, "default", trial.run());
   CHECK(trial.suspended());
-  CHECK(trial.mark(labels::paused) == "10");
+  CHECK(trial.mark(annotations::paused) == "10");
 }
 
 TEST_CASE("a paused trial goes on when it may train further, and then its marks are gone") {
@@ -88,20 +90,20 @@ TEST_CASE("a paused trial goes on when it may train further, and then its marks 
     const char* paused;
   };
   json early = paused_at("10", "20");
-  early[labels::stopped_early] = "stopped early by asha at step 10";
+  early[annotations::stopped_early] = "stopped early by asha at step 10";
   for (const Case& c : std::initializer_list<Case>{{paused_at("10", "20"), false, ""},
                                                    {paused_at("10", "10"), true, "10"},
                                                    {paused_at("10", "5"), true, "10"},
                                                    {early, true, "10"},  // it was ended for good
-                                                   {{{labels::until, "20"}}, true, ""}}) {
+                                                   {{{annotations::until, "20"}}, true, ""}}) {
     INFO(c.marks.dump());
     MarkedRun trial(c.marks);
     trial.cluster.ask("PATCH", test::jobs_path + "/x-abcde-worker", {{"spec", {{"suspend", true}}}},
                       "application/merge-patch+json");
     settle_pause(trial.client, "default", trial.run());
     CHECK(trial.suspended() == c.suspended);
-    CHECK(trial.mark(labels::paused) == c.paused);
-    CHECK((trial.mark(labels::stopped) == "") == (*c.paused == '\0'));
+    CHECK(trial.mark(annotations::paused) == c.paused);
+    CHECK((trial.mark(annotations::stopped) == "") == (*c.paused == '\0'));
   }
 }
 
@@ -110,28 +112,28 @@ TEST_CASE(
   MarkedRun trial;
   stop_trial(trial.client, "default", trial.run());
   CHECK(trial.suspended());
-  CHECK(parse_time(trial.mark(labels::stopped)).has_value());
-  CHECK(trial.mark(labels::stopped_early) == "");
+  CHECK(parse_time(trial.mark(annotations::stopped)).has_value());
+  CHECK(trial.mark(annotations::stopped_early) == "");
   CHECK(goes_on_later(trial.run().owner));
-  MarkedRun earlier(json{{labels::stopped, "2026-11-23T10:00:00Z"}});
+  MarkedRun earlier(json{{annotations::stopped, "2026-11-23T10:00:00Z"}});
   stop_trial(earlier.client, "default", earlier.run(), "stopped early by median at step 5");
-  CHECK(earlier.mark(labels::stopped) == "2026-11-23T10:00:00Z");
-  CHECK(earlier.mark(labels::stopped_early) == "stopped early by median at step 5");
+  CHECK(earlier.mark(annotations::stopped) == "2026-11-23T10:00:00Z");
+  CHECK(earlier.mark(annotations::stopped_early) == "stopped early by median at step 5");
   CHECK_FALSE(goes_on_later(earlier.run().owner));
   resume_trial(trial.client, "default", trial.run());
   CHECK_FALSE(trial.suspended());
-  CHECK(trial.mark(labels::stopped) == "");
+  CHECK(trial.mark(annotations::stopped) == "");
 }
 
 TEST_CASE("a trial that cannot start is marked with the reason and stopped, for good") {
   for (const bool was_stopped : {false, true}) {
     INFO(was_stopped);
-    MarkedRun trial(was_stopped ? json{{labels::stopped, "2026-11-23T10:00:00Z"}} : json::object());
+    MarkedRun trial(was_stopped ? json{{annotations::stopped, "2026-11-23T10:00:00Z"}} : json::object());
     fail_trial(trial.client, "default", trial.run(), "no such image");
     CHECK(trial.suspended());
-    CHECK(trial.mark(labels::cannot_start) == "no such image");
-    CHECK(trial.mark(labels::stopped) != "");
-    CHECK((trial.mark(labels::stopped) == "2026-11-23T10:00:00Z") == was_stopped);
+    CHECK(trial.mark(annotations::cannot_start) == "no such image");
+    CHECK(trial.mark(annotations::stopped) != "");
+    CHECK((trial.mark(annotations::stopped) == "2026-11-23T10:00:00Z") == was_stopped);
     CHECK_FALSE(goes_on_later(trial.run().owner));
   }
 }
@@ -140,10 +142,10 @@ TEST_CASE("only what was stopped, and neither paused nor ended for good, goes on
   const auto goes_on = [](const json& annotations) {
     return goes_on_later({{"metadata", {{"annotations", annotations}}}});
   };
-  const json stopped = {{labels::stopped, "2026-11-23T10:00:00Z"}};
+  const json stopped = {{annotations::stopped, "2026-11-23T10:00:00Z"}};
   CHECK(goes_on(stopped));
   CHECK_FALSE(goes_on(json::object()));
-  for (const char* mark : {labels::stopped_early, labels::cannot_start, labels::paused}) {
+  for (const char* mark : {annotations::stopped_early, annotations::cannot_start, annotations::paused}) {
     json marked = stopped;
     marked[mark] = "10";
     CHECK_FALSE(goes_on(marked));

@@ -152,8 +152,8 @@ TEST_CASE("a Job is gone if it was made, is not there, and was looked for twice"
     SweepObjects objects = registered({points_map(0, {0})});
     if (c.there) objects.jobs.push_back(trials_job(0));
     json& annotations = objects.owner["metadata"]["annotations"];
-    annotations[labels::created] = c.created;
-    annotations[labels::gone] = c.gone;
+    annotations[annotations::created] = c.created;
+    annotations[annotations::gone] = c.gone;
     const std::vector<Batch> batches = batches_of(objects);
     CHECK(batches[0].made == c.is_made);
     CHECK(batches[0].gone == c.is_gone);
@@ -211,7 +211,7 @@ TEST_CASE("missing Jobs share the places that the others leave, each has one at 
   CHECK(shares({three, more}, {trials_job(0)}, 3) == Shares{{1, 1}});
   CHECK(shares({points_map(0, {0, 1}, false), points_map(1, {})}, {}, 4).empty());
   SweepObjects made = registered({three, more});
-  made.owner["metadata"]["annotations"][labels::created] = "s-abcde-trials-0";
+  made.owner["metadata"]["annotations"][annotations::created] = "s-abcde-trials-0";
   CHECK(shares_of(batches_of(made), 2) == Shares{{1, 2}});
 }
 

@@ -26,9 +26,9 @@ TEST_CASE("a driven sweep needs a driver if trials wait and none runs, and not o
   sweep.end(0, true);
   CHECK(needs_driver(sweep.status()));
   DrivenSweep stopped = sweep;
-  stopped.mark(labels::stopped);
+  stopped.mark(annotations::stopped);
   CHECK_FALSE(needs_driver(stopped.status()));
-  sweep.mark(labels::phase, "Succeeded");
+  sweep.mark(annotations::phase, "Succeeded");
   CHECK_FALSE(needs_driver(sweep.status()));
   DrivenSweep running;
   running.start(0, "Running");
@@ -76,7 +76,7 @@ TEST_CASE("why a driven sweep waits is told: for its command, for its driver or 
 TEST_CASE("a sweep that is drained goes on until none of its trials runs or is about to") {
   const std::string why = "no more trials are started; it is stopped when those that run have ended";
   DrivenSweep sweep;
-  sweep.mark(labels::draining);
+  sweep.mark(annotations::draining);
   CHECK(sweep.status().draining);
   CHECK(sweep.status().phase == Phase::stopped);  // none was started
   CHECK(exit_code(sweep.status()) == ExitCode::stopped);
@@ -85,14 +85,14 @@ TEST_CASE("a sweep that is drained goes on until none of its trials runs or is a
   CHECK(sweep.status().phase == Phase::scheduling);
   CHECK(sweep.status().why == why);
   DrivenSweep running;
-  running.mark(labels::draining);
+  running.mark(annotations::draining);
   running.start(0, "Running");
   CHECK(running.status().phase == Phase::running);
   CHECK(running.status().why == why);
   running.end(0, true);
   CHECK(running.status().phase == Phase::stopped);
   CHECK(running.status().why == "");
-  running.mark(labels::phase, "Succeeded");  // its driver knew of no more trials
+  running.mark(annotations::phase, "Succeeded");  // its driver knew of no more trials
   CHECK(running.status().phase == Phase::succeeded);
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("the row of a driven sweep says that it is drained when none of its Jo
   CHECK(sweep.row().mode == "sweep");
   CHECK(sweep.row().steps == 2);
   CHECK(sweep.row().started.has_value());
-  sweep.mark(labels::draining);
+  sweep.mark(annotations::draining);
   CHECK(sweep.row().phase == Phase::running);
   CHECK(sweep.row().why == "no more trials are started; it is stopped when those that run have ended");
   sweep.end(0, true);
@@ -151,13 +151,13 @@ TEST_CASE("the row of a driven sweep says how it ended, in the words of its driv
   sweep.end(0, false);
   CHECK(sweep.row().phase == Phase::running);  // one of two has ended: a driver starts the other
   CHECK(sweep.row().why == "1 of 2 trials failed; no trial runs: mlk status says why");
-  sweep.mark(labels::stopped);
+  sweep.mark(annotations::stopped);
   CHECK(sweep.row().phase == Phase::stopped);
   CHECK(sweep.row().why == "1 of 2 trials failed");
-  sweep.mark(labels::phase, "Failed");
+  sweep.mark(annotations::phase, "Failed");
   CHECK(sweep.row().phase == Phase::failed);
   CHECK(sweep.row().why == "1 of 2 trials failed; mlk status says why");
-  sweep.mark(labels::phase, "Succeeded");
+  sweep.mark(annotations::phase, "Succeeded");
   CHECK(sweep.row().phase == Phase::succeeded);
 }
 
@@ -170,7 +170,7 @@ TEST_CASE("the row of a sweep of both kinds counts indexes of Jobs and runs, and
               {"spec", {{"completions", 3}, {"parallelism", 2}, {"backoffLimitPerIndex", 0}}},
               {"status", {{"active", 1}, {"completedIndexes", "0"}, {"failedIndexes", "1"}}}};
   sweep.objects.jobs.push_back(job);
-  sweep.mark(labels::roles, R"({"trial": 4})");
+  sweep.mark(annotations::roles, R"({"trial": 4})");
   sweep.start(1);
   sweep.end(1, true);
   CHECK(sweep.row().phase == Phase::running);
@@ -183,7 +183,7 @@ TEST_CASE("the row of a sweep of both kinds counts indexes of Jobs and runs, and
   CHECK(sweep.row().result["step"] == 4);
   // A run's Job never ends the sweep by itself: whoever drives it says how it ended.
   CHECK(sweep.row().phase == Phase::running);
-  sweep.mark(labels::phase, "Succeeded");
+  sweep.mark(annotations::phase, "Succeeded");
   CHECK(sweep.row().phase == Phase::succeeded);
 }
 
@@ -258,7 +258,7 @@ TEST_CASE("a sweep that its driver took for succeeded has failed when the logs s
     judged.failure = never_reported("accuracy");
     lines += to_line(judged) + "\n";
   }
-  sweep.mark(labels::phase, "Succeeded");
+  sweep.mark(annotations::phase, "Succeeded");
   sweep.objects.config_maps.push_back(
       {{"metadata", {{"name", "s-abcde-ledger-0"}}}, {"data", {{"trials.jsonl", lines}}}});
   const SweepStatus status = sweep.status();
@@ -327,24 +327,24 @@ TEST_CASE("marks on the run of a trial decide its state, except that of one that
   using S = TrialState;
   for (const Case& c : std::initializer_list<Case>{
            {json::object(), false, S::running, "", 0},
-           {{{labels::until, "20"}}, false, S::running, "", 20},
-           {{{labels::stopped, time}}, false, S::stopped, "", 0},
-           {{{labels::stopped, time}, {labels::paused, "10"}, {labels::until, "10"}},
+           {{{annotations::until, "20"}}, false, S::running, "", 20},
+           {{{annotations::stopped, time}}, false, S::stopped, "", 0},
+           {{{annotations::stopped, time}, {annotations::paused, "10"}, {annotations::until, "10"}},
             false,
             S::waiting,
             "",
             10},
-           {{{labels::paused, "10"}}, false, S::running, "", 0},  // it still trains
-           {{{labels::cannot_start, "no\nimage\x1b"}}, false, S::failed, "no\nimage?", 0},
-           {{{labels::cannot_start, "no image"}}, true, S::succeeded, "", 0},
-           {{{labels::stopped_early, "by asha\x1b"}}, false, S::stopped, "by asha?", 0},
-           {{{labels::stopped_early, "by asha"}}, true, S::succeeded, "", 0}}) {
+           {{{annotations::paused, "10"}}, false, S::running, "", 0},  // it still trains
+           {{{annotations::cannot_start, "no\nimage\x1b"}}, false, S::failed, "no\nimage?", 0},
+           {{{annotations::cannot_start, "no image"}}, true, S::succeeded, "", 0},
+           {{{annotations::stopped_early, "by asha\x1b"}}, false, S::stopped, "by asha?", 0},
+           {{{annotations::stopped_early, "by asha"}}, true, S::succeeded, "", 0}}) {
     INFO(c.marks.dump(), c.ended_well);
     DrivenSweep sweep;
     sweep.start(0, "Running");
     if (c.ended_well) sweep.end(0, true);
     owner_of_run(sweep, 0)["metadata"]["annotations"].update(c.marks);
-    if (c.marks.contains(labels::stopped)) {
+    if (c.marks.contains(annotations::stopped)) {
       sweep.job(0)["spec"]["suspend"] = true;
       sweep.objects.pods.clear();
     }
@@ -404,7 +404,7 @@ TEST_CASE("the trials that a driver has not started yet wait, until the sweep ha
   sweep.start(0, "Running");
   CHECK(sweep.status().counts.waiting == 4);
   CHECK(sweep.status().counts.running == 1);
-  sweep.mark(labels::phase, "Failed");
+  sweep.mark(annotations::phase, "Failed");
   CHECK(sweep.status().counts.waiting == 1);
   sweep.objects.owner["data"]["sweep"] = R"({"trials": 1, "max_failures": 0, "driven": true})";
   CHECK(sweep.status().counts.all() == 2);
@@ -461,7 +461,7 @@ TEST_CASE("a driven sweep began with its first trial, and ended with its last on
   SweepStatus status = sweep.status();
   CHECK(status.started == second.started);
   CHECK_FALSE(status.ended.has_value());
-  sweep.mark(labels::phase, "Succeeded");
+  sweep.mark(annotations::phase, "Succeeded");
   status = sweep.status();
   CHECK(status.started == second.started);
   CHECK(status.ended == first.ended);
@@ -499,7 +499,7 @@ TEST_CASE("a trial that has ended for good is not read again, if the ledger says
 
 TEST_CASE("a sweep that is drained is not stopped while its Jobs go on") {
   DrivenSweep sweep;
-  sweep.mark(labels::draining);
+  sweep.mark(annotations::draining);
   sweep.objects.config_maps.push_back(
       {{"metadata", {{"name", "s-abcde-trials-1"}}},
        {"immutable", true},

@@ -230,7 +230,7 @@ TEST_CASE(
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
   const auto mark = [&](const json& value) {
     sweeper.cluster.ask("PATCH", test::config_maps_path + "/" + sweep,
-                        {{"metadata", {{"annotations", {{labels::stopped, value}}}}}},
+                        {{"metadata", {{"annotations", {{annotations::stopped, value}}}}}},
                         "application/merge-patch+json");
   };
   mark("2026-11-23T10:00:00Z");
@@ -279,13 +279,13 @@ TEST_CASE("the owner of a sweep says how many trials it has, and which Jobs were
   const auto owner = [&] { return sweeper.cluster.ask("GET", test::config_maps_path + "/" + sweep); };
   CHECK(read_record(owner()).trials == 2);
   CHECK_FALSE(read_record(owner()).driven);
-  CHECK(kube::annotation_of(owner(), labels::roles) == R"({"trial":2})");
-  CHECK(kube::annotation_of(owner(), labels::created) == sweep + "-trials-0");
+  CHECK(kube::annotation_of(owner(), annotations::roles) == R"({"trial":2})");
+  CHECK(kube::annotation_of(owner(), annotations::created) == sweep + "-trials-0");
   sweeper.set_job_status(sweep + "-trials-0", "0-1");
   const Started more = sweeper.start({"lr=0.1,0.2,0.3"});
   CHECK(more.trials == 3);
   CHECK(read_record(owner()).trials == 3);
-  CHECK(kube::annotation_of(owner(), labels::created) == sweep + "-trials-0," + sweep + "-trials-1");
+  CHECK(kube::annotation_of(owner(), annotations::created) == sweep + "-trials-0," + sweep + "-trials-1");
   CHECK(sweeper.start({"lr=0.1"}).trials == 3);  // fewer values take none away
   CHECK(read_record(owner()).trials == 3);
 }

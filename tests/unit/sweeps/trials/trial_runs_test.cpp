@@ -160,7 +160,7 @@ TEST_CASE("the run of a trial says which trial it is, and it and its Jobs and po
   CHECK(created.refused.empty());
   const std::string run = made.name_of_run(1), sweep = made.sweep.identity.run;
   const json owner = made.sweeper.cluster.ask("GET", test::config_maps_path + "/" + run);
-  CHECK(kube::annotation_of(owner, labels::trial) == "1");
+  CHECK(kube::annotation_of(owner, annotations::trial) == "1");
   CHECK(kube::label_of(owner, labels::sweep) == sweep);
   REQUIRE(owner["metadata"]["ownerReferences"].size() == 1);
   CHECK(owner["metadata"]["ownerReferences"][0]["uid"] == made.uid);

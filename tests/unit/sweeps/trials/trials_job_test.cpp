@@ -65,7 +65,7 @@ TEST_CASE("the indexes of a Job are trials, each with a line of its own") {
   const std::string name = rendered.sweep.identity.run + "-trials-2";
   CHECK(job["metadata"]["name"] == name);
   CHECK(job["metadata"]["labels"][labels::sweep] == rendered.sweep.identity.run);
-  CHECK(job["metadata"]["annotations"][labels::trials] == "10-12");
+  CHECK(job["metadata"]["annotations"][annotations::trials] == "10-12");
   CHECK(job["metadata"]["ownerReferences"][0]["uid"] == "1234abcd-rest");
   CHECK(job["spec"]["completions"] == 3);
   CHECK(job["spec"]["parallelism"] == 3);  // not more than there are

@@ -22,9 +22,9 @@ TEST_CASE("a sweep that nobody drives says so while its trials run, and what sta
   sweep.objects.pods.clear();
   CHECK(sweep.status().why == typed_again);
   DrivenSweep over = sweep, stopped = sweep, driven = sweep;
-  over.mark(labels::phase, "Succeeded");
+  over.mark(annotations::phase, "Succeeded");
   CHECK(over.status().why == "");
-  stopped.mark(labels::stopped);
+  stopped.mark(annotations::stopped);
   CHECK(stopped.status().why == "");
   driven.add_driver();
   CHECK(driven.status().why == "no trial runs: its driver is being started");
