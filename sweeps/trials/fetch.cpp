@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <deque>
-#include <future>
 #include <map>
 #include <thread>
 #include <utility>
 
 #include "cli/kube/client.h"
 #include "cli/kube/failure.h"
-#include "cli/kube/logs.h"
+#include "cli/kube/log_tails.h"
 #include "cli/kube/objects.h"
 #include "cli/run/facts/labels.h"
 #include "cli/run/read/late_lines.h"
@@ -27,7 +26,6 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_logs_at_once = 128;
 constexpr int lines_of_log = 1000;
 constexpr std::size_t bytes_of_log = 256 * 1024;
 constexpr milliseconds short_time{1500}, long_time{120'000};
@@ -95,7 +93,7 @@ class LogHarvest {
           (live || has_ended(trial.state)))
         live ? due.push_front(&trial) : due.push_back(&trial);
     }
-    read(std::move(due), deadline);
+    read(due, deadline);
     // The log of an ended trial is read once, so a restart of the server or of the node must not cost it.
     const Clock::time_point patience = std::min(deadline, Clock::now() + patience_with_failures);
     while (!unanswered_.empty() && Clock::now() + pause_after_failure < patience) {
@@ -105,34 +103,25 @@ class LogHarvest {
     const auto read_silent = [&] {
       std::deque<Trial*> again;
       for (const auto& [trial, verdict] : silent_) again.push_back(trial);
-      read(std::move(again), deadline);
+      read(again, deadline);
     };
     if (!read_late_lines([&] { return !silent_.empty(); }, read_silent, deadline)) return;
     for (const auto& [trial, verdict] : silent_) trial->failure = verdict;
   }
 
  private:
-  void read(std::deque<Trial*> due, Clock::time_point deadline) {
-    std::deque<std::pair<Trial*, std::future<kube::Answer>>> under_way;
-    while (!due.empty() || !under_way.empty()) {
-      const auto left = std::chrono::floor<milliseconds>(deadline - Clock::now());
-      if (left <= milliseconds(0)) return;
-      while (!due.empty() && under_way.size() < most_logs_at_once) {
-        const std::string& pod = status_.newest_pods.at(due.front()->number);
-        const auto program = status_.program_of.find(pod);
-        kube::LogOptions options{.container = program == status_.program_of.end() ? "" : program->second};
-        options.tail_lines = lines_of_log;
-        options.limit_bytes = bytes_of_log;
-        kube::Request request = kube::log_request(name_space_, pod, options);
-        request.timeout = left;
-        under_way.emplace_back(due.front(), client_.ask(request));
-        due.pop_front();
-      }
-      auto& [trial, answer] = under_way.front();
-      if (answer.wait_for(left) != std::future_status::ready) return;
-      take(answer.get(), *trial);
-      under_way.pop_front();
+  void read(const std::deque<Trial*>& due, Clock::time_point deadline) {
+    kube::LogTails tails(client_, name_space_);
+    for (Trial* trial : due) {
+      const std::string& pod = status_.newest_pods.at(trial->number);
+      const auto program = status_.program_of.find(pod);
+      tails.add({.pod = pod,
+                 .container = program == status_.program_of.end() ? "" : program->second,
+                 .lines = lines_of_log,
+                 .bytes = bytes_of_log},
+                [this, trial](const kube::TailAnswer& answer) { take(answer, *trial); });
     }
+    tails.read(deadline);
   }
 
   bool needs_log(const Trial& trial) const {
@@ -146,25 +135,21 @@ class LogHarvest {
            (status_.record.objective && status_.record.objective->of != Objective::Of::last);
   }
 
-  void take(const kube::Answer& answer, Trial& trial) {
-    const int code = answer.unreachable.empty() ? answer.response.status : 0;
+  void take(const kube::TailAnswer& answer, Trial& trial) {
     const bool is_young = may_have_late_lines(trial.ended, std::chrono::system_clock::now());
     // Of an older trial the node may have removed the log, which it answers with 500 as well.
-    if (kube::may_pass(code) && is_young && has_ended(trial.state)) unanswered_.push_back(&trial);
-    if (code != 200) return;
+    if (kube::may_pass(answer.status) && is_young && has_ended(trial.state)) unanswered_.push_back(&trial);
+    if (answer.status != 200) return;
     silent_.erase(&trial);
     if (trial.metrics.is_null()) trial.metrics = json::object();
     const Objective* objective = status_.record.objective ? &*status_.record.objective : nullptr;
-    const std::vector<kube::LogLine> lines = kube::parse_log(answer.response.body);
     const std::string failure = trial.failure;
-    read_lines(lines, objective, finder_ ? &*finder_ : nullptr, trial);
-    // For a long log this is only its end.
-    const bool whole =
-        lines.size() < static_cast<std::size_t>(lines_of_log) && answer.response.body.size() < bytes_of_log;
+    read_lines(answer.lines, objective, finder_ ? &*finder_ : nullptr, trial);
     if (trial.state != TrialState::succeeded) {
       trial.failure = failure;  // a trial gets a verdict when it has succeeded
-    } else if (whole && objective != nullptr && !trial.objective && trial.failure.empty()) {
-      (is_young ? silent_[&trial] : trial.failure) = never_reported(objective->metric, last_near_miss(lines));
+    } else if (answer.whole && objective != nullptr && !trial.objective && trial.failure.empty()) {
+      (is_young ? silent_[&trial] : trial.failure) =
+          never_reported(objective->metric, last_near_miss(answer.lines));
     }
   }
 
@@ -184,7 +169,7 @@ class LogHarvest {
 };
 
 bool has_ended(const SweepObjects& objects, const Record& record) {
-  if (record.driven) return !kube::annotation_of(objects.owner, labels::phase).empty();
+  if (record.driven) return !kube::annotation_of(objects.owner, annotations::phase).empty();
   return std::all_of(objects.jobs.begin(), objects.jobs.end(), has_finished);
 }
 
