@@ -113,7 +113,7 @@ int run_command(CLI::App& app, const std::vector<std::string>& given, Session& s
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
     return static_cast<int>(session.exit_code);
-  } catch (const CLI::Success& success) {  // --help, which CLI11 hears before it looks at other words
+  } catch (const CLI::Success& success) {  // --help, which CLI11 handles before it checks other words
     const UsageProblem problem = unknown_word(app, arguments);
     if (!problem.what.empty()) {
       print_error(session, problem.what, problem.hint);
@@ -126,7 +126,7 @@ int run_command(CLI::App& app, const std::vector<std::string>& given, Session& s
     print_error(session, problem.what, problem.hint);
     return static_cast<int>(ExitCode::usage);
   } catch (const Error& error) {
-    if (session.interrupted.load() != 0 && error.code() == ExitCode::cluster) {  // what Ctrl-C has cut off
+    if (session.interrupted.load() != 0 && error.code() == ExitCode::cluster) {  // cut off by Ctrl-C
       print_error(session, "interrupted", "");
       return static_cast<int>(ExitCode::interrupted);
     }
@@ -148,7 +148,7 @@ int run_command(CLI::App& app, const std::vector<std::string>& given, Session& s
   }
 }
 
-// A full disk must not look like success. A reader that has gone, like `head`, needs no message.
+// A full disk must not look like success. If the reader has gone, as with `head`, no message is needed.
 bool write_all_out(Session& session) {
   if (session.out.flush()) return true;
   // Another write fails for the same reason and sets errno.

@@ -20,9 +20,9 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 constexpr unsigned good_order_s = 2;
 
-// The first Ctrl-C lets the command end in good order and say how to come back. The second one ends it at
-// once; so does the alarm, if the command still waits for an answer. Every command can be cut off anywhere
-// and repeated.
+// The first Ctrl-C lets the command end in good order and print how to come back. The second Ctrl-C ends it
+// at once, and so does the alarm, if the command still waits for an answer. Every command can be interrupted
+// anywhere and repeated.
 void on_signal(int number) {
   if (interrupted.exchange(number) != 0) _exit(128 + number);
   ::alarm(good_order_s);
@@ -34,8 +34,8 @@ void on_alarm(int) {
   _exit(128 + interrupted.load());
 }
 
-// The parent process may have closed a standard stream. The next connection would get its number, and what is
-// printed would go to the API server.
+// The parent process may have closed a standard stream. The next connection would get its descriptor, and the
+// output would go to the API server.
 void open_missing_streams() {
   int fd = 0;
   while ((fd = ::open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {
@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
   handle_unless_ignored(SIGINT);
   handle_unless_ignored(SIGTERM);
   ::signal(SIGALRM, on_alarm);
-  ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone shows as a failed write
+  ::signal(SIGPIPE, SIG_IGN);  // a write fails if its reader has gone
 
   mlk::Session session{.out = std::cout,
                        .err = std::cerr,

@@ -1,4 +1,4 @@
-// Memory for tensors: of the device that computes.
+// Memory for tensors, on the device that computes.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace mlk::kernels {
 // Memory with the function that frees it.
 using Memory = std::unique_ptr<void, void (*)(void*)>;
 
-// `size()` numbers that Ops::allocate() made. Only operations of such an Ops may follow data(); the host
+// `size()` numbers that Ops::allocate() made. Only operations of such an Ops may dereference data(); the host
 // reads and writes through Ops::read(), write() and place(). A buffer that was moved from is empty.
 template <typename Number>
 class Buffer {

@@ -10,50 +10,52 @@
 
 namespace mlk::kernels {
 
-// One device in a group of processes that each have one. Sums run beside the operations of the device: one
-// begins after what the device was given before it, and must be seen done before its numbers are used again.
+// One device in a group of processes that have one device each. Sums run beside the operations of the device.
+// A sum begins after the operations that were queued before it; the caller must see the sum done before it
+// uses the numbers again.
 class Communicator {
  public:
-  virtual ~Communicator() = default;  // as abort(), if that was not called
+  virtual ~Communicator() = default;  // does what abort() does, if that was not called
 
   enum class State { working, done, failed };
-  // working: it still joins the group, or sums are under way. For any thread.
+  // working: the device still joins the group, or sums are in progress. For any thread.
   virtual State state() = 0;
   // How many sums are done. For any thread.
   virtual std::size_t sums_done() const = 0;
-  // The bytes that a member has given to the sums that are done, and the seconds that they took on the
-  // device, with what it waited there for other members.
+  // The bytes that this member contributed to the sums that are done, and the seconds that these sums took on
+  // the device, including its waits for other members.
   struct Traffic {
     double bytes = 0, seconds = 0;
   };
   virtual Traffic traffic() = 0;
-  // What has failed, a sentence; empty if nothing has. For any thread.
+  // A sentence that says what has failed; empty if nothing has failed. For any thread.
   virtual std::string failure() const = 0;
 
   // Begins to add up the numbers, of a buffer of the device, over all members, in place. All members call
   // this in the same order with the same sizes. After a failure it does nothing. For the thread of the Ops.
   virtual void sum(std::span<float> numbers) = 0;
 
-  // Gives up what is under way; numbers of its sums are then spoilt. For any thread; waits 1 s at most.
-  // False: the library does not come back, and may still write to these numbers.
+  // Abandons the sums in progress; their numbers are then invalid. For any thread; waits 1 s at most. False:
+  // a call of the library has not returned, and may still write to these numbers.
   [[nodiscard]] virtual bool abort() = 0;
 };
 
-// What the members of a new group have to know, to find each other.
+// The id by which the members of a new group find each other.
 using GroupId = std::array<unsigned char, 128>;
 
 class Collectives {
  public:
   virtual ~Collectives() = default;
 
-  // Of the library, as a number that grows with it; 0: there is none. All members need the same.
+  // The version of the library, as a number that grows with each version; 0: there is no library. All members
+  // need the same version.
   virtual int version() const = 0;
-  // Why there is none, a sentence; empty if there is one.
+  // A sentence that says why there is no library; empty if there is one.
   virtual const std::string& why_none() const = 0;
-  // Nothing if the library cannot make one.
+  // The id of a new group; nothing if the library cannot make an id.
   virtual std::optional<GroupId> new_group() = 0;
-  // Begins to join a group as the index-th of its members. Others join at the same time; see state(). Never
-  // null: failures show there.
+  // Begins to join a group as the index-th of its members. The other members join at the same time. Never
+  // null: state() reports when the group is complete, and failures.
   virtual std::unique_ptr<Communicator> join(const GroupId& group, int members, int index) = 0;
 };
 

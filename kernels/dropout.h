@@ -23,8 +23,8 @@ constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> count
   return counter;
 }
 
-// A mask over endless numbers, of which an operation covers those from `first` on. The number at place i is
-// dropped if word i % 4 of philox() with the counter i / 4, `stream` and the key `seed` is below
+// A mask over an endless sequence of numbers; an operation covers the numbers from `first` on. The number at
+// place i is dropped if word i % 4 of philox() with the counter i / 4, `stream` and the key `seed` is below
 // probability * 2^32.
 struct DropoutMask {
   float probability = 0;     // of being dropped, from 0 to below 1
@@ -33,7 +33,7 @@ struct DropoutMask {
   std::uint64_t first = 0;
 
   constexpr std::uint32_t threshold() const { return static_cast<std::uint32_t>(probability * 0x1p32); }
-  // What a kept number is multiplied by, so that the mean stays.
+  // The factor of the kept numbers, which preserves the mean.
   constexpr float factor() const { return 1 / (1 - probability); }
   // The words of places 4 * block to 4 * block + 3.
   constexpr std::array<std::uint32_t, 4> words(std::uint64_t block) const {

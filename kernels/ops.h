@@ -24,24 +24,25 @@ struct DeviceFailure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// What a device tells of itself, as far as it is known.
+// What a device reports about itself, as far as the values are known.
 struct DeviceUsage {
-  std::optional<double> utilisation;   // share of the time in which it computed, of late
+  std::optional<double> utilisation;   // share of the recent time in which it computed
   std::optional<double> memory_bytes;  // in use, by all processes
   std::optional<double> watts;
 };
 
 // The type to which gemm rounds its two inputs. Everything else, including its sums and its result, is
-// float32. tf32 has the range of float32 and the 10 bits of float16's fraction; a device that does not
-// multiply it computes with float32.
+// float32. tf32 has the range of float32 and the 10 bits of float16's fraction; a device that cannot multiply
+// tf32 computes with float32.
 enum class Precision { float32, bfloat16, tf32 };
 
 // All matrices are float32, row-major and dense. They lie in buffers of the same device; on CPUs any memory
 // will do. Sizes may be 0. Unless said otherwise no output may overlap an input. A NaN in an input shows in
-// each output that depends on it. The same inputs give the same bits, whatever the number of threads, but for
-// products. An object is for one thread at a time. allocate, clip and operations that multiply matrices may
-// throw std::bad_alloc. Operations of a device may only queue work: what fails there is thrown later, as
-// DeviceFailure, by an operation that returns a number, read(), write() or allocate(). Nothing else throws.
+// each output that depends on it. Except for products, the same inputs give the same bits with any number of
+// threads. An object is for one thread at a time. allocate, clip and operations that multiply matrices may
+// throw std::bad_alloc. Operations of a device may only queue work: a failure of that work is thrown later,
+// as DeviceFailure, by an operation that returns a number, read(), write() or allocate(). Nothing else
+// throws.
 class Ops {
  public:
   virtual ~Ops() = default;
@@ -62,10 +63,11 @@ class Ops {
   // The memory of the host that belongs to a tensor of a buffer, or to a part of one. On CPUs it is the
   // tensor itself, so that the next two copy nothing.
   virtual std::span<float> place(std::span<float> tensor) = 0;
-  // Copies a tensor to its place, and returns that.
+  // Copies a tensor to its place, and returns the place.
   virtual std::span<const float> read(std::span<const float> tensor) = 0;
-  // Begins to copy a tensor to its place: as it is after the operations so far, beside those that follow.
-  // None of these may change it before the read() of the same tensor, which waits for this copy alone.
+  // Begins to copy a tensor to its place, with the values after the operations so far. The copy runs beside
+  // later operations, which must not change the tensor before its read(). This read() waits only for this
+  // copy.
   virtual void start_read(std::span<const float> /*tensor*/) {}
   // Copies values, from its place or from elsewhere, to a tensor of the same length.
   virtual void write(std::span<const float> values, std::span<float> tensor) = 0;
@@ -87,8 +89,8 @@ class Ops {
   // bias_gradient[columns] = the sum of the rows of delta[rows, columns].
   virtual void bias_backward(int rows, int columns, const float* delta, float* bias_gradient) = 0;
 
-  // The backward pass of add_bias_relu in one pass: delta becomes 0 where `output`, its result, is 0. Then as
-  // bias_backward.
+  // The backward pass of add_bias_relu in one pass: delta becomes 0 where `output`, the result of
+  // add_bias_relu, is 0. Then does the same as bias_backward.
   virtual void bias_relu_backward(int rows, int columns, const float* output, float* delta,
                                   float* bias_gradient) = 0;
 
@@ -96,8 +98,8 @@ class Ops {
   // GELU(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))).
   virtual void add_bias_gelu(int rows, int columns, const float* bias, float* x, float* out) = 0;
 
-  // Its backward pass, where x[rows, columns] is with the bias: delta is multiplied by the derivative at x.
-  // Then as bias_backward.
+  // Its backward pass. x[rows, columns] includes the bias; delta is multiplied by the derivative at x. Then
+  // does the same as bias_backward.
   virtual void bias_gelu_backward(int rows, int columns, const float* x, float* delta,
                                   float* bias_gradient) = 0;
 
@@ -121,8 +123,8 @@ class Ops {
     add_bias_gelu(layer.rows, layer.outputs, layer.bias, sums, out);
   }
 
-  // The backward pass of both. delta[rows, outputs] is the gradient by x * weight + bias. The layer is that
-  // of the forward pass, with the same numbers.
+  // The backward pass of linear and linear_gelu. delta[rows, outputs] is the gradient by x * weight + bias.
+  // The layer is that of the forward pass, with the same numbers.
   virtual void linear_backward(const LinearLayer& layer, const float* delta, const LinearGradients& to) {
     const auto [rows, inputs, outputs] = std::tuple(layer.rows, layer.inputs, layer.outputs);
     const bool transposed = layer.stored == Transpose::yes;
@@ -134,12 +136,12 @@ class Ops {
     if (to.sums) bias_gelu_backward(rows, inputs, to.sums, to.x, to.sums_bias);
   }
 
-  // For LinearLayer::kept of a layer with x[rows, inputs].
+  // How many numbers LinearLayer::kept needs for a layer with x[rows, inputs].
   virtual std::size_t kept_by(int /*rows*/, int /*inputs*/) const { return 0; }
 
   // Whether linear layers are faster if a rounded copy of their weights is kept beside them.
   virtual bool uses_rounded() const { return false; }
-  // Leaves a rounded copy of x: as many numbers.
+  // Writes a rounded copy of x, which has as many numbers.
   virtual void round(std::span<const float> /*x*/, BFloat16* /*rounded*/) {}
 
   // How many floats a model may compute at once rather than in parts, which use less memory.
@@ -152,7 +154,8 @@ class Ops {
                           float* out, float* mean, float* scale) = 0;
 
   // Its backward pass. delta[rows, columns] is the gradient by its output. The gradient by x is added to
-  // x_gradient[rows, columns], which has that of the residual connection; the other two are overwritten.
+  // x_gradient[rows, columns], which holds the gradient of the residual connection. weight_gradient and
+  // bias_gradient are overwritten.
   virtual void layer_norm_backward(int rows, int columns, const float* x, const float* weight,
                                    const float* mean, const float* scale, const float* delta,
                                    float* x_gradient, float* weight_gradient, float* bias_gradient) = 0;
@@ -168,11 +171,11 @@ class Ops {
                               const float* delta, float* token_gradient, float* position_gradient) = 0;
 
   // Causal self-attention (Vaswani et al. 2017; the order of GPT-2). qkv[batch, length, 3, heads, head_size]
-  // has the queries, keys and values. Each head of a position becomes the mean of the values up to it with
-  // the weights softmax(query . key / sqrt(head_size)): out[batch, length, heads, head_size]. Instead of the
-  // weights, log_sums[batch, heads, length] is kept for the backward pass (Dao et al. 2022): the logarithm of
-  // the sum of their exponentials. Its products may round their inputs as gemm does. NaN may spread to all
-  // positions of its sequence.
+  // has the queries, keys and values. Each head of a position becomes the mean of the values up to that
+  // position, with the weights softmax(query . key / sqrt(head_size)): out[batch, length, heads, head_size].
+  // Instead of the weights, log_sums[batch, heads, length] is kept for the backward pass (Dao et al. 2022):
+  // the logarithm of the sum of their exponentials. Its products may round their inputs as gemm does. NaN may
+  // spread to all positions of its sequence.
   virtual void attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) = 0;
 
   // Its backward pass. delta is the gradient by out; qkv_gradient, of the size of qkv, is overwritten.
@@ -185,8 +188,8 @@ class Ops {
   virtual void convolve(const ImageShape& shape, int outputs, int kernel, const float* x, const float* weight,
                         float* out) = 0;
 
-  // Its backward pass. delta is the gradient by out. Overwrites weight_gradient and, unless that is null,
-  // x_gradient.
+  // Its backward pass. delta is the gradient by out. Overwrites weight_gradient, and x_gradient unless
+  // x_gradient is null.
   virtual void convolve_backward(const ImageShape& shape, int outputs, int kernel, const float* x,
                                  const float* weight, const float* delta, float* x_gradient,
                                  float* weight_gradient) = 0;
@@ -195,8 +198,8 @@ class Ops {
   // channels]. A row or column that is left over is ignored.
   virtual void max_pool(const ImageShape& shape, const float* x, float* out) = 0;
 
-  // Its backward pass: delta goes to the first of the largest, row by row; the rest of x_gradient, of the
-  // size of x, becomes 0.
+  // Its backward pass: delta goes to the first of the largest numbers, counted row by row; the rest of
+  // x_gradient, of the size of x, becomes 0.
   virtual void max_pool_backward(const ImageShape& shape, const float* x, const float* delta,
                                  float* x_gradient) = 0;
 
@@ -210,8 +213,8 @@ class Ops {
   virtual float softmax_cross_entropy(int rows, int classes, const float* logits,
                                       const std::int32_t* labels) = 0;
 
-  // The same, with the mean loss in *loss, a number of a buffer, so that the host need not wait for it. And
-  // delta[rows, classes] = the gradient of that mean by the logits. delta may be logits itself.
+  // The same, but stores the mean loss in *loss, a number of a buffer, so that the host does not wait for it.
+  // Also computes delta[rows, classes] = the gradient of that mean by the logits. delta may be logits itself.
   virtual void softmax_cross_entropy_backward(int rows, int classes, const float* logits,
                                               const std::int32_t* labels, float* delta, float* loss) = 0;
 
@@ -220,15 +223,15 @@ class Ops {
                                      const std::int32_t* labels) = 0;
 
   // One update of the parameters and of the state that the rule keeps for each, see optimizer_steps.h. All
-  // spans have the same length. Unless it is null, `rounded` gets what round() leaves of the new parameters
-  // if the device uses_rounded().
+  // spans have the same length. If the device uses_rounded() and `rounded` is not null, `rounded` gets the
+  // new parameters as round() writes them.
   virtual void sgd(std::span<float> parameters, std::span<const float> gradients, std::span<float> velocity,
                    const SgdStep& step, BFloat16* rounded = nullptr) = 0;
   virtual void adam(std::span<float> parameters, std::span<const float> gradients, std::span<float> mean,
                     std::span<float> square, const AdamStep& step, BFloat16* rounded = nullptr) = 0;
 
   // Scales the gradients so that their norm, the root of the sum of their squares, is at most `most`, which
-  // is above 0 (Pascanu, Mikolov & Bengio 2013). A norm that is infinite or NaN makes NaN of all of them.
+  // is above 0 (Pascanu, Mikolov & Bengio 2013). If the norm is infinite or NaN, all gradients become NaN.
   virtual void clip(std::span<float> gradients, float most) = 0;
 
   // out = factor * x. With factor 0, x need not be initialised. The spans have the same length, and out may
@@ -239,8 +242,8 @@ class Ops {
   virtual void add_scaled(std::span<const float> x, float factor, std::span<const float> y,
                           std::span<float> out) = 0;
 
-  // A table of samples, for the next two: what follows data() of the result is not for the host. The bytes
-  // must not change while the result is in use, and must outlive it.
+  // A table of samples, for the next two operations. The host must not dereference data() of the result. The
+  // bytes must not change while the result is in use, and must outlive it.
   virtual Buffer<std::uint8_t> hold(std::span<const std::uint8_t> bytes) {
     return {Memory(const_cast<std::uint8_t*>(bytes.data()), [](void*) {}), bytes.size()};
   }
@@ -252,16 +255,16 @@ class Ops {
   virtual void gather_labels(std::span<const std::uint64_t> ids, const std::uint8_t* table,
                              std::int32_t* out) = 0;
 
-  // Of the device as it is now; it may take some milliseconds.
+  // The usage of the device now; this call may take some milliseconds.
   virtual DeviceUsage usage() { return {}; }
 
-  // Does `work`, which only queues operations of this object: no allocation once it has been done, nothing
-  // that reads, writes or returns a number. With the same key it always queues the same ones, on the same
-  // memory, so that a device may replay them from a recording.
+  // Calls `work`, which only queues operations of this object: after its first call it does not allocate, and
+  // it calls nothing that reads, writes or returns a number. With the same key it always queues the same
+  // operations on the same memory, so that a device may replay them from a recording.
   virtual void repeat(std::uint64_t /*key*/, const std::function<void()>& work) { work(); }
 
-  // Sums of buffers over the devices of several processes (communicator.h); null for a device that knows
-  // none. Belongs to this object.
+  // Sums of buffers over the devices of several processes (communicator.h); null for a device that has none.
+  // This object owns the result.
   virtual Collectives* collectives() { return nullptr; }
 
  protected:

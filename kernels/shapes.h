@@ -18,23 +18,23 @@ struct LinearLayer {
   const float *x = nullptr, *weight = nullptr;
   const float* bias = nullptr;        // null: there is none
   Transpose stored = Transpose::no;   // yes: weight[outputs, inputs]
-  const BFloat16* rounded = nullptr;  // the weight as Ops::round() leaves it; null: there is no such copy
-  // Memory for Ops::kept_by() numbers, where the forward pass leaves what the backward pass can use. Null:
-  // nothing is left.
+  const BFloat16* rounded = nullptr;  // the weight as Ops::round() writes it; null: there is no such copy
+  // Memory for Ops::kept_by() numbers that the forward pass stores for the backward pass. Null: nothing is
+  // stored.
   BFloat16* kept = nullptr;
 };
 
-// Where the backward pass of such a layer goes.
+// Where the backward pass of such a layer writes its results.
 struct LinearGradients {
   float* weight = nullptr;
   float* bias = nullptr;  // null: it is not computed
   float* x = nullptr;
-  // For x = GELU(sums), else null: x gets the gradient by the sums, and sums_bias[inputs] its sum over the
-  // rows.
+  // Not null if x = GELU(sums). Then x gets the gradient by the sums, and sums_bias[inputs] gets the sum of
+  // that gradient over the rows.
   const float* sums = nullptr;
   float* sums_bias = nullptr;
   float factor = 1;   // of the gradients by the weight and by x
-  bool adds = false;  // to the gradient by the weight, which is overwritten otherwise
+  bool adds = false;  // true: adds to the gradient by the weight; false: overwrites it
 };
 
 // Images with their channels last: x[batch, height, width, channels]. So one product convolves a whole batch,

@@ -18,7 +18,7 @@ namespace mlk::mpi {
 namespace {
 
 constexpr std::size_t most_peers = 512;  // 64 processes, commands, and those that have not proven anything
-constexpr std::int64_t time_to_drain_ms = 1000;  // for the last output of a command that has ended
+constexpr std::int64_t time_to_drain_ms = 1000;  // the limit for the last output of a command that has ended
 constexpr std::size_t most_waiting_output = 1 << 18;
 constexpr int stopped_by_sigterm = 143;
 
@@ -65,7 +65,7 @@ class Agent {
     std::vector<pollfd> fds{{signals_, POLLIN, 0}, {listener_, POLLIN, 0}};
     for (const Peer& peer : peers_) {
       fds.push_back({peer.link.fd(), peer.link.events(), 0});
-      // What the other end does not take is left in the pipe.
+      // The bytes that the other end does not read stay in the pipe.
       const bool full = peer.link.session().output().size() > most_waiting_output;
       for (const Pipe& pipe : peer.pipes) fds.push_back({full ? -1 : pipe.fd, POLLIN, 0});
     }
@@ -122,7 +122,7 @@ class Agent {
     }
   }
 
-  // The program gets SIGTERM, and time for a last checkpoint.
+  // Sends SIGTERM to the program, which then has time for a last checkpoint.
   void stop() {
     stop_at_ = now_ms() + environment_.time_to_stop_ms;
     const std::byte signal{SIGTERM};
@@ -153,13 +153,13 @@ class Agent {
       if (*code_ != 0) say_what_failed();
     } else if (peer.kind == Type::process && frame.type == Type::ended) {
       if (const std::optional<End> end = decode_end(frame.payload)) ended(*end);
-      peer.link.session().send(Type::ended);  // so that the process waits until it is known
+      peer.link.session().send(Type::ended);  // acknowledges the end, for which the process waits
     } else {
       peer.gone = true;
     }
   }
 
-  // The newest launcher is the right one: the other has been replaced.
+  // The newest launcher is valid, and replaces an older launcher.
   void lead(Peer& peer) {
     for (Peer& other : peers_) {
       if (&other != &peer && other.kind == Type::lead) other.gone = true;
@@ -208,7 +208,7 @@ class Agent {
     tell_launcher(end);
   }
 
-  // The last line of the log, from which mlk tells why the pod has failed.
+  // The last line of the log, from which mlk reports why the pod has failed.
   void say_what_failed() const {
     if (!failed_) return;
     std::string text = "rank " + number(failed_->rank) + " of MPI ";
@@ -271,7 +271,7 @@ class Agent {
     }
   }
 
-  // Nothing of one try is left when the next begins.
+  // Ends all processes of an attempt before the next attempt begins.
   void end_attempt() {
     kill_descendants();
     for (Peer& peer : peers_) {
@@ -284,7 +284,7 @@ class Agent {
   const int signals_, listener_;
   std::vector<Peer> peers_;
   std::optional<int> code_;
-  std::optional<End> failed_;  // of the processes here: the first that was not told to end
+  std::optional<End> failed_;  // the first process of this pod that failed without a request to end
   bool led_ = false;
   std::int64_t stop_at_ = 0, last_led_ = now_ms();
 };

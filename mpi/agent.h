@@ -1,5 +1,5 @@
-// The agent of a pod: it runs what the launcher's mpirun wants to run here, and gives the processes of the
-// program what they execute.
+// The agent of a pod: it runs the commands of the launcher's mpirun in this pod, and sends the program to the
+// processes that execute it.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace mlk::mpi {
 
-// Serves until the launcher says how the run has ended, the pod is told to stop, or no launcher was there for
-// the patience. Returns the exit code of the pod. `program`: what the processes of this pod execute.
+// Serves until the launcher sends the exit code, the pod gets SIGTERM or SIGINT, or no launcher was connected
+// for the patience. Returns the exit code of the pod. `program`: the command line that the processes of this
+// pod execute.
 int serve(const PodEnvironment& environment, const std::vector<std::string>& program);
 
 }  // namespace mlk::mpi

@@ -30,7 +30,7 @@ struct Below {
   pid_t pid = 0, parent = 0;
 };
 
-// The parent stands behind the name, which may hold anything, and the state.
+// The number of the parent comes after the name, which may contain any text, and after the state.
 pid_t parent_of(const char* pid) {
   char path[300], text[512];
   std::snprintf(path, sizeof path, "/proc/%s/stat", pid);
@@ -54,7 +54,7 @@ std::vector<Below> descendants(pid_t except) {
     if (pid > 0 && pid != except) all.push_back({pid, parent_of(entry->d_name)});
   }
   ::closedir(folder);
-  // Each round finds the children of those that the last one has found.
+  // Each round finds the children of the processes that the last round has found.
   std::vector<pid_t> parents{::getpid()};
   while (!parents.empty()) {
     std::vector<pid_t> next;
@@ -96,7 +96,7 @@ pid_t spawn(const std::vector<std::string>& words, int out, int err) {
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const pid_t pid = ::fork();
-  if (pid > 0) ::setpgid(pid, pid);  // whichever of the two comes first
+  if (pid > 0) ::setpgid(pid, pid);  // in both processes, since either may come first
   if (pid != 0) return pid;
   ::setpgid(0, 0);
   const sigset_t set = ours();
@@ -131,7 +131,8 @@ Said said_by(const std::vector<std::string>& words, std::int64_t bound_ms) {
   pollfd more{.fd = pipe[0], .events = POLLIN, .revents = 0};
   int status = 0;
   bool ended = child < 0;
-  // What it has started may hold the pipe open, or it may close that itself: its end alone counts.
+  // Waits only for the end of the program: its child processes may hold the pipe open, and the program may
+  // close the pipe itself.
   while (!ended && now_ms() < until) {
     ended = ::waitpid(child, &status, WNOHANG) == child;
     if (more.fd < 0 && !ended) ::usleep(look_ms * 1000);
@@ -157,7 +158,7 @@ int code_of(int wait_status) {
 }
 
 void kill_descendants(pid_t except) {
-  // Whoever was about to start one more is dead in the next round.
+  // A process that was about to start another one is dead in the next round.
   for (int round = 0; round < 10; ++round) {
     const std::vector<Below> below = descendants(except);
     if (below.empty()) return;

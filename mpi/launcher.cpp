@@ -19,14 +19,14 @@ namespace mlk::mpi {
 namespace {
 
 constexpr std::int64_t time_to_settle_ms =
-    2000;  // for the news that a pod was lost, after that of a process that failed by it
+    2000;  // the wait for the report of a lost pod, after the report of a process that failed because of it
 constexpr std::int64_t time_to_finish_ms = 10000;
-constexpr unsigned time_to_be_known_ms = 3000;  // for the nodes to tell of the other pods' ends
+constexpr unsigned time_to_be_known_ms = 3000;  // the wait until the nodes have reported the other pods' ends
 constexpr int time_to_connect_ms = 2000;
 constexpr std::int64_t time_to_say_version_ms = 60000;  // an image may come over a slow network as it is read
 constexpr int not_there = 127, not_usable = 126;
 
-// The version of the first of mpirun and mpiexec that is there; its name in `name`.
+// The version of mpirun, or of mpiexec if mpirun does not exist. Stores the name in `name`.
 std::string version_of_mpirun(std::string& name) {
   for (const char* candidate : {"mpirun", "mpiexec"}) {
     const Said version = said_by({candidate, "--version"}, time_to_say_version_ms);
@@ -101,7 +101,7 @@ class Launcher {
     return false;
   }
 
-  // True: mpirun has ended with 0.
+  // Runs mpirun once. True: mpirun has ended with 0.
   bool try_once() {
     reports_.clear();
     lost_ = stopping_ = false;
@@ -151,7 +151,7 @@ class Launcher {
     finishing_ = true;
     while (any() && now_ms() < until) wait(100);
     kill_descendants();
-    // The Job deletes the pods that it does not know to have ended when this one ends, with their logs.
+    // When this pod ends, the Job deletes pods whose end it does not know yet, with their logs.
     if (!environment_.on_one_machine()) ::usleep(time_to_be_known_ms * 1000);
     ::_exit(0);
   }
@@ -189,7 +189,7 @@ class Launcher {
   // Signals and children.
   void look() {
     const Arrived news = read_signals(signals_);
-    if (news.stop) ::kill(agent_, SIGTERM);  // which has the program end, and then ends itself
+    if (news.stop) ::kill(agent_, SIGTERM);  // the agent ends the program, and then itself
     int status = 0;
     for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
       if (pid == mpirun_) mpirun_code_ = code_of(status);
@@ -221,8 +221,8 @@ class Launcher {
 
 std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost, int code_of_mpirun) {
   if (lost) return std::nullopt;
-  // MPI's libraries abort a process whose peer is lost. That may be reported before the end of the peer
-  // itself.
+  // MPI's libraries abort a process whose peer is lost. The end of the aborted process may be reported before
+  // the end of the peer itself.
   const auto first = [&](auto&& wanted) -> std::optional<Reported> {
     for (const bool aborted : {false, true}) {
       for (const Reported& each : reports) {
@@ -232,7 +232,8 @@ std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost
     return std::nullopt;
   };
   if (const auto untold = first([](const End& end) { return !end.told; })) return untold;
-  // MPI_Abort: mpirun ends all processes, also the one that called it, whose own code is left.
+  // MPI_Abort: mpirun ends all processes, also the process that called MPI_Abort, which keeps a code of its
+  // own.
   const auto own_code = [](const End& end) { return end.code != 128 + SIGTERM && end.code != 128 + SIGKILL; };
   if (const auto caller = first(own_code)) return caller;
   return Reported{0,

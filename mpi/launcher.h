@@ -1,5 +1,5 @@
-// What the pod of rank 0 does in addition to what all pods do: it starts mpirun when all agents are there,
-// and decides who has failed.
+// The launcher runs in the pod of rank 0, in addition to the agent: it starts mpirun when all agents are
+// connected, and decides which process has failed.
 #pragma once
 
 #include <string>
@@ -13,15 +13,15 @@ namespace mlk::mpi {
 int launch(const PodEnvironment& environment, const std::vector<std::string>& program,
            const std::string& self);
 
-// Who is at fault for an mpirun that did not end with 0, from what the agents have told.
+// The process that is at fault when mpirun did not end with 0, as the agents have reported it.
 struct Reported {
   std::size_t pod = 0;
   End end;
 };
-// The first that failed without having been told to end, or else with a code of its own; one that was aborted
-// only if no other did.
-// `reports` in the order of their arrival, `lost`: a pod was lost or was told to stop, which is nobody's
-// fault. Nothing: nobody.
+// The first process that failed without having been told to end, or else one with a code of its own. An
+// aborted process is at fault only if no other process failed by itself. `reports` in the order of their
+// arrival, `lost`: a pod was lost or was told to stop, which is no process's fault. nullopt: no process is at
+// fault.
 std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost, int code_of_mpirun);
 
 }  // namespace mlk::mpi

@@ -56,7 +56,7 @@ addrinfo* look_up(const Address& where, int flags) {
 
 void set(int fd, int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); }
 
-// A host that has gone silent is given up after 15 s, as by mlk-runtime.
+// Closes the connection to a silent host after 15 s, like mlk-runtime.
 void tune(int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -188,7 +188,7 @@ bool Link::work(short events) {
 }
 
 int listen_at(const Address& where) {
-  // A name may stand for an address that the pod does not know by itself.
+  // A name may resolve to an address that is no address of the pod itself.
   addrinfo* found = look_up(where, AI_NUMERICHOST);
   if (found == nullptr) {
     sockaddr_in6 probe{};

@@ -1,5 +1,5 @@
-// Connections of mlk-mpi: a socket that does not block, with a Session on it; and what the pod's environment
-// says of addresses and the key.
+// Connections of mlk-mpi: a non-blocking socket with a Session. Also reads the addresses and the key from the
+// pod's environment.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Address {
 };
 Address parse_address(std::string_view text);  // host:port; port 7070 if there is none
 
-// What mlk says to every pod in its environment.
+// The settings that mlk gives to every pod in its environment.
 struct PodEnvironment {
   std::string role = "worker", rank = "0", folder, key;
   Address own;
@@ -38,14 +38,14 @@ struct PodEnvironment {
   int time_to_be_read_ms = 60000;         // then the rest of a command's output is dropped
 
   bool on_one_machine() const { return own.host.starts_with("127."); }  // --local
-  // The address of a host as mpirun calls it: whole, or without what follows the first dot.
+  // The address of a host by the name that mpirun uses: the whole name, or the part before the first dot.
   const Address* find(std::string_view host) const;
 };
 // Ends the process with 126 and a message when something is missing.
 PodEnvironment read_pod_environment();
 
-// Writes all of it, also where the descriptor does not block: another process that shares it may have made it
-// so. False if nobody reads it (errno is EPIPE), or nothing was taken for so long.
+// Writes all bytes, also to a non-blocking descriptor: another process that shares it may have set this mode.
+// False if nobody reads the bytes (errno is EPIPE), or if the reader has read nothing for so long.
 bool write_all(int fd, std::span<const std::byte> bytes, int longest_wait_ms);
 
 // "mlk: ..." on standard error, one line.
@@ -74,10 +74,9 @@ class Link {
   std::int64_t since_ = now_ms();
 };
 
-// A socket that listens there: at a literal address, for a name at its port on all interfaces. Retries for 10
-// s.
+// A socket that listens at a literal address or, for a name, at its port on all interfaces. Retries for 10 s.
 int listen_at(const Address& where);
-// Nothing if nobody answers within the time (a look-up of the name may take 10 s more).
+// nullopt if nobody answers within the time (a look-up of the name may take 10 s more).
 std::optional<Link> connect_to(const Address& where, std::string_view key, int timeout_ms);
 // Waits until the other end has proven that it has the key. False: it has not, within the time.
 bool wait_until_ready(Link& link, int timeout_ms);

@@ -1,4 +1,4 @@
-// How mpirun is called: Open MPI's, or MPICH's and its kin's.
+// How mpirun is called: the one of Open MPI, or the one of MPICH and related libraries.
 #pragma once
 
 #include <optional>

@@ -41,7 +41,7 @@ std::optional<Program> ask_for_program(Link& link, std::uint32_t rank) {
   return std::nullopt;
 }
 
-// The log of the pod. Where it cannot be opened the output goes the way of mpirun, to the log of rank 0.
+// The log of the pod. If it cannot be opened, the output goes through mpirun to the log of rank 0.
 void write_to_log_of(std::uint32_t agent) {
   for (const int fd : {1, 2}) {
     const std::string path = "/proc/" + number(agent) + "/fd/" + number(fd);
@@ -51,8 +51,8 @@ void write_to_log_of(std::uint32_t agent) {
   }
 }
 
-// On one machine the pods would share the files by which processes of a host share memory: they are told
-// apart by host only.
+// On one machine the pods would share the files of Open MPI's shared memory, since these files differ only by
+// host.
 void keep_apart(const PodEnvironment& environment) {
   if (!environment.on_one_machine()) return;
   ::setenv("OMPI_MCA_btl_vader_backing_directory", environment.folder.c_str(), 0);
@@ -77,7 +77,7 @@ class Process {
   Process(Link& link, std::uint32_t rank, pid_t child) : link_(link), child_(child) { end_.rank = rank; }
 
   int run(int signals) {
-    hear(0);  // what came together with the program
+    hear(0);  // reads frames that arrived together with the program
     while (true) {
       pollfd fds[2] = {{signals, POLLIN, 0}, {link_.fd(), link_.events(), 0}};
       if (::poll(fds, 2, -1) < 0) continue;
@@ -101,7 +101,7 @@ class Process {
         tell(std::to_integer<int>(frame->payload[0]));
     }
     if (open && !link_.session().broken()) return;
-    tell(SIGKILL);  // without its agent nobody would know of it
+    tell(SIGKILL);  // without its agent nobody would know of the program
     int status = 0;
     ::waitpid(child_, &status, 0);
     ::_exit(no_agent);
@@ -112,7 +112,7 @@ class Process {
     ::kill(child_, signal);
   }
 
-  // The agent has it before mpirun sees this process end, and ends the others.
+  // The agent gets the end before mpirun sees the end of this process and ends the others.
   void report() {
     link_.session().send(Type::ended, encode(end_));
     const std::int64_t until = now_ms() + time_to_answer_ms;

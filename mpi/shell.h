@@ -1,4 +1,4 @@
-// What mpirun takes for a remote shell.
+// The program that mpirun uses as its remote shell.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace mlk::mpi {
 
-// Has the agent of the host run a command line, writes what that writes, and returns its exit code; 255, as
-// ssh does, if the agent cannot be reached or is lost. The command ends with this process.
+// Asks the agent of the host to run a command line, writes the output of the command, and returns its exit
+// code. Returns 255, like ssh, if the agent cannot be reached or is lost. The command ends with this process.
 int run_remotely(const PodEnvironment& environment, const std::string& host, const std::string& command);
 
 }  // namespace mlk::mpi

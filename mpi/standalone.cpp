@@ -1,5 +1,5 @@
-// What of the C++ library mlk-mpi needs at run time, where it is linked without that: statically, with musl.
-// Nothing is caught there, so what would throw ends the process.
+// The parts of the C++ library that mlk-mpi needs at run time where it is linked without that library:
+// statically, with musl. Nothing catches exceptions there, so an exception ends the process.
 #ifdef MLK_MPI_STANDALONE
 
 #include <cstdlib>

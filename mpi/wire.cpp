@@ -151,7 +151,7 @@ bool Session::receive(std::span<const std::byte> bytes) {
   append(in_, bytes);
   while (!ready() && shake_hands()) {
   }
-  // Who has not proven anything has nothing more to say.
+  // A peer may send nothing more before it has proven that it has the key.
   if (!ready() && input().size() > greeting_size + proof_size) stage_ = Stage::broken;
   return !broken();
 }

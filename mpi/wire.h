@@ -1,5 +1,5 @@
-// What the processes of mlk-mpi say to each other, and how they prove that they have the run's key. Pure:
-// bytes in, bytes out.
+// The messages between the processes of mlk-mpi, and how the processes prove that they have the run's key.
+// Pure: bytes in, bytes out.
 //
 //   server to client   magic, nonce
 //   client to server   magic, nonce, HMAC(key, "client", both nonces)
@@ -35,7 +35,7 @@ enum class Type : std::uint8_t {
   program,   // to a process: the program that it becomes, see Program
   failed,    // to the launcher: see End
   stopping,  // to the launcher: the pod is told to end
-  finish,    // to the agent: end with this code (a byte), and back: it does
+  finish,    // to the agent: end with this code (a byte); the agent answers with the same
   signal,    // to a process: a signal for the program (a byte)
 };
 
@@ -55,13 +55,14 @@ std::string_view text_of(std::span<const std::byte> bytes);
 struct End {
   std::uint32_t rank = 0;  // of MPI; of a command: unused
   std::uint8_t code = 0;   // 128 + the signal that killed it
-  bool told = false;       // somebody had asked it to end
+  bool told = false;       // the agent or mpirun had asked it to end
   bool operator==(const End&) const = default;
 };
 Bytes encode(const End& end);
 std::optional<End> decode_end(std::span<const std::byte> payload);
 
-// What the processes of a pod execute: the pod's own program, where the pod started it.
+// The program that the processes of a pod execute: the pod's own program, in the folder where the pod started
+// it.
 struct Program {
   std::uint32_t agent = 0;  // process id
   std::string folder;
@@ -71,7 +72,7 @@ struct Program {
 Bytes encode(const Program& program);
 std::optional<Program> decode_program(std::span<const std::byte> payload);
 
-// One end of a connection. Broken once anything was wrong, and then it takes and gives nothing.
+// One end of a connection. After any invalid input it is broken, and then it accepts and sends nothing.
 class Session {
  public:
   enum class Side { client, server };

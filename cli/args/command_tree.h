@@ -23,7 +23,8 @@ std::vector<std::string> option_names(const CLI::App& command, const CLI::App& r
 // The option that `word` ("--flag" or "-f") means after `command`; nullptr if there is none.
 const CLI::Option* option_of(const CLI::App& command, const CLI::App& root, const std::string& word);
 
-// The words that the option takes, of one_of() (cli/args/validators.h); empty if it takes others.
+// The words that the option accepts if it has one_of() (cli/args/validators.h). Empty if it accepts other
+// values.
 std::vector<std::string> words_of(const CLI::Option& option);
 
 }  // namespace mlk

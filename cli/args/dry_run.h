@@ -11,14 +11,14 @@ namespace mlk {
 
 enum class DryRun {
   no,
-  client,  // nobody is asked
+  client,  // no cluster or registry is contacted
   server,  // the cluster checks it; nothing is stored
 };
 
-// A flag with an optional value, client: "--dry-run FILE" does not take FILE for it.
+// A flag whose optional value is `client` by default: "--dry-run FILE" does not read FILE as the value.
 void add_dry_run(CLI::App& command, std::string& text, const std::string& description);
 
-// `text` as add_dry_run() has left it. Throws Error{usage} if it is neither empty nor one of the two.
+// `text` as add_dry_run() has left it. Throws Error{usage} for any other text than "", "client" or "server".
 DryRun read_dry_run(const std::string& text);
 
 }  // namespace mlk

@@ -44,7 +44,7 @@ constexpr Habit other_habits[] = {
     {" rename ", "change `name` in the experiment file and submit it: that is a new run"},
 };
 
-// There is no flag for it: what `down` keeps may be somebody's only checkpoint.
+// mlk has no flag that deletes the cluster, since `down` keeps files that may be somebody's only checkpoint.
 constexpr std::string_view delete_local =
     "`mlk local down` keeps its objects. This deletes its runs, their logs, and what they wrote into its own "
     "volumes: mlk local down && rm -r ${XDG_STATE_HOME:-~/.local/state}/mlk/local";
@@ -99,7 +99,7 @@ bool has(std::string_view list, std::string_view word) {
 bool may_be_run(const std::string& operand) { return operand.find('.') == operand.npos; }
 bool may_be_file(const std::string& operand) { return operand.find_first_of("./") != operand.npos; }
 
-// The advice, with its placeholders replaced by what was typed.
+// The advice, with its placeholders replaced by the typed words.
 std::string filled_in(std::string_view advice, const std::string& word,
                       const std::vector<std::string>& rest) {
   const auto operand =

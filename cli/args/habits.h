@@ -7,7 +7,7 @@
 namespace mlk {
 
 // Advice for an unknown command, as the rest of a line that begins with "hint: "; empty if there is none.
-// `rest`: the words after it; the first that is not a flag replaces RUN or FILE.
+// `rest`: the words after the command. The first word that is not a flag replaces RUN or FILE.
 std::string habit_of_command(const std::string& word, const std::vector<std::string>& rest);
 
 // The same for a word after `mlk local`.

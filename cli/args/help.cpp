@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t column_of_descriptions = 34;
 constexpr std::size_t least_for_descriptions = 20;
 
-// CLI11 names a flag with an optional value "--dry-run{client}"; readers of manuals know
+// CLI11 writes a flag with an optional value as "--dry-run{client}". Readers of manuals know the form
 // "--dry-run[=client|server]".
 class HelpFormatter : public CLI::Formatter {
  public:

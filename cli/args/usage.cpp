@@ -32,7 +32,7 @@ std::string spoken_type(const CLI::Option& option) {
   return words.empty() ? option.get_type_name() : join(words, "|");
 }
 
-// The command line as the tree of commands reads it, up to the first word that it does not know.
+// The command line as the tree of commands reads it, up to the first unknown word.
 class Reading {
  public:
   Reading(const CLI::App& root, const std::vector<std::string>& arguments)
@@ -55,7 +55,7 @@ class Reading {
   const CLI::App& command() const { return *command_; }
   const UsageProblem& unknown() const { return unknown_; }  // empty: every word is known
 
-  // What is too much or too little on the command line; empty if nothing is.
+  // The problem with the number of arguments or values on the command line; empty if there is none.
   UsageProblem miscounted() const {
     if (waiting_ != nullptr) {
       return {"there is no value after '" + arguments_.back() + "'",
@@ -111,7 +111,7 @@ class Reading {
     }
   }
 
-  // An argument more than the command takes.
+  // The problem of an argument more than the command accepts.
   UsageProblem superfluous() const {
     std::vector<std::string> names;
     std::size_t room = 0;
@@ -134,7 +134,7 @@ class Reading {
   const CLI::App* command_;
   UsageProblem unknown_;
   UsageProblem said_;                     // of a flag that is known
-  const CLI::Option* waiting_ = nullptr;  // the last word, which has no value after it
+  const CLI::Option* waiting_ = nullptr;  // the option in the last word, which has no value after it
   std::map<const CLI::Option*, int> given_;
   std::vector<std::string> operands_;
 };

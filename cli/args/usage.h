@@ -1,4 +1,4 @@
-// What is wrong with a command line that CLI11 refuses, in mlk's own words.
+// The error of a command line that CLI11 refuses, with mlk's own message.
 #pragma once
 
 #include <string>
@@ -16,11 +16,11 @@ struct UsageProblem {
   std::string hint;  // the next thing to type
 };
 
-// Looks for the word at fault itself: an unknown word is reported before anything else that CLI11 misses.
+// Searches for the word at fault itself. Reports an unknown word before anything else that CLI11 misses.
 UsageProblem explain(const CLI::ParseError& error, const CLI::App& root,
                      const std::vector<std::string>& arguments);
 
-// The first word that is no command or flag, for a command line that asks for help. Empty: all are known.
+// The first word that is no command or flag, in a command line with --help. Empty: all words are known.
 UsageProblem unknown_word(const CLI::App& root, const std::vector<std::string>& arguments);
 
 }  // namespace mlk

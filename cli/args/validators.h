@@ -8,7 +8,7 @@
 
 namespace mlk {
 
-// CLI11's own checks would print the bounds of a double, and sets.
+// CLI11's own validators would print the bounds of a double, and sets, in their messages.
 CLI::Validator whole_number(int least = 0);
 CLI::Validator number_above_zero();
 // Help and completion read the words from its description, "{a,b}".

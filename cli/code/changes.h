@@ -1,4 +1,4 @@
-// In which files two archives of code differ. Pure.
+// Compares the files of two archives of code. Pure.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace mlk::image {
 
-// "+new", "-gone" and "changed", in the order of their paths; folders do not count. Throws as read_tar().
+// The paths of files that differ, as "+new", "-gone" and "changed", in the order of the paths. Folders are
+// ignored. Throws as read_tar().
 std::vector<std::string> changed_paths(std::string_view before, std::string_view after);
 
 }  // namespace mlk::image

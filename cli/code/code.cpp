@@ -26,12 +26,13 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t large_file = 10 << 20;
 constexpr std::uint64_t most_of_a_layer = std::uint64_t{16} << 30;
 
-// Larger code is not even tried to compress where it has another way: programs get hardly a tenth as large.
+// If larger code can travel as a layer, mlk does not even try to compress it into an archive: programs rarely
+// shrink to a tenth.
 constexpr std::size_t most_gain = 16;
 
 using Take = std::function<void(std::string_view)>;
 
-// Entries that are read at once; one file if that is large.
+// Entries that one task reads; a single file if the file is large.
 struct Batch {
   std::size_t begin = 0, end = 0;
   std::uint64_t size = 0;  // of the files
@@ -52,7 +53,7 @@ std::vector<Batch> batches_of(const std::vector<TreeEntry>& entries) {
   return out;
 }
 
-// The part of the archive that a batch is. Its memory is used again: fresh memory is slow.
+// The part of the archive for a batch. mlk reuses the memory of a part, because fresh memory is slow.
 struct Part {
   std::string memory;
   std::size_t size = 0;
@@ -71,7 +72,8 @@ class TarOfFolder {
  public:
   TarOfFolder(const fs::path& folder, const Tree& tree) : folder_(folder), tree_(tree) {}
 
-  // To open ten thousand files takes as long as the digest of what is in them, so that other threads do it.
+  // To open ten thousand files takes as long as to compute the digest of their content. So other threads open
+  // the files.
   void write(const Take& take) const {
     const std::vector<Batch> batches = batches_of(tree_.entries);
     std::deque<std::future<Part>> ahead;
@@ -98,7 +100,7 @@ class TarOfFolder {
  private:
   static bool is_large(const Batch& batch) { return batch.size > batch_bytes; }
 
-  // Without the content of a large file.
+  // Reads a batch into `part`, except for the content of a large file.
   void read(const Batch& batch, Part& part) const {
     part.size = 0;
     WayDown way(folder_);
@@ -124,7 +126,7 @@ class TarOfFolder {
     take({zeros, tar_padding(entry.size)});
   }
 
-  // With what comes before the path in the words of an error.
+  // Runs `action`, and puts `before` before the path in the message of an error.
   template <typename Action>
   static void named(const std::string& before, const Action& action) {
     try {
@@ -159,7 +161,8 @@ std::string largest_files(const Code& code) {
               "type the command again when nothing writes there, or leave it out with exclude:");
 }
 
-// In a layer such a name deletes the file with the rest of it, or all of the folder.
+// In a layer, a name with this prefix deletes the file with the rest of the name, or the whole content of the
+// folder.
 void refuse_marks_of_deletion(const fs::path& folder, const Tree& tree) {
   constexpr char mark[] = ".wh.";
   for (const TreeEntry& entry : tree.entries) {
@@ -207,7 +210,8 @@ void warn_and_count(const fs::path& folder, Code& out) {
                 "leave files out with exclude: or a file .mlkignore, and put data on a volume (data:)");
 }
 
-// Only where git is told of such files at all, since the others would be read for nothing.
+// Warns only if a file .gitattributes tells git of such files, because otherwise mlk would read the files for
+// nothing.
 void warn_of_pointers(const fs::path& folder, Code& out) {
   const auto tells_git = [](const TreeEntry& entry) {
     return name_of_path(entry.of_tar.path) == ".gitattributes";
@@ -261,7 +265,7 @@ std::string write_layer(LayerWriter& writer, const fs::path& folder, const Tree&
   constexpr unsigned for_all_to_read_and_write = 0666, for_all_to_execute = 0777;
   refuse_marks_of_deletion(folder, tree);
   WayDown way(folder);
-  Sha256 digest;  // of the archive without the prefix, which is a part of the run's identity
+  Sha256 digest;  // of the archive without the prefix; the digest is part of the run's identity
   const Take also = [&](std::string_view part) { digest.add(part); };
   for (std::size_t at = prefix.find('/'); at != prefix.npos; at = prefix.find('/', at + 1))
     writer.add({.path = prefix.substr(0, at), .kind = TarEntry::Kind::folder});

@@ -1,5 +1,5 @@
-// Folders and files of the code that travels, as the system knows them. For folders of ten thousand files,
-// where std::filesystem takes most of the time.
+// Lists the folders and files of the code by system calls, since std::filesystem takes most of the time for
+// folders of ten thousand files.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct NamedEntry {
   Kind kind = Kind::other;
 };
 
-// What changes when somebody writes to a file. Nanoseconds since 1970.
+// The values that change when a program writes to a file. Times are in nanoseconds since 1970.
 struct Stamp {
   std::int64_t modified = 0;  // programs may set it to any time
   std::int64_t changed = 0;   // only the system sets it
@@ -35,18 +35,19 @@ struct Folder {
   std::vector<NamedEntry> entries;  // in no order
 };
 
-// The folder `path` below `top`, which is empty or ends with a slash; only `top` itself may be a link. Throws
-// Error: not_found if there is no such folder, failure if it cannot be read.
+// The folder `path` below `top`. `path` is empty or ends with a slash. Only `top` itself may be a link.
+// Throws Error: not_found if there is no such folder, failure if the folder cannot be read.
 Folder read_folder(const std::filesystem::path& top, const std::string& path);
 
-// Where the link at `path` below `top`, in this folder, leads. Throws Error{failure} if it is none any more.
+// The target of the link at `path` below `top`, in this folder. Throws Error{failure} if `path` is no longer
+// a link.
 std::string link_target(DIR& folder, const std::filesystem::path& top, const std::string& path);
 
-// Of the file at `path` below `top`, in this folder. Throws Error{failure} if it is no file any more. Safe
-// from several threads.
+// The status of the file at `path` below `top`, in this folder. Throws Error{failure} if `path` is no longer
+// a file. Safe from several threads.
 FileStatus status_of(DIR& folder, const std::filesystem::path& top, const std::string& path);
 
-// The first bytes of a file in this folder, at most `most`; empty if it cannot be read.
+// The first bytes of a file in this folder, at most `most`; empty if the file cannot be read.
 std::string beginning_of(DIR& folder, const std::string& name, std::size_t most);
 
 }  // namespace mlk::image

@@ -24,7 +24,8 @@ PartsOfPath parts_of(std::string_view path) {
   return out;
 }
 
-// A class such as [:digit:] that begins at `at`; `at` is then behind it. nullopt if there is none there.
+// Whether `c` is in the class, such as [:digit:], at `at`; moves `at` behind the class. nullopt if there is
+// no class.
 std::optional<bool> in_class(std::string_view pattern, std::size_t& at, unsigned char c) {
   struct Class {
     std::string_view name;
@@ -52,8 +53,8 @@ bool is_same(char a, char b, Case letters) {
   return a == b || (letters == Case::is_ignored && lower(a) == lower(b));
 }
 
-// A set such as [a-z] or [!0-9] that begins at `at`; `at` is then behind it. nullopt if it has no end: the
-// bracket stands for itself then.
+// Whether `c` is in the set, such as [a-z] or [!0-9], at `at`; moves `at` behind the set. nullopt if the set
+// has no end: then the bracket is a literal character.
 std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c, Case letters) {
   std::size_t i = at + 1;
   const bool negated = i < pattern.size() && (pattern[i] == '!' || pattern[i] == '^');
@@ -86,7 +87,7 @@ std::optional<bool> in_set(std::string_view pattern, std::size_t& at, char c, Ca
   return found != negated;
 }
 
-// Whether the pattern at `at`, which is no '*', matches this character; `at` is then behind it.
+// Whether the element of the pattern at `at`, which is no '*', matches `c`; moves `at` behind the element.
 bool matches_character(std::string_view pattern, std::size_t& at, char c, Case letters) {
   if (pattern[at] == '?') return ++at, true;
   if (pattern[at] == '[') {
@@ -96,7 +97,7 @@ bool matches_character(std::string_view pattern, std::size_t& at, char c, Case l
   return is_same(pattern[at++], c, letters);
 }
 
-// The length of all names that match this pattern, which has no '*'.
+// The length of each name that matches this pattern without a '*'.
 std::size_t length_of_match(std::string_view pattern) {
   std::size_t length = 0;
   for (std::size_t at = 0; at < pattern.size(); ++length)
@@ -104,14 +105,14 @@ std::size_t length_of_match(std::string_view pattern) {
   return length;
 }
 
-// One part of a path. Only the last '*' is ever tried again, so the time is at most the product of both
+// Matches one part of a path. Only the last '*' is ever retried, so the time is at most the product of both
 // lengths.
 bool matches_part(std::string_view pattern, std::string_view text, Case letters) {
   std::size_t p = 0, t = 0, star = pattern.npos, tried = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = ++p;
-      // What comes after the last one has one place only: the end.
+      // The pattern after the last '*' can match only at the end.
       if (pattern.find('*', p) == pattern.npos) {
         const std::size_t length = length_of_match(pattern.substr(p));
         if (length > text.size() - t) return false;
@@ -134,7 +135,7 @@ bool matches_part(std::string_view pattern, std::string_view text, Case letters)
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
-// The same for whole paths, where "**" is tried again; at the end it stands for at least one part.
+// Matches a whole path in the same way, and retries "**". At the end "**" matches at least one part.
 bool matches_path(const Parts& pattern, std::span<const std::string_view> path, Case letters) {
   std::size_t p = 0, t = 0, star = pattern.size(), tried = 0;
   bool has_star = false;
@@ -157,7 +158,7 @@ bool matches_path(const Parts& pattern, std::span<const std::string_view> path, 
   return p == pattern.size();
 }
 
-// Blanks at the end do not count, unless a backslash stands before one that is not itself escaped.
+// Removes blanks at the end, up to a blank that is escaped by a backslash.
 std::string_view without_line_end(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   while (line.ends_with(' ')) {
@@ -236,7 +237,7 @@ bool Includes::matches(const std::string& path) const {
   const PartsOfPath parts = parts_of(path);
   bool any = false;
   for (const Pattern& pattern : patterns_) {
-    // A folder that matches brings what is in it.
+    // A matching folder includes everything in it.
     bool matches = false;
     for (std::size_t size = 1; size <= parts.size() && !matches; ++size)
       matches = matches_path(pattern.parts, std::span(parts).first(size), Case::counts);

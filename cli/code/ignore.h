@@ -10,7 +10,7 @@
 
 namespace mlk::image {
 
-// Whether "A" is another letter than "a". Where it is not, that holds for the letters of ASCII, as for git.
+// Whether "A" differs from "a". If case is ignored, then only for the letters of ASCII, as in git.
 enum class Case { counts, is_ignored };
 
 // Paths are relative to the top folder, with '/' between their parts.
@@ -18,24 +18,25 @@ class IgnoreRules {
  public:
   explicit IgnoreRules(Case letters = Case::counts) : case_(letters) {}
 
-  // The lines of an ignore file in `folder` ("" is the top folder), which rule over those added before.
+  // Adds the lines of an ignore file in `folder` ("" is the top folder). They have priority over rules added
+  // before.
   void add(std::string_view text, const std::string& folder);
 
-  // Whether the last rule that matches leaves the path out; nullopt if none matches. What lies in a folder
-  // that is left out is not asked for.
+  // Whether the last matching rule leaves the path out; nullopt if no rule matches. The caller does not ask
+  // for paths in a folder that is left out.
   std::optional<bool> leaves_out(const std::string& path, bool is_folder) const;
 
  private:
   struct Rule {
-    std::vector<std::string> parts;  // "**" stands for any number of parts
-    std::string name{};              // that of "**/name", if it is no pattern
+    std::vector<std::string> parts;  // "**" matches any number of parts
+    std::string name{};              // the name in "**/name", if the name is no pattern
     bool keeps = false, only_folders = false;
   };
   Case case_;
   std::vector<Rule> rules_;
 };
 
-// Paths that travel although a rule leaves them out, or a folder in which they lie. Safe from several
+// Patterns of paths that travel although a rule leaves them, or a folder above them, out. Safe from several
 // threads.
 class Includes {
  public:

@@ -20,15 +20,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A record is "version\nfingerprint\nchecksum of the rest\ndigest\narchive". Another version counts as no
-// record.
+// A record is "version\nfingerprint\nchecksum of the rest\ndigest\narchive". A record of another version is
+// ignored.
 constexpr std::string_view version = "mlk code 1";
 constexpr std::size_t digest_length = 64;
 constexpr std::size_t longest_head = version.size() + 3 * (digest_length + 1) + 1;
 // Some file systems count time in steps of two seconds.
 constexpr std::chrono::seconds youngest(2);
 
-// With the length before it, so that no two lists of fields give the same bytes.
+// Appends a field with its length before it, so that two different lists of fields never give the same bytes.
 void append(std::string& out, std::string_view field) {
   const auto length = static_cast<std::uint32_t>(field.size());
   out.append(reinterpret_cast<const char*>(&length), sizeof length).append(field);
@@ -81,7 +81,7 @@ bool is_old_enough(const Tree& tree, std::chrono::system_clock::time_point liste
   });
 }
 
-// Empty if the file is not there, or could have been written by somebody else.
+// The text of a file. Empty if the file does not exist, or if another user could have written it.
 std::string read_own(const fs::path& path, std::size_t most_bytes) {
   const OpenFile file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
   struct stat status{};
@@ -143,7 +143,7 @@ void KeptCode::keep(const Tree& tree, const PackedCode& packed,
     write_checked_file(record_, head_of(tree) + sha256_hex(content) + "\n" + content, 0600);
     remove_least_used(cache_, most_records);
   } catch (const Error&) {
-    // The next time takes as long as this one.
+    // Without a record, the next call reads all files again.
   }
 }
 

@@ -1,5 +1,5 @@
-// What a folder of code was packed into the last time, so that files that have not changed are not read
-// again: a stat cache, as git has one. If the record is missing or unreadable, everything is read.
+// Stores the last packed result of a folder of code, so that mlk does not read unchanged files again. This is
+// a stat cache like git's. If the record is missing or unreadable, mlk reads all files.
 #pragma once
 
 #include <chrono>
@@ -13,28 +13,28 @@
 namespace mlk::image {
 
 struct PackedCode {
-  std::string digest;   // sha256 of the archive before it is compressed, hexadecimal
-  std::string archive;  // empty if it has more bytes than it may have
+  std::string digest;   // sha256 of the uncompressed archive, hexadecimal
+  std::string archive;  // empty if it has more bytes than allowed
 };
 
 struct ArchiveBounds {
-  std::size_t archive, content;  // bytes of an archive; of the files that are tried to make one of
+  std::size_t archive, content;  // most bytes of an archive, and of the files to pack into it
 };
 
 class KeptCode {
  public:
-  // `cache`: the folder of all records; empty: nothing is kept. A record is that of one folder, one set
-  // of rules and the same bounds.
+  // `cache`: the folder of all records; empty: no records. Each record belongs to one folder, one set of
+  // rules and one set of bounds.
   KeptCode(std::filesystem::path cache, const std::filesystem::path& folder, const TreeRules& rules,
            const ArchiveBounds& bounds);
 
-  // What was kept for a tree with the same paths, sizes, times and inodes; it counts as used now. nullopt too
-  // if the record is of another version or user, or was damaged. Never throws an Error.
+  // The record for a tree with the same paths, sizes, times and inodes; marks the record as used. nullopt
+  // also if the record is of another version or user, or is damaged. Never throws an Error.
   std::optional<PackedCode> find(const Tree& tree) const;
 
-  // `listed`: when the listing of the tree began. Keeps nothing if a file is so young that it may change once
-  // more within the same tick of the file system's clock, and nothing if it cannot be written. Records over
-  // `most_records` go, those first that have not been used for longest.
+  // `listed`: when the listing of the tree began. Stores no record if a file is so young that it may change
+  // again within the same tick of the file system's clock, or if the record cannot be written. Removes the
+  // least recently used records over `most_records`.
   void keep(const Tree& tree, const PackedCode& packed, std::chrono::system_clock::time_point listed) const;
 
   static constexpr std::size_t most_records = 64;
@@ -44,7 +44,7 @@ class KeptCode {
 
   const std::filesystem::path cache_;
   const std::size_t most_bytes_;  // of an archive
-  std::filesystem::path record_;  // empty if nothing is kept
+  std::filesystem::path record_;  // empty: no records
 };
 
 }  // namespace mlk::image

@@ -42,7 +42,7 @@ std::optional<std::vector<std::string>> harmless_settings(const std::string& nam
         name.ends_with(".clean") || name.ends_with(".smudge") || name.ends_with(".process");
     const bool is_need = name.ends_with(".required");
     if (!is_program && !is_need) continue;
-    // `git -c` takes what stands before the first of these for the name.
+    // `git -c` ends the name at the first of these characters.
     if (name.find('=') != name.npos || name.find('\n') != name.npos) return std::nullopt;
     out.push_back(name + (is_need ? "=false" : "="));
   }
@@ -61,7 +61,7 @@ Command git(const std::filesystem::path& folder, const std::vector<std::string>&
   command.argv.insert(command.argv.end(), words.begin(), words.end());
   command.env = {{"GIT_OPTIONAL_LOCKS", "0"},
                  {"LC_ALL", "C"},
-                 {"GIT_ALLOW_PROTOCOL", "none"},  // nothing is fetched that a partial clone lacks
+                 {"GIT_ALLOW_PROTOCOL", "none"},  // git fetches no missing objects of a partial clone
                  {"GIT_NO_LAZY_FETCH", "1"},
                  {"GIT_TERMINAL_PROMPT", "0"}};
   command.folder = folder.string();
@@ -73,12 +73,12 @@ Command git(const std::filesystem::path& folder, const std::vector<std::string>&
 std::optional<std::vector<std::string>> settings_for(const std::filesystem::path& folder) {
   const ProcessResult filters =
       run_process(git(folder, {}, {"config", "--null", "--name-only", "--get-regexp", "^filter[.]"}));
-  if (!filters.ok() && filters.exit_code != 1) return std::nullopt;  // 1: there are none
+  if (!filters.ok() && filters.exit_code != 1) return std::nullopt;  // 1: no such settings
   return harmless_settings(filters.output);
 }
 
-// Whether git has to be asked, which takes as long as to list a small folder: one of its files of settings
-// may say something of what it ignores, or nobody here knows where they are.
+// Whether mlk has to run git for this, which takes as long as to list a small folder. True if one of git's
+// files of settings may change which files git ignores, or if mlk does not know where these files are.
 bool must_ask_for_ignoring(const std::filesystem::path& repository) {
   for (char** each = environ; *each != nullptr; ++each) {
     if (std::string_view(*each).starts_with("GIT_")) return true;
@@ -99,7 +99,7 @@ bool must_ask_for_ignoring(const std::filesystem::path& repository) {
   });
 }
 
-// What git says, without the end of the line; nullopt if it fails.
+// The output of git, without the end of the line; nullopt if git fails.
 std::optional<std::string> answer_of_git(const std::filesystem::path& folder,
                                          const std::vector<std::string>& words) {
   ProcessResult result = run_process(git(folder, harmless, words));
@@ -114,12 +114,12 @@ std::optional<Revision> revision_of(const std::filesystem::path& folder) {
   try {
     const std::optional<std::vector<std::string>> settings = settings_for(folder);
     if (!settings) return std::nullopt;
-    // Git would look into a submodule by another git, for which these settings do not count.
+    // git would start another git in a submodule, and these settings would not apply to it.
     const ProcessResult result = run_process(git(
         folder, *settings, {"status", "--porcelain=v2", "--branch", "--ignore-submodules=dirty", "--", "."}));
     if (result.ok()) return parse_revision(result.output);
   } catch (const Error&) {
-    // There is no git, or it tells too much: the record of a run then says nothing of it.
+    // There is no git, or its output is too long. Then the record of a run has no revision.
   }
   return std::nullopt;
 }
@@ -134,7 +134,7 @@ std::vector<std::string> tracked_files(const std::filesystem::path& folder) {
     }
     std::sort(out.begin(), out.end());
   } catch (const Error&) {
-    // Without git nothing is said of what it has.
+    // Without git the list of tracked files is empty.
   }
   return out;
 }
@@ -170,7 +170,7 @@ IgnoreSettings ignore_settings(const std::filesystem::path& repository) {
     out.ignores_case =
         answer_of_git(repository, {"config", "--type=bool", "--get", "core.ignoreCase"}) == "true";
   } catch (const Error&) {
-    // Without git the files in the folders are all that is known.
+    // Without git mlk uses only the files .gitignore in the folders.
   }
   return out;
 }

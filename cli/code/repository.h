@@ -1,4 +1,4 @@
-// What git knows of a folder.
+// Reads git's information about a folder.
 #pragma once
 
 #include <filesystem>
@@ -11,37 +11,39 @@ namespace mlk::image {
 
 struct Revision {
   std::string commit;  // hexadecimal; empty before the first commit
-  std::string branch;  // empty if none is checked out
-  bool clean = false;  // the folder has no changes and no files that git does not know
+  std::string branch;  // empty if no branch is checked out
+  bool clean = false;  // the folder has no changes and no untracked files
 };
 
 // nullopt without git, or if the folder is in no repository. Waits for git, 10 s at most.
 std::optional<Revision> revision_of(const std::filesystem::path& folder);
 
-// The settings that keep git from starting programs which the configuration of the repository names, from the
-// names of those that it has for filters (`git config --null --name-only --get-regexp '^filter[.]'`). nullopt
-// if one of them cannot be overruled. Pure.
+// Settings that prevent git from starting programs that the configuration of the repository names. `names`:
+// the repository's settings for filters (`git config --null --name-only --get-regexp '^filter[.]'`). nullopt
+// if a setting cannot be overruled. Pure.
 std::optional<std::vector<std::string>> harmless_settings(const std::string& names);
 
-// The paths that git has of the folder, in the order of their bytes; empty without git. Waits for it, 10 s at
-// most.
+// The paths in the folder that git tracks, in the order of their bytes; empty without git. Waits for git, 10
+// s at most.
 std::vector<std::string> tracked_files(const std::filesystem::path& folder);
 
-// What git ignores by, beside the files .gitignore in the folders of a repository.
+// The settings by which git ignores files, in addition to the files .gitignore in the folders of a
+// repository.
 struct IgnoreSettings {
   std::vector<std::filesystem::path>
-      files{};  // the user's for all repositories, then the repository's, which rules
+      files{};  // the user's file for all repositories, then the repository's, which has priority
   bool ignores_case = false;
 };
 
-// Of the repository with this top folder; of a folder that is none for git, and without git: nothing. Waits
-// for git.
+// The settings of the repository with this top folder. Empty if the folder is no repository for git, or
+// without git. Waits for git.
 IgnoreSettings ignore_settings(const std::filesystem::path& repository);
 
-// Whether a file of git's settings may say anything of what it ignores, or names another file that may. Pure.
+// Whether a file of git's settings may change which files git ignores, or includes another file that may.
+// Pure.
 bool may_change_ignoring(std::string_view git_config);
 
-// The same as revision_of() from what `git status --porcelain=v2 --branch` prints. Pure.
+// The revision in the output of `git status --porcelain=v2 --branch`. Pure.
 Revision parse_revision(const std::string& status);
 
 }  // namespace mlk::image

@@ -19,7 +19,7 @@ std::string some_of(const Paths& paths) {
   return join(shown, ", ");
 }
 
-// Those that git has of what stays: a folder stands for all that is in it.
+// The tracked paths among those that stay behind. A folder in `staying` means every path in it.
 Paths committed_of(const Paths& staying, const Paths& tracked) {
   Paths out;
   for (const std::string& path : staying) {

@@ -1,4 +1,4 @@
-// What people are told of the files that do not travel with their code. Pure.
+// Makes the messages about files that do not travel with the code. Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace mlk::image {
 
-// One line each: of committed files, of what git ignores, and of usual secret files.
-// `tracked`: the paths that git has, in the order of their bytes.
+// At most one line each about committed files, files that git ignores, and files that usually hold secrets.
+// `tracked`: the paths that git tracks, in the order of their bytes.
 std::vector<std::string> told_of_what_stays(const Tree& tree, const std::vector<std::string>& tracked);
 
-// Whether this is what Git LFS leaves in the place of a file whose content it has not fetched.
+// Whether `content` is the pointer that Git LFS writes in the place of a file that it has not fetched.
 bool is_lfs_pointer(std::string_view content);
-// Of a file with this many bytes.
+// Whether a file of `size` bytes may be such a pointer.
 bool may_be_lfs_pointer(std::uint64_t size);
 
 }  // namespace mlk::image

@@ -24,10 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t deepest = 200;  // folders in each other
+constexpr std::size_t deepest = 200;  // nested folders
 constexpr std::size_t longest_ignore_file = 1 << 20;
-constexpr std::size_t most_helpers = 3;  // more wait for each other in the kernel
-constexpr std::size_t many_folders = 8;  // to start a thread takes as long as to list some
+constexpr std::size_t most_helpers = 3;  // more threads would wait for each other in the kernel
+constexpr std::size_t many_folders = 8;  // to start a thread takes as long as to list some folders
 
 constexpr char usually_left_out[] = R"(
 .git
@@ -47,7 +47,8 @@ node_modules/
 slurm-[0-9]*.out
 )";
 
-// Names that tools for logins, shells and keys give to what they keep. Some hidden ones tell of the folder.
+// Names of files of tools for logins, shells and keys. A few hidden names that describe the folder are
+// exceptions.
 constexpr char usually_secret[] = R"(
 .*
 !.gitignore
@@ -73,7 +74,7 @@ credentials.json
 kubeconfig
 )";
 
-// The folder of the repository in which `folder` lies; empty if it lies in none.
+// The top folder of the repository that contains `folder`; empty if no repository contains it.
 fs::path repository_of(const fs::path& folder) {
   std::error_code error;
   for (fs::path each = folder;; each = each.parent_path()) {
@@ -82,8 +83,8 @@ fs::path repository_of(const fs::path& folder) {
   }
 }
 
-// What the ignore files of a folder and of those above it say, for paths from the repository. Those of the
-// deepest folder rule.
+// The rules in the ignore files of a folder and of the folders above it, for paths from the repository. The
+// rules of the deepest folder have priority.
 struct IgnoreFiles {
   IgnoreRules of_mlk{}, of_git;
   std::shared_ptr<const IgnoreFiles> above;
@@ -97,11 +98,11 @@ struct IgnoreFiles {
   }
 };
 
-// What travels of one folder. Several threads fill in one each.
+// The part of one folder that travels. Several threads each fill in one Listing.
 struct Listing {
   std::string path;                // from the top, with a slash at its end; empty for the top
-  bool travels = false;            // itself, even if nothing in it does
-  std::vector<TreeEntry> files{};  // and links, in the order of the bytes of their paths
+  bool travels = false;            // the folder itself, even if nothing in it travels
+  std::vector<TreeEntry> files{};  // files and links, in the order of the bytes of their paths
   std::vector<std::string> no_files{}, secrets{}, ignored{};
   std::deque<Listing> folders{};
 
@@ -113,9 +114,10 @@ bool holds_something(const Listing& folder) {
          std::any_of(folder.folders.begin(), folder.folders.end(), holds_something);
 }
 
-// Moves all into the order of the bytes of their paths, in which "a-b" stands between "a" and "a/c".
+// Moves all entries to `to` in the order of the bytes of their paths. In this order "a-b" is between "a" and
+// "a/c".
 void put_in_order(Listing& from, Tree& to) {
-  std::vector<std::pair<std::string_view, Listing*>> folders;  // themselves, and what is in them
+  std::vector<std::pair<std::string_view, Listing*>> folders;  // each folder, and its content
   for (Listing& folder : from.folders) {
     folders.emplace_back(folder.name(), &folder);
     folders.emplace_back(folder.path, &folder);
@@ -166,11 +168,12 @@ class Lister {
  private:
   using Kind = NamedEntry::Kind;
 
-  // What rules say of a path. Nothing brings back what tools have made but a rule that keeps it.
+  // The decision of the rules on a path. Only a rule that keeps the path brings back a folder that tools have
+  // made.
   enum class Verdict { travels, travels_unless_made_by_tools, stays, stays_as_secret, stays_for_git };
   static bool stays(Verdict verdict) { return verdict >= Verdict::stays; }
 
-  // How a folder was found.
+  // The state with which a folder was found.
   struct Found {
     Verdict verdict;
     bool included = false, may_hold_included = false;
@@ -236,7 +239,7 @@ class Lister {
     if (verdict == Verdict::stays_for_git) to.ignored.push_back(path);
   }
 
-  // In tasks of their own where there are many.
+  // Reads the statuses of files, in separate tasks if there are many files.
   void ask_for_statuses(const Folder& folder, Listing& to) {
     constexpr std::size_t at_once = 500;
     std::size_t first = 0;
@@ -256,11 +259,11 @@ class Lister {
     entry.of_tar.executable = status.executable;
   }
 
-  // Those of the folders above count in the repository of the folder, as they do for git.
+  // The ignore files of the folders above, up to the top of the repository, apply as they do for git.
   std::shared_ptr<const IgnoreFiles> ignore_files_above() {
     std::error_code error;
     const fs::path real = fs::canonical(top_, error);
-    if (error) return nullptr;  // listing it says why
+    if (error) return nullptr;  // the listing reports the error
     const fs::path repository = repository_of(real);
     if (repository.empty()) return nullptr;
     std::shared_ptr<const IgnoreFiles> files = git_ignores(repository);
@@ -273,7 +276,7 @@ class Lister {
           std::move(files));
       folder /= part;
     }
-    // A folder that the repository leaves out is none of its.
+    // A folder that the repository ignores does not belong to the repository.
     for (std::size_t at = above_.find('/'); at != above_.npos; at = above_.find('/', at + 1)) {
       const std::string path = above_.substr(0, at);
       if (!IgnoreFiles::leave_out(files.get(), &IgnoreFiles::of_git, path, true).value_or(false)) continue;
@@ -283,7 +286,7 @@ class Lister {
     return files;
   }
 
-  // What git keeps outside of the folders.
+  // The ignore rules that git stores outside of the folders.
   std::shared_ptr<const IgnoreFiles> git_ignores(const fs::path& repository) {
     const IgnoreSettings settings = ignore_settings(repository);
     case_for_git_ = settings.ignores_case ? Case::is_ignored : Case::counts;
@@ -311,7 +314,7 @@ class Lister {
     if (fs::is_regular_file(file, error)) rules.add(read_file(file, longest_ignore_file), folder);
   }
 
-  // The first that has a rule for the path decides.
+  // The first source that has a rule for the path decides.
   Verdict verdict_on(const std::string& path, bool is_folder, const IgnoreFiles* files) const {
     const auto as_verdict = [](bool out) { return out ? Verdict::stays : Verdict::travels; };
     if (const std::optional<bool> out = excludes_.leaves_out(path, is_folder)) return as_verdict(*out);
@@ -332,7 +335,7 @@ class Lister {
                        [&](const NamedEntry& entry) { return entry.name == name; });
   }
 
-  // Virtual environments of Python, the folders that are marked as caches (bford.info/cachedir), and those of
+  // Virtual environments of Python, folders that are marked as caches (bford.info/cachedir), and folders with
   // runs that Weights & Biases has recorded.
   static bool is_made_by_tools(const Folder& folder, std::string_view path) {
     const bool is_wandb = path == "wandb/" || path.ends_with("/wandb/");
@@ -340,7 +343,7 @@ class Lister {
            (is_wandb && has(folder, "latest-run"));
   }
 
-  // Reports and the like: whoever writes them beside the program has not changed it.
+  // Reports and similar files. mlk writes them beside the program, and they are no change of the program.
   static bool is_written_by_mlk(const Folder& folder, const NamedEntry& entry) {
     return entry.kind == Kind::file && may_be_own_file(entry.name) &&
            is_own_file(beginning_of(*folder.open, entry.name, longest_sign));
@@ -378,7 +381,7 @@ class Lister {
   const TreeRules& rules_;
   const std::size_t most_entries_;
   std::string
-      above_;  // the way from the repository to the top, with a slash at its end; empty if there is none
+      above_;  // the path from the repository to the top, with a slash at its end; empty if there is none
   IgnoreRules usual_, secret_, excludes_;
   Case case_for_git_ = Case::counts;
   Includes includes_;

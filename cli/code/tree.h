@@ -1,4 +1,5 @@
-// What of a folder travels: its files, folders and links, without what ignore files leave out.
+// Lists the part of a folder that travels: its files, folders and links, without those that ignore files
+// leave out.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +15,7 @@ namespace mlk::image {
 
 struct TreeRules {
   std::vector<std::string> include;  // patterns of paths from the top, which travel in any case
-  std::vector<std::string> exclude;  // lines as in an ignore file, which rule over those of the folder
+  std::vector<std::string> exclude;  // lines as in an ignore file; they have priority over the folder's own
   std::vector<std::string> never;    // paths that travel in no case
 };
 
@@ -29,16 +30,16 @@ struct Tree {
       entries{};  // in the order of the bytes of their paths: a folder before what is in it
   std::vector<std::string> no_files{};  // sockets, pipes and devices, which cannot travel
   std::vector<std::string> vain{};      // patterns of `include` that match nothing
-  // What stays behind, folders with a slash at the end: hidden names and files that usually hold secrets; and
-  // what git ignores. In the order of their bytes.
+  // The paths that do not travel, in the order of their bytes, folders with a slash at the end. `secrets`:
+  // hidden names and files that usually hold secrets. `ignored`: paths that git ignores.
   std::vector<std::string> secrets{}, ignored{};
 };
 
 inline constexpr std::size_t most_tree_entries = 100'000;  // files, links and folders
 
-// Left out are repositories, virtual environments, caches, hidden names (but .gitignore and a few others that
-// tell of the folder itself) and files that usually hold secrets; what files
-// .mlkignore say, and then what git ignores: by files .gitignore, also those above the folder in a
+// Leaves out repositories, virtual environments, caches, hidden names (except .gitignore and a few others
+// that describe the folder) and files that usually hold secrets. Leaves out paths that files .mlkignore name,
+// and then paths that git ignores. git ignores by files .gitignore, also those above the folder in a
 // repository, and there by .git/info/exclude, the user's file for all repositories, and core.ignoreCase.
 // Links are not followed. Throws Error: usage for a link that leads out of the folder and for too many files,
 // not_found or failure if a folder cannot be read.

@@ -63,8 +63,8 @@ std::vector<std::string> keys_to_set(const std::string& typed) {
   return {parts.begin(), parts.end()};
 }
 
-// The values of an option or of a positional argument of `command`. Nothing is offered for what cannot be
-// known: files would only mislead.
+// The values of an option or of a positional argument of `command`. Empty if the values are unknown, since a
+// list of files would only mislead.
 std::vector<std::string> values_of(const CLI::App& command, const CLI::Option& option,
                                    const std::string& typed, Session& session) {
   if (option.check_lname("set")) return keys_to_set(typed);
@@ -77,7 +77,7 @@ std::vector<std::string> values_of(const CLI::App& command, const CLI::Option& o
   return what.find('|') == std::string::npos ? std::vector<std::string>() : split(what, '|');
 }
 
-// The positional argument that comes after so many others; nullptr if there is none.
+// The positional argument after so many other arguments; nullptr if there is none.
 const CLI::Option* positional_after(const CLI::App& command, int operands) {
   for (const CLI::Option* option : command.get_options()) {
     if (!option->get_positional()) continue;
@@ -92,7 +92,7 @@ class Line {
  public:
   Line(CLI::App& root, Session& session) : root_(root), session_(session), command_(&root) {}
 
-  // The words that may take the place of the last of `words`.
+  // The words that may replace the last of `words`.
   std::vector<std::string> candidates(const std::vector<std::string>& words) {
     for (std::size_t i = 0; i + 1 < words.size(); ++i) take(words[i]);
     // Bash treats "=" as a word of its own.

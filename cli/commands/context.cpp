@@ -22,7 +22,7 @@ struct ContextOptions {
   std::string output;
 };
 
-// A permission that mlk's commands need, in the words of a researcher.
+// A permission that mlk's commands need, with a description for researchers.
 struct Need {
   std::string purpose;
   std::vector<kube::AccessQuestion> questions;
@@ -52,7 +52,7 @@ std::vector<Need> needs() {
           {"reasons of waiting runs", {{"list", events, ""}}}};
 }
 
-// Facts that only the cluster can tell.
+// Facts that only the cluster knows.
 struct Told {
   std::string version;
   std::string known_as;  // the user's name on the cluster
@@ -121,7 +121,7 @@ void print_text(std::ostream& out, const kube::Config& config, const kube::Login
   }
 }
 
-// The configuration is shown even if the cluster cannot be asked.
+// Shows the configuration even if the cluster cannot be reached.
 void context(const ContextOptions& options, Session& session) {
   const std::unique_ptr<kube::Client> client =
       session.connect(Session::Attended::yes, Session::Patience::none);

@@ -30,7 +30,7 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
   // Without the folder, which differs from machine to machine and is not part of the sweep's identity.
   out.file = {std::filesystem::path(source.file.name).filename().string(), "", source.file.text};
   out.overrides = source.prepared.overrides;
-  // This machine may have limited it.
+  // This machine may have limited the parallelism.
   if (request.local)
     out.overrides.flags.push_back({"--parallel", "sweep.parallel", std::to_string(sweep.spec.parallel)});
   out.parameters = source.parameters;
@@ -143,7 +143,7 @@ void detach_sweep(Session& session, kube::Client& client, const Driver& driver,
                                  std::chrono::system_clock::now());
   };
   const Phase phase = started.started == 0 ? status().phase : Phase::running;
-  if (is_final(phase)) return;  // it has ended: no driver is needed
+  if (is_final(phase)) return;  // the sweep has ended, so it needs no driver
   const bool is_new =
       sweeps::start_driver(client, name_space, started.sweep, driver.job, driver.input, hooks);
   session.note(fmt::format("its driver {} in the cluster, as job/{}{}", is_new ? "starts" : "goes on",

@@ -27,7 +27,7 @@ struct DetachOptions {
 
 void add_detach_options(CLI::App& command, DetachOptions& options);
 
-// The sweep as it was typed.
+// The sweep as the user has typed it.
 struct SweepSource {
   const ExperimentFile& file;
   const PrepareOptions& prepared;
@@ -40,9 +40,9 @@ struct Driver {
   std::string input;
 };
 
-// Makes the driver's objects and asks the cluster for everything that could be refused, so that no sweep is
-// created without a driver. If the ServiceAccount or its Role is missing: creates them with --create-rbac,
-// otherwise prints them for an administrator and throws Error{cluster}. Throws Error.
+// Makes the driver's objects and checks with the cluster everything that the cluster could refuse, so that
+// mlk creates no sweep without a driver. If the ServiceAccount or its Role is missing: creates them with
+// --create-rbac, otherwise prints them for an administrator and throws Error{cluster}. Throws Error.
 Driver prepare_driver(Session& session, kube::Client& client, const sweeps::StartRequest& request,
                       const SweepSource& source, const DetachOptions& options);
 

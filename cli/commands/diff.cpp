@@ -64,7 +64,7 @@ using Values = std::map<std::string, nlohmann::json>;
 Values values_of(const StoredRun& run) {
   constexpr std::size_t shown_digits = 12;
   Values out = values_by_path(run.experiment);
-  // One that was built for the run says no more than its code and packages do.
+  // An image that was built for the run has no information beyond the code and packages.
   if (run.image.find('@') == run.image.npos && !run.image.empty()) out["image"] = run.image;
   if (const std::string commit = commit_of(run.code_source); !commit.empty())
     out["commit"] = short_commit(commit);
@@ -92,7 +92,7 @@ bool print_values(const StoredRun& first, const StoredRun& second, Session& sess
   return !table.empty();
 }
 
-// Takes the times out of the head of each file: they are those of the temporary copies.
+// Removes the times from the head of each file, since they are the times of the temporary copies.
 std::string without_times(const std::string& text) {
   std::string out;
   bool in_head = false;
@@ -115,7 +115,7 @@ std::string tar_of(kube::Client& client, const StoredRun& run, const registry::A
   return run.code.empty() ? "" : fetch_code(client, client.config().name_space, run, access);
 }
 
-// What the program diff does not show of an entry; empty for a plain file.
+// The kind of an entry, which the program diff does not show; empty for a plain file.
 std::string kind_of(const image::TarEntry& entry) {
   if (entry.kind == image::TarEntry::Kind::folder) return "folder";
   return entry.executable ? "executable" : "";
@@ -137,7 +137,8 @@ void print_kinds(const std::string& first, const std::string& second, Session& s
   }
 }
 
-// What the program diff prints. It may be too much, or take too long: then other programs have to compare.
+// The output of the program diff. If it is too long or takes too much time, the user has to compare with
+// other programs.
 std::string compared(const Command& command, const StoredRun& first, const StoredRun& second,
                      const Session& session) {
   const auto refuse = [&](const std::string& why, ExitCode code = ExitCode::failure) {

@@ -32,8 +32,8 @@ struct GetOptions {
   std::string to;
 };
 
-// Where a folder that the experiment names is written, below the new folder. One that lay outside of the
-// experiment's own folder is renamed to `otherwise`, also in the experiment.
+// The path, below the new folder, to which a folder of the experiment is written. A folder that lay outside
+// of the experiment's own folder is renamed to `otherwise`, also in the experiment.
 fs::path place_of(nlohmann::json& named, const std::string& otherwise) {
   const fs::path path = fs::path(named.get<std::string>()).lexically_normal();
   if (path.is_relative() && *path.begin() != "..") return path;
@@ -41,8 +41,8 @@ fs::path place_of(nlohmann::json& named, const std::string& otherwise) {
   return otherwise;
 }
 
-// The folder beside `to` in which everything is written before it gets that name: all of it is there, or
-// nothing.
+// The folder beside `to` into which the command writes everything before it renames the folder to `to`. So
+// `to` is either complete or absent.
 class NewFolder {
  public:
   explicit NewFolder(const fs::path& to) : to_(fs::absolute(to).lexically_normal()) {

@@ -1,4 +1,4 @@
-// mlk image: what lies in a registry, and what is in an image.
+// mlk image: lists the images of a repository, and shows the content of an image.
 
 #include <algorithm>
 #include <set>
@@ -89,7 +89,7 @@ json as_json(const FoundImage& found) {
           {"config", found.image.configuration.whole.value("config", json::object())}};
 }
 
-// What people look for first, in their order; every value is on one line.
+// The facts that people need first, in this order. Every value is on one line.
 std::vector<std::pair<std::string, std::string>> facts_of(const FoundImage& found) {
   std::vector<std::pair<std::string, std::string>> out{
       {"image", found.reference.name() + "@" + found.reference.digest},

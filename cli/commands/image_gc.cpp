@@ -34,7 +34,7 @@ std::string counted(std::size_t count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
-// What the cache holds that has not been used for this long.
+// Deletes the entries of the cache that have not been used for this time.
 void clear_cache(const GcOptions& options, Session& session) {
   const auto age = duration_option("--unused", options.unused).value_or(std::chrono::hours(24 * 30));
   const std::optional<fs::path> home = cache_home_if_any();
@@ -53,10 +53,10 @@ void clear_cache(const GcOptions& options, Session& session) {
   const std::set<std::string> in_use = local::layers_in_use();
   for (const fs::path& entry : entries) {
     session.check_interrupted();
-    // Looked at again: a submit may have found it useful meanwhile.
+    // Checks the entry again, since a submit may have used it meanwhile.
     if (!image::is_unused(entry, age) || in_use.contains(entry.filename().string())) continue;
     bytes += image::size_on_disk(entry);
-    if (entry.parent_path() == cache) ++count;  // the rest is only a note of what a folder holds
+    if (entry.parent_path() == cache) ++count;  // other entries are only notes about the content of a folder
     session.out << printable(entry.filename().string()) << '\n';
     if (!options.dry_run) fs::remove_all(entry, error);
     if (!options.dry_run && error)
@@ -99,7 +99,7 @@ void clear_repository(const GcOptions& options, Session& session) {
   const Registries registries(session, options.insecure);
   registry::Registry registry(registries.access(), repository);
   std::map<std::string, std::string> built;  // digest -> tag
-  std::set<std::string> named;               // by tags that people have given
+  std::set<std::string> named;               // images with tags that people have given
   for (const std::string& tag : registry.tags(repository.repository, most_tags)) {
     const std::optional<std::string> digest = registry.find_digest(repository.repository, tag);
     if (!digest) continue;
@@ -134,7 +134,7 @@ void clear_repository(const GcOptions& options, Session& session) {
     }
     const auto manifest = registry.find_manifest(repository.repository, digest);
     (void)registry.remove_manifest(repository.repository, digest);
-    // A run that has named it until now may have found it there; a later one sends it again.
+    // A run that names the image by now may rely on it. A later run sends it again.
     if (manifest && digests_in_use(*client).contains(digest)) {
       registry.put_manifest(repository.repository, tag, manifest->type, manifest->bytes);
       session.note(printable(tag) + " is there again: it is in use now");

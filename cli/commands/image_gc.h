@@ -1,4 +1,4 @@
-// mlk image gc: deletes what is not needed any more, from the cache of layers or from a repository.
+// mlk image gc: deletes unneeded layers from the cache, or unneeded images from a repository.
 #pragma once
 
 namespace CLI {

@@ -50,8 +50,8 @@ void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::T
   }
 }
 
-// The runs of those trials of a driven sweep that match --where; nothing means all. For a sweep that the
-// cluster runs, prints the trials itself, and says so.
+// The runs of the trials of a driven sweep that match --where; nullopt means all. For a sweep that the
+// cluster runs, prints the trials itself and records this.
 struct TrialsToList {
   bool printed = false;
   std::optional<std::set<std::string>> runs;

@@ -38,11 +38,11 @@ std::string name_of_folder(const fs::path& folder) {
   out.erase(0, std::min(out.find_first_of("abcdefghijklmnopqrstuvwxyz"), out.size()));
   out.resize(std::min(out.size(), longest));
   while (out.ends_with('-')) out.pop_back();
-  const bool is_yaml = out == "null" || out == "true" || out == "false";  // and no text
+  const bool is_yaml = out == "null" || out == "true" || out == "false";  // YAML does not read these as text
   return out.empty() || is_yaml ? "experiment" : out;
 }
 
-// A name that can stand in the file as it is.
+// Whether the name can be written into the file without quotes.
 bool is_plain_script(const std::string& name) {
   return name.ends_with(".py") && std::all_of(name.begin(), name.end(), [](unsigned char c) {
            return c < 0x80 && (std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.');
@@ -93,7 +93,8 @@ void new_experiment(const NewOptions& options, Session& session) {
       "# data: [{{name: data, mount: /data, pvc: datasets}}]\n"
       "# checkpoint: {{volume: {{pvc: checkpoints}}}}   # the program finds it in $MLK_CHECKPOINTS\n",
       program, has_framework ? 2 : 1);
-  // Nothing is written that submit would refuse, such as a wrong --name.
+  // Checks the file first, so that the command writes nothing that submit would refuse, such as a wrong
+  // --name.
   (void)load_experiment(text, options.file, {}, load_templates().names());
   write_user_file(file, text);
   session.out << file.string() << '\n';

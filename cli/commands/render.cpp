@@ -1,4 +1,4 @@
-// mlk render: the Kubernetes objects of an experiment, to look at or to go on with by hand. Changes nothing.
+// mlk render: the Kubernetes objects of an experiment, to read them or to use them by hand. Changes nothing.
 
 #include <CLI/CLI.hpp>
 
@@ -31,7 +31,7 @@ void render_command(const RenderCommand& options, Session& session) {
   for (const std::string& warning : rendered.warnings) session.warn(warning);
   for (const std::string& warning : loaded.files.warnings) session.warn(warning);
   if (const std::string note = note_on_user(loaded.experiment, loaded.files.user, ""); !note.empty())
-    session.note(note);  // nobody is asked of the image
+    session.note(note);  // render does not ask a registry about the image
   std::vector<nlohmann::json> objects{rendered.owner};
   objects.insert(objects.end(), rendered.objects.begin(), rendered.objects.end());
   if (options.output == "json") {

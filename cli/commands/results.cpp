@@ -62,7 +62,7 @@ Shown trials_of_sweep(kube::Client& client, const RunAddress& address,
           status.record.space};
 }
 
-// All runs of the experiment's name, or only the run of that name.
+// All runs of the experiment with this name, or only the run with this name.
 Shown trials_of_runs(kube::Client& client, const RunAddress& address, const std::string& typed,
                      const std::optional<sweeps::Objective>& asked) {
   const bool one = typed == address.run;

@@ -1,4 +1,4 @@
-// mlk status: shows the state of a run, and why it is not further.
+// mlk status: shows the state of a run, and why it does not progress.
 
 #include "cli/run/state/status.h"
 

@@ -24,8 +24,8 @@ struct StopOptions {
   std::string timeout;
 };
 
-// The runs that the command line means: those that are named, or all that match --where. Empty if there is
-// nothing to do. All names are looked up first, so that one that is none leaves every run unchanged.
+// The runs of the command line: the named runs, or all runs that match --where. Empty if there is nothing to
+// do. Looks up all names first, so that one wrong name leaves every run unchanged.
 std::vector<RunAddress> targets_of(const StopOptions& options, const std::string& doing, Session& session,
                                    kube::Client& client) {
   if (!options.selection.where.empty()) {

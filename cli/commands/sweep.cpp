@@ -47,8 +47,8 @@ struct SweepOptions {
   std::string output = "name";
 };
 
-// --search and --trials as a value of `sweep:`. Parts that they do not give stay as in the file: the kind of
-// search for --trials alone, and the seed.
+// --search and --trials as a value of `sweep:`. Parts without a flag stay as in the file: the kind of search
+// if only --trials is given, and the seed.
 std::vector<FlagValue> search_flags(const SweepOptions& options, const ExperimentFile& file,
                                     const PrepareOptions& prepared) {
   Problems problems;

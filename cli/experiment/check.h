@@ -12,7 +12,7 @@
 namespace mlk {
 
 // The node as JSON with every default of the section filled in. Messages call the section `path`; "" is the
-// file. Mistakes go to `problems`; then the result is incomplete.
+// file. Adds mistakes to `problems`; after a mistake the result is incomplete.
 nlohmann::json check_section(const YamlNode& node, const Section& section, const std::string& path,
                              Problems& problems);
 

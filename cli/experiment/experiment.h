@@ -11,14 +11,14 @@
 
 namespace mlk {
 
-// The replicas of one role. count >= min >= 1; the run continues while at least `min` are left.
+// The replicas of one role. count >= min >= 1; the run continues while at least `min` replicas are left.
 struct Role {
   int count = 1;
   int min = 1;
   std::string cpu = "1";  // Kubernetes quantities
   std::string memory = "1Gi";
   int gpu = 0;
-  int processes = 1;  // of each replica, which a framework's launcher starts
+  int processes = 1;  // per replica; a framework's launcher starts them
 };
 
 // One entry of `data:`.
@@ -32,22 +32,22 @@ struct DataEntry {
 
 struct Experiment {
   std::string name;
-  std::string mode;                  // single, ps, allreduce or a job type of the user's
-  std::string image;                 // empty: none given
+  std::string mode;                  // single, ps, allreduce or a job type of the user
+  std::string image;                 // empty: the experiment names none
   bool has_train = false;            // false: `run:` has the program
-  std::vector<std::string> command;  // of `run:`; a text became sh -c
+  std::vector<std::string> command;  // of `run:`; a text has become sh -c
   std::map<std::string, Role> roles;
   std::vector<DataEntry> data;
   std::chrono::seconds start_timeout{0};
   std::optional<std::chrono::seconds> time_limit;
 
   // The whole file as JSON: overrides applied, short forms written out (`workers` is roles.worker), every
-  // default filled in. Loading it again gives the same experiment. Keys without a field above are read from
+  // default filled in. Loading this JSON gives the same experiment. mlk reads keys without a field above from
   // here.
   nlohmann::json effective;
 };
 
-// On a cluster an experiment without an image cannot run; the embedded cluster needs none.
+// Whether the experiment names no image. A cluster cannot run it then; the embedded cluster can.
 inline bool needs_image(const Experiment& experiment) { return experiment.image.empty(); }
 
 }  // namespace mlk

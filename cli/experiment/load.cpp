@@ -28,7 +28,7 @@ Role to_role(const json& value) {
   return role;
 }
 
-// Kubernetes replaces $(NAME) in commands, and $$ by $; a shell gives both another meaning.
+// Kubernetes replaces $(NAME) in commands, and $$ by $. In a shell these have another meaning.
 std::string escaped(const std::string& script) {
   std::string out;
   for (const char c : script) out += c == '$' ? "$$" : std::string(1, c);
@@ -44,7 +44,7 @@ std::string hint_of(const FileContext& file_context) {
   return fmt::format("`{}` describes every key", file_context.manual);
 }
 
-// The values were checked before: nothing here can fail.
+// The values have been checked, so nothing here can fail.
 Experiment to_experiment(json effective) {
   Experiment out;
   out.name = effective["name"].get<std::string>();

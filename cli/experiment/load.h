@@ -14,10 +14,10 @@ namespace mlk {
 
 // A value of the file that has a flag of its own, such as --parallel for sweep.parallel.
 struct FlagValue {
-  std::string flag;  // what messages call its place, where `at` has no source
+  std::string flag;  // name of its place in messages, if `at` has no source
   std::string path;
   std::string value;  // in YAML
-  Place at{};         // where the user has written it
+  Place at{};         // the place where the user has written it
 };
 
 struct Overrides {
@@ -27,13 +27,13 @@ struct Overrides {
   std::vector<FlagValue> flags{};
 };
 
-// The names that the templates in use give to the values of some keys.
+// The values that the templates in use define for some keys.
 struct TemplateNames {
-  std::vector<std::string> job_types;     // of mode
-  std::vector<std::string> frameworks{};  // of framework, beside none
+  std::vector<std::string> job_types;     // values of mode
+  std::vector<std::string> frameworks{};  // values of framework, beside none
 };
 
-// What depends on the place of the experiment file.
+// Functions and texts that depend on the place of the experiment file.
 struct FileContext {
   // The problem of a folder of `files:` or `code:`, given as written; empty if there is none.
   std::function<std::string(const std::string& folder)> wrong_with_folder;
@@ -41,14 +41,14 @@ struct FileContext {
 };
 
 // Throws Error{usage} with all mistakes at once: "file:line:col: what", the line, a caret.
-// A file with `sweep:` describes many experiments and is refused.
+// Refuses a file with `sweep:`, because it describes many experiments.
 Experiment load_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
                            const TemplateNames& template_names, const FileContext& file_context = {});
 
 // The two halves of load_experiment, for callers that make several experiments of one file.
 
-// The file as a tree, a map, with the overrides applied; mistakes in these go to `problems`. Throws
-// Error{usage}.
+// The file as a tree, which is a map, with the overrides applied. Adds mistakes in the overrides to
+// `problems`. Throws Error{usage} for the file.
 YamlNode parse_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
                           const FileContext& file_context, Problems& problems);
 // Throws Error{usage} for the mistakes in `root` and those already in `problems`.

@@ -52,8 +52,8 @@ void follow_short_form(const YamlNode& root, std::vector<std::string>& steps) {
   }
 }
 
-// Text that is neither quoted nor a list or map is taken as it is: YAML would fold its lines, and drop blanks
-// at its ends and what follows " #", as in a script or a colour.
+// Keeps text unchanged if it is neither quoted nor a list or map. YAML would fold its lines, and remove
+// blanks at its ends and everything after " #", for example in a script or a colour.
 YamlNode as_given(YamlNode value, const std::string& given) {
   const bool is_comment = value.kind == YamlNode::Kind::null && trim(given).starts_with('#');
   const bool is_plain = value.kind == YamlNode::Kind::scalar && value.plain;
@@ -64,7 +64,7 @@ YamlNode as_given(YamlNode value, const std::string& given) {
   return value;
 }
 
-// Lines such as a shell script's, of which YAML may understand none.
+// Whether the text has several lines, such as a shell script, which YAML may not be able to read.
 bool is_script(std::string_view given) {
   const std::string_view text = trim(given);
   const bool is_printable = std::all_of(text.begin(), text.end(), [](char c) {
@@ -74,7 +74,7 @@ bool is_script(std::string_view given) {
          std::string_view("\"'[{|>").find(text.front()) == std::string_view::npos;
 }
 
-// The value in YAML. Blanks in place of the key keep the columns right.
+// Parses the value as YAML. Blanks instead of the key keep the columns right.
 std::optional<YamlNode> value_of(const std::shared_ptr<const Source>& source, std::size_t value_at,
                                  Problems& problems) {
   const std::string given = source->text.substr(value_at), placed = std::string(value_at, ' ') + given;
@@ -88,13 +88,14 @@ std::optional<YamlNode> value_of(const std::shared_ptr<const Source>& source, st
   return value ? std::optional(as_given(std::move(*value), given)) : std::nullopt;
 }
 
-// Where null is a value as others: patches are merged, and parameters are what a job type makes of them.
+// Whether null is an ordinary value here: in patches, which are merged, and in parameters, which the job type
+// defines.
 bool takes_null(const std::vector<std::string>& steps) {
   return std::any_of(steps.begin(), steps.end() - 1,
                      [](const std::string& step) { return step == "patch" || step == "parameters"; });
 }
 
-// A step of a path that leads nowhere: what it does not find, and where.
+// Reports a step of a path that finds nothing: the step and its place.
 void refuse_step(const YamlNode& in, const std::vector<std::string>& steps, std::size_t at,
                  const Place& place, Problems& problems) {
   const std::string& step = steps[at];
@@ -116,7 +117,7 @@ void refuse_step(const YamlNode& in, const std::vector<std::string>& steps, std:
   }
 }
 
-// Takes out what is at the last of these steps from the node to which the others have led.
+// Removes the entry `step` from the node; false if there is none.
 bool remove_from(YamlNode& node, const std::string& step) {
   if (node.kind == YamlNode::Kind::list && is_index(step) && std::stoul(step) < node.items.size()) {
     node.items.erase(node.items.begin() + static_cast<std::ptrdiff_t>(std::stoul(step)));
@@ -136,8 +137,8 @@ void put_place(YamlNode& node, const Place& place) {
 
 enum class Null { removes, is_value };
 
-// Sets the value at `path` to what `source` has from the column `value_at` on, in YAML. The path may stand
-// before it. `at`: the place of all that, if it has a source; otherwise it is in `source`.
+// Sets the value at `path` to the YAML in `source` from the column `value_at` on. The text before it may be
+// the path. `at`: the place for messages, if it has a source; otherwise messages point into `source`.
 void set_path(YamlNode& root, const std::string& path, const std::shared_ptr<const Source>& source,
               std::size_t value_at, Null null, const Place& at, Problems& problems) {
   std::vector<std::string> steps = split(path, '.');
@@ -184,7 +185,7 @@ void set_argument(YamlNode& root, const std::string& argument, Problems& problem
   set_path(root, path, source, equals + 1, Null::removes, {}, problems);
 }
 
-// NAME=VALUE; VALUE is taken as it is.
+// NAME=VALUE; VALUE stays unchanged.
 void set_variable(YamlNode& root, const std::string& argument, Problems& problems) {
   const auto source = std::make_shared<const Source>(Source{"-e", argument});
   const std::size_t equals = argument.find('=');

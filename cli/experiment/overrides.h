@@ -7,8 +7,8 @@
 
 namespace mlk {
 
-// In rising precedence: the image, then -e, then --set, then other flags. `root` is a map. With null --set
-// takes a value out, but for one below a map of any content, such as patch, where null is a value.
+// Applies in rising precedence: the image, then -e, then --set, then other flags. `root` is a map. --set with
+// null removes a value; below a map of any content, such as patch, null is a value.
 void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& problems);
 
 // The values of --set and of other flags, all in the form of --set.

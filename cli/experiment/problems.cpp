@@ -15,7 +15,7 @@ namespace mlk {
 namespace {
 
 constexpr std::size_t longest_excerpt = 100;
-constexpr std::size_t longest_shown = 4096;  // no longer line is written by hand
+constexpr std::size_t longest_shown = 4096;  // nobody writes a longer line by hand
 constexpr std::size_t most_problems = 20;    // the first ones explain the rest
 constexpr std::size_t most_kept = 1000;      // a hostile file could have a million
 
@@ -49,7 +49,7 @@ bool has_login(std::string_view line) {
   return false;
 }
 
-// Errors are copied into logs and tickets; a line with a password must not be.
+// Users copy errors into logs and tickets, so an error must not show a line with a password.
 bool may_hold_secret(std::string_view line) {
   std::size_t start = 0;
   while (start < line.size()) {
@@ -62,7 +62,7 @@ bool may_hold_secret(std::string_view line) {
     const bool followed =
         end < line.size() && std::string_view(":=\"'").find(line[end]) != std::string_view::npos;
     const std::string_view word = line.substr(start, end - start);
-    // `secret:` itself is the way to refer to a Secret.
+    // `secret:` is no secret: it refers to a Secret.
     if (followed && word != "secret" && names_secret(word)) return true;
     start = end;
   }
@@ -99,7 +99,7 @@ void Problems::add(const Place& place, std::string what) {
     return other.place.source == place.source && other.place.line == place.line &&
            other.place.column == place.column && other.what == what;
   };
-  // A bad node behind an alias is found once for each use.
+  // The check finds a bad node behind an alias once for each use.
   if (std::none_of(found_.begin(), found_.end(), same)) found_.push_back({place, printable(what)});
 }
 
@@ -168,7 +168,7 @@ bool names_secret(std::string_view variable) {
                  [](unsigned char c) { return c == '-' ? '_' : static_cast<char>(std::toupper(c)); });
   const std::vector<std::string> words = split(upper, '_');
   if (words.empty()) return false;
-  // SSL_KEY_FILE and the like hold the place of a secret, not the secret.
+  // Variables such as SSL_KEY_FILE hold the place of a secret, not the secret.
   static const std::vector<std::string> places{"FILE", "PATH", "DIR", "URL", "NAME"};
   if (std::find(places.begin(), places.end(), words.back()) != places.end()) return false;
   for (std::size_t i = 0; i < words.size(); ++i) {

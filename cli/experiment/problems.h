@@ -29,8 +29,8 @@ class Problems {
   bool empty() const { return found_.empty(); }
   std::size_t size() const { return found_.size(); }
 
-  // Throws Error{usage} unless there are none: for each mistake, in the order of the text, "name:line:column:
-  // what", then the line and a caret. A line that may hold a secret is not shown.
+  // Throws Error{usage} if there are mistakes. The error has for each mistake, in the order of the text,
+  // "name:line:column: what", then the line and a caret. It does not show a line that may hold a secret.
   void throw_if_any(const std::string& hint = "") const;
 
  private:

@@ -19,11 +19,11 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int peer_port = 7070;  // of every pod, see templates/shapes/pod.yaml
+constexpr int peer_port = 7070;  // port of every pod, see templates/shapes/pod.yaml
 
 struct Found {
   const YamlNode* node;
-  Place place;  // of its key, or of itself in a list
+  Place place;  // place of its key, or of the entry in a list
 };
 
 struct Step {
@@ -31,7 +31,7 @@ struct Step {
   std::optional<std::size_t> index;
 };
 
-// "data[1]" is an entry of a list, unless the author chose it as a name: a name may hold any character.
+// "data[1]" is an entry of a list, unless it is a name that the author chose: a name may hold any character.
 Step step_of(const std::string& text, const YamlNode& node) {
   if (node.find(text) != nullptr) return {text, std::nullopt};
   constexpr std::size_t most_digits = 9;
@@ -63,7 +63,7 @@ Found find_path(const YamlNode& root, const std::string& path) {
   return {node, place};
 }
 
-constexpr int most_servers = 64;  // of the bundled runtime, see runtime/CONTRACT.md
+constexpr int most_servers = 64;  // limit of the bundled runtime, see runtime/CONTRACT.md
 
 std::optional<int> number_in(const json& object, const char* key) {
   const auto found = object.find(key);
@@ -75,7 +75,7 @@ bool is_below(const std::string& path, const std::string& folder) {
   return folder == "/" || path == folder || path.starts_with(folder + "/");
 }
 
-// Whether a mount there would hide a mount of the system or of mlk, or lie in one. `mount` is lexically
+// Whether `mount` would hide a mount of the system or of mlk, or would be inside one. `mount` is lexically
 // normal.
 bool is_taken(const std::string& mount) {
   constexpr std::array taken{"/etc/mlk", "/mlk", "/dev", "/proc", "/sys"};
@@ -165,7 +165,7 @@ class Rules {
         refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
     check_code();
-    // It stands in the record of the run, where everybody may read it.
+    // The record of the run has the registry, and everybody may read the record.
     if (const std::string registry = text_of(effective_, {"registry"});
         registry.find('@') != registry.npos || registry.find("://") != registry.npos)
       refuse("registry", "registry is a name such as registry.example/team, without a scheme and a login");
@@ -254,7 +254,7 @@ class Rules {
   }
 
   void check_gpus(const std::string& path, int gpus) {
-    constexpr int most_gpus = 16;  // of a worker, runtime/CONTRACT.md
+    constexpr int most_gpus = 16;  // limit for a worker, see runtime/CONTRACT.md
     if (gpus > 1 && mode_ == "single")
       refuse(path, "mode single computes with one GPU; several need mode allreduce or ps");
     if (gpus > most_gpus)

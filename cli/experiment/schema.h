@@ -14,7 +14,7 @@ enum class Type {
   choice,       // `detail`: "a|b|c"
   dns_label,    // [a-z]([-a-z0-9]*[a-z0-9])?, `detail`: longest
   object_name,  // name of a Kubernetes object: a DNS subdomain
-  path,         // absolute, as the pods see it; normalised lexically; `detail` "or relative": or relative
+  path,         // absolute, in the pods; normalised lexically; `detail` "or relative": or relative
   folder,       // relative to the experiment file
   whole,        // `detail`: "lowest..highest"
   number,       // `detail`: "lowest..highest"; "(0..1)" excludes both ends
@@ -59,8 +59,8 @@ struct Section {
 std::span<const Section> schema();
 const Section& schema_section(std::string_view name);  // throws std::out_of_range
 
-// Every key that has a value of its own, in the form of --set: "train.optimizer.lr". A list is shown by its
-// first entry: "data.0.mount".
+// Every key with a value of its own, in the form of --set: "train.optimizer.lr". The first entry represents a
+// list: "data.0.mount".
 std::vector<std::string> settable_keys();
 
 }  // namespace mlk

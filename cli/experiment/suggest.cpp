@@ -14,7 +14,7 @@ struct Synonym {
   std::string_view key;
 };
 
-// Words of other tools, and what mlk calls them.
+// Words of other tools, and mlk's names for them.
 constexpr Synonym synonyms[] = {
     {" learning_rate learningrate learning-rate ", "lr"},
     {" batch_size batchsize batch-size minibatch ", "batch"},
@@ -65,13 +65,13 @@ std::string our_word(const std::string& written) {
   return word;
 }
 
-// The places in the file where keys of that name may stand, including sections; lists and roles in the form
-// that one types.
+// The places in the file where a key of this name may be, including sections. Lists and roles have the form
+// that users type.
 void find_places(const Section& section, const std::string& path, const std::string& name,
                  std::vector<std::string>& found) {
   for (const Key& key : section.keys) {
     if (key.name == name && key.type != Type::later) found.push_back(path + name);
-    // The keys of a role are looked for below workers and servers, and no deeper than people write.
+    // Looks for the keys of a role below workers and servers, and only as deep as people write them.
     if (key.type == Type::section && key.detail != "patch" && key.detail != "role.patch")
       find_places(schema_section(key.detail), path + std::string(key.name) + ".", name, found);
   }
@@ -97,7 +97,7 @@ std::string suggest_key(const std::string& written, const Section& section, cons
   }
   const std::string near = nearest(written, names);
   if (!near.empty()) return fmt::format("; did you mean '{}'?", near);
-  constexpr std::size_t few = 6;  // so few are all shown; of more only the likely one
+  constexpr std::size_t few = 6;  // so few are all shown; of more only the most likely
   return names.size() <= few ? "; it has " + join(names, ", ") : "";
 }
 

@@ -278,7 +278,7 @@ json map_value(const YamlNode& node, const Key& key, const std::string& path, Pr
 
 bool is_not_empty(const std::string& value) { return !value.empty(); }
 
-// Text of which each type says what it may be.
+// Text; each type has its own rule for the text.
 json scalar_text_value(const YamlNode& node, const Key& key, const std::string& path, Problems& problems) {
   const auto text = [&](std::string_view expected, const std::function<bool(const std::string&)>& valid) {
     return text_value(node, path, expected, problems, valid);
@@ -348,7 +348,7 @@ std::optional<long long> memory_bytes(std::string_view text) {
   }
   const std::optional<long long> thousandths = decimal(text, 3);
   if (!thousandths) return std::nullopt;
-  // Multiplied in this order, 3.001k is 3001 bytes: a product of whole numbers is exact.
+  // In this order of multiplication 3.001k is exactly 3001 bytes, because all factors are whole numbers.
   const long double bytes = static_cast<long double>(*thousandths) * static_cast<long double>(scale) / 1000;
   if (bytes < 1 || bytes > 1e18L) return std::nullopt;
   return static_cast<long long>(bytes);

@@ -12,17 +12,17 @@
 
 namespace mlk {
 
-// The node as normalised JSON; null after adding a problem that names `path`. For every type except the
-// sections.
+// The node as normalised JSON; for a mistake adds a problem that names `path` and returns null. For every
+// type except sections.
 nlohmann::json check_value(const YamlNode& node, const Key& key, const std::string& path, Problems& problems);
 
-// "'many'", "a list", "nothing": how a message describes a value that was not expected.
+// "'many'", "a list", "nothing": the description of an unexpected value in messages.
 std::string describe(const YamlNode& node);
 
 bool is_dns_label(std::string_view text, std::size_t longest);
 
-// The bytes of a Kubernetes memory quantity such as 512Mi, 1.5G or 1000; nullopt if it is not one, is zero or
-// is too large. For CPUs such as 2, 0.5 or 250m: thousandths.
+// The bytes of a Kubernetes memory quantity such as 512Mi, 1.5G or 1000; nullopt if the text is no quantity,
+// is zero or is too large. cpu_millis() returns thousandths of CPUs, for 2, 0.5 or 250m.
 std::optional<long long> memory_bytes(std::string_view text);
 std::optional<long long> cpu_millis(std::string_view text);
 

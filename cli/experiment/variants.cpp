@@ -18,7 +18,7 @@ bool has(const Variant& variant, const std::string& key) {
   return std::ranges::any_of(variant.keys, [&](const auto& entry) { return entry.first == key; });
 }
 
-// Those of gpt are GPT-2's smallest size.
+// The defaults of gpt are GPT-2's smallest size.
 std::span<const Variant> model_variants() {
   static const std::vector<Variant> variants = {
       {"mlp", {{"hidden", json::array({128})}}},
@@ -38,7 +38,7 @@ std::span<const Variant> data_variants() {
   return variants;
 }
 
-// Nothing if it is missing, or the schema has refused it.
+// nullopt if the key is missing or the schema has refused its value.
 std::optional<std::int64_t> whole_in(const json& section, const char* key) {
   const auto found = section.find(key);
   if (found == section.end() || !found->is_number_integer()) return std::nullopt;
@@ -117,7 +117,7 @@ void complete_model(json& model, json& data, const RefuseKey& refuse) {
     refuse("train.model.width",
            fmt::format("train.model.width must be a multiple of train.model.heads, which is {}", *heads));
   }
-  constexpr std::int64_t most_tokens = 1 << 24;  // as the runtime has it
+  constexpr std::int64_t most_tokens = 1 << 24;  // the runtime's limit
   if (context && together && *context > 0 && *together > most_tokens / *context) {
     const char* key = micro_batch ? "train.data.micro_batch" : "train.data.batch";
     refuse(key, fmt::format("{} times train.model.context must be at most {} tokens", key, most_tokens));

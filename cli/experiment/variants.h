@@ -1,5 +1,4 @@
-// Sections of which one key, the `type` of most, decides which other keys they have and what their defaults
-// are.
+// Sections in which one key (mostly `type`) decides the other keys and their defaults.
 #pragma once
 
 #include <functional>
@@ -11,7 +10,7 @@
 
 namespace mlk {
 
-// The keys that one type has in addition to the common ones; null: it must be given.
+// The keys of one type, beside the common keys, and their defaults; null: the file must give the key.
 struct Variant {
   std::string type;
   std::vector<std::pair<std::string, nlohmann::json>> keys;
@@ -22,8 +21,8 @@ std::span<const Variant> schedule_variants();
 
 using RefuseKey = std::function<void(const std::string& path, const std::string& what)>;
 
-// Fills in the defaults of the section's type. Calls `refuse`, with the path of the key (`path` is the
-// section's), for keys of other types and for missing ones. Skips a type that the schema refused.
+// Fills in the defaults of the section's type. Calls `refuse` with the path of the key for keys of other
+// types and for missing keys; `path` is the path of the section. Skips a type that the schema refused.
 void complete_variant(nlohmann::json& section, const std::string& path, std::span<const Variant> variants,
                       const RefuseKey& refuse, const std::string& type_key = "type");
 

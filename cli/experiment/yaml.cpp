@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t most_nodes = 10000;
 
-// Stops the parser at once: the rest is not worth reading.
+// Stops the parser at once, without reading the rest.
 struct Abandon {};
 
 std::size_t count_nodes(const YamlNode& node) {
@@ -84,7 +84,7 @@ class TreeBuilder : public YAML::EventHandler {
       problems_.add(place(mark), "this alias refers to a value that holds it");
       throw Abandon();
     }
-    // Anchors keep their sizes, so that a bomb of aliases is detected before it is built.
+    // Each anchor has its size here, so that the check finds a bomb of aliases before it is built.
     nodes_ += known->second.nodes - 1;
     if (open_.size() + known->second.depth > deepest_yaml) too_deep(mark);
     check_count(mark);
@@ -170,7 +170,7 @@ class TreeBuilder : public YAML::EventHandler {
       take_key(parent, std::move(node));
     } else {
       parent.has_key = false;
-      // The parser gives a missing value the place of whatever comes next.
+      // For a missing value the parser reports the place of the next token.
       const bool missing = node.kind == YamlNode::Kind::null && node.place.line != parent.key_place.line;
       if (missing) node.place = parent.key_place;
       if (parent.node.find(parent.key) != nullptr) {
@@ -197,7 +197,7 @@ class TreeBuilder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-// Binary files and other encodings: the parser would accept some of them.
+// Refuses binary files and other encodings, because the parser would accept some of them.
 bool check_text(const std::shared_ptr<const Source>& source, Problems& problems) {
   const std::string_view text = source->text;
   Place place{source, 0, 0};
@@ -239,8 +239,8 @@ std::string explain(const YAML::Exception& error) {
 
 void add_syntax_error(const std::shared_ptr<const Source>& source, const YAML::Exception& error,
                       Problems& problems) {
-  // The parser reads a tab in the indentation as part of a value, so its complaint comes later, or is about
-  // something else.
+  // The parser reads a tab in the indentation as part of a value, so its error is at a later place or names
+  // another cause.
   std::size_t line = 0;
   for (const std::string& text : split(source->text, '\n')) {
     if (line > static_cast<std::size_t>(std::max(error.mark.line, 0))) break;
@@ -254,7 +254,7 @@ void add_syntax_error(const std::shared_ptr<const Source>& source, const YAML::E
   }
   Place place{source, static_cast<std::size_t>(std::max(error.mark.line, 0)),
               static_cast<std::size_t>(std::max(error.mark.column, 0))};
-  // Beyond the text, in the end mark that parse_yaml adds: shown at the end of the last line.
+  // The place is beyond the text, in the end mark that parse_yaml adds: show the end of the last line.
   const std::string_view text = trim(source->text);
   const auto last_line = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   if (place.line > last_line) {
@@ -289,8 +289,8 @@ std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_pt
                                    Problems& problems) {
   const std::size_t known_problems = problems.size();
   if (!check_text(source, problems)) return std::nullopt;
-  // The end mark makes the parser notice a quote that is never closed: otherwise it takes the end of the file
-  // for the end of the quote.
+  // With the end mark the parser notices an unclosed quote. Without it the parser would take the end of the
+  // file for the end of the quote.
   std::istringstream in(hide_surrogate_pairs(text) +
                         (text.empty() || text.ends_with('\n') ? "...\n" : "\n...\n"));
   TreeBuilder builder(source, problems);

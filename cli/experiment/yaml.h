@@ -1,5 +1,4 @@
-// YAML as a tree that remembers the place of each value. For experiment files and templates: text written by
-// people.
+// YAML as a tree with the place of each value. For experiment files and templates, which people write.
 #pragma once
 
 #include <memory>
@@ -41,8 +40,8 @@ inline constexpr std::size_t deepest_yaml = 32;       // levels
 // control characters. Throws Error{usage} with every mistake that it finds. An empty text gives a null node.
 YamlNode parse_yaml(std::string_view text, const std::string& source_name);
 
-// For text that is a part of `source`, with the same lines and columns. Mistakes are added to `problems`;
-// then there is no node.
+// The same for a part of `source` with the same lines and columns. Adds mistakes to `problems`, and then
+// returns no node.
 std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_ptr<const Source>& source,
                                    Problems& problems);
 

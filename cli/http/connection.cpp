@@ -18,7 +18,7 @@ namespace mlk::http {
 namespace {
 constexpr std::size_t most_header_bytes = 256 << 10;
 constexpr long connect_seconds = 20;
-constexpr long least_per_second = 1024;  // bytes; a server that sends fewer holds its client for hours
+constexpr long least_per_second = 1024;  // bytes; a slower server would hold its client for hours
 }  // namespace
 
 struct Connection::State {
@@ -34,7 +34,7 @@ struct Connection::State {
   Reply reply{};
   std::size_t header_bytes = 0;
   std::uint64_t reported = 0;
-  std::optional<std::size_t> exceeded{};  // the bound in bytes, of a part that was too large
+  std::optional<std::size_t> exceeded{};  // the bound in bytes of the part that was too large
   bool ended = false, has_begun = false, is_under_way = false;
   std::exception_ptr thrown{};
 
@@ -49,7 +49,7 @@ struct Connection::State {
     header_bytes += line.size();
     if (!is_within(most_header_bytes, header_bytes)) return false;
     line = trim(line);
-    if (line.starts_with("HTTP/")) {  // of a 1xx answer before, or a new one
+    if (line.starts_with("HTTP/")) {  // a new answer begins, perhaps after a 1xx answer
       reply.headers.clear();
       long status = 0;
       curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
@@ -86,8 +86,8 @@ struct Connection::State {
     }
   }
 
-  // When a kept connection ends without an answer, libcurl would send the request again by itself, and a
-  // server that has taken the body would take it twice.
+  // When a kept connection ends without an answer, libcurl would send the request again by itself. A server
+  // that has received the body would receive it twice.
   static int on_start(void* self, char*, char*, int, int) {
     auto& state = *static_cast<State*>(self);
     const bool again = std::exchange(state.is_under_way, true);
@@ -125,7 +125,7 @@ struct Connection::State {
   }
 
   void begin(const Call& next) {
-    curl_easy_reset(easy);  // its connections stay
+    curl_easy_reset(easy);  // the handle keeps its connections
     call = &next;
     reply = {};
     header_bytes = 0;
@@ -144,14 +144,15 @@ struct Connection::State {
   }
 
   void set_network() {
-    // A stream is preferred to a connection of its own. Without TLS there are none, and to learn that would
-    // mean to wait for the first answer.
+    // A stream is preferred to a separate connection. Without TLS there are no streams, and libcurl would
+    // learn this only from the first answer.
     const bool may_be_stream = options.pool != nullptr && call->url.starts_with("https:");
     set(CURLOPT_HTTP_VERSION,
         static_cast<long>(may_be_stream ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
     set(CURLOPT_PIPEWAIT, may_be_stream ? 1L : 0L);
-    // What libcurl before 8.1 reads for another stream of the connection has to find room in the buffer of
-    // that. For what is sent its 7.88 bears no such size: it writes elsewhere into memory.
+    // libcurl before 8.1 reads data for another stream of the connection, and the data has to fit into the
+    // buffer of that stream. The upload buffer stays small, because libcurl 7.88 corrupts memory with a large
+    // one.
     constexpr long buffer = 256L << 10, large_buffer = 2L << 20;
     set(CURLOPT_BUFFERSIZE, may_be_stream ? large_buffer : buffer);
     set(CURLOPT_UPLOAD_BUFFERSIZE, buffer);
@@ -171,7 +172,7 @@ struct Connection::State {
     } else {
       note_certificate_problems(easy, certificate);
     }
-    if (options.ca_pem.empty()) return;  // those of the system lie in a folder as well, which stays
+    if (options.ca_pem.empty()) return;  // the folder of the system's authorities stays in use
     curl_blob authorities{const_cast<char*>(options.ca_pem.data()), options.ca_pem.size(), CURL_BLOB_NOCOPY};
     set(CURLOPT_CAINFO_BLOB, &authorities);
   }
@@ -199,8 +200,8 @@ struct Connection::State {
       set(CURLOPT_CUSTOMREQUEST, call->method.c_str());
     }
     curl_slist_free_all(headers);
-    // A registry that does not know Expect would cost a second for each part; a POST has a type that is not
-    // ours.
+    // With Expect, a registry that does not know it would cost a second for each part. libcurl would give a
+    // POST a Content-Type of its own.
     headers = curl_slist_append(nullptr, "Expect:");
     bool has_type = false;
     for (const auto& [name, value] : call->headers) {

@@ -1,6 +1,7 @@
-// One exchange after another with any servers, over a connection of its own, in the thread of the caller: for
-// large bodies that stream through. Or over those of a pool: for small ones, from several threads. The loop
-// (cli/http/loop.h) is for thousands of small exchanges with one server.
+// Runs one exchange after another with any servers. Without a pool, a Connection has its own connections and
+// runs in the caller's thread: for large bodies that stream. With a pool, it shares connections: for small
+// bodies, from several threads. The loop (cli/http/loop.h) is for thousands of small exchanges with one
+// server.
 #pragma once
 
 #include <chrono>
@@ -23,37 +24,38 @@ struct Call {
   std::string url;  // http or https, encoded
   Headers headers{};
   std::string_view body{};  // must outlive the exchange
-  // The body of a good answer (2xx), in parts as they come, and nothing of it in Reply::body. Return false
-  // to stop: the exchange ends with Failure::Kind::closed. The function may itself wait for an exchange of
-  // another connection. Its exceptions pass through exchange().
+  // Called with the body of a good answer (2xx), in parts as they come; Reply::body then stays empty. Return
+  // false to stop: the exchange ends with Failure::Kind::closed. The function may itself wait for an exchange
+  // of another connection. Its exceptions pass through exchange().
   std::function<bool(std::string_view)> take{};
-  std::function<void(int)> begun{};           // the status of a good answer, before its first part is taken
+  std::function<void(int)> begun{};           // called with the status of a good answer, before `take`
   std::size_t most_bytes = 1 << 20;           // of Reply::body
-  std::function<void(std::uint64_t)> sent{};  // bytes of `body` that have gone out, newly
-  bool is_long = false;  // a connection of a pool is no place for it: it is large, or `take` waits
+  std::function<void(std::uint64_t)> sent{};  // called with the number of newly sent bytes of `body`
+  bool is_long = false;                       // large, or `take` waits: not for a pool's connection
 };
 
 struct Reply {
   int status = 0;
   Headers headers;  // names in lower-case letters
   std::string body;
-  Failure failure;  // why there is none, or only a part
+  Failure failure;  // why there is no answer, or only a part
 
-  std::string header(std::string_view name) const;  // the first of this name; empty: none
+  std::string header(std::string_view name) const;  // the first value of this name; empty: none
   bool ok() const { return failure.kind == Failure::Kind::none && status >= 200 && status < 300; }
 };
 
 class ConnectionPool;
 
 struct ConnectionOptions {
-  std::string ca_pem{};               // authorities beside those of the system
+  std::string ca_pem{};               // authorities in addition to those of the system
   bool insecure = false;              // certificates are not checked
-  std::function<bool()> go_on{};      // asked about once a second; false ends the exchange with Kind::closed
-  std::chrono::seconds patience{60};  // with less than 1 KiB a second. Other values are for tests
-  std::shared_ptr<ConnectionPool> pool{};  // its connections are used; Call::take must not wait then
+  std::function<bool()> go_on{};      // called about once a second; false ends the exchange with Kind::closed
+  std::chrono::seconds patience{60};  // longest time below 1 KiB a second. Other values are for tests
+  std::shared_ptr<ConnectionPool> pool{};  // provides the connections; then Call::take must not wait
 };
 
-// For one thread at a time. Redirects are answers: the caller decides where credentials may go.
+// For one thread at a time. A redirect is returned as an answer, since the caller decides where credentials
+// may go.
 class Connection {
  public:
   explicit Connection(ConnectionOptions options);
@@ -61,7 +63,7 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Waits 20 s for a connection, and ends an exchange in which for a minute next to nothing moves.
+  // Waits 20 s for a connection. Ends an exchange that moves less than 1 KiB a second for `patience`.
   Reply exchange(const Call& call);
 
  private:

@@ -8,12 +8,12 @@
 namespace mlk::http {
 namespace {
 
-// To one server that does not speak HTTP/2: as many as exchanges, or some would wait until their time is
-// over.
+// The bound for one server without HTTP/2. It is at least the number of exchanges, or some exchanges would
+// wait until they time out.
 constexpr long most_connections = 32;
 
-// Progress is told, and the user's wish to stop seen, at least so often. Also, libcurl before 8.1 may have
-// read data for another stream of a connection without reporting it.
+// The pool reports progress and checks for an interruption at least this often. Also, libcurl before 8.1 may
+// have read data for another stream of a connection without reporting it.
 constexpr int look_again_ms = 50;
 
 }  // namespace

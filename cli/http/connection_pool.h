@@ -1,5 +1,5 @@
-// The connections that exchanges of several threads share. Over HTTP/2 exchanges with a server are streams of
-// one connection, so that only the first of them waits for its handshakes.
+// The connections that exchanges of several threads share. Over HTTP/2, exchanges with a server are streams
+// of one connection, so only the first exchange waits for handshakes.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@ class ConnectionPool {
   ConnectionPool(const ConnectionPool&) = delete;
   ConnectionPool& operator=(const ConnectionPool&) = delete;
 
-  // As curl_easy_perform(), but for callbacks: these run in the thread of the pool, and must not wait.
+  // As curl_easy_perform(), except that callbacks run in the thread of the pool and must not wait.
   CURLcode perform(CURL* easy);
 
  private:
@@ -36,12 +36,12 @@ class ConnectionPool {
   void end(CURL* easy, CURLcode result);
 
   std::unique_ptr<CURLM, decltype(&curl_multi_cleanup)> multi_{nullptr, &curl_multi_cleanup};
-  // Lists, so that the pool's thread needs no memory, which could be short.
+  // Lists, so that the pool's thread never allocates memory, which could fail.
   std::list<Exchange*> running_;  // for the pool's thread
   std::mutex mutex_;
   std::list<Exchange*> added_;
   bool stopping_ = false;
-  std::thread thread_;  // begins, as multi_ does, with the first exchange
+  std::thread thread_;  // starts with the first exchange, as multi_ does
 };
 
 }  // namespace mlk::http

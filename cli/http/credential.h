@@ -13,7 +13,7 @@ namespace mlk::http {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// Any of them may be empty; never print one. Sent over TLS only.
+// Any member may be empty. Never print a credential. It is sent over TLS only.
 struct Credential {
   std::string authorization;  // the value of the header
   std::string certificate_pem, key_pem;
@@ -21,7 +21,7 @@ struct Credential {
 
 using CredentialPtr = std::shared_ptr<const Credential>;
 
-// Everything except `news` is called on the loop's thread, and must not wait.
+// The loop's thread calls every function except `news`. These functions must not wait.
 class CredentialSource {
  public:
   CredentialSource() = default;
@@ -33,20 +33,20 @@ class CredentialSource {
   virtual void start(std::function<void()> news) = 0;
 
   struct Turn {
-    CredentialPtr send;          // null without an error: a credential is being made, and `news` will tell
-    std::optional<Error> error;  // there is none, and there will be none
+    CredentialPtr send;          // null without an error: wait for `news`
+    std::optional<Error> error;  // there is no credential, and there will be none
   };
   [[nodiscard]] virtual Turn next(SteadyTime now) = 0;
 
   struct News {
-    std::optional<Error> error;  // why none could be made
+    std::optional<Error> error;  // why the source could make no credential
   };
   [[nodiscard]] virtual std::optional<News> take_news() = 0;
 
-  // The server has answered 401. True if the request may be sent once more, with the credential that next()
-  // gives then.
+  // Called when the server has answered 401. True: the request may be sent once more, with the credential of
+  // a new next().
   [[nodiscard]] virtual bool refused(const CredentialPtr& used, SteadyTime now) = 0;
-  // The server has answered with another status.
+  // Called when the server has answered with another status.
   virtual void accepted(const CredentialPtr& used) = 0;
   // Called last; `news` is not called after it.
   virtual void stop() = 0;

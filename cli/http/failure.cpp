@@ -17,7 +17,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-// libcurl numbers the streams of a connection, which differ each time.
+// Removes libcurl's number of the stream, which differs each time.
 std::string without_stream_number(std::string text) {
   constexpr std::string_view words = "HTTP/2 stream ";
   const std::size_t begin = text.find(words);
@@ -36,7 +36,7 @@ std::string detail_of(CURLcode code, const std::string& text) {
   return detail;
 }
 
-// libcurl says of a handshake that was cut only what OpenSSL or the system have said.
+// Whether the handshake was cut. libcurl reports only the words of OpenSSL or of the system.
 bool is_cut(const std::string& text, int os_error) {
   const auto has = [&](const char* words) { return text.find(words) != std::string::npos; };
   return os_error == ECONNRESET || os_error == EPIPE || has("SSL_ERROR_SYSCALL") || has("unexpected eof") ||
@@ -78,7 +78,7 @@ Failure failure_of(CURLcode code, const std::string& text, int os_error, const C
     case CURLE_SSL_CIPHER:
     case CURLE_SSL_ISSUER_ERROR:
       return {Kind::tls, detail};
-    case CURLE_ABORTED_BY_CALLBACK:  // Transfer::on_start() was called again
+    case CURLE_ABORTED_BY_CALLBACK:  // libcurl called Transfer::on_start() again
       return {Kind::broken, ""};
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:

@@ -1,4 +1,4 @@
-// The reason for which there is no answer.
+// The reason why there is no answer.
 #pragma once
 
 #include <string>
@@ -14,19 +14,19 @@ struct Failure {
   enum class Kind {
     none,
     resolve,  // no such host
-    proxy,    // there is one in between, and it is at fault
+    proxy,    // the proxy on the way is at fault
     refused,  // no process listens
     no_route,
     timed_out,           // no connection, or no answer in time
     untrusted,           // the server's certificate: its authority
     expired,             // ... its dates
     host_name,           // ... its names
-    client_certificate,  // ours, or its authority's, cannot be used
+    client_certificate,  // our certificate, or its authority's, cannot be used
     credentials,         // there are none
     tls,
-    handshake,  // the connection ended within the one of TLS: the request was not sent
+    handshake,  // the connection ended within the TLS handshake: the request was not sent
     broken,     // the connection ended before the answer did
-    silent,     // nothing came over it for long, while another one was answered: it was left
+    silent,     // no data came for long while another connection got an answer; it was abandoned
     too_large,
     closed,  // the loop was stopped
     other,
@@ -34,16 +34,16 @@ struct Failure {
   Kind kind = Kind::none;
   std::string detail{};   // lower case, no full stop; from libcurl, OpenSSL or a source of credentials
   std::string hint{};     // from a source of credentials
-  bool for_good = false;  // trying again cannot help
+  bool for_good = false;  // a retry cannot help
 };
 
-// The meaning of a result of libcurl. `text`: its own words, may be empty. `os_error`: CURLINFO_OS_ERRNO.
-// Pure.
+// The failure that a result of libcurl means. `text`: libcurl's own words, may be empty. `os_error`:
+// CURLINFO_OS_ERRNO. Pure.
 [[nodiscard]] Failure failure_of(CURLcode code, const std::string& text, int os_error,
                                  const CertificateProblem& problem);
 
-// The same failure of a request that went this way: what is the proxy's is told as the proxy's. `answered`:
-// the status of its answer to CONNECT, 0 without one. Pure.
+// The failure of a request that went through `proxy`. A failure of the proxy is reported as the proxy's.
+// `answered`: the status of the proxy's answer to CONNECT, 0 without an answer. Pure.
 [[nodiscard]] Failure told_of(Failure failure, const Proxy& proxy, long answered);
 
 }  // namespace mlk::http

@@ -1,4 +1,4 @@
-// Handles of libcurl, which is initialised with the first of them.
+// Handles of libcurl. The first handle initialises libcurl.
 #pragma once
 
 #include <curl/curl.h>
@@ -7,11 +7,12 @@
 
 namespace mlk::http {
 
-// For the caller to clean up. Throw Error{failure} if memory is short; safe from several threads.
+// The caller cleans the handle up. Both throw Error{failure} if memory is short, and are safe from several
+// threads.
 CURL* new_easy();
 CURLM* new_multi();
 
-// Through the proxy, or directly, whatever libcurl makes of the environment.
+// Sends requests through the proxy, or directly; libcurl's own reading of the environment has no effect.
 void set_proxy(CURL* easy, const Proxy& proxy);
 long proxy_status(CURL* easy);  // of the answer to CONNECT; 0: none
 

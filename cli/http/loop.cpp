@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr milliseconds look_again{100};
 
 // A hundred streams fit on one HTTP/2 connection; libcurl would open a connection for each further transfer
-// of a burst. Of many POSTs each has a connection (set_network).
+// of a burst. Among many transfers each POST has its own connection (set_network).
 constexpr long connections_http2 = 40;
 constexpr long connections_http1 = 512;
 
@@ -131,8 +131,8 @@ void Loop::end_all(const Failure& failure) {
   }
 }
 
-// The server speaks only HTTP/1. Transfers that wait for a connection would not notice that more are allowed
-// now.
+// Called if the server speaks only HTTP/1. libcurl would not let waiting transfers use the higher limit by
+// itself.
 void Loop::widen() {
   few_connections_ = false;
   curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, connections_http1);
@@ -211,7 +211,7 @@ void Loop::start_due(SteadyTime now) {
   }
 }
 
-// Removes it from its list; null if it has ended already.
+// Removes the transfer from its list; null if the transfer has already ended.
 std::shared_ptr<Transfer> Loop::detach(Transfer* transfer) {
   const auto is_it = [&](const auto& other) { return other.get() == transfer; };
   for (auto* list : {&running_, &waiting_}) {
@@ -245,8 +245,8 @@ void Loop::end(Transfer* ended, CURLcode code) {
   transfer->release();
 }
 
-// What repeat_after() says; and once after a 401, with a renewed credential: the server has not acted on such
-// a request.
+// Sends a transfer again if repeat_after() says so, and once after a 401 with a renewed credential, because
+// the server has not executed such a request.
 bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
   note_acceptance(*transfer);
   for (const auto& other : running_) note_acceptance(*other);  // streams may last for days
@@ -267,7 +267,7 @@ bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& f
                         server_.longest_trying);
   }
   if (!wait) return false;
-  // The time that was lost with a dead connection is not the server's.
+  // The time lost on a dead connection does not count against the request's timeout.
   if (failure.kind == Failure::Kind::silent && transfer->deadline)
     transfer->deadline = now + transfer->request.timeout;
   if (transfer->deadline && now + *wait >= *transfer->deadline) return false;
@@ -282,7 +282,7 @@ void Loop::note_acceptance(const Transfer& transfer) {
   if (status >= 200 && status != 401) credentials_->accepted(transfer.credential);
 }
 
-// Leaves the connections that are dead, and finds out which ones are.
+// Checks silent connections and abandons dead ones.
 void Loop::look_for_silence(SteadyTime now) {
   if (server_.check_path.empty() || now < silence_due_) return;
   silence_due_ = now + server_.silence.suspect / 20;
@@ -320,7 +320,7 @@ void Loop::look_for_silence(SteadyTime now) {
   if (alone) check_connections(true);
 }
 
-// Any answer will do, also a refusal.
+// Sends a check. Any answer is good, also a refusal.
 void Loop::check_connections(bool alone) {
   auto transfer = std::make_shared<Transfer>(
       Request{.path = server_.check_path, .timeout = server_.silence.leave - server_.silence.suspect});
@@ -337,7 +337,7 @@ void Loop::check_connections(bool alone) {
   begin(std::move(transfer));
 }
 
-// Shuts the socket down, so that libcurl drops the connection, and ends what went over it.
+// Shuts the socket down, so that libcurl drops the connection, and ends the transfers that use it.
 void Loop::leave(const std::shared_ptr<Socket>& socket) {
   socket->shut_down();
   const Failure failure{Failure::Kind::silent, ""};
@@ -368,7 +368,8 @@ void Loop::expire(SteadyTime now) {
   }
 }
 
-// Milliseconds until something is due even without network traffic; libcurl shortens it for its own timers.
+// Milliseconds until the next event that is due without network traffic. libcurl shortens the wait for its
+// own timers.
 int Loop::patience(SteadyTime now) const {
   milliseconds wait(60'000);
   const auto until = [&](SteadyTime then) {
@@ -377,7 +378,7 @@ int Loop::patience(SteadyTime now) const {
   if (!running_.empty()) wait = look_again;
   for (const auto* list : {&running_, &waiting_}) {
     for (const auto& transfer : *list) {
-      if (transfer->parked) continue;  // its credential wakes the loop
+      if (transfer->parked) continue;  // the new credential wakes the loop
       if (list == &waiting_) until(transfer->due);
       if (transfer->deadline) until(*transfer->deadline);
     }

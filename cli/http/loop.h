@@ -1,4 +1,5 @@
-// The one thread that talks to a server: any number of transfers at once over few HTTP/2 connections.
+// The single thread that communicates with a server: any number of transfers at once over few HTTP/2
+// connections.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,8 @@ class Loop {
 
   // From any thread. `done` runs once on the loop's thread, unless the transfer is cancelled before.
   void add(std::shared_ptr<Transfer> transfer);
-  // From any thread, also from a callback of this transfer: no callback of it runs after this returns.
+  // From any thread, also from a callback of this transfer. After cancel() returns, no callback of the
+  // transfer runs.
   void cancel(const std::shared_ptr<Transfer>& transfer);
   // Ends the thread. Transfers in progress fail with Failure::Kind::closed; streams end without a callback.
   void stop();

@@ -14,7 +14,7 @@
 namespace mlk::http {
 namespace {
 
-// An address of IPv4 is that of IPv6 which stands for it.
+// An IPv4 address is stored as its IPv4-mapped IPv6 address.
 struct IpAddress {
   std::array<unsigned char, 16> bytes{};
   bool is_v4 = false;
@@ -33,7 +33,7 @@ std::optional<IpAddress> ip_of(const std::string& text) {
   return address;
 }
 
-// "192.0.2.0/24": whether it is a network, and `ip` is in it.
+// For an entry like "192.0.2.0/24": whether it is a network, and whether `ip` is in this network.
 struct InNetwork {
   bool is_network = false, holds = false;
 };
@@ -62,7 +62,7 @@ struct HostAndPort {
   std::string host, port;
 };
 
-// "host:port" or "[::1]:port"; of anything else all is the host.
+// Splits "host:port" or "[::1]:port". Any other text is the host as a whole.
 HostAndPort split_port(const std::string& text) {
   const std::size_t colon = text.rfind(':');
   if (colon == std::string::npos) return {text, ""};
@@ -92,7 +92,7 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-// The variable that counts: its name and value.
+// The name and the value of the variable that applies.
 std::pair<std::string, std::string> variable(const ProxyEnvironment& environment, const std::string& name) {
   for (const std::string& each : {name, lower_case(name)}) {
     const auto found = environment.find(each);
@@ -127,7 +127,7 @@ Proxy proxy_of(const std::string& text, const std::string& origin) {
   const std::string host = in_url(parts->host);
   const bool has_port = parts->authority.size() > host.size();
   const std::string address = host + ":" + (has_port ? parts->port : default_port(parts->scheme));
-  // In Go it is the proxy that looks names up, by either name of the protocol.
+  // In Go, the proxy resolves names for both socks5 and socks5h.
   const std::string scheme = parts->scheme == "socks5" ? "socks5h" : parts->scheme;
   return {scheme + "://" + login + address, address, origin};
 }

@@ -11,7 +11,7 @@ using Kind = Failure::Kind;
 constexpr int most_attempts = 10, most_on_dead_connections = 3;
 constexpr milliseconds longest_wait_asked_for{30'000}, first_wait{250}, longest_wait{2'000};
 
-// The server cannot have got the request.
+// Whether the server cannot have received the request.
 bool is_unsent(Kind kind) { return kind == Kind::refused || kind == Kind::handshake; }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which requests are sent again, and when.
+// Decides which requests are sent again, and when.
 #pragma once
 
 #include <chrono>
@@ -8,19 +8,19 @@
 
 namespace mlk::http {
 
-// How an attempt has ended.
+// The result of an attempt.
 struct Attempt {
   Failure::Kind failure = Failure::Kind::none;
-  int status = 0;                                     // of the answer, when there was no failure
-  std::optional<std::chrono::seconds> retry_after{};  // ... and what it says
-  bool twice = false;                      // the server may carry the request out twice, without a difference
-  bool is_stream = false;                  // whoever reads a stream opens it again, from where it was
+  int status = 0;                                     // of the answer, if there was no failure
+  std::optional<std::chrono::seconds> retry_after{};  // ... and its Retry-After
+  bool twice = false;                      // the request is idempotent: the server may execute it twice
+  bool is_stream = false;                  // the reader of a stream opens it again at its last position
   int attempts = 1;                        // up to now
   std::chrono::milliseconds trying_for{};  // since the first attempt began
 };
 
-// How long requests are sent again that the server has not got, or may have got without an answer: as long as
-// an API server needs to start again.
+// How long mlk retries requests that the server has not received, or has not answered. An API server can
+// restart in this time.
 constexpr std::chrono::milliseconds longest_trying{10'000};
 
 // The time until the next attempt; nullopt: there is none. Pure.

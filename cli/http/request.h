@@ -19,8 +19,8 @@ struct Request {
   std::string accept = "application/json";
   std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the
                                              // answer has come, 0 for no bound
-  bool twice = false;                        // may be carried out twice without a difference, as a GET may
-  bool patient = false;                      // the bound is on silence: what comes of the answer moves it on
+  bool twice = false;                        // idempotent: may be executed twice, as a GET may
+  bool patient = false;                      // the bound is on silence: each part of the answer renews it
   Headers headers{};                         // replace the server's own (ServerAccess::headers), unless empty
 };
 

@@ -19,9 +19,9 @@ struct ServerAccess {
   bool compression = true;
   std::size_t most_held = 512u << 20;  // bytes of all answers in progress
   Headers headers{};                   // for requests without headers; sent over TLS only
-  std::string check_path{};            // of a small answer; connections are checked by it, unless empty
+  std::string check_path{};            // a path with a small answer, to check connections; empty: no checks
   SilenceTimes silence{};
-  std::chrono::milliseconds longest_trying = http::longest_trying;  // of repeat.h; others are for tests
+  std::chrono::milliseconds longest_trying = http::longest_trying;  // of repeat.h; other values are for tests
 };
 
 }  // namespace mlk::http

@@ -1,6 +1,6 @@
-// When a connection counts as dead that has ended without a sign: something in between keeps it open and
-// passes nothing on. A quiet connection looks the same, so it is asked, and another one is tried, before it
-// is left.
+// Decides when a connection is dead without a visible end: a device on the way keeps it open but forwards no
+// data. A merely quiet connection looks the same. So mlk first sends a check over the connection and tries a
+// second connection before it abandons the first.
 #pragma once
 
 #include <chrono>
@@ -12,19 +12,19 @@ namespace mlk::http {
 
 // Other values are for tests.
 struct SilenceTimes {
-  std::chrono::milliseconds suspect{20'000};  // of silence: the connection is checked
-  std::chrono::milliseconds leave{30'000};    // of silence: it is left, if another one was answered meanwhile
+  std::chrono::milliseconds suspect{20'000};  // after this silence the connection is checked
+  std::chrono::milliseconds leave{30'000};    // after this silence it is abandoned, if another got an answer
 };
 
-// What is known of a connection of which something is expected.
+// The state of a connection on which data is expected.
 struct Quiet {
   std::chrono::milliseconds silent{0};
-  bool takes_more = false;  // HTTP/2: a request finds place beside those in progress
+  bool takes_more = false;  // HTTP/2: it can carry a request beside those in progress
   bool owes = false;        // a request waits for its answer. A stream may have nothing to say
-  std::optional<std::chrono::milliseconds> asked{};  // so long ago a request was sent beside, in this silence
+  std::optional<std::chrono::milliseconds> asked{};  // time since a check was sent beside, in this silence
 };
 
-// What is known of the last check over a connection of its own; times: how long ago.
+// The state of the last check over a separate connection. The times are durations until now.
 struct FreshCheck {
   bool under_way = false;
   std::optional<std::chrono::milliseconds> answered{}, failed{};
@@ -33,7 +33,7 @@ struct FreshCheck {
 enum class SilenceStep {
   wait,
   ask,    // send a small request beside those in progress
-  check,  // send one over a new connection
+  check,  // send a small request over a new connection
   leave,  // the connection is dead: the server answers, but not here
 };
 
@@ -41,16 +41,16 @@ enum class SilenceStep {
 [[nodiscard]] SilenceStep next_step(const Quiet& connection, const FreshCheck& check,
                                     const SilenceTimes& times);
 
-// How long a connection has been silent. Only time in which something is expected of it counts, and a request
-// that was given up in silence does not make that silence shorter. Pure.
+// Measures how long a connection has been silent. Only time with requests in progress counts. A request that
+// was abandoned in silence does not shorten this silence. Pure.
 class Silence {
  public:
   void begin(SteadyTime now);  // a request was sent
-  void end(SteadyTime now);    // a request has ended, or was given up
-  void heard(SteadyTime now);  // something has come
+  void end(SteadyTime now);    // a request has ended, or was abandoned
+  void heard(SteadyTime now);  // data has come
   void asked(SteadyTime now) { asked_ = now; }
   bool expects() const { return requests_ > 0; }
-  // Without the facts that only the owner of the requests knows: takes_more, owes.
+  // The state without takes_more and owes, which only the owner of the requests knows.
   [[nodiscard]] Quiet at(SteadyTime now) const;
 
  private:

@@ -1,5 +1,5 @@
-// The sockets that libcurl has open to a server, found again by the local port: libcurl does not tell which
-// of its connections a request goes over.
+// Finds the sockets that libcurl has open to a server by their local ports, because libcurl does not report
+// which connection a request uses.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 
 namespace mlk::http {
 
-// One of them. Requests that went over it keep it beyond its end.
+// One such socket. Requests that use it share its ownership, also after it is closed.
 struct Socket {
-  curl_socket_t number = CURL_SOCKET_BAD;  // CURL_SOCKET_BAD: it is closed
-  int port = 0;                            // local; 0: not asked for yet
+  curl_socket_t number = CURL_SOCKET_BAD;  // CURL_SOCKET_BAD: closed
+  int port = 0;                            // the local port; 0: not read yet
   Silence silence{};
 
-  void shut_down() const;  // both ways: whoever reads it sees its end
+  void shut_down() const;  // both directions: a reader of the socket sees its end
 };
 
 // For one thread. Must outlive the connections of the handles that it was given to.
@@ -27,7 +27,7 @@ class Sockets {
   Sockets(const Sockets&) = delete;
   Sockets& operator=(const Sockets&) = delete;
 
-  void watch(CURL* easy);  // the sockets that the handle opens are known from then on
+  void watch(CURL* easy);  // records the sockets that the handle opens from now on
   // Null if there is none.
   [[nodiscard]] std::shared_ptr<Socket> with_port(int port);
   const std::map<curl_socket_t, std::shared_ptr<Socket>>& all() const { return open_; }

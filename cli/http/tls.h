@@ -7,7 +7,7 @@
 
 namespace mlk::http {
 
-// About the newest certificate that was refused.
+// The fault of the newest certificate that was refused.
 struct CertificateProblem {
   long error = 0;      // X509_V_ERR_...
   std::string text;    // the same in OpenSSL's words

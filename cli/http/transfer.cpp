@@ -18,11 +18,12 @@ constexpr std::size_t line_limit = 16u << 20;
 constexpr std::size_t error_body_limit = 64u << 10;  // of the answer that refuses a stream
 
 // libcurl before 8.1 pauses HTTP/2 if data that it read for one transfer while serving another does not fit
-// into the first one's buffer. If that data was the last of the connection, the end of the transfer is never
-// noticed. So the buffer is far larger than a burst.
+// into the first one's buffer. If that data was the last of the connection, libcurl never notices the end of
+// the transfer. So the buffer is far larger than a burst.
 constexpr long read_buffer = 8l << 20;
-constexpr long read_buffer_http1 = 64l << 10;  // an allocation of megabytes costs time, though not written
-// For both buffers of a POST over HTTP/1.1. glibc tidies its whole heap whenever 64 KiB are freed at once.
+constexpr long read_buffer_http1 = 64l << 10;  // to allocate megabytes costs time even if unused
+// The size of both buffers of a POST over HTTP/1.1. glibc consolidates its whole heap whenever 64 KiB are
+// freed at once.
 constexpr long post_buffer = 16l << 10;
 
 constexpr std::size_t many_transfers = 8;  // at once
@@ -34,8 +35,8 @@ void set(CURL* easy, CURLoption option, Value value) {
   curl_easy_setopt(easy, option, value);
 }
 
-// A laptop that slept, or a NAT that lost the connection, leaves it half open: TCP must notice within about a
-// minute.
+// A laptop after sleep, or a NAT that lost the connection, leaves the connection half open. TCP must notice
+// this within about a minute.
 int on_socket(void*, curl_socket_t socket, curlsocktype) {
 #ifdef TCP_USER_TIMEOUT
   const unsigned int patience = 30'000;
@@ -50,7 +51,7 @@ curl_blob blob_of(const std::string& text) {
   return {const_cast<char*>(text.data()), text.size(), CURL_BLOB_COPY};
 }
 
-// `299 - "text" ["date"]`: the text, unquoted. Empty for other codes.
+// The unquoted text in `299 - "text" ["date"]`. Empty for other codes.
 std::string warning_text(std::string_view value) {
   if (!value.starts_with("299 ")) return "";
   const std::size_t start = value.find('"');
@@ -104,7 +105,7 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
   easy = new_easy();
   set(easy, CURLOPT_PRIVATE, this);
   set(easy, CURLOPT_NOSIGNAL, 1L);
-  set(easy, CURLOPT_QUICK_EXIT, 1L);  // giving up must not wait for a hanging resolver
+  set(easy, CURLOPT_QUICK_EXIT, 1L);  // an abandoned transfer must not wait for a hanging resolver
   set(easy, CURLOPT_ERRORBUFFER, error_);
   set(easy, CURLOPT_PROTOCOLS_STR, "http,https");
   set(easy, CURLOPT_FOLLOWLOCATION, 0L);
@@ -116,11 +117,11 @@ void Transfer::prepare(const ServerAccess& server, CredentialPtr to_send, Peer& 
   set_body();
 }
 
-// The name in the URL is the one that TLS asks for and checks; CONNECT_TO names the host itself. Returns the
-// URL.
+// TLS requests and checks the name in the URL, so the URL gets the other name, and CONNECT_TO names the real
+// host. Returns the URL.
 std::string Transfer::set_other_name(const ServerAccess& server) {
   const UrlParts parts = parts_of(server.url).value();
-  // For a name that is only in the certificate, libcurl connects to our host's address.
+  // The other name is only in the certificate; libcurl connects to the address of the real host.
   connect_to_ = curl_slist_append(nullptr, ("::" + in_url(parts.host) + ":" + parts.port).c_str());
   set(easy, CURLOPT_CONNECT_TO, connect_to_);
   headers_ = curl_slist_append(headers_, ("Host: " + parts.authority).c_str());
@@ -159,7 +160,7 @@ void Transfer::set_headers(const ServerAccess& server) {
   if (server.compression && !is_stream()) set(easy, CURLOPT_ACCEPT_ENCODING, "gzip");
   set(easy, CURLOPT_HEADERFUNCTION, &Transfer::on_header);
   set(easy, CURLOPT_HEADERDATA, this);
-  set(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // they are the proxy's, not the server's
+  set(easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);  // they come from the proxy, not from the server
   set(easy, CURLOPT_WRITEFUNCTION, &Transfer::on_body);
   set(easy, CURLOPT_WRITEDATA, this);
   set(easy, CURLOPT_PREREQFUNCTION, &Transfer::on_start);
@@ -167,10 +168,10 @@ void Transfer::set_headers(const ServerAccess& server) {
 }
 
 void Transfer::set_network(const ServerAccess& server) {
-  // Prefer sharing a connection to opening one. Without TLS there is no HTTP/2, and waiting for a
+  // A shared connection is preferred to a new one. Without TLS there is no HTTP/2, and waiting for a
   // connection's protocol would mean waiting for its first answer.
   const bool https = server.url.starts_with("https:");
-  // Many small requests cost a server a sixth less of its time on connections of their own than as streams.
+  // Many small requests cost a server a sixth less time on separate connections than as streams.
   by_http1_ = !https || (request.method == "POST" && peer_->transfers >= many_transfers);
   set(easy, CURLOPT_HTTP_VERSION,
       static_cast<long>(by_http1_ ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS));
@@ -180,7 +181,7 @@ void Transfer::set_network(const ServerAccess& server) {
     set(easy, CURLOPT_FORBID_REUSE, 1L);
   }
   peer_->sockets.watch(easy);
-  // One that was idle for longer may have died without a sign.
+  // A connection that was idle for longer may have died without notice.
   set(easy, CURLOPT_MAXAGE_CONN, longest_idle_seconds);
   const bool is_post = request.method == "POST";
   set(easy, CURLOPT_BUFFERSIZE, !by_http1_ ? read_buffer : is_post ? post_buffer : read_buffer_http1);
@@ -213,11 +214,12 @@ void Transfer::set_tls(const ServerAccess& server) {
     set(easy, CURLOPT_SSLCERTTYPE, "PEM");
     set(easy, CURLOPT_SSLKEY_BLOB, &key);
     set(easy, CURLOPT_SSLKEYTYPE, "PEM");
-    set(easy, CURLOPT_KEYPASSWD, "");  // otherwise OpenSSL asks for one on the terminal
+    set(easy, CURLOPT_KEYPASSWD, "");  // otherwise OpenSSL asks for a password on the terminal
   }
 }
 
-// libcurl sends such a body with the head, in one packet. Read by a callback it would follow in another one.
+// libcurl sends such a body in one packet with the head. A body from a callback would follow in another
+// packet.
 void Transfer::set_body() {
   if (request.method == "GET") return;
   if (!request.body.empty() || request.method == "POST") {
@@ -228,8 +230,8 @@ void Transfer::set_body() {
   set(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
 }
 
-// When a reused connection breaks, libcurl would repeat a POST, although the first one may have been carried
-// out.
+// When a reused connection breaks, libcurl would repeat a POST, although the server may have executed the
+// first POST.
 int Transfer::on_start(void* self, char*, char*, int, int local_port) {
   auto& transfer = *static_cast<Transfer*>(self);
   transfer.leave_socket();
@@ -265,11 +267,11 @@ std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count,
 
 void Transfer::take_header(std::string_view header) {
   header = trim(header);
-  if (header.starts_with("HTTP/")) {  // also for 1xx answers, and for a proxy's: the last one counts
+  if (header.starts_with("HTTP/")) {  // also for answers with 1xx and of a proxy: the last answer counts
     if (!by_http1_) peer_->speaks_http1 = header.starts_with("HTTP/1");
     return;
   }
-  if (!header.empty()) return;  // read_headers() asks libcurl for the needed ones
+  if (!header.empty()) return;  // read_headers() gets the needed headers from libcurl
   long status = 0;
   curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
   response.status = static_cast<int>(status);
@@ -304,7 +306,7 @@ std::size_t Transfer::on_body(char* data, std::size_t size, std::size_t count, v
   return taken ? size * count : 0;
 }
 
-// Appends, unless this answer, or all answers in progress, would exceed their limit.
+// Appends the data, unless this answer, or all answers in progress, would then exceed their limit.
 bool Transfer::hold(std::string& place, std::string_view data, std::size_t limit, const char* what) {
   if (place.size() + data.size() > limit) {
     too_large_ = std::string(what) + "more than " + std::to_string(limit >> 20) + " MiB";

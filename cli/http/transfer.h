@@ -1,5 +1,5 @@
-// One exchange with the server: an easy handle of libcurl with its settings, and the answer. Everything
-// except `callbacks` and `cancelled` belongs to the loop's thread once the transfer was handed over.
+// One exchange with the server: an easy handle of libcurl with its settings, and the answer. After add(),
+// everything except `callbacks` and `cancelled` belongs to the loop's thread.
 #pragma once
 
 #include <chrono>
@@ -23,12 +23,12 @@
 
 namespace mlk::http {
 
-// What transfers learn about the server; the loop keeps it.
+// The facts that transfers learn about the server. The loop owns the Peer.
 struct Peer {
   Sockets sockets;
-  Proxy proxy;  // between us and it, if it has a URL
+  Proxy proxy;  // the proxy on the way, if it has a URL
   CertificateProblem certificate;
-  bool speaks_http1 = false;  // it has answered by HTTP/1: a connection carries one transfer at a time
+  bool speaks_http1 = false;  // answers are HTTP/1: a connection carries one transfer at a time
   std::size_t held = 0;       // bytes of all answers in progress
   std::size_t transfers = 0;  // in progress
 };
@@ -40,7 +40,7 @@ struct Transfer {
   Transfer& operator=(const Transfer&) = delete;
 
   Request request;
-  // For streams: lines as they arrive; and the arrival of the answer's head.
+  // For streams: `line` is called with each line, and `opened` when the answer's head arrives.
   std::function<void(std::string_view)> line;
   std::function<void(int)> opened;
   // Called once, at the end: with an answer, or a failure.
@@ -52,12 +52,12 @@ struct Transfer {
 
   bool is_stream() const { return static_cast<bool>(line); }
   bool twice() const { return request.twice || request.method == "GET"; }
-  bool has_http2() const { return !by_http1_ && !peer_->speaks_http1; }  // as far as is known
+  bool has_http2() const { return !by_http1_ && !peer_->speaks_http1; }  // as far as known
 
   // Makes a new handle: at the start, and for each further attempt.
   void prepare(const ServerAccess& server, CredentialPtr credential, Peer& peer);
   void release();
-  // Call after the end: the failure, if any.
+  // Call after the end of the transfer: returns the failure, if any.
   [[nodiscard]] Failure failure(CURLcode code) const;
   // Call after an answer: reads its warnings and its Retry-After.
   void read_headers();
@@ -74,10 +74,10 @@ struct Transfer {
   int attempts = 0;
   bool under_way = false;            // it has a connection
   bool sent_again = false;           // after a 401
-  bool is_check = false;             // of a connection: beside others, or of its own
+  bool is_check = false;             // a check: beside others, or over a new connection
   bool alone = false;                // over a new connection
-  std::shared_ptr<Socket> socket;    // over which it goes; null: not known
-  std::optional<SteadyTime> parked;  // it waits for a credential since then, and its deadline with it
+  std::shared_ptr<Socket> socket;    // the socket that it uses; null: unknown
+  std::optional<SteadyTime> parked;  // waits for a credential since then, without a deadline
   SteadyTime due{};                  // time of the next attempt
 
  private:
@@ -106,7 +106,7 @@ struct Transfer {
   std::string partial_;     // an incomplete line
   std::string too_large_;   // the part that exceeded its limit
   bool no_memory_ = false;  // for the received data
-  bool by_http1_ = false;   // asked for, whatever the server speaks
+  bool by_http1_ = false;   // HTTP/1 is requested, whatever the server speaks
   std::size_t held_ = 0;    // our part of Peer::held
   std::size_t most_held_ = 0;
   char error_[CURL_ERROR_SIZE] = {};

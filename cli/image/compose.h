@@ -1,4 +1,4 @@
-// A new image: what another one has, or nothing, and layers above that. Pure.
+// Composes a new image: the content of a base image, or nothing, with new layers above it. Pure.
 #pragma once
 
 #include <optional>
@@ -21,25 +21,25 @@ struct Addition {
   std::string purpose;  // "code", "python", "runtime": in the image's history, and in its manifest
 };
 
-// Of the configuration.
+// Settings of the image configuration.
 struct Settings {
   Platform platform{};                                     // of an image without a base
-  std::vector<std::pair<std::string, std::string>> env{};  // replace those of the same name
-  std::string workdir{}, user{};                           // empty: as they are
-  std::vector<std::string> entrypoint{};  // empty: as it is; else it replaces the command too
+  std::vector<std::pair<std::string, std::string>> env{};  // each replaces the variable of the same name
+  std::string workdir{}, user{};                           // empty: as in the base
+  std::vector<std::string> entrypoint{};  // empty: as in the base; else it replaces the command too
 };
 
 struct Composed {
-  std::string manifest, configuration;  // their bytes: the same for the same arguments
+  std::string manifest, configuration;  // bytes of the documents: the same for the same arguments
   std::string manifest_type;
   Descriptor configuration_blob;
   std::string digest;               // of the manifest
-  std::vector<Descriptor> of_base;  // its layers
-  std::vector<Layer> own;           // those above
+  std::vector<Descriptor> of_base;  // layers of the base
+  std::vector<Layer> own;           // layers above the base
 };
 
-// The media types are those of the base; without one, OCI's. Times are fixed, so that the digest says what is
-// in the image and nothing else.
+// The media types are those of the base, or OCI's if there is no base. Times are fixed, so that the digest
+// depends only on the content of the image.
 Composed compose(const std::optional<Base>& base, const std::vector<Addition>& additions,
                  const Settings& settings);
 

@@ -28,7 +28,7 @@ struct Free {
 
 }  // namespace
 
-// Its memory is used again: fresh memory is slow.
+// GzipStream reuses the memory of a member, because fresh memory is slow.
 struct GzipStream::Member {
   explicit Member(int level)
       : compressor(libdeflate_alloc_compressor(level)),
@@ -84,7 +84,7 @@ void GzipStream::add(std::string_view bytes) {
   while (!bytes.empty()) {
     if (state_->current->size == member_bytes) {
       if (state_->ahead.size() == state_->at_once) take_first();
-      // Where no more threads can be had, it is done when it is asked for.
+      // If no more threads can start, get() packs the member.
       state_->ahead.push_back(std::async(std::launch::async | std::launch::deferred,
                                          [member = std::move(state_->current)]() mutable {
                                            member->pack();

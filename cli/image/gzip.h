@@ -9,16 +9,16 @@
 
 namespace mlk::image {
 
-// Without a name and a time, so that one build of mlk gives the same result for the same bytes on every
-// machine.
+// The result holds no name and no time, so that one build of mlk gives the same result for the same bytes on
+// every machine.
 std::string gzip(std::string_view bytes);
 
-// The same of bytes that come in parts. The file has several members, one after the other (section 2.2),
-// which threads compress side by side; their bounds depend on the bytes alone.
+// Compresses bytes that come in parts. The file has several members, one after the other (section 2.2).
+// Threads compress the members in parallel. The bounds of the members depend on the bytes alone.
 class GzipStream {
  public:
-  // level: 1 (fast) to 12; take: gets the compressed bytes, in order, in the thread that calls add() and
-  // finish().
+  // level: 1 (fast) to 12. take: called with the compressed bytes, in order, in the thread that calls add()
+  // and finish().
   GzipStream(int level, std::function<void(std::string_view)> take);
   ~GzipStream();
   GzipStream(const GzipStream&) = delete;
@@ -34,7 +34,8 @@ class GzipStream {
   const std::unique_ptr<State> state_;
 };
 
-// Throws Error{failure} for what is no gzip file, is cut off, or has more than `most_bytes` when unpacked.
+// Throws Error{failure} if `bytes` are no gzip file, are cut off, or have more than `most_bytes` when
+// unpacked.
 std::string gunzip(std::string_view bytes, std::size_t most_bytes);
 
 }  // namespace mlk::image

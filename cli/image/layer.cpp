@@ -26,11 +26,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int level = 3;  // the next ones take longer than most networks need for what they spare
+constexpr int level = 3;  // higher levels cost more time than they save on most networks
 fs::path note_of(const fs::path& file) { return file.string() + ".json"; }
 
-// Who may have renamed a file and its note has not made another layer of them. That of a folder of its own
-// is named by the folder.
+// The note holds this name, so that a renamed file and note are not taken for another layer. A layer in a
+// folder of its own is identified by the name of the folder.
 std::string name_in_note(const fs::path& file) {
   return (file.parent_path().filename() / file.filename()).generic_string();
 }

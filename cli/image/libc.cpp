@@ -42,9 +42,9 @@ std::string path_in(std::string_view header) {
   return prefix.empty() ? name : prefix + "/" + name;
 }
 
-constexpr std::uint64_t most_unpacked = std::uint64_t{4} << 30;  // of a layer that is made to have no end
+constexpr std::uint64_t most_unpacked = std::uint64_t{4} << 30;  // against a layer without an end
 
-// Names of GNU and records of pax, which belong to the entry after them.
+// GNU long names and pax records, which belong to the next entry.
 bool is_about_next(char type) { return std::string_view("LKxg").find(type) != std::string_view::npos; }
 
 }  // namespace
@@ -66,7 +66,7 @@ struct LibcOfLayer::State {
 
   Form form = Form::unknown;
   std::string begin{};   // until the form is known
-  std::string header{};  // the part of one that has come
+  std::string header{};  // the received part of a header
   std::uint64_t skip = 0, unpacked = 0;
   z_stream stream{};
   std::optional<Libc> found{};
@@ -94,7 +94,7 @@ struct LibcOfLayer::State {
       stream.next_out = reinterpret_cast<Bytef*>(out.data());
       stream.avail_out = out.size();
       const int state = ::inflate(&stream, Z_NO_FLUSH);
-      if (state == Z_BUF_ERROR) return;  // it needs more
+      if (state == Z_BUF_ERROR) return;  // inflate() needs more bytes
       const std::size_t size = out.size() - stream.avail_out;
       unpacked += size;
       take_tar({out.data(), size});

@@ -1,5 +1,5 @@
-// Which C library the programs of an image are linked with: wheels are built for one of them. Its manifest
-// and configuration do not say.
+// Finds the C library with which the programs of an image are linked. Each wheel is built for one C library.
+// The manifest and the configuration of an image do not name the C library.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,12 @@ namespace mlk::image {
 
 enum class Libc { glibc, musl };
 
-// What a file of an image tells of it: the loader of programs, or a file by which a distribution is known.
-// Pure.
+// The C library that a file of an image implies: the file is the loader of programs, or a file that
+// identifies a distribution. Pure.
 std::optional<Libc> libc_by(std::string_view path);
 
-// Looks for it in a layer, whose bytes come in parts. A layer that cannot be read tells nothing. Pure.
+// Looks for such a file in a layer, whose bytes come in parts. For an unreadable layer found() is nullopt.
+// Pure.
 class LibcOfLayer {
  public:
   LibcOfLayer();
@@ -22,7 +23,7 @@ class LibcOfLayer {
   LibcOfLayer(const LibcOfLayer&) = delete;
   LibcOfLayer& operator=(const LibcOfLayer&) = delete;
 
-  // Bytes of a tar, which may be compressed with gzip. False: no more are needed.
+  // Takes bytes of a tar, which may be compressed with gzip. Returns false if it needs no more bytes.
   bool take(std::string_view bytes);
   std::optional<Libc> found() const;
 

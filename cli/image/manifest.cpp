@@ -23,7 +23,7 @@ constexpr JsonBounds bounds{.depth = 50, .values = 200'000};
   throw Error(ExitCode::failure, fmt::format("{}: {}", name, why));
 }
 
-// Of a member that may be absent.
+// The checked text of a member that may be absent.
 std::string checked_text(const json& object, const char* key, const std::string& name) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return "";
@@ -129,26 +129,27 @@ std::optional<int> number_of_variant(std::string_view variant) {
   return std::stoi(std::string(variant));
 }
 
-// What an architecture without a variant means to those who run containers.
+// The variant that container runtimes assume for an architecture without a variant.
 std::string_view usual_variant(std::string_view architecture) {
   if (architecture == "amd64") return "v1";
   if (architecture == "arm64") return "v8";
   return architecture == "arm" ? "v7" : "";
 }
 
-// How well an entry suits; the smallest is the best. nullopt: its programs may not run there at all.
+// How far an entry is from the wanted platform; the smallest distance is the best. nullopt: the programs of
+// the entry may not run on this platform.
 std::optional<int> distance(const Platform& platform, const Platform& wanted) {
   if (platform.os != wanted.os || platform.architecture != wanted.architecture) return std::nullopt;
   const std::string usual(usual_variant(wanted.architecture));
   const auto or_usual = [&](const std::string& variant) { return variant.empty() ? usual : variant; };
   const std::string own = or_usual(platform.variant), asked = or_usual(wanted.variant);
-  constexpr int of_features = 10'000;  // of the system, which nobody has said that the nodes have
+  constexpr int of_features = 10'000;  // of the system; mlk does not know whether the nodes have them
   const int last = platform.features.empty() ? 0 : of_features;
   if (own == asked) return last + (platform.variant == wanted.variant ? 0 : 1);
   const std::optional<int> has = number_of_variant(own), needs = number_of_variant(asked);
   constexpr int another = 10, newer = 2000;
-  if (has && needs && *has <= *needs) return last + another + *needs - *has;  // an older processor's programs
-  // Somebody who has named no variant gets what there is.
+  if (has && needs && *has <= *needs) return last + another + *needs - *has;  // for an older processor
+  // A user who has named no variant gets any variant.
   if (!wanted.variant.empty()) return std::nullopt;
   return last + (has && needs ? newer + *has - *needs : 2 * newer);
 }

@@ -1,5 +1,5 @@
-// What registries keep of an image: manifests, indexes of them, and configurations (OCI image specification
-// 1.1, and Docker's version 2 of schema 2, which has the same members). Pure.
+// The documents that registries store for an image: manifests, indexes of manifests, and configurations (OCI
+// image specification 1.1, and Docker's version 2 of schema 2, which has the same members). Pure.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace mlk::image {
 
-inline constexpr std::size_t longest_manifest = 4 << 20;        // what registries take
+inline constexpr std::size_t longest_manifest = 4 << 20;        // the limit of registries
 inline constexpr std::size_t longest_configuration = 16 << 20;  // a history of builds makes them long
 inline constexpr std::size_t most_layers = 500;
 
@@ -29,21 +29,21 @@ inline constexpr MediaTypes docker_types{"application/vnd.docker.distribution.ma
 
 struct Platform {
   std::string os = "linux", architecture{}, variant{};  // in Go's words: amd64, arm64
-  std::vector<std::string> features{};                  // of the system, which its programs need
-  bool is_unsaid = false;                               // of an entry that has no platform
+  std::vector<std::string> features{};                  // of the operating system; the programs need them
+  bool is_unsaid = false;                               // true for an entry without a platform
   std::string text() const;
 };
 
 // "linux/arm64/v8", or the architecture alone. Throws Error{usage}.
 Platform parse_platform(std::string_view text);
 
-// The annotation of a layer that mlk has made, which says what it holds: "code", "python".
+// The annotation by which mlk marks the purpose of its own layers: "code", "python".
 inline constexpr char purpose_annotation[] = "dev.mlk.layer";
 
 struct Descriptor {
   std::string media_type, digest;
   std::uint64_t size = 0;  // bytes
-  std::string purpose{};   // of a layer that mlk has made
+  std::string purpose{};   // only for a layer that mlk has made
 };
 
 struct Manifest {
@@ -57,33 +57,34 @@ struct Manifest {
 struct Index {
   struct Entry {
     Descriptor manifest;
-    Platform platform;  // without an architecture: of no platform, as a signature
+    Platform platform;  // without an architecture: for no platform, such as a signature
   };
   std::vector<Entry> entries;
 };
 
-// content_type: of the answer; what the document says of itself counts more. Throws Error{failure}, naming
-// `name`, for what is neither, is of a kind that is not in use any more, or points to somewhere else than its
-// own repository.
+// content_type: the type in the registry's answer; a type in the document itself has priority. Throws
+// Error{failure}, with `name` in the message, if the document is neither a manifest nor an index, has an
+// obsolete type, or points outside of its own repository.
 std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::string& content_type,
                                              const std::string& name);
 
-// The entry for the platform: of the same variant, where amd64 is amd64/v1, arm64 is arm64/v8 and arm is
-// arm/v7; else the newest older one; else, if no variant is wanted, the oldest newer one. Of equal ones the
-// first, and those that need features of the system last. Where no entry has a platform, the only one that
-// leaves it open. Throws Error{not_found}, with those that there are.
+// Returns the entry for the platform. First choice is an entry of the same variant, where amd64 is amd64/v1,
+// arm64 is arm64/v8 and arm is arm/v7. Second choice is the newest older variant. Third choice, if `wanted`
+// has no variant, is the oldest newer variant. Among equal entries the first one wins; entries that need
+// features of the system come last. If no entry has a platform, the only entry that leaves its platform open
+// is chosen. Throws Error{not_found}, with the available platforms in the hint.
 const Index::Entry& choose(const Index& index, const Platform& wanted, const std::string& name);
 
 struct Configuration {
   Platform platform;
-  std::vector<std::string> diff_ids;  // digests of the layers before they are compressed
+  std::vector<std::string> diff_ids;  // digests of the uncompressed layers
   nlohmann::json whole;
 };
 
-// Throws Error{failure} for what is no configuration with `layers` layers.
+// Throws Error{failure} if `bytes` are no configuration with `layers` layers.
 Configuration parse_configuration(std::string_view bytes, std::size_t layers, const std::string& name);
 
-// The value of a variable in the configuration's environment; empty: there is none.
+// The value of a variable in the configuration's environment, or "" if the variable is not set.
 std::string variable_of(const Configuration& configuration, const std::string& name);
 
 }  // namespace mlk::image

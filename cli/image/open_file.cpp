@@ -33,7 +33,8 @@ void fail_with(const fs::path& path, int error) {
 
 namespace {
 
-// Nobody may put a link or a pipe in the place of the file meanwhile: what is no file has no such bytes.
+// A program may meanwhile replace the file by a link or a pipe. These flags refuse a link, and do not wait
+// for a pipe.
 constexpr int flags_to_read = O_RDONLY | O_NOFOLLOW | O_NONBLOCK;
 
 std::size_t read_some(const OpenFile& file, const std::string& path, char* to, std::size_t most) {
@@ -111,7 +112,7 @@ void read_whole(const OpenFile& folder, const std::string& path, std::uint64_t s
   while (true) {
     const std::size_t asked = size + 1 - have, count = read_some(file, path, to + have, asked);
     have += count;
-    // A file that gives less than it is asked for has come to its end.
+    // A read that returns fewer bytes than requested has reached the end of the file.
     if (count == 0 || have > size || (have == size && count < asked)) break;
   }
   if (have != size) refuse_changing(path);

@@ -1,4 +1,4 @@
-// Files that travel: read whole, or not at all.
+// Reads files that mlk sends: each is read whole, or not at all.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace mlk::image {
 
-// Closed at its end. A number below 0: it could not be opened, and errno says why.
+// An open file; the destructor closes it. A number below 0: open() has failed, and errno holds the reason.
 class OpenFile {
  public:
   OpenFile(const std::filesystem::path& path, int flags, mode_t mode = 0600);
@@ -27,14 +27,14 @@ class OpenFile {
   int number_;
 };
 
-// Opens what lies below a folder part by part, and none of the parts may be a link: whoever exchanges a
-// folder for a link meanwhile does not lead it out. Folders on the way stay open, for the next path. One
-// thread.
+// Opens the folders below `top` part by part. No part may be a link: a program that meanwhile replaces a
+// folder by a link cannot lead mlk out of `top`. Folders on the way stay open for the next path. One thread.
 class WayDown {
  public:
   // The folder itself may be a link. Throws Error{failure}.
   explicit WayDown(const std::filesystem::path& top);
-  // The folder of this path below the top. Throws Error{failure} if it is not there, or not without a link.
+  // The folder that holds this path below `top`. Throws Error{failure} if the folder does not exist, or if a
+  // part of its path is a link.
   const OpenFile& folder_of(const std::string& path);
 
  private:
@@ -43,21 +43,21 @@ class WayDown {
   std::vector<std::pair<std::string, std::unique_ptr<OpenFile>>> open_{};  // parts, each below the one before
 };
 
-// Its last part.
+// The last part of a path.
 std::string name_of_path(const std::string& path);
 
 // Throws Error{failure} with the system's words for a value of errno.
 [[noreturn]] void fail_with(const std::filesystem::path& path, int error);
 
-// The bytes of a file of `size` bytes, in parts. Throws Error{failure} if it cannot be read, or changes
+// Reads a file of `size` bytes, in parts. Throws Error{failure} if the file cannot be read, or changes
 // meanwhile.
 void read_whole(const std::filesystem::path& path, std::uint64_t size,
                 const std::function<void(std::string_view)>& take);
-// The same for a file of a folder, of whose path messages tell.
+// The same for a file in an open folder. `shown`: the path of the file, for messages.
 void read_whole(const OpenFile& folder, const std::string& name, const std::filesystem::path& shown,
                 std::uint64_t size, const std::function<void(std::string_view)>& take);
-// The same into memory for one byte more than its size.
-// `path`: for messages; its last part is the name.
+// The same into memory. `to` has room for `size` + 1 bytes.
+// `path`: for messages; its last part is the name of the file.
 void read_whole(const OpenFile& folder, const std::string& path, std::uint64_t size, char* to);
 
 }  // namespace mlk::image

@@ -24,13 +24,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Starts pip with other answers to three questions. (1) What do markers compare? pip cannot be told, but all
-// versions of it ask default_environment(), and its report says with which answer; a marker that asks for
-// what is not known of an image has to have the same answer whatever that is. The same Python is the one that
-// Requires-Python is held to. (2) May it start programs? Wheels need none. git, and Python itself, would run
-// what somebody has written into a repository or a setup.py; others only tell indexes about this machine, and
-// take time. (3) Which Python starts the scripts of packages? The first in PATH. Standard input is a JSON
-// object.
+// Starts pip with three changes. (1) Markers compare with the image. pip has no option for this, but all
+// versions of pip call default_environment(), and pip's report contains the result. A marker that reads an
+// unknown value must have the same answer for all its possible values. pip also checks Requires-Python
+// against the Python of the image. (2) pip cannot start certain programs. Wheels need none of them. git and
+// Python itself would run code from a repository or a setup.py. The other programs only inform indexes about
+// this machine, and take time. (3) The first Python in PATH starts the scripts of packages. Standard input is
+// a JSON object.
 constexpr char starts_pip[] = R"python(
 import json, os, re, runpy, subprocess, sys
 
@@ -92,7 +92,8 @@ sys.argv[0] = "pip"
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 )python";
 
-// Not `pip config list`, which `user = true` or `quiet = 3` in these settings would change.
+// mlk does not call `pip config list`, since `user = true` or `quiet = 3` in these settings would change its
+// output.
 constexpr char lists_settings[] = R"python(
 import os, sys
 sys.path[:] = [folder for folder in sys.path if folder and os.path.abspath(folder) != os.getcwd()]
@@ -121,7 +122,7 @@ constexpr std::array kept_keys{
     "use-feature",     "use-deprecated"};
 constexpr std::array path_keys{"find-links", "cert", "client-cert", "cache-dir"};
 
-// "index-url" of "PIP_INDEX_URL"; empty: it is no variable of pip.
+// "index-url" for "PIP_INDEX_URL"; empty if `name` is no variable of pip.
 std::string key_of_variable(std::string_view name) {
   constexpr std::string_view begins = "PIP_";
   if (!name.starts_with(begins)) return "";
@@ -143,7 +144,7 @@ bool is_one_of(const std::array<const char*, N>& words, const std::string& word)
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// The text that Python's repr() has written.
+// The text of which Python's repr() has written `text`.
 std::optional<std::string> unquoted(std::string_view text) {
   if (text.size() < 2 || (text[0] != '\'' && text[0] != '"') || text.back() != text[0]) return std::nullopt;
   text = text.substr(1, text.size() - 2);
@@ -159,7 +160,7 @@ std::optional<std::string> unquoted(std::string_view text) {
   return out;
 }
 
-// Each word of a path's key that is relative and no URL, below the folder.
+// The value of a key for paths, with each relative path (but no URL) below the folder.
 std::string with_absolute_paths(const std::string& value, const fs::path& folder) {
   std::vector<std::string> out;
   for (const std::string& word : split(value, ' ')) {
@@ -210,9 +211,9 @@ PipSettings variables_of_pip() {
   return out;
 }
 
-constexpr char no_file[] = "/dev/null";  // of settings: then pip reads none at all
+constexpr char no_file[] = "/dev/null";  // as the file of settings: then pip reads no settings at all
 
-// What the files of pip's settings say.
+// The content of pip's files of settings, a line for each key.
 std::string listed_settings(const fs::path& folder, const std::function<bool()>& go_on,
                             const PipSettings& variables) {
   const auto named = variables.find("PIP_CONFIG_FILE");
@@ -230,7 +231,7 @@ std::string listed_settings(const fs::path& folder, const std::function<bool()>&
   if (result.error.find("ConfigurationFileCouldNotBeLoaded") != std::string::npos)
     throw Error(ExitCode::failure, "code.python: pip's settings cannot be read",
                 "see what is wrong with them: python3 -m pip config list");
-  return result.ok() ? result.output : "";  // without pip: the call itself says so
+  return result.ok() ? result.output : "";  // without pip, run_pip() reports the error
 }
 
 }  // namespace
@@ -251,7 +252,7 @@ MarkerEnvironment marker_environment(const PythonTarget& target) {
                {"python_full_version", full},
                {"python_version", target.version},
                {"sys_platform", "linux"}};
-  // The kernel is the node's.
+  // The kernel comes from the node, not from the image.
   for (const char* of_node : {"platform_release", "platform_version"})
     out.unknown[of_node] = {"", {"0", "99999"}};
   if (target.full_version.empty()) {
@@ -270,13 +271,13 @@ std::string machine_name(const std::string& architecture) {
 }
 
 PipSettings kept_settings(const std::string& listed, const PipSettings& variables, const fs::path& folder) {
-  PipSettings by_section[2];  // those of `install` win over the global ones
+  PipSettings by_section[2];  // settings of `install` win over global settings
   for (const std::string& line : split(listed, '\n')) {
     const std::size_t equals = line.find('='), dot = line.find('.');
     if (equals == line.npos || dot > equals) continue;
     const std::string section = line.substr(0, dot), key = line.substr(dot + 1, equals - dot - 1);
     const std::optional<std::string> value = unquoted(trim(std::string_view(line).substr(equals + 1)));
-    const bool counts = value && !value->empty();  // pip passes an empty one over
+    const bool counts = value && !value->empty();  // pip ignores an empty value
     if (counts && is_one_of(kept_keys, key) && (section == "global" || section == "install"))
       by_section[section == "install" ? 1 : 0][key] = *value;
   }
@@ -299,7 +300,8 @@ PipSettings settings_of_user(const fs::path& folder, const std::function<bool()>
 
 PipResult run_pip(const PipCall& call, const PythonTarget& target) {
   Command command;
-  // -E and the folder: nothing of the user's code is imported. Not -I, as pip may be installed for the user.
+  // Because of -E and the folder, Python imports none of the user's code. -I would hide a pip that is
+  // installed for the user.
   command.argv = {"python3", "-E", "-c", starts_pip, "--disable-pip-version-check", "--no-input"};
   command.argv.insert(command.argv.end(), call.words.begin(), call.words.end());
   command.empty_env = true;

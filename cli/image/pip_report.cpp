@@ -19,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-// "sha256=..." of an entry of the report, in either place where versions of pip write it.
+// "sha256=..." of an entry of the report, from either of the two places where versions of pip write it.
 std::string digest_of(const json& item) {
   for (const char* algorithm : {"sha256", "sha384", "sha512", "md5", "sha1"}) {
     const std::string digest = text_of(item, {"download_info", "archive_info", "hashes", algorithm});
@@ -72,7 +72,7 @@ std::string pinned(const std::vector<ResolvedPackage>& packages, const std::vect
     return one.digest.starts_with("sha256=") || one.digest.starts_with("sha384=") ||
            one.digest.starts_with("sha512=");
   };
-  // pip wants digests of all or of none.
+  // pip requires digests for all packages or for none.
   const bool by_digest = std::all_of(packages.begin(), packages.end(), is_checked);
   std::string out;
   for (const ResolvedPackage& one : packages) {

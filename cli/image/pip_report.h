@@ -1,4 +1,4 @@
-// What pip says it would install, and how exactly that is installed. Pure.
+// Reads pip's report of the packages that it would install, and pins these packages. Pure.
 #pragma once
 
 #include <string>
@@ -9,24 +9,27 @@
 
 namespace mlk::image {
 
-// What pip would install, sorted, from the report of `pip install --dry-run`.
+// One package that pip would install, from the report of `pip install --dry-run`.
 struct ResolvedPackage {
   std::string name, version;
   std::string digest;  // "sha256=..."
-  std::string url{};   // of one that is not from an index; without a login
+  std::string url{};   // only for a package that is not from an index; without a login
 };
 
-// Throws Error: failure for what is no report, or one that was made for other values of markers; usage for a
-// package whose digest pip does not know, since what is kept of it could not be told from what it is later.
+// Returns the packages sorted. Throws Error: failure if `report` is no report, or was made for other values
+// of markers; usage for a package whose digest pip does not know, because mlk could not tell a cached package
+// from a later one.
 std::vector<ResolvedPackage> parse_pip_report(const std::string& report, const MarkerEnvironment& markers);
 
-// A file of requirements for exactly these. `urls`: as they are written, with logins.
+// A file of requirements for exactly these packages. `urls`: the URLs as the user wrote them, with logins.
 std::string pinned(const std::vector<ResolvedPackage>& packages, const std::vector<std::string>& urls);
 
-// The programs that entry_points.txt of a package names, and the text of each, the same on every machine.
+// The names of the programs in entry_points.txt of a package, and the script of each. A script has the same
+// text on every machine.
 std::vector<std::pair<std::string, std::string>> entry_scripts(const std::string& entry_points);
 
-// What pip was about to look at when it was stopped, from its output: "own@ git+https://... (from other)".
+// The package that pip was about to collect when mlk stopped it, from pip's output: "own@ git+https://...
+// (from other)".
 std::string last_collected(const std::string& output);
 
 }  // namespace mlk::image

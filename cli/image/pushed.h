@@ -1,4 +1,4 @@
-// Which images this machine has sent a moment ago. A run names its image only after it was sent.
+// Remembers the images that this machine has just pushed. A run names its image only after the push.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,8 @@
 
 namespace mlk::image {
 
-// Remembers it for an hour, and forgets older ones. `cache`: a folder of mlk's. Never throws an Error.
+// Remembers the image for an hour, and forgets older images. `cache`: a folder of mlk's. Never throws an
+// Error.
 void note_pushed(const std::filesystem::path& cache, const std::string& digest);
 
 bool is_just_pushed(const std::filesystem::path& cache, const std::string& digest);

@@ -27,7 +27,7 @@ std::string platform_in_words(const PythonTarget& target) {
   return target.platform.text() + (target.libc == Libc::musl ? " with musl" : "");
 }
 
-// pip names all versions that its index has, the newest last: often hundreds. The last five do.
+// pip lists all versions in its index, often hundreds, the newest last. mlk shows the last five.
 std::string with_few_versions(std::string line) {
   constexpr std::string_view mark = "(from versions: ";
   const std::size_t begin = line.find(mark);
@@ -42,7 +42,7 @@ std::string with_few_versions(std::string line) {
   return line.replace(first, left_out - first, "...");
 }
 
-// The lines of pip's that begin with ERROR:, without that.
+// The lines of pip's output that begin with ERROR:, without this prefix.
 std::string errors_of(const std::string& output) {
   constexpr std::string_view mark = "ERROR: ";
   constexpr std::size_t longest = 600;
@@ -53,7 +53,7 @@ std::string errors_of(const std::string& output) {
   return printable(cut(join(out, "; "), longest));
 }
 
-// Throws what pip's failure means for people.
+// Throws an error that explains pip's failure to the user.
 [[noreturn]] void explain(const PythonPackages& packages, const PipResult& result) {
   const std::string file = shown(packages.requirements);
   const std::string collected = last_collected(result.output);
@@ -120,7 +120,7 @@ std::vector<std::string> pip_words(const PythonTarget& target, const fs::path& i
   add("--target", into.string());
   add("--implementation", "cp");
   add("--python-version", target.full_version.empty() ? target.version : target.full_version);
-  if (target.markers.empty()) {  // else that of this machine's python3, which runs the packages
+  if (target.markers.empty()) {  // else this machine's python3 runs the packages
     std::string abi = "cp" + target.version;
     std::erase(abi, '.');
     const bool has_m = target.version.size() == 3 && target.version < oldest_without_m;
@@ -137,7 +137,7 @@ struct Resolved {
   std::vector<ResolvedPackage> packages;
 };
 
-// `folder`: an empty one.
+// `folder`: an empty folder.
 Resolved resolve(const PythonPackages& packages, const fs::path& folder) {
   constexpr std::size_t longest_file = 4 << 20;
   Resolved out;
@@ -176,7 +176,7 @@ std::string key_of(const Resolved& resolved, const PythonTarget& target) {
   return sha256_hex(text);
 }
 
-// A folder that goes away.
+// A folder that the destructor removes.
 class Scratch {
  public:
   explicit Scratch(fs::path path) : path_(std::move(path)) {
@@ -195,7 +195,8 @@ class Scratch {
   const fs::path path_;
 };
 
-// Their programs begin with the path of no Python, and have the same text on every machine.
+// Writes the programs of the packages. They contain no path of a Python, so they have the same text on every
+// machine.
 void write_scripts(const fs::path& packages) {
   std::vector<fs::path> entry_points;
   visit_folder(packages, [&](const fs::directory_entry& entry) {
@@ -229,7 +230,7 @@ void install(const PythonPackages& packages, const Resolved& resolved, const fs:
   write_scripts(into);
 }
 
-// Without the lines of scripts, which mlk writes itself.
+// The text of a RECORD without the lines of scripts, because mlk writes the scripts itself.
 std::string clean_record(const fs::path& path) {
   std::string out;
   for (const std::string& line : split(read_file(path, longest_record), '\n')) {
@@ -238,7 +239,7 @@ std::string clean_record(const fs::path& path) {
   return out;
 }
 
-// All that is below a folder, but for what Python compiles, which differs from machine to machine.
+// Lists everything below a folder except compiled Python files, which differ from machine to machine.
 void list_folder(const fs::path& folder, std::vector<fs::directory_entry>& out) {
   visit_folder(folder, [&](const fs::directory_entry& entry) {
     const fs::file_status status = entry.symlink_status();
@@ -274,7 +275,7 @@ std::vector<std::string> wheel_platforms(const Platform& platform, Libc libc) {
   const std::string machine = machine_name(platform.architecture);
   if (libc == Libc::musl) return {"musllinux_1_2_" + machine, "musllinux_1_1_" + machine, "linux_" + machine};
   std::vector<std::string> out;
-  constexpr int newest = 28, oldest = 17;  // of glibc 2; 2.17 is that of manylinux2014
+  constexpr int newest = 28, oldest = 17;  // of glibc 2; manylinux2014 is 2.17
   for (int minor = newest; minor >= oldest; --minor)
     out.push_back(fmt::format("manylinux_2_{}_{}", minor, machine));
   out.push_back("manylinux2014_" + machine);
@@ -307,12 +308,12 @@ fs::path python_folder(const PythonPackages& packages) {
   const fs::path folder = packages.cache / ("python-" + key_of(resolved, packages.target));
   std::error_code error;
   if (is_own(folder)) {
-    fs::last_write_time(folder, fs::file_time_type::clock::now(), error);  // it is in use: unused_layers()
+    fs::last_write_time(folder, fs::file_time_type::clock::now(), error);  // used now: unused_layers()
     return folder;
   }
   install(packages, resolved, scratch.path(), scratch.path() / "packages");
   fs::permissions(scratch.path() / "packages", fs::perms::owner_all, error);
-  fs::remove_all(folder, error);  // one that others could write to
+  fs::remove_all(folder, error);  // a folder that other users could write to
   fs::rename(scratch.path() / "packages", folder, error);
   if (error && !fs::is_directory(folder))
     throw Error(ExitCode::failure,

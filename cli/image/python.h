@@ -1,5 +1,5 @@
-// Packages of Python as a layer of an image: the machine's own pip chooses and unpacks wheels for the Python
-// and the platform of the image; nothing is built, and nothing of the user's folder is executed.
+// Packages of Python as a layer of an image. The machine's own pip chooses and unpacks wheels for the Python
+// and the platform of the image. pip builds nothing, and executes nothing from the user's folder.
 #pragma once
 
 #include <filesystem>
@@ -18,20 +18,20 @@ struct PythonPackages {
   PythonTarget target;
   std::filesystem::path cache;                     // a folder
   std::function<bool()> go_on{};                   // false: the user wants to stop
-  std::function<void(const std::string&)> note{};  // what takes long, for people
+  std::function<void(const std::string&)> note{};  // reports slow steps to the user
 };
 
-inline constexpr char scripts_folder[] = "bin";  // in the folder of the packages: their programs
+inline constexpr char scripts_folder[] = "bin";  // in the folder of the packages: holds their programs
 
-// The packages below `prefix` ("mlk/python"). The list that pip resolves, with a digest of each package,
-// names the layer in the cache. Throws Error: usage for requirements that cannot be satisfied by wheels or
-// would execute something here, failure without pip.
+// A layer with the packages below `prefix` ("mlk/python"). The name of the layer in the cache depends on the
+// list that pip resolves, with a digest of each package. Throws Error: usage for requirements that wheels
+// cannot satisfy or that would execute something here; failure if there is no pip.
 Layer python_layer(const PythonPackages& packages, const std::string& prefix);
 
-// The same as a folder of the cache, for programs of this machine.
+// The packages as a folder of the cache, for programs of this machine.
 std::filesystem::path python_folder(const PythonPackages& packages);
 
-// The names of platforms that wheels may have, in pip's words, for glibc up to 2.28 or musl up to 1.2. Pure.
+// The platform names that wheels may have, as pip writes them, for glibc up to 2.28 or musl up to 1.2. Pure.
 std::vector<std::string> wheel_platforms(const Platform& platform, Libc libc);
 
 }  // namespace mlk::image

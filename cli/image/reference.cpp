@@ -42,7 +42,7 @@ bool is_host_label(std::string_view text) {
 
 bool is_address_of_v6(const std::string& text) {
   in6_addr address{};
-  if (text.find('\0') != text.npos) return false;  // where a C string would end
+  if (text.find('\0') != text.npos) return false;  // a C string would end there
   return ::inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
@@ -54,7 +54,7 @@ bool is_port(std::string_view text) {
   return port > 0 && port <= last;
 }
 
-// What a URL takes for a host: everything else would be found out only when it is asked.
+// Whether a URL accepts the text as a host. Otherwise the error would come only with the first request.
 bool is_host(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   const bool has_port = colon != text.npos && text.back() != ']';
@@ -100,7 +100,7 @@ Reference named(std::string_view text, std::string_view whole) {
   return out;
 }
 
-// A login in the name would be shown wherever the name is.
+// mlk refuses a login in a name, because it shows names in many places.
 void refuse_login(std::string_view text) {
   const std::size_t at = text.find('@');
   const bool is_url = text.find("://") != text.npos;
@@ -115,7 +115,7 @@ void refuse_login(std::string_view text) {
         "registry.example/team/trainer:1");
 }
 
-// What stands before the @ may be a login, and is not shown.
+// The text before the @ may be a login, so the message does not show it.
 [[noreturn]] void refuse_digest(std::string_view text) {
   refuse_name(fmt::format("'{}' in the name of an image: after @ stands sha256: and 64 hexadecimal digits",
                           printable(text.substr(text.rfind('@'), longest_image_name))));

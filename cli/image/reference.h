@@ -6,25 +6,26 @@
 
 namespace mlk::image {
 
-inline constexpr char docker_hub[] = "docker.io";  // where names without a registry lie
+inline constexpr char docker_hub[] = "docker.io";  // the registry of names without a registry
 
 struct Reference {
   std::string registry;    // host[:port]
   std::string repository;  // "library/python"
   std::string tag{};       // empty if a digest alone is named
-  std::string digest{};    // "sha256:" and 64 hexadecimal digits; it counts more than the tag
+  std::string digest{};    // "sha256:" and 64 hexadecimal digits; has priority over the tag
 
   std::string name() const { return registry + "/" + repository; }
-  // What a registry is asked for: the digest, or else the tag.
+  // What mlk requests from a registry: the digest, or else the tag.
   const std::string& version() const { return digest.empty() ? tag : digest; }
   std::string text() const;
 };
 
-// As Docker reads it: without a registry docker.io, there without a slash library/, without a tag and a
-// digest "latest". Throws Error{usage}; the message repeats no part that may be a password.
+// Reads a name as Docker does. The default registry is docker.io. There, a repository without a slash gets
+// the prefix library/. Without a tag and a digest the tag is "latest". Throws Error{usage}; the message
+// repeats no part that may be a password.
 Reference parse_reference(std::string_view text);
 
-// The same of a name with neither tag nor digest, "registry.example/team"; both are left empty.
+// The same for a name with neither tag nor digest, "registry.example/team"; tag and digest stay empty.
 Reference parse_repository(std::string_view text);
 
 // "sha256:" and 64 small hexadecimal digits. No other algorithm is in use.

@@ -26,7 +26,7 @@ bool is_archive(std::string_view path) {
                      [&](const char* ending) { return path.ends_with(ending); });
 }
 
-// "git+https" of "git+https://host/x"; empty: it is no URL.
+// "git+https" for "git+https://host/x"; empty if `text` is no URL.
 std::string scheme_of(std::string_view text) {
   const std::size_t end = text.find(':');
   if (end == text.npos || end == 0) return "";
@@ -51,7 +51,7 @@ NamedSource classify_url(const std::string& url) {
   return {scheme == "file" && !is_archive(path) ? RequirementKind::folder : RequirementKind::sources, url};
 }
 
-// "own[extra] @ URL": the URL, or nothing.
+// The URL in "own[extra] @ URL", or nullopt.
 std::optional<std::string> url_after_name(std::string_view line) {
   std::size_t at = line.find_first_not_of(name_letters);
   if (at == 0 || at == line.npos) return std::nullopt;
@@ -67,9 +67,9 @@ std::string without_extras(std::string_view path) {
   return std::string(trim(path));
 }
 
-// Lines as pip joins and cuts them: "\" at the end goes on, "#" after a blank begins a comment.
+// Lines as pip joins and cuts them: "\" at the end continues a line, "#" after a blank begins a comment.
 struct Line {
-  std::size_t number;  // of its first part
+  std::size_t number;  // number of its first physical line
   std::string text;
 };
 std::vector<Line> lines_of(const std::string& whole) {
@@ -102,7 +102,7 @@ std::vector<Line> lines_of(const std::string& whole) {
   return out;
 }
 
-// Words as a shell has them.
+// Splits text into words as a shell does.
 std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> out;
   char quote = 0;
@@ -130,10 +130,10 @@ std::vector<std::string> words_of(std::string_view text) {
 
 enum class Effect { is_kept, has_no_effect, reads, constrains, is_editable, finds, builds };
 
-// What an option of a file of requirements does here.
+// An option of a file of requirements, and its effect in mlk.
 struct Option {
   const char* name;
-  char letter;  // 0: it has no short form
+  char letter;  // 0: no short form
   bool has_value;
   Effect effect;
 };
@@ -151,7 +151,7 @@ constexpr std::array options_of_pip{
     Option{"--prefer-binary", 0, false, Effect::is_kept},
     Option{"--require-hashes", 0, false, Effect::is_kept},
     Option{"--use-feature", 0, true, Effect::is_kept},
-    Option{"--only-binary", 0, true, Effect::has_no_effect},  // all are
+    Option{"--only-binary", 0, true, Effect::has_no_effect},  // all packages come as wheels anyway
     Option{"--hash", 0, true, Effect::is_kept},               // of one requirement
     Option{"--no-binary", 0, true, Effect::builds},
     Option{"--global-option", 0, true, Effect::builds},
@@ -197,7 +197,7 @@ class RequirementReader {
                 hint);
   }
 
-  // pip replaces ${NAME}, in capital letters, by its value, where it has one.
+  // Replaces each ${NAME} in capital letters by its value, if the variable has a value, as pip does.
   std::string expanded(const std::string& text) const {
     std::string out;
     std::size_t from = 0;
@@ -240,7 +240,7 @@ class RequirementReader {
   }
 
   void one(const fs::path& file, bool constrains, int depth) {
-    // Words before the first that begins with "-" are the requirement, the others are options.
+    // The words before the first "-" word are the requirement. The words from there on are options.
     std::size_t begin = line_.text.starts_with('-') ? 0 : line_.text.find(" -");
     const std::string requirement(trim(line_.text.substr(0, begin)));
     const std::vector<Given> given =
@@ -257,7 +257,7 @@ class RequirementReader {
     goal += safe(requirement) + kept + "\n";
   }
 
-  // What stays of the option, with a blank before it.
+  // The text that remains of the option, with a blank before it.
   std::string effect(const Given& given, const std::string& requirement, const fs::path& file, int depth) {
     const std::string name = given.option.name;
     const Line line = line_;
@@ -312,7 +312,7 @@ class RequirementReader {
     refuse("is no wheel: it would be built, and so executed, on this machine", wheel);
   }
 
-  // The requirement for a pip that runs in another folder.
+  // The requirement as a pip in another folder needs it, with absolute paths.
   std::string safe(const std::string& requirement) {
     const NamedSource source = classify_requirement(expanded(requirement));
     switch (source.kind) {

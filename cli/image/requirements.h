@@ -1,6 +1,6 @@
-// Files of requirements, as pip reads them, and which of their lines are safe to give to the pip of this
-// machine: those that name wheels. A folder, a repository or an archive of sources would be built, and so
-// executed, here; and nothing of it but its path would say what it holds. Pure.
+// Reads files of requirements as pip does, and refuses lines that are not safe for the pip of this machine.
+// Only lines that name wheels are safe. pip would build, and so execute, a folder, a repository or an archive
+// of sources on this machine; and only its path would identify its content. Pure.
 #pragma once
 
 #include <filesystem>
@@ -22,26 +22,27 @@ enum class RequirementKind {
   sources,     // https://host/own-1.0.tar.gz
 };
 
-// Of a line without its comment and its options. `place` is the path or URL in it, if it has one.
+// The requirement in a line without its comment and its options. `place`: the path or URL in the line, or "".
 struct NamedSource {
   RequirementKind kind = RequirementKind::package;
   std::string place{};
 };
 NamedSource classify_requirement(std::string_view line);
 
-// Text with URLs, and `instead` in place of "user:password@" in them.
+// The text, with `instead` in place of "user:password@" in each URL.
 std::string without_logins(std::string text, const std::string& instead);
 
-// All that a file names, itself and by -r and -c.
+// All requirements of a file, and of the files that it includes by -r and -c.
 struct Requirements {
-  std::string wanted;               // a file for pip, in which paths are absolute
-  std::string constraints;          // the same of -c; empty: there are none
-  std::string options;              // of `wanted`, a line each: indexes and where else wheels are found
-  std::vector<std::string> urls{};  // of wheels, as they are written: the report of pip has no logins
+  std::string wanted;               // the text of a file for pip, with absolute paths
+  std::string constraints;          // the same for -c; empty: no constraints
+  std::string options;              // of `wanted`, a line each: indexes and other sources of wheels
+  std::vector<std::string> urls{};  // of wheels, as written, since pip's report has no logins
 };
 
-// `read` gives the text of a file. Throws Error{usage}, with file and line: for what is not safe, an option
-// that mlk does not know, files that name each other more than 16 deep. `variable`: the value of ${NAME}.
+// `read` returns the text of a file. `variable` returns the value of ${NAME}. Throws Error{usage}, with file
+// and line, for a line that is not safe, an option that mlk does not know, and files that include each other
+// more than 16 deep.
 Requirements read_requirements(const std::filesystem::path& file,
                                const std::function<std::string(const std::filesystem::path&)>& read,
                                const std::function<std::string(const std::string&)>& variable);

@@ -26,7 +26,7 @@ class Header {
     bytes_.append(width, '\0');
     return *this;
   }
-  // Octal digits and a NUL; a number that does not fit, as GNU's base 256.
+  // Octal digits and a NUL; a number that is too large for them is written in GNU's base 256.
   Header& number(std::uint64_t value, std::size_t width) {
     std::string digits(width - 1, '0');
     std::uint64_t rest = value;
@@ -69,7 +69,7 @@ std::string header(std::string_view name, unsigned mode, char type, std::string_
       .done();
 }
 
-// GNU's way to give the next header a longer name or target.
+// GNU's extension for a name or target that is too long for the next header.
 void append_long(std::string& tar, char type, const std::string& text) {
   if (text.size() <= longest_name) return;
   const std::string_view with_nul(text.c_str(), text.size() + 1);

@@ -1,5 +1,5 @@
-// Tar archives in GNU's format. The same entries give the same bytes everywhere: that is why the writer is
-// not a library's. Pure.
+// Tar archives in GNU's format. mlk has its own writer so that the same entries give the same bytes on every
+// machine. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace mlk::image {
 
-inline constexpr std::size_t longest_path = 4096;  // what Linux opens, in bytes
+inline constexpr std::size_t longest_path = 4096;  // the limit of Linux, in bytes
 inline constexpr std::size_t tar_block = 512;      // bytes: headers and contents take whole blocks
 
 struct TarEntry {
@@ -24,19 +24,20 @@ struct TarEntry {
   unsigned mode = 0;     // permissions; 0: the usual ones, 0644 or 0755
 };
 
-// Appends an entry: owner and group are 0, the time is the first second of 1980, which zip archives can hold
-// too. `content`: of a file.
+// Appends an entry. Owner and group are 0. The time is the first second of 1980, which zip archives can hold
+// too. `content`: the content of a file.
 void append_to_tar(std::string& tar, const TarEntry& entry, std::string_view content);
 
-// The parts of an entry: what comes before its content, of `size` bytes, and the padding after it.
+// The header before a content of `size` bytes, and the length of the padding after the content.
 std::string tar_header(const TarEntry& entry, std::uint64_t size);
 std::size_t tar_padding(std::uint64_t size);
 
 // Appends the end of the archive.
 void end_tar(std::string& tar);
 
-// Whether a link at this path leads to a place in the folder of the archive, whatever other such links there
-// are: ".." comes first only, where it leaves folders that are no links.
+// Whether a link at this path stays in the folder of the archive, whatever other such links the archive
+// holds. ".." is allowed only at the beginning of the target, where it leaves only folders that are not
+// links.
 bool leads_inside(const std::string& path, const std::string& target);
 
 struct TarFile {
@@ -44,9 +45,9 @@ struct TarFile {
   std::string_view content;  // of a file; a part of the archive
 };
 
-// The entries of an archive that append_to_tar() has written. Throws Error{failure} for anything else: one
-// that is cut off, other kinds of entries, paths of more than 4096 bytes, and paths that lead out of the
-// folder where it is unpacked. `before_each`: called for each entry; may throw, for a user who wants to stop.
+// The entries of an archive that append_to_tar() has written. Throws Error{failure} for any other archive: an
+// archive that is cut off, other kinds of entries, paths of more than 4096 bytes, and paths that lead out of
+// the target folder. `before_each`: called for each entry; may throw if the user wants to stop.
 std::vector<TarFile> read_tar(std::string_view tar, const std::function<void()>& before_each = {});
 
 }  // namespace mlk::image

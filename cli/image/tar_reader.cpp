@@ -55,7 +55,7 @@ class Reader {
   }
 
  private:
-  // By the order of entries a link comes before what would lie below it.
+  // The entries are in order, so a link comes before any entry below it.
   void check_place(const TarEntry& entry) {
     for (std::size_t at = entry.path.find('/'); at != entry.path.npos; at = entry.path.find('/', at + 1)) {
       if (no_folders_.contains(entry.path.substr(0, at))) refuse("an entry lies below a file or a link");

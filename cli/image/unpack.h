@@ -7,13 +7,13 @@
 
 namespace mlk::image {
 
-// Into a folder that is there and has none of these files. Throws Error{failure} for an archive that
-// read_tar() refuses, and for a file that cannot be written or is there already; and whatever `before_each`
-// throws, which is called for each entry.
+// The folder must exist and must have none of these files. Throws Error{failure} for an archive that
+// read_tar() refuses, and for a file that cannot be written or already exists. `before_each` is called for
+// each entry; its exceptions pass through.
 void unpack(std::string_view tar, const std::filesystem::path& folder,
             const std::function<void()>& before_each = {});
 
-// Writes a file that is not there yet, with the folders above it. Throws Error{failure}.
+// Writes a file that does not exist yet, and makes the folders above it. Throws Error{failure}.
 void write_new_file(const std::filesystem::path& path, std::string_view content, bool executable = false);
 
 }  // namespace mlk::image

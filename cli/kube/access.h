@@ -1,4 +1,4 @@
-// What one may do on the cluster, who one is there, and which Kubernetes it runs.
+// The user's rights and identity on the cluster, and the cluster's Kubernetes version.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct AccessQuestion {
 // SelfSubjectAccessReview. Throws ApiError when the server cannot be asked.
 [[nodiscard]] bool may(Client& client, const std::string& name_space, const std::string& verb,
                        const Resource& resource);
-// The same for several at once: answers in the order of the questions. `as`: another user, for those who may
-// impersonate that one; who may not gets ApiError 403.
+// The same for several questions at once; the answers have the order of the questions. `as`: another user to
+// impersonate. Throws ApiError 403 if our user may not impersonate that user.
 [[nodiscard]] std::vector<bool> may_all(Client& client, const std::string& name_space,
                                         const std::vector<AccessQuestion>& questions,
                                         const std::string& as = "");
@@ -28,7 +28,7 @@ struct Identity {
   std::vector<std::string> groups;
 };
 
-// SelfSubjectReview: the name by which the server knows us.
+// SelfSubjectReview: the name and the groups that the server has for our user.
 Identity whoami(Client& client);
 
 struct ServerVersion {
@@ -39,7 +39,7 @@ struct ServerVersion {
 // Throws ApiError, also when the answer at /version is not that of a Kubernetes API server.
 ServerVersion server_version(Client& client);
 
-// Throws Error{cluster} when it is older. Pure.
+// Throws Error{cluster} when `version` is older than `major`.`minor`. Pure.
 void require_version(const ServerVersion& version, int major, int minor);
 
 }  // namespace mlk::kube

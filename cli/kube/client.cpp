@@ -57,12 +57,12 @@ ApiError::ApiError(int status, std::string reason, const std::string& what, std:
 
 struct Client::State {
   std::shared_ptr<http::Loop> loop;  // streams keep it, though stopped, beyond the client
-  ClusterLogin* login = nullptr;     // of the loop
+  ClusterLogin* login = nullptr;     // the loop owns it
   std::mutex mutex;
-  std::set<std::string> warned;                         // under it
-  std::map<std::string, std::vector<Resource>> served;  // under it; by apiVersion
+  std::set<std::string> warned;                         // guarded by the mutex
+  std::map<std::string, std::vector<Resource>> served;  // guarded by the mutex; by apiVersion
 
-  // Those of the response that no earlier one had.
+  // The warnings of this response that no earlier response had.
   std::vector<std::string> new_warnings(const Response& response) {
     const std::lock_guard lock(mutex);
     std::vector<std::string> fresh;
@@ -136,8 +136,8 @@ json object_of(const Response& response, const std::string& what, const Config& 
   return object;
 }
 
-// Of one object. A path without a name is that of all objects of the kind, and a DELETE of it deletes them
-// all.
+// The path of one object. Without a name it would be the path of all objects of the kind, and a DELETE would
+// delete them all.
 std::string path_of_one(const Resource& resource, const std::string& name_space, const std::string& name) {
   if (name.empty()) throw Error(ExitCode::usage, "an empty name is that of none of the " + resource.plural);
   return path_of(resource, name_space, name);
@@ -158,7 +158,7 @@ std::optional<Resource> Client::served(const std::string& api_version, const std
   }
   const Response response = send({.path = discovery_path(api_version)});
   std::vector<Resource> resources;
-  if (response.status != 404)  // 404: nothing of this apiVersion
+  if (response.status != 404)  // 404: the cluster does not serve this apiVersion
     resources = resources_in(parse_answer(response, "the kinds of " + api_version, &config()), api_version);
   const std::lock_guard lock(state_->mutex);
   return find_in(state_->served[api_version] = std::move(resources));
@@ -213,7 +213,8 @@ Request patch_request(const Resource& resource, const std::string& name_space, c
   request.path = path_of_one(resource, name_space, name);
   request.query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}};
   request.content_type = content_type_of(type);
-  // A JSON patch may add to a list, and what names a version is refused after it was carried out.
+  // A JSON patch may add to a list. The server refuses a patch with a resourceVersion once the first copy was
+  // applied.
   request.twice = type != PatchType::json_patch && text_of(patch, {"metadata", "resourceVersion"}).empty();
   request.body = patch.dump();
   return request;

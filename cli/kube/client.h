@@ -20,7 +20,7 @@
 
 namespace mlk::kube {
 
-// What the server answered with `kind: Status`, or what kept us from an answer.
+// The server's answer of `kind: Status`, or the reason why there is no answer.
 // code(): not_found for 404 of an object; otherwise cluster.
 class ApiError : public Error {
  public:
@@ -36,13 +36,14 @@ class ApiError : public Error {
   std::string reason_;
 };
 
-using http::Request;   // its path: as path_of() makes it
-using http::Response;  // its warnings: of the API server, for people
+using http::Request;   // path: as path_of() makes it
+using http::Response;  // warnings: of the API server, for people
 
-// An answer, or why there is none: for those who wait in another thread, as no exception crosses threads.
+// An answer, or the reason why there is none. For callers that wait in another thread: no exception crosses
+// threads.
 struct Answer {
   Response response;
-  std::string unreachable{}, hint{};  // the texts of the ApiError; empty when there was an answer
+  std::string unreachable{}, hint{};  // texts of the ApiError; empty when there was an answer
   int status = 0;                     // its status
 
   [[nodiscard]] Response value() &&;  // throws that ApiError
@@ -52,13 +53,13 @@ struct ListOptions {
   std::string label_selector{};
   std::string field_selector{};
   bool metadata_only = false;  // PartialObjectMetadata: without spec, data and status
-  int first_page = 500;    // objects; fewer where each may be large. Later pages follow the size of theirs
-  std::size_t enough = 0;  // no further page once there are so many; 0: all
-  // What the API server has in memory will do, which may be a moment old. Else it reads all objects of the
-  // kind, whatever is selected.
+  int first_page = 500;        // objects; use fewer where each may be large. Later pages adapt to their bytes
+  std::size_t enough = 0;      // request no more pages once there are so many objects; 0: all
+  // The API server may answer from its memory, which may be a moment old. Otherwise it reads all objects of
+  // the kind, whatever the selectors are.
   bool from_cache = false;
-  // Takes out of each object, as it arrives, what the caller never looks at: of many objects only the rest is
-  // held. Called in the thread that lists or watches; must be quick.
+  // Removes from each object, as it arrives, the fields that the caller never reads, so that they take no
+  // memory. Called in the thread that lists or watches; must be quick.
   std::function<void(nlohmann::json&)> transform{};
 };
 
@@ -85,8 +86,8 @@ class Stream {
 struct StreamEnd {
   int status = 0;       // HTTP status; 0 when the connection broke, 401 with `error` when there is no login
   std::string error;    // empty when the server closed in good order
-  std::string body;     // of an answer that was not 200, bounded
-  bool silent = false;  // its connection was left, since nothing came: nothing is wrong with the next one
+  std::string body;     // the body of an answer other than 200, bounded
+  bool silent = false;  // the connection was left because it was silent; the next one may be good
 };
 
 class Client {
@@ -97,13 +98,13 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   const Config& config() const;
-  // Until when the credential is good that a plugin gave last; nullopt: none yet, or it did not say.
+  // The expiry of the plugin's last credential; nullopt: there is none yet, or the plugin gave no expiry.
   std::optional<Time> credential_end() const;
 
   // All of these are safe from any thread, but never from within a stream's callback. They throw ApiError.
   // Which requests are repeated: cli/http/repeat.h.
   // The resource of a kind, by the cluster's discovery; nullopt: the cluster does not serve it, or nobody can
-  // create its objects. Asked for once.
+  // create its objects. The client asks once for each apiVersion.
   [[nodiscard]] std::optional<Resource> served(const std::string& api_version, const std::string& kind);
   nlohmann::json get(const Resource& resource, const std::string& name_space, const std::string& name);
   [[nodiscard]] std::optional<nlohmann::json> find(const Resource& resource, const std::string& name_space,
@@ -120,14 +121,15 @@ class Client {
   void remove(const Resource& resource, const std::string& name_space, const std::string& name,
               const DeleteOptions& options = {});
 
-  // Any request, as it is. Statuses over 399 are no errors here. send() waits; ask() is for several at once,
-  // and has failures as values.
+  // Sends any request unchanged. Statuses over 399 are no errors here. send() waits; ask() is for several
+  // requests at once, and returns failures as values.
   Response send(const Request& request);
   [[nodiscard]] std::future<Answer> ask(const Request& request);
 
-  // Lines of the body as they come, on the loop thread; then `ended` once. A line is at most 16 MiB. `opened`
-  // gets the HTTP status when the head of the answer has come. The callbacks must be quick. A stream may be
-  // destroyed in any thread, also in its own callback; one that outlives the client is silent from then on.
+  // Calls `line` for each line of the body as it arrives, on the loop thread; then `ended` once. A line is at
+  // most 16 MiB. `opened` gets the HTTP status when the head of the answer has come. The callbacks must be
+  // quick. A stream may be destroyed in any thread, also in its own callback; a stream that outlives the
+  // client makes no more calls.
   [[nodiscard]] std::unique_ptr<Stream> stream(const Request& request,
                                                std::function<void(std::string_view)> line,
                                                std::function<void(StreamEnd)> ended,
@@ -140,7 +142,7 @@ class Client {
   std::unique_ptr<State> state_;
 };
 
-// Throws the ApiError that a Status body means; returns the parsed body of a good answer.
+// Returns the parsed body of a good answer; throws the ApiError for any other answer.
 nlohmann::json parse_response(const Response& response, const std::string& what);
 
 }  // namespace mlk::kube

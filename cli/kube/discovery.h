@@ -10,10 +10,10 @@
 
 namespace mlk::kube {
 
-// Where the document of an apiVersion lies: "/api/v1", "/apis/batch/v1". Pure.
+// The path of the discovery document of an apiVersion: "/api/v1", "/apis/batch/v1". Pure.
 std::string discovery_path(const std::string& api_version);
 
-// The kinds of an APIResourceList of which objects can be created. What is of a wrong type counts as missing.
+// The kinds of an APIResourceList whose objects can be created. A field of a wrong type counts as missing.
 // Pure.
 std::vector<Resource> resources_in(const json& list, const std::string& api_version);
 

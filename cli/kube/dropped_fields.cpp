@@ -32,7 +32,7 @@ std::string below(const std::string& path, const std::string& key) {
   return path.empty() ? key : path + "." + key;
 }
 
-// The field by which Kubernetes identifies the items of this list; nullptr if it is only the place.
+// The field by which Kubernetes identifies the items of this list; nullptr if only the index identifies them.
 const char* identity_of(const json& item) {
   // A volume may be mounted twice: mountPath comes before name.
   for (const char* key : {"mountPath", "name", "key", "topologyKey"}) {
@@ -76,7 +76,8 @@ void compare_lists(const json& sent, const json& answered, const std::string& pa
     const auto same = [&](const json& other) {
       return other.is_object() && other.contains(identity) && other[identity] == item[identity];
     };
-    // Tolerations and selectors may share a key: the one at the same place is meant, if it has that key.
+    // Several tolerations or selectors may have one key. An item at the same index with the same key comes
+    // first.
     const auto found = i < answered.size() && same(answered[i])
                            ? answered.begin() + static_cast<std::ptrdiff_t>(i)
                            : std::find_if(answered.begin(), answered.end(), same);
@@ -95,7 +96,7 @@ void compare(const json& sent, const json& answered, const std::string& path,
   } else if (sent.is_array() && answered.is_array()) {
     compare_lists(sent, answered, path, dropped);
   } else if (sent.is_structured() || answered.is_structured()) {
-    dropped.push_back(path);  // it has another type: the sent value is missing
+    dropped.push_back(path);  // the answer has another type: the sent value is missing
   }
 }
 

@@ -12,10 +12,10 @@ namespace mlk::kube {
 // The paths of fields that were `sent` and are missing in what the server `answered`:
 // "spec.podFailurePolicy", "spec.template.spec.containers[worker].env[RANK]". Pure.
 //
-// null, false, 0, "" and empty lists and maps do not count: a server may drop them as "not set". Values that
+// null, false, 0, "" and empty lists and maps are ignored: a server may drop them as "not set". Values that
 // differ are not missing: servers write 1000m as 1, and admission may change an image. Items of lists are
-// matched by mountPath, name or key if they have one, else by their place; additions of the server do not
-// matter. The stringData of a Secret is looked for in its data.
+// matched by mountPath, name, key or topologyKey, in this order, otherwise by their index. Additions of the
+// server are ignored. The stringData of a Secret is compared with its data.
 std::vector<std::string> dropped_fields(const nlohmann::json& sent, const nlohmann::json& answered);
 
 }  // namespace mlk::kube

@@ -71,7 +71,7 @@ Words words_for(const Failure& failure, const Config& config) {
   return {detail.empty() ? "no answer" : detail, ""};
 }
 
-// One line, bounded: the text is the server's, or of something between us and it.
+// One line of bounded length: the text comes from the server, or from a proxy between us and the server.
 std::string sentence(const std::string& text) {
   constexpr std::size_t longest = 600;
   std::string line = printable(cut(text, longest));
@@ -82,8 +82,8 @@ std::string sentence(const std::string& text) {
   return std::string(trim(line));
 }
 
-// For answers without a Status body: a proxy's page, or an old server's. Without NotFound: only an API server
-// knows that an object is not there.
+// For an answer without a Status body, from a proxy or an old server. Never NotFound: only an API server
+// knows that an object does not exist.
 std::string reason_for(int status) {
   switch (status) {
     case 400:
@@ -160,7 +160,7 @@ ApiError status_error(int status, const std::string& body, const std::string& wh
   if (message.empty()) {
     message = "the server answers " + std::to_string(status);
     const std::string text = sentence(is_status ? "" : std::string(cut(body, 200)));
-    if (!text.empty() && text.front() != '<') message += " (" + text + ")";  // not the page of some proxy
+    if (!text.empty() && text.front() != '<') message += " (" + text + ")";  // no HTML page of a proxy
   }
   std::string hint = hint_for(status, message, config);
   if (status == 404 && !is_status && config != nullptr) {

@@ -11,8 +11,8 @@ struct Sign {
   Forbidden why;
 };
 
-// The first that the message has, since a webhook may say anything, and a quota or a policy has the name that
-// its makers gave it.
+// The first sign in the message decides: a webhook may say anything, and users choose the names of quotas and
+// policies.
 constexpr std::array<Sign, 16> signs{{
     {"admission webhook \"", Forbidden::admission},
     {"denied the request", Forbidden::admission},

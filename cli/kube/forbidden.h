@@ -16,7 +16,7 @@ enum class Forbidden {
   account,      // the service account of the pods
   other,
 };
-// By the message of the server: its reason is "Forbidden" for all of them.
+// Decides by the server's message, because the server's reason is "Forbidden" in all of these cases.
 Forbidden why_forbidden(std::string_view message);
 std::string hint_for(Forbidden why);
 

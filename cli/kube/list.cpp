@@ -10,9 +10,9 @@ namespace mlk::kube {
 namespace {
 
 constexpr int largest_page = 500, smallest_page = 10;  // objects
-constexpr std::size_t large_page = 8u << 20;           // in bytes: the page after it asks for fewer objects
+constexpr std::size_t large_page = 8u << 20;           // bytes; a larger page is followed by a shorter one
 
-// Of all pages together: a server, or a proxy before it, may never end the list.
+// Limits of all pages together: a server, or a proxy in front of it, may never end the list.
 constexpr std::size_t most_items = 200'000;
 constexpr std::size_t most_bytes = 512u << 20;
 constexpr int most_pages = 1000;  // a page may be empty
@@ -23,7 +23,8 @@ void complete(json& item, const Resource& resource) {
   if (!item.contains("apiVersion")) item["apiVersion"] = api_version_of(resource);
 }
 
-// Where the list ends whose inside begins at `at`; npos if the text ends before.
+// The index after the closing bracket of the list whose content begins at `at`; npos if the text ends before
+// it.
 std::size_t end_of_list(std::string_view text, std::size_t at) {
   bool in_string = false;
   for (int depth = 1; at < text.size(); ++at) {
@@ -42,7 +43,7 @@ std::size_t end_of_list(std::string_view text, std::size_t at) {
   return std::string_view::npos;
 }
 
-// Pages of large objects get shorter, those of small ones longer.
+// Asks for fewer objects after a large page, and for more after a small page.
 int next_limit(int limit, std::size_t bytes) {
   if (bytes > large_page) return std::max(limit / 2, smallest_page);
   return bytes < large_page / 4 ? std::min(limit * 2, largest_page) : limit;
@@ -51,7 +52,7 @@ int next_limit(int limit, std::size_t bytes) {
 }  // namespace
 
 std::string without_managed_fields(std::string_view text) {
-  // Within a string each of these quotes would have a backslash before it.
+  // Inside a JSON string each of these quotes would have a backslash before it.
   constexpr std::string_view begin = R"(,"managedFields":[)", entry = R"({"manager":)";
   std::string out;
   out.reserve(text.size());
@@ -109,7 +110,7 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
     if (paged) request.query.emplace_back("limit", std::to_string(limit));
     if (!next.empty()) request.query.emplace_back("continue", next);
     const Response response = send(request);
-    if (response.status == 410 && !next.empty()) {  // the snapshot of the pages was compacted away
+    if (response.status == 410 && !next.empty()) {  // the server no longer has the snapshot of the pages
       result = ListResult();
       next.clear();
       paged = false;

@@ -10,7 +10,7 @@
 
 namespace mlk::kube {
 
-// The request for the list that `options` select or, with `watch`, for its changes. Pure.
+// The request for the objects that `options` select or, with `watch`, for their changes. Pure.
 Request list_request(const Resource& resource, const std::string& name_space, const ListOptions& options,
                      bool watch);
 
@@ -23,8 +23,8 @@ ListResult list_pages(const std::function<Response(const Request&)>& send, const
 // "pods in namespace x", for messages.
 std::string describe(const Resource& resource, const std::string& name_space, const std::string& name = "");
 
-// The text of a server's answer without metadata.managedFields: half of an object, which nobody here reads
-// and which takes as long to parse as the rest.
+// The text of a server's answer without metadata.managedFields. They are half of an object, take as long to
+// parse as the rest, and mlk does not read them.
 std::string without_managed_fields(std::string_view text);
 
 // parse_response() with the names of server, user and file in its messages.

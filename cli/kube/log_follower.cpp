@@ -12,13 +12,13 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// What the pod's status says of the container.
+// The state of the container in the pod's status.
 struct ContainerState {
   enum class Phase { waiting, running, terminated };
   Phase phase = Phase::waiting;
   int restarts = 0;
   bool ran_before = false;    // there is a previous incarnation to read
-  bool never_starts = false;  // the pod has ended before it
+  bool never_starts = false;  // the pod ended before the container started
 };
 
 ContainerState container_state(const json& pod, const std::string& container) {
@@ -53,28 +53,28 @@ struct LogFollower::State {
   const Reader reader;
   const LogTimes times;
 
-  // Of the thread that calls update().
+  // Used only by the thread that calls update().
   ContainerState now;
   Start start;
   int instance = -1;              // the restart count of the incarnation that we read
-  Mode mode = Mode::follow;       // of the stream that is open or was last
+  Mode mode = Mode::follow;       // the mode of the open stream, or of the last one
   milliseconds wait;              // before the next attempt
   Clock::time_point due{};        // the next attempt
-  bool drained = false;           // the end of the incarnation before was read, or cannot be
-  Clock::time_point follow_at{};  // before it the node is polled
+  bool drained = false;           // the end of the previous incarnation was read, or cannot be read
+  Clock::time_point follow_at{};  // until then the node is polled
   std::optional<Clock::time_point> refused_since;
-  bool whole = false;  // what has come ended in good order
+  bool whole = false;  // the lines so far ended in good order
 
   mutable std::mutex mutex;
-  // Under it: the loop's thread writes.
+  // Guarded by the mutex: the loop's thread writes these.
   LogPosition position;
   std::optional<StreamEnd> end;
   Clock::time_point last_line{};
   bool progress = false;  // a line came since the stream was opened
   bool is_finished = false;
-  bool behind = false;  // the reader had no room: the stream was let go
+  bool behind = false;  // the reader had no room, so the stream was closed
   std::string trouble;
-  bool lacks_followers = false;  // of the node, by the open stream
+  bool lacks_followers = false;  // the open stream said so of the node
   std::vector<std::string> said;
 
   std::unique_ptr<Stream> stream;  // set and taken under the mutex; last: its callbacks use all of the above
@@ -159,14 +159,14 @@ void LogFollower::State::look() {
   }
   if (now.phase == ContainerState::Phase::waiting || Clock::now() < due) return;
   if (now.restarts > instance && instance >= 0) {
-    // Only the last incarnation can still be read; of those between, nothing is left.
+    // Only the last incarnation can still be read; the logs of earlier ones are gone.
     if (now.ran_before && now.restarts == instance + 1 && !drained) {
       drained = true;
       open(Mode::previous);
       return;
     }
     const std::lock_guard lock(mutex);
-    position = LogPosition();  // another log, from its start
+    position = LogPosition();  // a new log, read from its start
     start = Start();
   }
   instance = now.restarts;
@@ -191,7 +191,7 @@ void LogFollower::State::open(Mode how) {
     end.reset();
   }
   Request request = log_request(name_space, pod, options);
-  // A node answers a follower only when there is a first line: no bound but the rule of silence.
+  // A node answers a follower only when it has a first line, so only `times.silence` bounds the wait.
   request.timeout = how == Mode::follow ? milliseconds(0) : times.answer;
   std::unique_ptr<Stream> opened = client.stream(
       request, [this](std::string_view text) { take(text); },
@@ -203,15 +203,15 @@ void LogFollower::State::open(Mode how) {
   if (!behind) stream = std::move(opened);
 }
 
-// Without the mutex while the stream ends: that waits for its callbacks, which take it.
+// Ends the stream after the lock is released: the end waits for callbacks, which lock the mutex.
 void LogFollower::State::let_go() {
   std::unique_ptr<Stream> ending;
   const std::lock_guard lock(mutex);
   ending = std::move(stream);
 }
 
-// A line for which there is no room ends the stream. To pause it would not do: over HTTP/2 libcurl goes on
-// reading, and fails the transfer at 64 MiB.
+// If the reader has no room for a line, the stream ends. A pause would not work: over HTTP/2 libcurl
+// continues to read, and the transfer fails at 64 MiB.
 void LogFollower::State::take(std::string_view text) {
   const std::optional<LogLine> next = parse_log_line(text);
   {
@@ -237,7 +237,7 @@ void LogFollower::State::take(std::string_view text) {
   reader.line(*next);
 }
 
-// What the end of a stream means for the next one.
+// Decides by the end of a stream whether and when the next stream starts.
 void LogFollower::State::settle(const StreamEnd& ended) {
   const std::lock_guard lock(mutex);
   const bool goes_on = mode == Mode::follow || mode == Mode::poll;
@@ -248,7 +248,7 @@ void LogFollower::State::settle(const StreamEnd& ended) {
     trouble.clear();
     whole = position.since().has_value();
     if (mode == Mode::final) is_finished = true;
-    // Otherwise the status decides: it may know of the end a moment later than the log does.
+    // In other modes the pod's status decides; it may report the end a moment after the log ends.
     if (mode == Mode::poll || lacks_followers) {
       due = Clock::now() + times.poll;
     } else if (mode == Mode::follow) {
@@ -258,7 +258,7 @@ void LogFollower::State::settle(const StreamEnd& ended) {
   }
   if (ended.status == 0) whole = false;
   if (ended.status == 0 && mode == Mode::previous) drained = false;  // it is not read to its end
-  if (ended.silent) {                                                // the next connection is a good one
+  if (ended.silent) {                                                // the next connection may be good
     due = Clock::now();
     return;
   }
@@ -266,13 +266,13 @@ void LogFollower::State::settle(const StreamEnd& ended) {
   if (ended.status == 403 && !refused_since) refused_since = Clock::now();
   const bool refused = refused_since && Clock::now() - *refused_since >= times.refusal;
   const bool gone = ended.status == 404 || ended.status == 401 || refused;
-  // A node that has cleaned up answers 400 or 500 for what it no longer has.
+  // A node answers 400 or 500 for a log that it has cleaned up.
   const bool lost = mode != Mode::follow && ended.status >= 400 && ended.status < 500 && ended.status != 429;
   if (gone || (lost && mode == Mode::final)) is_finished = true;
   postpone();
 }
 
-// Under the mutex.
+// Call with the mutex locked.
 void LogFollower::State::note(std::string text) {
   constexpr std::size_t most = 20;
   if (said.size() < most && std::find(said.begin(), said.end(), text) == said.end())

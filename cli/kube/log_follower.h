@@ -16,18 +16,19 @@ namespace mlk::kube {
 
 struct LogTimes {
   std::chrono::milliseconds first_wait{500}, longest_wait{10'000};  // between attempts
-  std::chrono::milliseconds answer{30'000};        // until the head of a log that is not followed
-  std::chrono::milliseconds poll{1'000};           // of a node that cannot follow
-  std::chrono::milliseconds follow_again{60'000};  // the same node, tried again
-  // An API server that has just started answers everything with 403 until it has read the roles.
+  std::chrono::milliseconds answer{30'000};        // until the head of the answer, if the log is not followed
+  std::chrono::milliseconds poll{1'000};           // interval for a node that cannot follow logs
+  std::chrono::milliseconds follow_again{60'000};  // until mlk asks such a node to follow again
+  // During this time a 403 is not final: an API server that has just started refuses everything until it has
+  // read the roles.
   std::chrono::milliseconds refusal{30'000};
   std::chrono::milliseconds silence{
-      300'000};                             // a stream without a line is opened anew: some die without a sign
+      300'000};                             // reopen a stream without lines after this time: it may be dead
   std::chrono::milliseconds linger{3'000};  // the same for a container that has ended
 };
 
-// Follows one container of one pod. Driven by the pod's status, as the end of a stream says nothing: streams
-// end at time-outs of what lies between, and do not go on to a restarted container.
+// Follows one container of one pod. The pod's status drives it, because the end of a stream proves nothing:
+// proxies end streams at their time-outs, and no stream continues into a restarted container.
 class LogFollower {
  public:
   struct Start {
@@ -35,11 +36,12 @@ class LogFollower {
     std::optional<std::chrono::seconds> since{};
   };
 
-  // Who takes the lines. Both run on the client's loop thread and must not wait; `room` also in update().
+  // The receiver of the lines. Both functions run on the client's loop thread and must not wait; update()
+  // also calls `room`.
   struct Reader {
     std::function<void(const LogLine&)> line;  // in the order of the log
-    // Whether one more line may come. After a no the log is let go; resume() and update() go on from there
-    // after a yes. Empty: always.
+    // Whether there is room for one more line. After false the follower closes the log; after true resume()
+    // and update() continue from there. Empty: always true.
     std::function<bool()> room{};
   };
 
@@ -50,17 +52,17 @@ class LogFollower {
   LogFollower(const LogFollower&) = delete;
   LogFollower& operator=(const LogFollower&) = delete;
 
-  // Call with the pod as it is now after every change of it, and about once a second: opens and reopens what
-  // is due. Does not wait. From one thread at a time, never from within a callback.
+  // Opens and reopens streams that are due. Call it with the current pod after every change of the pod, and
+  // about once a second. Does not wait. Call it from one thread at a time, never from within a callback.
   void update(const json& pod);
-  // After lines were taken: goes on with a log that was let go, if there is room. As update() otherwise.
+  // Continues a log that was closed for lack of room, if there is room again. The rules of update() apply.
   void resume();
-  // The container has ended and its last line was delivered, or its log cannot be had any more.
+  // The container has ended and its last line was delivered, or its log is no longer available.
   [[nodiscard]] bool finished() const;
-  // Why there is nothing to see, for people; empty when all is well. The same for all pods that suffer from
-  // one cause.
+  // Why no lines come, for people; empty when all is well. The text is the same for all pods with the same
+  // cause.
   std::string problem() const;
-  // What its node says of the log, each sentence once: why lines come late, or are missing.
+  // The node's messages about the log, each once: they say why lines come late or are missing.
   std::vector<std::string> notes() const;
 
  private:

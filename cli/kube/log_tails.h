@@ -18,28 +18,28 @@ struct LogTail {
   std::string pod;
   std::string container{};  // as of LogOptions
   int lines = 0;            // at most
-  std::size_t bytes = 0;    // of more the server cuts off the end, where the newest lines are
+  std::size_t bytes = 0;    // of a longer text the server cuts off the end, with the newest lines
 };
 
 struct TailAnswer {
-  int status = 0;                // of HTTP; 0: the server could not be reached
+  int status = 0;                // HTTP status; 0: the server could not be reached
   std::vector<LogLine> lines{};  // none unless the status is 200
-  bool cut_off = false;          // there were as many bytes as were asked for
+  bool cut_off = false;          // the text reached the requested number of bytes
   bool whole = false;            // these are all lines of the log
 };
 
-// Not thread-safe. Errors of the server are answers and never thrown.
+// Not thread-safe. An error of the server becomes an answer and is never thrown.
 class LogTails {
  public:
   using Take = std::function<void(const TailAnswer&)>;  // may add further logs
 
   LogTails(Client& client, const std::string& name_space) : client_(client), name_space_(name_space) {}
 
-  // They are asked for in the order in which they were added.
+  // read() requests the logs in the order in which they were added.
   void add(LogTail tail, Take take) { due_.push_back({std::move(tail), std::move(take)}); }
 
-  // Asks for at most 128 at a time and hands on what comes, as it comes. Returns when all have answered, or
-  // at the deadline: then what is left is forgotten.
+  // Requests at most 128 logs at a time and calls `take` with each answer as it arrives. Returns when all
+  // requests have an answer, or at the deadline; then it drops the remaining logs.
   void read(std::chrono::steady_clock::time_point deadline);
 
  private:

@@ -12,10 +12,10 @@ namespace {
 
 using std::chrono::seconds;
 
-// As far as a node's clock may be set back without a line coming twice.
+// If a node's clock is set back by at most this, no line comes twice.
 constexpr std::size_t most_seconds = 600;
 
-// Without what differs between the pods of a node: the API server quotes the address that it has asked.
+// Removes the URL that the API server asked and quotes, because it differs between the pods of a node.
 std::string without_address(const std::string& text) {
   const std::size_t begin = text.find("Get \"http");
   const std::size_t end = begin == std::string::npos ? begin : text.find("\": ", begin);
@@ -117,7 +117,7 @@ std::vector<LogLine> parse_log(std::string_view rest) {
 std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
                               const LogOptions& options) {
   Request request = log_request(name_space, pod, options);
-  request.patient = true;  // a log may be as long as the way to it is slow
+  request.patient = true;  // a log may be long and the connection slow
   const Response response = client.send(request);
   if (response.status != 200) {
     throw status_error(response.status, response.body, "log of " + describe(resources::pods, name_space, pod),

@@ -21,18 +21,18 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_waiting = 64u << 20;  // bytes of events that are not read yet
+constexpr std::size_t most_waiting = 64u << 20;  // bytes of unread events
 
 struct Stopped {};  // thrown on the reflector's thread to end it
 
 // The end of a watch.
 enum class WatchEnd {
-  in_order,  // go on from the last resource version
+  in_order,  // continue from the last resource version
   broken,    // the same, but after a wait
   expired,   // the resource version is too old: list again, after a wait
 };
 
-// Doubling waits with jitter; they start over after a calm time.
+// Waits that double, with jitter; after a calm time they start again with the first wait.
 class Backoff {
  public:
   explicit Backoff(const ReflectorTimes& times) : times_(times), next_(times.first_wait) {}
@@ -66,7 +66,7 @@ bool is_final(const ApiError& error) {
   return error.status() == 401 || error.status() == 403 || error.status() == 404;
 }
 
-// The lines of the watch's stream: written by the loop's thread, read by the reflector's.
+// The lines of the watch's stream. The loop's thread writes them, the reflector's thread reads them.
 struct Inbox {
   std::deque<std::string> lines;
   std::size_t bytes = 0;  // of the lines
@@ -105,7 +105,7 @@ struct Reflector::State {
   const std::function<void(const json&)> removed;
   const ReflectorTimes times;
 
-  // For the reflector's thread.
+  // Used only by the reflector's thread.
   Backoff backoff;
   std::string version;
   bool has_watched = false;
@@ -228,7 +228,7 @@ bool Reflector::State::may_pass(const ApiError& problem) {
   return Clock::now() - *refused_since < times.refusal;
 }
 
-// Waits for the answer or the destructor; in the second case the answer is ignored.
+// Waits for the answer or the destructor; after the destructor the answer is ignored.
 Response Reflector::State::send(const Request& request) {
   Request bounded = request;
   bounded.timeout = times.answer;
@@ -330,7 +330,7 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
 // opened: the server answered with 200.
 WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, bool opened,
                                  Clock::time_point start) {
-  // A server that closes at once, again and again, must not be asked in a tight loop.
+  // If a server closes each watch at once, mlk must not send requests in a tight loop.
   const bool at_once = !had_events && Clock::now() - start < std::chrono::seconds(1);
   if (end.status == 200) return at_once ? WatchEnd::broken : WatchEnd::in_order;
   // A cut connection does not mean that the next one fails: like client-go, the watch resumes without a wait.

@@ -18,12 +18,12 @@ namespace mlk::kube {
 struct ReflectorTimes {
   std::chrono::milliseconds first_wait{800},
       longest_wait{30'000};  // after a failure; doubled each time, with a jitter of up to twice that
-  std::chrono::milliseconds calm{120'000};  // without failure: the wait starts over
-  std::chrono::milliseconds silence{
-      180'000};  // a watch without even a bookmark counts as dead and is opened again
-  std::chrono::milliseconds answer{30'000};  // for a whole page of a list
-  std::chrono::milliseconds head{10'000};    // for the head of a watch's answer
-  // An API server that has just started answers everything with 403 until it has read the roles.
+  std::chrono::milliseconds calm{120'000};     // after so long without failure the next wait is first_wait
+  std::chrono::milliseconds silence{180'000};  // mlk reopens a watch without even a bookmark
+  std::chrono::milliseconds answer{30'000};    // for a whole page of a list
+  std::chrono::milliseconds head{10'000};      // for the head of a watch's answer
+  // During this time a 403 is not final: an API server that has just started refuses everything until it has
+  // read the roles.
   std::chrono::milliseconds refusal{30'000};
 };
 
@@ -41,9 +41,9 @@ class Reflector {
 
   bool synced() const;                // the first list has arrived
   std::vector<json> objects() const;  // a copy, by name
-  // The reason for which the copy is not current (unreachable, forbidden ...); empty if all is well. The
-  // reflector keeps trying, except after 401, 403 and 404, which are final. A 403 after a successful watch is
-  // not final for a while, and has no status then.
+  // The reason why the copy is not current (unreachable, forbidden ...); null if all is well. The reflector
+  // keeps trying, except after 401, 403 and 404, which are final. A 403 after a successful watch is not final
+  // for a while, and has no status then.
   std::exception_ptr failure() const;
   std::chrono::milliseconds failing_for() const;
 

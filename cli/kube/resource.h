@@ -1,4 +1,4 @@
-// The kinds of objects that mlk knows, as they stand in URLs.
+// The kinds of objects that mlk knows, as URLs name them.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ struct Resource {
   std::string version;
   std::string plural;
   std::string kind;
-  bool namespaced = true;  // else its objects are of the whole cluster
+  bool namespaced = true;  // false: its objects belong to the whole cluster
 };
 
 namespace resources {
@@ -27,8 +27,8 @@ inline const Resource roles{"rbac.authorization.k8s.io", "v1", "roles", "Role"};
 inline const Resource role_bindings{"rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding"};
 }  // namespace resources
 
-// "/api/v1/namespaces/NS/pods" or "/apis/batch/v1/namespaces/NS/jobs/NAME"; names are percent-encoded.
-// Without a namespace, and of a kind that has none: of the cluster.
+// "/api/v1/namespaces/NS/pods" or "/apis/batch/v1/namespaces/NS/jobs/NAME"; names are percent-encoded. The
+// path is cluster-wide without a namespace, and for a kind that has none.
 std::string path_of(const Resource& resource, const std::string& name_space, const std::string& name = "");
 std::string api_version_of(const Resource& resource);  // "v1", "batch/v1"
 

@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A supervisor that was killed cannot give notice: all folders are checked this often.
+// A killed supervisor cannot send a notice. So the loop checks all folders this often.
 constexpr milliseconds sweep_interval{1000};
 
 Error system_error(const std::string& what) {
@@ -34,7 +34,7 @@ Controllers::Controllers(Store& store, PodLogs& logs, const Paths& paths, std::f
     : store_(store), kubelet_(store, logs, paths, std::move(program), std::move(gpus)) {
   if (::mkfifo(paths.fifo().c_str(), 0600) != 0 && errno != EEXIST)
     throw system_error("cannot make " + paths.fifo().string());
-  // Opened for reading and writing, so that it has no end of file while no supervisor has it open.
+  // Opened for reading and writing, so that the fifo has no end of file while no supervisor has it open.
   fifo_ = ::open(paths.fifo().c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (fifo_ < 0) throw system_error("cannot open " + paths.fifo().string());
   if (::pipe(wake_) != 0) throw system_error("pipe");
@@ -89,8 +89,8 @@ void Controllers::run() {
   }
 }
 
-// Whether an object was deleted or marked as deleted since the last call. Only then there may be garbage:
-// searching for it reads all objects, and most changes are of pods that start and end.
+// Whether an object was deleted or marked as deleted since the last call. Only then there may be garbage. The
+// search for garbage reads all objects, and most changes are pods that start or end.
 bool Controllers::something_goes() {
   try {
     const auto changes = store_.changes_after(seen_, "", steady_clock::now());

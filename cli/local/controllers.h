@@ -1,5 +1,5 @@
-// The one loop behind the API: kubelet, Jobs, garbage and events, woken by changes, supervisors and the
-// clock.
+// The one loop behind the API: it runs kubelet, Jobs, garbage and events. Changes, supervisors and the clock
+// wake it.
 #pragma once
 
 #include <atomic>

@@ -39,7 +39,8 @@ class Collector {
         if (has_finalizer(*object, foreground)) going_.insert(uid_of(*object));
       }
     }
-    // After all of them, since other threads go on making objects; an owner exists before its dependents.
+    // Reads the uids after all objects, since other threads continue to create objects. An owner exists
+    // before its dependents.
     for (const Kind& kind : kinds()) {
       if (!kind.writable) continue;
       for (const Object& object : store.list(kind.plural)) uids_.insert(uid_of(*object));
@@ -83,7 +84,7 @@ class Collector {
     modify("namespaces", name_space, [](json& current) { drop_finalizer(current, "kubernetes"); });
   }
 
-  // Skips an object that has lost its owner reference meanwhile: it is to outlive its owner.
+  // Skips an object that has lost its owner reference meanwhile, since such an object must outlive its owner.
   void remove_orphan(const std::string& plural, const json& object) {
     const auto owners = [](const json& of) { return of.at("metadata").value("ownerReferences", json()); };
     remove(plural, object, [&](const json& current) { return owners(current) == owners(object); });

@@ -45,8 +45,7 @@ bool answers(int port) {
   return connected;
 }
 
-// The last line that a server wrote to its log after so many bytes: ": " and the line; empty if there is
-// none.
+// ": " and the last line that a server wrote to its log after so many bytes. Empty if there is none.
 std::string last_words(const std::filesystem::path& log, std::uintmax_t after) {
   constexpr std::size_t most_read = 4096;
   std::ifstream file(log, std::ios::binary);
@@ -88,8 +87,8 @@ bool wait_for(std::chrono::milliseconds limit, const Done& done) {
   return true;
 }
 
-// Tells the next up() that the server was stopped and has not crashed. On a full disk the file is removed
-// instead, which means the same.
+// Records for the next up() that the server was stopped and has not crashed. On a full disk this removes the
+// file instead, which means the same.
 void note_stopped(const Paths& paths) {
   const auto address = read_address(paths);
   try {
@@ -124,7 +123,7 @@ std::optional<Info> running() {
   const Holder holder = FileLock::holder(paths.lock());
   if (!holder.here()) return std::nullopt;
   const auto address = read_address(paths);
-  // The address is of an earlier server, while this one is still starting.
+  // The address belongs to an earlier server while the present one is still starting.
   if (!address || address->pid != holder.pid || !answers(address->port)) return std::nullopt;
   return Info{holder.pid, "https://127.0.0.1:" + std::to_string(address->port), paths.kubeconfig(),
               paths.root};
@@ -184,7 +183,8 @@ Stopped down(std::chrono::seconds grace) {
     if (folder.exit() || (!start && !folder.supervisor().held)) return;
     const std::string name = start ? start->pod : folder.uid();
     const long patience = start ? std::min<long>(grace.count(), start->grace_seconds) : grace.count();
-    // Before the lock is checked: a supervisor that takes it only now reads this before it starts anything.
+    // Asks before it checks the lock: a supervisor that takes the lock only now reads the request before it
+    // starts anything.
     const bool told = folder.ask_to_stop({patience, shutdown_reason});
     if (told) {
       longest = std::max(longest, patience);
@@ -193,7 +193,7 @@ Stopped down(std::chrono::seconds grace) {
       stopped.elsewhere.push_back(name);
     } else if (const auto started = folder.started()) {
       end_orphans(started->supervisor,
-                  folder.mark());  // its supervisor was killed, and no server has noticed yet
+                  folder.mark());  // the supervisor was killed, and no server has noticed yet
     }
   });
   const auto all_gone = [&] {

@@ -34,18 +34,18 @@ std::optional<Info> running();
 
 // The names of folders of code and of packages in a text: "code-<64 digits>", "python-<64 digits>". Pure.
 std::set<std::string> layers_named_in(std::string_view text);
-// Those in the cache of this machine that objects of the local cluster name, whether it is up or not: the
-// next try of a run needs them, and so does who asks for its code. Throws Error{failure} if an object cannot
-// be read.
+// The layers in the cache of this machine that objects of the local cluster name, whether the cluster is up
+// or not. The next try of a run needs them, and also a command that reads the run's code. Throws
+// Error{failure} if an object cannot be read.
 std::set<std::string> layers_in_use();
 
-// GPUs of this machine that its server can give to pods, if it is started here.
+// The number of GPUs of this machine that a server can give to pods, if it is started here.
 int gpu_count();
 
-// The server is a process of another machine, which shares the state folder, or of another container. It can
-// be neither used nor ended from here.
+// The server is a process of another container, or of another machine that shares the state folder. mlk can
+// neither use nor end it from here.
 bool is_elsewhere();
-// The error that says so. Error{failure}.
+// The error for a server that is elsewhere. Error{failure}.
 Error elsewhere_error();
 
 // The folder on this machine behind a volume of an experiment file, such as {"pvc": "checkpoints"}, for the
@@ -53,7 +53,7 @@ Error elsewhere_error();
 std::filesystem::path volume_folder(const std::string& name_space, const std::string& name,
                                     const nlohmann::json& volume);
 
-// A server ran here and was killed or crashed: it was not stopped.
+// A server ran here and was killed or crashed, instead of being stopped.
 bool lost();
 
 // The file of this program, under whatever name it was started. Linux only. Throws Error{failure}.
@@ -65,21 +65,21 @@ struct UpOptions {
   std::chrono::seconds timeout{20};
 };
 
-// Starts the server in the background if none runs, and waits until it answers. Two may start at the same
-// time. Throws Error: usage for a volume that is not a folder, failure if the server does not come up in time
-// or is elsewhere.
+// Starts the server in the background if none runs, and waits until it answers. Two callers may start at the
+// same time. Throws Error: usage for a volume that is not a folder, failure if the server does not come up in
+// time or is elsewhere.
 Info up(const UpOptions& options);
 
 struct Stopped {
   bool server = false;
   std::vector<std::string> pods;       // "namespace/name", stopped with their grace
-  std::vector<std::string> left_over;  // pods that were still there after the time limit
+  std::vector<std::string> left_over;  // pods that still existed after the time limit
   std::vector<std::string> elsewhere;  // pods that run on another machine or in another container
 };
 
-// Stops the server and the pods. Objects stay: after the next up() the Jobs restart what ran. A pod gets its
-// grace period, but at most `grace`. Works on a full disk too. Throws Error{failure} if the server is
-// elsewhere.
+// Stops the server and the pods. The objects are kept, so the Jobs restart their pods after the next up(). A
+// pod gets its grace period, but at most `grace`. Works on a full disk too. Throws Error{failure} if the
+// server is elsewhere.
 Stopped down(std::chrono::seconds grace = std::chrono::seconds(30));
 
 struct ServeOptions {

@@ -1,4 +1,4 @@
-// Linux only: the name that a program was started by does not tell where it is.
+// Linux only, since the name that a program was started by does not contain its folder.
 #include <filesystem>
 
 #include "cli/local/local.h"

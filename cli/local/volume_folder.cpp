@@ -1,4 +1,4 @@
-// Which folder of this machine a volume is, for those who look for what pods have left there.
+// The folder of this machine behind a volume, for commands that read the files that pods have left there.
 #include <map>
 
 #include <nlohmann/json.hpp>

@@ -31,8 +31,8 @@ struct Registries::State {
   std::atomic<bool> is_wanted{true};
   const std::thread::id own_thread = std::this_thread::get_id();
   std::mutex mutex{};
-  std::vector<std::string> notes{};              // of other threads
-  std::unique_ptr<registry::Registry> target{};  // of mount()
+  std::vector<std::string> notes{};              // notes of other threads
+  std::unique_ptr<registry::Registry> target{};  // the registry of mount()
   std::unique_ptr<registry::BaseMount> base_mount{};
 
   std::vector<std::string> take_notes() {
@@ -125,7 +125,7 @@ void Registries::push_if_gone(const Build& build, const image::Reference& target
     if (state_->target->find_manifest(target.repository, build.composed.digest)) return;
   } catch (const Error& error) {
     if (error.code() == ExitCode::interrupted) throw;
-    // It was sent just now, and hardly ever is gone.
+    // The image was sent just now, and is hardly ever gone.
     return state_->session.note(fmt::format("whether image {} is still there could not be asked: {}",
                                             target.text(), printable(error.what())));
   }
@@ -149,7 +149,7 @@ std::optional<image::Platform> platform_of(kube::Client& client, const Experimen
   }
 }
 
-// The runtime's image of this version, where images of the experiment go.
+// The runtime's image of this version, in the registry of the experiment's images.
 std::string find_runtime(const ImageNeed& need, const std::string& where, Session& session,
                          const registry::Access& access) {
   const std::string named = runtime_reference(where, session.version);
@@ -168,7 +168,7 @@ void require_some_image(const ImageNeed& need, const Experiment& experiment, con
 }
 
 // Whether the namespace gives each pod its number. Who may not see the namespace is not on such a cluster:
-// there everybody sees the projects that are theirs.
+// there every user sees their own projects.
 bool assigns_users(kube::Client& client) {
   try {
     const std::optional<nlohmann::json> found =

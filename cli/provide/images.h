@@ -1,5 +1,5 @@
-// Images for commands: registries as the session knows them, uploads with their progress, and what a run
-// needs before it is submitted.
+// Images for commands: registries with the session's settings, uploads with their progress, and the image and
+// cluster that a run needs before it is submitted.
 #pragma once
 
 #include <functional>
@@ -25,17 +25,19 @@ class Registries {
   Registries& operator=(const Registries&) = delete;
 
   const registry::Access& access() const;
-  // Ends what goes on in other threads, soon and with Error{interrupted} there: nobody wants it any more.
+  // Ends the work in other threads soon, with Error{interrupted} there, because its result is no longer
+  // needed.
   void stop();
 
-  // Begins to mount the layers of a base in `repository`, whose tag does not count, before the image above it
-  // is made. In any thread, before push() to the same.
+  // Begins to mount the layers of a base in `repository` (its tag is ignored) before the image above the base
+  // is made. Call in any thread, before push() to the same repository.
   void mount(const registry::FoundImage& base, const image::Reference& repository);
 
-  // Sends the image, with a live line on a terminal, and says on one line what went. Returns
+  // Sends the image, with a live line on a terminal, and prints on one line what was sent. Returns
   // "repository@sha256:...". Throws Error.
   std::string push(const Build& build, const image::Reference& target);
-  // Once more if the image has gone from the registry since. If that cannot be asked, says so.
+  // Sends the image again if it has gone from the registry since push(). If the registry does not answer this
+  // question, reports it.
   void push_if_gone(const Build& build, const image::Reference& target);
 
  private:
@@ -46,30 +48,30 @@ class Registries {
 struct ImageNeed {
   const std::string& file;  // the experiment's, for messages
   const PrepareOptions& prepared;
-  DryRun dry_run = DryRun::no;  // else nothing is built or sent
+  DryRun dry_run = DryRun::no;  // with other values nothing is built or sent
   bool insecure = false;        // as of Registries
 };
 
-// What a command has found or made before it creates the objects of an experiment.
+// The results of the steps before a command creates the objects of an experiment.
 struct Provided {
-  std::unique_ptr<kube::Client> client;  // nullptr if nobody is to be asked
-  // To be called when the cluster has the owner that names the image: until then nobody who deletes images
-  // knows that it is wanted. Empty if none was built.
+  std::unique_ptr<kube::Client> client;  // nullptr if no cluster may be contacted
+  // Call when the cluster has the owner that names the image. Until then, a command that deletes images does
+  // not know that the image is needed. Empty if no image was built.
   std::function<void()> keep_image{};
 };
 
 inline constexpr char insecure_registry[] =
     "Do not check the certificate of the registry for images that are built, and speak to one without TLS";
 
-// Finds out as whom the pods can run on the cluster, and says so where that is a guess. `built`: the
-// configuration of the image, where it is known; nullptr: its registry is asked, for 5 s at most.
+// Finds out the user as whom the pods can run on the cluster, and reports the user if it is a guess. `built`:
+// the configuration of the image, if it is known. nullptr: asks the registry of the image, for 5 s at most.
 void provide_user(const Experiment& experiment, FileContents& files, const image::Configuration* built,
                   kube::Client& client, Session& session, bool insecure);
 
-// What a run or a sweep needs: the cluster, and an image. Builds the one of its code and packages, or looks
-// for that of the runtime, and finds out as whom its program can run; notes both in `files`. With --local:
-// has the packages on this machine. Throws Error{usage} if no image is named and none can be found, before
-// anybody is asked, and Error if it cannot be built.
+// Provides the cluster and the image that a run or a sweep needs. Builds the image of its code and packages,
+// or searches for the runtime's image, and finds out the user as whom its program can run. Notes the image
+// and the user in `files`. With --local: makes the packages available on this machine. Throws Error{usage} if
+// no image is named and none can be found, before any request, and Error if the image cannot be built.
 [[nodiscard]] Provided provide(const ImageNeed& need, const Experiment& experiment, FileContents& files,
                                Session& session);
 

@@ -1,4 +1,4 @@
-// From an experiment and its inputs to a run: what submit and rollback do alike.
+// Submits an experiment with its inputs as a run. The common part of submit and rollback.
 #pragma once
 
 #include <string>
@@ -18,9 +18,9 @@ struct ToSubmit {
   std::string output;  // of the run on standard output: "name" or "json"
 };
 
-// Renders the run, warns of what may go wrong with it, submits it, prints it on standard output, and says for
-// people what was found or created and what to type next. Sets the exit code of the session if the run has
-// ended already. Errors as of submit_run().
+// Renders the run, warns of possible problems, submits the run, prints it on standard output, and prints for
+// people which run was found or created and the next command to type. Sets the exit code of the session if
+// the run has ended already. Errors as of submit_run().
 Submitted submit(const ToSubmit& what, Session& session);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// What the answers of registries mean. Pure.
+// Interprets the answers of registries. Pure.
 #pragma once
 
 #include <string>
@@ -7,13 +7,13 @@
 
 namespace mlk::registry {
 
-// Why there was no answer, in words for after a colon.
+// The reason why there was no answer, as text to follow a colon.
 std::string describe(const http::Failure& failure);
 
-// "CODE: message" of the first error in an answer, in the registry's own words; empty: it says nothing.
+// "CODE: message" of the first error in an answer, in the registry's own words; empty if the answer has none.
 std::string words_of(const std::string& body);
 
-// Whether trying again may help.
+// Whether a retry may help.
 bool may_pass(const http::Reply& reply);
 
 bool is_redirect(int status);

@@ -17,7 +17,7 @@ struct Found {
   Registry::Document document;
 };
 
-// A mirror that lacks the image, or cannot be reached, is passed over.
+// Skips a mirror that lacks the image or cannot be reached.
 std::optional<Found> find_document(const Access& access, const image::Reference& reference) {
   const auto ask = [&](const image::Reference& where) -> std::optional<Found> {
     auto registry = std::make_shared<Registry>(access, where);
@@ -38,7 +38,7 @@ std::optional<Found> find_document(const Access& access, const image::Reference&
   return ask(reference);
 }
 
-// That of this machine, or the only one.
+// The only platform of the index, or else the platform of this machine.
 image::Platform usual_platform(const image::Index& index) {
   std::vector<image::Platform> there;
   for (const image::Index::Entry& entry : index.entries) {
@@ -69,7 +69,7 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
   FoundImage out{.registry = found->registry, .reference = reference, .image = {}};
   std::string digest = found->document.digest;
   auto parsed = image::parse_manifest(found->document.bytes, found->document.type, name);
-  constexpr int deepest = 3;  // of indexes in indexes
+  constexpr int deepest = 3;  // nested indexes
   for (int depth = 0; depth < deepest; ++depth) {
     const auto* index = std::get_if<image::Index>(&parsed);
     if (index == nullptr) break;
@@ -97,7 +97,7 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
 }
 
 std::optional<image::Libc> libc_of(const FoundImage& image) {
-  constexpr std::uint64_t most_bytes = 256 << 20;  // an image without any of these files is a small one
+  constexpr std::uint64_t most_bytes = 256 << 20;  // an image without such a file is small
   std::uint64_t bytes = 0;
   for (const image::Descriptor& layer : image.image.manifest.layers) {
     image::LibcOfLayer search;

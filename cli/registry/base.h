@@ -1,4 +1,4 @@
-// The image on which another one is built: read as manifests only.
+// Finds the base image of a new image. mlk reads only its manifests and its configuration.
 #pragma once
 
 #include <functional>
@@ -13,21 +13,21 @@
 namespace mlk::registry {
 
 struct FoundImage {
-  std::shared_ptr<Registry> registry;  // where it was found: its own, or a mirror
-  image::Reference reference;          // as it was asked for, with the digest of the manifest
+  std::shared_ptr<Registry> registry;  // the registry that has the image: its own, or a mirror
+  image::Reference reference;          // the requested reference, with the digest of the manifest
   image::Base image;
   std::uint64_t size = 0;  // bytes of all layers
 };
 
-// `platform`: of an image for several; nullopt: that of this machine, or the only one. `know_layers` is
-// called with all but the configuration, before that is read. Throws Error: not_found if there is no such
-// image, or none for the platform; and as Registry.
+// `platform`: selects the image in an index. nullopt: the platform of this machine, or the only platform of
+// the index. `know_layers` is called before the configuration is read, with everything but the configuration.
+// Throws Error: not_found if there is no such image, or no image for the platform; and as Registry.
 FoundImage find_image(const Access& access, const image::Reference& reference,
                       const std::optional<image::Platform>& platform,
                       const std::function<void(const FoundImage&)>& know_layers = {});
 
-// The C library of its programs, from the beginning of its layers, which are read until it is seen;
-// nullopt if they do not tell. Throws as Registry.
+// The C library of the programs of an image. Reads the layers from the first one, until a file implies the C
+// library. nullopt if no file does. Throws as Registry.
 std::optional<image::Libc> libc_of(const FoundImage& image);
 
 // linux, and the architecture of this machine's processor.

@@ -41,7 +41,7 @@ class Reader {
     rest_.remove_prefix(size);
     return out;
   }
-  // After the opening quote; false if there is no closing one.
+  // Reads a quoted text after its opening quote; false if there is no closing quote.
   bool quoted(std::string& out) {
     while (!rest_.empty()) {
       char c = rest_.front();
@@ -55,7 +55,7 @@ class Reader {
     }
     return false;
   }
-  // Whether a parameter comes next, and not the scheme of another challenge.
+  // Whether a parameter comes next, not the scheme of another challenge.
   bool at_parameter() const {
     Reader ahead = *this;
     if (ahead.token().empty()) return false;

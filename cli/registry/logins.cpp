@@ -26,7 +26,7 @@ constexpr std::size_t longest_file = 4 << 20;
 constexpr JsonBounds bounds{.depth = 20, .values = 100'000};
 constexpr char hub_key[] = "https://index.docker.io/v1/";
 
-// "https://host/v1/" is "host"; a path that is a repository stays.
+// "https://host/v1/" becomes "host"; a path that is a repository stays.
 std::string bare_key(std::string key) {
   for (const char* scheme : {"https://", "http://"}) {
     if (key.starts_with(scheme)) key.erase(0, std::string_view(scheme).size());
@@ -64,10 +64,10 @@ bool is_empty(const Login& login) {
 
 std::string program_of(const std::string& helper) { return "docker-credential-" + helper; }
 
-// What a helper says of a registry.
+// The answer of a helper for a registry.
 struct HelperAnswer {
   std::optional<Login> login{};
-  bool is_missing = false;  // there is no such program
+  bool is_missing = false;  // the program does not exist
 };
 
 HelperAnswer ask_helper(const std::string& name, const std::string& registry,
@@ -85,13 +85,13 @@ HelperAnswer ask_helper(const std::string& name, const std::string& registry,
   try {
     result = run_process(command);
   } catch (const Error& error) {
-    // A file that was copied from another machine, or from Windows.
+    // The file of logins may come from another machine, or from Windows.
     if (error.code() == ExitCode::not_found) return {.is_missing = true};
     throw;
   }
   if (result.given_up) throw Error(ExitCode::interrupted, "interrupted");
   if (result.ok()) return {.login = parse_helper_answer(result.output, shown)};
-  // This text is part of the protocol.
+  // The protocol of helpers defines this text.
   if ((result.output + result.error).find("credentials not found") != std::string::npos) return {};
   throw Error(
       ExitCode::failure,

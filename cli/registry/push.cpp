@@ -21,13 +21,13 @@
 namespace mlk::registry {
 namespace {
 
-constexpr std::size_t at_once = 12;  // most of them only name a layer that is to be mounted
+constexpr std::size_t at_once = 12;  // most requests only mount a layer
 constexpr std::uint64_t most_sent_unasked = 1 << 20;
-constexpr std::ptrdiff_t uploads_at_once = 4;  // each has a part in memory
+constexpr std::ptrdiff_t uploads_at_once = 4;  // each holds a part in memory
 
 struct Blob {
   image::Descriptor descriptor;
-  const image::Layer* own = nullptr;  // null: of the base, or the configuration
+  const image::Layer* own = nullptr;  // null: a layer of the base, or the configuration
   bool is_configuration = false;
 };
 
@@ -59,7 +59,7 @@ Registry::Source file_source(const image::Layer& layer) {
   };
 }
 
-// In several threads, the first ones first. Where requests take little time, few connections do.
+// Calls `act` in several threads, for the first items first. If requests are fast, few connections suffice.
 template <typename Item>
 void for_each_at_once(const std::vector<Item>& items, const std::function<void(const Item&)>& act) {
   ThreadPool pool({.most = at_once, .pace = std::chrono::milliseconds(3), .first = 3});
@@ -76,14 +76,14 @@ class Push {
   Push(Registry& registry, const image::Reference& target, const image::Composed& composed,
        const std::optional<FoundImage>& base, PushProgress& progress)
       : registry_(registry), target_(target), composed_(composed), base_(base), progress_(progress) {
-    // What has to be sent first: it takes longer than to name what is there.
+    // The blobs that mlk has to send come first, because they take longer than blobs that the registry has.
     for (const image::Layer& layer : composed.own) add({.descriptor = layer.blob, .own = &layer});
     add({.descriptor = composed.configuration_blob, .is_configuration = true});
     for (const image::Descriptor& layer : composed.of_base) add({.descriptor = layer});
     out_.digest = composed.digest;
   }
 
-  // `mount`: null if none was begun.
+  // `mount`: null if there is no BaseMount.
   Pushed run(bool base_was_missing, const BaseMount* mount) {
     base_was_missing_ = base_was_missing;
     mount_ = mount;
@@ -98,7 +98,7 @@ class Push {
   }
 
  private:
-  // Two layers may be the same.
+  // Adds a blob unless it is already there, because two layers may be the same.
   void add(Blob blob) {
     const auto same = [&](const Blob& other) { return other.descriptor.digest == blob.descriptor.digest; };
     if (std::none_of(blobs_.begin(), blobs_.end(), same)) blobs_.push_back(blob);
@@ -111,7 +111,7 @@ class Push {
     if (of_base && mount_ != nullptr && mount_->has_mounted(digest))
       return count(blob, out_.layers_mounted, 0);
     const bool is_mountable = of_base && may_be_mounted(registry_, target_, *base_);
-    // To ask for a small one takes as long as to send it.
+    // A request for a small blob takes as long as sending the blob.
     const bool is_small = !of_base && blob.descriptor.size <= most_sent_unasked;
     const bool asks_first = !base_was_missing_ || !(is_mountable || is_small);
     if (asks_first && is_there()) return count(blob, out_.layers_there, 0);
@@ -156,7 +156,7 @@ class Push {
   Pushed out_;
 };
 
-// Where the first layer is there, so are the others, in all likelihood.
+// If the repository has the first layer, it most likely has the other layers too.
 bool lacks_base(Registry& registry, const image::Reference& target, const FoundImage& base) {
   const std::vector<image::Descriptor>& layers = base.image.manifest.layers;
   return !layers.empty() && !registry.has_blob(target.repository, layers.front().digest);
@@ -191,11 +191,11 @@ Pushed push(Registry& registry, const image::Reference& target, const image::Com
             const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount) {
   if (base && base->registry->name() == registry.name()) registry.speak_as(*base->registry);
   Push push(registry, target, composed, base, progress);
-  std::future<bool> lacks;  // two questions at once, as each costs a round trip
+  std::future<bool> lacks;  // two requests in parallel, since each costs a round trip
   if (mount == nullptr)
     lacks = std::async(std::launch::async, [&] { return base && lacks_base(registry, target, *base); });
   const bool is_new = mount != nullptr && mount->base_was_missing();
-  // An image that is there is there with all of its parts.
+  // If the registry has an image, it has all parts of the image.
   if (!target.tag.empty() && !is_new &&
       registry.find_digest(target.repository, target.tag) == composed.digest) {
     Pushed out{.digest = composed.digest};

@@ -1,4 +1,4 @@
-// Sends an image to a registry: what is there is not sent again, and the manifest comes last.
+// Sends an image to a registry. Blobs that the registry has are not sent again. The manifest is sent last.
 #pragma once
 
 #include <atomic>
@@ -15,10 +15,10 @@
 
 namespace mlk::registry {
 
-// For a display in another thread.
+// The progress of a push, for a display in another thread.
 struct PushProgress {
-  std::atomic<std::uint64_t> sent{0};  // bytes, of blobs that had to go out; more than `all` after losses
-  std::atomic<std::uint64_t> all{0};   // bytes to send, as far as it is known
+  std::atomic<std::uint64_t> sent{0};  // bytes of sent blobs; more than `all` after lost connections
+  std::atomic<std::uint64_t> all{0};   // bytes to send, as far as known
   std::atomic<unsigned> blobs_left{0};
 };
 
@@ -28,17 +28,18 @@ struct Pushed {
   std::uint64_t bytes_sent = 0;  // of layers and the configuration
 };
 
-// What can be done for the layers of a base before the image above it is there: those that lie in another
-// repository of the registry are mounted, in threads of their own.
+// Mounts the layers of a base that are in another repository of the registry. This happens in separate
+// threads, before the image above the base is complete.
 class BaseMount {
  public:
-  // Asks whether the repository lacks the first layer, and if so begins. `target`: its tag does not count.
+  // Asks whether the repository lacks the first layer, and if so starts mounting. Ignores the tag of
+  // `target`.
   BaseMount(Registry& registry, const image::Reference& target, const FoundImage& base);
   ~BaseMount();  // waits for the end
   BaseMount(const BaseMount&) = delete;
   BaseMount& operator=(const BaseMount&) = delete;
 
-  // These wait for what they tell, throw Error, and are safe from several threads.
+  // These functions wait for their result, throw Error, and are safe from several threads.
   bool base_was_missing() const { return was_missing_.get(); }
   bool has_mounted(const std::string& digest) const { return mounted_.get().contains(digest); }
 
@@ -47,9 +48,9 @@ class BaseMount {
   std::shared_future<std::set<std::string>> mounted_;
 };
 
-// `base`: where the lower layers come from; they are mounted within a registry, else streamed through, and
-// never stored here. Up to four blobs go at once. `mount`: of the same base and target, if one was begun.
-// Throws Error; a tag never names an image of which a part is missing.
+// `base`: the source of the lower layers. They are mounted within one registry, else streamed through this
+// machine, and never stored on it. Up to four blobs are sent at once. `mount`: the BaseMount of the same base
+// and target, if there is one. Throws Error. A tag never names an image with a missing part.
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
             const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount = nullptr);
 

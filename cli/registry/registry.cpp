@@ -48,7 +48,7 @@ std::string authorities_for(const std::vector<fs::path>& folders, const std::str
   return out;
 }
 
-// Without all of them some registries say that there is no such image.
+// If a type is missing here, some registries answer that there is no such image.
 std::string accepted_manifests() {
   return fmt::format("{}, {}, {}, {}", image::oci_types.index, image::oci_types.manifest,
                      image::docker_types.index, image::docker_types.manifest);
@@ -91,7 +91,7 @@ Access usual_access(const std::function<std::string(const std::string&)>& env) {
 Scope pull_scope(const std::string& repository) { return "repository:" + repository + ":pull"; }
 Scope push_scope(const std::string& repository) { return "repository:" + repository + ":pull,push"; }
 
-// A connection that one exchange uses.
+// A connection that is lent to one exchange.
 struct Registry::Lent {
   Registry& owner;
   std::vector<std::unique_ptr<http::Connection>>& idle;
@@ -129,21 +129,21 @@ Registry::Lent Registry::lend(bool is_shared) {
 }
 
 Reply Registry::exchange(const Call& call) {
-  // Without TLS there is no HTTP/2, and so nothing to share.
+  // Without TLS there is no HTTP/2, so exchanges cannot share a connection.
   Lent lent = lend(!call.is_long && call.url.starts_with("https:"));
   Reply reply = lent.connection->exchange(call);
   if (access_.go_on && !access_.go_on()) throw Error(ExitCode::interrupted, "interrupted");
   return reply;
 }
 
-// Where a registry without TLS is allowed, it is asked first whether it speaks TLS. On this machine, where
-// nobody listens in, plain HTTP is tried before: reading the authorities' certificates would take longer than
-// all the rest.
+// If a registry without TLS is allowed, mlk first tries TLS. For a registry on this machine, where nobody can
+// eavesdrop, mlk first tries plain HTTP: to read the certificates of the authorities would take longer than
+// everything else.
 std::string Registry::find_base() {
   const std::string encrypted = url_of(name_, true), plain = url_of(name_, false);
   const bool on_this_machine = http::is_loopback(http::parts_of(encrypted)->host);
   const auto ask = [&](const std::string& url) { return exchange({.url = url + "/v2/"}); };
-  // A server with TLS closes the connection, sends people to https, or answers that the request is a bad one.
+  // A TLS server answers plain HTTP with a closed connection, a redirect to https, or 400.
   const auto speaks_plainly = [](const Reply& reply) {
     return reply.failure.kind == Failure::Kind::none && !is_redirect(reply.status) && reply.status != 400;
   };
@@ -176,7 +176,7 @@ std::string Registry::at(const std::string& repository, const std::string& path)
   return base() + "/v2/" + repository + "/" + path;
 }
 
-// Without a login what all may read can be read; people hear where one may have been.
+// Without a login mlk can read public content. A note tells the user if a missing helper may have a login.
 std::optional<Login> Registry::find_own_login() {
   std::string missing;
   std::optional<Login> login = find_login(access_.login_files, reference_, access_.go_on, &missing);
@@ -200,7 +200,7 @@ void Registry::wait(milliseconds time, const std::string& why) {
 
 Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
   (void)base();
-  const bool is_ours = is_same_server(base(), call.url);  // an upload may be told to go elsewhere
+  const bool is_ours = is_same_server(base(), call.url);  // an upload may be redirected
   const http::Headers own = call.headers;
   bool renewed = false;
   milliseconds pause = first_wait;
@@ -209,10 +209,10 @@ Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
     call.headers = own;
     if (!authorization.empty()) call.headers.emplace_back("Authorization", authorization);
     Reply reply = exchange(call);
-    if (reply.failure.kind == Failure::Kind::closed) return reply;  // the taker has had enough
+    if (reply.failure.kind == Failure::Kind::closed) return reply;  // `take` has returned false
     std::optional<std::string> why;
     if (reply.failure.kind != Failure::Kind::none) {
-      // Nothing was sent where nothing listens.
+      // If nobody listens, nothing was sent.
       const bool may_repeat = repeat == Repeat::all || reply.failure.kind == Failure::Kind::refused;
       if (may_pass(reply) && may_repeat && !call.take) why = "cannot be reached: " + describe(reply.failure);
     } else if (reply.status == 401 && is_ours && !renewed) {
@@ -220,7 +220,7 @@ Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
       for (const auto& [name, value] : reply.headers) {
         if (name == "www-authenticate") challenges += (challenges.empty() ? "" : ", ") + value;
       }
-      renewed = !authorization.empty();  // the first request only asks what is wanted
+      renewed = !authorization.empty();  // the first request only fetches the challenge
       if (tokens_->renew(scope, challenges, authorization)) {
         --attempt;
         continue;
@@ -240,7 +240,7 @@ Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
   }
 }
 
-// Follows where a registry leads for what it has, elsewhere without its credentials.
+// Follows redirects of a registry. Sends credentials only to the registry itself.
 Reply Registry::read(Call call, const Scope& scope) {
   Reply reply = send(call, scope);
   for (int hops = 0; is_redirect(reply.status); ++hops) {
@@ -322,7 +322,8 @@ void Registry::put_manifest(const std::string& repository, const std::string& ve
                   .headers = {{"Content-Type", type}},
                   .body = bytes},
                  push_scope(repository));
-    // docker-registry says so too when it has read a name that another push to this repository was writing.
+    // docker-registry also answers so if it has read a tag while another push to this repository wrote the
+    // tag.
     const bool may_be_other_push = reply.status == 400 && words_of(reply.body).starts_with("DIGEST_INVALID");
     if (!may_be_other_push || attempt == most_attempts) break;
     wait(milliseconds(50 << attempt), "was disturbed by another push");
@@ -349,7 +350,7 @@ bool Registry::remove_manifest(const std::string& repository, const std::string&
 std::vector<std::string> Registry::tags(const std::string& repository, std::size_t most) {
   constexpr std::size_t page = 500, longest_page = 16 << 20;
   std::vector<std::string> out;
-  std::set<std::string> known;  // pages may name each other in a circle
+  std::set<std::string> known;  // pages may link to each other in a circle
   std::string url = at(repository, fmt::format("tags/list?n={}", page));
   while (!url.empty() && out.size() < most) {
     const Reply reply = send({.url = url, .most_bytes = longest_page}, pull_scope(repository));

@@ -1,4 +1,4 @@
-// One registry, spoken to by the protocol of the OCI distribution specification 1.1.
+// A client of one registry, by the protocol of the OCI distribution specification 1.1.
 #pragma once
 
 #include <cstdint>
@@ -20,71 +20,74 @@
 
 namespace mlk::registry {
 
-// What holds for all registries.
+// The settings for all registries.
 struct Access {
   std::vector<std::filesystem::path> login_files;
-  std::vector<std::filesystem::path> authorities;  // folders; in them HOST[:PORT]/*.crt, as Docker has them
-  std::map<std::string, std::string> mirrors;      // registry -> host[:port] that is asked before it, to read
-  bool insecure = false;          // certificates are not checked, and a registry without TLS is spoken to
-  bool is_patient = true;         // what may pass by itself is tried again
-  int haste = 1;                  // waits are shorter by this factor. Other values are for tests
-  std::function<bool()> go_on{};  // false: the user wants to stop
-  std::function<void(const std::string&)> note{};  // long waits, for people; may come from any thread
-  // Of all registries that are given a copy of this.
+  std::vector<std::filesystem::path> authorities;  // folders that hold HOST[:PORT]/*.crt, as for Docker
+  std::map<std::string, std::string> mirrors;      // registry -> host[:port], tried first for reads
+  bool insecure = false;                           // certificates are not checked, and plain HTTP is allowed
+  bool is_patient = true;                          // temporary failures are retried
+  int haste = 1;                                   // divides all waits. Values other than 1 are for tests
+  std::function<bool()> go_on{};                   // false: the user wants to stop
+  std::function<void(const std::string&)> note{};  // reports long waits to the user; called from any thread
+  // Shared by all registries that get a copy of this Access.
   std::shared_ptr<http::ConnectionPool> pool = std::make_shared<http::ConnectionPool>();
 };
 
-// The places where Docker and the containers tools keep these, and MLK_REGISTRY_MIRRORS,
-// "docker.io=mirror.example:5000,...". Throws Error{usage} for a value of that which is none. `env`: the
-// value of a variable, "" when unset.
+// Uses the logins and authorities of Docker and the containers tools, and the mirrors in
+// MLK_REGISTRY_MIRRORS, "docker.io=mirror.example:5000,...". Throws Error{usage} for an invalid value of this
+// variable. `env`: the value of a variable, "" when unset.
 Access usual_access(const std::function<std::string(const std::string&)>& env);
 
-// The user has asked to stop, or the registry did not answer well. Messages name the registry.
+// A client of one registry. Its error messages name the registry.
 class Registry {
  public:
-  // `reference`: its registry, and the repository whose login counts.
+  // `reference`: names the registry, and the repository for which the login is looked up.
   Registry(Access access, const image::Reference& reference);
   ~Registry();
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // All are safe from several threads, and throw Error: cluster if the registry cannot be reached or refuses,
-  // failure if what it answers is not what was asked for, interrupted. What may pass by itself is tried
-  // again, for a minute or so.
+  // All these functions are safe from several threads, and throw Error: cluster if the registry cannot be
+  // reached or refuses, failure if its answer is not the requested content, interrupted. They retry temporary
+  // failures for about a minute.
 
   struct Document {
     std::string bytes, type, digest;
   };
-  // A manifest or an index, by tag or digest; nullopt: there is none. Bytes of another digest are refused.
+  // A manifest or an index, by tag or digest; nullopt: there is none. Throws if the bytes have another
+  // digest.
   std::optional<Document> find_manifest(const std::string& repository, const std::string& version);
-  // Its digest alone; nullopt also where a registry does not say.
+  // Only the digest of the manifest; nullopt also if the registry does not send a digest.
   std::optional<std::string> find_digest(const std::string& repository, const std::string& version);
   void put_manifest(const std::string& repository, const std::string& version, const std::string& type,
                     const std::string& bytes);
-  // By digest. False: there was none.
+  // Deletes a manifest by digest. False: there was no such manifest.
   bool remove_manifest(const std::string& repository, const std::string& digest);
   // At most `most` tags, in the registry's order. Throws Error{not_found} if there is no such repository.
   std::vector<std::string> tags(const std::string& repository, std::size_t most);
 
   bool has_blob(const std::string& repository, const std::string& digest);
-  // A small one, whole; its digest is checked.
+  // The bytes of a small blob; its digest is checked.
   std::string blob(const std::string& repository, const image::Descriptor& descriptor,
                    std::size_t most_bytes);
-  // Its bytes in order; false from `take` ends it. A connection that is cut is opened again. The digest is
-  // checked. `take` may wait for other exchanges.
+  // Passes the bytes of a blob to `take` in order, until `take` returns false. A connection that breaks is
+  // opened again. The digest is checked. `take` may wait for other exchanges.
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take);
-  // From another repository of this registry; false: it does not do that.
+  // Mounts a blob from another repository of this registry; false: the registry does not mount it.
   bool mount_blob(const std::string& repository, const std::string& digest, const std::string& from);
 
-  // Gives the bytes of a blob in order, anew with each call; stops when `take` returns false.
+  // Passes the bytes of a blob to `take` in order, from the beginning with each call; stops when `take`
+  // returns false.
   using Source = std::function<void(const std::function<bool(std::string_view)>& take)>;
-  // `sent` is called with bytes that have gone out; they may go out again after a loss.
+  // `sent` is called with the number of sent bytes. Bytes may be sent again after a lost connection.
   void upload(const std::string& repository, const image::Descriptor& descriptor, const Source& source,
               const std::function<void(std::uint64_t)>& sent);
 
   const std::string& name() const { return name_; }
-  // Spares asking whether it speaks TLS. `same`: the same registry, known for another login.
+  // Copies from `same` whether the registry speaks TLS, which saves a request. `same`: the same registry,
+  // with another login.
   void speak_as(Registry& same);
 
  private:
@@ -92,7 +95,7 @@ class Registry {
   enum class Repeat {
     all,
     refused_only
-  };  // refused_only: what the registry may have acted on is not repeated
+  };  // refused_only: a request that the registry may have executed is not repeated
   struct Lent;
   Lent lend(bool is_shared);
   const std::string& base();
@@ -104,7 +107,7 @@ class Registry {
   void wait(std::chrono::milliseconds time, const std::string& why);
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take, bool is_long);
-  // How a registry says no: it "does not let you use" something, or "has no" such thing.
+  // The words for a refusal: the registry "does not let you use" something, or "has no" such thing.
   struct Denial {
     const char *forbidden, *not_there;
   };

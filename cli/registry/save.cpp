@@ -48,10 +48,10 @@ class File {
   const image::OpenFile file_;
 };
 
-// A folder or a file that goes away unless it is kept.
+// A temporary folder or file beside its goal. The destructor removes it unless keep() was called.
 class Aside {
  public:
-  explicit Aside(const fs::path& goal)  // "folder/" is "folder": what is beside it must not lie in it
+  explicit Aside(const fs::path& goal)  // "folder/" becomes "folder", so that path_ is not inside it
       : goal_(goal.has_filename() ? goal : goal.parent_path()), path_(beside(goal_)) {}
   ~Aside() {
     std::error_code ignored;
@@ -70,7 +70,8 @@ class Aside {
   const fs::path goal_, path_;
 };
 
-// Calls `put` with the blobs of the image, each once: its digest, size, and a function that gives its bytes.
+// Calls `put` once for each blob of the image, with its digest, its size, and a function that passes on its
+// bytes.
 template <typename Put>
 void each_blob(const image::Composed& composed, const std::optional<FoundImage>& base,
                const std::function<bool()>& go_on, const Put& put) {
@@ -129,7 +130,7 @@ void save_oci(const fs::path& folder, const std::string& name, const image::Comp
   File(aside.path() / "index.json")
       .put(json_text(
           {{"schemaVersion", 2}, {"mediaType", image::oci_types.index}, {"manifests", {manifest}}}));
-  fs::remove(folder, error);  // an empty one, which a rename could not replace
+  fs::remove(folder, error);  // an empty folder, which rename() could not replace
   aside.keep();
 }
 

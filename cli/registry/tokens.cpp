@@ -33,7 +33,7 @@ std::string as_query(const std::string& service, const Scope& scope) {
   return join(out, "&");
 }
 
-// No control characters, which would be lines of the head.
+// Refuses control characters, because they could add lines to the head of the request.
 bool is_sendable(const std::string& text) {
   return !text.empty() && text.size() <= longest_token &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
@@ -89,12 +89,12 @@ bool Tokens::renew(const Scope& scope, const std::string& challenges, const std:
   challenge_ = best;
   if (best->scheme == "basic") return login_ && used != basic(*login_) && login_->identity_token.empty();
   const auto found = kept_.find(scope);
-  // Another thread may have renewed it meanwhile.
+  // Another thread may have renewed the token meanwhile.
   if (found != kept_.end() && used == "Bearer " + found->second.text) kept_.erase(found);
   return true;
 }
 
-// Under the mutex: those that need the same token wait for it.
+// Called with the mutex held, so that threads that need the same token wait for it.
 Token Tokens::fetch(const Scope& scope) {
   const std::string& realm = challenge_->parameters.at("realm");
   const auto parts = http::parts_of(realm);

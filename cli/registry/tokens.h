@@ -17,7 +17,7 @@ namespace mlk::registry {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// "repository:team/trainer:pull,push"; several have a blank between them.
+// "repository:team/trainer:pull,push"; several scopes are separated by blanks.
 using Scope = std::string;
 
 struct Token {
@@ -25,28 +25,31 @@ struct Token {
   std::chrono::seconds lifetime{60};
 };
 
-// How long a token is used: it is given up before its end, in time for a request. Pure.
+// How long a token is used. mlk drops a token before it expires, early enough for a request. Pure.
 std::chrono::seconds time_of_use(std::chrono::seconds lifetime);
 
-// What a token server answers. Throws Error{failure}, naming `server` and nothing of the text.
+// The token in the answer of a token server. Throws Error{failure}; the message has `server`, but no part of
+// the answer.
 Token parse_token(const std::string& body, const std::string& server);
 
-// Why a token server's URL must not be asked: it is none, it is not encrypted although the registry's is, or
-// it leads from a registry elsewhere into this machine or its link. Empty: it may. Pure.
+// The reason why mlk must not use a token server's URL. The realm is no URL, or is not encrypted although the
+// registry's URL is, or leads from a remote registry to this machine or a link-local address. Empty: mlk may
+// use it. Pure.
 std::string wrong_with_realm(const std::string& realm, const std::string& registry_url);
 
-// Safe from several threads; the functions are then called from each of them.
+// Safe from several threads. Each of these threads may call `login` and `ask`.
 class Tokens {
  public:
-  // `login` is asked once, at the first challenge; `ask` sends a request to a token server.
+  // `login` is called once, at the first challenge; `ask` sends a request to a token server.
   Tokens(std::string registry_url, std::function<std::optional<Login>()> login,
          std::function<http::Reply(const http::Call&)> ask);
 
-  // The value of the header for a request of this scope; empty: none is needed, or nothing is known yet.
+  // The value of the Authorization header for a request of this scope; empty: no header is needed, or the
+  // registry has not sent a challenge yet.
   std::string authorization(const Scope& scope);
 
-  // The registry has answered 401 with these challenges to a request that sent `used`. True if the request
-  // may be sent again, with what authorization() gives then. Throws Error{cluster}.
+  // Call after the registry has answered 401 with these challenges to a request that sent `used`. True: the
+  // request may be sent again with a new authorization(). Throws Error{cluster}.
   bool renew(const Scope& scope, const std::string& challenges, const std::string& used);
 
  private:

@@ -9,18 +9,20 @@
 
 namespace mlk {
 
-// Each throws Error{usage} that begins with `source`: the template or patch that made the object what it is.
+// Each function throws Error{usage} that begins with `source`: the template or patch that changed the object
+// last.
 
 // Requires a map with text in kind, apiVersion and metadata.name, and maps for labels and annotations.
 void check_head(const nlohmann::json& object, const std::string& source);
 
-// Requires the ConfigMap `run`, by which the owner of all others is found.
+// Requires the ConfigMap `run`: mlk finds the owner of the other objects by this name.
 void check_owner(const nlohmann::json& owner, const std::string& run, const std::string& source);
 
 // Requires a map with `run` in the label mlk.dev/run.
 void check_pod(const nlohmann::json& pod, const std::string& run, const std::string& source);
 
-// Requires both, and of its pod template too.
+// Requires the head of an object and the label mlk.dev/run with `run`, and this label in the pod template
+// too.
 void check_job(const nlohmann::json& job, const std::string& run, const std::string& source);
 
 // Throws Error{usage} if two objects have the same kind and name: the second would be mistaken for the first.

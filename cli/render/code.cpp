@@ -11,9 +11,9 @@ using nlohmann::json;
 
 namespace {
 
-// Scripts without `$(` and `$$`, which Kubernetes would replace.
+// The scripts have no `$(` and no `$$`, because Kubernetes would replace these.
 
-// A program that could never write there is told so at once, and not when its first hours are to be saved.
+// A program that cannot write checkpoints fails at once, and not hours later at its first checkpoint.
 constexpr char make_folder[] =
     "said=`mkdir -p \"$MLK_CHECKPOINTS\" 2>&1`; [ -w \"$MLK_CHECKPOINTS\" ] || {\n"
     "  at=$MLK_CHECKPOINTS; [ -d \"$at\" ] || at=${at%/*}\n"

@@ -1,4 +1,4 @@
-// The containers of a pod template: the program's, and those that patches put beside it.
+// The containers of a pod template: the program's container, and containers that patches add.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -8,8 +8,8 @@ namespace mlk {
 // The container of the experiment's program, by its name; nullptr if a patch has left none.
 nlohmann::json* main_container(nlohmann::json& pod_spec);
 
-// Makes the containers beside main leave their last words in the pod's status, as main's are, unless they say
-// what they leave.
+// Makes the containers beside main write their last output into the pod's status, as main does, unless they
+// set a policy themselves.
 void keep_last_words(nlohmann::json& pod);
 
 }  // namespace mlk

@@ -22,13 +22,13 @@ bool asks_for_devices(const json& container) {
   if (!resources.value("claims", json()).empty()) return true;
   const json limits = resources.value("limits", json());
   for (const auto& [name, unused] : limits.items()) {
-    if (name.find('/') != std::string::npos) return true;  // a vendor's; CPUs and memory have no slash
+    if (name.find('/') != std::string::npos) return true;  // a device; CPUs and memory have no slash
   }
   return false;
 }
 
-// Whether it was added: not if an entry has the same `key`, and not to what is no list, which the cluster
-// refuses.
+// Whether it added the entry. It does not if an entry has the same `key`, or if the value is no list (the
+// cluster refuses that).
 bool add_new(json& object, const char* list, const char* key, const json& entry) {
   json& entries = object[list];
   if (entries.is_null()) entries = json::array();

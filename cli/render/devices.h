@@ -1,4 +1,4 @@
-// What follows from the devices that a pod asks for, or does not.
+// Adapts a pod to the devices that it asks for.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,11 +6,11 @@
 namespace mlk {
 
 // Changes a pod template after all patches, which may ask for devices that the experiment file has no key
-// for, such as nvidia.com/mig-1g.10gb. With a device: memory at /dev/shm. NCCL and the workers of PyTorch's
-// DataLoader share memory there, and a container has 64 MiB without it. The volume has no size of its own: it
-// counts as memory of the pod, whose limit bounds it. Without a device: NVIDIA_VISIBLE_DEVICES=void. Else, on
-// nodes whose container runtime gives GPUs to every container, the pod would see and could use those that
-// belong to others. What is there already, a variable or a mount, stays.
+// for, such as nvidia.com/mig-1g.10gb. With a device the pod gets a volume of memory at /dev/shm: NCCL and
+// the workers of PyTorch's DataLoader share memory there, and without the volume a container has 64 MiB. The
+// volume has no size limit of its own: it counts as memory of the pod and is bounded by the pod's limit.
+// Without a device the pod gets NVIDIA_VISIBLE_DEVICES=void. Otherwise it could use the GPUs of other pods on
+// nodes whose container runtime gives GPUs to every container. An existing variable or mount stays.
 void fit_to_devices(nlohmann::json& pod);
 
 }  // namespace mlk

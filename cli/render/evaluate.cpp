@@ -56,7 +56,7 @@ class Evaluator {
     if (condition.is_string()) return !condition.get_ref<const std::string&>().empty();
     if (condition.is_number()) return condition != 0;
     if (condition.is_boolean()) return condition.get<bool>();
-    return !condition.empty();  // false for null, which is empty
+    return !condition.empty();  // false for null, because null is empty
   }
 
   std::optional<json> scalar(const YamlNode& node) {
@@ -78,8 +78,7 @@ class Evaluator {
       const std::size_t open = text.find("${", at);
       out += text.substr(at, open - at);
       if (open == std::string::npos) break;
-      if (open > at &&
-          text[open - 1] == '$') {  // $${: the first $ is in `out` already, and becomes the literal one
+      if (open > at && text[open - 1] == '$') {  // $${: the first $ is in `out` already and stays there
         out += "{";
         at = open + 2;
         continue;

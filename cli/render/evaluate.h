@@ -13,7 +13,7 @@ namespace mlk {
 
 // - A scalar that is exactly ${a.b} becomes the value of that name in `scope`, with its type. If the value is
 // null, the key or list entry is left out.
-// - In any other scalar the values of ${a.b} become part of the text. $${ stands for a literal ${.
+// - In any other scalar the values of ${a.b} become part of the text. $${ becomes a literal ${.
 // - A map with $if is left out if the value of $if is null, false, 0, "" or empty.
 // Kubernetes' own $(NAME) is not changed. Throws Error{usage} with template, line and column for an unknown
 // name.

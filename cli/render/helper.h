@@ -1,5 +1,5 @@
-// A program of mlk's own that runs of a framework have in their pods, beside the user's: a ConfigMap holds
-// it, named by its digest.
+// A program of mlk that the pods of some frameworks have beside the user's program. A ConfigMap, named by its
+// digest, holds it.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace mlk {
 
-inline constexpr char mpi_helper[] = "mlk-mpi";         // of mpi/
-inline constexpr char helper_mount[] = "/etc/mlk/bin";  // of the ConfigMap
+inline constexpr char mpi_helper[] = "mlk-mpi";         // its source is in mpi/
+inline constexpr char helper_mount[] = "/etc/mlk/bin";  // mount path of the ConfigMap
 
-// The program, compiled in by cmake/embed_helper.cmake, for the processors that mlk itself was built for.
-// Empty: where mlk was built there was no musl.
+// The program, for the same processor as mlk itself; cmake/embed_helper.cmake compiles it in. Empty: the
+// machine that built mlk had no musl.
 std::string_view embedded_mpi_helper();
 
-// "mlk-mpi-<16 digits of the digest>": runs of the same mlk share it. Throws Error{cannot_start} if there is
-// no such program.
+// "mlk-mpi-<16 digits of the digest>": runs of the same mlk share it. Throws Error{cannot_start} if mlk was
+// built without it.
 std::string helper_map_name(const std::string& helper);
 
 // The values of ${helper...} in its template: file, name, digest, and the program, which is base64.

@@ -16,9 +16,9 @@ struct Identity {
   std::string hash;  // sha256, hexadecimal
 };
 
-// `digests`: sha256 of each file that travels with the run. Tags and note do not count, since they change
-// nothing that runs. The user's own templates count; those of mlk do not, so that a newer mlk recognises its
-// older runs.
+// `digests`: sha256 of each file that is sent with the run. Tags and note do not change the identity, because
+// they do not change the programs. The user's own templates change it; mlk's templates do not, so that a
+// newer mlk recognises its older runs.
 Identity identify(const Experiment& experiment, const nlohmann::json& digests, const Templates& templates,
                   int attempt);
 

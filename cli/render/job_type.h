@@ -11,9 +11,9 @@ namespace mlk {
 
 struct RoleTemplate {
   std::string name;
-  int count = 1;                                            // if the experiment does not say
-  bool ends_run = false;                                    // the end of its Job is the end of the run
-  std::vector<std::string> final_for_train, final_for_run;  // exit codes and ranges that no retry can mend
+  int count = 1;                                            // the default for the experiment
+  bool ends_run = false;                                    // the run ends with its Job
+  std::vector<std::string> final_for_train, final_for_run;  // exit codes and ranges; a retry is useless
   // Not yet evaluated; null if the template has none.
   YamlNode environment, pod, job;
 };

@@ -1,4 +1,4 @@
-// The only rule for merging fragments: those of templates and the user's `patch:`.
+// The only rule for merging fragments of templates and of the user's `patch:`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,8 +7,9 @@ namespace mlk {
 
 // `overlay` merged over `base`:
 // - maps merge key by key; a null removes the key
-// - lists of named things merge by name, new entries follow: containers and ports are merged, env and volumes
-// replaced (two sources of one value make no sense); the name of a volumeMount is its mountPath
+// - lists of named things merge by name, and new entries follow: containers and ports are merged, entries of
+//   env and volumes are replaced (two sources of one value make no sense); a volumeMount has its mountPath as
+//   its name
 // - tolerations and imagePullSecrets are appended
 // - anything else is replaced
 nlohmann::json merge(nlohmann::json base, const nlohmann::json& overlay);

@@ -14,7 +14,7 @@ bool names_folder_for_checkpoints(const std::string& variable) {
   return variable == "MLK_CHECKPOINTS" || variable == "MLK_TENSORBOARD";
 }
 
-// The variables of all containers below: a job type may have pods elsewhere than in Jobs.
+// Changes the variables of all containers in `value`: a job type may have pods outside of Jobs.
 void move_checkpoints(json& value, const std::string& from, const std::string& to) {
   if (!value.is_structured()) return;
   for (json& each : value) move_checkpoints(each, from, to);

@@ -23,7 +23,7 @@ void extend(json& environment, const std::string& name, const std::string& first
     if (!last.empty()) (*found)["value"] = (*found)["value"].get<std::string>() + ":" + last;
     return;
   }
-  // It is in a Secret: it gets a name of its own, to which the other refers.
+  // The value is in a Secret: rename its variable, and refer to the new name.
   const std::string own = "MLK_OWN_" + name;
   (*found)["name"] = own;
   environment.push_back(

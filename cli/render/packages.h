@@ -7,12 +7,12 @@
 
 namespace mlk {
 
-inline constexpr char python_scripts[] = "/mlk/python/bin";     // the programs of the packages
-inline constexpr char base_python_path[] = "base_python_path";  // in CodeArchive::source: of the image below
+inline constexpr char python_scripts[] = "/mlk/python/bin";     // programs of the packages
+inline constexpr char base_python_path[] = "base_python_path";  // in CodeArchive::source, of the base image
 
-// Extends what the list of variables says of PYTHONPATH and PATH: packages come first, then what is there,
-// then `of_base`, the PYTHONPATH of the image below. What is not there the image says, which mlk has built;
-// on this machine no image is started.
+// Extends PYTHONPATH and PATH in the list of variables: first the packages, then the present value, then
+// `of_base`, the PYTHONPATH of the base image. If a variable is missing, the image that mlk has built sets
+// it; on this machine there is no image, so PYTHONPATH is added.
 void find_packages(nlohmann::json& environment, const std::string& of_base, bool on_machine);
 
 }  // namespace mlk

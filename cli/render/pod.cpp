@@ -20,7 +20,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int most_seeds = 64;  // joiners announce themselves, so these are enough
+constexpr int most_seeds = 64;  // enough, because a pod that joins announces itself
 constexpr char config_folder[] = "/etc/mlk/config";
 constexpr char secret_folder[] = "/etc/mlk/secret";
 constexpr char checkpoint_mount[] = "/mlk/checkpoints";
@@ -31,7 +31,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-// The API server drops an empty value, and submit compares its answer with what was sent.
+// The API server drops an empty value, and submit compares the answer with the sent object.
 json variable(const std::string& name, const std::string& value) {
   json out = {{"name", name}};
   if (!value.empty()) out["value"] = value;
@@ -56,9 +56,10 @@ json user_variable(const std::string& name, const json& value) {
   return {{"name", name}, {"valueFrom", {{"secretKeyRef", {{"name", reference[0]}, {"key", reference[1]}}}}}};
 }
 
-// Of each process that computes: without a number, libraries start a thread for each processor of the node.
+// Threads of each computing process: without a number, libraries start a thread for each processor of the
+// node.
 long long threads_of(const Experiment& experiment, const Role& size) {
-  const long long processes = experiment.has_train ? 1 : size.processes;  // the runtime shares them itself
+  const long long processes = experiment.has_train ? 1 : size.processes;  // the runtime divides them itself
   return std::max(1LL, cpu_millis(size.cpu).value_or(1000) / 1000 / processes);
 }
 
@@ -72,7 +73,7 @@ void put(json& environment, json variable) {
   }
 }
 
-// From an entry of `data:` or from `checkpoint.volume` to the source of a volume.
+// Converts an entry of `data:`, or `checkpoint.volume`, to the source of a volume.
 json volume_source(const json& entry, bool read_only) {
   if (entry.contains("pvc")) return {{"persistentVolumeClaim", {{"claimName", entry["pvc"]}}}};
   if (entry.contains("hostPath")) return {{"hostPath", {{"path", entry["hostPath"]}}}};
@@ -147,7 +148,7 @@ json pod_environment(const PodContext& context, const RoleInRun& role, const jso
   if (context.key && !experiment.has_train) out.push_back(key);
   out.push_back(variable("OMP_NUM_THREADS", std::to_string(threads_of(experiment, role.size))));
   if (!experiment.has_train)
-    out.push_back(variable("PYTHONUNBUFFERED", "1"));  // otherwise its lines appear only at the end
+    out.push_back(variable("PYTHONUNBUFFERED", "1"));  // otherwise Python's lines appear only at the end
   if (const PodUser& user = context.user; !user.name.empty()) {
     for (const char* name : {"USER", "LOGNAME"}) out.push_back(variable(name, user.name));
     if (!user.home.empty()) out.push_back(variable("HOME", user.home));
@@ -178,7 +179,7 @@ Volumes pod_volumes(const PodContext& context) {
   if (experiment.has_train)
     add_volume(out, "mlk-config", {{"configMap", {{"name", context.run + "-config"}}}}, config_folder, true);
   if (context.key) {
-    // The user of an image that is not ours is not known, and the group of the files neither.
+    // mlk does not know the user of another image, nor that user's group.
     const int mode = experiment.has_train ? 0440 : 0444;
     add_volume(out, "mlk-secret", {{"secret", {{"secretName", context.run}, {"defaultMode", mode}}}},
                secret_folder, true);
@@ -236,9 +237,9 @@ json pod_tolerations(const Experiment& experiment) {
   return out;
 }
 
-// The exit codes of ranks that are stopped: in time, or killed after their grace period. They must not fail
-// the run, which may be resumed. The Job controller treats the ends of pods that it has suspended like any
-// other.
+// The exit codes of stopped ranks: ended in time, or killed after their grace period. They must not fail the
+// run, because the user may resume it. The Job controller treats the end of a suspended pod like any other
+// end.
 constexpr std::size_t ended_by_sigterm = 143, ended_by_sigkill = 137;
 
 json failure_rules(const Experiment& experiment, const RoleInRun& role) {
@@ -250,7 +251,7 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
     retry_disruptions = std::find(on.begin(), on.end(), "preemption") != on.end();
     final.fill(true);
     mark_codes(on, final, false);
-    // For the runtime, codes that no retry can mend are final whatever the file says.
+    // For the runtime, codes after which a retry is useless are final, whatever the file says.
     if (experiment.has_train) mark_codes(role.final_codes, final, true);
     final[ended_by_sigterm] = final[ended_by_sigkill] = false;
   } else {
@@ -261,11 +262,11 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
     if (final[code]) codes.push_back(code);
   }
   json rules = json::array();
-  // First, since the first rule that matches decides, and a disrupted pod also has an exit code.
+  // This rule comes first: the first matching rule decides, and a disrupted pod also has an exit code.
   rules.push_back({{"action", retry_disruptions ? "Ignore" : "FailJob"},
                    {"onPodConditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}});
   if (!codes.empty())
-    // Of the program alone: the codes of containers beside or before it mean other things.
+    // Only for the program's container: exit codes of other containers mean other things.
     rules.push_back({{"action", "FailJob"},
                      {"onExitCodes", {{"containerName", "main"}, {"operator", "In"}, {"values", codes}}}});
   return rules;

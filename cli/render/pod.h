@@ -21,7 +21,7 @@ struct RoleInRun {
   std::vector<std::string> final_codes;  // exit codes and ranges
 };
 
-inline constexpr int pod_port = 7070;  // of every pod, for other pods
+inline constexpr int pod_port = 7070;  // port of every pod, for other pods
 
 // host:port of a pod; rank may be a reference to a variable.
 std::string pod_address(const std::string& run, const std::string& role, const std::string& rank);
@@ -34,21 +34,21 @@ struct PodContext {
   const std::optional<CodeArchive>& code;
   const std::string& python_on_machine;  // FileContents::python_on_machine
   bool key = false;                      // the pods have the key of the run
-  const std::string& helper;             // and a program of mlk's own; empty: none
+  const std::string& helper;             // program of mlk in the pods; empty: none
   const PodUser& user;
 };
 
-// Variables in the order in which they may refer to each other: mlk's own, the templates', the user's. One
-// that is named again replaces the one before: the user's counts.
+// Variables in the order in which they may refer to each other: first those of mlk, then of the templates,
+// then of the user. A later variable replaces an earlier one of the same name.
 // `of_templates`: map of names to text.
 nlohmann::json pod_environment(const PodContext& context, const RoleInRun& role,
                                const nlohmann::json& of_templates);
 
 inline constexpr char checkpoint_volume[] = "mlk-checkpoints";  // name of `checkpoint.volume` in the pods
 
-// The folder of one run in `checkpoint.volume`; other runs that use the volume have others.
+// The folder of one run in `checkpoint.volume`; each run that uses the volume has its own folder.
 std::string checkpoint_folder(const std::string& run, const std::string& owner_uid);
-// The same in the pods: "/mlk/checkpoints/digits-abcde-0f8fad5b".
+// The path of this folder in the pods: "/mlk/checkpoints/digits-abcde-0f8fad5b".
 std::string checkpoint_path(const std::string& run, const std::string& owner_uid);
 
 struct Volumes {
@@ -61,7 +61,7 @@ nlohmann::json pod_resources(const Role& size);
 // The user's tolerations and mlk's: a pod leaves a lost node after 30 s, instead of the usual 5 minutes.
 nlohmann::json pod_tolerations(const Experiment& experiment);
 
-// podFailurePolicy.rules: which ends are final, and which are not the fault of the run.
+// podFailurePolicy.rules: which exits are final, and which are not the fault of the run.
 nlohmann::json failure_rules(const Experiment& experiment, const RoleInRun& role);
 
 }  // namespace mlk

@@ -74,7 +74,7 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
 
 namespace {
 
-// Renders one run; a class because all its objects need the same things.
+// Renders one run. A class, because all objects of the run need the same inputs.
 class Renderer {
  public:
   Renderer(const Experiment& experiment, const FileContents& files, const Templates& templates,
@@ -216,7 +216,7 @@ class Renderer {
     const bool has_source = files_.code && !files_.code->source.empty();
     scope_["code_text"] = has_source ? json(files_.code->source) : json();
     const bool has_steps =
-        experiment_.has_train && effective_["train"].contains("steps");  // otherwise epochs
+        experiment_.has_train && effective_["train"].contains("steps");  // otherwise the run counts epochs
     scope_["steps_text"] = has_steps ? json(effective_["train"]["steps"].dump()) : json();
     scope_["user_text"] =
         user_.source.empty() ? json() : json(json{{"number", user_.number}, {"from", user_.source}}.dump());
@@ -257,7 +257,7 @@ class Renderer {
     scope_.erase("helper");
   }
 
-  // The further objects of a job type get the labels and the owner that all objects of a run have.
+  // The further objects of job types and frameworks get the labels and the namespace of the run.
   void add_own_objects(std::vector<json>& objects) const {
     json common = {{"metadata",
                     {{"labels",
@@ -268,7 +268,7 @@ class Renderer {
     const auto add = [&](const YamlNode& list, const std::string& source) {
       for (std::size_t i = 0; i < list.items.size(); ++i) {
         json own = evaluate(list.items[i], scope_);
-        if (own.is_null()) continue;  // left out by its $if
+        if (own.is_null()) continue;  // its $if left it out
         check_head(own, fmt::format("{}: objects[{}]", source, i));
         objects.push_back(merge(std::move(own), common));
       }
@@ -279,7 +279,7 @@ class Renderer {
 
   static json fragment(const YamlNode& node, const json& scope) {
     json out = evaluate(node, scope);
-    return out.is_null() ? json::object() : out;  // there is none, or its $if leaves it out
+    return out.is_null() ? json::object() : out;  // null: no fragment, or its $if left it out
   }
 
   // A fragment that is merged over the pod or the Job of a role.
@@ -388,11 +388,11 @@ class Renderer {
     return files_.code->is_layer() && inside != "." ? fmt::format("{}/{}", code_folder, inside) : code_folder;
   }
 
-  // The job type's is the more special one.
+  // The job type's environment replaces the framework's, because it is more specific.
   json environment_of_templates(const RoleTemplate& role) const {
     json out = fragment(framework_.environment, scope_);
     for (const auto& [name, value] : out.items()) {
-      constexpr std::size_t most_bytes = 128 << 10;  // of Linux, for one variable
+      constexpr std::size_t most_bytes = 128 << 10;  // limit of Linux for one variable
       const std::size_t bytes = value.is_string() ? value.get_ref<const std::string&>().size() : 0;
       if (bytes + name.size() + 2 > most_bytes)
         throw Error(ExitCode::usage,

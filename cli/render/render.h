@@ -1,5 +1,5 @@
-// Experiment + templates -> the Kubernetes objects of a run, in the order of their creation. Pure. They
-// belong to nobody yet: own() (own.h) gives them to the owner.
+// Experiment + templates -> the Kubernetes objects of a run, in the order of their creation. Pure. The
+// objects have no owner yet: own() (own.h) sets it.
 #pragma once
 
 #include <string>
@@ -25,8 +25,9 @@ struct Rendered {
 Rendered render(const Experiment& experiment, const FileContents& files, const Templates& templates,
                 const RenderOptions& options);
 
-// sha256 of each file that travels with the run: {"<entry>": {"<file>": "<digest>"}}, and of the code, as
-// {"code.tar": "<digest>"}: no entry has a dot in its name. Throws Error{usage} for files that cannot travel.
+// sha256 of each file that is sent with the run: {"<entry>": {"<file>": "<digest>"}}, and of the code:
+// {"code.tar": "<digest>"}. The keys are distinct, because no entry has a dot in its name. Throws
+// Error{usage} for files that cannot be sent.
 nlohmann::json digests_of(const Experiment& experiment, const FileContents& files);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// What is rendered beside the experiment and the templates.
+// The inputs of rendering beside the experiment and the templates.
 #pragma once
 
 #include <map>
@@ -12,15 +12,15 @@
 
 namespace mlk {
 
-// The user's files that travel with a run, read by the caller.
+// The user's files that are sent with a run; the caller has read them.
 struct FileContents {
   std::map<std::string, std::map<std::string, std::string>>
       folders;  // entry of `data:` -> file name -> bytes
   std::optional<CodeArchive> code{};
-  std::string image{};  // built for them, "repository@digest": it stands in place of the experiment's
+  std::string image{};  // "repository@digest" of the image built for them; replaces the experiment's image
   std::string python_on_machine{};      // with --local: the folder with the packages of code.python
   std::vector<std::string> warnings{};  // for people
-  UserFacts user{};                     // as whom the pods can run
+  UserFacts user{};                     // the facts that decide the user of the pods
 };
 
 struct RenderOptions {
@@ -29,15 +29,15 @@ struct RenderOptions {
   int attempt = 1;      // --again: 2, 3 ... are appended to the run's name
   bool local = false;   // for the embedded cluster, which runs programs of this machine and needs no image
   int local_gpus = 0;   // of this machine
-  // Name and hash, if the experiment alone does not decide them: those of a sweep.
+  // Name and hash of a sweep, where the experiment alone does not decide them.
   std::optional<Identity> identity{};
-  // The run or sweep whose copies of the files the pods mount, its code too; empty: its own.
+  // The run or sweep whose copies of the files and the code the pods mount; empty: the run itself.
   std::string files_of{};
-  // Value of the run's key, 64 hexadecimal digits. Empty: a placeholder that says so.
+  // Value of the run's key, 64 hexadecimal digits. Empty: the Secret gets a placeholder.
   std::string secret;
 };
 
-// The image of an experiment that names none: on this machine every image is the machine itself.
+// The image of an experiment that names no image: on this machine every image means the machine itself.
 inline constexpr char local_image[] = "mlk-runtime:local";
 
 }  // namespace mlk

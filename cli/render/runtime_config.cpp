@@ -22,11 +22,11 @@ json runtime_config(const Experiment& experiment) {
   const char* length = train.contains("epochs") ? "epochs" : "steps";
   out[length] = train[length];
   out["data"] = train["data"];
-  out["data"].erase("path");  // of the environment, as the next
+  out["data"].erase("path");  // the environment has the path and the weights
   out["model"].erase("weights");
   const Role& workers = experiment.roles.at("worker");
   const auto servers = experiment.roles.find("server");
-  const int processes = std::max(1, workers.gpu);  // of a worker: one for each GPU
+  const int processes = std::max(1, workers.gpu);  // processes of a worker: one for each GPU
   out["workers"] = {{"count", workers.count * processes}, {"min", workers.min * processes}};
   out["servers"] = {{"count", servers == experiment.roles.end() ? 0 : servers->second.count}};
   out["checkpoint"] = {{"every", checkpoint["every"]}, {"keep", checkpoint["keep"]}};

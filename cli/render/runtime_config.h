@@ -7,7 +7,7 @@
 
 namespace mlk {
 
-// As runtime/CONTRACT.md has it, of an experiment with `train:`.
+// The configuration that runtime/CONTRACT.md defines, for an experiment with `train:`.
 nlohmann::json runtime_config(const Experiment& experiment);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// The keys of a template, checked before what they hold is evaluated.
+// Checks the keys of a template before their values are evaluated.
 #pragma once
 
 #include <string>
@@ -9,11 +9,10 @@
 
 namespace mlk {
 
-// Adds a problem for each key of the map that is not known.
+// Adds a problem for each key of the map that is not in `known`.
 void check_keys(const YamlNode& node, const std::vector<std::string>& known, Problems& problems);
 
-// The child, or a null node; adds a problem if it is of another kind than map or list, whichever is asked
-// for.
+// The child, or a null node; adds a problem if the child is not of `kind`, which is map or list.
 YamlNode child_of(const YamlNode& node, const char* key, YamlNode::Kind kind, Problems& problems);
 
 }  // namespace mlk

@@ -1,4 +1,5 @@
-// The set of templates in use: those compiled in, replaced by the user's own files of the same path.
+// The set of templates in use: the compiled-in templates, where the user's files replace those of the same
+// path.
 #pragma once
 
 #include <functional>

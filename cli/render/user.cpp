@@ -15,12 +15,12 @@ using nlohmann::json;
 namespace {
 
 constexpr int runtime_user = 65532;         // "nonroot" of the bundled runtime's image
-constexpr int usual_user = 1000;            // the first person of most systems
-constexpr int shared_group = runtime_user;  // of files in volumes, which runs of both kinds may share
+constexpr int usual_user = 1000;            // number of the first user of most systems
+constexpr int shared_group = runtime_user;  // group of files in volumes, shared by both kinds of runs
 constexpr char pod_home[] = "/mlk/home";
 constexpr char user_name[] = "mlk";
 
-// A home that a number without rights of root cannot use is none.
+// Whether the home is usable without root's rights.
 bool is_own_home(const std::string& home) {
   return !home.empty() && home != "/" && home != "/root" && !home.starts_with("/root/");
 }
@@ -28,7 +28,7 @@ bool is_own_home(const std::string& home) {
 }  // namespace
 
 std::optional<long long> number_of_user(const std::string& user) {
-  constexpr long long largest = 2147483647;  // of Kubernetes
+  constexpr long long largest = 2147483647;  // limit of Kubernetes
   const std::string_view digits = std::string_view(user).substr(0, user.find(':'));
   long long number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);

@@ -1,5 +1,5 @@
-// Which user the pods of a run have: the key `user:`, and what is known of the image and of the namespace.
-// Pure.
+// Chooses the user of the pods of a run, by the key `user:` and the known facts about the image and the
+// namespace. Pure.
 #pragma once
 
 #include <optional>
@@ -11,45 +11,45 @@
 
 namespace mlk {
 
-inline constexpr char user_auto[] = "auto";  // the values of `user:` that are no number
+inline constexpr char user_auto[] = "auto";  // values of `user:` that are not numbers
 inline constexpr char user_image[] = "image";
 
-// As whom an image runs its programs, as its configuration says.
+// The user of an image's programs, by the image's configuration.
 struct ImageUser {
   std::string user;  // "", "app", "1000:100"
-  std::string home;  // HOME of its environment; empty: it names none
+  std::string home;  // HOME of its environment; empty: there is none
 };
 
-// What only the caller can know; rendering asks nobody.
+// Facts from the caller; rendering itself sends no requests.
 struct UserFacts {
-  bool on_machine = false;           // --local: pods are processes of the user's own
+  bool on_machine = false;           // --local: pods are processes of the user who runs mlk
   bool is_assigned = false;          // the namespace gives each pod its number, as OpenShift does
-  std::optional<ImageUser> image{};  // nullopt: nobody has said
+  std::optional<ImageUser> image{};  // nullopt: unknown
 };
 
-// The annotation of such a namespace.
+// The annotation of a namespace that gives each pod its number.
 inline constexpr char assigned_user_annotation[] = "openshift.io/sa.scc.uid-range";
 
-// What the pods of a run are given; what is null or empty is left to the image, or to the namespace.
+// The user settings of the pods; the image or the namespace decides each null or empty field.
 struct PodUser {
   nlohmann::json number, group, files_group;  // runAsUser, runAsGroup, fsGroup
   bool must_not_be_root = true;
-  std::string home;    // a folder of the pod's own, where it may write
-  std::string name;    // USER and LOGNAME: a number without an entry in the image's passwd has none
-  std::string source;  // for the record: "file", "image", "namespace", "default"; empty: there was no choice
-  bool is_guess = false;  // mlk's own number, of which nobody knows whether it suits the image
+  std::string home;    // a folder of the pod, where the program may write
+  std::string name;    // USER and LOGNAME: a number without an entry in the image's passwd has no name
+  std::string source;  // for the record: "file", "image", "namespace", "default"; empty: no choice was made
+  bool is_guess = false;  // mlk's default number, which may not suit the image
 };
 
 PodUser choose_user(const Experiment& experiment, const UserFacts& facts);
 
-// The number of a user in an image's configuration, if it is one that may be asked for; never root's.
+// The number of the user in an image's configuration, if Kubernetes accepts the number; never root's.
 std::optional<long long> number_of_user(const std::string& user);
 
-// One sentence for people about a number that is a guess; empty: it is none. `unknown`: why nobody has said
-// anything of the image, may be empty.
+// One sentence for people if the number is a guess; otherwise empty. `unknown`: why the image's user is
+// unknown; may be empty.
 std::string note_on_user(const Experiment& experiment, const UserFacts& facts, const std::string& unknown);
 
-// Between processes of mlk.
+// The facts as JSON, to pass them between processes of mlk.
 nlohmann::json to_json(const UserFacts& facts);
 UserFacts parse_user_facts(const nlohmann::json& value);
 

@@ -1,4 +1,4 @@
-// What people should know of a run that can be rendered all the same. Pure.
+// Warnings about a run that can be rendered nevertheless. Pure.
 #pragma once
 
 #include <string>

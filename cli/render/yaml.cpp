@@ -22,8 +22,8 @@ bool is_reserved(std::string text) {
   return words.count(text) == 1;
 }
 
-// A plain scalar where it cannot be mistaken: names, paths, images. Anything that may look like a number
-// stays quoted.
+// A plain scalar if no reader can take it for another type: names, paths, images. Text that may look like a
+// number stays quoted.
 bool is_plain(const std::string& text) {
   if (is_reserved(text) || text.size() > 200) return false;
   const auto letter = [](unsigned char c) { return std::isalpha(c) != 0 || c == '/' || c == '_'; };
@@ -82,7 +82,7 @@ void write_block(const std::string& text, std::size_t depth, std::string& out) {
   }
 }
 
-// Writes what follows "key:" or "-".
+// Writes the value after "key:" or "-".
 void write_value(const json& value, std::size_t depth, std::string& out) {
   if (value.is_structured() && !value.empty()) {
     out += '\n';

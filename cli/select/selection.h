@@ -21,7 +21,8 @@ struct Selection {
   bool yes = false;
 };
 
-// --where. A mistake in it is told while the command line is read, before anything is asked of a cluster.
+// --where. A mistake in the expression is reported while the command line is parsed, before any request to a
+// cluster.
 void add_where(CLI::App& command, std::string& where, const std::string& description);
 
 // --where and --yes.
@@ -32,17 +33,18 @@ void add_where_options(CLI::App& command, Selection& selection);
 void require_selection(const Selection& selection, const std::string& doing, const std::string& example);
 
 // The runs, sweeps and trials that match `where`. Without names: of all runs and sweeps of the namespace. A
-// named sweep stands for its trials, an experiment's name for its runs. Newest first; trials by number.
-// Throws Error.
+// named sweep represents its trials, and an experiment's name represents its runs. Newest first; trials by
+// number. Throws Error.
 std::vector<RunAddress> select_targets(Session& session, kube::Client& client, const Selection& selection);
 
-// Prints what would happen to `targets`, and asks whether to do it, unless --yes was given. `doing` is
-// "stop", "delete"... If there are no targets, says so and returns false. Throws Error{usage} if there is no
-// terminal to ask on.
+// Prints what would happen to `targets`, and asks for confirmation, unless --yes was given. `doing` is
+// "stop", "delete"... If there are no targets, prints this and returns false. Throws Error{usage} if there is
+// no terminal to ask on.
 bool may_do(Session& session, const std::string& doing, const std::vector<RunAddress>& targets,
             const Selection& selection);
 
-// Adds it, unless it is there already: people may say a run twice, by its name and by its experiment's.
+// Adds the address unless `to` already has it. A user may name a run twice, by its name and by its
+// experiment's name.
 void add_once(std::vector<RunAddress>& to, RunAddress address);
 
 // "digits-abcde", for a trial "digits-abcde/7".
@@ -51,7 +53,8 @@ std::string name_of(const RunAddress& address);
 // The numbers of the trials among `targets`, by sweep.
 std::map<std::string, std::vector<int>> trials_by_sweep(const std::vector<RunAddress>& targets);
 
-// Once more after the question: what the expression does not hold for any more is taken out, and told.
+// Checks the selection again after the question: removes and reports the runs that do not match the
+// expression any more.
 void keep_those_that_still_match(Session& session, kube::Client& client, const Selection& selection,
                                  std::vector<RunAddress>& targets);
 

@@ -17,7 +17,7 @@ bool wants_color(const std::string& choice, bool terminal, const std::string& no
   return terminal && no_color.empty() && term != "dumb";
 }
 
-// Without any of the variables the terminal is taken for a modern one: containers and CI often set none.
+// Without any of the variables mlk assumes a modern terminal, since containers and CI often set none of them.
 bool wants_ascii(const std::function<std::string(const std::string&)>& env) {
   if (env("TERM") == "dumb") return true;
   for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
@@ -50,7 +50,7 @@ std::unique_ptr<kube::Client> Session::connect(Attended attended, Patience patie
                 "on a cluster, name the claim in the experiment file");
   }
   kube::Config config = kube::load_config(flags);
-  if (local() && !global.local) config.source += " (MLK_LOCAL)";  // this variable is easily forgotten
+  if (local() && !global.local) config.source += " (MLK_LOCAL)";  // users easily forget this variable
   if (attended == Attended::no || patience == Patience::none) config.longest_trying = {};
   kube::PluginHost host;
   if (attended == Attended::yes) {

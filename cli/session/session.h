@@ -1,5 +1,4 @@
-// The part of the world that commands may use: streams, the user's choice of cluster and colour,
-// interruption.
+// The environment of a command: streams, the user's choice of cluster and colour, interruption.
 #pragma once
 
 #include <atomic>
@@ -54,26 +53,27 @@ struct Session {
   // Connects to the cluster that the flags name. Attended::no is for completion: the user cannot be asked to
   // log in, and a credential plugin has two seconds. Throws Error.
   enum class Attended { yes, no };
-  // Whether a cluster that cannot be reached is tried for some seconds: it may be starting again.
+  // Whether mlk retries an unreachable cluster for some seconds, since the cluster may be restarting.
   enum class Patience { usual, none };
   std::unique_ptr<kube::Client> connect(Attended attended = Attended::yes,
                                         Patience patience = Patience::usual);
-  // The meaning of `typed` (run/read/find.h); adds a hint on how to list runs if there is none.
+  // The run that `typed` means (run/read/find.h). If there is none, adds a hint on how to list runs.
   RunAddress find_run(kube::Client& client, const std::string& typed);
   RunAddress find_run(kube::Client& client, const std::string& typed, Prefer prefer);
   // Fills in the folder of the place on this machine, with --local.
   void find_folder(CheckpointPlace& place, const std::string& name_space) const;
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // any other message, on err
-  // Adds the flags to the command at the end of `hint`, ": mlk WORDS". Lower rooms do not know the flags.
+  // Adds the flags to the command at the end of `hint`, ": mlk WORDS". Lower layers do not know the flags.
   std::string with_flags(const std::string& hint) const;
   // "mlk WORDS" with the flags that select the same cluster again, for hints.
   std::string command(const std::string& words) const;
-  // Prints what other programs take as it is, such as a patch. A terminal gets it printable, as everything.
+  // Prints bytes that other programs read unchanged, such as a patch. On a terminal it prints only printable
+  // text, as always.
   void print_bytes(const std::string& bytes);
   bool all_bytes_out = false;      // while they are printed
   void check_interrupted() const;  // throws Error{interrupted}
-  // How functions below talk with this command's user. They refer to the session.
+  // The hooks by which functions of lower layers talk with this command's user. They refer to the session.
   ChangeHooks change_hooks();
   SubmitHooks submit_hooks();
   bool color_out() const;
@@ -90,8 +90,8 @@ void require_sweep(const RunAddress& address, const Session& session);
 // Throws Error{usage} for a single trial of a sweep.
 void require_no_trial(const RunAddress& address);
 
-// Standard output cannot be written; ends a command that would go on for long. Its caller prints the reason,
-// except for a reader that has gone.
+// Thrown if standard output cannot be written, to end a command that would continue for long. The caller of
+// the command prints the reason, except for a reader that has gone.
 struct OutputFailed {};
 
 // The options of the embedded cluster from --local and --volume. Throws Error{usage} for an invalid --volume.

@@ -18,7 +18,7 @@ std::string sparkline(const std::vector<double>& values, std::size_t width, bool
   std::vector<double> means;
   for (std::size_t column = 0; column < columns; ++column) {
     const std::size_t first = column * finite.size() / columns, last = (column + 1) * finite.size() / columns;
-    double mean = 0;  // divided before adding: the sum of large values may overflow
+    double mean = 0;  // each value is divided before the addition, because a sum may overflow
     for (std::size_t i = first; i < last; ++i) mean += finite[i] / static_cast<double>(last - first);
     means.push_back(mean);
   }
@@ -26,7 +26,7 @@ std::string sparkline(const std::vector<double>& values, std::size_t width, bool
   const std::size_t levels = ascii ? marks.size() : blocks.size();
   std::string line;
   for (const double mean : means) {
-    // Halved first: the range between two very large values may overflow.
+    // Halves the values first, because the range between two very large values may overflow.
     const double range = *high / 2 - *low / 2;
     const double share = range > 0 ? (mean / 2 - *low / 2) / range : 0;
     const auto level = std::min(static_cast<std::size_t>(share * static_cast<double>(levels)), levels - 1);

@@ -8,7 +8,7 @@
 namespace mlk::ui {
 
 // "█▆▄▃▂▁": at most `width` columns; if several values share a column, it shows their mean. NaN and infinite
-// values are left out; "" if there are no others. `ascii` draws with "_.-^" for places without Unicode.
+// values are left out; "" if no values remain. `ascii` draws with "_.-^" for terminals without Unicode.
 std::string sparkline(const std::vector<double>& values, std::size_t width, bool ascii = false);
 
 }  // namespace mlk::ui

@@ -35,7 +35,7 @@ class DotCanvas {
   DotCanvas(std::size_t columns, std::size_t rows)
       : columns_(columns), rows_(rows), dots_(columns * rows), counts_(columns * rows) {}
 
-  // Of dots, from the top left.
+  // Column and row count dots, from the top left.
   std::size_t across() const { return columns_ * dots_across; }
   std::size_t down() const { return rows_ * dots_down; }
 
@@ -103,7 +103,7 @@ class Frame {
 
   DotCanvas canvas() const { return {columns_, rows_}; }
 
-  // In dots of the canvas. Only for a point that has a place.
+  // The place in dots of the canvas. Call it only for a point that has a place.
   std::pair<std::size_t, std::size_t> place_of(const std::pair<double, double>& point) const {
     return {nearest_index(x_share(point.first), columns_ * dots_across),
             nearest_index(1 - y_.share(point.second), rows_ * dots_down)};
@@ -171,7 +171,7 @@ class Frame {
     return line;
   }
 
-  // The text of each tick, centred on it; one that would touch the previous text is left out.
+  // The text of each tick, centred on the tick. Leaves out a text that would touch the previous text.
   std::string x_texts() const {
     const std::size_t before = gutter_ + 2;
     std::string line(before, ' ');

@@ -12,15 +12,15 @@ namespace mlk::ui {
 
 struct PlotAxis {
   std::string label;
-  bool logarithmic = false;  // values that are not above 0 are left out
+  bool logarithmic = false;  // leaves out values that are not above 0
 };
 
 struct PlotOptions {
   std::size_t width = 80;   // columns of the whole picture, at least 24; at most 400 are used
   std::size_t height = 12;  // rows inside the frame, at least 2 and at most 100
-  bool ascii = false;       // for places without Unicode
+  bool ascii = false;       // for terminals without Unicode
   PlotAxis x, y;
-  std::vector<std::string> categories;  // of x; then the values of x are indexes into them: 0, 1 ...
+  std::vector<std::string> categories;  // categories of x; the values of x are then their indexes: 0, 1 ...
 };
 
 using PlotPoints = std::vector<std::pair<double, double>>;  // x and y
@@ -37,8 +37,8 @@ struct PlotSeries {
 std::vector<std::string> scatter(const PlotPoints& points, const PlotOptions& options);
 
 // A curve for each series through its points in their order, with a gap where a point is left out, and a
-// legend below. Drawn with dots if colours can tell them apart; otherwise with the letters a to z, and '*'
-// where several curves meet. The legend counts the series after the 26th, which are not drawn.
+// legend below. With colours the curves are drawn with dots; otherwise with the letters a to z, and '*' where
+// several curves meet. The series after the 26th are not drawn; the legend has only their number.
 std::vector<std::string> lines(const std::vector<PlotSeries>& series, const PlotOptions& options,
                                const Style& style = Style());
 

@@ -28,7 +28,7 @@ Ticks even_ticks(double low, double high, std::size_t most) {
     if (step < wanted * 0.999) step *= factor;
   }
   const double largest = std::max(std::abs(low), std::abs(high));
-  // As many digits as are needed to tell neighbours apart.
+  // As many digits as neighbouring labels need to differ.
   const int digits = std::clamp(static_cast<int>(std::ceil(std::log10(largest / step))) + 1, 5, 8);
   Ticks ticks;
   for (double i = std::ceil(low / step - 1e-6); i <= high / step + 1e-6; ++i)
@@ -73,7 +73,7 @@ PlotScale::PlotScale(const std::vector<double>& values, bool logarithmic) : loga
     high_ = first ? at(value) : std::max(high_, at(value));
     first = false;
   }
-  // A single value, or several that labels could not tell apart, stand in the middle.
+  // A single value, or values with the same label, get a place in the middle.
   const double largest = std::max(std::abs(low_), std::abs(high_));
   if (high_ - low_ > largest * 1e-6 && high_ - low_ > 1e-290) return;
   const double half = logarithmic || largest < 1e-280 ? 1 : largest / 2;

@@ -10,7 +10,7 @@ namespace mlk::ui {
 
 class PlotScale {
  public:
-  // From the smallest to the largest value that has a place; not usable if there is none.
+  // From the smallest to the largest value that has a place; not usable if no value has a place.
   PlotScale(const std::vector<double>& values, bool logarithmic);
 
   static bool has_place(double value, bool logarithmic);

@@ -1,4 +1,4 @@
-// A status line that is rewritten in place on a terminal, and lines that stay.
+// A status line that mlk rewrites in place on a terminal, and lines that stay.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace mlk::ui {
 
-// A bar of `width` columns: done, in progress, and the rest of `all`. A share above zero has at least one
-// column; a share below all leaves at least one.
+// A bar of `width` columns: done, in progress, and the rest of `all`. A share above zero gets at least one
+// column; a share below `all` leaves at least one column free.
 // With `ascii` it is drawn with "#+.".
 std::string bar(std::size_t width, std::size_t done, std::size_t under_way, std::size_t all,
                 bool ascii = false);
@@ -22,9 +22,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Whether there is a live line; a log has none.
+  // Whether there is a live line; a log file has none.
   bool live() const { return terminal_; }
-  // `text` replaces the live line, where there is one.
+  // Replaces the live line by `text`, if there is a live line.
   void show(const std::string& text);
   // A line that stays, above the live one.
   void say(const std::string& line);

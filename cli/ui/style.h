@@ -1,4 +1,4 @@
-// Colours and glyphs, where they are wanted.
+// Colours and glyphs, if the user wants them.
 #pragma once
 
 #include <string>
@@ -22,7 +22,8 @@ class Style {
   bool colored_, ascii_;
 };
 
-// `wish` is auto, always or never; `no_color` the value of $NO_COLOR, which counts when it is not empty.
+// `wish` is auto, always or never. `no_color` is the value of $NO_COLOR, which forbids colours if it is not
+// empty.
 bool wants_color(std::string_view wish, bool terminal, std::string_view no_color);
 
 // Always the same colour for the same text; for prefixes.

@@ -20,9 +20,9 @@ class Table {
   void add(std::vector<std::string> cells, std::vector<Color> colors = {});
   bool empty() const { return rows_.empty(); }
 
-  // `width`: columns of the terminal. If the table does not fit, columns of text are shortened with "…", down
-  // to five columns and twenty of the first; numbers stay whole, even if the rows are too long then. 0: no
-  // limit (a pipe).
+  // `width`: columns of the terminal. If the table does not fit, columns of text are shortened with "…", to
+  // at least five columns, the first one to at least twenty. Numbers stay whole, even if the rows are then
+  // too long. 0: no limit (a pipe).
   void print(std::ostream& out, std::size_t width, const Style& style = Style()) const;
   // The same for a terminal of standard output's width, or for a pipe.
   void print(std::ostream& out, bool terminal, const Style& style) const;
@@ -33,7 +33,7 @@ class Table {
     std::vector<Color> colors;
   };
   bool holds_numbers(std::size_t column) const;
-  std::vector<std::size_t> widths(std::size_t width) const;  // of the columns, in a terminal so wide
+  std::vector<std::size_t> widths(std::size_t width) const;  // of each column; `width`: of the terminal
 
   std::vector<std::string> headers_;
   std::vector<Row> rows_;

@@ -18,12 +18,12 @@ std::string fit(std::string_view text, std::size_t width, bool ascii = false);
 // Filled up with blanks on the right to `width` columns.
 std::string pad(std::string_view text, std::size_t width);
 
-// Puts parts that stay whole, with the separator between them, into lines of at most `width` columns; one
-// line if that is 0. A longer part gets a line of its own.
+// Joins parts by the separator into lines of at most `width` columns, without splitting a part; one line if
+// `width` is 0. A longer part gets its own line.
 std::vector<std::string> fold(const std::vector<std::string>& parts, std::string_view separator,
                               std::size_t width);
 
-// Of the terminal on that file descriptor; `otherwise` if it is not a terminal or does not say.
+// The width of the terminal on that file descriptor; `otherwise` if it is no terminal or has no known width.
 std::size_t terminal_width(int fd, std::size_t otherwise = 80);
 
 }  // namespace mlk::ui

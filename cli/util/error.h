@@ -7,10 +7,11 @@
 
 namespace mlk {
 
-// Part of the public interface: listed in man/mlk.1. The same in submit --wait, wait, logs -f and sweep.
+// Part of the public interface: listed in man/mlk.1. The codes are the same in submit --wait, wait, logs -f
+// and sweep.
 enum class ExitCode {
   ok = 0,
-  failure = 1,       // understood, but it could not be done
+  failure = 1,       // the command is valid, but mlk could not do it
   usage = 2,         // the command line, or a file of the user, is wrong
   not_found = 3,     // no such run, template or file
   cluster = 4,       // Kubernetes could not be reached, or refused
@@ -22,7 +23,7 @@ enum class ExitCode {
   interrupted = 130,
 };
 
-// Thrown where a problem is understood; caught only in app.cpp.
+// Thrown where the cause of a problem is known; caught only in app.cpp.
 //
 // what(): one line, lower case, no full stop, naming the thing at fault. A file with several mistakes has
 // several such lines, each "file:line:column: what" followed by the line and a caret.

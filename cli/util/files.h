@@ -12,7 +12,7 @@
 namespace mlk {
 
 // The whole file, at most `limit` bytes. Throws Error: not_found if it does not exist; usage for a folder, a
-// device, or a file over the limit, of which nothing is read.
+// device, or a file over the limit; no byte of that file is read.
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
 // Everything that comes from an open file, pipe or socket, at most `limit` bytes; errors call it `name`.
@@ -27,18 +27,19 @@ void visit_folder(const std::filesystem::path& folder,
 // Replaces the file at once: readers see either the old text or the new one, also after a crash. Throws
 // Error{failure}.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
-// The same for a file whose readers check its content: after a crash of the system it may hold anything.
+// The same for a file whose readers check its content. After a crash of the system the file may have any
+// content.
 void write_checked_file(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
 
-// A name beside the path that nobody can foresee, for what is renamed to it when it is whole. To be opened
-// with O_EXCL and O_NOFOLLOW.
+// An unpredictable name beside the path, for a temporary file that is renamed to the path when it is
+// complete. Open it with O_EXCL and O_NOFOLLOW.
 std::filesystem::path beside(const std::filesystem::path& path);
 
 // $XDG_STATE_HOME/mlk, $XDG_CONFIG_HOME/mlk, $XDG_CACHE_HOME/mlk, or their defaults below $HOME.
 std::filesystem::path state_home();
 std::filesystem::path config_home();
 std::filesystem::path cache_home();
-// The same for what can do without a home: nullopt then.
+// The same for callers that work without a home; nullopt if there is no home.
 std::optional<std::filesystem::path> state_home_if_any();
 std::optional<std::filesystem::path> config_home_if_any();
 std::optional<std::filesystem::path> cache_home_if_any();

@@ -94,7 +94,7 @@ std::string base64_decode(std::string_view text) {
   for (const char c : text) {
     if (c != '\n' && c != '\r' && c != ' ') compact += c;
   }
-  // OpenSSL decodes '=' as a zero anywhere; it may only stand at the end, at most twice.
+  // OpenSSL decodes every '=' as a zero, but base64 allows at most two, and only at the end.
   const std::size_t padding = std::min(compact.find('='), compact.size());
   const bool padded_well =
       compact.size() - padding <= 2 && compact.find_first_not_of('=', padding) == std::string::npos;

@@ -13,7 +13,7 @@ std::array<unsigned char, 32> sha256(std::string_view bytes);
 std::string hex(std::string_view bytes);
 std::string sha256_hex(std::string_view bytes);
 
-// The digest of bytes that come in parts.
+// The digest of bytes that are added in parts.
 class Sha256 {
  public:
   Sha256();

@@ -91,7 +91,7 @@ int Indexes::first_absent(int from) const {
 void Indexes::insert_run(int first, int last) {
   auto at = runs_.upper_bound(first);
   if (at != runs_.begin() && std::prev(at)->second >= first - 1) --at;
-  while (at != runs_.end() && at->first <= last + 1) {  // overlaps, or is a neighbour
+  while (at != runs_.end() && at->first <= last + 1) {  // the range overlaps, or is a neighbour
     first = std::min(first, at->first);
     last = std::max(last, at->second);
     size_ -= static_cast<std::size_t>(at->second - at->first + 1);

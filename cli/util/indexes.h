@@ -11,9 +11,9 @@
 
 namespace mlk {
 
-inline constexpr int most_indexes_of_job = 100000;  // indexes are below it
+inline constexpr int most_indexes_of_job = 100000;  // all indexes are below this number
 
-// Kept as ranges: most indexes of a Job finish in order, so a set of thousands has few ranges.
+// Stores ranges: most indexes of a Job finish in order, so a set of thousands of indexes has few ranges.
 class Indexes {
  public:
   Indexes() = default;
@@ -22,13 +22,13 @@ class Indexes {
 
   // nullopt if the text is not a set, or an index is over 99999.
   static std::optional<Indexes> parse(std::string_view text);
-  // The same of what a server says: parts that are none are left out.
+  // The same for text of a server: leaves out parts that are not valid.
   static Indexes valid_parts_of(std::string_view text);
 
   std::string text() const;    // as the Job controller writes it: "0,1,3-5"
   std::string ranges() const;  // for people: "0-1,3-5"
   bool contains(int index) const { return first_absent(index) != index; }
-  int first_absent(int from) const;  // the lowest that is not in the set, `from` or above
+  int first_absent(int from) const;  // the lowest index from `from` on that is not in the set
   void insert(int index) { insert_run(index, index); }
   void insert(const Indexes& other);
   void erase(int index);
@@ -46,8 +46,8 @@ class Indexes {
   std::size_t size_ = 0;
 };
 
-// The number at a place of a list in this notation, whose order counts; the place itself if the list is
-// shorter.
+// The number at a place of a list in this notation; the list keeps its order. Returns the place itself if the
+// list is shorter.
 int number_at_place(std::string_view list, int place);
 
 }  // namespace mlk

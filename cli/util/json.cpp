@@ -6,8 +6,8 @@
 
 namespace mlk {
 
-// Counts brackets and commas outside of quotes only. If the text is not JSON, the parser stops, and has built
-// nothing that was not counted here.
+// Counts brackets and commas outside of quotes only. If the text is not JSON, the parser stops at the
+// mistake, so it never builds more values than were counted here.
 std::string over_bounds(std::string_view text, const JsonBounds& bounds) {
   std::size_t depth = 0, values = 1;
   bool in_string = false;

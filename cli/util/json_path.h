@@ -1,7 +1,7 @@
 // Reads fields of JSON that may be missing or of another type than expected. Pure; nothing here throws.
 //
 //   text_of(pod, {"status", "phase"})     "" if there is no such text
-//   for (const json& item : at_path(pod, {"spec", "containers"}))   not once if there is none
+//   for (const json& item : at_path(pod, {"spec", "containers"}))   never if there is none
 #pragma once
 
 #include <cstdint>

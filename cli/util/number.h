@@ -1,4 +1,4 @@
-// Reads numbers in the output of programs and in what users type. The only reader of such numbers. Pure.
+// Reads numbers in the output of programs and in what users type. No other code reads such numbers. Pure.
 #pragma once
 
 #include <optional>
@@ -8,18 +8,18 @@
 namespace mlk {
 
 // A decimal number that is the whole word: "12", "-0.5", ".5", "1e-3"; also nan, inf and infinity in any
-// case. "12,000", "0.5x", "0x10", "1_000" and "5%" are none. Beyond the range of a double it is infinite or
-// 0.
+// case. "12,000", "0.5x", "0x10", "1_000" and "5%" are no numbers. A number beyond the range of a double
+// becomes infinite or 0.
 std::optional<double> number_of_word(std::string_view word);
 
-// The same with signs beside it that belong to no number: "0.5,", "(0.5)", "'0.5'.", "0.5%". What stands
-// between digits does: "12,000" is no number.
+// The same after removing signs around the number: "0.5,", "(0.5)", "'0.5'.", "0.5%". A sign between digits
+// is not removed: "12,000" is no number.
 std::optional<double> number_beside_signs(std::string_view text);
 
-// A whole number of an int, which is the whole text; or `otherwise`.
+// The whole text as an int; `otherwise` if the text is no such number.
 int parse_int(std::string_view text, int otherwise);
 
-// "nan", "inf" or "-inf": the form in which numbers that JSON lacks are kept. Empty for any other number.
+// "nan", "inf" or "-inf": the form in which mlk stores numbers that JSON lacks. Empty for any other number.
 std::string word_of_number(double value);
 
 }  // namespace mlk

@@ -17,13 +17,13 @@ namespace fs = std::filesystem;
 
 constexpr mode_t permissions = 07777, usual = 0666;
 
-// Names of what a shell has opened already: what is there stays.
+// Whether the path names a file that a shell has opened already; mlk then keeps its present content.
 bool is_open_already(const fs::path& path) {
   const std::string text = fs::absolute(path).lexically_normal().string();
   return text.starts_with("/dev/");
 }
 
-// Where the links end, also one that leads to nothing yet.
+// The path at the end of all links, even if no file exists there yet.
 fs::path end_of_links(fs::path path) {
   constexpr int most_links = 40;
   std::error_code error;
@@ -60,7 +60,7 @@ OutputFile::OutputFile(const fs::path& path) : shown_(path), goal_(path) {
     open_aside(goal ? there.st_mode & permissions : usual, goal.has_value());
     if (file_ >= 0) return;
     aside_.clear();
-    if (!goal) fail(errno);  // else the file may be writable although its folder is not
+    if (!goal) fail(errno);  // an existing file may be writable although its folder is not
   }
   file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | (is_open ? O_APPEND : O_TRUNC));
   if (file_ < 0 && errno == EINTR) throw Error(ExitCode::interrupted, "interrupted");

@@ -1,4 +1,4 @@
-// Files that a user asks for by name: written as what they are.
+// Writes files that a user names, according to their kind.
 #pragma once
 
 #include <filesystem>
@@ -9,35 +9,36 @@
 
 namespace mlk {
 
-// How a goal is written, from what is there (links followed): a plain file of one's own is replaced at once
-// and keeps its mode; a device, a pipe, and a file that has other names or owners, is written in its place.
+// How mlk writes a goal, by the existing file (links followed). A plain file of this user is replaced at once
+// and keeps its mode. A device, a pipe, and a file with other names or owners are written in place.
 enum class WriteWay { as_new, replaced, in_place, refused };
 struct Goal {
-  mode_t mode;         // with its type
-  nlink_t names;       // of a file
-  bool is_own = true;  // of this user
+  mode_t mode;         // mode with the file type
+  nlink_t names;       // number of hard links
+  bool is_own = true;  // it belongs to this user
 };
-WriteWay way_to_write(const std::optional<Goal>& goal);  // nullopt: nothing is there. Pure.
+WriteWay way_to_write(const std::optional<Goal>& goal);  // nullopt: the goal does not exist. Pure.
 
-// A goal of plain bytes. Links are followed, the umask counts for a new file, and where the goal is replaced
-// nothing of it is there before finish(), and nothing stays beside it without.
+// A goal of plain bytes. It follows links, and a new file gets its mode by the umask. If the goal is
+// replaced, no new byte is visible before finish(), and without finish() no temporary file stays.
 class OutputFile {
  public:
-  // Waits for the reader of a pipe. Throws Error: usage for a folder, failure for what cannot be written.
+  // Waits for the reader of a pipe. Throws Error: usage for a folder, failure for a goal that cannot be
+  // written.
   explicit OutputFile(const std::filesystem::path& path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   void put(std::string_view bytes);  // throws Error: failure, interrupted if a signal comes while it waits
-  void finish();                     // last
+  void finish();                     // call it last
 
  private:
   [[noreturn]] void fail(int error) const;
   void open_aside(mode_t mode, bool keeps_mode);
 
   const std::filesystem::path shown_;
-  std::filesystem::path goal_, aside_;  // aside_: empty if it is written in its place
+  std::filesystem::path goal_, aside_;  // aside_: empty if the goal is written in place
   int file_ = -1;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Does not follow a link: another user may have put it there.
+// Does not follow a link, because another user may have made the link.
 bool look(const fs::path& path, struct stat& status) { return ::lstat(path.c_str(), &status) == 0; }
 
 }  // namespace
@@ -37,7 +37,7 @@ void require_own_folder(const fs::path& folder, const std::string& hint) {
 
 namespace {
 
-// With the mode that the XDG Base Directory Specification asks for.
+// Makes the missing folders with the mode of the XDG Base Directory Specification.
 void make_missing(const fs::path& folder) {
   std::error_code error;
   if (folder.empty() || fs::exists(folder, error)) return;

@@ -1,4 +1,4 @@
-// Folders that only their owner may use: the caches and the state of mlk, whose files are trusted.
+// Folders that only their owner may use: the caches and the state of mlk. mlk trusts their files.
 #pragma once
 
 #include <filesystem>
@@ -7,19 +7,19 @@
 
 namespace mlk {
 
-// Whether what is there belongs to this user, and nobody else may write to it.
+// Whether the file belongs to this user, and nobody else may write to it.
 bool is_own(const struct stat& status);
-// The same of a plain file or a folder that is no link; false if it is not there.
+// The same for a path; false if it is missing, a link, or neither a plain file nor a folder.
 bool is_own(const std::filesystem::path& path);
 
-// Makes the folder and those above it; it has mode 0700 then. Throws Error{failure}, with `hint`, for one
-// that belongs to another user, a link, and what cannot be made.
+// Makes the folder and its missing parents; the folder gets mode 0700. Throws Error{failure}, with `hint`, if
+// the folder belongs to another user, is a link, or cannot be made.
 void make_own_folder(const std::filesystem::path& folder, const std::string& hint);
 
-// Throws as make_own_folder() for a folder of another user, and a link; not for one that is not there.
+// Throws like make_own_folder() for a folder of another user and for a link, but not for a missing folder.
 void require_own_folder(const std::filesystem::path& folder, const std::string& hint);
 
-// The same for the folders of a cache.
+// make_own_folder() for folders of a cache, with a hint for caches.
 void make_cache_folder(const std::filesystem::path& folder);
 
 }  // namespace mlk

@@ -5,7 +5,7 @@
 
 namespace mlk {
 
-// Whether a name is that of one file in a folder, and leads nowhere else. Pure.
+// Whether the name can only mean one file in a folder, and no other place. Pure.
 bool is_path_part(std::string_view name);
 
 }  // namespace mlk

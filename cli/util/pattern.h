@@ -1,5 +1,5 @@
-// Patterns that users write: regular expressions in RE2's syntax, which looks neither ahead nor behind and
-// refers back to no group. So the work for a text is linear in its length, whatever the pattern.
+// Patterns that users write: regular expressions in RE2's syntax, which has no look-ahead, no look-behind and
+// no back references. So the time for a text is linear in its length for every pattern.
 #pragma once
 
 #include <cstddef>
@@ -26,16 +26,16 @@ class Pattern {
 
   bool is_found_in(std::string_view text) const;
 
-  // What the first group matches where the pattern is first found, empty if that group takes no part; nullopt
-  // if the pattern is not found, or has no group.
+  // The text of the first group in the first match of the pattern, empty if the group is not part of the
+  // match; nullopt if the pattern is not found, or has no group.
   std::optional<std::string> first_group_in(std::string_view text) const;
 
  private:
   std::shared_ptr<const re2::RE2> compiled_;
 };
 
-// Why the text is no pattern, as words behind "the pattern ": "is empty", "is not valid: missing ): (a";
-// empty if it is one.
+// Why the text is no pattern, as words to follow "the pattern ": "is empty", "is not valid: missing ): (a";
+// empty if the text is a pattern.
 std::string why_no_pattern(const std::string& text);
 
 // How many groups in parentheses a valid pattern has.

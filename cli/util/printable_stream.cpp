@@ -10,7 +10,7 @@ namespace mlk {
 namespace {
 
 constexpr std::size_t most_waiting = 64 * 1024;
-constexpr std::size_t longest_piece = longest_color_sequence;  // the longest piece that is judged as a whole
+constexpr std::size_t longest_piece = longest_color_sequence;  // longest piece that is checked as a whole
 constexpr std::string_view erase_line = "\r\x1b[K";
 
 }  // namespace
@@ -47,7 +47,8 @@ int PrintableStream::sync() {
   return pass_on(true) && target_->pubsync() == 0 ? 0 : -1;
 }
 
-// Keeps back the possible start of a longer piece, unless `all` is set. False if the target accepts no more.
+// Holds back the possible start of a longer piece, unless `all` is set. False if the target accepts no more
+// bytes.
 bool PrintableStream::pass_on(bool all) {
   const Sequences allowed = allowed_();
   std::string out;

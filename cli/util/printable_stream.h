@@ -1,5 +1,5 @@
-// The last check before the terminal: everything written to a stream is made printable, also text of a server
-// that a caller forgot to make printable.
+// The last check before the terminal. It makes all text of a stream printable, also text of a server that a
+// caller forgot to make printable.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,17 @@
 
 namespace mlk {
 
-// Stands between a stream and its buffer as long as it lives. Passes text on as printable() does; of control
-// sequences only those that mlk itself writes. Several threads may write at the same time.
+// Sits between a stream and its buffer during its lifetime. Passes text on like printable(); control
+// sequences pass only if mlk itself writes such sequences. Several threads may write at the same time.
 class PrintableStream : private std::streambuf {
  public:
   struct Sequences {
     bool colors = false;     // ESC [ ... m
     bool live_line = false;  // \r ESC [ K: erases the live line
-    bool all_bytes = false;  // what another program reads, as it is
+    bool all_bytes = false;  // output for another program, unchanged
   };
 
-  // `allowed` is called at each write, since it depends on flags that are parsed later.
+  // Calls `allowed` at each write, because the result depends on flags that are parsed later.
   PrintableStream(std::ostream& stream, std::function<Sequences()> allowed);
   ~PrintableStream() override;  // writes the rest
   PrintableStream(const PrintableStream&) = delete;
@@ -36,7 +36,7 @@ class PrintableStream : private std::streambuf {
   std::streambuf* const target_;
   const std::function<Sequences()> allowed_;
   std::mutex mutex_;
-  std::string waiting_;  // guarded by it: not yet passed on
+  std::string waiting_;  // guarded by the mutex: not yet passed on
 };
 
 }  // namespace mlk

@@ -50,9 +50,9 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// The path that exec would find, looked up before the fork, since afterwards only async-signal-safe calls are
-// allowed. Like Go and client-go, refuses a program found through a relative entry of PATH: any folder may
-// hold a program of that name.
+// The path that exec would find. The search happens before the fork, because after it only async-signal-safe
+// calls are allowed. Like Go and client-go, refuses a program found through a relative entry of PATH: any
+// folder may hold a program of that name.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* path = std::getenv("PATH");
@@ -91,8 +91,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-// Runs in the child: only async-signal-safe calls. Reports the errno over `report` if it cannot go on. A
-// negative descriptor means: use ours. Without a stdin of its own the child stays in our process group.
+// Runs in the child, where only async-signal-safe calls are allowed. On an error it reports the errno over
+// `report`. A negative descriptor means: use ours. Without its own stdin the child stays in our process
+// group.
 [[noreturn]] void become(const char* program, char* const* argv, char* const* env, const char* folder, int in,
                          int out, int err, int report) {
   if (in >= 0) ::setpgid(0, 0);
@@ -139,10 +140,10 @@ class Conversation {
         ::write(in_.write_end(), command_.input.data() + fed_, command_.input.size() - fed_);
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (count > 0) fed_ += static_cast<std::size_t>(count);
-    if (count < 0 || fed_ == command_.input.size()) in_.close_write();  // EPIPE: the child reads no more
+    if (count < 0 || fed_ == command_.input.size()) in_.close_write();  // EPIPE: the child stopped reading
   }
 
-  // False at the end of the stream.
+  // Returns false at the end of the stream.
   bool drain(Pipe& pipe, std::string& into) const {
     char buffer[65536];
     while (true) {
@@ -202,7 +203,7 @@ class Child {
   bool reaped_ = false;
 };
 
-// A write to a child that has ended must be an error, and must not end this program.
+// A write to a child that has ended must fail with an error, and must not kill this program.
 class WithoutSigpipe {
  public:
   WithoutSigpipe() {
@@ -264,7 +265,8 @@ ProcessResult run_process(const Command& command) {
   out.close_write();
   err.close_write();
   Conversation conversation(command, in, out, err);
-  // The end of the child counts, although a grandchild may keep the pipes open: hence the short steps.
+  // Only the end of the child matters, but a grandchild may keep the pipes open. So the loop waits in short
+  // steps.
   constexpr std::chrono::milliseconds step{20};
   ProcessResult& result = conversation.result;
   const auto patient = [&] {
@@ -277,7 +279,7 @@ ProcessResult run_process(const Command& command) {
     conversation.step(ended ? std::chrono::milliseconds(0) : step);
   }
   while (!ended && !child.ended() && patient())
-    ::poll(nullptr, 0, 1);  // it closed its output before it ended
+    ::poll(nullptr, 0, 1);  // the child closed its output before it ended
   if (!child.ended()) {
     child.kill();
     result.timed_out = !result.given_up;

@@ -12,18 +12,18 @@ namespace {
 
 constexpr std::size_t most_columns_moved = 200;  // beyond the end of a line: blanks take their place
 constexpr std::size_t longest_style = 256;       // bytes of the colours in effect
-constexpr std::size_t longest_sequence = 4096;   // of a title or a link; a longer one is none
+constexpr std::size_t longest_sequence = 4096;   // bytes of a title or a link; a longer one is text
 constexpr std::string_view bell = "\x07", string_end = "\x1b\\", string_end_c1 = "\u009c";
 
 // An escape sequence at the start of a text.
 struct Sequence {
   std::size_t bytes = 0;
-  char final = 0;  // of a control sequence, such as 'K'; 0 for others
+  char final = 0;  // last byte of a control sequence, such as 'K'; 0 for others
   std::string_view parameters{};
 };
 
-// Titles, links and other strings for the terminal: up to BEL or ST. One that does not end is no reason to
-// hide the rest of a line: only its beginning is removed.
+// Titles, links and other strings for the terminal: up to BEL or ST. If such a string has no end, only its
+// beginning is removed, so that the rest of the line stays visible.
 Sequence string_sequence(std::string_view text, std::size_t introducer) {
   const std::string_view rest = text.substr(introducer, longest_sequence);
   std::size_t end = std::string_view::npos, size = 0;
@@ -36,7 +36,7 @@ Sequence string_sequence(std::string_view text, std::size_t introducer) {
   return {end == std::string_view::npos ? introducer : introducer + end + size};
 }
 
-// "ESC [ parameters intermediates final". What is cut off or malformed ends before the first byte that does
+// "ESC [ parameters intermediates final". A malformed or cut sequence ends before the first byte that does
 // not fit.
 Sequence control_sequence(std::string_view text, std::size_t introducer) {
   std::size_t at = introducer;
@@ -106,7 +106,7 @@ class Line {
   }
 
  private:
-  // Takes no place on a terminal: the bell, shifts of the charset, filling.
+  // Characters without a width on a terminal: the bell, shifts of the charset, fill characters.
   static bool is_silent(char c) { return c == '\0' || c == '\a' || c == '\x0e' || c == '\x0f'; }
 
   void write(const std::string& character) {
@@ -122,7 +122,7 @@ class Line {
     out_ += character;
   }
 
-  // The colours in effect outlive what was written with them.
+  // The current colours stay in effect when their text is cut off.
   void cut_at(std::size_t column) {
     if (column >= starts_.size()) return;
     out_.resize(column == 0 ? 0 : starts_[column]);
@@ -171,7 +171,7 @@ class Line {
 
   void move_to(std::size_t column) { cursor_ = std::min(column, starts_.size() + most_columns_moved); }
 
-  // 0: from the cursor on; 1: what is before it; 2 and 3: all.
+  // 0: from the cursor on; 1: up to the cursor; 2 and 3: the whole line.
   void erase(std::size_t which) {
     if (which == 0) return cut_at(cursor_);
     if (which == 1 && cursor_ < starts_.size()) return;
@@ -179,7 +179,7 @@ class Line {
     cursor_ = 0;
   }
 
-  // The first parameter; 0 without one.
+  // The first parameter; 0 if there is none.
   static std::size_t number(std::string_view parameters) {
     std::size_t value = 0;
     for (const char c : parameters) {
@@ -194,7 +194,7 @@ class Line {
   std::vector<std::size_t> starts_;  // where in `out_` each character begins
   std::size_t cursor_ = 0;
   std::string style_;
-  bool is_above_ = false;  // the cursor was moved up, and nothing written since
+  bool is_above_ = false;  // the cursor was moved up, and no character was written since
 };
 
 }  // namespace

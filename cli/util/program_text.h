@@ -1,5 +1,5 @@
-// What programs print, as a terminal would leave it: the one place that takes escape sequences, progress bars
-// and control characters out of a log, a reason, a termination message. Pure.
+// The output of programs as a terminal would finally show it. Only this code removes escape sequences,
+// progress bars and control characters from logs, reasons and termination messages. Pure.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@ namespace mlk {
 
 enum class Colors { kept, removed };
 
-// One line, without its newline. What is written over something (after a carriage return, backspaces, or a
-// sequence that moves the cursor or erases) replaces it and what followed it. Escape sequences are removed
-// whole, but colours (SGR) may be kept; they are reset at the end. Other control characters and bytes that
-// are not UTF-8 become '?'. The result is unchanged by another call.
+// One line, without its newline. Text that overwrites other text (after a carriage return, backspaces, or a
+// sequence that moves the cursor or erases) replaces that text and everything after it. Escape sequences are
+// removed whole, but colours (SGR) may be kept; they are reset at the end. Other control characters and bytes
+// that are not UTF-8 become '?'. Another call does not change the result.
 std::string program_line(std::string_view line, Colors colors);
 
-// Several lines, without colours. A line that ends with the cursor moved up is replaced by the next one, as
-// bars one below the other are.
+// Several lines, without colours. If a line ends with the cursor moved up, the next line replaces it;
+// progress bars below each other do this.
 std::string program_text(std::string_view text);
 
 }  // namespace mlk

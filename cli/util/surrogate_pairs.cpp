@@ -5,8 +5,8 @@
 namespace mlk {
 namespace {
 
-// A pair \uHHHH\uLLLL is hidden as \0HHHH, two bytes that no text has, LLLL. Only in double quotes the parser
-// makes a zero byte of the \0. So it is the parser that tells where a pair is one character; it alone knows
+// A pair \uHHHH\uLLLL is hidden as \0HHHH, two bytes that no text has, LLLL. The parser turns \0 into a zero
+// byte only in double quotes. So a zero byte marks a pair that is one character: only the parser knows
 // comments, blocks and quotes.
 constexpr std::string_view middle = "\x01\x01";
 constexpr std::size_t hex_digits = 4, pair_length = 2 * (2 + hex_digits);
@@ -40,7 +40,7 @@ std::string hide_surrogate_pairs(std::string_view yaml) {
   std::string out(yaml);
   for (std::size_t at = 0; (at = out.find('\\', at)) != std::string::npos;) {
     if (!begins_pair(std::string_view(out).substr(at))) {
-      at += 2;  // behind a backslash that is escaped itself, "\\ud83d", no escape begins
+      at += 2;  // after an escaped backslash, "\\ud83d", no escape begins
       continue;
     }
     out[at + 1] = '0';

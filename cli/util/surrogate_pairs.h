@@ -1,5 +1,5 @@
-// Characters that JSON writes as two escapes, "\ud83d\ude00", as Python's json.dumps does: yaml-cpp takes
-// each half for a character of its own, and refuses it. Pure.
+// Characters that JSON writes as two escapes, "\ud83d\ude00", as Python's json.dumps does. yaml-cpp reads
+// each half as a separate character and refuses it. Pure.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace mlk {
 
-// Before the parser: the YAML with each pair of escapes in a form that yaml-cpp accepts. It is as long as it
-// was, so that lines and columns stay true.
+// Before the parser: the YAML with each pair of escapes in a form that yaml-cpp accepts. The length of the
+// text stays the same, so that lines and columns stay right.
 std::string hide_surrogate_pairs(std::string_view yaml);
 
 // After the parser: the text of one scalar, with the character of each pair where the scalar was in double

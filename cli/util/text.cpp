@@ -62,8 +62,8 @@ bool is_label(std::string_view text) {
 
 namespace {
 
-// Damerau-Levenshtein distance (restricted): swapping two neighbours, the most common typing mistake, counts
-// as one.
+// Damerau-Levenshtein distance (restricted): a swap of two neighbours, the most common typing mistake, has
+// distance 1.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   std::iota(last.begin(), last.end(), 0);
@@ -85,7 +85,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr std::size_t longest = 64;  // a longer word is not a typing mistake of one
+  constexpr std::size_t longest = 64;  // a longer word is no misspelt keyword
   if (word.size() > longest) return "";
   std::string best;
   std::size_t best_distance = word.size() < 4 ? 2 : 3;  // the smallest distance that is too far

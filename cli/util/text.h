@@ -13,7 +13,7 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
 std::string_view trim(std::string_view text);  // without blanks at both ends
 bool starts_with_word(std::string_view text, std::string_view word);
 
-// `text` as one word of a shell: unchanged if that is safe, else in quotes.
+// `text` as one word of a shell: unchanged if a shell reads it as one word, else in quotes.
 std::string shell_word(std::string_view text);
 
 // A label of RFC 1123, such as the names of namespaces and containers: a-z, 0-9 and inner '-', at most 63.
@@ -24,7 +24,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
 
 // At most `bytes` of UTF-8 text, cut between two characters.
 std::string_view cut(std::string_view text, std::size_t bytes);
-std::string_view cut_front(std::string_view text, std::size_t bytes);  // the same of its end
+std::string_view cut_front(std::string_view text, std::size_t bytes);  // keeps the end of the text
 
 // Text from outside made safe for a terminal: control characters (cli/util/unicode.h) except
 //  and \t, and bytes that are not UTF-8, each become '?'.

@@ -21,13 +21,13 @@ void ThreadPool::add(Task task) {
   if (limits_.pace.count() == 0 && waiting_.size() >= limits_.when_waiting) begin_helper();
 }
 
-// Under the mutex.
+// Call with the mutex locked.
 void ThreadPool::begin_helper() {
   if (helpers_.size() == limits_.most) return;
   try {
     helpers_.emplace_back([this] { work_off(); });
   } catch (const std::system_error&) {
-    // The system has no more threads: those that are there do it all.
+    // The system has no more threads; the existing threads do all tasks.
   }
 }
 

@@ -12,32 +12,32 @@
 
 namespace mlk {
 
-// How many threads a pool starts, besides that which calls work().
+// How many threads a pool starts, besides the thread that calls work().
 struct Helpers {
   std::size_t most;
-  // For tasks that compute: a thread starts when a task is added and so many wait.
+  // For tasks that compute: add() starts a thread if at least so many tasks wait.
   std::size_t when_waiting = 1;
-  // For tasks that wait for others: if it is not 0, `first` begin with work(), and their number doubles after
-  // each such time in which tasks have waited and none has ended.
+  // For tasks that wait for other programs: if `pace` is not 0, work() starts `first` threads. Their number
+  // doubles after each `pace` in which tasks waited and no task ended.
   std::chrono::milliseconds pace{0};
   std::size_t first = 1;
 };
 
-// Safe from several threads but for the destructor and work().
+// Thread-safe, except the destructor and work().
 class ThreadPool {
  public:
   using Task = std::function<void()>;
 
   explicit ThreadPool(Helpers helpers) : limits_(helpers) {}
-  ~ThreadPool();  // what has not begun is dropped
+  ~ThreadPool();  // drops tasks that have not begun
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // A task may add others. The last that was added is the next to begin.
+  // A task may add other tasks. The task that was added last begins next.
   void add(Task task);
 
-  // Returns when all tasks have ended. Throws what the first of those that failed threw; none has begun
-  // since.
+  // Returns when all tasks have ended. Rethrows the exception of the first failed task; no task begins after
+  // that failure.
   void work();
 
  private:

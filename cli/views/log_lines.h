@@ -20,15 +20,15 @@ class Client;
 // the rank's colour. Control characters in the text are made harmless; colours stay if colours are on.
 void print_log_line(const RunLogLine& line, std::ostream& out, const ui::Style& style);
 
-// Throws Error{usage} if none of these pods has such a container; not where there are no pods yet, or no
-// name.
+// Throws Error{usage} if there are pods and a name, and none of the pods has such a container.
 void require_container(const std::string& run, const std::vector<nlohmann::json>& pods,
                        const std::string& container);
 
-// Prints the lines of logs on standard output while they are read; `name` may change whose they are. Ends the
-// reading when nobody reads the output any more, and when the user does not want more.
+// Prints the lines of logs on standard output while they are read. `name` may change the rank that a line is
+// printed with. Ends the reading when nobody reads the output any more, or when the user interrupts.
 LogTaker printing_taker(Session& session, std::function<void(RunLogLine&)> name = {});
-// After it: throws OutputFailed, or Error{interrupted}.
+// Call after the reading. Throws OutputFailed if the output failed, Error{interrupted} if the user
+// interrupted.
 void require_all_printed(Session& session);
 
 // Prints everything that the logs hold now, on standard output.

@@ -8,7 +8,7 @@ namespace mlk {
 
 struct Session;
 
-// Says so, and in which files, where a sweep is there already that differs in nothing else. Call before the
+// If a sweep exists that differs only in its code, prints this and the files that differ. Call before the
 // sweep is started.
 void tell_of_other_code(kube::Client& client, const sweeps::Definition& sweep, Session& session);
 

@@ -1,4 +1,4 @@
-// What a command says after it has submitted a run.
+// The messages of a command after it has submitted a run.
 #pragma once
 
 #include <string>
@@ -9,18 +9,19 @@ namespace mlk {
 
 struct Session;
 
-// The run on standard output, by its name or, if `output` is "json", as an object. name_space: empty if it is
-// not known.
+// The run on standard output, by its name or, if `output` is "json", as an object. name_space: empty if the
+// namespace is unknown.
 void print_handle(const std::string& run, const std::string& output, const std::string& name_space,
                   Session& session);
 
 // "has ended already: it failed 5m ago: worker/0: exit code 3". Pure.
 std::string how_it_ended(const RunStatus& status, Time now);
 
-// The exit code of a submit that has created nothing, since the run had ended: that of `wait`. 0 for others.
+// The exit code of a submit that has created nothing because the run had ended: the same code as of `wait`. 0
+// for other submits.
 ExitCode code_of(const Submitted& submitted);
 
-// For people: what was found or created, and what to type next.
+// Prints for people which run was found or created, and the next command to type.
 void say_outcome(const Submitted& submitted, Session& session, const SubmitRequest& request);
 
 }  // namespace mlk

@@ -32,7 +32,7 @@ constexpr std::size_t preview_label_width = 12;
 const kube::Resource quota_resource{"", "v1", "resourcequotas", "ResourceQuota"};
 const kube::Resource node_resource{"", "v1", "nodes", "Node"};
 
-// Facts about the cluster; empty where they may not be read.
+// Facts about the cluster; empty if the user may not read them.
 struct ClusterView {
   std::vector<Trial> trials;  // of the sweep, if it exists already
   std::optional<std::vector<json>> quotas, nodes;
@@ -47,7 +47,7 @@ struct NumberedPoint {
 
 struct SweepPreview {
   std::vector<NumberedPoint> points;  // with search tpe only the first one
-  int trials = 0, fresh = 0;          // in all; those that do not exist yet
+  int trials = 0, fresh = 0;          // of the sweep; of these, trials that do not exist yet
   sweeps::TrialNeed need;             // of the largest new trial
   std::vector<sweeps::TrialGroup> groups;
   std::optional<double> minutes;
@@ -55,7 +55,7 @@ struct SweepPreview {
   std::optional<Room> quota, nodes;
 };
 
-// Nothing if it may not be listed, or the server does not know it.
+// nullopt if the user may not list the resource, or if the server does not have it.
 std::optional<std::vector<json>> list_if_allowed(kube::Client& client, const kube::Resource& resource,
                                                  const std::string& name_space,
                                                  const kube::ListOptions& options = {}) {

@@ -1,4 +1,5 @@
-// The output of mlk sweep --dry-run: the points, what they need, and what there is room for now.
+// The output of mlk sweep --dry-run: the points, the resources that they need, and how many trials have room
+// now.
 #pragma once
 
 #include <optional>

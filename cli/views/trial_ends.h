@@ -1,4 +1,4 @@
-// Which ends of a sweep's trials are to be told, each once. Pure.
+// Which ends of a sweep's trials a command has to report, each once. Pure.
 #pragma once
 
 #include <map>
@@ -10,9 +10,9 @@ namespace mlk {
 
 class TrialEnds {
  public:
-  // Call with each look at the sweep. The trials that have ended since the last one; those that had ended
-  // before the first are not told. A trial that has ended with 0 and has not told its objective yet is told
-  // with its objective or its verdict (trial.h), which come with its log; or with the `last` look.
+  // Call with each poll of the sweep. Returns the trials that have ended since the last call, without trials
+  // that had ended before the first call. A trial that has ended with 0 and has no objective yet is returned
+  // when its log has brought its objective or its verdict (trial.h), or at the `last` call.
   std::vector<const sweeps::Trial*> since_last(const sweeps::SweepStatus& status, bool last = false);
 
  private:

@@ -125,7 +125,7 @@ std::string running_text(const RunStatus& status) {
   return join(parts, " ");
 }
 
-// "3 workers 1 server run", although the run lacks others.
+// "3 workers 1 server run", if the run lacks other ranks.
 std::string left_text(const RunStatus& status) {
   const auto running = std::count_if(status.ranks.begin(), status.ranks.end(),
                                      [](const RankStatus& rank) { return rank.state == "Running"; });
@@ -224,7 +224,7 @@ class StatusPrinter {
     }
   }
 
-  // The reason of the rank without the last words that are printed above.
+  // The reason of the rank without the last log lines that are printed above.
   std::string reason_of(const RankStatus& rank) const {
     if (!rank.meanwhile.empty()) return rank.meanwhile;
     const std::optional<Failure>& first = status_.first_failure;
@@ -286,8 +286,8 @@ void print_status(const RunStatus& status, std::ostream& out, const ui::Style& s
 
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
                 std::size_t width, Time now, Columns columns) {
-  // On a narrow terminal the reason is more useful than columns that `status` has as well. The wide list is
-  // for tags and differences, and has no room for a step, which the usual list shows.
+  // On a narrow terminal the reason is more useful than columns that `status` also has. The wide list shows
+  // tags and differences, and has no room for the step, which the usual list shows.
   const bool all = columns == Columns::all;
   const bool narrow = width != 0 && width < least_for_all_columns;
   std::vector<std::string> headers{"RUN", "PHASE", "MODE", "STEP", "LOSS", "RESTARTS", "AGE"};

@@ -13,7 +13,7 @@ namespace mlk {
 
 struct Session;
 
-// The first digits of a commit, which name it for people: "0123456789ab-dirty".
+// The first digits of a commit, as its short name for people: "0123456789ab-dirty".
 std::string short_commit(const std::string& commit);
 
 enum class Columns { usual, all };  // all: also the values in which runs of one name differ

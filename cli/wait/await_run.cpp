@@ -37,15 +37,15 @@ constexpr std::chrono::seconds last_lines_budget{10};
 
 Time now() { return std::chrono::system_clock::now(); }
 
-// A run whose programs have never started is tried again as well: for a container before them, or a program
-// that is not there.
+// The Job also retries a run whose programs have never started: an earlier container failed, or the program
+// does not exist.
 bool has_started(const RunStatus& status) {
   const bool again = status.phase == Phase::restarting && status.started;
   return again || status.phase == Phase::running || is_final(status.phase);
 }
 
-// How long to wait for the last processes of an ended run: those of a trained one end by themselves within 60
-// s (CONTRACT.md), and their logs are lost with their pods.
+// How long to wait for the last processes of an ended run: the processes of a trained run end by themselves
+// within 60 s (CONTRACT.md), and their logs are lost with their pods.
 constexpr std::chrono::seconds patience_if_trained{75}, patience_if_failed{10};
 
 // One of the awaited runs.
@@ -61,8 +61,8 @@ class Await {
         watcher_(client, client.config().name_space, run),
         progress_(progress),
         style_(options.logs_to_stdout ? session.style_out() : session.style_err()) {
-    // On a terminal the logs are always read, at least for the step in the live line. The filter is lossy
-    // then: while another run is being recorded, the lines are not taken.
+    // On a terminal the logs are always read, at least for the step in the live line. Then the filter may
+    // lose lines: nobody reads them while another run is being recorded.
     if (options.follow || session.live_err()) {
       LogFilter filter = options.filter;
       filter.lossy = !options.follow;
@@ -87,7 +87,7 @@ class Await {
     print_due_lines();
     objects.lines = lines_;
     RunStatus seen = observe(objects, now());
-    if (seen.absence == Absence::unsure) {  // only fresh lists can tell that a Job is gone
+    if (seen.absence == Absence::unsure) {  // only fresh lists can show that a Job is gone
       std::optional<RunObjects> read = read_again();
       if (!read) return;
       objects = std::move(*read);
@@ -98,7 +98,7 @@ class Await {
     started_ = started_ || has_started(*last_);
     over_ = is_over(objects, *last_);
     if (over_) drain_logs();
-    // The end is told after the last log lines.
+    // The end is reported after the last log lines.
     if (options_.follow && mlk::is_over(*last_) && !over_) return;
     const std::string line = printable(phase_line(*last_));
     if (untimed(line) != untimed(plain_)) plain_ = line;
@@ -114,9 +114,8 @@ class Await {
     }
   }
 
-  // Call when the time is up. A run that has ended counts as over even if its last processes have not ended.
-  // If nothing was read yet (the time may be 0), the run is read once, so that an ended run is still
-  // reported.
+  // Call at the timeout. A run that has ended counts as over even if its last processes have not ended. If
+  // nothing was read yet (the timeout may be 0), reads the run once, so that an ended run is still reported.
   void settle_now() {
     if (!last_) {
       const RunObjects objects = watcher_.read_again();
@@ -129,8 +128,8 @@ class Await {
  private:
   steady_clock::duration elapsed() const { return steady_clock::now() - begin_; }
 
-  // A stopped run is over when its pods have written their last checkpoint and results; an ended one when its
-  // last processes have ended, or had the time for it.
+  // A stopped run is over when its pods have written their last checkpoint and results; an ended run is over
+  // when its last processes have ended, or when their time to end is over.
   bool is_over(const RunObjects& objects, const RunStatus& status) {
     if (status.absence == Absence::gone && status.phase != Phase::stopped) return true;
     if (!is_final(status.phase)) {
@@ -142,7 +141,7 @@ class Await {
     return !is_settling(objects, now(), steady_clock::now() - *final_since_, patience);
   }
 
-  // If several runs are awaited, the others are still waited for.
+  // If several runs are awaited, the wait for the other runs continues.
   void deleted() {
     const std::string what = "run " + run_ + " was deleted";
     if (alone_) throw Error(ExitCode::not_found, what);
@@ -180,8 +179,8 @@ class Await {
     return !lines.empty();
   }
 
-  // Prints the logs to their end, or until nothing more comes; those of pods that go on without their Job for
-  // a moment. They are not followed any more.
+  // Prints the logs to their end, or until no more lines arrive. The logs of pods that continue without their
+  // Job are printed only for a moment. Ends the following of the logs.
   void drain_logs() {
     if (follower_ && options_.follow) {
       const bool go_on = last_->pods_left > last_->pods_ending;
@@ -203,7 +202,7 @@ class Await {
     follower_.reset();
   }
 
-  // Reads the run now, instead of using the watches; nothing if it cannot be read.
+  // Reads the run now, instead of using the watches; nullopt if it cannot be read.
   std::optional<RunObjects> read_again() {
     try {
       return watcher_.read_again();
@@ -212,7 +211,7 @@ class Await {
     }
   }
 
-  // The ended run with everything that belongs to its end; if that cannot be read, as the watches showed it.
+  // The ended run with all objects of its end. If they cannot be read, the run as the watches showed it.
   RunObjects whole_end() {
     RunObjects seen = watcher_.objects();
     std::optional<RunObjects> read = read_again();
@@ -228,7 +227,8 @@ class Await {
     return end;
   }
 
-  // A program that has told nothing, and has just ended. On this machine its log is whole when it has ended.
+  // Whether the program has reported nothing so far and has just ended. On this machine its log is complete
+  // at its end.
   bool may_tell_more(const RunObjects& end) const {
     if (session_.local() || session_.interrupted != 0 || recorded_status(end.owner)) return false;
     const RunStatus status = observe(end, now());
@@ -257,8 +257,8 @@ class Await {
     return status.cannot_start || status.absence == Absence::cut_off;
   }
 
-  // Whether the run cannot start, or has not started in time. Decided on a fresh read, since the cluster may
-  // have been silent for a while.
+  // Whether the run cannot start, or has not started in time. The decision uses a fresh read, since the
+  // cluster may have been silent for a while.
   std::optional<ExitCode> given_up(const RunStatus& seen) {
     const bool late = options_.start_timeout && elapsed() > *options_.start_timeout;
     if (started_ || (!is_hopeless(seen) && !late)) return std::nullopt;
@@ -340,8 +340,8 @@ class AwaitAll {
   }
 
  private:
-  // Standard output that is a pipe may lead back to this terminal: `mlk logs -f RUN | head` would write into
-  // the live line.
+  // If standard output is a pipe, its reader may write to this terminal: `mlk logs -f RUN | head` would write
+  // into the live line.
   static bool has_live_line(const Session& session, const AwaitOptions& options) {
     struct stat out{};
     const bool piped = ::fstat(STDOUT_FILENO, &out) == 0 && S_ISFIFO(out.st_mode);
@@ -370,7 +370,7 @@ class AwaitAll {
     return ExitCode::ok;
   }
 
-  // The runs that have not ended, as words of a command line.
+  // The names of the runs that have not ended, as words of a command line.
   std::string unfinished() const {
     std::vector<std::string> runs;
     for (const auto& one : awaits_) {

@@ -1,4 +1,4 @@
-// Waits for the end of runs; the same in submit --wait, submit --follow, wait and logs -f.
+// Waits for the end of runs. submit --wait, submit --follow, wait and logs -f use this.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ struct AwaitOptions {
 };
 
 // Blocks until each run has ended, is stopped or cannot start; writes their final records; reports on stderr.
-// Returns the code of the first one that did not end well. If interrupted, the runs continue, and the message
+// Returns the code of the first run that did not end well. If interrupted, the runs continue, and the message
 // says how to come back. Throws Error.
 ExitCode await_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
                     const AwaitOptions& options);

@@ -60,7 +60,7 @@ class SweepProgress {
   }
 
  private:
-  // The phase and the reason for which the sweep does not continue, without times that change at every look.
+  // The phase and the reason for which the sweep does not continue, without times that change at every poll.
   static std::string phase_of(const sweeps::SweepStatus& status) {
     const std::string phase(to_string(status.phase));
     return status.why.empty() ? phase : untimed(phase + ": " + status.why);
@@ -118,7 +118,7 @@ class SweepAwait {
     objects = sweeps::without_doubt(client_, client_.config().name_space, std::move(*objects));
     sweeps::SweepStatus status = sweeps::observe_sweep(*objects, std::chrono::system_clock::now());
     looked_ = steady_clock::now();
-    if (!status.record.driven) harvester_.look(*objects, status);  // otherwise its driver does
+    if (!status.record.driven) harvester_.look(*objects, status);  // otherwise the driver harvests
     progress_.show(status);
     const sweeps::Counts& counts = status.counts;
     started_ = started_ || counts.running + counts.succeeded + counts.failed + counts.stopped > 0;

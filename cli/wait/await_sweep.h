@@ -1,4 +1,4 @@
-// Waits for the end of a sweep, or drives it to its end; the same in sweep, sweep --wait and wait.
+// Waits for the end of a sweep, or drives it to its end. sweep, sweep --wait and wait use this.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,8 @@ namespace mlk {
 
 // Blocks until the sweep has ended, is stopped or cannot start, and shows its progress: a changing line on a
 // terminal, otherwise a line for each trial that ends. If interrupted, the sweep continues, and the message
-// says how to come back. Throws Error; also if the sweep needs a driver, has none, and nothing of it runs.
+// says how to come back. Throws Error, also if the sweep needs a driver, has none, and none of its trials
+// runs.
 ExitCode await_sweep(Session& session, kube::Client& client, const std::string& sweep,
                      std::optional<std::chrono::seconds> timeout,
                      std::optional<std::chrono::seconds> start_timeout = {});
@@ -21,8 +22,8 @@ ExitCode await_sweep(Session& session, kube::Client& client, const std::string& 
 // The error for a sweep that needs a driver and has none.
 Error nobody_drives_error(const sweeps::SweepStatus& status);
 
-// The same, and starts trials as others end. If interrupted, running trials continue, but no more are started
-// until the command `again` is given.
+// Like await_sweep(), and also starts trials when others end. If interrupted, running trials continue, but no
+// more are started until the command `again` is given.
 ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::StartRequest& request,
                      std::optional<std::chrono::seconds> timeout);
 

@@ -31,7 +31,7 @@ using std::chrono::steady_clock;
 constexpr std::size_t most_streams = 50;  // the limit of stern
 constexpr std::chrono::seconds drain_patience{10};
 
-// For trials that are runs, by the names of the runs.
+// Adds the numbers of trials that are runs, by the names of the runs.
 void add_trial_numbers(const sweeps::SweepObjects& objects, std::map<std::string, int>& numbers) {
   for (const json& map : objects.config_maps) {
     const int number = parse_int(kube::annotation_of(map, annotations::trial), -1);
@@ -68,7 +68,7 @@ class SweepLogs {
       const bool lines = print_due_lines(), over = is_over();
       if (lines || !over) news = steady_clock::now();
       if (over) {
-        // The last lines are still on their way.
+        // The last log lines are still on their way.
         const bool whole = follower_.finished() && waiting_ == 0;
         if (whole || steady_clock::now() - news > drain_patience) return end(whole);
       } else if (sweeps::needs_driver(status_) && drivers_.nobody_drives()) {
@@ -92,8 +92,8 @@ class SweepLogs {
     follow(memory_.with_gone(pods));
   }
 
-  // The pods that are followed, in their newest state, and as many new ones as there are free streams.
-  // Waiting pods have no log yet, and use no stream.
+  // Updates the followed pods with their newest state, and follows as many new pods as there are free
+  // streams. Waiting pods have no log yet, and use no stream.
   void follow(const std::vector<json>& pods) {
     const std::set<std::string> open = follower_.unfinished();
     std::size_t streams = open.size();

@@ -17,8 +17,8 @@ class Client;
 
 // Prints the lines of all trials, or of one, on standard output, until the sweep or the trial has ended or is
 // stopped: "trial/7 ...", or for trials that are runs "7/worker/0 ...". At most 50 logs are followed at a
-// time; others follow when these have ended. Returns the code that tells how it ended. If interrupted, the
-// sweep continues, and the message says how to come back. Throws Error.
+// time; other logs are followed when these have ended. Returns the exit code for the end of the sweep. If
+// interrupted, the sweep continues, and the message says how to come back. Throws Error.
 ExitCode follow_sweep(Session& session, kube::Client& client, const std::string& sweep,
                       std::optional<int> trial, const LogFilter& filter);
 

@@ -1,4 +1,4 @@
-// Restarts the server of the cluster on this machine while a command waits, since nothing else would.
+// Restarts the server of the cluster on this machine while a command waits, since nothing else restarts it.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@ class ServerKeeper {
   // `say` prints a line for people. The session must outlive this.
   ServerKeeper(const Session& session, std::function<void(const std::string&)> say);
 
-  // Call repeatedly. Checks once a second, and only the cluster on this machine. A server that was stopped
-  // stays down. Throws Error if it cannot be started.
+  // Call repeatedly. Checks at most once a second, and only the cluster on this machine. A server that was
+  // stopped stays down. Throws Error if it cannot be started.
   void check();
 
  private:

@@ -17,7 +17,7 @@ using Operator = Comparison::Operator;
 
 bool is_no_value(const json* value) { return value == nullptr || value->is_null(); }
 
-// A number, also one that JSON has only as a word: "nan", "inf", "-inf".
+// Whether the value is a number, or a word for a number that JSON lacks: "nan", "inf", "-inf".
 std::optional<double> number_beyond_json(const json& value) {
   if (value.is_number()) return value.get<double>();
   if (!value.is_string()) return std::nullopt;
@@ -27,8 +27,8 @@ std::optional<double> number_beyond_json(const json& value) {
 
 bool is_not_finite(const std::optional<double>& number) { return number && !std::isfinite(*number); }
 
-// `a` is the trial's value, `b` the expression's. Text that is a number wholly counts as one beside a number:
-// the values of `env:` are text.
+// `a` is the trial's value, `b` the expression's. Text that is a number compares with a number as a number,
+// because the values of `env:` are text.
 std::partial_ordering order_of(const json& a, const json& b, bool any_case) {
   if (const std::optional<double> x = number_beyond_json(a), y = number_beyond_json(b);
       x && y && (is_not_finite(x) || is_not_finite(y))) {
@@ -67,7 +67,7 @@ bool holds_for(const json* found, Operator op, const json& value, bool any_case)
     case Operator::in:
     case Operator::not_in:
     case Operator::like:
-      break;  // not of one value
+      break;  // handled by is_fulfilled()
   }
   return false;
 }
@@ -82,7 +82,7 @@ bool is_fulfilled(const Comparison& comparison, const Lookup& lookup) {
   if (comparison.op == Operator::in)
     return std::any_of(value.begin(), value.end(), compares(Operator::equal));
   if (comparison.op == Operator::not_in) {
-    // Every value differs from all entries of an empty list, but there must be a value.
+    // Every value is outside of an empty list, but the trial must have a value.
     return !is_no_value(found) && std::all_of(value.begin(), value.end(), compares(Operator::not_equal));
   }
   if (comparison.op == Operator::like)

@@ -1,4 +1,4 @@
-// The expressions of --where: which trials are meant. Pure.
+// The expressions of --where, which select trials. Pure.
 //
 //   lr < 0.01 && state == Succeeded
 //   (optimizer in [sgd, adam] or hidden == [128,128]) and not accuracy < 0.9
@@ -6,23 +6,21 @@
 // Comparisons: == != < <= > >=, `in [a, b]`, `not in [a, b]`, a name on the left and a value on the right;
 // `=~ 'pattern'` with a pattern (cli/util/pattern.h) on the right.
 // They are joined by && (and), || (or), ! (not) and parentheses; `and` binds more tightly than `or`.
-// Names: paths of parameters, or their last words; metrics; fields. With blanks and the like in quotes.
-// Values: numbers, "text" as in JSON, 'text' as it is ('' means one quote), lists, maps, and bare words,
-// which are read as the experiment file reads them: true is true, 5 is a number, sgd is text. null, nan and
-// inf mean "no value", since results keep numbers that are not finite as null.
+// Names: paths of parameters, or their last words; metrics; fields. Names with blanks etc. are in quotes.
+// Values: numbers, "text" as in JSON, 'text' without escapes ('' means one quote), lists, maps, and bare
+// words, which mean the same as in the experiment file: true is true, 5 is a number, sgd is text. null, nan
+// and inf mean "no value", since results keep numbers that are not finite as null.
 //
-// What is true:
-// - A trial without the value (absent, null, not finite) fulfils `name == null`, and no other comparison,
-// `!=`
-//   included: what is not known is not selected, and then deleted, by accident. `not lr == 1` is true for it.
-// - Numbers compare by value (1 and 1.0 are equal), whole ones of up to 64 bits exactly, text byte by byte,
-// and lists and maps only by == and !=.
-// - Text that is a number wholly, as those of `env:` may be, compares with a number as one: LR > 0.5. A
-// number
-//   never compares with text in quotes.
+// Rules for the truth of a comparison:
+// - For a trial without the value (absent, null, not finite) `name == null` is true, and no other comparison,
+//   not even `!=`: otherwise a user could delete trials whose value is unknown. `not lr == 1` is true for it.
+// - Numbers compare by value (1 and 1.0 are equal), whole numbers of up to 64 bits exactly. Text compares
+//   byte by byte. Lists and maps compare only by == and !=.
+// - Text that is a number as a whole, such as a value of `env:`, compares with a number by value: LR > 0.5.
+//   A number never compares with text in quotes.
 // - Other values of different types are unequal, and neither is less than the other.
-// - The text of `state` and of `phase` compares without regard to case: state == succeeded.
-// - A pattern is fulfilled by text in which it is found: name =~ '^digits'. Other values never fulfil it.
+// - The text of `state` and of `phase` compares without case: state == succeeded.
+// - A pattern matches text in which it is found: name =~ '^digits'. It never matches other values.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +40,8 @@ namespace mlk::sweeps {
 
 inline constexpr int deepest_expression = 64;  // of parentheses, negations, lists and maps
 
-// The value of that name in one trial; null if it has none. The value must live until matches() returns.
+// The value of that name in one trial; null if the trial has none. The value must live until matches()
+// returns.
 using Lookup = std::function<const nlohmann::json*(const std::string& name)>;
 
 // A name, and its place in the expression.
@@ -65,11 +64,11 @@ std::string_view sign_of(Comparison::Operator op);  // "==", "not in"
 struct Expression {
   enum class Kind { all, any, negation, comparison };
   Kind kind = Kind::all;          // `all` without parts matches every trial
-  std::vector<Expression> parts;  // of all and any: two or more as parsed; of a negation: one
+  std::vector<Expression> parts;  // of all and any: two or more after parsing; of a negation: one
   Comparison comparison;          // of that kind
 
   bool matches(const Lookup& lookup) const;
-  std::vector<NameUse> names() const;  // in the order of the text, with repetitions
+  std::vector<NameUse> names() const;  // in the order of the text, with repeated names
 };
 
 // Messages name `source_name`, "--where". Throws Error{usage} with the place of the mistake: text that is not
@@ -84,16 +83,16 @@ std::string to_string(const Expression& expression);
 // ambiguous.
 [[nodiscard]] Expression check_names(const Expression& expression, const std::vector<std::string>& known);
 
-// Throws Error{usage} if text that is compared with `name` by ==, != or in is not one of `values`, with all
-// of them: a misspelt state would select nothing.
+// Throws Error{usage} that lists `values` if the expression compares `name` by ==, != or in with text outside
+// of `values`: a misspelt state would select nothing.
 void check_values(const Expression& expression, const std::string& name,
                   const std::vector<std::string>& values);
 
-// Whether values of that name are durations, which may be written 90s or 2h, also as bare words. Here the
-// text stays text.
+// Whether values of that name are durations, which users may write as 90s or 2h, also as bare words. The text
+// is not converted here.
 bool is_duration(std::string_view name);
 
-// Whether the case of text of that name is ignored.
+// Whether comparisons with that name ignore the case of text.
 bool ignores_case(std::string_view name);
 
 }  // namespace mlk::sweeps

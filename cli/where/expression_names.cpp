@@ -18,7 +18,7 @@ bool has_name(const NameList& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// "a, b or 3 others": lists only as many as people read.
+// "a, b or 3 others": lists only a few, because people do not read more.
 std::string some_of(const NameList& names, std::string_view last_word) {
   constexpr std::size_t few = 8;
   NameList told(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), few)));

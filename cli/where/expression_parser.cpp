@@ -32,11 +32,11 @@ std::string shown(const Token& token) {
   }
 }
 
-// As the experiment file reads it, so that a value copied from there is equal.
+// Reads a word as the experiment file does, so that a value copied from the file is equal.
 json bare_value(const std::string& word) {
   if (lower_case(word) == "null") return nullptr;
   if (const std::optional<double> number = number_of_word(word); number && !word_of_number(*number).empty())
-    if (!is_number(word)) return word_of_number(*number);  // as metrics are kept
+    if (!is_number(word)) return word_of_number(*number);  // the form in which metrics are stored
   YamlNode node;
   node.kind = YamlNode::Kind::scalar;
   node.text = word;
@@ -98,7 +98,7 @@ class ExpressionParser {
   };
 
   const Token& next() const { return tokens_[at_]; }
-  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }  // the end token stays
+  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }  // stays at the end
   bool is_sign(std::string_view sign) const {
     return next().kind == Token::Kind::sign && next().text == sign;
   }
@@ -194,7 +194,7 @@ class ExpressionParser {
     return out;
   }
 
-  // Text compared with < must be quoted: a bare word there is a mistake, as in lr < acuracy or memory < 16Gi.
+  // Text after < must be quoted, because a bare word there is a mistake: lr < acuracy or memory < 16Gi.
   void require_order(Operator op) const {
     if (op != Operator::less && op != Operator::at_most && op != Operator::greater &&
         op != Operator::at_least)

@@ -16,7 +16,7 @@
 namespace mlk::sweeps {
 namespace {
 
-// Longer ones first.
+// Longer signs come first.
 constexpr std::array<std::string_view, 17> signs{"==", "=~", "!=", "<=", ">=", "&&", "||", "=", "<",
                                                  ">",  "!",  "(",  ")",  "[",  "]",  "{",  "}"};
 constexpr std::string_view separators = ",:";
@@ -34,8 +34,8 @@ Place place_at(const std::shared_ptr<const Source>& source, std::size_t at) {
   return {source, lines, line_break == std::string_view::npos ? at : at - line_break - 1};
 }
 
-// The text between single quotes, in which '' means one quote; nothing if it is not closed. `end` becomes the
-// place after it.
+// The text between single quotes, in which '' means one quote; nullopt if the quote is not closed. Sets `end`
+// to the place after the quote.
 std::optional<std::string> single_quoted(std::string_view text, std::size_t start, std::size_t& end) {
   std::string out;
   for (std::size_t i = start + 1; i < text.size(); ++i) {
@@ -100,7 +100,7 @@ void refuse(const Place& place, const std::string& what) {
   Problems problems;
   problems.add(place, what);
   problems.throw_if_any("write for example: lr < 0.01 && state == Succeeded");
-  std::abort();  // never: there is a problem
+  std::abort();  // never reached: throw_if_any() throws
 }
 
 std::vector<Token> tokens_of(const std::shared_ptr<const Source>& source) {

@@ -1,5 +1,5 @@
-// How values of trials compare. Numbers do exactly: a double does not hold every whole number beyond 2^53.
-// Pure.
+// Compares values of trials. Compares numbers exactly, although a double does not hold every whole number
+// beyond 2^53. Pure.
 #pragma once
 
 #include <compare>
@@ -10,13 +10,13 @@
 
 namespace mlk::sweeps {
 
-// Both are numbers.
+// Both values must be numbers.
 std::partial_ordering order_of_numbers(const nlohmann::json& a, const nlohmann::json& b);
 
-// Whether they are equal, the numbers in them by their value: [1, 2] and [1.0, 2] are.
+// Whether the values are equal, with all numbers in them compared by value: [1, 2] equals [1.0, 2].
 bool are_equal(const nlohmann::json& a, const nlohmann::json& b);
 
-// The number that the text is wholly (number_of_word()); nothing if it is none.
+// The number, if the whole text is a number (number_of_word()); otherwise nothing.
 std::optional<nlohmann::json> number_in(std::string_view text);
 
 }  // namespace mlk::sweeps

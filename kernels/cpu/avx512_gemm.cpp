@@ -1,6 +1,6 @@
-// Tiles of up to 14 x 32 sums in registers. A panel of 32 columns of b stays in L1 while it meets the rows of
-// a (K. Goto and R. van de Geijn, TOMS 34, 2008). Unlike there, only a matrix that has to be transposed is
-// packed: each number of a is read once for 32 columns, so its place in memory hardly matters.
+// Tiles of up to 14 x 32 sums in registers. A panel of 32 columns of b stays in L1 while it is multiplied by
+// the rows of a (K. Goto and R. van de Geijn, TOMS 34, 2008). Unlike there, only a matrix that has to be
+// transposed is packed: each number of a is read once for 32 columns, so its place in memory hardly matters.
 #include "kernels/cpu/avx512_gemm.h"
 
 #include <algorithm>
@@ -144,7 +144,7 @@ MLK_AVX512_INLINE Four turn(int lines, const float* in, std::ptrdiff_t line_row)
       fours[i] = _mm512_mask_broadcast_f32x4(fours[i], here, _mm_loadu_ps(in + line * line_row));
     }
   }
-  // The masked form, because GCC 12 warns of the others: something uninitialised in its own header.
+  // The masked form, because for the other forms GCC 12 warns of an uninitialised value in its own header.
   const __m512 low_01 = _mm512_maskz_unpacklo_ps(all, fours[0], fours[1]);
   const __m512 low_23 = _mm512_maskz_unpacklo_ps(all, fours[2], fours[3]);
   const __m512 high_01 = _mm512_maskz_unpackhi_ps(all, fours[0], fours[1]);
@@ -241,7 +241,8 @@ void avx512_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int
                  const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc,
                  std::vector<float>& space) {
   const Strided all_a = stored(transpose_a, a, lda), all_b = stored(transpose_b, b, ldb);
-  // If both lie along k, the smaller one is packed. If that is a, the result is computed transposed.
+  // If both matrices lie along k, the smaller one is packed. If a is the smaller one, the result is computed
+  // transposed.
   const bool transposed =
       all_a.column == 1 && all_b.row == 1 && m < n && n <= most_transposed / m && beta == 0;
   const auto size_of_panel = static_cast<std::size_t>(depth_of_blocks(k, most_depth) * tile_columns);

@@ -45,7 +45,7 @@ class Windows {
     });
   }
 
-  // x += the windows of the strip, each number where copy() takes it from.
+  // x += the windows of the strip; each number is added at the place that copy() reads.
   void add(const Strip& strip, const LayerLoops& loops, const float* windows, float* x) const {
     over_lines(strip, [&](const WindowLines& lines, std::size_t at, std::size_t image) {
       if (lines.size > 0) loops.add_windows(lines, windows + at, x + image);
@@ -60,8 +60,8 @@ class Windows {
            static_cast<std::size_t>(x);
   }
 
-  // Calls use(lines, place in the windows, place in x) for the lines of all windows: those of pixels side by
-  // side together, if none of them, or all, are cut off by an edge in the same way.
+  // Calls use(lines, place in the windows, place in x) for the lines of all windows. The lines of pixels side
+  // by side are passed together if no edge cuts them off, or an edge cuts off all of them in the same way.
   template <typename Use>
   void over_lines(const Strip& strip, Use use) const {
     const int reach = kernel_ / 2, line = kernel_ * shape_.channels;

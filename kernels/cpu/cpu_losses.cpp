@@ -8,10 +8,10 @@
 namespace mlk::kernels {
 namespace {
 
-constexpr int wide = 64;  // classes from which on a single row fills vectors
+constexpr int wide = 64;  // with so many classes or more, a single row fills vectors
 
-// Blocks of rows, at most 64, whose losses are added up together. They depend on the shape alone, so that the
-// number of threads does not change the bits of the sum.
+// Blocks of rows, at most 64, whose losses are added up together. The blocks depend on the shape alone, so
+// that the number of threads does not change the bits of the sum.
 class RowBlocks {
  public:
   static constexpr int most = 64;
@@ -66,8 +66,9 @@ void CpuOps::softmax_cross_entropy_backward(int rows, int classes, const float* 
   *loss = static_cast<float>(losses / rows);
 }
 
-// Both give the sum of the losses of some rows; out becomes the gradient of `share` times that. Here all
-// exponentials are computed at once, because the rows are too short for vectors.
+// This function and the next return the sum of the losses of some rows; out becomes the gradient of `share`
+// times that sum. This function computes all exponentials at once, because the rows are too short for
+// vectors.
 double CpuOps::narrow_cross_entropy(int rows, int classes, double share, const float* logits,
                                     const std::int32_t* labels, float* out) const {
   const auto count = static_cast<std::size_t>(rows), width = static_cast<std::size_t>(classes);

@@ -59,12 +59,13 @@ void CpuOps::clip(std::span<float> gradients, float most) {
   });
   const double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   if (norm <= static_cast<double>(most)) return;
-  // Not 0 for an infinite norm: a diverged model must be noticed.
+  // For an infinite norm the factor is NaN, not 0, so that a diverged model is noticed.
   scale(std::isfinite(norm) ? static_cast<float>(static_cast<double>(most) / norm) : std::nanf(""), gradients,
         gradients);
 }
 
-// Rows lie anywhere in memory, and the processor cannot guess the next one: it is asked to fetch a few ahead.
+// Rows lie anywhere in memory, and the processor cannot predict the next row, so the loop prefetches a few
+// rows ahead.
 void CpuOps::gather_rows(std::span<const std::uint64_t> ids, int columns, const std::uint8_t* table,
                          float scale, float* out) {
   constexpr std::size_t ahead = 4, cache_line = 64;
@@ -83,10 +84,10 @@ namespace {
 #if MLK_ONEDNN
 
 // Limits oneDNN to one thread. oneDNN uses as many threads as its OpenMP offers and has no setting of its
-// own, so OpenMP's limit is set, which counts per calling thread. The function is looked up at run time,
-// since oneDNN decides which OpenMP it uses, if any.
-// It is set for every call, which costs nanoseconds: with a thread_local variable, mold 1.10 lays out some
-// programs so that they cannot be loaded.
+// own, so this function sets OpenMP's limit, which applies to the calling thread only. The function is looked
+// up at run time, since oneDNN decides which OpenMP it uses, if any. The limit is set for every call, which
+// costs nanoseconds: with a thread_local variable, mold 1.10 lays out some programs so that they cannot be
+// loaded.
 void keep_to_this_thread() {
   using SetNumThreads = void (*)(int);
   static const auto set = reinterpret_cast<SetNumThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
@@ -99,7 +100,7 @@ using BFloat16Gemm = dnnl_status_t (*)(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_
 
 BFloat16Gemm bfloat16_gemm() {
 #if defined(__x86_64__)
-  // With AVX-512 alone oneDNN accepts them too, but widens them first.
+  // With AVX-512 alone oneDNN accepts bfloat16 too, but converts the numbers to float32 first.
   static const bool has = __builtin_cpu_supports("avx512bf16");
   static const auto gemm = reinterpret_cast<BFloat16Gemm>(dlsym(RTLD_DEFAULT, "dnnl_gemm_bf16bf16f32"));
   return has ? gemm : nullptr;

@@ -84,7 +84,7 @@ void CpuOps::embed(int rows, int length, int columns, const std::int32_t* tokens
   });
 }
 
-// Cut by columns, so that each sum has its order.
+// The work is cut by columns, so that the order of each sum is fixed.
 void CpuOps::embed_backward(int rows, int length, int columns, const std::int32_t* tokens, const float* delta,
                             float* token_gradient, float* position_gradient) {
   std::fill_n(position_gradient, std::ptrdiff_t{length} * columns, 0.0f);

@@ -15,8 +15,8 @@
 
 namespace mlk::kernels {
 
-// Of tables of functions for AVX-512, AVX2 and any processor, or only the last: those that can run here, the
-// fastest first; never empty.
+// tables: functions for AVX-512, AVX2 and any processor, or only the last of these. Returns the tables that
+// can run here, the fastest first; never empty.
 template <typename Table>
 std::span<const Table> that_run_here(std::span<const Table> tables) {
 #if MLK_AVX512_AND_AVX2

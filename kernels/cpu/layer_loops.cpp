@@ -130,7 +130,7 @@ MLK_INLINE void add_bias_gelu(int rows, int columns, const float* __restrict bia
 }
 
 MLK_INLINE void gelu_backward(std::size_t size, const float* __restrict x, float* __restrict delta) {
-  // Beyond it s no longer changes, and its product with the slope of x^3 could be infinity times 0.
+  // Beyond `far` s no longer changes, and its product with the slope of x^3 could be infinity times 0.
   constexpr float far = 16;
   for (std::size_t i = 0; i < size; ++i) {
     const float capped = x[i] > far ? far : x[i], near = capped < -far ? -far : capped;
@@ -189,7 +189,7 @@ MLK_INLINE void layer_norm_gradients(int rows, int columns, int width, const flo
   }
 }
 
-// NaN is passed over, unless it is the first.
+// A NaN is ignored, unless it is the first number.
 MLK_INLINE float largest_of(int size, const float* x) {
   constexpr int lanes = 16;
   float tops[lanes];
@@ -214,7 +214,8 @@ MLK_INLINE float attention_weights(int seen, int size, float scale, float* __res
   return sum_over<float>(seen, [scores](int i) { return scores[i]; });
 }
 
-// The sums of a thousand numbers are added up in double, so that the sum of many is as exact as that of few.
+// The sums of a thousand numbers are added up in double, so that a sum of many numbers is as exact as a sum
+// of few.
 template <typename Term>
 MLK_INLINE double exact_sum(int size, Term term) {
   constexpr int most = 1024;
@@ -279,7 +280,7 @@ MLK_INLINE void dropout(std::size_t size, const DropoutMask& mask, const float* 
   for (; i < size; ++i) one();
 }
 
-// The second if it is larger, or NaN when the first is not.
+// The second number if it is larger, or if it is NaN and the first is not; otherwise the first.
 MLK_INLINE float larger(float first, float second) {
   return second > first || (second != second && first == first) ? second : first;
 }

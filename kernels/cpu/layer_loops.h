@@ -8,9 +8,10 @@
 
 namespace mlk::kernels {
 
-// One line of the windows (see Ops::convolve) of `count` pixels side by side: in the windows `width` numbers,
-// `stride` after each other. Of each line the numbers [before, before + size) belong to an image, where the
-// lines are `channels` after each other and overlap; the others are beyond its edges.
+// One line of each of the windows (see Ops::convolve) of `count` pixels side by side. In the windows a line
+// has `width` numbers, and lines begin `stride` numbers after each other. The numbers [before, before + size)
+// of a line belong to an image, where lines begin `channels` numbers after each other and overlap. The other
+// numbers of a line are beyond the edges of the image.
 struct WindowLines {
   int count = 0;
   std::ptrdiff_t stride = 0, channels = 0, width = 0, before = 0, size = 0;
@@ -41,7 +42,8 @@ struct LayerLoops {
   // place of their scores; the rest of `size` becomes 0. Returns the sum of the weights, and sets `largest`.
   float (*attention_weights)(int seen, int size, float scale, float* scores, float* largest);
   // Its backward pass: scores become the weights e^(scale * score - log_sum), and by_weights, the gradients
-  // by them, become scale times the gradients by scale * score. mean: of by_weights, weighted.
+  // by them, become scale times the gradients by scale * score. mean: the mean of by_weights with these
+  // weights.
   void (*attention_weights_backward)(int seen, int size, float scale, float log_sum, float mean,
                                      float* scores, float* by_weights);
 
@@ -53,13 +55,13 @@ struct LayerLoops {
   float (*dot)(int size, const float* a, const float* b);
   double (*sum_of_squares)(std::size_t size, const float* x);
 
-  // Of two rows of `width` pixels (an even number) one pooled row; see Ops::max_pool.
+  // Pools two rows of `width` pixels (an even number) into one row; see Ops::max_pool.
   void (*max_pool)(int width, int channels, const float* upper, const float* lower, float* out);
   void (*max_pool_backward)(int width, int channels, const float* upper, const float* lower,
                             const float* delta, float* upper_gradient, float* lower_gradient);
 
-  // The first number of an image, and of the windows, that belongs to the lines. Numbers beyond the edges
-  // become 0 in the windows; the second adds the others to the image.
+  // image and windows point to the first number there that belongs to the lines. copy_windows sets numbers
+  // beyond the edges to 0 in the windows; add_windows adds the other numbers to the image.
   void (*copy_windows)(const WindowLines& lines, const float* image, float* windows);
   void (*add_windows)(const WindowLines& lines, const float* windows, float* image);
 };

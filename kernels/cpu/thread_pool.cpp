@@ -33,7 +33,8 @@ void ThreadPool::start() {
   try {
     while (static_cast<int>(others_.size()) + 1 < threads_) others_.emplace_back([this] { serve(); });
   } catch (const std::system_error&) {
-    // The process may not be allowed more threads: it goes on with those that it got, or alone.
+    // The process may not be allowed more threads. Then the pool uses the threads that it got, or only the
+    // calling thread.
   }
 }
 

@@ -11,15 +11,17 @@
 
 namespace mlk::kernels {
 
-// Pointers to functions instead of GCC's target_clones: the loader chooses those before a sanitizer is ready,
-// and then they crash in it. The results have the same bits for every instruction set.
+// Pointers to functions are used instead of GCC's target_clones, because the loader selects clones before a
+// sanitizer is ready, and the selection then crashes in the sanitizer. The results have the same bits for
+// every instruction set.
 struct VectorLoops {
   const char* name;  // the instruction set
 
   // The contracts of the functions of Ops (ops.h) with the same names.
   void (*add_bias)(int rows, int columns, const float* bias, float* x);
   void (*add_bias_relu)(int rows, int columns, const float* bias, float* x);
-  // These two for `width` of the columns: the matrices and the gradient begin at the first of these.
+  // The next two functions handle `width` of the columns: the matrices and the gradient begin at the first of
+  // these columns.
   void (*bias_backward)(int rows, int columns, int width, const float* delta, float* bias_gradient);
   void (*bias_relu_backward)(int rows, int columns, int width, const float* output, float* delta,
                              float* bias_gradient);

@@ -1,8 +1,8 @@
-// Copies from global to shared memory that go on beside the thread that has begun them, without registers
+// Copies from global to shared memory that run beside the thread that has begun them, without registers
 // (cp.async, compute capability 8.0).
 //
-// A thread begins copies, ends their group, and later waits until at most `open` of its groups are under way.
-// Then it sees what its own copies have brought; after a barrier, others do.
+// A thread begins copies, ends their group, and later waits until at most `open` of its groups are in
+// progress. Then the thread sees the results of its own copies; after a barrier, other threads see them.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace mlk::cuda {
 
 #ifdef __CUDACC__
 
-// bytes: 4, 8 or 16, to which both addresses are aligned. Those beyond `available` become 0 and are not read.
+// bytes: 4, 8 or 16, to which both addresses are aligned. Bytes beyond `available` become 0 and are not read.
 template <unsigned bytes>
 __device__ void copy_async(void* to, const void* from, unsigned available = bytes) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  if constexpr (bytes == 16) {  // past the first cache: other blocks read the same, this one does not
+  if constexpr (bytes == 16) {  // bypasses L1: other blocks read these bytes again, this one does not
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(available)
                  : "memory");
   } else {

@@ -1,8 +1,8 @@
-// Causal self-attention, the simple version: a warp has one position of one head. It goes through the
-// positions that concern it 32 at a time, one for each lane: the lanes compute products of vectors, and then
-// add up the vectors together, each lane its share of their numbers. Weights are never stored (Dao et al.
-// 2022): the backward pass computes them again from log_sums. Every sum has its own warp, so results are the
-// same bits in every run.
+// Causal self-attention, the simple version: a warp has one position of one head. It iterates over the
+// positions that concern it, 32 at a time, one for each lane. The lanes compute products of vectors, and then
+// add up the vectors together, each lane a share of the numbers. Weights are never stored (Dao et al. 2022):
+// the backward pass computes them again from log_sums. Every sum has its own warp, so results have the same
+// bits in every run.
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"
@@ -59,8 +59,8 @@ __device__ void add_weighted(float* sums, unsigned size, float weight, unsigned 
 
 __device__ unsigned smaller(unsigned a, unsigned b) { return a < b ? a : b; }
 
-// As it goes on, the largest score so far grows, and what was summed up with a smaller one is scaled down
-// (Milakov & Gimelshein 2018).
+// As the loop proceeds, the largest score grows, and sums that were made with a smaller maximum are scaled
+// down (Milakov & Gimelshein 2018).
 __global__ void attention_kernel(Head head, const float* qkv, float* out, float* log_sums) {
   const unsigned lane = threadIdx.x % warp_threads;
   const unsigned position = position_of_warp(head);
@@ -146,7 +146,7 @@ Head head_of(const AttentionShape& shape) {
           static_cast<unsigned>(shape.head_size), 0};
 }
 
-// vectors: of head_size numbers, that each warp adds up.
+// vectors: how many vectors of head_size numbers each warp adds up.
 Grid grid_of(const AttentionShape& shape, unsigned vectors) {
   const unsigned blocks = divide_up(static_cast<std::size_t>(shape.length), warps_of_block);
   return {static_cast<unsigned>(shape.batch * shape.heads) * blocks, warps_of_block * warp_threads,

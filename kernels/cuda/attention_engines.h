@@ -10,8 +10,8 @@ namespace mlk::cuda {
 template <unsigned size>
 constexpr float score_scale = size == 64 ? 0.125f : 0.08838834764831845f;
 
-// Products of rounded vectors by tensor cores. Scores become the factor of the next product in their
-// registers, rounded; four lanes have a row. A warp has `groups` groups of 16 rows: what it loads of a tile
+// Products of rounded vectors by tensor cores. Scores are rounded in their registers and become the factor of
+// the next product; four lanes share a row. A warp has `groups` groups of 16 rows: what it loads of a tile
 // serves all of them, as long as the sums of a lane stay in its registers.
 template <unsigned head_size, unsigned groups, unsigned positions>
 struct TensorCores {
@@ -38,7 +38,7 @@ struct TensorCores {
       }
     }
 
-    // work(row of the lane, column, number, that of the other).
+    // work(row of the lane, column, number, number of the other).
     template <typename Work>
     __device__ void join(const Scores& other, Work work) {
       const unsigned column = threadIdx.x % 4 * 2;
@@ -51,10 +51,10 @@ struct TensorCores {
       }
     }
 
-    // = rows row.. of `left` times the vectors of `right`, of which each makes a column.
+    // Becomes rows row.. of `left` times the vectors of `right`; each vector makes a column.
     __device__ void multiply(const Tile& left, unsigned row, const Tile& right) {
       each([](unsigned, unsigned, unsigned, float& sum) { sum = 0; });
-#pragma unroll 2  // of all, the addresses take more registers than there are
+#pragma unroll 2  // unrolled completely, the addresses need more registers than there are
       for (unsigned k = 0; k < size; k += 16) {
         Left a[groups];
 #pragma unroll
@@ -80,7 +80,7 @@ struct TensorCores {
 #pragma unroll
       for (Sums& of : sums[row / 2]) of[row % 2 * 2] *= factor, of[row % 2 * 2 + 1] *= factor;
     }
-    // += weights times the vectors of `right`.
+    // Adds weights times the vectors of `right`.
     __device__ void add(const Scores& weights, const Tile& right, float*) {
 #pragma unroll
       for (unsigned k = 0; k < step; k += 16) {
@@ -100,7 +100,7 @@ struct TensorCores {
         }
       }
     }
-    // Writes the vectors to the positions first..
+    // Writes the vectors to the positions from `first` on.
     __device__ void put(const HeadVectors<float>& to, unsigned first) const {
 #pragma unroll
       for (unsigned row = 0; row < rows_of_lane; ++row) {
@@ -133,8 +133,8 @@ struct FloatTile {
   }
 };
 
-// Products of float32 by the units for float32, with inputs as they are. Scores go through shared memory on
-// their way to the next product; 16 lanes have a row.
+// Products of float32 by the units for float32, with unrounded inputs. Scores go through shared memory on
+// their way to the next product; 16 lanes share a row.
 template <unsigned head_size, unsigned positions>
 struct Floats {
   using Number = float;
@@ -241,7 +241,7 @@ struct Floats {
   }
 };
 
-// Of the lanes that have a row.
+// Reduces over the lanes that share a row.
 template <typename Engine, typename Operation>
 __device__ float reduce_row(float value, Operation operation) {
 #pragma unroll

@@ -1,7 +1,7 @@
 // Causal self-attention for heads of 64 and 128 numbers, forward. A block has the queries of its own
-// positions and goes through the keys and values up to the last of them. Scores and weights stay in
-// registers, and what was summed up with a smaller maximum is scaled down as the largest score grows (Milakov
-// & Gimelshein 2018). Tiles above the diagonal are skipped.
+// positions and iterates over the keys and values up to the last of them. Scores and weights stay in
+// registers, and sums that were made with a smaller maximum are scaled down as the largest score grows
+// (Milakov & Gimelshein 2018). Tiles above the diagonal are skipped.
 #include "kernels/cuda/attention_engines.h"
 
 namespace mlk::cuda {
@@ -10,7 +10,7 @@ namespace {
 template <typename Engine>
 using Memory = AttentionMemory<Engine, 1>;
 
-// Of the queries of a warp.
+// The results for the queries of a warp.
 template <typename Engine>
 struct Rows {
   static constexpr unsigned own = Engine::rows_of_lane;
@@ -23,7 +23,7 @@ struct Rows {
   }
 
   // Turns scores into weights, which are relative to the largest score so far. factor: of scores, for
-  // exponentials of base 2. Totals are of the keys of this lane, until the end.
+  // exponentials of base 2. Until the end, totals cover only the keys of this lane.
   __device__ void weigh(typename Engine::Scores& scores, float factor) {
     float most[own];
 #pragma unroll
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
       memory.template bring<keys>(heads.in_qkv(qkv, 1 + part), number * keys, memory.tile(number, part));
     end_copies();
   };
-  const unsigned first = (gridDim.x - 1 - blockIdx.x) * own;  // those with the most keys begin first
+  const unsigned first = (gridDim.x - 1 - blockIdx.x) * own;  // blocks with the most keys begin first
   const unsigned warp_row = threadIdx.x / warp_threads * Engine::rows;
   const unsigned tiles = divide_up(first + own < heads.length ? first + own : heads.length, keys);
   constexpr float scale = score_scale<Engine::size>;

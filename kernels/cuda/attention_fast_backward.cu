@@ -1,8 +1,8 @@
 // Causal self-attention for heads of 64 and 128 numbers, backward. Weights are computed again from log_sums
-// (Dao et al. 2022). In one kernel a block has keys and values of its own and goes through the queries from
-// the diagonal on; in the other it has queries and goes through the keys up to it. So each sum has its own
-// warp, and no additions are atomic: for 7 products of tiles in place of 5, results are the same bits in
-// every run.
+// (Dao et al. 2022). In one kernel a block has keys and values of its own and iterates over the queries from
+// the diagonal on. In the other kernel it has queries and iterates over the keys up to the diagonal. So each
+// sum has its own warp, and no additions are atomic. This takes 7 products of tiles instead of 5, but results
+// have the same bits in every run.
 //
 // With P the weights and D the products out . delta: dV = P^T dO, dS = P (dO V^T - D), dQ = dS K, dK = dS^T
 // Q.
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
       memory.template bring<step>(heads.in_qkv(qkv, 1 + part), number * step, memory.tile(number, part));
     end_copies();
   };
-  const unsigned first = (gridDim.x - 1 - blockIdx.x) * own;  // those with the most keys begin first
+  const unsigned first = (gridDim.x - 1 - blockIdx.x) * own;  // blocks with the most keys begin first
   const unsigned warp_row = threadIdx.x / warp_threads * Engine::rows;
   const unsigned end = divide_up(first + own < heads.length ? first + own : heads.length, step);
   float log_sum[Engine::rows_of_lane] = {}, dot[Engine::rows_of_lane] = {};

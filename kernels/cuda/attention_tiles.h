@@ -1,10 +1,10 @@
 // What the fast passes of attention have in common (Dao et al. 2022; Dao 2023). A block has one head of one
-// sequence and some positions of its own, `rows` for each warp, and goes through the others tile by tile,
-// `step` at a time: while one tile is multiplied, copies bring the next. Positions beyond the end are zeros
-// in the tiles.
+// sequence and some positions of its own, `rows` for each warp. It iterates over the other positions tile by
+// tile, `step` at a time: while one tile is multiplied, copies load the next. Positions beyond the end are
+// zeros in the tiles.
 //
 // An engine multiplies. Its warps compute products of `rows` rows, and each of its lanes has some numbers of
-// `rows_of_lane` of them:
+// `rows_of_lane` rows:
 //   Scores   weights of the positions of a warp on those of a tile, or their gradients
 //   Means    vectors of a head that are summed up
 #pragma once
@@ -18,7 +18,7 @@ namespace mlk::cuda {
 
 inline constexpr float log2_of_e = 1.4426950408889634f;
 
-// The vectors of one head of one sequence, of which each position has one.
+// The vectors of one head of one sequence, one for each position.
 template <typename Number>
 struct HeadVectors {
   Number* numbers;
@@ -44,7 +44,7 @@ struct Heads {
     const std::size_t stride = std::size_t{heads} * size;
     return {out + blockIdx.y / heads * length * stride + blockIdx.y % heads * size, stride, length};
   }
-  // In numbers of which there is one for each head of a position.
+  // The place in tensors that have one number for each head of a position.
   __device__ std::size_t in_sums(unsigned position) const {
     return std::size_t{blockIdx.y} * length + position;
   }
@@ -76,7 +76,7 @@ struct AttentionMemory {
   __device__ float* of_queries(unsigned number, unsigned which) const {
     return reinterpret_cast<float*>(numbers + tile_numbers) + (number % 2 * 2 + which) * step;
   }
-  // Of this warp.
+  // The scratch memory of this warp.
   __device__ float* scratch() const {
     return reinterpret_cast<float*>(numbers + tile_numbers) + query_numbers +
            threadIdx.x / warp_threads * Engine::scratch;

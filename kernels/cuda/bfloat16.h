@@ -10,7 +10,7 @@
 
 namespace mlk::cuda {
 
-// The rows of a rounded matrix have a multiple of 8 numbers, which is 16 bytes: what a matrix lacks is 0.
+// Rows of a rounded matrix are padded with zeros to a multiple of 8 numbers, which is 16 bytes.
 constexpr std::size_t padded(std::size_t columns) { return (columns + 7) / 8 * 8; }
 
 // out[rows, padded(columns)] = x[rows, columns], rounded.
@@ -34,7 +34,7 @@ void attention_backward_bfloat16(cudaStream_t stream, const kernels::AttentionSh
                                  const float* dots, float* qkv_gradient);
 
 // What the fast backward passes need of `out`, in one pass over it: dots[batch, heads, length] = out . delta
-// of each head of a position, and unless it is null rounded = delta.
+// of each head of a position, and rounded = delta unless `rounded` is null.
 void prepare_backward(cudaStream_t stream, const kernels::AttentionShape& shape, const float* out,
                       const float* delta, BFloat16* rounded, float* dots);
 

@@ -1,5 +1,5 @@
-// Clipping by the norm of all gradients, without a word to the host: up to 1024 blocks sum up squares, one
-// block sums up their sums, and then every block scales by what it reads there.
+// Clipping by the norm of all gradients, without the host: up to 1024 blocks sum up squares, one block adds
+// up these sums, and then every block reads the total and scales its numbers.
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/reduce.h"
@@ -26,7 +26,7 @@ __global__ void sum_of_sums_kernel(unsigned count, const double* sums, double* t
   if (threadIdx.x == 0) *total = sum;
 }
 
-// Not 0 for an infinite norm: a diverged model must be noticed.
+// For an infinite norm the factor is NaN, not 0, so that a diverged model is noticed.
 __global__ void clip_kernel(std::size_t size, std::size_t head, float* x, float most, const double* squares) {
   const double norm = sqrt(*squares);
   if (norm <= static_cast<double>(most)) return;

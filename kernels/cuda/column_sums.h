@@ -1,6 +1,7 @@
 // Sums of the columns of matrices, in an order that depends on the shape alone. A block has 128 columns and a
-// share of the rows: each of its 8 warps adds up every eighth row, and then the first what the others have.
-// Where the rows have shares, the sums of each go to `partials`, and a second kernel adds those up.
+// share of the rows: each of its 8 warps adds up every eighth row, and then the first warp adds up the sums
+// of the others. If the rows are cut into shares, the sums of each share go to `partials`, and a second
+// kernel adds up the partial sums.
 #pragma once
 
 #include "kernels/cuda/elementwise.h"
@@ -24,8 +25,8 @@ inline Grid grid_of_columns(int columns, unsigned shares) {
           dim3(warp_threads, warps_of_columns), columns_of_block * warps_of_columns * sizeof(float)};
 }
 
-// transform(place, numbers): four numbers of the matrix from `place` on, or one, before they are added; what
-// it changes it stores itself. `wide`: rows are aligned to 16 bytes.
+// transform(place, numbers): four numbers of the matrix from `place` on, or one, before they are added. If
+// transform changes them, it stores them itself. `wide`: rows are aligned to 16 bytes.
 template <typename Transform>
 __global__ void column_sums_kernel(unsigned rows, unsigned columns, bool wide, const float* x,
                                    Transform transform, float* sums) {
@@ -63,7 +64,8 @@ __global__ void column_sums_kernel(unsigned rows, unsigned columns, bool wide, c
 // sums[columns] = the sums of partials[shares, columns].
 void add_partials(cudaStream_t stream, unsigned shares, int columns, const float* partials, float* sums);
 
-// sums[columns] = those of x[rows, columns], transformed. partials: memory for partial_sums(rows, columns).
+// sums[columns] = the column sums of x[rows, columns], transformed. partials: memory for partial_sums(rows,
+// columns).
 template <typename Transform>
 void sum_columns(cudaStream_t stream, int rows, int columns, bool wide, const float* x, Transform transform,
                  float* sums, float* partials) {

@@ -28,8 +28,8 @@ mlk_communicator::mlk_communicator(int device, cudaStream_t device_stream, const
 
 mlk_communicator::~mlk_communicator() { static_cast<void>(abort()); }
 
-// Frees everything. Kernels of NCCL end once their communicator is aborted. A call that does not come back is
-// no reason to wait: the abort is what ends it.
+// Frees everything. Kernels of NCCL end once their communicator is aborted. Does not wait long for a call
+// that does not return, because the abort is what ends that call.
 void mlk_communicator::Native::end() {
   std::unique_lock lock(calls, std::try_to_lock);
   // Not try_lock_for(), which the thread sanitizer of gcc 12 does not know.
@@ -72,7 +72,8 @@ bool mlk_communicator::holds(cudaError_t error, const char* doing) {
   return false;
 }
 
-// A communicator that does not block may still be at work with a call when that returns; the next must wait.
+// A communicator that does not block may still work on a call after the call has returned; the next call must
+// wait.
 bool mlk_communicator::begin_sum(float* numbers, std::size_t count, cudaEvent_t begin) {
   if (!holds(cudaEventRecord(native_->before, device_stream_), "cannot order its streams")) return false;
   if (!holds(cudaStreamWaitEvent(native_->stream, native_->before, 0), "cannot order its streams"))
@@ -92,7 +93,8 @@ bool mlk_communicator::begin_sum(float* numbers, std::size_t count, cudaEvent_t 
   return holds(result, "cannot add up");
 }
 
-// Events that have the time. They are used again, since making one takes longer than recording it.
+// Gives the sum events that record times. Events are reused, since making an event takes longer than
+// recording it.
 bool mlk_communicator::prepare(Sum& sum) {
   if (!unused_.empty()) {
     sum = unused_.back();

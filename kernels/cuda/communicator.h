@@ -13,7 +13,7 @@
 
 struct mlk_communicator {
  public:
-  // device_stream: what is in it so far comes before a sum. It must outlive this object.
+  // device_stream: a sum begins after the operations in it so far. The stream must outlive this object.
   mlk_communicator(int device, cudaStream_t device_stream, const ncclUniqueId& id, int members, int index);
   ~mlk_communicator();
   mlk_communicator(const mlk_communicator&) = delete;
@@ -27,12 +27,12 @@ struct mlk_communicator {
   bool abort();
 
  private:
-  // What a call that does not come back may still use.
+  // The objects that a call which does not return may still use.
   struct Native {
     std::mutex calls;  // one call of NCCL at a time
     ncclComm_t communicator = nullptr;
     cudaStream_t stream = nullptr;
-    cudaEvent_t before = nullptr;     // what the device had to do before a sum
+    cudaEvent_t before = nullptr;     // the end of the operations before a sum
     std::vector<cudaEvent_t> events;  // all those around sums
 
     void end();
@@ -42,7 +42,7 @@ struct mlk_communicator {
   bool holds(cudaError_t error, const char* doing);
   void fail(std::string why);
   bool is_failed();
-  // A sum on its way, between two events of its stream.
+  // A sum in progress, between two events of its stream.
   struct Sum {
     cudaEvent_t begin = nullptr, end = nullptr;
     std::size_t bytes = 0;
@@ -58,7 +58,7 @@ struct mlk_communicator {
   double bytes_ = 0, seconds_ = 0;  // of the sums that are done
   std::atomic<std::size_t> done_ = 0;
   std::atomic<bool> aborted_ = false;
-  std::atomic<bool> ended_ = false;  // the abort has come back
+  std::atomic<bool> ended_ = false;  // the abort has returned
   std::mutex text_;
   std::string failure_;
 };

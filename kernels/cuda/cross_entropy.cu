@@ -9,13 +9,13 @@ namespace mlk::cuda {
 namespace {
 
 constexpr unsigned threads_of_row = 256, threads_of_sum = 256;
-// Long rows have more threads, so that fewer are under way: when a row is read again, L2 still has most of
-// it.
+// Long rows have more threads, so that fewer rows are in progress: when a row is read again, L2 still has
+// most of it.
 constexpr unsigned threads_of_long_row = 1024;
 constexpr int long_row = 4096;
 
-// The largest of some numbers, and the sum of the exponentials of what they have less: of numbers that come
-// one after the other (Milakov & Gimelshein 2018).
+// The largest of some numbers, and the sum of exp(number - largest), both updated number by number (Milakov &
+// Gimelshein 2018).
 struct Exponentials {
   float largest = -FLT_MAX, sum = 0;  // not -INFINITY, which has no distance from itself
 
@@ -30,7 +30,7 @@ struct Exponentials {
 __device__ Exponentials of_lane_xor(Exponentials value, int lanes) {
   return {__shfl_xor_sync(all_lanes, value.largest, lanes), __shfl_xor_sync(all_lanes, value.sum, lanes)};
 }
-// What a NaN has done to a sum remains, though maxima do not see it.
+// A NaN in a sum remains, although maxima ignore NaN.
 struct Join {
   __device__ Exponentials operator()(const Exponentials& a, const Exponentials& b) const {
     const float largest = Max()(a.largest, b.largest);
@@ -38,8 +38,7 @@ struct Join {
   }
 };
 
-// Probabilities are not stored. A row comes once from memory, and if it has a gradient a second time from the
-// second cache.
+// Probabilities are not stored. A row is read once from memory, and for the gradient a second time from L2.
 __global__ void softmax_cross_entropy_kernel(int rows, int classes, const float* logits,
                                              const std::int32_t* labels, float* losses, float* delta) {
   auto* const shared = shared_memory<Exponentials>();
@@ -64,7 +63,7 @@ __global__ void softmax_cross_entropy_kernel(int rows, int classes, const float*
   });
 }
 
-// The first of equals counts, so a later one has to be larger.
+// Of equal logits the first counts, so a later logit has to be larger.
 __global__ void mark_correct_kernel(int classes, const float* logits, const std::int32_t* labels,
                                     float* correct) {
   float* const shared = shared_memory<float>();

@@ -13,7 +13,7 @@ constexpr const char* file_name = "libcublasLt.so.13";
 constexpr std::size_t wanted_version = 13, wanted_workspace = 32 << 20;  // NVIDIA's advice for an H100
 constexpr std::size_t most_plans = 512;                                  // shapes of a model are some dozens
 
-// At most 16: no load takes more.
+// At most 16, because no load is wider.
 std::uint32_t alignment_of(const void* address) {
   std::uint32_t alignment = 16;
   while (reinterpret_cast<std::uintptr_t>(address) % alignment != 0) alignment /= 2;
@@ -77,8 +77,8 @@ struct CublasLt::Library {
 
 // The matrices of a product, and the algorithm that was chosen for them.
 //
-// cuBLASLt has columns where we have rows. Our c is the transpose of what it computes: its factors are b and
-// a, each as it is stored.
+// cuBLASLt is column-major, and our matrices are row-major. So it computes the transpose of our c: its
+// factors are b and a, each as it is stored.
 struct CublasLt::Plan {
   const Library& library;
   cublasLtMatmulDesc_t product = nullptr;
@@ -171,7 +171,7 @@ std::unique_ptr<CublasLt> CublasLt::open(cublasComputeType_t compute) {
   if (!library->complete || library->cublasLtGetVersion_() / 10000 != wanted_version) return nullptr;
   std::unique_ptr<CublasLt> opened(new CublasLt(std::move(library), compute));
   if (opened->library_->cublasLtCreate_(&opened->handle_) != CUBLAS_STATUS_SUCCESS) return nullptr;
-  // Without memory for it there are algorithms that need none.
+  // Without memory for a workspace the library still has algorithms that need none.
   if (opened->workspace_.make_room(wanted_workspace) == cudaSuccess) {
     opened->workspace_bytes_ = wanted_workspace;
   } else {
@@ -186,7 +186,8 @@ std::string CublasLt::version() const {
          std::to_string(number % 100);
 }
 
-// An algorithm is chosen for the alignment of the tensors of the epilogue, so the library has to know them.
+// The choice of an algorithm depends on the alignment of the epilogue's tensors, so the library needs their
+// addresses first.
 const CublasLt::Plan& CublasLt::plan_for(const Key& key, const Fused& fused) {
   if (const auto known = plans_.find(key); known != plans_.end()) return *known->second;
   if (plans_.size() == most_plans) plans_.clear();

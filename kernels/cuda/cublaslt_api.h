@@ -1,6 +1,6 @@
-// The part of cuBLASLt 13 that products use. NVIDIA's package is some 400 MB, so what is needed of its header
-// is declared here, with the names and the values of its documentation ("cuBLASLt API"). Nothing links with
-// the library: cublaslt.cpp opens it at run time.
+// The part of cuBLASLt 13 that products use. NVIDIA's package is some 400 MB, so the needed part of its
+// header is declared here, with the names and the values of its documentation ("cuBLASLt API"). Nothing links
+// with the library: cublaslt.cpp opens it at run time.
 #pragma once
 
 #include <cstddef>

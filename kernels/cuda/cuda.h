@@ -1,4 +1,4 @@
-// What kernels are written with: CUDA itself under nvcc. A C++ compiler takes the emulator in its place
+// The environment of kernels: CUDA itself under nvcc. A C++ compiler uses the emulator instead
 // (tests/cuda/emulator), so every kernel also runs on CPUs, under sanitizers.
 #pragma once
 

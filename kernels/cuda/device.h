@@ -1,4 +1,5 @@
-// A device of the table of kernels/device/plugin.h, and how functions of that table come of operations.
+// A device of the table of kernels/device/plugin.h, and templates that make functions of that table from
+// operations.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ struct mlk_device {
   int index = 0;
   std::string name, failure;
   cudaStream_t stream = nullptr;
-  // Of the operations that return a number: a value for each row, their sum, and that on the host.
+  // For operations that return a number: a value for each row, the sum of these, and the sum on the host.
   mlk::cuda::Scratch<float> of_rows;
   double* total = nullptr;
   double* result = nullptr;
@@ -43,10 +44,10 @@ struct mlk_device {
       failure += "; the memory of this GPU is faulty, so its node should be drained";
     return false;
   }
-  // After kernels were put into the stream.
+  // Call this after kernels were put into the stream.
   void check() { holds(cudaGetLastError(), "a kernel cannot start"); }
 
-  // Memory for `wanted` numbers, whatever was in it; null after a failure.
+  // Memory for `wanted` numbers, with arbitrary content; null after a failure.
   template <typename Number>
   Number* space(mlk::cuda::Scratch<Number>& scratch, std::size_t wanted) {
     if (!failure.empty()) return nullptr;

@@ -13,7 +13,7 @@ cudaError_t in_turn(Calls... calls) {
 
 }  // namespace
 
-// The memory of the host that they copy to may be freed next.
+// Waits for the copies, because their memory of the host may be freed next.
 EarlyCopies::~EarlyCopies() {
   if (!ends_.empty()) cudaEventSynchronize(ends_.back());
   for (const cudaEvent_t event : ends_) cudaEventDestroy(event);

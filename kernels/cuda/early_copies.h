@@ -18,8 +18,8 @@ class EarlyCopies {
   EarlyCopies(const EarlyCopies&) = delete;
   EarlyCopies& operator=(const EarlyCopies&) = delete;
 
-  // Begins when the stream has done what is in it now. Copies run one after the other, in the order of the
-  // calls. number: of this copy.
+  // Queues a copy, which begins when the stream has done the operations in it now. Copies run one after the
+  // other, in the order of the calls. number: the number of this copy.
   cudaError_t begin(cudaStream_t stream, const void* memory, void* values, std::size_t bytes,
                     std::uint64_t& number);
   cudaError_t wait(std::uint64_t number);
@@ -27,7 +27,7 @@ class EarlyCopies {
  private:
   cudaStream_t copies_ = nullptr;
   cudaEvent_t computed_ = nullptr;
-  std::deque<cudaEvent_t> ends_;     // of the copies that nobody has waited for, in their order
+  std::deque<cudaEvent_t> ends_;     // of the copies that no call has waited for, in their order
   std::vector<cudaEvent_t> unused_;  // making an event takes longer than recording it
   std::uint64_t begun_ = 0;
 };

@@ -1,5 +1,5 @@
-// Operations on each number by itself: in rounds of the whole grid, and where it can be with loads and stores
-// of 16 bytes.
+// Elementwise operations: the whole grid handles the numbers in rounds, with loads and stores of 16 bytes
+// where possible.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ __device__ void store(float* to, const Numbers<width>& numbers) {
   }
 }
 
-// Rounded. Four of them are aligned to 8 bytes.
+// Stores the numbers rounded. Four rounded numbers are aligned to 8 bytes.
 template <unsigned width>
 __device__ void store(BFloat16* to, const Numbers<width>& numbers) {
   if constexpr (width == 4) {

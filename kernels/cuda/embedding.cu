@@ -1,6 +1,7 @@
-// Tokens as vectors. In the backward pass a block has a row of delta. If no earlier row has its token, the
-// block looks for the later ones that do, 128 at a time, and adds them up: each number of the table in the
-// order of the rows, so that the sums are the same bits in every run, without atomic additions.
+// Tokens as vectors. In the backward pass a block has a row of delta. If no earlier row has the same token,
+// the block searches for the later rows that have it, 128 at a time, and adds up these rows. Each number of
+// the table is added up in the order of the rows, so that the sums have the same bits in every run, without
+// atomic additions.
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/kernels.h"
 
@@ -44,8 +45,8 @@ __device__ bool is_among(const std::int32_t* tokens, unsigned begin, unsigned en
   return any;
 }
 
-// Those of the rows first.. to first + 127 that have the token, in order; returns how many. What was found
-// before is written over after a barrier.
+// Finds the rows among first.. to first + 127 that have the token, in order, and returns how many there are.
+// Overwrites the rows found before after a barrier.
 __device__ unsigned find(const std::int32_t* tokens, unsigned first, unsigned rows, std::int32_t token,
                          Found* found) {
   const unsigned row = first + threadIdx.x, lane = threadIdx.x % warp_threads,

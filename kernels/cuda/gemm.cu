@@ -1,9 +1,8 @@
-// The product of matrices where cuBLASLt is not there, in float32. What lies outside of the matrices counts
-// as 0.
+// The product of matrices where cuBLASLt is not there, in float32. Numbers outside of the matrices are 0.
 //
 // The simple version: a block computes 64 x 64 numbers of c, a thread 4 x 4 of them, from tiles of a and b in
 // shared memory that are 16 deep. The fast one: 128 x 128 numbers, a thread 8 x 8, from tiles that are 8
-// deep, of which copies bring the next three while one is multiplied. Its blocks read half as much for each
+// deep; copies load the next three tiles while one is multiplied. Its blocks read half as much for each
 // number, but they are four times fewer.
 #include "kernels/cuda/async_copy.h"
 #include "kernels/cuda/elementwise.h"
@@ -34,7 +33,7 @@ __global__ void simple_kernel(Matrix a, Matrix b, ProductResult result) {
   const unsigned thread = threadIdx.y * side + threadIdx.x;
   float sums[own][own] = {};
   for (unsigned k = 0; k < a.columns; k += depth) {
-    // Threads that follow each other read numbers that do.
+    // Consecutive threads read consecutive numbers.
     for (unsigned i = thread; i < depth * tile; i += side * side) {
       const unsigned inner = a.transposed ? i / tile : i % depth, outer = a.transposed ? i % tile : i / depth;
       of_a[inner * tile + outer] = a.at(row + outer, k + inner);
@@ -70,8 +69,8 @@ constexpr unsigned tile = 128, depth = 8, stages = 4, block_threads = 256, own =
 constexpr unsigned stride = tile + 4, tile_numbers = depth * stride;
 
 // Begins to copy `tile` rows and `depth` columns of a matrix (of its transpose, if `across`) to shared
-// memory, [depth][stride]. Threads that follow each other read numbers that do: 8 of a row and then of the
-// next.
+// memory, [depth][stride]. Consecutive threads read consecutive numbers: 8 of a row and then 8 of the next
+// row.
 template <bool across>
 __device__ void bring(const float* values, unsigned rows, unsigned columns, unsigned row, unsigned column,
                       float* to) {

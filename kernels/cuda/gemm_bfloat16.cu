@@ -1,6 +1,6 @@
 // The product of rounded matrices by tensor cores, where cuBLASLt is not there. A block of 4 warps computes
 // 128 x 128 numbers of c, a warp 64 x 64 of them, from tiles of a and b that are 32 deep. Three pairs of
-// tiles are in shared memory: one is multiplied while copies bring the next two.
+// tiles are in shared memory: one pair is multiplied while copies load the next two.
 #include "kernels/cuda/async_copy.h"
 #include "kernels/cuda/bfloat16.h"
 #include "kernels/cuda/gemm_result.h"
@@ -15,13 +15,14 @@ constexpr unsigned side = 128, depth = 32, stages = 3, block_threads = 128;
 constexpr unsigned warp_rows = 64, warp_columns = 64, warps_beside = side / warp_columns;
 constexpr unsigned tile_numbers = side * depth;
 
-// As it is stored: its rows have padded(columns) numbers.
+// A matrix as it is stored: its rows have padded(columns) numbers.
 struct Stored {
   const BFloat16* numbers;
   unsigned rows, columns;
 };
 
-// Brings the part of a matrix that begins at (row, column) to a tile of the given size; zeros from beyond it.
+// Brings the part of a matrix that begins at (row, column) to a tile of the given size; numbers beyond the
+// matrix are zeros.
 template <unsigned rows, unsigned columns>
 __device__ void bring(const Stored& from, unsigned row, unsigned column, const Tile<columns>& to) {
   constexpr unsigned piece = Tile<columns>::piece, pieces = Tile<columns>::pieces;

@@ -17,7 +17,7 @@ struct ProductResult {
     // Not 0 * c: c may hold anything, also NaN.
     *out = beta == 0 ? alpha * sum : alpha * sum + beta * *out;
   }
-  // Nothing beyond the edges.
+  // Stores nothing beyond the edges.
   __device__ void put(unsigned row, unsigned column, float sum) const {
     if (row < rows && column < columns) put_at(c + std::size_t{row} * columns + column, sum);
   }
@@ -28,8 +28,8 @@ inline ProductResult result_of_shares(const ProductResult& result, const Product
   return shares.count == 1 ? result : ProductResult{1, 0, shares.partials, result.rows, result.columns};
 }
 
-// Each block has a tile of c, of `side` rows and columns. They follow each other along x, row by row, where a
-// grid may have 2^31 blocks; along y it may have 65535.
+// Each block has a tile of c, of `side` rows and columns. The blocks follow each other along x, row by row,
+// because a grid may have 2^31 blocks along x, but only 65535 along y.
 inline unsigned blocks_of(const ProductResult& result, unsigned side) {
   return divide_up(result.rows, side) * divide_up(result.columns, side);
 }
@@ -41,14 +41,14 @@ __device__ inline Corner corner_of_block(const ProductResult& result, unsigned s
   return {blockIdx.x / across * side, blockIdx.x % across * side};
 }
 
-// In a kernel whose blockIdx.z is the share: its part of `tiles` tiles of the inner side.
+// For a kernel whose blockIdx.z is the share: the share's part of `tiles` tiles of the inner side.
 struct TilesOfShare {
   unsigned begin, end;
   __device__ explicit TilesOfShare(unsigned tiles)
       : begin(static_cast<unsigned>(std::size_t{tiles} * blockIdx.z / gridDim.z)),
         end(static_cast<unsigned>(std::size_t{tiles} * (blockIdx.z + 1) / gridDim.z)) {}
 };
-// And where its sums go.
+// Where the sums of this share go.
 __device__ inline ProductResult of_share(ProductResult result) {
   result.c += std::size_t{blockIdx.z} * result.rows * result.columns;
   return result;

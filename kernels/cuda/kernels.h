@@ -1,6 +1,6 @@
 // The operations of kernels/ops.h, as functions that put kernels at the end of a stream. All addresses are of
-// the device, contracts are those of Ops, and results that Ops returns lie on the device as well. Results are
-// the same bits from run to run. Not one of these functions waits. Errors: cudaGetLastError().
+// the device, contracts are those of Ops, and results that Ops returns lie on the device as well. Results
+// have the same bits in every run. None of these functions waits. Errors: cudaGetLastError().
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,8 @@ struct ProductShares {
   float* partials = nullptr;
 };
 
-// The same for large products: it is faster where its blocks are enough for all multiprocessors. It has so
-// many for each share.
+// The same for large products: gemm_fast is faster if it has enough blocks for all multiprocessors.
+// blocks_of_fast_gemm is the number of its blocks for each share.
 std::size_t blocks_of_fast_gemm(int m, int n);
 void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
                float alpha, const float* a, const float* b, float beta, float* c,
@@ -46,7 +46,7 @@ void gemm_fast(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b
 void add_bias(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
 void add_bias_relu(cudaStream_t stream, int rows, int columns, const float* bias, float* x);
 
-// Of the operations that sum up columns. partials: memory for as many numbers.
+// How many partial sums the operations that sum up columns need. partials: memory for as many numbers.
 std::size_t partial_sums(int rows, int columns);
 void bias_backward(cudaStream_t stream, float* partials, int rows, int columns, const float* delta,
                    float* bias_gradient);
@@ -74,9 +74,9 @@ void attention(cudaStream_t stream, const AttentionShape& shape, const float* qk
 void attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv, const float* out,
                         const float* log_sums, const float* delta, float* qkv_gradient);
 
-// The same for these shapes, with tiles in shared memory. All tensors are aligned to 16 bytes. dots: of
-// prepare_backward (bfloat16.h). The heads of all sequences lie along y, where a grid has at most 65535
-// blocks.
+// The same for these shapes, with tiles in shared memory. All tensors are aligned to 16 bytes. dots: the
+// result of prepare_backward (bfloat16.h). The heads of all sequences lie along y, where a grid has at most
+// 65535 blocks.
 constexpr bool have_fast_attention(const AttentionShape& shape) {
   return (shape.head_size == 64 || shape.head_size == 128) &&
          std::int64_t{shape.batch} * shape.heads <= 65535;
@@ -87,8 +87,8 @@ void attention_fast_backward(cudaStream_t stream, const AttentionShape& shape, c
                              const float* log_sums, const float* delta, const float* dots,
                              float* qkv_gradient);
 
-// rows[pixels, kernel * kernel * channels]: the window around each pixel, with zeros beyond the edges. And
-// the sum of what the windows have of each number of x.
+// im2col: rows[pixels, kernel * kernel * channels] = the window around each pixel, with zeros beyond the
+// edges. col2im: each number of x = the sum of that number's entries in all windows.
 void im2col(cudaStream_t stream, const ImageShape& shape, int kernel, const float* x, float* rows);
 void col2im(cudaStream_t stream, const ImageShape& shape, int kernel, const float* rows, float* x);
 void max_pool(cudaStream_t stream, const ImageShape& shape, const float* x, float* out);
@@ -101,7 +101,7 @@ void dropout(cudaStream_t stream, std::size_t size, const DropoutMask& mask, con
 inline constexpr std::size_t clip_sums = 1025;
 void clip(cudaStream_t stream, std::size_t size, float* gradients, float most, double* sums);
 
-// losses[rows]: of each row. delta may be null, then only the loss is computed.
+// losses[rows]: the loss of each row. If delta is null, only the losses are computed.
 void softmax_cross_entropy(cudaStream_t stream, int rows, int classes, const float* logits,
                            const std::int32_t* labels, float* losses, float* delta);
 // correct[rows]: 1 where the largest logit is at the label, otherwise 0.
@@ -109,7 +109,7 @@ void mark_correct(cudaStream_t stream, int rows, int classes, const float* logit
                   float* correct);
 // *total = the sum of x[size].
 void sum(cudaStream_t stream, std::size_t size, const float* x, double* total);
-// *mean = their mean; 0 without any.
+// *mean = the mean of x[size]; 0 if size is 0.
 void mean(cudaStream_t stream, std::size_t size, const float* x, float* mean);
 
 void sgd(cudaStream_t stream, std::size_t size, float* parameters, const float* gradients, float* velocity,

@@ -1,9 +1,10 @@
 // Layer normalisation (Ba, Kiros & Hinton 2016).
 //
-// The simple version, for rows of any length: one block for each, which is read three times. The fast one: a
-// warp has a row, which it reads once and keeps in shared memory. Each lane sees only its own numbers there,
-// so that nobody waits. In the backward pass a warp has many rows, and also adds up the gradients of the
-// weights of its lanes' columns; those of all blocks are added up in the order of the blocks.
+// The simple version, for rows of any length, has one block for each row, which reads the row three times. In
+// the fast version a warp has a row, reads it once and keeps it in shared memory. Each lane uses only its own
+// numbers there, so no lane waits for another. In the backward pass a warp has many rows, and also adds up
+// the gradients of the weights of its lanes' columns; the sums of all blocks are added up in the order of the
+// blocks.
 #include "kernels/cuda/column_sums.h"
 #include "kernels/cuda/reduce.h"
 
@@ -78,7 +79,7 @@ namespace fast {
 constexpr unsigned most_warps = 4, most_blocks = 512, rows_of_warp = 4;
 constexpr std::size_t most_bytes = 96 * 1024;
 
-// Warps of a block of which each keeps so many rows in shared memory; 0: they are too long.
+// How many warps a block has if each keeps so many rows in shared memory; 0: the rows are too long.
 constexpr unsigned warps_for(int columns, unsigned kept) {
   unsigned warps = most_warps;
   while (warps > 0 && warps * kept * area(1, columns) * sizeof(float) > most_bytes) warps /= 2;

@@ -21,7 +21,8 @@ enum ncclResult_t { ncclSuccess = 0, ncclInProgress = 7 };
 enum ncclDataType_t { ncclFloat32 = 7 };
 enum ncclRedOp_t { ncclSum = 0 };
 
-// As of NCCL 2.18. A later library takes what is missing for its defaults, since the size says what is there.
+// The configuration of NCCL 2.18. A later library uses its defaults for missing fields, since `size` shows
+// which fields are there.
 struct ncclConfig_t {
   std::size_t size = sizeof(ncclConfig_t);
   unsigned magic = 0xcafebeef;
@@ -38,8 +39,8 @@ struct ncclConfig_t {
 namespace mlk::cuda {
 
 struct Nccl {
-  int version = 0;       // 2.28.9 is 22809; 0: it cannot be used
-  std::string why_none;  // a sentence then
+  int version = 0;       // 2.28.9 is 22809; 0: NCCL cannot be used
+  std::string why_none;  // if version is 0: a sentence
 
   ncclResult_t (*get_version)(int* version) = nullptr;
   ncclResult_t (*get_unique_id)(ncclUniqueId* id) = nullptr;
@@ -53,8 +54,7 @@ struct Nccl {
   const char* (*last_error)(ncclComm_t communicator) = nullptr;
 };
 
-// Opens the library with the first call: MLK_NCCL_LIBRARY, or libnccl.so.2 where the loader finds it. Any
-// thread.
+// The first call opens the library: MLK_NCCL_LIBRARY, or libnccl.so.2 where the loader finds it. Any thread.
 const Nccl& nccl();
 
 }  // namespace mlk::cuda

@@ -39,8 +39,8 @@ struct Nvml {
   int (*free_events)(nvmlEventSet_st* set) = nullptr;
   bool has_events = false;
 
-  // Of the GPU with this number for CUDA; null if it is not known. The numbers of NVML and of CUDA differ
-  // where CUDA_VISIBLE_DEVICES is set; the place on the bus does not.
+  // The handle of the GPU with this number for CUDA; null if it is not known. The numbers of NVML and of CUDA
+  // differ where CUDA_VISIBLE_DEVICES is set; the place on the bus does not.
   Handle handle_of(int index) const {
     std::array<char, 32> bus_id{};
     Handle handle = nullptr;
@@ -95,7 +95,7 @@ GpuUsage usage_of(int index) {
 XidEvents::XidEvents(int index) {
   const Handle handle = nvml().handle_of(index);
   if (!handle || !nvml().has_events || nvml().create_events(&set_) != success) return;
-  if (nvml().register_events(handle, xid_event, set_) == success) return;  // some GPUs have none
+  if (nvml().register_events(handle, xid_event, set_) == success) return;  // some GPUs have no such events
   nvml().free_events(set_);
   set_ = nullptr;
 }
@@ -105,7 +105,7 @@ XidEvents::~XidEvents() {
 }
 
 std::optional<unsigned> XidEvents::last() {
-  constexpr int most = 100;  // that are gone through
+  constexpr int most = 100;  // events that are read
   std::optional<unsigned> number;
   EventData event;
   for (int i = 0; i < most && set_; ++i) {

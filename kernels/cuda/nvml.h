@@ -1,5 +1,5 @@
-// What NVIDIA's management library tells of a GPU. libnvidia-ml.so.1 comes with the driver and is opened at
-// run time; the types are those of its ABI.
+// The values that NVIDIA's management library reports about a GPU. libnvidia-ml.so.1 comes with the driver
+// and is opened at run time; the types are those of its ABI.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@ namespace mlk::cuda {
 
 // Negative: not known.
 struct GpuUsage {
-  double utilisation = -1;   // share of the time in which a kernel ran, of late
+  double utilisation = -1;   // share of the recent time in which a kernel ran
   double memory_bytes = -1;  // in use, by all processes
   double watts = -1;
 };
 
-// Of the GPU with this number in the process, for CUDA. All of it is unknown where the library is not there.
-// Any thread.
+// The usage of the GPU that has this number in the process, for CUDA. All values are unknown if the library
+// is missing. Any thread.
 GpuUsage usage_of(int index);
 
 // Collects the faults of a GPU that its driver reports after the construction. NVIDIA lists their numbers,
@@ -28,7 +28,8 @@ class XidEvents {
   XidEvents(const XidEvents&) = delete;
   XidEvents& operator=(const XidEvents&) = delete;
 
-  // The number of the last one. After a failure it may come late: waits for it at most 200 ms.
+  // The number of the last fault. After a failure the driver may report the fault late, so this waits for it
+  // at most 200 ms.
   std::optional<unsigned> last();
 
  private:

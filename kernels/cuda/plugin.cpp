@@ -94,7 +94,7 @@ void* allocate(mlk_device* device, std::size_t bytes) {
   void* memory = nullptr;
   ++cuda::allocations;
   if (cudaMalloc(&memory, bytes > 0 ? bytes : 1) != cudaSuccess) {
-    cudaGetLastError();  // the caller says it
+    cudaGetLastError();  // the caller reports it
     return nullptr;
   }
   device->holds(cudaMemsetAsync(memory, 0, bytes, device->stream), "memory cannot be cleared");
@@ -215,7 +215,7 @@ void convolve(mlk_device* device, const ImageShape* shape, int outputs, int kern
   device->check();
 }
 
-// The gradients of the windows take the place of the windows.
+// The gradients of the windows overwrite the windows.
 void convolve_backward(mlk_device* device, const ImageShape* shape, int outputs, int kernel, const float* x,
                        const float* weight, const float* delta, float* x_gradient, float* weight_gradient) {
   float* const windows = space_of_windows(device, *shape, kernel);

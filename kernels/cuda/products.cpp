@@ -7,7 +7,7 @@
 namespace mlk::cuda {
 namespace {
 
-// Of queries: how many, and their numbers.
+// How many queries there are, and how many numbers they have.
 std::size_t vectors(const AttentionShape& shape) {
   return static_cast<std::size_t>(shape.batch * shape.length) * static_cast<std::size_t>(shape.heads);
 }
@@ -15,7 +15,7 @@ std::size_t numbers(const AttentionShape& shape) {
   return vectors(shape) * static_cast<std::size_t>(shape.head_size);
 }
 
-// Whether the rows of the rounded weight are such as products take them.
+// Whether products can read the rows of the rounded weight as they are stored.
 bool is_usable(const LinearLayer& layer) {
   const int columns = layer.stored == Transpose::yes ? layer.inputs : layer.outputs;
   return layer.rounded && is_aligned(layer.rounded) && columns % 8 == 0;
@@ -27,7 +27,7 @@ bool are_aligned(std::initializer_list<const float*> tensors) {
 
 }  // namespace
 
-// A factor of a product, op(numbers)[rows, columns], and what it is rounded to.
+// A factor of a product, op(numbers)[rows, columns], and its rounded copy.
 struct Products::Factor {
   Transpose transpose;
   int rows, columns;
@@ -55,7 +55,7 @@ std::string Products::use_cublaslt() {
   return cublaslt_ ? cublaslt_->version() : "";
 }
 
-// As many as there are multiprocessors for, and none for less than 256 of the inner side.
+// As many shares as there are multiprocessors for, but no share with less than 256 of the inner side.
 cudaError_t Products::share(int m, int n, int k, ProductShares& shares) {
   const std::size_t blocks = std::max<std::size_t>(blocks_of_fast_gemm(m, n), 1);
   const std::size_t most = std::min<std::size_t>(static_cast<std::size_t>(k) / 256, 32);

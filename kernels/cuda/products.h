@@ -12,14 +12,14 @@
 
 namespace mlk::cuda {
 
-// All work goes to one stream, so that scratch memory is free again when the next operation begins. Errors
-// are those of scratch memory; of kernels: cudaGetLastError().
+// All work goes to one stream, so that scratch memory is free again when the next operation begins. The
+// functions return errors of scratch memory; cudaGetLastError() returns errors of kernels.
 class Products {
  public:
   Products(kernels::Precision precision, int multiprocessors)
       : precision_(precision), multiprocessors_(static_cast<std::size_t>(multiprocessors)) {}
 
-  // From now on gemm is cuBLASLt's, if that is on the machine. Its version, or nothing.
+  // From now on cuBLASLt computes gemm, if it is on the machine. Returns its version, or an empty text.
   std::string use_cublaslt();
 
   cudaError_t gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k,
@@ -41,14 +41,14 @@ class Products {
 
  private:
   struct Factor;
-  // Both round a factor, to that memory, if the precision asks for it.
+  // The next two round a factor, into that memory, if the precision requires it.
   void round(cudaStream_t stream, Factor& factor, BFloat16* to);
   cudaError_t round(cudaStream_t stream, Factor& factor, Scratch<BFloat16>& memory);
   // The same for x and the weight of a layer.
   cudaError_t round_layer(cudaStream_t stream, const LinearLayer& layer, Factor& x, Factor& weight);
   cudaError_t round_weight(cudaStream_t stream, const LinearLayer& layer, Factor& weight,
                            Scratch<BFloat16>& memory);
-  // False: cuBLASLt is not here, or does not know it; nothing was queued.
+  // False: cuBLASLt is missing, or does not compute this product; nothing was queued.
   bool by_cublaslt(cudaStream_t stream, const Factor& a, const Factor& b, float alpha, float beta, float* c,
                    const CublasLt::Fused& fused);
   cudaError_t multiply(cudaStream_t stream, const Factor& a, const Factor& b, float alpha, float beta,

@@ -7,7 +7,8 @@
 namespace mlk::cuda {
 namespace {
 
-// Work of more keys runs as it is: sizes that change from step to step are not worth a recording.
+// Work of further keys runs without a recording: sizes that change from step to step are not worth a
+// recording.
 constexpr std::size_t most_recordings = 16;
 
 }  // namespace

@@ -9,9 +9,9 @@
 namespace mlk::cuda {
 
 // For one stream. The work of a key only queues operations of that stream: the same ones each time, on the
-// same memory. It runs as it is for the first time, when it may still allocate; the second time it is
-// recorded, and later that is replayed. Work is recorded anew once memory was allocated since, because an
-// operation may have other memory then (Scratch, or a buffer that has grown).
+// same memory. The first time the work is run, and may still allocate; the second time it is recorded, and
+// later the recording is replayed. Work is recorded again if memory was allocated since, because an operation
+// may have other memory then (Scratch, or a buffer that has grown).
 class Recordings {
  public:
   explicit Recordings(cudaStream_t& stream) : stream_(stream) {}
@@ -19,9 +19,9 @@ class Recordings {
   Recordings(const Recordings&) = delete;
   Recordings& operator=(const Recordings&) = delete;
 
-  // Calls work(context), or replays what it has queued. What returns false is not replayed.
+  // Calls work(context), or replays what it has queued. Work that returns false is not replayed.
   cudaError_t run(std::uint64_t key, bool (*work)(void* context), void* context);
-  // To be called while the stream is there.
+  // Forgets all recordings. Call this while the stream exists.
   void forget();
 
  private:

@@ -15,7 +15,7 @@ struct Max {
   __device__ float operator()(float a, float b) const { return a > b ? a : b; }
 };
 
-// The value of lane ^ lanes. A type that is no number has its own function of this name.
+// The value of lane ^ lanes. A type that is not a number has its own function of this name.
 template <typename T>
 __device__ T of_lane_xor(T value, int lanes) {
   return __shfl_xor_sync(all_lanes, value, lanes);
@@ -29,8 +29,8 @@ __device__ T reduce_warp(T value, Operation operation) {
   return value;
 }
 
-// All threads get the result. blockDim.x is a multiple of 32, at most 1024; shared: 33 numbers for such calls
-// alone.
+// All threads get the result. blockDim.x is a multiple of 32, at most 1024; shared: 33 numbers that only such
+// calls use.
 template <typename T, typename Operation>
 __device__ T reduce_block(T value, T neutral, Operation operation, T* shared) {
   const unsigned lane = threadIdx.x % warp_threads, warp = threadIdx.x / warp_threads;

@@ -19,7 +19,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // Room for `wanted` numbers, whatever was in it. Waits for the device when it grows.
+  // Room for `wanted` numbers, with arbitrary content. Waits for the device when it grows.
   cudaError_t make_room(std::size_t wanted) {
     if (wanted <= size_) return cudaSuccess;
     ++allocations;

@@ -204,7 +204,7 @@ class DeviceOps final : public Ops {
           auto& called = *static_cast<Work*>(given);
           try {
             called.call();
-          } catch (...) {  // not through C
+          } catch (...) {  // an exception must not pass through C
             called.failed = std::current_exception();
           }
           return !called.failed;
@@ -222,7 +222,7 @@ class DeviceOps final : public Ops {
   Memory allocate_host_bytes(std::size_t bytes) override;
 
  private:
-  // A buffer, and the memory of the host that belongs to it once it was asked for.
+  // A buffer, and the host memory that belongs to it once a caller has asked for that memory.
   struct Mirror {
     std::size_t bytes = 0;
     Memory host{nullptr, nullptr};
@@ -248,7 +248,7 @@ class DeviceOps final : public Ops {
   std::map<const std::byte*, Mirror> mirrors_;         // by the first byte of the buffer
   std::map<const float*, StartedRead> started_reads_;  // by the first number of the tensor
   Buffer<float> loss_;
-  // Of the last batch: in memory of the host that the device can reach, and on the device.
+  // The ids of the last batch: in host memory that the device can reach, and on the device.
   Memory ids_on_host_{nullptr, nullptr};
   std::span<const std::uint64_t> sent_ids_;
   Buffer<std::uint64_t> ids_;
@@ -285,7 +285,7 @@ std::byte* DeviceOps::place_of(const void* tensor, std::size_t bytes) {
   return static_cast<std::byte*>(mirror.host.get()) + (first - base);
 }
 
-// The device reads a table that would take much of its memory where it is, on the host.
+// A table that would take much of the device's memory stays on the host, where the device reads it.
 Buffer<std::uint8_t> DeviceOps::hold(std::span<const std::uint8_t> bytes) {
   constexpr std::size_t most_share = 4;  // of the memory that is left
   if (bytes.size() <= table_.memory_left(device_) / most_share) {
@@ -300,7 +300,8 @@ Buffer<std::uint8_t> DeviceOps::hold(std::span<const std::uint8_t> bytes) {
   return {std::move(table), bytes.size()};
 }
 
-// The ids on the device, until those of another batch. It may still be copying the last ones.
+// Returns the ids on the device, valid until the next batch is sent. The device may still be copying the
+// previous ids.
 const std::uint64_t* DeviceOps::send(std::span<const std::uint64_t> ids) {
   if (std::ranges::equal(ids, sent_ids_)) return ids_.data();  // rows first, and then their labels
   table_.wait(device_);

@@ -1,5 +1,5 @@
-// What libmlk-cuda.so gives mlk-runtime: one table of C functions, so that the two may be built with
-// different compilers, and mlk-runtime starts where no CUDA is installed.
+// The interface of libmlk-cuda.so for mlk-runtime: one table of C functions, so that the two may be built
+// with different compilers, and mlk-runtime starts where no CUDA is installed.
 #pragma once
 
 #include <cstddef>
@@ -13,18 +13,18 @@ extern "C" {
 
 // One device with its stream of operations, and memory that these share.
 struct mlk_device;
-// A device in a group of processes that each have one.
+// A device in a group of processes that have one device each.
 struct mlk_communicator;
 
 enum { mlk_group_id_bytes = 128 };
 
-// Functions that take a device are for one thread at a time. None of them waits for the device but to_host,
-// wait_for_copy, wait and count_correct. Operations run in the order of the calls, with the contracts of
-// kernels/ops.h; tensors lie in memory of `allocate`. After a failure nothing runs any more, and those that
-// wait return at once: ask failure().
+// Functions that take a device are for one thread at a time. Only to_host, wait_for_copy, wait and
+// count_correct wait for the device. Operations run in the order of the calls, with the contracts of
+// kernels/ops.h; tensors lie in memory of `allocate`. After a failure no operation runs any more, and
+// functions that wait return at once: check failure().
 struct mlk_device_table {
-  // Device `index` of this process. precision: a kernels::Precision. Null if it cannot be used; `why`, of
-  // `size` bytes, is then a sentence.
+  // Device `index` of this process. precision: a kernels::Precision. Null if the device cannot be used;
+  // `why`, of `size` bytes, then holds a sentence.
   mlk_device* (*open)(int index, int precision, char* why, std::size_t size);
   void (*close)(mlk_device* device);
   // The name of the device and what else identifies it. Lives as long as the device.
@@ -41,8 +41,8 @@ struct mlk_device_table {
   // The host must not change `values` before a wait if they lie in memory of allocate_host.
   void (*to_device)(mlk_device* device, const void* values, void* memory, std::size_t bytes);
   void (*to_host)(mlk_device* device, const void* memory, void* values, std::size_t bytes);
-  // Begins to copy to memory of allocate_host, as Ops::start_read(). The number of the copy, for the next
-  // one.
+  // Begins to copy to memory of allocate_host, as Ops::start_read(). Returns the number of the copy, for the
+  // next function.
   std::uint64_t (*start_to_host)(mlk_device* device, const void* memory, void* values, std::size_t bytes);
   void (*wait_for_copy)(mlk_device* device, std::uint64_t number);
   void (*wait)(mlk_device* device);
@@ -109,15 +109,15 @@ struct mlk_device_table {
   void (*gather_labels)(mlk_device* device, int count, const std::uint64_t* ids, const std::uint8_t* table,
                         std::int32_t* out);
 
-  // As Ops::usage(); negative numbers are not known.
+  // As Ops::usage(); a negative number is an unknown value.
   void (*usage)(mlk_device* device, double* utilisation, double* memory_bytes, double* watts);
 
-  // As Ops::repeat(). work: false if it has not queued all of its operations.
+  // As Ops::repeat(). `work` returns false if it has not queued all of its operations.
   void (*repeat)(mlk_device* device, std::uint64_t key, bool (*work)(void* context), void* context);
 
-  // Sums over the devices of several processes, as kernels/communicator.h has them. The library for it is
-  // opened when its version is first asked for: 0 if it cannot be used; `why`, of `size` bytes, is then a
-  // sentence. The other functions must not be called then.
+  // Sums over the devices of several processes, as in kernels/communicator.h. The first call of
+  // collectives_version opens the library for sums. The version is 0 if the library cannot be used; `why`, of
+  // `size` bytes, then holds a sentence, and the other functions must not be called.
   int (*collectives_version)(char* why, std::size_t size);
   bool (*new_group)(unsigned char* id);  // of mlk_group_id_bytes bytes
   mlk_communicator* (*join)(mlk_device* device, const unsigned char* id, int members, int index);
@@ -132,7 +132,7 @@ struct mlk_device_table {
   void (*leave)(mlk_communicator* communicator);  // frees it; aborts before if need be
 };
 
-// The one symbol of the library. The number is that of this file: a change of the table gets the next one.
+// The one symbol of the library. The number is the version of this file: a change of the table increments it.
 [[gnu::visibility("default")]] const mlk_device_table* mlk_device_v4();
 
 }  // extern "C"

@@ -167,7 +167,7 @@ void ReferenceOps::clip(std::span<float> gradients, float most) {
   for (const float x : gradients) squares += static_cast<double>(x) * static_cast<double>(x);
   const double norm = std::sqrt(squares);
   if (norm <= static_cast<double>(most)) return;
-  // Not 0 for an infinite norm: a diverged model must be noticed.
+  // For an infinite norm the factor is NaN, not 0, so that a diverged model is noticed.
   const double factor = std::isfinite(norm) ? static_cast<double>(most) / norm : std::nan("");
   for (float& x : gradients) x *= static_cast<float>(factor);
 }

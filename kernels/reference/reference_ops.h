@@ -9,7 +9,7 @@
 
 namespace mlk::kernels {
 
-// Ops::gemm on matrices whose stored rows begin lda, ldb and ldc numbers after each other. For float and for
+// Ops::gemm on matrices whose stored rows begin lda, ldb and ldc numbers after each other. Number: float or
 // BFloat16.
 template <typename Number>
 void reference_gemm(Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,

@@ -19,7 +19,7 @@ double gelu(double x) { return x / 2 * (1 + std::tanh(gelu_inner(x))); }
 
 double gelu_slope(double x) {
   const double t = std::tanh(gelu_inner(x));
-  // Where tanh has reached its end the slope of x^3 may be infinite, and nothing changes.
+  // Where tanh is saturated, the slope of x^3 may be infinite, so that term is left out.
   return (1 + t) / 2 + (t * t == 1 ? 0 : x / 2 * (1 - t * t) * gelu_inner_slope(x));
 }
 
@@ -31,7 +31,7 @@ class Head {
   Head(const AttentionShape& shape, int sequence, int head)
       : size_(shape.head_size), heads_(shape.heads), first_(sequence * shape.length), head_(head) {}
 
-  // In qkv and its gradient; in `out` and its gradient.
+  // A place in qkv and its gradient; a place in `out` and its gradient.
   std::size_t place(Part part, int position) const {
     return index((first_ + position) * 3 + part, heads_ * size_, head_ * size_);
   }
@@ -71,7 +71,7 @@ void attend(const Head& head, int position, int size, const float* qkv, float* o
 void attend_backward(const Head& head, int position, int size, const float* qkv, const float* out,
                      float log_sum, const float* delta, std::vector<double>& gradient) {
   const float *d = delta + head.place(position), *o = out + head.place(position);
-  double mean = 0;  // of the gradients by the weights, weighted with these
+  double mean = 0;  // of the gradients by the weights, weighted with the weights
   for (int i = 0; i < size; ++i) mean += double{d[i]} * o[i];
   for (int on = 0; on <= position; ++on) {
     const std::size_t q = head.place(Head::query, position), k = head.place(Head::key, on),
@@ -162,7 +162,7 @@ void ReferenceOps::embed(int rows, int length, int columns, const std::int32_t* 
   }
 }
 
-// In float, so that the order of the sums is all that decides on the bits.
+// In float, so that only the order of the sums determines the bits.
 void ReferenceOps::embed_backward(int rows, int length, int columns, const std::int32_t* tokens,
                                   const float* delta, float* token_gradient, float* position_gradient) {
   for (std::size_t i = 0; i < index(length, columns, 0); ++i) position_gradient[i] = 0;

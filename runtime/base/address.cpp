@@ -1,4 +1,4 @@
-// Parses addresses, and runs the thread that looks names up.
+// Parses addresses, and runs the thread that looks up names.
 #include "runtime/base/address.h"
 
 #include <arpa/inet.h>
@@ -82,8 +82,8 @@ struct Resolver::Shared {
   const int wake;
 };
 
-// The thread is detached and shares ownership of `shared_`: getaddrinfo cannot be interrupted, and nothing
-// should have to wait for it.
+// The thread is detached and shares ownership of `shared_`: getaddrinfo cannot be interrupted, and the
+// destructor must not wait for it.
 Resolver::Resolver() : shared_(std::make_shared<Shared>()) {
   std::thread([shared = shared_] { run(shared); }).detach();
 }

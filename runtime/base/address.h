@@ -1,5 +1,4 @@
-// Internet addresses: host:port as text. Names are looked up in a thread of their own, since a look-up may
-// take seconds.
+// Internet addresses: host:port as text. A separate thread looks up names, since a look-up may take seconds.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +27,10 @@ std::optional<HostPort> parse_host_port(std::string_view text);
 std::string to_string(const HostPort& host_port);
 std::string to_string(const SocketAddress& address);
 
-// The address, if host is a literal one.
+// The address, if host is a literal address.
 std::optional<SocketAddress> literal_address(const HostPort& host_port);
 
-// Looks names up, one after the other. Keeps no cache of its own.
+// Looks up names, one after the other. Keeps no cache of its own.
 class Resolver {
  public:
   struct Result {

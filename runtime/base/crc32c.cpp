@@ -33,8 +33,8 @@ constexpr std::array<std::array<std::uint32_t, 256>, 8> make_tables() {
 constexpr auto tables = make_tables();
 
 #if defined(__x86_64__)
-// The instruction starts every cycle, but takes three: three streams side by side keep it busy. Their
-// checksums are joined by a linear function, the effect of `stride` zero bytes that follow (Mark Adler,
+// The instruction can start in every cycle, but takes three cycles, so three parallel streams keep it busy. A
+// linear function joins their checksums: the effect of `stride` zero bytes that follow (Mark Adler,
 // https://stackoverflow.com/a/17646775).
 constexpr std::size_t stride = 1024;
 
@@ -107,10 +107,10 @@ constexpr std::uint32_t power(unsigned n) {
   return value;
 }
 
-// Folds a block into the one `distance` bytes further on: modulo the polynomial, sixteen bytes equal the sum
-// of their halves times two constants (V. Gopal et al., Fast CRC Computation for Generic Polynomials Using
-// PCLMULQDQ Instruction, Intel 2009). The exponents are those of the ends of the halves, less one, since a
-// product of bit-reversed numbers is one bit short.
+// Folds a block into the block `distance` bytes further on. Modulo the polynomial, sixteen bytes equal the
+// sum of their halves times two constants (V. Gopal et al., Fast CRC Computation for Generic Polynomials
+// Using PCLMULQDQ Instruction, Intel 2009). The exponents are those of the ends of the halves, minus one,
+// since a product of bit-reversed numbers is one bit short.
 template <unsigned distance>
 constexpr long long low_half = power(8 * distance + 31);
 template <unsigned distance>
@@ -146,11 +146,11 @@ template <unsigned distance>
   return _mm512_loadu_si512(data);
 }
 
-// The checksum of a block into which all earlier blocks were folded, and of the `size` bytes after it.
+// The checksum of a block into which all earlier blocks were folded, and of the `size` bytes after the block.
 [[gnu::target("avx2,vpclmulqdq,pclmul,sse4.2")]] std::uint32_t end_of_fold(__m256i block,
                                                                            const unsigned char* data,
                                                                            std::size_t size) {
-  // The last step folds the lower half into the upper one, which then stands for the whole block.
+  // The last step folds the lower half into the upper half, which then represents the whole block.
   const __m256i swapped = _mm256_permute2x128_si256(block, block, 0x01);
   const __m128i all = _mm256_castsi256_si128(fold(block, fold_constants<16>(), swapped));
   std::uint64_t crc = _mm_crc32_u64(0, static_cast<std::uint64_t>(_mm_extract_epi64(all, 0)));
@@ -191,7 +191,7 @@ template <unsigned distance>
     fourth = fold(fourth, by_four, wide_block_at(data + 192));
   }
   fourth = fold(fold(fold(first, by_one, second), by_one, third), by_one, fourth);
-  // The masked form, although all elements are wanted: GCC 12 warns of the other forms (its bug 105593).
+  // The masked form, although all elements are used: GCC 12 warns about the other forms (its bug 105593).
   const __m256i lower = _mm512_maskz_extracti64x4_epi64(0xff, fourth, 0);
   const __m256i upper = _mm512_maskz_extracti64x4_epi64(0xff, fourth, 1);
   return end_of_fold(fold(lower, fold_constants<32>(), upper), data, size);

@@ -11,7 +11,7 @@ namespace mlk::rt {
 // start).
 std::uint32_t crc32c(const void* data, std::size_t size, std::uint32_t previous = 0);
 
-// The implementations that this processor can run, the fastest first, the table-driven one last. Exposed so
+// The implementations that this processor can run, the fastest first, the table-driven one last. Public so
 // that a test can compare them.
 using Crc32c = std::uint32_t (*)(const void* data, std::size_t size, std::uint32_t previous);
 std::span<const Crc32c> crc32c_ways();

@@ -1,4 +1,4 @@
-// How a process of the run ends: the codes of CONTRACT.md, and the one exception that carries them.
+// How a process of the run ends: the codes of CONTRACT.md, and the exception that carries a code.
 #pragma once
 
 #include <stdexcept>
@@ -17,13 +17,13 @@ enum class ExitCode : int {
   terminated = 143,
 };
 
-// True for codes after which a retry cannot help: the whole run fails with them.
+// True for codes after which a retry cannot help: they fail the whole run.
 constexpr bool is_final(ExitCode code) {
   return code >= ExitCode::bad_configuration && code <= ExitCode::checkpoint_unusable;
 }
 
-// Thrown where a failure is understood; caught in run.cpp, which prints what() and returns the code. what():
-// one lower-case line that names the thing at fault.
+// Thrown by code that knows the cause of a failure; caught in run.cpp, which prints what() and returns the
+// code. what(): one lower-case line that names the thing at fault.
 struct Failure : std::runtime_error {
   Failure(ExitCode exit_code, const std::string& what) : std::runtime_error(what), code(exit_code) {}
   ExitCode code;

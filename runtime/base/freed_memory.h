@@ -5,8 +5,8 @@
 
 namespace mlk::rt {
 
-// Chunks of a model are allocated and freed in every step. Memory that returns to the system in between has
-// to be cleared and mapped again, which takes longer than sending the chunk. Applies to the whole process;
+// Every step allocates and frees chunks of a model. If memory returns to the system in between, the kernel
+// has to clear and map it again, which takes longer than sending the chunk. Applies to the whole process;
 // call it at the start.
 inline void keep_freed_memory() {
   mallopt(M_MMAP_THRESHOLD, 16 << 20);

@@ -9,8 +9,8 @@
 namespace mlk::rt {
 
 // Listens at a literal address; for a name, at its port on all interfaces. While another process holds the
-// address, tries again for `patience`. The caller owns the descriptor, which does not block.
-// bound(descriptor) is called when the address is ours, before anything can connect. Throws Failure.
+// address, tries again for `patience`. The caller owns the descriptor, which is non-blocking.
+// bound(descriptor) is called when this process holds the address, before a peer can connect. Throws Failure.
 int listen_at(const HostPort& where, std::chrono::milliseconds patience,
               const std::function<void(int)>& bound = {});
 

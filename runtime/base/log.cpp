@@ -7,7 +7,7 @@ namespace mlk::rt {
 
 void Log::line(std::string_view message) const {
   const std::string text = who_ + ": " + std::string(message) + "\n";
-  // If stderr is gone there is nothing to do: the lines are for people, and the run goes on.
+  // If stderr is gone, the line is dropped: the lines are for people, and the run continues.
   [[maybe_unused]] const ssize_t written = write(fd_, text.data(), text.size());
 }
 

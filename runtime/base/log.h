@@ -6,14 +6,13 @@
 
 namespace mlk::rt {
 
-// Puts the name of the process before each line. A line is one write, so threads and processes may share the
-// stream.
+// Puts the name of the process before each line. A line is one write, so threads and processes may share it.
 class Log {
  public:
   // who: for example "mlk-runtime worker/0". fd is borrowed.
   explicit Log(std::string who, int fd = 2) : who_(std::move(who)), fd_(fd) {}
 
-  // Prints "<who>: <message>\n". Never throws; a stream that is closed loses the line.
+  // Prints "<who>: <message>\n". Never throws; if the stream is closed, the line is lost.
   void line(std::string_view message) const;
 
  private:

@@ -18,8 +18,8 @@ namespace mlk::rt {
 static_assert(std::endian::native == std::endian::little,
               "floats and integers go over the wire as they lie in memory");
 
-// Leaves new elements uninitialised: nearly all bytes are overwritten by what is received, and setting them
-// to 0 first would cost another pass over the memory.
+// Leaves new elements uninitialised: received bytes overwrite nearly all of them, and setting them to 0 first
+// would cost another pass over the memory.
 template <typename T>
 struct UninitialisedAllocator : std::allocator<T> {
   template <typename U>
@@ -70,7 +70,7 @@ class PayloadWriter {
   Bytes bytes_;
 };
 
-// After the first read beyond the end, every read gives zero and ok() is false. Check it once, at the end.
+// After the first read beyond the end, every read returns zero and ok() is false. Check it once, at the end.
 class PayloadReader {
  public:
   explicit PayloadReader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -92,7 +92,7 @@ class PayloadReader {
   }
   std::size_t left() const { return rest_.size(); }
   bool ok() const { return ok_; }
-  // ok(), and nothing is left to read.
+  // ok(), and no bytes are left to read.
   bool complete() const { return ok_ && rest_.empty(); }
 
  private:

@@ -1,4 +1,4 @@
-// Powers with the same bits on every processor; std::pow does not promise that.
+// Powers with the same bits on every processor; std::pow does not guarantee that.
 #pragma once
 
 #include <cstdint>

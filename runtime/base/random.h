@@ -1,5 +1,5 @@
-// Counter-based random numbers: pure functions with the same bits on every machine. Any number can be
-// computed from its index.
+// Counter-based random numbers: pure functions with the same bits on every machine. Each number is computed
+// directly from its index.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ constexpr std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// Uniform in [0, 1), a multiple of 2^-24, so exact as a float. `stream` separates numbers for different
+// Uniform in [0, 1), and a multiple of 2^-24, so the float is exact. `stream` separates numbers for different
 // purposes.
 constexpr float uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   return static_cast<float>(mix(mix(mix(seed) + stream) + index) >> 40) * 0x1p-24f;
 }
 
-// Nearly normal with mean 0 and variance 1, never beyond 6: the sum of twelve uniform numbers, which is exact
-// on every machine, as logarithms and cosines are not.
+// Nearly normal with mean 0 and variance 1, never beyond 6: the sum of twelve uniform numbers. This sum is
+// exact on every machine, while logarithms and cosines are not.
 constexpr float normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   const std::uint64_t key = mix(mix(mix(seed) + stream) + index);
   std::int64_t sum = 0;

@@ -1,5 +1,5 @@
 // A signalfd that is polled and never read, so it stays readable from the first signal on. A blocked signal
-// also reaches the first process of a container, which the kernel otherwise shields from SIGTERM.
+// also reaches the first process of a container, which the kernel otherwise protects from SIGTERM.
 #include "runtime/base/stop_signal.h"
 
 #include <csignal>

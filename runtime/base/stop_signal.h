@@ -1,12 +1,12 @@
-// SIGTERM and SIGINT as a state to ask for and to poll, instead of an interruption.
+// SIGTERM and SIGINT as a state that can be queried and polled, instead of an interruption.
 #pragma once
 
 #include <chrono>
 
 namespace mlk::rt {
 
-// Construct it in main before any thread starts: it blocks both signals, and threads inherit that. One per
-// process.
+// Construct it in main before any thread starts: it blocks both signals, and threads inherit that mask. One
+// object per process.
 class StopSignal {
  public:
   StopSignal();
@@ -14,13 +14,13 @@ class StopSignal {
   StopSignal(const StopSignal&) = delete;
   StopSignal& operator=(const StopSignal&) = delete;
 
-  // Whether one of the signals has arrived. Once true, always true. Costs one system call.
+  // Whether one of the signals has arrived. Once true, it stays true. Costs one system call.
   bool requested() const { return wait(std::chrono::milliseconds(0)); }
 
   // Sleeps for the given time, or until a signal arrives. Returns requested().
   bool wait(std::chrono::milliseconds time) const;
 
-  // Readable from the first signal on. For poll and epoll only: a read would forget the signal.
+  // Readable from the first signal on. Use it only with poll and epoll: a read would clear the signal.
   int fd() const { return fd_; }
 
  private:

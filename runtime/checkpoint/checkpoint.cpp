@@ -33,7 +33,7 @@ constexpr const char* aside_prefix = ".tmp-";
 constexpr const char* mark_prefix = ".mark-";
 constexpr std::size_t write_block = 1 << 20;
 
-// The number after the prefix. After the number the text must end, or go on with `after`.
+// The number after the prefix. After the number the text must end, or continue with `after`.
 std::optional<std::uint64_t> number_in(std::string_view text, std::string_view prefix, char after = '\0') {
   if (!text.starts_with(prefix)) return {};
   text.remove_prefix(prefix.size());
@@ -87,8 +87,8 @@ void put_in_place(const fs::path& aside, const fs::path& target) {
   remove_quietly(older);
 }
 
-// Whose folder it is, or the one in which it is to be made, and who this process is: what to compare where
-// the system only says that it is not permitted. Empty where this process may write there.
+// Explains a missing permission: the owner and the mode of the folder, or of its nearest parent that exists,
+// and the user and group of this process. Empty if the reason is another, or the process may write there.
 std::string owner_of(fs::path folder) {
   struct stat info{};
   while (stat(folder.c_str(), &info) != 0 && folder.has_relative_path()) folder = folder.parent_path();
@@ -165,7 +165,7 @@ void CheckpointStore::discard(const std::string& aside) const {
   if (is_ours(aside, aside_prefix)) remove_quietly(fs::path(folder_) / aside);
 }
 
-// Some bytes, and the wait for the disk: a full disk takes empty files.
+// Writes some bytes and syncs them, because a full disk still accepts empty files.
 std::string CheckpointStore::why_unwritable() const {
   const fs::path mark = fs::path(folder_) / name_mark();
   std::string reason;
@@ -214,8 +214,8 @@ void CheckpointStore::prune(std::uint64_t saved_step) const {
       left.push_back(entry->path());
   }
   for (const fs::path& path : left) {
-    // So may a folder of this step. It is renamed before its files are removed, so that a process that
-    // commits it finds it whole or not at all.
+    // A folder of this step may belong to another process, too. It is renamed before its files are removed,
+    // so that a process that commits the folder finds it complete or not at all.
     const fs::path gone = path.string() + "-gone";
     fs::rename(path, gone, error);
     remove_quietly(error ? path : gone);

@@ -16,21 +16,22 @@ namespace mlk::rt {
 
 // The folder with the checkpoints of one run: step-<number>/ with safetensors files and a manifest.json with
 // their sizes and checksums. A checkpoint is written into a temporary folder .tmp-*, the manifest last, is
-// read back, and appears by one rename: the process may die at any point. Only then older checkpoints are
-// removed. Holds only names, so it is safe for several threads.
+// read back, and appears by one rename, so the process may die at any point. Older checkpoints are removed
+// only after the rename. The object holds only names, so several threads may use it.
 class CheckpointStore {
  public:
-  // keep: how many of the newest stay, at least 1. The first save makes the folder. `log` must outlive this.
+  // keep: how many of the newest checkpoints stay, at least 1. The first save makes the folder. `log` must
+  // outlive this.
   CheckpointStore(std::string folder, int keep, const Log& log);
 
-  // Tries whether a checkpoint could be written: makes the folder, and a small file there for a moment. Why
-  // not: "Read-only file system"; empty if it could.
+  // Tries whether a checkpoint can be written: makes the folder, and writes and removes a small file there.
+  // Returns the reason if that fails, such as "Read-only file system"; otherwise an empty text.
   std::string why_unwritable() const;
-  // The end of a process that cannot write there. It is final.
+  // The failure with which a process ends that cannot write checkpoints. The failure is final.
   Failure unwritable(const std::string& why) const;
 
   // Saves a checkpoint made by one process, in state.safetensors. If the disk fails (full, read-only, gone),
-  // writes a line to the log and returns false, with the reason in `why`; training goes on.
+  // writes a line to the log and returns false, with the reason in `why`; training continues.
   bool save(const Snapshot& snapshot, std::span<const TensorInfo> tensors, std::string* why = nullptr) const;
 
   // A checkpoint made by several processes that share the folder. One of them chooses the name of the
@@ -42,8 +43,9 @@ class CheckpointStore {
   void commit(const std::string& aside, const Manifest& manifest) const;
   void discard(const std::string& aside) const;
 
-  // Tells whether two processes see the same folder: one leaves a mark under a name of its own and tells the
-  // other process, which removes it. False if the mark is not there or cannot be removed.
+  // Tests whether two processes see the same folder: one process leaves a mark under a unique name and sends
+  // the name to the other process, which removes the mark. False if the mark is not there or cannot be
+  // removed.
   static std::string name_mark();
   bool leave_mark(const std::string& mark) const;
   bool take_mark(const std::string& mark) const;
@@ -76,8 +78,8 @@ std::string no_checkpoint_line(std::uint64_t step, const std::string& reason);
 // What went wrong, without the file: "No space left on device". Pure.
 std::string reason_of(const std::exception& error);
 
-// The end of a process that is trained, but whose last checkpoint could not be written for as long as it was
-// patient. It is final: a retry would train the same steps again, and could save them no more than this one.
+// The failure of a process that is trained but could not write its last checkpoint within its patience. The
+// failure is final: a retry would train the same steps again, and could not save them either.
 Failure unsaved(const std::string& reason);
 
 }  // namespace mlk::rt

@@ -163,7 +163,7 @@ std::string encode(const Manifest& manifest) {
 
 namespace {
 
-// JSON may hold any number; one that does not fit the type must not be converted.
+// JSON may hold any number; a number that does not fit the type must not be converted.
 std::uint64_t whole_number(const json& object, const char* key,
                            std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
   const json& value = object.at(key);

@@ -32,16 +32,17 @@ struct RunHistory {
   bool operator==(const RunHistory&) const = default;
 };
 
-// All that training needs to go on as if it had not stopped.
+// All that training needs to continue as if it had not stopped.
 struct TrainingState {
   std::uint64_t step = 0;      // updates applied
   std::uint64_t position = 0;  // samples taken, see sampler.h
   kernels::Floats parameters;
-  // Of the optimizer: slots times as long as the parameters, all of slot 0 first. Empty: there is none yet.
+  // The optimizer's state: slots times as long as the parameters, all of slot 0 first. Empty: there is none
+  // yet.
   kernels::Floats optimizer_state;
   std::uint64_t state_since = 0;  // the step at which the optimizer's state was zeros, or would have been
   RunHistory history = {};
-  std::optional<DataSummary> data = {};  // that was trained with, where it is known
+  std::optional<DataSummary> data = {};  // the data that was trained with, if known
 };
 
 // A copy, taken at one moment of the run, of the content of one file.
@@ -50,7 +51,7 @@ struct Snapshot {
   std::uint64_t position = 0;  // samples taken, see sampler.h
   std::vector<Piece> pieces;
   std::vector<float> values;  // of the pieces, one after the other
-  RunHistory history;         // with several files: in that of server 0
+  RunHistory history;         // with several files: only in the file of server 0
   std::optional<DataSummary> data = {};
 
   // Removes the pieces but keeps the memory, which is then enough for so many floats.
@@ -67,11 +68,11 @@ std::size_t parameter_count(std::span<const TensorInfo> tensors);
 // "w[0:65536]". Slot k of the optimizer's state has the prefix "optimizer.k.".
 std::vector<SafeTensor> name_pieces(std::span<const Piece> pieces, std::span<const TensorInfo> tensors);
 
-// The piece that such a tensor holds. Throws std::runtime_error if it is not of this model.
+// The piece that such a tensor holds. Throws std::runtime_error if the tensor is not of this model.
 Piece find_piece(const SafeTensor& tensor, std::span<const TensorInfo> tensors);
 
-// The number of slots of which there are pieces. Throws std::runtime_error unless the pieces hold the
-// parameters and those slots completely, each float once.
+// The number of optimizer slots that have pieces. Throws std::runtime_error unless the pieces hold the
+// parameters and these slots completely, each float once.
 std::size_t require_whole(std::vector<Piece> pieces, std::size_t parameters);
 
 // A file of a checkpoint as it was written.
@@ -86,7 +87,7 @@ struct WrittenFile {
 struct Manifest {
   std::uint64_t step = 0, position = 0;
   std::vector<WrittenFile> files;
-  std::optional<DataSummary> data = {};  // that was trained with, where it is known
+  std::optional<DataSummary> data = {};  // the data that was trained with, if known
 };
 
 std::string encode(const Manifest& manifest);

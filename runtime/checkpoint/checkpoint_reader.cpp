@@ -1,5 +1,5 @@
-// First reads the headers of all files, which tell whether they hold this model completely; then the floats
-// of each, directly to their place, and computes the checksum on the way.
+// First reads the headers of all files, which show whether the files hold this model completely. Then reads
+// the floats of each file directly to their place, and computes the checksum of the file meanwhile.
 #include "runtime/checkpoint/checkpoint_reader.h"
 
 #include <algorithm>

@@ -14,7 +14,7 @@ namespace mlk::rt {
 TrainingState read_checkpoint(const std::filesystem::path& folder, std::span<const TensorInfo> tensors);
 
 // Throws std::runtime_error unless the folder is a checkpoint of the step, and all its files have the sizes
-// and checksums of its manifest. Does not check whether it fits a model.
+// and checksums of its manifest. Does not check whether the checkpoint fits a model.
 void verify_checkpoint(const std::filesystem::path& folder, std::uint64_t step);
 
 // Throws std::runtime_error unless the file in the folder has the size and the checksum.

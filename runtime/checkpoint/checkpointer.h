@@ -1,4 +1,4 @@
-// Checkpoints of a process that holds the whole state, made while training goes on.
+// Checkpoints of a process that holds the whole state, made while training continues.
 #pragma once
 
 #include <chrono>
@@ -15,29 +15,30 @@
 namespace mlk::rt {
 
 // Tensors of the state in use. The optimizer's part is slots times as long as the parameters. The host reads
-// them only for a checkpoint.
+// these tensors only for a checkpoint.
 struct LiveState {
   std::uint64_t step = 0, position = 0;
   std::span<const float> parameters, optimizer_state;
   RunHistory history = {};
 };
 
-// Training pauses for one copy of the state; a thread of its own writes the copy. There is only one copy: a
-// checkpoint that falls due while the last one is being written is made from the first state after that,
-// which is newer, and needs neither a wait nor a second copy. Without a folder for checkpoints nothing is
-// done. For one thread.
+// Training pauses while the state is copied; a separate thread writes the copy. There is only one copy. If a
+// checkpoint falls due while the previous one is being written, it is made from the first state after that
+// write: this state is newer, and needs neither a wait nor a second copy. Without a folder for checkpoints
+// all calls do nothing. For one thread.
 class Checkpointer {
  public:
-  // All references must outlive this. ops: of the tensors in the states. data: that is trained with.
+  // All references must outlive this. ops: the Ops of the tensors in the states. data: the data that is
+  // trained with.
   Checkpointer(const Job& job, std::span<const TensorInfo> tensors, kernels::Ops& ops,
                const std::optional<DataSummary>& data = {});
 
-  // The newest checkpoint that can be used. Throws as CheckpointStore::load_newest(), and Failure{bad_data}
-  // if it was trained with other data.
+  // The newest usable checkpoint. Throws as CheckpointStore::load_newest(), and Failure{bad_data} if the
+  // checkpoint was trained with other data.
   std::optional<TrainingState> restore();
 
-  // Before training goes on from this step: throws CheckpointStore::unwritable() if nothing can be saved,
-  // unless no step is left to be made.
+  // Call before training continues from this step. Throws CheckpointStore::unwritable() if nothing can be
+  // saved, unless no step is left to train.
   void require_writable(std::uint64_t step);
 
   // Call after each step.
@@ -51,19 +52,20 @@ class Checkpointer {
 
   // The same, but waits for the outcome: for a process that is about to end.
   bool save_now(const LiveState& state, std::chrono::seconds patience = std::chrono::seconds(0));
-  // How long such a process may try, if it has the trained model: less than a pod is given to end.
+  // How long a process that is about to end may try to save a trained model: less than the grace period of a
+  // pod.
   static constexpr std::chrono::seconds leave_patience{15};
 
   // The newest step that has a checkpoint; 0: none is known.
   std::uint64_t committed() const { return committed_; }
-  // Why there is none of a later step that was tried; the reporter is told so, too.
+  // Why a later step that was tried has no checkpoint; the reporter gets this reason, too.
   std::string why_unsaved() const { return unsaved_ ? unsaved_->reason : ""; }
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Outcome {
     bool saved = false;
-    std::string why;  // not
+    std::string why;  // why it was not saved
   };
   void failed(std::uint64_t step, const std::string& why);
   void start(const LiveState& state);

@@ -1,4 +1,4 @@
-// What is written to disks: files and folders of which each is there as a whole or not at all.
+// Writes to disks: each file or folder appears as a whole or not at all.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace mlk::rt {
 
-// A file or folder that is closed on every path. Everything throws std::system_error that names it.
+// An open file or folder that is closed on every path. All functions throw std::system_error, which names the
+// file or folder.
 class Descriptor {
  public:
   // flags and mode: of open(2).
@@ -18,7 +19,7 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
 
   void write_all(const void* data, std::size_t size);
-  // Makes the disk begin with what was written. sync() reports errors.
+  // Makes the disk begin to store what was written so far. sync() reports errors.
   void start_sync();
   void sync();
 

@@ -25,7 +25,7 @@ std::string safetensors_header(std::span<const SafeTensor> tensors,
                                const std::map<std::string, std::string>& metadata);
 
 struct SafeTensorsFile {
-  std::vector<SafeTensor> tensors;  // by offset
+  std::vector<SafeTensor> tensors;  // sorted by offset
   std::map<std::string, std::string> metadata;
   std::size_t data_begin = 0;  // in the file
 };

@@ -41,7 +41,7 @@ float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(std::uint3
 float from_float16(std::uint16_t bits) {
   const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16, exponent = (bits >> 10) & 0x1f,
                       fraction = bits & 0x3ff;
-  if (exponent == 0) {  // zeros, and numbers too small for an exponent of their own
+  if (exponent == 0) {  // zeros and subnormal numbers
     const float size = static_cast<float>(fraction) * 0x1p-24f;
     return sign ? -size : size;
   }
@@ -56,7 +56,7 @@ std::string text_of(const Shape& shape) {
   return "[" + text + "]";
 }
 
-// The number and what follows it in "transformer.h.3.attn.bias".
+// The number of the block and the rest of the name in "transformer.h.3.attn.bias".
 std::optional<std::pair<int, std::string_view>> block_of(std::string_view name) {
   constexpr std::string_view before = "transformer.h.";
   if (!name.starts_with(before)) return {};
@@ -99,7 +99,7 @@ class WeightsFile {
   std::span<const TensorInfo> wanted_;
   std::ifstream stream_;
   std::size_t data_begin_ = 0;
-  std::map<std::string, SafeTensor> found_;  // by the names that the model has for them
+  std::map<std::string, SafeTensor> found_;  // by their names in the model
 };
 
 void WeightsFile::open() {
@@ -143,7 +143,7 @@ void WeightsFile::take(SafeTensor tensor, const std::string& wrapper) {
   if (!found_.emplace(name, std::move(tensor)).second) refuse_file("it has " + name + " twice");
 }
 
-// What differs of a GPT, all at once, as it is written in an experiment.
+// Refuses a GPT of other sizes, with all sizes that differ, in the syntax of an experiment.
 void WeightsFile::compare_sizes(const ModelConfig& model) const {
   std::string of_model, of_data;
   const auto compare = [](std::string& differing, const char* key, std::int64_t has, std::int64_t wanted) {
@@ -174,7 +174,7 @@ void WeightsFile::compare_sizes(const ModelConfig& model) const {
   compare_description(model);
 }
 
-// A file of weights does not tell the number of heads, nor all that is computed with it.
+// Compares config.json: the file of weights has neither the number of heads nor every setting of the model.
 void WeightsFile::compare_description(const ModelConfig& model) const {
   const fs::path path = fs::path(path_).parent_path() / description_name;
   constexpr std::size_t limit = 1 << 20;
@@ -187,7 +187,7 @@ void WeightsFile::compare_description(const ModelConfig& model) const {
   try {
     description = parse_json(text, path.string());
   } catch (const std::runtime_error&) {
-    return;  // not of the weights
+    return;  // this file does not describe the weights
   }
   if (!description.is_object() || description.value("model_type", json()) != "gpt2") return;
   std::string differing;
@@ -266,7 +266,7 @@ kernels::Floats WeightsFile::read() {
   return parameters;
 }
 
-// Writes by `write`, beside the place of the file, and moves it there.
+// Calls `write` for a temporary file in the same folder, and then renames that file to `path`.
 template <typename Write>
 void replace_file(const fs::path& path, Write write) {
   const fs::path aside = path.parent_path() / (".tmp-" + path.filename().string() + "-" + random_name());
@@ -279,7 +279,7 @@ void replace_file(const fs::path& path, Write write) {
   }
 }
 
-// What GPT2LMHeadModel.from_pretrained() asks for.
+// The content that GPT2LMHeadModel.from_pretrained() needs.
 json description_of(const ModelConfig& model, std::int64_t vocabulary) {
   constexpr std::int64_t end_of_text = 50256;  // of GPT-2's own tokens
   const json end = vocabulary > end_of_text ? json(end_of_text) : json();

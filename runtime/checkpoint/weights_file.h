@@ -1,5 +1,5 @@
-// The weights of a model without the state of its training: those that a run begins with, and those that it
-// leaves.
+// The weights of a model without the state of its training: the weights that a run begins with, and the
+// weights that it writes at its end.
 #pragma once
 
 #include <filesystem>
@@ -13,17 +13,17 @@
 namespace mlk::rt {
 
 // The parameters for a model with these tensors, from a safetensors file. The file has the model's tensors,
-// as F32, F16 or BF16, and no others. That of a GPT may be one of Hugging Face's GPT-2: names may lack the
-// prefix "transformer.", the causal masks of its blocks are passed over, and an lm_head.weight must be equal
-// to the token embeddings. If there is a config.json in the folder of the file that tells how a GPT-2
-// computes, it is compared with the model as well. Throws Failure{bad_data} if the file cannot be used by any
-// model, or Failure{bad_configuration} if it is of another model. Both name the file.
+// as F32, F16 or BF16, and no others. For a GPT the file may be one of Hugging Face's GPT-2: names may lack
+// the prefix "transformer.", the reader skips the causal masks of its blocks, and an lm_head.weight must be
+// equal to the token embeddings. If the folder of the file has a config.json that describes a GPT-2, the
+// reader compares it with the model as well. Throws Failure{bad_data} if no model can use the file, or
+// Failure{bad_configuration} if the file is of another model. Both failures name the file.
 kernels::Floats read_weights(const std::string& path, const ModelConfig& model,
                              std::span<const TensorInfo> tensors);
 
-// Leaves the parameters in folder/model.safetensors, and of a GPT the config.json that Hugging Face's
-// transformers needs beside it. Each file replaces an older one at once, when it is whole. Makes the folder.
-// Throws std::exception.
+// Writes the parameters to folder/model.safetensors, and for a GPT the config.json that Hugging Face's
+// transformers needs beside that file. Each file replaces an older file in one step, when it is complete.
+// Makes the folder. Throws std::exception.
 void write_weights(const std::filesystem::path& folder, const ModelConfig& model,
                    std::span<const TensorInfo> tensors, std::span<const float> parameters);
 

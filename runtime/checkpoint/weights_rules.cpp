@@ -16,8 +16,8 @@ struct ComputedKey {
   std::string otherwise;
 };
 
-// Every key of transformers' GPT2Config that changes what is computed, but for the sizes that the tensors
-// tell, and dropout, which is the run's own.
+// Every key of transformers' GPT2Config that changes the result, except the sizes, which the tensors show,
+// and dropout, which the run configures.
 std::vector<ComputedKey> computed_keys(const ModelConfig& model) {
   return {
       {"n_head", {model.heads}, "model.heads is " + std::to_string(model.heads)},

@@ -1,5 +1,5 @@
-// What a file of weights is, by its first bytes and by the names in it, and whether what its description says
-// is what a gpt computes. Pure.
+// Recognises files of weights by their first bytes and by the names in them, and checks whether a description
+// (config.json) matches what a gpt computes. Pure.
 #pragma once
 
 #include <span>
@@ -13,17 +13,17 @@
 
 namespace mlk::rt {
 
-// What a file that is no safetensors is instead, with what to do about it: "it is a file of PyTorch ...".
-// Empty if its first bytes, 16 are enough, tell nothing.
+// The format of a file that is not a safetensors file, and what to do about it: "it is a file of PyTorch
+// ...". Empty if its first bytes (16 are enough) match no known format.
 std::string foreign_format(std::string_view first_bytes);
 
-// The wrappers of PyTorch that all names begin with, "module._orig_mod." for one: they are no part of the
-// model's own names. Empty if there are none.
+// The prefix of PyTorch's wrappers with which all names begin, such as "module._orig_mod.". The prefix is not
+// part of the model's own names. Empty if there is no such prefix.
 std::string wrapper_of(std::span<const std::string> names);
 
-// What the config.json of a GPT-2 says that a gpt of this configuration computes in another way, a line for
-// each key, such as "n_head is 3, and model.heads is 2". Keys that it lacks have the values that transformers
-// gives them, which are those of GPT-2.
+// The settings in the config.json of a GPT-2 that differ from what a gpt of this configuration computes: a
+// line for each key, such as "n_head is 3, and model.heads is 2". A key that config.json lacks has the
+// default of transformers, which is the value of GPT-2.
 std::vector<std::string> computed_otherwise(const nlohmann::json& description, const ModelConfig& model);
 
 }  // namespace mlk::rt

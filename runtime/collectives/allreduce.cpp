@@ -22,10 +22,10 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::size_t transfer_floats = 1 << 18;
-constexpr Milliseconds longest_look{50};  // between two looks at the stop signal while it waits for others
+constexpr Milliseconds longest_look{50};  // between two checks of the stop signal, while it waits for others
 
-// What is in front of the gradients in a sum: the loss, the samples, for each rank the seconds of its own
-// part of the step before. Loss and gradients are weighted by the samples.
+// The floats in front of the gradients in a sum: the loss, the number of samples, and for each rank the
+// seconds of its own part of the previous step. The samples weight the loss and the gradients.
 constexpr std::size_t summed_loss = 0, summed_samples = 1, summed_seconds = 2;
 
 class AllReduce {
@@ -80,13 +80,13 @@ class AllReduce {
   RunReports reports_;
   Checkpointer checkpointer_;
   LastCheckpoint last_;
-  std::optional<TrainingState> found_;  // of the last step, on disk, by a rank that waits for others
+  std::optional<TrainingState> found_;  // of the last step, found on disk by a rank that waits for others
   StepSum sum_;
-  // What was restored, without parameters and optimizer state: these are in the model and in
-  // optimizer_state_. Step, position and state_since are kept by the machine.
+  // The restored state, without parameters and optimizer state: these are in the model and in
+  // optimizer_state_. The machine keeps step, position and state_since.
   TrainingState state_;
   kernels::Buffer<float> optimizer_state_;
-  std::uint64_t samples_ = 0;  // own, of the step
+  std::uint64_t samples_ = 0;  // the samples of this rank in the step
   double own_seconds_ = 0;
   Pace pace_;
   std::uint64_t restored_step_ = 0;
@@ -119,7 +119,7 @@ RankSettings settings_of(const Job& job, Peers& peers, Trainer& trainer) {
   return settings;
 }
 
-// Frames belong to a sum, and the ring handles them.
+// Frames belong to a sum; the ring handles them.
 bool is_frame(const std::optional<Event>& event) {
   return event && event->kind == Event::Kind::message && event->header.type == MessageType::reduce;
 }
@@ -212,12 +212,12 @@ void AllReduce::carry_out(const StoreState& wanted) {
 void AllReduce::carry_out(const BeginSteps&) {
   pace_ = Pace();
   own_seconds_ = 0;
-  trainer_.clock().take();  // drops the time of a step that has to be done again
+  trainer_.clock().take();  // drops the time of a step that the rank has to repeat
   const Generation& generation = machine_.assembly().generation();
   sum_.begin(generation.members.size(), *generation.index_of(peers_.self().rank));
 }
 
-// Gives the machine each event that is no frame of a sum. False: the generation is over.
+// Passes each event that is not a frame of a sum to the machine. False: the generation is over.
 bool AllReduce::pump(std::optional<Event>& event, Milliseconds time) {
   event = peers_.next(time);
   if (event && !is_frame(event)) {
@@ -249,7 +249,7 @@ bool AllReduce::compute_and_sum(const TakeStep& wanted) {
     std::ranges::fill(front.subspan(summed_seconds), 0.0f);
     if (const std::size_t own = summed_seconds + peers_.self().rank; own < front.size())
       front[own] = static_cast<float>(own_seconds_);
-    trainer_.clock().turn_to(StepClock::Activity::communication);  // only the sum is left
+    trainer_.clock().turn_to(StepClock::Activity::communication);  // only waiting for the sum is left
   };
   return sum_.run(group,
                   {.weight = weight,
@@ -259,7 +259,7 @@ bool AllReduce::compute_and_sum(const TakeStep& wanted) {
                    .hangs = [&] { return hangs(); }});
 }
 
-// Tells the others that this rank waits for the sum of its step, and looks whether all of them do.
+// Reports to the other members that this rank waits for the sum of its step, and checks whether all wait.
 bool AllReduce::hangs() {
   bool all_wait = false;
   act([&](RankTurn& turn) { all_wait = machine_.waits_for_sum(turn); });
@@ -276,7 +276,7 @@ void AllReduce::update() {
   if (machine_.reports()) reports_.add_loss(static_cast<double>(front[summed_loss] / samples), 1);
 }
 
-// Where the time went, and how the ranks compare.
+// Where the time was spent, and how the ranks compare.
 void AllReduce::note_step() {
   trainer_.clock().turn_to(StepClock::Activity::other);
   const StepTimes times = trainer_.clock().take();
@@ -311,7 +311,7 @@ void AllReduce::carry_out(const SaveLast&) {
   if (last == failed) throw unsaved(checkpointer_.why_unsaved());
 }
 
-// A trained model is worth more than one try.
+// Tries more than once to save a trained model.
 void AllReduce::carry_out(const SaveNow&) {
   const bool trained = machine_.point().step >= job_.config.steps;
   checkpointer_.save_now(live(), trained ? Checkpointer::leave_patience : std::chrono::seconds(0));
@@ -341,7 +341,7 @@ void AllReduce::carry_out(const EndTerminated&) {
 
 ExitCode run_allreduce(Job& job) {
   return run_among_peers(job, [&job](Peers& peers) {
-    // Of two ranks the higher one dials.
+    // Of two ranks the higher dials the lower.
     for (std::uint32_t rank = 0; rank < peers.self().rank; ++rank) peers.dial(Role::worker, rank);
     return AllReduce(job, peers).run();
   });

@@ -1,4 +1,4 @@
-// Which parts of the gradients are added up while the others are still computed.
+// Divides the gradients into parts that are summed while the remaining gradients are still being computed.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace mlk::rt {
 
-// Floats [offset, offset + size) of a vector that is added up over the members.
+// Floats [offset, offset + size) of a vector that the members sum.
 struct Bucket {
   std::size_t offset = 0, size = 0;
 
@@ -19,9 +19,9 @@ struct Bucket {
 inline constexpr std::size_t most_buckets = 64;
 
 // The vector is `front` floats of other things, then the gradients of the tensors. The backward pass
-// completes these from the last to the first, and in that order are the buckets: adjacent, each beginning
-// with a tensor, each of 1 MiB or more, so that latency is nothing beside it (S. Li et al., PyTorch
-// Distributed, VLDB 2020). The last one begins at 0. A small model is one bucket.
+// completes the tensors from the last to the first. The buckets are in that order and adjacent. Each begins
+// with a tensor and has 1 MiB or more, so that latency is negligible (S. Li et al., PyTorch Distributed, VLDB
+// 2020). The last one begins at 0. A small model is one bucket.
 std::vector<Bucket> plan_buckets(std::span<const TensorInfo> tensors, std::size_t front);
 
 }  // namespace mlk::rt

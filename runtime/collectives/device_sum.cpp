@@ -6,12 +6,12 @@
 namespace mlk::rt {
 namespace {
 
-// Where the members say what. Three bytes of the group's id are a float, which holds them exactly.
+// The places of the values that members exchange. A float holds three bytes of the group's id exactly.
 constexpr std::size_t can_at = 0, version_at = 1, ready_at = 2, failed_at = 3, id_at = 4;
 
 constexpr std::chrono::seconds join_patience{30};
 constexpr Milliseconds part_patience{500};
-constexpr std::size_t slowest_floats = 16 << 10;  // carried by a slow network in a millisecond
+constexpr std::size_t slowest_floats = 16 << 10;  // what a slow network carries in a millisecond
 constexpr int most_faults = 3;
 constexpr std::size_t sums_of_good_group = 1000;
 
@@ -79,13 +79,14 @@ void DeviceSum::hear(std::span<const float> sum, SteadyTime now) {
     if (!agreed) return;
     joins_since_ = now;
     if (sum[version_at] !=
-        static_cast<float>(collectives_->version())) {  // the others hear so in the next sum
+        static_cast<float>(collectives_->version())) {  // the others learn of it in the next sum
       log_.line("NCCL is of another version than that of the first worker");
       return;
     }
     group_ = collectives_->join(take_id(sum), static_cast<int>(members_), static_cast<int>(index_));
   } else if (phase_ == Phase::joins && sum[ready_at] == all) {
-    // Asked before the clock, which members do not share: with this sum all change to the devices, or none.
+    // Before the check of the clock, which members do not share: with this sum all change to devices, or
+    // none.
     phase_ = Phase::in_use;
     if (index_ == 0) log_.line("sums go by NCCL, over " + std::to_string(members_) + " GPUs");
   } else if (phase_ == Phase::joins && (sum[failed_at] > 0 || now - *joins_since_ > join_patience)) {
@@ -110,8 +111,8 @@ DeviceSum::Progress DeviceSum::progress(SteadyTime now) {
   return now - *still_since_ < patience_ ? Progress::under_way : Progress::stands_still;
 }
 
-// Around a ring each of n members sends 2 (n - 1) / n of its numbers. nccl-tests defines the bandwidth of the
-// bus by that, whatever way NCCL chooses, so that it can be compared with what the links could carry.
+// In a ring each of n members sends 2 (n - 1) / n of its numbers. nccl-tests defines the bus bandwidth by
+// that number, whatever algorithm NCCL chooses, so that it is comparable with the bandwidth of the links.
 BusTraffic DeviceSum::take_traffic() {
   if (!group_ || phase_ != Phase::in_use) return {};
   const auto now = group_->traffic(), before = std::exchange(told_, now);
@@ -122,7 +123,7 @@ BusTraffic DeviceSum::take_traffic() {
 bool DeviceSum::give_up(bool hangs) {
   phase_ = Phase::off;
   if (!group_) return true;
-  // Where members come and go, NCCL itself may fail with each of them.
+  // When members come and go, each change may make NCCL itself fail.
   if (group_->sums_done() >= sums_of_good_group) faults_ = 0;
   const std::string why = hangs ? "it does not come to an end" : group_->failure();
   if (!why.empty()) {

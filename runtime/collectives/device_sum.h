@@ -1,10 +1,11 @@
-// The sum over the members of a generation that their devices make among themselves (NCCL), in place of the
-// one that goes through the hosts (ring.h).
+// The sum over the members of a generation that their devices compute among themselves (NCCL), in place of
+// the sum that goes through the hosts (ring.h).
 //
 // The members agree on it in the first floats of the sums by the hosts. In the first sum of a generation each
-// says whether its device can, and the first member gives what is needed to join a group. While they join,
-// training goes on by the hosts; in each sum they say whether they are ready. All see the same sum, so all
-// change to the devices with the same step, or none. A generation that ends takes its group with it.
+// member reports whether its device can take part, and the first member sends the id of the group to join.
+// While the members join, training continues with sums by the hosts, and in each sum the members report
+// whether they are ready. All members see the same sum, so all change to the devices at the same step, or
+// none does. When a generation ends, its group ends, too.
 #pragma once
 
 #include <cstddef>
@@ -21,34 +22,34 @@ namespace mlk::rt {
 
 class DeviceSum {
  public:
-  // collectives: of the device that computes; null: it has none. largest_part: floats, of add(). The
-  // references must outlive this object.
+  // collectives: those of the device that computes; null: it has none. largest_part: the most floats that
+  // add() gets. The references must outlive this object.
   DeviceSum(kernels::Collectives* collectives, std::size_t largest_part, const Log& log);
 
-  // What the members say is in so many floats of each sum by the hosts.
+  // The number of floats that the members use for this in each sum by the hosts.
   static constexpr std::size_t talk_floats = 4 + (sizeof(kernels::GroupId) + 2) / 3;
 
-  // A generation begins, with this process as the index-th of its members. An earlier group is given up.
+  // A generation begins, with this process as the index-th of its members. An earlier group is dropped.
   void begin(std::size_t members, std::size_t index);
-  // Of talk_floats: what this member says in a sum by the hosts, and the sum of what all have said. To be
-  // called for each such sum, once it is done.
+  // Both take talk_floats floats: what this member reports in a sum by the hosts, and the sum of what all
+  // members have reported. The caller calls hear() after each such sum.
   void say(std::span<float> talk);
   void hear(std::span<const float> sum, SteadyTime now);
-  // From now on the devices add up.
+  // From now on the devices compute the sums.
   bool is_in_use() const { return phase_ == Phase::in_use; }
 
-  // Begins to add up a part of the step, for the thread that computes.
+  // Begins to sum a part of the step, for the thread that computes.
   void add(std::span<float> part) { group_->sum(part); }
 
-  // The other functions are for the thread that waits for the parts. done: all that were begun.
-  // stands_still: nothing has been done for a while. That need not be a fault: another member may compute.
+  // The other functions are for the thread that waits for the parts. done: all sums that were begun are done.
+  // stands_still: no sum has been finished for a while. That may be no fault: another member may still
+  // compute.
   enum class Progress { under_way, stands_still, done, failed };
   Progress progress(SteadyTime now);
-  // Since the last call: what the sums have moved over the network or the links between the GPUs, and how
-  // long that took.
+  // The bytes that the sums moved over the network or the GPU links since the last call, and their time.
   BusTraffic take_traffic();
-  // Gives the group up. With `hangs`, or if it has failed, the log says so, and after three such groups in a
-  // row this process takes part in none. False: the device may still write to the parts.
+  // Abandons the group. With `hangs`, or if the group has failed, the log says so, and after three such
+  // groups in a row this process joins no more groups. False: the device may still write to the parts.
   [[nodiscard]] bool give_up(bool hangs);
 
  private:
@@ -58,7 +59,7 @@ class DeviceSum {
 
   const Log& log_;
   kernels::Collectives* const collectives_;
-  const Milliseconds patience_;  // with a part
+  const Milliseconds patience_;  // the time without progress after which a part stands still
   Phase phase_ = Phase::off;
   std::size_t members_ = 1, index_ = 0;
   std::unique_ptr<kernels::Communicator> group_;
@@ -66,7 +67,7 @@ class DeviceSum {
   int faults_ = 0;
   std::size_t sums_done_ = 0;
   std::optional<SteadyTime> still_since_;
-  kernels::Communicator::Traffic told_;  // of the group, by take_traffic()
+  kernels::Communicator::Traffic told_;  // the group's traffic at the last take_traffic()
 };
 
 }  // namespace mlk::rt

@@ -9,11 +9,11 @@
 namespace mlk::rt {
 namespace {
 
-// For the first part of a state this time for each rank that lags, then between two parts.
+// How long the first part of a state may take for each rank that lags, and then each further part.
 constexpr std::chrono::seconds transfer_patience{60};
 constexpr std::size_t most_early_parts = 1024;
-constexpr Milliseconds save_interval{5};            // between two looks at the last checkpoint
-constexpr std::chrono::seconds result_patience{5};  // when the last checkpoint is there
+constexpr Milliseconds save_interval{5};            // between two checks for the last checkpoint
+constexpr std::chrono::seconds result_patience{5};  // for the result, when the last checkpoint is there
 
 }  // namespace
 
@@ -73,9 +73,9 @@ SteadyTime RankMachine::next_tick() const {
   }
 }
 
-// Moves on if what has just happened is what the state of this machine waits for.
+// Makes the next transition if the event that the current state waits for has just happened.
 void RankMachine::settle(RankTurn& turn) {
-  // A failure counts no more when the run is trained.
+  // A failure is ignored once the run is trained.
   if (assembly_.phase() == Assembly::Phase::failed && state_ != State::staying && state_ != State::found)
     return end(assembly_.failure(), turn);
   switch (state_) {
@@ -90,7 +90,7 @@ void RankMachine::settle(RankTurn& turn) {
         return turn.decide(MakeState());
       }
       return goes_on() ? begin(turn) : void();
-    case State::between:  // else the next generation might begin here before this one is left
+    case State::between:  // otherwise the next generation might begin here before this rank has left this one
       return goes_on() ? void() : next_step(turn);
     case State::receiving:
       return go_on_receiving(turn);
@@ -127,7 +127,7 @@ void RankMachine::found_last(RankTurn& turn) {
   settle(turn);
 }
 
-// The run is over: nothing else counts any more.
+// The run is over, so only its result matters.
 void RankMachine::hear_result(const Event& event, RankTurn& turn) {
   if (event.kind != Event::Kind::message || event.header.type != MessageType::done) return;
   const auto done = decode_done(event.header, event.payload);
@@ -154,7 +154,7 @@ void RankMachine::state_made(const StatePoint& point, std::uint64_t restarts, Ra
   settle(turn);
 }
 
-// A generation has begun: ranks that lag need the state of one member.
+// A generation has begun: the ranks that lag need the state of its source.
 void RankMachine::begin(RankTurn& turn) {
   const std::uint32_t self = settings_.assembly.self.rank;
   lagging_ = assembly_.beginning().lagging;
@@ -187,8 +187,8 @@ void RankMachine::receive(Event&& event, RankTurn& turn) {
   const std::uint64_t count = part->floats.size() / sizeof(float), offset = part->offset,
                       size = settings_.parameters, all = size + settings_.optimizer_floats;
   if (offset > all || count > all - offset || (offset < size && offset + count > size)) return;
-  // The first part overwrites the own state. Before it this rank still offers that state to the others, if
-  // the source is lost.
+  // The first part overwrites this rank's own state. Until then this rank still offers its own state to the
+  // others, if the source is lost.
   if (std::exchange(has_state_, false)) state_changed();
   receive_by_ = turn.now + transfer_patience;
   floats_to_come_ -= std::min(floats_to_come_, count);
@@ -219,8 +219,8 @@ void RankMachine::begin_steps(RankTurn& turn) {
   turn.decide(BeginSteps());
 }
 
-// Called when all events that came during the last step are handled. The rank that reports saves the last
-// step even if the generation is over; the others take part in the next one, for which they may have the
+// The caller calls this after it has handled all events of the last step. The rank that reports saves the
+// last step even if the generation is over. The others take part in the next generation, which may need their
 // state.
 void RankMachine::next_step(RankTurn& turn) {
   if (stopping_) return terminate(turn);
@@ -264,8 +264,8 @@ void RankMachine::step_given_up(RankTurn& turn) {
   give_up(turn);
 }
 
-// Another member may still wait for this rank in the sum of a step: the message ends the generation for it.
-// And a member that does not hear of the next generation has to know that there may be one.
+// Another member may still wait for this rank in the sum of a step: the message ends the generation for that
+// member. A member that does not hear of the next generation also learns that there may be one.
 void RankMachine::give_up(RankTurn& turn) {
   assembly_call(turn, [&](Effects& effects) { assembly_.tell_trouble(effects); });
   assemble(turn);
@@ -284,8 +284,8 @@ void RankMachine::last_saved(RankTurn& turn) {
   turn.decide(ReportTrained());
 }
 
-// The rank that reports ends the run for all, and stays until all know it: a missing rank may be starting,
-// and a rank that was told may be lost before it ends, and come back.
+// The rank that reports ends the run for all ranks, and stays until all know of it: a missing rank may be
+// starting, and a rank that has heard of it may be lost before it ends, and come back.
 void RankMachine::reported(bool done, const std::string& result, RankTurn& turn) {
   if (!done) return terminate(turn);
   code_probe("allreduce.trained");
@@ -302,7 +302,7 @@ SteadyTime RankMachine::stays_until() const {
 
 void RankMachine::terminate(RankTurn& turn) {
   code_probe("allreduce.terminated");
-  // The rank that would report may not have its state yet.
+  // The rank that would report may not have received its state yet.
   if (has_state_ && assembly_.is_lowest_live(lagging_)) {
     code_probe("allreduce.terminated-saves");
     turn.decide(SaveNow());

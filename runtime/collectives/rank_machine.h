@@ -1,6 +1,6 @@
-// An allreduce rank without its process: assemble, get the state if it lags, then step after step until a
-// member is lost, and from the start again; at the end save, report and stay until all know. Pure: the
-// process around it (allreduce.cpp) has the sockets, the clock, the disk and the model.
+// An allreduce rank without its process: it assembles, receives the state if it lags, then takes step after
+// step until a member is lost, and starts again. At the end it saves, reports and stays until all ranks know.
+// Pure: the process around it (allreduce.cpp) has the sockets, the clock, the disk and the model.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace mlk::rt {
 
-// Where the state of a rank stands.
+// The position of a rank's state in the run.
 struct StatePoint {
   std::uint64_t step = 0, position = 0;
   std::uint64_t state_since = 0;  // as in TrainingState
@@ -28,48 +28,47 @@ struct RankSettings {
   std::chrono::seconds late{60};                       // MLK_LATE_SECONDS
 };
 
-// After each event, tick and answer it is in one of its states, waiting for the next. It has ended when it
-// has decided how (EndTrained, EndWithFound, EndTerminated, EndReported, Failure); then it must not be called
-// any more. For one thread at a time: while a step is taken the thread that sums feeds it.
+// After each event, tick and answer the machine is in one of its states and waits for the next call. It has
+// ended when it has decided on EndTrained, EndWithFound, EndTerminated, EndReported or Failure; after that
+// the caller must not call it. For one thread at a time: during a step the thread that sums calls it.
 class RankMachine {
  public:
   explicit RankMachine(RankSettings settings);
 
   void start(RankTurn& turn);
-  // All but the frames of a sum.
+  // Takes all events except the frames of a sum.
   void handle(Event&& event, RankTurn& turn);
-  // To be called at next_tick() unless an event comes before; any number of times earlier.
+  // The caller calls it at next_tick() unless an event comes earlier. More calls do no harm.
   void tick(RankTurn& turn);
   SteadyTime next_tick() const;
-  // SIGTERM: counts with the next call.
+  // SIGTERM: takes effect at the next call.
   void stop() { stopping_ = true; }
 
-  // The checkpoint of the last step is to be looked for, as the others may have ended.
+  // Whether the caller should check for the checkpoint of the last step, as the other ranks may have ended.
   bool looks_for_last() const { return state_ == State::assembling; }
-  // To be called when that checkpoint is there. A rank that has trained then waits a few seconds for the
-  // result before it reports: the loss of a rank that has ended may be heard before the result that another
-  // has sent.
+  // Called when that checkpoint is there. A rank that has trained then waits a few seconds for the result
+  // before it reports: it may hear that one rank has ended before it hears the result from another.
   void found_last(RankTurn& turn);
 
-  // Answers to decisions (rank_turn.h).
-  // restarts: that the checkpoint knows of.
+  // Answers to the decisions in rank_turn.h.
+  // restarts: the number that the checkpoint has.
   void state_made(const StatePoint& point, std::uint64_t restarts, RankTurn& turn);
   void step_taken(RankTurn& turn);
   void step_given_up(RankTurn& turn);
-  // While a step is taken: its sum stands still. To be called again and again; tells the others so. True: all
-  // of them have told that they wait as well, or are further. So nobody computes, and the sum will not come
-  // to its end.
+  // Called again and again while the sum of a step stands still; each call reports that to the other members.
+  // True: all of them have reported that they wait as well, or are further. So no member computes, and the
+  // sum will never finish.
   [[nodiscard]] bool waits_for_sum(RankTurn& turn);
   void last_saved(RankTurn& turn);
-  // result: of the run. False: the process was told to stop before.
+  // result: of the run. False: the process was told to stop before it could report.
   void reported(bool done, const std::string& result, RankTurn& turn);
 
   const Assembly& assembly() const { return assembly_; }
   const StatePoint& point() const { return point_; }
   bool has_state() const { return has_state_; }
-  // The generation still takes its steps.
+  // Whether the generation still takes its steps.
   bool goes_on() const { return assembly_.phase() == Assembly::Phase::begun; }
-  // This rank makes the reports and the checkpoints.
+  // Whether this rank makes the reports and the checkpoints.
   bool reports() const { return assembly_.is_lowest_live(); }
   // For traces: "takes a step".
   const char* doing() const;
@@ -111,10 +110,10 @@ class RankMachine {
   State state_ = State::assembling;
   bool stopping_ = false, has_state_ = false;
   StatePoint point_;
-  std::set<std::uint32_t> lagging_;  // of this generation, until its first step is done
+  std::set<std::uint32_t> lagging_;  // the ranks of this generation that lag, until its first step is done
   std::uint64_t floats_to_come_ = 0;
   SteadyTime receive_by_, saved_at_, trained_at_, result_by_;
-  std::vector<Event> early_parts_;  // of the state of a generation whose beginning has not come yet
+  std::vector<Event> early_parts_;  // parts of the state of a generation that has not begun here yet
 };
 
 }  // namespace mlk::rt

@@ -16,7 +16,8 @@ constexpr Milliseconds a_while{100};
 
 // A bucket has one segment for each member. A segment has pieces, each a frame. In phase p a member sends
 // segment index - p and gets segment index - p - 1, which it sends in the next phase. The first n - 1 phases
-// add (reduce-scatter): then segment index + 1 is complete. The others pass complete ones on (all-gather).
+// add (reduce-scatter): after them segment index + 1 is complete. The other phases pass complete segments on
+// (all-gather).
 class RingSchedule {
  public:
   RingSchedule(std::span<const Bucket> buckets, std::size_t members, std::size_t index)
@@ -27,7 +28,7 @@ class RingSchedule {
     return phase < members_ - 1 ? ReceiveMode::add : ReceiveMode::replace;
   }
 
-  // What a frame carries is in its key: bucket, phase, number of the piece.
+  // The key of a frame says what it carries: bucket, phase, number of the piece.
   static std::uint32_t key(std::size_t bucket, std::size_t phase, std::size_t number) {
     return static_cast<std::uint32_t>(bucket << 26 | phase << 12 | number);
   }
@@ -41,13 +42,13 @@ class RingSchedule {
   std::size_t pieces_received(std::size_t bucket, std::size_t phase) const {
     return pieces_sent(bucket, phase + 1);
   }
-  // The floats of a piece that is sent, or received, with this key.
+  // The floats of the piece that is sent, or received, with this key.
   Bucket to_send(std::uint32_t key) const { return piece(key, phase_of(key)); }
   Bucket to_receive(std::uint32_t key) const { return piece(key, phase_of(key) + 1); }
 
  private:
   // Large pieces wake the receiver less often, but several must be under way at a time, and two must fit into
-  // a shared lane: 512 KiB to 1 MiB. They are larger only if their numbers would not fit into a key.
+  // a shared lane: 512 KiB to 1 MiB. Pieces are larger only if their numbers would not fit into a key.
   std::size_t piece_floats(std::size_t bucket) const {
     const std::size_t segment = buckets_[bucket].size / members_;
     return std::max(std::clamp<std::size_t>(segment / 8, 128 * 1024, 256 * 1024), segment / 4000);
@@ -100,7 +101,7 @@ bool Ring::sum(std::span<float> data, std::span<const Bucket> buckets, const Rea
 void Ring::keep(Event&& event) {
   const Header& h = event.header;
   const FrameKey key{h.generation, h.clock, event.peer.rank, h.key};
-  if (h.generation > now_.first) forget_before({h.generation, 0});  // what came before it is over
+  if (h.generation > now_.first) forget_before({h.generation, 0});  // all earlier generations are over
   const bool late = std::pair(h.generation, h.clock) < now_;
   if (late || event.in_posted_buffer || early_.contains(key) ||
       early_bytes_ + event.payload.size() > most_early_bytes_) {
@@ -149,7 +150,7 @@ void Ring::expect(const Group& group, std::uint32_t from, std::uint32_t key, std
       std::as_writable_bytes(into), how);
 }
 
-// A frame that is not expected belongs to a bucket that has not begun here.
+// A frame that this member does not expect belongs to a bucket that has not begun here.
 std::optional<Ring::Arrival> Ring::take_early(const Group& group) {
   const auto end = early_.upper_bound({group.generation, group.step, ~0u, ~0u});
   for (auto found = early_.lower_bound({group.generation, group.step, 0, 0}); found != end;) {
@@ -184,7 +185,7 @@ bool Ring::next(const Group& group, const Pump& pump, Milliseconds time, std::op
     arrival = take_early(group);
     return true;
   }
-  // A frame in a posted buffer is of this sum: an earlier sum's buffers were all filled or taken back.
+  // A frame in a posted buffer is of this sum: the buffers of an earlier sum were all filled or taken back.
   const Header& h = event->header;
   if (h.generation != group.generation || h.clock != group.step) return true;
   expected_.erase({event->peer.rank, h.key});
@@ -210,7 +211,7 @@ bool Ring::sum_directly(std::span<float> data, const Group& group, const Pump& p
     if (!next(group, pump, a_while, arrival)) return false;
     if (arrival) --left;
   }
-  // In the order of the ranks, so that all get the same bits.
+  // In the order of the ranks, so that all members get the same bits.
   std::ranges::copy(summand(0), data.begin());
   for (std::size_t index = 1; index < members; ++index) {
     put_into(std::as_bytes(summand(index)), data, ReceiveMode::add);
@@ -218,8 +219,8 @@ bool Ring::sum_directly(std::span<float> data, const Group& group, const Pump& p
   return true;
 }
 
-// Pieces may be received into the data itself: what arrives was computed from the floats that it changes, so
-// these were sent before.
+// Pieces may be received into the data itself: the sender computed them from the floats that they change, so
+// these floats have been sent before.
 bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready,
                       const Group& group, const Pump& pump) {
   const std::size_t n = group.ranks.size();
@@ -254,7 +255,7 @@ bool Ring::sum_around(std::span<float> data, std::span<const Bucket> buckets, co
       sent = true;
     }
     if (begun == buckets.size() && left == 0 && to_send.empty()) break;
-    // After each piece that is sent, one is taken that has arrived already, so that both directions flow.
+    // After each piece that is sent, handles one that has arrived already, so that both directions flow.
     std::optional<Arrival> arrival;
     if (!next(group, pump, sent ? Milliseconds(0) : a_while, arrival)) return false;
     if (!arrival) continue;

@@ -1,4 +1,4 @@
-// The sum of a vector over the members of a generation: around a ring, or by each to all.
+// The sum of a vector over the members of a generation: around a ring, or sent by each member to all.
 #pragma once
 
 #include <cstdint>
@@ -16,41 +16,41 @@
 
 namespace mlk::rt {
 
-// Every member ends with the same bits: each element is added up by one member, or by all in the order of the
-// ranks. Frames carry generation and step, so what is left of an earlier attempt never gets into a sum.
+// All members end with the same bits: one member computes the sum of an element, or all members add in the
+// order of the ranks. Frames carry generation and step, so no frame of an earlier attempt gets into a sum.
 class Ring {
  public:
-  // floats: the most that a vector has. As much of frames that come early is kept, or 4 MiB, which is more
-  // than the others can be ahead: nobody ends a sum without this member.
+  // floats: the length of the longest vector. The ring stores as many bytes of early frames, or 4 MiB. The
+  // other members cannot be further ahead than that: no member completes a sum without this one.
   Ring(Transport& transport, std::size_t floats);
 
   struct Group {
     std::uint64_t generation = 0, step = 0;
     std::vector<std::uint32_t> ranks;  // of all members, ascending
-    std::size_t index = 0;             // own, in ranks
+    std::size_t index = 0;             // this member's place in ranks
   };
-  // Waits for an event for at most `time`, and handles it unless it is a frame of a sum, which it returns.
-  // False: give the sum up.
+  // Waits for an event for at most `time`. Handles the event unless it is a frame of a sum, and returns such
+  // a frame. False: abandon the sum.
   using Pump = std::function<bool(std::optional<Event>& event, Milliseconds time)>;
 
-  // data: the own summand, becomes the sum. False if given up: data is then spoilt, and nothing writes to it
-  // any more.
+  // data: this member's summand, which becomes the sum. False if the sum was abandoned: data is then spoilt,
+  // and nothing writes to it any more.
   bool sum(std::span<float> data, const Group& group, const Pump& pump);
 
-  // The same for a vector that is still being computed, in another thread: all members have the same
-  // `buckets`, at most `most_buckets`. ready(): of how many the summand is there, never less than before;
-  // asked again whenever the pump has returned.
+  // The same for a vector that another thread is still computing. All members have the same `buckets`, at
+  // most `most_buckets`. ready(): the number of buckets whose summand is there, which never decreases; called
+  // again after each return of the pump.
   using Ready = std::function<std::size_t()>;
   bool sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Group& group,
            const Pump& pump);
 
-  // A frame of a sum that came outside of sum(): a member that is faster. Kept for the sum it belongs to.
+  // A frame of a sum that came outside of sum(), from a member that is faster. Stores it for its sum.
   void keep(Event&& event);
-  // Drops the frames of this rank that are kept.
+  // Drops the stored frames of this rank.
   void forget_from(std::uint32_t rank);
 
  private:
-  // Of all members: up to here latency counts, not bytes.
+  // The floats of all members up to which latency matters more than the number of bytes.
   static constexpr std::size_t direct_floats = 32 * 1024;
 
   bool sum_directly(std::span<float> data, const Group& group, const Pump& pump);
@@ -60,10 +60,10 @@ class Ring {
             std::optional<std::uint32_t> checksum = {});
   void expect(const Group& group, std::uint32_t from, std::uint32_t key, std::span<float> into,
               ReceiveMode how);
-  // A frame of this sum whose values are in their place, or added there. False: give up.
+  // A frame of this sum whose values are in their place, or added there. False: abandon the sum.
   struct Arrival {
     std::uint32_t from = 0, key = 0;
-    std::optional<std::uint32_t> checksum = {};  // of what is there now, where it is known
+    std::optional<std::uint32_t> checksum = {};  // of the values that are there now, where it is known
   };
   bool next(const Group& group, const Pump& pump, Milliseconds time, std::optional<Arrival>& arrival);
   std::optional<Arrival> take_early(const Group& group);
@@ -81,10 +81,10 @@ class Ring {
       std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, std::uint32_t>;  // generation, step, from, key
 
   Transport& transport_;
-  const std::unique_ptr<kernels::Ops> ops_;  // its own: another thread computes meanwhile
+  const std::unique_ptr<kernels::Ops> ops_;  // own Ops, since another thread computes meanwhile
   const std::size_t most_early_bytes_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Target> expected_;  // (from, key)
-  // Frames of an earlier (generation, step) are dropped as late.
+  // The sum under way; frames of an earlier one are dropped as late.
   Moment now_;
   std::map<FrameKey, Bytes> early_;
   std::size_t early_bytes_ = 0;

@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// While devices add up, the host asks them without a pause for 200 us, and from then on every 50 us.
+// While devices compute the sums, the host polls them without a pause for 200 us, and after that every 50 us.
 constexpr std::chrono::microseconds eager{200}, look_interval{50};
 constexpr Milliseconds hang_interval{250};
 
@@ -45,8 +45,8 @@ bool StepSum::run(const Ring::Group& group, const Step& step) {
   if (!by_devices_) device_sum_.say(summed_.subspan(front_, DeviceSum::talk_floats));
   bool summed = false;
   if (by_devices_ || (buckets_.size() > 1 && group.ranks.size() > 1)) {
-    // Until both are done only the thread that sums receives events. This thread computes (part 0): a GPU is
-    // chosen for each thread, and it has been chosen for this one.
+    // Until both parts are done only the thread that sums receives events. This thread computes (part 0):
+    // each thread chooses its own GPU, and this thread has chosen one.
     overlap_.run(2, [&](int part) {
       if (part == 0) return compute(step);
       summed = by_devices_ ? sum_by_devices(step) : sum_by_hosts(group, step);
@@ -85,7 +85,7 @@ void StepSum::weigh(const Step& step) {
   } else {
     ops_.start_read(summand);
   }
-  // A device goes on while a bucket is copied, so that this is waited for when the next one is final.
+  // A device continues while a bucket is copied, so the host waits for it only when the next one is final.
   const bool copies = !by_devices_ && summed_.data() != sum_.data();
   while (ready_ + (copies ? 1 : 0) < weighed_) make_ready();
 }
@@ -135,7 +135,7 @@ bool StepSum::sum_by_devices(const Step& step) try {
     }
     if (now - begin > eager) std::this_thread::sleep_for(look_interval);
   }
-} catch (...) {  // of the pump: memory that a sum still uses cannot be freed
+} catch (...) {  // thrown by the pump: memory that a sum still uses cannot be freed
   give_up_devices(false);
   throw;
 }

@@ -1,5 +1,5 @@
-// What the members of a generation add up in each step: a few floats in front, then the gradients. By their
-// hosts (ring.h), or by their devices where these can (device_sum.h).
+// What the members of a generation sum in each step: a few floats in front, then the gradients. The hosts
+// compute the sum (ring.h), or the devices where they can (device_sum.h).
 #pragma once
 
 #include <atomic>
@@ -18,29 +18,29 @@ namespace mlk::rt {
 // For one thread at a time.
 class StepSum {
  public:
-  // front: floats before the gradients. All arguments must outlive this object.
+  // front: the number of floats before the gradients. All arguments must outlive this object.
   StepSum(Transport& transport, kernels::Ops& ops, std::span<const TensorInfo> tensors, std::size_t front,
           const Log& log);
 
   // A generation begins, with this process as the index-th of its members.
   void begin(std::size_t members, std::size_t index) { device_sum_.begin(members, index); }
 
-  // The floats in front, in memory of the host: the own ones before a sum, those of the sum after it.
+  // The floats in front, in memory of the host: this member's before a sum, the sum after it.
   std::span<float> front() { return summed_.first(front_); }
 
-  // What the step of this member consists of.
+  // The parts of a step of this member.
   struct Step {
     float weight = 1;                       // of its gradients in the sum
     std::span<const float> gradients = {};  // all of the model
-    // Fills gradients and front(). Tells the first it is given from which of them on they are final.
+    // Computes gradients and front(). Calls its argument with the index from which they are final.
     std::function<void(const Model::Final&)> compute = {};
-    // Gets and handles events, as Ring::Pump.
+    // Receives and handles events, as Ring::Pump.
     Ring::Pump pump = {};
-    // Asked from time to time while the devices' sum stands still: it does not come to an end.
+    // Called from time to time while the sum of the devices stands still. True: it will not finish.
     std::function<bool()> hangs = {};
   };
-  // Each bucket is added up as soon as its gradients are final, while those of the layers before are
-  // computed. False: given up, and front() is spoilt. Throws what compute and pump throw.
+  // Each bucket is summed as soon as its gradients are final, while the gradients of earlier layers are still
+  // being computed. False: the sum was abandoned, and front() is spoilt. Throws what compute and pump throw.
   bool run(const Ring::Group& group, const Step& step);
   // gradients = factor * the sum.
   void take(float factor, std::span<float> gradients);
@@ -48,15 +48,15 @@ class StepSum {
   // See DeviceSum.
   BusTraffic take_traffic() { return device_sum_.take_traffic(); }
 
-  // Of ranks that are ahead, or gone: see Ring.
+  // For ranks that are ahead, or gone: see Ring.
   void keep(Event&& event) { ring_.keep(std::move(event)); }
   void forget_from(std::uint32_t rank) { ring_.forget_from(rank); }
 
  private:
-  // Of sum_, without what is in front of them.
+  // The gradients of a bucket in sum_, without the floats in front of them.
   std::span<float> gradients_of(const Bucket& bucket);
   void weigh(const Step& step);  // the next bucket
-  void make_ready();             // the next one of those, for the thread that sums
+  void make_ready();             // makes the next of those buckets ready for the thread that sums
   void compute(const Step& step);
   bool sum_by_hosts(const Ring::Group& group, const Step& step);
   bool sum_by_devices(const Step& step);
@@ -65,17 +65,17 @@ class StepSum {
 
   Transport& transport_;
   kernels::Ops& ops_;
-  const std::size_t front_, talk_end_;  // floats: of the caller; with what the members say of their devices
+  const std::size_t front_, talk_end_;  // floats of the caller; those and the floats of DeviceSum
   const std::vector<Bucket> buckets_;
   Ring ring_;
   DeviceSum device_sum_;
   kernels::Buffer<float> sum_;
   std::span<float> summed_;             // sum_ in memory of the host
-  bool by_devices_ = false;             // the sum that is under way, or was the last
+  bool by_devices_ = false;             // whether the devices compute the current sum, or computed the last
   bool spoilt_ = false;                 // the device may still write to sum_
-  std::size_t weighed_ = 0;             // buckets of the step
-  std::atomic<std::size_t> ready_ = 0;  // and of those: for the thread that sums
-  std::atomic<bool> failed_ = false;    // compute()
+  std::size_t weighed_ = 0;             // the number of buckets of the step that are weighed
+  std::atomic<std::size_t> ready_ = 0;  // the number of those that are ready for the thread that sums
+  std::atomic<bool> failed_ = false;    // compute() has thrown
   kernels::ThreadPool overlap_{2};
 };
 

@@ -1,4 +1,4 @@
-// By what a run knows its data again.
+// How a run recognises its data.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace mlk::rt {
 
-// The number of samples, and a checksum over their content, not over files: the same data compressed, or in
-// other files, is the same.
+// The number of samples, and a checksum over their content. Files do not matter: the same data, compressed or
+// in other files, has the same summary.
 struct DataSummary {
   struct Part {
     std::uint64_t samples = 0;
@@ -22,16 +22,17 @@ struct DataSummary {
   bool operator==(const DataSummary&) const = default;
 };
 
-// A checksum over the length of these bytes and over all of them; over `most` of them, in blocks of 64 KiB
-// that are spread evenly, the first and the last among them, if there are more. Pure.
+// A checksum over the length of these bytes and over the bytes themselves. If there are more than `most`
+// bytes, it covers only `most` of them, in evenly spread blocks of 64 KiB that include the first and the
+// last. Pure.
 std::uint32_t sampled_crc32c(std::span<const std::uint8_t> bytes, std::uint64_t most, std::uint32_t previous);
 
-// How the samples to train on differ from those that a checkpoint knows: "1500 samples, as before, but not
-// the same ones". Empty if they do not. Pure.
+// How the samples to train on differ from the samples of a checkpoint: "1500 samples, as before, but not the
+// same ones". Empty if they do not differ. Pure.
 std::string describe_other_data(const DataSummary& before, const DataSummary& now);
 
-// Why a run does not go on from a checkpoint of this step that knows `before`. Empty: it goes on, also where
-// one of them is not known. Pure.
+// Why a run does not continue from a checkpoint of this step that was trained with `before`. Empty: the run
+// continues, also if `before` or `now` is not known. Pure.
 std::string refuse_other_data(const std::optional<DataSummary>& before, const std::optional<DataSummary>& now,
                               std::uint64_t step);
 

@@ -21,17 +21,17 @@ namespace mlk::rt {
 struct SampleShape {
   int inputs = 0;                  // numbers, or tokens of a sequence
   int classes = 0;                 // labels, and tokens, are in [0, classes)
-  int labels = 1;                  // of a sequence: one for each token, the token after it
-  kernels::ImageShape image = {};  // of images, one of them: as many numbers as `inputs`
+  int labels = 1;                  // a sequence has one for each token: the token after it
+  kernels::ImageShape image = {};  // if samples are images: one image, of `inputs` numbers
 };
 
-// What training drops at random of the numbers of a batch. It depends on a sample's position in the run, so
-// that it is the same in whatever batch, on whatever worker and device the sample is.
+// Which numbers of a batch training drops at random. The choice depends on a sample's position in the run, so
+// it is the same in every batch, on every worker and on every device.
 struct Dropout {
   float probability = 0;                 // 0: nothing is dropped
-  std::uint64_t seed = 0, position = 0;  // of the run; in the run, of the first sample
+  std::uint64_t seed = 0, position = 0;  // the seed of the run; the position of the first sample in the run
 
-  // Of a tensor with so many numbers for each sample. site: of the tensor in its model.
+  // The mask of a tensor with so many numbers for each sample. site: the site of the tensor in its model.
   kernels::DropoutMask mask(std::uint64_t site, std::size_t numbers_of_sample) const {
     return {probability, seed, site, position * numbers_of_sample};
   }
@@ -48,16 +48,16 @@ struct Batch {
   Dropout dropout = {};
 };
 
-// Memory that one caller reuses for each batch, and what gathers it there. A gather invalidates the views of
-// the previous one.
+// Memory that one caller reuses for each batch, and the Ops that gather a batch there. A gather invalidates
+// the views of the previous batch.
 struct BatchBuffer {
   explicit BatchBuffer(kernels::Ops& gathering) : ops(gathering) {}
 
   kernels::Ops& ops;
   kernels::Buffer<float> inputs;
   kernels::Buffer<std::int32_t> labels, tokens;
-  std::vector<std::int32_t> on_host;  // tokens on their way
-  // The samples of a dataset, where the device reads them. The dataset must outlive this object then.
+  std::vector<std::int32_t> on_host;  // tokens on their way to the device
+  // The samples of the dataset `held`, where the device reads them. That dataset must outlive this object.
   const Dataset* held = nullptr;
   kernels::Buffer<std::uint8_t> held_rows, held_labels;
 };
@@ -84,7 +84,7 @@ class Dataset {
 
 struct DataSplit {
   std::unique_ptr<const Dataset> train, held_out;
-  std::string warning = {};  // what is odd about it, if anything
+  std::string warning = {};  // what is odd about the data, if anything
 };
 
 DataSummary summary_of(const DataSplit& data);

@@ -62,7 +62,7 @@ class PlainSource : public Source {
 };
 
 #if MLK_ZLIB
-// Not zlib's gzread(): it takes a file for whole that ends before the checksum.
+// Does not use zlib's gzread(), which accepts a file that ends before the checksum.
 class GzipSource : public Source {
  public:
   explicit GzipSource(const std::string& path) : path_(path), file_(path), packed_(128 * 1024) {
@@ -88,8 +88,8 @@ class GzipSource : public Source {
   }
 
  private:
-  // Whether there is something to unpack. A file may have several members; what comes after the last one, and
-  // is none, is passed over, as gzip does.
+  // Whether there is something to unpack. A file may have several members. Bytes after the last member that
+  // are not a member are ignored, as gzip does.
   bool more() {
     if (over_) return false;
     if (stream_.avail_in == 0) {
@@ -112,8 +112,8 @@ class GzipSource : public Source {
   PlainSource file_;
   std::vector<std::uint8_t> packed_;
   z_stream stream_{};
-  bool between_ = true, over_ = false;  // two members; the last of them
-  int members_ = 0;                     // begun
+  bool between_ = true, over_ = false;  // between two members; after the last member
+  int members_ = 0;                     // members that were begun
 };
 #endif
 
@@ -150,7 +150,7 @@ struct IdxFile {
   std::vector<std::uint8_t> data;
 };
 
-// Grows as bytes arrive, so that a header that promises gigabytes does not cost them.
+// The memory grows as bytes arrive, so a header that promises gigabytes does not allocate them.
 std::vector<std::uint8_t> read_data(Source& source, const std::string& path, std::uint64_t size) {
   constexpr std::uint64_t piece = 16 << 20;
   std::vector<std::uint8_t> data;

@@ -33,11 +33,12 @@ class ImageDataset final : public Dataset {
 std::vector<std::uint64_t> count_labels(std::span<const std::uint8_t> labels, int classes);
 
 // "245 of 256 classes have no sample to train on (the first is 10), and the largest label, 255, has 1"; empty
-// if all have some. Pure, as the next one.
+// if every class has a sample. Pure, as the next function.
 std::string describe_empty_classes(std::span<const std::uint64_t> counts);
 
-// Whether most classes are empty though there are two samples for each: then the largest label is hardly one,
-// but a mark such as the 255 of what is to be ignored, and would make a model of as many classes.
+// Whether most classes are empty although there are two samples for each class. Then the largest label is
+// probably not a class but a mark, such as 255 for samples to ignore, and the model would get that many
+// classes.
 bool has_stray_label(std::span<const std::uint64_t> counts);
 
 struct ImageSplit {

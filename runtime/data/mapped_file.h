@@ -8,8 +8,8 @@
 
 namespace mlk::rt {
 
-// A file in memory that the kernel reads when it is needed, so that sets of any size fit. A file that is cut
-// while it is used ends the process.
+// A file that is mapped into memory. The kernel reads the parts that are needed, so data sets of any size
+// fit. If the file is truncated while it is in use, the process ends.
 class MappedFile {
  public:
   // Throws Failure{bad_data} that names the file.

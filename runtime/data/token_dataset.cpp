@@ -18,8 +18,8 @@ std::uint64_t sequences_in(const TokenShard& shard, int length) {
   return shard.tokens == 0 ? 0 : (shard.tokens - 1) / static_cast<std::uint64_t>(length);
 }
 
-// The header is that of llm.c: 256 numbers of 32 bits, of which the first three are these; the third is the
-// number of tokens.
+// The header is that of llm.c: 256 numbers of 32 bits. The first three are `magic`, `version` and the number
+// of tokens.
 TokenShard open_shard(const std::string& path) {
   constexpr std::uint32_t magic = 20240520, version = 1;
   constexpr std::size_t header = 256 * 4;
@@ -68,7 +68,7 @@ TokenDataset::TokenDataset(std::vector<TokenShard> shards, int length, int vocab
                 "has too few tokens: a sequence takes model.context + 1 = " + std::to_string(length + 1));
 }
 
-// The files may be terabytes, far away: of all together about 256 MiB are read.
+// The files may be terabytes on a remote disk, so only about 256 MiB of all files together are read.
 std::uint32_t TokenDataset::checksum() const {
   constexpr std::uint64_t most = 256 << 20;
   std::uint32_t crc = 0;

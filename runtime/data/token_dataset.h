@@ -14,12 +14,13 @@ namespace mlk::rt {
 // A file of tokens, or a part of one.
 struct TokenShard {
   MappedFile file;
-  std::size_t begin = 0, tokens = 0;  // begin: the byte of the first
+  std::size_t begin = 0, tokens = 0;  // begin: the byte of the first token
   int width = 1;                      // bytes of a token: 1, or 2 with the lower byte first
 };
 
 // Sequence i is the i-th stretch of `length` tokens; its labels are the tokens after each of them. No
-// sequence goes beyond its shard, whose last tokens are left out if they do not fill one.
+// sequence crosses the end of its shard; the last tokens of a shard are left out if they do not fill a
+// sequence.
 class TokenDataset final : public Dataset {
  public:
   // Throws Failure{bad_data} if there is not even one sequence; `what` names the source in the message.
@@ -31,7 +32,7 @@ class TokenDataset final : public Dataset {
 
  private:
   std::vector<TokenShard> shards_;
-  std::vector<std::uint64_t> ends_;  // of each shard: sequences up to its end
+  std::vector<std::uint64_t> ends_;  // for each shard: the number of sequences up to its end
 };
 
 // The files of CONTRACT.md ("Data") for sequences of `length` tokens. Throw Failure{bad_data} that names the

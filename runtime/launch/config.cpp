@@ -1,5 +1,5 @@
 // Reads the configuration strictly. A key that is missing, unknown, of the wrong type or out of range is an
-// error that names it, because nobody would notice a wrong default in a pod.
+// error that names it, because a wrong default in a pod would go unnoticed.
 #include "runtime/launch/config.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using nlohmann::json;
 
 [[noreturn]] void fail(const std::string& what) { throw Failure(ExitCode::bad_configuration, what); }
 
-// One JSON object while it is read: hands out its keys; finish() rejects the keys that were never asked for.
+// One JSON object while it is read: at() returns values by key; finish() rejects the unread keys.
 class Object {
  public:
   Object(const json& value, std::string path) : value_(value), path_(std::move(path)) {
@@ -66,9 +66,9 @@ class Object {
     return value.get<std::string>();
   }
 
-  // The index of the text among `choices`. Also used for a key with only one value so far: a value that is
-  // added later must not be mistaken for it.
-  // when: what the choices depend on.
+  // The index of the text among `choices`. Also used for a key with only one value so far, so that a value
+  // that is added later is rejected and not read as the first. when: the condition on which the choices
+  // depend.
   std::size_t choice(const std::string& key, const std::vector<std::string>& choices,
                      const std::string& when = "") {
     const auto found = std::ranges::find(choices, text(key));
@@ -106,8 +106,7 @@ class Object {
 
 constexpr int most_int = 1'000'000;
 constexpr int most_tokens = 1 << 24;  // of a batch, which is counted in int
-// A process dials only the servers whose addresses are in the seeds, so it would wait in vain for more
-// servers.
+// A process dials only the servers whose addresses are in the seeds. It would wait for more servers for ever.
 constexpr int most_servers = 64;
 constexpr std::uint64_t most_steps = 1'000'000'000'000;
 constexpr std::uint64_t most_epochs = 1'000'000;
@@ -159,7 +158,7 @@ ModelConfig read_model(Object object) {
   if (model.type == ModelType::cnn) read_channels(object, model);
   if (model.type != ModelType::gpt) read_hidden(object, model);
   if (object.has("dropout"))
-    model.dropout = object.number("dropout", "from 0 to below 1",  // as the float that it becomes, too
+    model.dropout = object.number("dropout", "from 0 to below 1",  // also after the conversion to float
                                   [](double x) { return x >= 0 && x < 1 && static_cast<float>(x) < 1; });
   object.finish();
   return model;
@@ -201,7 +200,7 @@ ScheduleConfig read_schedule(Object object, std::uint64_t steps) {
   return schedule;
 }
 
-// Only the keys of its type: momentum with adam is an error, like any other unknown key.
+// Reads only the keys of the optimizer's type: momentum with adam is an error, like any other unknown key.
 OptimizerConfig read_optimizer(Object object, std::uint64_t steps) {
   constexpr OptimizerType types[] = {OptimizerType::sgd, OptimizerType::adam, OptimizerType::adamw};
   const auto share = [](double x) { return x >= 0 && x < 1; };
@@ -337,7 +336,7 @@ Config load_config(const std::string& path, const json& patch, const std::string
   }
 }
 
-// A small set is passed over a few times in one step; with more than this the batch is meant for other data.
+// One step may pass over a small data set a few times. Beyond this factor the batch is meant for other data.
 constexpr std::uint64_t most_beyond_epochs = 16;
 
 std::uint64_t samples_of_step(const Config& config) {
@@ -356,7 +355,7 @@ std::string step_beyond_data(const Config& config, std::uint64_t samples) {
 void settle_steps(Config& config, std::uint64_t samples) {
   if (config.epochs == 0) return;
   const std::uint64_t of_step = samples_of_step(config);
-  if (samples > std::numeric_limits<std::uint32_t>::max())  // no IDX file has so many samples: the product
+  if (samples > std::numeric_limits<std::uint32_t>::max())  // no IDX file has so many samples, so the product
                                                             // cannot overflow
     fail("configuration: epochs of " + std::to_string(samples) + " samples are too long");
   const std::uint64_t wanted = config.epochs * samples;

@@ -21,7 +21,7 @@ struct ModelConfig {
   ModelType type = ModelType::mlp;
   std::vector<int> hidden = {};    // mlp, cnn: widths of the hidden layers; may be empty
   std::vector<int> channels = {};  // cnn: of each convolution; not empty
-  // gpt: blocks; the width of a token's vector, which its heads share evenly; tokens of a sequence
+  // gpt: number of blocks; width of a token's vector, which its heads share evenly; tokens of a sequence
   int layers = 0, width = 0, heads = 0, context = 0;
   double dropout = 0;  // the probability with which training drops an activation
 };
@@ -32,18 +32,18 @@ struct DataConfig {
   int batch = 0;  // samples per worker and step
   DataFormat format = DataFormat::idx;
   int vocabulary = 0;   // tokens: every token is below it
-  int micro_batch = 0;  // the most samples whose gradients are computed together; 0: all of a batch
+  int micro_batch = 0;  // the most samples whose gradients are computed together; 0: the whole batch
 };
 
 enum class ScheduleType { constant, linear, cosine, step };
 
-// How the learning rate changes, see schedule.h.
+// How the learning rate changes; see schedule.h.
 struct ScheduleConfig {
   ScheduleType type = ScheduleType::constant;
   std::uint64_t warmup = 0;  // steps
-  double final = 0;          // linear, cosine: the share of lr that is left at the end
+  double final = 0;          // linear, cosine: the fraction of lr that is left at the end
   std::uint64_t every = 1;   // step: steps from one decay to the next
-  double factor = 1;         // step: what a decay multiplies by
+  double factor = 1;         // step: the factor of a decay
 };
 
 enum class OptimizerType { sgd, adam, adamw };
@@ -51,25 +51,25 @@ enum class OptimizerType { sgd, adam, adamw };
 struct OptimizerConfig {
   OptimizerType type = OptimizerType::sgd;
   double lr = 0;
-  double weight_decay = 0;  // adam: added to the gradient; adamw: taken off the weights
+  double weight_decay = 0;  // adam: added to the gradient; adamw: subtracted from the weights
   double momentum = 0;      // sgd
   bool nesterov = false;    // sgd
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
-  double clip = 0;                                    // the largest norm of a gradient; 0: any
+  double clip = 0;                                    // the largest norm of a gradient; 0: no limit
   ScheduleConfig schedule = {};
 };
 
-// How far workers of a parameter server may drift apart. sync: not at all. Otherwise the fastest may be
-// `staleness` steps ahead of the slowest; without a value there is no bound.
+// How far the workers of a parameter server may drift apart. sync: not at all. Otherwise the fastest worker
+// may be `staleness` steps ahead of the slowest; without a value there is no bound.
 struct Consistency {
   bool sync = true;
   std::optional<int> staleness;
 };
 
-// What a gpt goes on with by itself when it is trained, see sampling.h.
+// The text that a trained gpt generates as a sample; see sampling.h.
 struct SampleConfig {
-  int tokens = 0;          // 0: nothing
-  double temperature = 1;  // logits are divided by it; 0: the likeliest token each time
+  int tokens = 0;          // 0: no sample
+  double temperature = 1;  // divides the logits; 0: always the likeliest token
 };
 
 struct Config {
@@ -97,11 +97,11 @@ struct Config {
     int keep = 1;
   } checkpoint;
   int patience_seconds = 0;
-  int offline_seconds = 0;  // ps: how long workers go on by themselves while a server is lost
+  int offline_seconds = 0;  // ps: how long workers continue alone while a server is lost
 };
 
-// Strict: every key must be present, with its type and in its range, and no other key may be.
-// Throws Failure{bad_configuration} that names the key.
+// Strict: all keys must be present, with their type and in their range, and no other keys. Throws
+// Failure{bad_configuration} that names the key.
 Config parse_config(std::string_view text);
 
 // The same for a file of at most 1 MiB; messages name the file.
@@ -110,10 +110,10 @@ Config load_config(const std::string& path);
 // The same with a merge patch (RFC 7386) applied; messages call the patch `patch_name`: "trial 7".
 Config load_config(const std::string& path, const nlohmann::json& patch, const std::string& patch_name);
 
-// The samples that one update of the run takes.
+// The number of samples that one update of the run takes.
 std::uint64_t samples_of_step(const Config& config);
 
-// "a step takes 200000 samples, and the data set has 1500"; empty if it has enough for a step. Pure.
+// "a step takes 200000 samples, and the data set has 1500"; empty if the data set is large enough. Pure.
 std::string step_beyond_data(const Config& config, std::uint64_t samples);
 
 // If `epochs` is set, computes `steps` from the number of samples, rounded up. Throws

@@ -1,4 +1,4 @@
-// What main hands to every mode of the runtime.
+// The arguments that main passes to every mode of the runtime.
 #pragma once
 
 #include "runtime/base/log.h"
@@ -9,9 +9,9 @@
 
 namespace mlk::rt {
 
-// main owns all of it, and keeps it alive while the mode runs. A mode calls reporter.finish() before it
-// returns: finish(true, "") with ExitCode::trained, else with a reason. If it throws a Failure, main calls
-// finish() with its message.
+// main owns all members, and keeps them alive while the mode runs. A mode calls reporter.finish() before it
+// returns: finish(true, "") with ExitCode::trained, otherwise with a reason. If the mode throws a Failure,
+// main calls finish() with its message.
 struct Job {
   const LaunchEnv& env;
   const Config& config;

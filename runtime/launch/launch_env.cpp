@@ -1,4 +1,4 @@
-// Reads the environment and names the variable that is wrong: nobody can look inside a pod that does not
+// Reads the environment. An error names the wrong variable, as nobody can look into a pod that does not
 // start.
 #include "runtime/launch/launch_env.h"
 
@@ -60,7 +60,7 @@ std::vector<std::string> read_seeds(const char* name) {
   return seeds;
 }
 
-// In a trial the rank is not the index of the Job. If a template mixed the two up, only the first trial would
+// In a trial the rank is not the index of the Job. If a template confused the two, only the first trial would
 // write a result.
 void read_place_in_sweep(LaunchEnv& env) {
   env.points = value_of("MLK_POINTS");
@@ -80,7 +80,7 @@ std::string plus_port(const char* name, const std::string& address, int more) {
   return other;
 }
 
-// A pod with several GPUs has a process for each: what is said of the pod becomes what holds for the process.
+// A pod with several GPUs has one process per GPU: turns the values of the pod into those of this process.
 void read_place_in_pod(LaunchEnv& env) {
   const std::string gpus = value_of("MLK_GPUS"), local = value_of("MLK_LOCAL_RANK");
   if (!gpus.empty() && !parse_number(gpus, 0, most_gpus, env.gpus))
@@ -123,7 +123,7 @@ LaunchEnv read_launch_env() {
   env.result = result_path_from_env();
   env.secret_path = value_of("MLK_SECRET");
   env.incarnation = value_of("MLK_INCARNATION");
-  // The cluster writes this variable, and not every cluster does.
+  // The cluster writes this variable, but not every cluster does.
   if (!parse_number(value_of("MLK_FAILURES"), 0, most_failures, env.failures)) env.failures = 0;
   env.tensorboard = value_of("MLK_TENSORBOARD");
   const std::string port = value_of("MLK_METRICS_PORT");
@@ -137,8 +137,8 @@ LaunchEnv read_launch_env() {
   if (!late.empty() && !parse_number(late, 0, 600, env.late_seconds))
     refuse("MLK_LATE_SECONDS", "must be a number of seconds from 0 to 600, not '" + late + "'");
   env.gpu_library = value_of("MLK_GPU_LIBRARY");
-  // The variable is not ours: a value that is not one number of threads, such as OpenMP's list by level, is
-  // ignored.
+  // The variable does not belong to mlk: a value that is not a single number of threads, such as OpenMP's
+  // list by level, is ignored.
   if (!parse_number(value_of("OMP_NUM_THREADS"), 1, 4096, env.threads)) env.threads = 1;
   read_place_in_pod(env);
   env.threads = std::max(1, env.threads / std::max(1, env.gpus));

@@ -9,40 +9,41 @@ namespace mlk::rt {
 // Addresses are host:port (an IPv6 host in brackets); paths are as given. Empty: the variable is unset.
 struct LaunchEnv {
   std::string run, role;  // role: worker or server
-  int rank = 0;           // of this process; of the pod's first one if that has one for each of several GPUs
-  int failures = 0;       // how often this rank has failed before this start; 0 if the cluster does not say
+  int rank = 0;           // of this process; of the pod's first process if the pod has several GPUs
+  int failures = 0;       // earlier failures of this rank; 0 if the cluster does not report them
   std::string address;
   std::vector<std::string> seeds_worker, seeds_server;
   std::string config, data, weights, checkpoints, result, secret_path, incarnation;
   std::string tensorboard;   // folder for event files
-  std::string points;        // of a trial: the file with its values
-  int trial_index = 0;       // of a trial: its line there, from 0
-  int metrics_port = 0;      // 0: metrics are not served
+  std::string points;        // of a trial: the file with its parameter values
+  int trial_index = 0;       // of a trial: the index of its line in that file, from 0
+  int metrics_port = 0;      // 0: no metrics are served
   bool unix_sockets = true;  // between processes of one host, unless MLK_TRANSPORT is tcp
   // How many seconds a process that knows that the run is trained stays for ranks that do not know it yet.
   // The Job controller restarts a lost rank after 10 s at the earliest.
   int late_seconds = 60;
   int threads = 1;          // for the matrix library, from OMP_NUM_THREADS
-  int gpus = 0;             // of the pod; a process computes with none or one of them
+  int gpus = 0;             // of the pod; a process computes with at most one of them
   int local_rank = 0;       // among the processes of the pod; the GPU that it computes with
-  std::string gpu_library;  // the plugin, where it does not lie beside the program
+  std::string gpu_library;  // the path of the plugin, if it is not beside the program
 };
 
 // The most GPUs that a pod may have.
 inline constexpr int most_gpus = 16;
 
 // Reads and checks the environment. With several GPUs MLK_RANK counts pods. Then process i of pod p has rank
-// p * gpus + i, and its port is i above that of its pod; the seeds are those of all processes. Requires
+// p * gpus + i, its port is the pod's port plus i, and the seeds are those of all processes. Requires
 // MLK_RUN, MLK_ROLE, MLK_RANK and MLK_CONFIG, and for workers MLK_DATA. Throws Failure{bad_configuration}
 // that names the variable.
 LaunchEnv read_launch_env();
 
-// Requires what only modes with peers need: MLK_ADDRESS, MLK_SEEDS_WORKER (and MLK_SEEDS_SERVER if
-// `with_servers`), MLK_SECRET and MLK_INCARNATION. Throws Failure{bad_configuration} that names the variable.
+// Requires the variables that only modes with peers need: MLK_ADDRESS, MLK_SEEDS_WORKER (and MLK_SEEDS_SERVER
+// if `with_servers`), MLK_SECRET and MLK_INCARNATION. Throws Failure{bad_configuration} that names the
+// variable.
 void require_peers(const LaunchEnv& env, bool with_servers);
 
-// MLK_RESULT and MLK_RANK alone: where to write a message when read_launch_env() itself fails, and whose it
-// is. Empty and 0 if unset or malformed.
+// MLK_RESULT and MLK_RANK alone: where to write a message when read_launch_env() itself fails, and for which
+// rank. Empty and 0 if unset or malformed.
 std::string result_path_from_env();
 int rank_from_env();
 

@@ -30,12 +30,12 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_interval{50};
 constexpr std::chrono::seconds result_interval{1};
-// Of a process that was told to stop because another has failed: it may save a checkpoint. Once the pod
-// itself was told to stop, the grace period of the pod is what ends a process that takes too long.
+// For a process that was told to stop because another one has failed: it may save a checkpoint. Once the pod
+// itself has to stop, the grace period of the pod ends a process that takes too long.
 constexpr std::chrono::seconds stop_patience{20};
 // Longer than a process of a trained run stays for others (MLK_LATE_SECONDS).
 constexpr std::chrono::seconds trained_patience{120};
-constexpr std::size_t most_result_bytes = 4096;  // as the kubelet takes
+constexpr std::size_t most_result_bytes = 4096;  // the kubelet reads at most so many
 
 [[noreturn]] void fail(const char* doing) { throw std::system_error(errno, std::generic_category(), doing); }
 
@@ -51,7 +51,7 @@ class PodProcesses {
  private:
   struct Process {
     pid_t pid = 0;
-    int result = -1;  // a file without a name, which it writes as its MLK_RESULT
+    int result = -1;  // a file without a name, to which the process writes as its MLK_RESULT
   };
 
   void start(int local_rank);
@@ -88,7 +88,7 @@ void PodProcesses::start(int local_rank) {
   process.pid = fork();
   if (process.pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // It may have ended before: then no signal comes.
+    // The parent may have ended before the prctl: then no signal comes.
     if (getppid() != parent) _exit(static_cast<int>(ExitCode::internal_error));
     setenv("MLK_LOCAL_RANK", rank.c_str(), 1);
     if (!result_path_.empty()) setenv("MLK_RESULT", result.c_str(), 1);
@@ -162,7 +162,7 @@ int PodProcesses::run(int count) {
       write_result();
       next_result = now + result_interval;
     }
-    if (told) {  // a signal that has come would end the other wait at once
+    if (told) {  // with a pending signal the other wait would end at once
       std::this_thread::sleep_for(look_interval);
     } else {
       stop_.wait(look_interval);
@@ -177,7 +177,7 @@ int processes_of_pod() {
   int count = 1;
   if (!gpus || local) return 1;
   const auto [end, error] = std::from_chars(gpus, gpus + std::strlen(gpus), count);
-  // A value that is none of these is refused by read_launch_env().
+  // read_launch_env() rejects any other value.
   return error == std::errc() && *end == '\0' && count >= 2 && count <= most_gpus ? count : 1;
 }
 

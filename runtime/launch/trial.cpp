@@ -1,5 +1,5 @@
-// Reads one line of a file of points. The file has a line for every trial of the sweep, and each trial reads
-// it.
+// Reads one line of a file of points. The file has a line for each trial of the sweep, and each trial reads
+// its own line.
 #include "runtime/launch/trial.h"
 
 #include <cctype>
@@ -42,7 +42,7 @@ std::string read_line(std::istream& file, const std::string& name, int wanted) {
   return line;  // the last line, without a newline
 }
 
-// Text is shown without quotes.
+// Formats a value; text is shown without quotes.
 std::string shown(const json& value) {
   std::string text = value.dump(-1, ' ', true);
   const bool word = value.is_string() && std::isalpha(static_cast<unsigned char>(text[1])) != 0 &&

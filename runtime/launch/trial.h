@@ -20,14 +20,14 @@ struct Trial {
   nlohmann::json config;  // a merge patch (RFC 7386) over the configuration of the run
 };
 
-// The trial in line `index` + 1 of the file at MLK_POINTS. Holds only that line in memory. Throws
+// The trial in line `index` + 1 of the file at MLK_POINTS. Keeps only that line in memory. Throws
 // Failure{bad_configuration} that names the file and the line.
 Trial load_trial(const std::string& path, int index);
 
-// The same from an open stream; messages call it `name`.
+// The same from an open stream; messages call the file `name`.
 Trial read_trial(std::istream& file, const std::string& name, int index);
 
-// Gives the trial its own folders, below those of the sweep, named by its number.
+// Gives the trial its own folders, below the folders of the sweep, named by its number.
 void enter_folders(LaunchEnv& env, const Trial& trial);
 
 }  // namespace mlk::rt

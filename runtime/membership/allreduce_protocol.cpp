@@ -1,4 +1,4 @@
-// Where the fields of the messages of allreduce lie.
+// The places of the fields in the messages of allreduce.
 #include "runtime/membership/allreduce_protocol.h"
 
 #include <utility>
@@ -20,7 +20,7 @@ EncodedMessage message(MessageType type, std::uint64_t generation, std::uint64_t
 
 }  // namespace
 
-// header.clock: the step of the own state.
+// header.clock: the step of the sender's state.
 EncodedMessage encode(const StatusMessage& status) {
   return message(MessageType::status, status.generation, status.step.value_or(no_step),
                  PayloadWriter().put(status.lineage).put(std::uint8_t{status.waits_for_sum}));
@@ -36,7 +36,7 @@ std::optional<StatusMessage> decode_status(const Header& header, std::span<const
   return status;
 }
 
-// header.clock: the generation that the proposal is to follow.
+// header.clock: the generation that the proposal follows.
 EncodedMessage encode(const ProposeMessage& propose) {
   PayloadWriter payload;
   payload.put(propose.lineage).put(static_cast<std::uint32_t>(propose.members.size()));
@@ -61,7 +61,7 @@ std::optional<ProposeMessage> decode_propose(const Header& header, std::span<con
   return propose;
 }
 
-// header.clock: the step of the own state, header.offset: its summed_in.
+// header.clock: the step of the sender's state, header.offset: its summed_in.
 EncodedMessage encode(const AcceptMessage& accept) {
   const StateVersion state = accept.state.value_or(StateVersion{.step = no_step});
   EncodedMessage made =
@@ -79,8 +79,8 @@ std::optional<AcceptMessage> decode_accept(const Header& header, std::span<const
   return accept;
 }
 
-// header.clock: what is refused; header.key: 1 + the rank that cannot be reached, 0 if that is not the
-// reason.
+// header.clock: the number that the sender refuses; header.key: 1 + the rank that it cannot reach, 0 if that
+// is not the reason.
 EncodedMessage encode(const RefuseMessage& refuse) {
   EncodedMessage made = message(MessageType::refuse, refuse.promised, refuse.refused);
   if (refuse.unreachable) made.header.key = *refuse.unreachable + 1;

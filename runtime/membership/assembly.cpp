@@ -1,5 +1,5 @@
-// What a rank knows of the others, and how it waits for the next generation. Proposals are in proposals.cpp,
-// and the rules of who may go on in quorum.cpp.
+// How a rank tracks the other ranks, and how it waits for the next generation. Proposals are in
+// proposals.cpp, and the rules that say who may continue in quorum.cpp.
 #include "runtime/membership/assembly.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ bool Assembly::is_live(std::uint32_t rank) const {
   return view != views_.end() && view->second.standing == Standing::live;
 }
 
-// A live rank that should be let in.
+// Whether the rank is live and should be let in.
 bool Assembly::newcomer(std::uint32_t rank, const View& view, SteadyTime now) const {
   return view.standing == Standing::live && view.known && !is_member(rank) && !left_out(now).contains(rank);
 }
@@ -61,8 +61,8 @@ bool Assembly::is_lowest_live(const std::set<std::uint32_t>& last) const {
   });
 }
 
-// Whether this is the lowest live member. Members that have not heard of the generation do not count: they
-// wait to be let in.
+// Whether this rank is the lowest live member. Members that have not heard of the generation are left out:
+// they wait to be let in.
 bool Assembly::is_to_propose() const {
   return std::none_of(views_.begin(), views_.end(), [&](const auto& entry) {
     const auto& [rank, view] = entry;
@@ -112,8 +112,9 @@ void Assembly::on_up(const Event& event, View& view, SteadyTime now, Effects& ef
     view.lost = now;
     cuts_.forget([&](std::uint32_t one, std::uint32_t other) { return rank == one || rank == other; });
   }
-  // Where all ranks are needed to start, each must not give up just before the last comes back. One that
-  // takes others to train, or is bound by what it has accepted, only comes back free.
+  // If the start needs all ranks, a rank must not abandon its wait just before the last rank comes back. A
+  // rank that believes that others train, or that promises bind, gets no extension: it has to exit and come
+  // back unbound.
   const bool waits_for_start = generation_.number == 0 && !waits_to_be_let_in_ && promises_.empty();
   if (view.incarnation != event.incarnation && waits_for_start) wait_.extend(settings_.patience, now);
   view.incarnation = event.incarnation;
@@ -122,7 +123,7 @@ void Assembly::on_up(const Event& event, View& view, SteadyTime now, Effects& ef
   greet(rank, effects);
 }
 
-// Tells a rank that is heard for the first time, or again, what it may have missed.
+// Sends a rank that connects, or is heard again, the messages that it may have missed.
 void Assembly::greet(std::uint32_t rank, Effects& effects) const {
   if (trained_) {
     code_probe("allreduce.told-late");
@@ -190,10 +191,10 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
   if (status->lineage == lineage_) {
     if (status->generation == generation_.number) {
       have_begun_.insert({event.peer.rank, event.incarnation});
-      // It may wait for a sum that has come to its end elsewhere.
+      // The peer may wait for a sum that is complete elsewhere.
       if (status->step && state_ && *status->step < state_->step) send_status(event.peer.rank, effects);
     }
-    // The others went on without this process, which is a newcomer to them.
+    // The others continued without this process, which is now a newcomer to them.
     if (status->generation > generation_.number) {
       code_probe("allreduce.passed-over");
       generation_ = Generation();
@@ -205,9 +206,10 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     }
     return;
   }
-  // A13 of PROTOCOLS.md. At the same step the numbers of the two lineages decide, so that all ranks of one
-  // side end, and none of the other. A rank that waits for the state of its generation counts as having it.
-  // Once the generation is over, the ranks that have the state may be gone, so it gives way to any.
+  // A13 of PROTOCOLS.md. At the same step the numbers of the two lineages decide. So all ranks of one side
+  // end, and no rank of the other side. A rank that waits for the state of its generation counts as having
+  // it. Once the generation is over, the ranks that have the state may be gone, so a rank without it gives
+  // way to any other run.
   auto own = std::pair<std::uint64_t, std::uint64_t>();
   if (state_ || current_) own = {state_ ? state_->step : beginning_.step, lineage_};
   if (status->step && std::pair(*status->step, status->lineage) > own) {
@@ -215,7 +217,7 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     failure_.emplace(ExitCode::peers_lost,
                      "ranks of this run started apart; " + to_string(event.peer) + " is further");
   } else if (state_) {
-    send_status(event.peer.rank, effects);  // the peer may not know yet
+    send_status(event.peer.rank, effects);  // the peer may not know this yet
   }
 }
 
@@ -284,7 +286,7 @@ void Assembly::advance(SteadyTime now, Effects& effects) {
   }
 }
 
-// Until an event comes, tick() does something only at one of these times.
+// Until an event comes, tick() has work only at one of these times.
 SteadyTime Assembly::next_tick() const {
   SteadyTime next = wait_.next(settings_.patience);
   const auto at = [&](SteadyTime time) {
@@ -316,7 +318,7 @@ void Assembly::tell_waits_for_sum(Effects& effects) const {
   }
 }
 
-// A member that has told so waits still, or has gone on, or the generation is over for it.
+// A member that has reported this still waits, or is at a later step, or has left the generation.
 bool Assembly::all_wait_for_sum(std::uint64_t step) const {
   return std::ranges::all_of(generation_.members, [&](const Member& member) {
     if (member.rank == self_.rank) return true;

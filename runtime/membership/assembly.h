@@ -1,5 +1,5 @@
-// How the ranks of an allreduce run agree on generations. Pure: it is told what happened and what time it is,
-// and answers with Effects, which the caller carries out. The rules are A1 to A14 of PROTOCOLS.md.
+// How the ranks of an allreduce run agree on generations. Pure: the caller passes in each event and the time,
+// and carries out the Effects that come back. The rules are A1 to A14 of PROTOCOLS.md.
 //
 // State: a view of every other rank, the last generation that began, a proposal of this rank's own or one
 // that it has accepted, what it has promised (promises.h), and which pairs are kept apart (cuts.h).
@@ -11,7 +11,7 @@
 //   phase() == begun                generation() and beginning() say with whom and from which step
 //   phase() == over                 somebody was lost, or is to be let in: assemble() again
 //
-// What must hold after each call: at most one of two groups that cannot hear each other goes on (A6 to A9),
+// What must hold after each call: of two groups that cannot hear each other at most one continues (A6 to A9),
 // and no step that a live rank has is lost (A10).
 #pragma once
 
@@ -40,16 +40,16 @@ namespace mlk::rt {
 struct Beginning {
   std::uint64_t step = 0;
   std::uint32_t source = 0;         // the rank that sends the state
-  std::set<std::uint32_t> lagging;  // to these
+  std::set<std::uint32_t> lagging;  // the ranks that receive it
 };
 
 struct AssemblySettings {
   Member self;
   std::string address;               // where others dial this rank
   std::uint32_t workers = 1;         // ranks of the run
-  std::uint32_t minimum = 1;         // without a state anywhere, so many have to be there
-  std::uint32_t seeds = 0;           // ranks below it are found by everyone, without being told an address
-  std::chrono::seconds patience{0};  // for a generation to begin
+  std::uint32_t minimum = 1;         // the ranks that must be there if no rank has a state
+  std::uint32_t seeds = 0;           // ranks below it are in the seeds, so every rank knows their addresses
+  std::chrono::seconds patience{0};  // how long to wait for a generation to begin
   std::function<std::uint64_t()> new_lineage;  // a random number, never 0
 };
 
@@ -57,10 +57,10 @@ struct AssemblySettings {
 class Assembly {
  public:
   enum class Phase {
-    assembling,  // from assemble() on, until one of the others
-    begun,       // generation() goes on
-    over,        // something has happened to it, or there was none yet: assemble()
-    trained,     // the run is; result() says what came of it
+    assembling,  // from assemble() on, until another phase is reached
+    begun,       // generation() is in use
+    over,        // generation() has ended, or none has begun yet: call assemble()
+    trained,     // the run is trained; result() has its result
     failed,      // failure() says why
   };
 
@@ -70,47 +70,47 @@ class Assembly {
   const Failure& failure() const { return *failure_; }          // failed
   const Beginning& beginning() const { return beginning_; }     // of generation()
   const Generation& generation() const { return generation_; }  // the last one that began
-  // A number of the start of the run that generation() descends from.
+  // The number of the start of the run that generation() descends from.
   std::uint64_t lineage() const { return lineage_; }
   const std::string& result() const { return result_; }  // trained
 
-  // Waits for the next generation with this process. tick() has to be called until it is there: at
-  // next_tick() at the latest, any number of times before.
+  // Waits for the next generation with this process. The caller calls tick() until that generation begins: at
+  // next_tick() at the latest, and any number of times before.
   void assemble(SteadyTime now, Effects& effects);
   void tick(SteadyTime now, Effects& effects);
   SteadyTime next_tick() const;
-  // What happens to connections with workers, and the messages of allreduce_protocol.h.
+  // Handles changes of the connections with workers, and the messages of allreduce_protocol.h.
   void handle(const Event& event, SteadyTime now, Effects& effects);
 
   // Call when this process's state changes; nullopt: it has none. This class sets the lineage: that of
   // generation(), or of the proposal for which the state is made.
   void set_state(std::optional<StateVersion> state);
-  // The next generation is agreed on, but nobody has a state: this process has to make one, from a checkpoint
-  // or from the start, and tell it with the number of restarts that the checkpoint knows of.
+  // The members agree on the next generation, but no member has a state. So this process has to make a state,
+  // from a checkpoint or from the start, and report it with the number of restarts in the checkpoint.
   bool wants_state() const;
   void state_made(StateVersion state, std::uint64_t restarts, SteadyTime now, Effects& effects);
 
-  // This process has given a step of the generation up, and others may wait for its part.
+  // This process has abandoned a step of the generation, and others may wait for its part.
   void tell_trouble(Effects& effects) const;
   // Tells the other members that this process waits for the sum of the step that it is at.
   void tell_waits_for_sum(Effects& effects) const;
-  // Whether all other members have told that they wait for the sum of this step too, or are further.
+  // Whether all other members have reported that they wait for the sum of this step too, or are further.
   bool all_wait_for_sum(std::uint64_t step) const;
-  // Tells all peers, and those that come later, that the run is trained, and its result.
+  // Reports to all peers, also to those that connect later, that the run is trained, with its result.
   void tell_trained(const std::string& result, Effects& effects);
-  // This process is told to stop: from now on it does not log whom it loses.
+  // This process is about to stop: from now on it does not log the loss of peers.
   void ends() { ending_ = true; }
 
-  // At a boundary between steps: true if somebody waits to be let in and this rank is to propose.
+  // At a boundary between steps: true if a rank waits to be let in and this rank is to propose.
   bool wants_newcomers(SteadyTime now) const;
-  // Generations that began without a member of the one before: all of this run, whoever took part in them.
+  // Counts the generations of this run that began without a member of the one before, whoever was in them.
   std::uint64_t restarts() const { return restarts_; }
-  // Of the live members; those of `last` come after all others.
+  // Whether this rank is the lowest live member. Members in `last` come after all others.
   bool is_lowest_live(const std::set<std::uint32_t>& last = {}) const;
-  // Whether all other ranks of the run have ended, and knew that it is trained.
+  // Whether all other ranks of the run have ended, and each knew that the run is trained.
   bool all_have_left() const;
-  // Of the ranks that have not ended well: whether one is connected, and when one was last lost. One that
-  // this process has never met counts as lost when the process began: it may be on its way.
+  // About the ranks that have not ended well: whether any is connected, and when the last of them was lost. A
+  // rank that this process has never met counts as lost when this process began: it may be starting.
   bool somebody_is_there() const;
   std::optional<SteadyTime> last_loss() const;
 
@@ -119,14 +119,14 @@ class Assembly {
     std::uint64_t incarnation = 0;
     std::string address;
     Standing standing = Standing::silent;
-    SteadyTime lost;     // when its connection ended, or that of the process before it
-    bool known = false;  // its status has come
-    SteadyTime told;     // when it came last
+    SteadyTime lost;     // when the connection ended: this one, or that of the process before it
+    bool known = false;  // its status has arrived
+    SteadyTime told;     // when its status last arrived
     StatusMessage status;
   };
   struct Promise {
     Proposal proposal;
-    Member to;  // the process that made it
+    Member to;  // the process that made the proposal
   };
 
   bool is_member(std::uint32_t rank) const;
@@ -181,34 +181,34 @@ class Assembly {
   Generation generation_;
   Beginning beginning_;
   std::uint64_t lineage_ = 0;
-  std::uint64_t begun_ = 0;  // of the lineage: the highest number that is known to have begun, with or
+  std::uint64_t begun_ = 0;  // the highest number of the lineage that this rank knows to have begun, with or
                              // without this process
   std::uint64_t restarts_ = 0;
-  std::uint64_t promised_ = 0;  // the highest number that was proposed or accepted here
+  std::uint64_t promised_ = 0;  // the highest number that this rank has proposed or accepted
   bool assembling_ = false;
-  bool current_ = false;  // generation_ has begun and nothing has happened to it
+  bool current_ = false;  // generation_ has begun, and nothing has ended it
   bool trained_ = false, ending_ = false;
-  bool waits_to_be_let_in_ = false;  // others train
+  bool waits_to_be_let_in_ = false;  // other ranks train
   std::optional<Failure> failure_;
   std::string result_;
   std::set<std::uint32_t> left_;  // ranks that ended, with exit code 0
-  // Members that were silent for a while since the generation began, or have given it up. They may have gone
-  // on with others since, whatever is heard of them later.
+  // Members that were silent for a while since the generation began, or have abandoned it. They may have
+  // continued with others since, whatever this rank hears from them later.
   std::set<Member> may_have_gone_on_;
-  std::set<Member> have_begun_;  // members that have told that they have begun generation_
+  std::set<Member> have_begun_;  // members that have reported that they began generation_
 
-  bool starts_run_ = false;         // generation_ was proposed here, and follows none
+  bool starts_run_ = false;         // this rank proposed generation_, which follows no other
   std::set<Member> did_not_begin_;  // members that have refused to begin it
 
-  std::optional<Proposal> own_;                                    // under way, made here
-  std::map<std::uint32_t, std::optional<StateVersion>> accepted_;  // its answers
+  std::optional<Proposal> own_;                                    // proposed by this rank, under way
+  std::map<std::uint32_t, std::optional<StateVersion>> accepted_;  // the answers to own_
   SteadyTime own_since_, not_before_;
-  std::optional<Promise> theirs_;  // to be answered, or answered and not begun
+  std::optional<Promise> theirs_;  // another rank's proposal: not yet answered, or answered and not begun
   bool answered_ = false;
   SteadyTime theirs_since_;
   Promises promises_;
   Cuts cuts_;
-  std::uint64_t proposed_ = 0;  // the number of the last proposal made here
+  std::uint64_t proposed_ = 0;  // the number of the last proposal of this rank
   std::optional<SteadyTime> enough_since_;
   SteadyTime last_tick_, first_tick_;
   std::optional<SteadyTime> began_;  // the first call of assemble()

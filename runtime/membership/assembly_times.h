@@ -8,13 +8,13 @@
 
 namespace mlk::rt {
 
-inline constexpr Milliseconds propose_patience{3000};  // the proposer, for all to accept
-inline constexpr Milliseconds begin_patience{5000};    // after accepting, for the generation to begin
-inline constexpr Milliseconds reach_patience{2500};    // before answering, for the other members to connect
+inline constexpr Milliseconds propose_patience{3000};  // the proposer waits so long for all to accept
+inline constexpr Milliseconds begin_patience{5000};    // after an accept, for the generation to begin
+inline constexpr Milliseconds reach_patience{2500};    // before an answer, for the other members to connect
 inline constexpr Milliseconds retry_pause{100};        // after a refusal
-// A member whose connection has ended may have been cut off: it dials again much sooner than this.
+// A member whose connection has ended may only be cut off. It then dials again much sooner than this.
 inline constexpr Milliseconds return_patience{1000};
-// So long after it has begun to assemble a rank looks whether it is to propose, if nothing has happened
+// The time from the start of assembling until a rank checks whether it is to propose, if no event came
 // before.
 inline constexpr Milliseconds settling_time{50};
 inline constexpr auto start_grace =

@@ -1,4 +1,4 @@
-// A wait for peers: told of in the log every few seconds, and bounded. Pure.
+// A wait for peers that has a limit and writes to the log every few seconds. Pure.
 #pragma once
 
 #include <chrono>
@@ -15,9 +15,9 @@ namespace mlk::rt {
 class BoundedWait {
  public:
   void restart(SteadyTime now);
-  // The limit counts from now on, but the whole wait lasts no longer than twice the limit.
+  // The limit is measured from now on, but the whole wait lasts at most twice the limit.
   void extend(std::chrono::seconds limit, SteadyTime now);
-  // Names the missing peers in the log, if it is time for it. Beyond the limit: Failure{peers_lost}.
+  // Logs the names of the missing peers when a log line is due. Beyond the limit: Failure{peers_lost}.
   std::optional<Failure> missing(const std::vector<std::string>& who, std::chrono::seconds limit,
                                  SteadyTime now, Effects& effects);
   // When missing() is to be called next; earlier calls do nothing.
@@ -26,7 +26,7 @@ class BoundedWait {
 
  private:
   SteadyTime since_, next_line_;
-  SteadyTime from_;  // the limit counts from here
+  SteadyTime from_;  // the limit is measured from here
 };
 
 }  // namespace mlk::rt

@@ -16,26 +16,26 @@ class Cuts {
  public:
   using Pair = std::pair<std::uint32_t, std::uint32_t>;  // the lower rank first
 
-  // One of the two has reported it. They are apart from now on, for twice as long as the time before; as long
-  // as they are, another report changes nothing.
+  // One rank of the pair has reported that it cannot reach the other. From now on the pair is apart, for
+  // twice as long as the last time; while the pair is apart, another report changes nothing.
   enum class Noted { known, first, again };
   Noted note(std::uint32_t one, std::uint32_t other, SteadyTime now);
 
-  // Pairs of which `which` holds are apart no more, and no time before counts.
+  // Pairs for which `which` is true are no longer apart, and their earlier pauses are forgotten.
   template <typename Which>
   void forget(const Which& which) {
     std::erase_if(cuts_, [&](const auto& entry) { return which(entry.first.first, entry.first.second); });
   }
 
-  // Ranks to exclude so that the rest can all reach each other. Repeatedly takes the rank with the most
-  // broken links, first of those that are behind. Of several such ranks it prefers one that is no member,
-  // then the highest.
+  // Ranks to exclude so that all others can reach each other. Repeatedly excludes the rank with the most
+  // broken links, and begins with ranks that are behind. Of several such ranks it excludes a rank that is not
+  // a member first, then the highest.
   struct About {
     std::function<bool(std::uint32_t rank)> is_behind, is_member;
   };
   std::set<std::uint32_t> left_out(SteadyTime now, const About& about) const;
 
-  // Calls it with the time at which each pair is apart no more.
+  // Calls `each` with the time from which each pair is no longer apart.
   template <typename Each>
   void for_each_end(const Each& each) const {
     for (const auto& [pair, cut] : cuts_) each(cut.until);

@@ -1,5 +1,5 @@
-// What a state machine wants done. Machines are pure: they are told what happened and what time it is, and
-// answer with effects, which Peers::carry_out() carries out, and the simulator in tests/sim delivers.
+// What a state machine wants done. Machines are pure: the caller passes in each event and the time, and the
+// machine returns effects. Peers::carry_out() carries them out, or the simulator in tests/sim delivers them.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ namespace mlk::rt {
 struct Effects {
   struct Message {
     PeerId to;
-    Header header;  // type and what the type says; sender, length and checksum are filled in by the transport
+    Header header;  // type and its fields; the transport fills in sender, length and checksum
     Bytes payload;
   };
   struct Dial {
@@ -32,7 +32,7 @@ struct Effects {
   void send(PeerId to, const Header& header, Bytes payload = {}) {
     in_order.emplace_back(Message{to, header, std::move(payload)});
   }
-  template <typename Encoded>  // a message of a protocol, as its encode() makes it
+  template <typename Encoded>  // a message of a protocol, as the result of its encode()
     requires requires(Encoded message) { message.header, message.payload; }
   void send(PeerId to, Encoded message) {
     send(to, message.header, std::move(message.payload));

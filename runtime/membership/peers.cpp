@@ -1,4 +1,4 @@
-// What all processes of a distributed run do alike: how they find each other, and how they leave.
+// What all processes of a distributed run do alike: how they find each other, and how they report their end.
 #include "runtime/membership/peers.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A proposal of the next generation, as the ranks keep it that have made or accepted it.
+// A proposal of the next generation, as stored by a rank that has made or accepted it.
 #pragma once
 
 #include <algorithm>

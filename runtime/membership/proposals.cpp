@@ -16,7 +16,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   for (const auto& invited : message->members) proposal.members.push_back(invited.member);
   // A3.
   const bool stranger = generation_.number != 0 && proposal.lineage != lineage_;
-  // A4: the run has gone on without the proposer, which has not heard of it yet.
+  // A4: the run has continued without the proposer, which has not heard of that yet.
   const bool outdated = message->follows < generation_.number || passed_over(*message, now);
   if (outdated) send_status(event.peer.rank, effects);
   const Member proposer{event.peer.rank, event.incarnation};
@@ -24,8 +24,8 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   if (!generation_.contains(self_)) promises_.bind_newcomer(message->follows, message->lineage);  // A9
   // A8.
   const bool broken_promise = !keeps_promises(proposal, proposer, now);
-  // A5. Without votes only this order keeps two proposers that do not hear each other from taking turns for
-  // ever.
+  // A5. Before there are votes, only this order keeps two proposers that do not hear each other from
+  // alternating for ever.
   const bool starts = message->follows == 0 && generation_.number == 0;
   const bool after_another = starts && theirs_ && theirs_->to.rank < proposer.rank;
   // A2.
@@ -54,7 +54,7 @@ void Assembly::on_propose(const Event& event, SteadyTime now, Effects& effects) 
   answer_proposal(now, effects);
 }
 
-// Accepts once all members can be reached; if that takes too long, names a member that cannot.
+// Accepts as soon as this rank can reach all members. If that takes too long, names an unreachable one.
 void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
   if (!theirs_ || answered_) return;
   const PeerId proposer{Role::worker, theirs_->to.rank};
@@ -81,7 +81,7 @@ void Assembly::answer_proposal(SteadyTime now, Effects& effects) {
 void Assembly::on_accept(const Event& event, SteadyTime now, Effects& effects) {
   const auto accept = decode_accept(event.header, event.payload);
   if (!accept || !own_ || accept->number != own_->number) return;
-  if (!own_->contains({event.peer.rank, event.incarnation})) return;  // it was not asked
+  if (!own_->contains({event.peer.rank, event.incarnation})) return;  // the sender was not asked
   accepted_[event.peer.rank] = accept->state;
   begin_if_accepted(now, effects);
 }
@@ -92,15 +92,16 @@ void Assembly::on_refuse(const Event& event, SteadyTime now, Effects& effects) {
   if (refuse.refused == generation_.number)
     return on_begin_refused({event.peer.rank, event.incarnation}, effects);
   if (refuse.refused != proposed_) return;
-  // Also after another refusal: all refusals together show which member is at fault.
+  // A refusal after another one counts, too: all refusals together show which member is at fault.
   if (refuse.unreachable) note_cut(event.peer.rank, *refuse.unreachable, now);
   own_.reset();
   not_before_ = now + retry_pause;
   code_probe("allreduce.proposal-refused");
 }
 
-// A12: a generation of this process that a member did not begin is over. A5: one that follows none, and that
-// no other member has begun, has never been: this process is free to take part in the start of another.
+// A12: if a member did not begin a generation of this process, that generation is over. A5: if the generation
+// also follows none, and no other member has begun it, it has never begun: this process may take part in
+// another start.
 void Assembly::on_begin_refused(Member member, Effects& effects) {
   if (!generation_.contains(member)) return;
   code_probe("allreduce.begin-refused");
@@ -119,8 +120,8 @@ void Assembly::on_begin(const Event& event, Effects& effects) {
   const bool awaited = theirs_ && answered_ && theirs_->proposal.number == number &&
                        theirs_->to == Member{event.peer.rank, event.incarnation};
   if (!awaited) {
-    // A12: this rank no longer waits for it, or has accepted another proposal since. Without an answer
-    // the others would wait for it in the first sum.
+    // A12: this rank no longer waits for that generation, or has accepted another proposal since. Without an
+    // answer the other members would wait for this rank in the first sum.
     if (number > generation_.number) {
       code_probe("allreduce.begin-too-late");
       effects.send(event.peer, encode(RefuseMessage{promised_, number, {}}));
@@ -130,7 +131,7 @@ void Assembly::on_begin(const Event& event, Effects& effects) {
   auto message = decode_begin(event.header, event.payload);
   if (!message) return;
   Proposal proposal = std::exchange(theirs_, {})->proposal;
-  if (proposal.lineage == lineage_ && proposal.number < begun_) return;  // it is over already
+  if (proposal.lineage == lineage_ && proposal.number < begun_) return;  // that generation is over already
   code_probe("allreduce.begun-elsewhere");
   begin(std::move(proposal), message->restarts,
         {message->step, message->source, std::move(message->lagging)});
@@ -157,7 +158,7 @@ std::optional<Proposal> Assembly::may_propose(SteadyTime now) {
   proposal.members.push_back(self_);
   bool somebody_trains = false;
   for (const auto& [rank, view] : views_) {
-    // A rank that was seen to train may still do so, even if it is not heard any more.
+    // A rank that this process saw train may still train, even if this process no longer hears it.
     if (view.status.generation != 0 && !is_dead(view, now)) somebody_trains = true;
     if (view.standing != Standing::live || !view.known) continue;
     if (is_member(rank) || newcomer(rank, view, now)) proposal.members.push_back({rank, view.incarnation});
@@ -176,9 +177,9 @@ std::optional<Proposal> Assembly::may_propose(SteadyTime now) {
       return {};
     }
   } else {
-    // Ranks that waited for admission now wait for a new start. It needs all of them, so their patience
-    // starts again together. A rank bound by a promise would only delay the start: it exits, and its next
-    // process is unbound.
+    // Ranks that waited for admission now wait for a new start. The start needs all of them, so they all
+    // restart their patience here. A rank that a promise binds would only delay the start: it exits, and its
+    // next process is unbound.
     const bool waits_for_start = std::exchange(waits_to_be_let_in_, somebody_trains) && !somebody_trains;
     if (waits_for_start && promises_.empty()) wait_.restart(now);
     if (somebody_trains || proposal.members.front() != self_) {
@@ -208,7 +209,7 @@ std::optional<Proposal> Assembly::may_propose(SteadyTime now) {
   return proposal;
 }
 
-// Where others find a rank that is not among the seeds; empty for one that is.
+// The address that others need for a rank outside the seeds; empty for a rank in the seeds.
 std::string Assembly::address_beyond_seeds(std::uint32_t rank) const {
   if (rank < settings_.seeds) return "";
   if (rank == self_.rank) return settings_.address;
@@ -245,7 +246,7 @@ void Assembly::state_made(StateVersion state, std::uint64_t restarts, SteadyTime
   state.lineage = own_->lineage;
   state_ = accepted_[self_.rank] = state;
   restarts_ = std::max(restarts_, restarts);
-  if (now - own_since_ >= propose_patience) {  // the others may no longer wait for the beginning
+  if (now - own_since_ >= propose_patience) {  // the members may no longer wait for the beginning
     code_probe("allreduce.state-made-late");
     own_.reset();
   } else {
@@ -256,7 +257,7 @@ void Assembly::state_made(StateVersion state, std::uint64_t restarts, SteadyTime
 
 void Assembly::begin_if_accepted(SteadyTime now, Effects& effects) {
   if (!all_have_accepted()) return;
-  if (loses_steps(*own_, now)) {  // a state has been lost since its status came
+  if (loses_steps(*own_, now)) {  // a state has been lost since its status arrived
     own_.reset();
     not_before_ = now + retry_pause;
     return;
@@ -269,7 +270,7 @@ void Assembly::begin_if_accepted(SteadyTime now, Effects& effects) {
 // differently.
 Beginning Assembly::choose_beginning() const {
   Beginning beginning;
-  // The proposer sends the state if it can: it knows that all can reach it.
+  // The proposer sends the state if it has the newest: it knows that all members can reach it.
   beginning.source = self_.rank;
   for (const auto& [rank, state] : accepted_) {
     if (state > accepted_.at(beginning.source)) beginning.source = rank;
@@ -282,7 +283,7 @@ Beginning Assembly::choose_beginning() const {
   return beginning;
 }
 
-// Everyone has accepted: the generation begins.
+// All members have accepted: the generation begins.
 void Assembly::begin_own(Effects& effects) {
   Beginning beginning = choose_beginning();
   Proposal proposal = *std::exchange(own_, {});

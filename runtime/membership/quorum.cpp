@@ -1,5 +1,5 @@
-// Which members may go on without which others, and which are excluded since others cannot reach them. A1, A2
-// ... are the rules of PROTOCOLS.md, "The rules of the agreement".
+// Which members may continue without which others, and which members are excluded because others cannot reach
+// them. A1, A2 ... are the rules of PROTOCOLS.md, "The rules of the agreement".
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -10,8 +10,8 @@
 
 namespace mlk::rt {
 
-// A4. Whether a later generation than the one that the proposal follows has begun, and may still go on. This
-// process may not know its members, so the answer is true until all ranks outside of the proposal are dead.
+// A4. Whether a later generation than the one that the proposal follows has begun, and may still continue.
+// Its members may be unknown here, so the answer is true until all ranks outside the proposal are dead.
 bool Assembly::passed_over(const ProposeMessage& proposal, SteadyTime now) const {
   if (proposal.lineage != lineage_ || proposal.follows >= begun_) return false;
   return std::any_of(views_.begin(), views_.end(), [&](const auto& entry) {
@@ -22,13 +22,13 @@ bool Assembly::passed_over(const ProposeMessage& proposal, SteadyTime now) const
   });
 }
 
-// A process that lives and has only lost its connection dials again within return_patience.
+// A live process that has only lost its connection dials again within return_patience.
 bool Assembly::is_dead(const View& view, SteadyTime now) {
   return view.standing == Standing::dead && now - view.lost >= return_patience;
 }
 
-// A6. Whether the members of a proposal are enough of the last generation to go on without its other members.
-// Other members count as silent even if they are heard: they may have gone on already, or be about to.
+// A6. Whether the members of a proposal are enough of the last generation to continue without its other
+// members. Other members count as silent even if they are heard: they may have continued, or be about to.
 bool Assembly::may_follow(const Generation& last, const Proposal& proposal, SteadyTime now) const {
   std::map<std::uint32_t, Standing> standings;
   for (const Member& member : last.members) standings[member.rank] = standing_of(member, last, proposal, now);
@@ -53,7 +53,7 @@ Standing Assembly::standing_of(const Member& member, const Generation& last, con
   return Standing::dead;
 }
 
-// Whether the members that are not in the proposal were enough to go on without those in it.
+// Whether the members outside the proposal were enough to continue without the members in it.
 bool Assembly::others_suffice(const Generation& last, const Proposal& proposal) {
   std::map<std::uint32_t, Standing> standings;
   for (const Member& member : last.members)
@@ -61,8 +61,8 @@ bool Assembly::others_suffice(const Generation& last, const Proposal& proposal) 
   return may_form_next(last, standings);
 }
 
-// Whether every rank but `than`, which has ended, is in the proposal or has told since that end where it is.
-// What it told before may be outdated, and the next process of a dead rank may have been let in.
+// Whether each rank except `than`, which has ended, is in the proposal or has sent its status since that end.
+// An earlier status may be outdated, and the next process of a dead rank may have been let in.
 bool Assembly::knows_of_all_others(std::uint32_t than, const Proposal& proposal) const {
   const SteadyTime end = views_.at(than).lost;
   for (std::uint32_t rank = 0; rank < settings_.workers; ++rank) {
@@ -77,15 +77,15 @@ bool Assembly::knows_of_all_others(std::uint32_t than, const Proposal& proposal)
   return true;
 }
 
-// A8. A generation that was accepted here may have begun elsewhere; only its proposer knows that it has not.
+// A8. A generation that this rank accepted may have begun elsewhere. Only its proposer knows that it has not.
 bool Assembly::keeps_promises(const Proposal& proposal, Member proposer, SteadyTime now) const {
   return promises_.are_kept(proposer, [&](const Proposal& promised) {
     return may_follow({promised.number, promised.members}, proposal, now);
   });
 }
 
-// A10. Whether the generation began at a step that nobody in the proposal has come to: a member that lags has
-// not had the state yet, and a rank that has it may live, be it a member or not.
+// A10. Whether the generation began at a step that no rank in the proposal has reached. A member that lags
+// does not have this state yet, and a rank that has the state may live, as a member or not.
 bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
   const auto has_it = [&](const Member& member) {
     if (const auto accepted = accepted_.find(member.rank); own_ && accepted != accepted_.end())
@@ -96,7 +96,7 @@ bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
   for (std::uint32_t rank = 0; rank < settings_.workers; ++rank) {
     if (rank == self_.rank) continue;
     const auto found = views_.find(rank);
-    if (found == views_.end()) return true;  // this process has never met it
+    if (found == views_.end()) return true;  // this process has never met the rank
     const View& view = found->second;
     if (proposal.contains({rank, view.incarnation}) || is_dead(view, now)) continue;
     const bool has_told = view.standing == Standing::live && view.known;
@@ -113,12 +113,12 @@ void Assembly::note_may_have_gone_on(Member member) {
 void Assembly::note_cut(std::uint32_t one, std::uint32_t other, SteadyTime now) {
   if (!views_.contains(one) || !views_.contains(other)) return;
   const Cuts::Noted noted = cuts_.note(one, other, now);
-  if (noted == Cuts::Noted::known) return;  // the other one has reported it already
+  if (noted == Cuts::Noted::known) return;  // the other rank has reported the cut already
   code_probe("allreduce.cut-noted");
   if (noted == Cuts::Noted::again) code_probe("allreduce.cut-again");
 }
 
-// 1 + the step of the state that this rank is known to have; 0 without one.
+// 1 + the step of the rank's state, as far as this process knows; 0 if it knows of no state.
 std::uint64_t Assembly::progress_of(std::uint32_t rank) const {
   if (rank == self_.rank) return state_ ? state_->step + 1 : 0;
   const auto view = views_.find(rank);
@@ -126,7 +126,7 @@ std::uint64_t Assembly::progress_of(std::uint32_t rank) const {
   return has_state ? *view->second.status.step + 1 : 0;
 }
 
-// Whether a live rank has steps that this one lacks, other than the one that is being summed up.
+// Whether a live rank has steps that `rank` lacks, not counting the step that is being summed.
 bool Assembly::is_behind(std::uint32_t rank) const {
   std::uint64_t newest = progress_of(self_.rank);
   for (const auto& [other, view] : views_) {
@@ -135,13 +135,13 @@ bool Assembly::is_behind(std::uint32_t rank) const {
   return progress_of(rank) == 0 || progress_of(rank) + 1 < newest;
 }
 
-// A14. Ranks to exclude so that the rest can all reach each other.
+// A14. Ranks to exclude so that the others can all reach each other.
 std::set<std::uint32_t> Assembly::left_out(SteadyTime now) const {
   return cuts_.left_out(now, {.is_behind = [this](std::uint32_t rank) { return is_behind(rank); },
                               .is_member = [this](std::uint32_t rank) { return is_member(rank); }});
 }
 
-// Excludes one of two members that cannot reach each other, if the others are enough without it.
+// Excludes one of two members that cannot reach each other, if the other members are enough without it.
 void Assembly::leave_out_cut_off(Proposal& proposal, SteadyTime now) const {
   Proposal rest = proposal;
   const std::set<std::uint32_t> out = left_out(now);

@@ -1,4 +1,4 @@
-// One call of a state machine: the time at which it happens, and what it wants done.
+// One call of a state machine: the time of the call, and what the machine wants done.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace mlk::rt {
 
-// Decisions that several machines make.
+// Decisions that more than one machine makes.
 
 // A message came too late to be of use.
 struct CountLate {};
@@ -25,8 +25,8 @@ struct EndTrained {
 struct EndWithFound {};
 struct EndTerminated {};
 
-// What it holds is to be carried out in order, when the call has returned. A Failure is how the process ends;
-// nothing that follows it counts.
+// The caller carries out its content in order, after the call has returned. A Failure is how the process
+// ends; the caller ignores everything that follows it.
 template <typename... Decisions>
 struct TurnOf {
   using Decision = std::variant<Effects::Effect, Decisions..., Failure>;

@@ -19,8 +19,9 @@ class Curve {
   void add(std::uint64_t step, double loss);
   std::vector<Point> points() const;
 
-  // As JSON, and back from it, up to this step: what came after it is made again. Points that come later are
-  // thinned as those were. Nothing if the text is no curve, or has no point so early.
+  // The curve as JSON, and a curve read from JSON up to this step, because training repeats the later steps.
+  // New points are thinned like the points read. Nothing if the text is not a curve, or has no point up to
+  // this step.
   std::string text() const;
   static std::optional<Curve> up_to(std::uint64_t step, std::string_view text);
 
@@ -30,16 +31,16 @@ class Curve {
   std::uint64_t seen_ = 0, stride_ = 1;
 };
 
-// curve.json beside the checkpoints of a run. That it cannot be written or read costs the curve, and is no
-// error. For one thread.
+// curve.json beside the checkpoints of a run. If the file cannot be written or read, only the curve is lost;
+// this is not an error. For one thread.
 class CurveFile {
  public:
   explicit CurveFile(const std::string& folder);
 
   std::optional<Curve> load(std::uint64_t up_to) const;
-  // Replaces the file, in a thread of its own, unless that still writes the one before.
+  // Replaces the file in a separate thread, unless that thread still writes the previous curve.
   void save(const Curve& curve);
-  // The same, and waits.
+  // The same, but waits until the file is written.
   void save_now(const Curve& curve);
 
  private:

@@ -16,7 +16,7 @@ constexpr std::chrono::seconds end_patience{2};
 
 }  // namespace
 
-// What the thread uses, also after it was abandoned.
+// The state that the thread uses, also after the destructor abandoned it.
 struct EventWriter::Shared {
   Write write;
   Log log;

@@ -7,16 +7,16 @@
 
 namespace mlk::rt {
 
-// Keeps for each rank a mean of its newest steps. Excludes waiting: in sync mode everyone takes as long as
-// the straggler. The first step of a rank, which finds cold caches, does not count.
+// Keeps for each rank a mean of its newest steps. Waiting is excluded, because in sync mode every rank takes
+// as long as the straggler. The first step of a rank is left out, because its caches are cold.
 class Pace {
  public:
   // seconds: of the rank's own part of a step. Ignored if it is not positive.
   void add(std::uint32_t rank, double seconds);
   void leave(std::uint32_t rank) { means_.erase(rank); }
 
-  // The slowest rank, if its steps take at least one and a half times the median. Of an even number of ranks
-  // the lower median counts, so that the slower of two can be named.
+  // The slowest rank, if its steps take at least one and a half times the median. For an even number of ranks
+  // the lower median is used, so that the slower of two ranks can be named.
   std::optional<std::uint32_t> slowest() const;
 
  private:

@@ -59,7 +59,7 @@ void put_run(Families& families, const RunView& run) {
   families.sample("mlk_slowest{process=\"worker/" + std::to_string(*run.slowest) + "\"}", 1);
 }
 
-// What only the reporting rank knows.
+// The values that only the reporting rank has.
 void put_report(Families& families, const Report& report) {
   families.one("mlk_epoch", "gauge", "Epoch of the run.", as_double(report.epoch));
   families.one("mlk_loss", "gauge", "Mean training loss of the last report.", report.loss);

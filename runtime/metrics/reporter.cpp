@@ -105,8 +105,8 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   write(result_text(false, ""));
 }
 
-// Leaves out what does not apply to the run, and what should stay zero as long as it is zero: people read the
-// line. CONTRACT.md explains each key under "Metrics".
+// Leaves out values that do not apply to the run, and values that should stay zero while they are zero,
+// because people read the line. CONTRACT.md explains each key under "Metrics".
 std::vector<Reporter::Figure> Reporter::figures(const Report& report,
                                                 const Telemetry::Interval& interval) const {
   std::vector<Figure> figures;

@@ -15,9 +15,9 @@
 
 namespace mlk::rt {
 
-// One per process. For one thread at a time, except telemetry(), which is for any. A rank becomes the
-// reporting one with its first report(). Other ranks write only their rank and message into the result file,
-// unless the run is trained.
+// One per process. For one thread at a time, except telemetry(), which any thread may call. A rank becomes
+// the reporting one with its first report(). Other ranks write only their rank and message into the result
+// file, unless the run is trained.
 class Reporter {
  public:
   // result_path: empty for none. The file is rewritten in place, never replaced by a rename: in a pod it is a
@@ -32,14 +32,14 @@ class Reporter {
 
   // The number of steps of the run, if its configuration does not have it: part of each report.
   void total_steps(std::uint64_t steps) { total_steps_ = steps; }
-  // Of a model that predicts tokens: reports then tell these, too.
+  // Call this for a model that predicts tokens; its reports then have tokens per second, too.
   void tokens_of_sample(int tokens) { tokens_of_sample_ = tokens; }
-  // The seconds that one device would need for a sample at its peak. Reports then tell how near the run comes
+  // The seconds that one device would need for a sample at its peak. Reports then say how near the run comes
   // to the peak of all its devices.
   void peak_seconds_of_sample(double seconds) { peak_seconds_of_sample_ = seconds; }
 
   // Training starts or continues here: throughput counts from now on. restored_step: 0 for a fresh run. step:
-  // up to it the curve is that of earlier processes.
+  // up to this step the curve is that of earlier processes.
   void started(std::uint64_t restored_step, std::uint64_t position, std::uint64_t step = 0);
 
   // The accuracy on the held-out set, and of models that predict tokens the loss: part of the next report().
@@ -47,20 +47,20 @@ class Reporter {
 
   // The newest step that has a checkpoint; 0: none. Part of the next report, or of the final result.
   void checkpoint(std::uint64_t step) { checkpoint_ = std::max(checkpoint_, step); }
-  // Whether there should be a newer one. Part of these, too.
+  // Since when and why nothing could be saved, if so. Part of the next report or of the final result, too.
   void unsaved(const std::optional<Unsaved>& unsaved) { unsaved_ = unsaved; }
 
   // Prints a line and rewrites the result. position: samples taken by the whole run so far. loss: the mean
-  // since the last report. The report includes what telemetry() was told; times are means over the steps of
-  // this process.
+  // since the last report. The report includes the values given to telemetry(); times are means over the
+  // steps of this process.
   void report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss);
 
   // Writes the final result. done: only if the run is trained. message: why the process ends otherwise.
   void finish(bool done, const std::string& message);
 
-  // The result of the trained run. The reporting rank sends it to the others, and each writes it with
-  // finish_with(): so any surviving file tells how the run ended. An empty or too large result counts as
-  // finish(true, "").
+  // The result of the trained run. The reporting rank sends this result to the other ranks, and each rank
+  // writes it with finish_with(), so any surviving file says how the run ended. finish_with() handles an
+  // empty or too large result as finish(true, "").
   std::string trained_result() const { return result_text(true, ""); }
   void finish_with(const std::string& trained_result);
 
@@ -95,7 +95,7 @@ class Reporter {
   std::uint64_t position_ = 0;                      // at the last report
   double reported_at_ = 0;
   Curve curve_;
-  std::uint64_t continued_to_ = 0;  // by the curve of earlier processes
+  std::uint64_t continued_to_ = 0;  // the last step of the curve of earlier processes
   std::uint64_t curve_kept_at_ = 0;
   std::optional<CurveFile> curve_file_;
   std::optional<EventWriter> events_;

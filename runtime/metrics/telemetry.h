@@ -10,7 +10,7 @@
 
 namespace mlk::rt {
 
-// Nothing could be saved from this step on, and why.
+// The step since which nothing could be saved, and the reason.
 struct Unsaved {
   std::uint64_t since = 0;
   std::string reason;
@@ -39,8 +39,8 @@ struct Staleness {
   Staleness& operator+=(const Staleness& other);
 };
 
-// What sums over GPUs have moved, as nccl-tests counts it for its bus bandwidth, and the seconds that they
-// took.
+// The bytes that sums over GPUs have moved, counted as nccl-tests does for its bus bandwidth, and the seconds
+// that the sums took.
 struct BusTraffic {
   double bytes = 0, seconds = 0;
 
@@ -52,10 +52,11 @@ struct Report {
   std::uint64_t step = 0, epoch = 0;
   double loss = 0, samples_per_s = 0;
   std::optional<double> tokens_per_s = {};  // of a model that predicts tokens
-  std::optional<double> mfu = {};           // model FLOPs utilisation, where the most of the GPUs is known
+  std::optional<double> mfu = {};           // model FLOPs utilisation, if the peak of the GPUs is known
 };
 
-// The GPU of this process, as far as it tells: share of the time in which it computed, memory in use, power.
+// The GPU of this process, as far as the values are known: share of the time in which it computed, memory in
+// use, power.
 struct GpuView {
   std::optional<double> utilization, memory_bytes, watts;
 };

@@ -1,5 +1,5 @@
-// Forward and backward through convolutions, pools and layers. A pool comes before the bias and the ReLU,
-// which change no order: they have a quarter of the work then.
+// Forward and backward through convolutions, pools and layers. A pool comes before the bias and the ReLU:
+// these do not change which number is the largest, and so have only a quarter of the work.
 #include "runtime/model/cnn.h"
 
 #include <limits>

@@ -10,8 +10,8 @@ namespace mlk::rt {
 
 // Convolutions of 3 x 3 pixels, each followed by a max pool of 2 x 2 and a ReLU; then fully connected layers.
 // The weight of convolution i is the tensor "convolutions.<i>.weight" [outputs, 3, 3, inputs]. PyTorch has
-// the last axis as the second: weight.permute(0, 3, 1, 2); and so the first of the layers, whose inputs are
-// [height, width, channels] here.
+// the last axis as the second: weight.permute(0, 3, 1, 2). The same holds for the first of the layers, whose
+// inputs are [height, width, channels] here.
 class Cnn final : public Model {
  public:
   // shape: of images. config.channels: of each convolution, at least one. `ops` must outlive the model.
@@ -29,7 +29,7 @@ class Cnn final : public Model {
   struct Convolution {
     kernels::ImageShape input, convolved, pooled;  // of one image
     std::size_t weight = 0, bias = 0;              // offsets in the arena
-    // What the convolution gives, what the whole gives after pool and ReLU, and the gradients by both.
+    // The output of the convolution, the output after pool and ReLU, and the gradients by these two.
     kernels::Buffer<float> before_pool = {}, out = {}, before_pool_delta = {}, out_delta = {};
   };
 

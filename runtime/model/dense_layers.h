@@ -12,13 +12,13 @@ namespace mlk::rt {
 // in PyTorch, so checkpoints can be exchanged. The numbers are in the arenas of the model that owns this.
 class DenseLayers {
  public:
-  // From the inputs of the first layer to the classes: one more than there are layers.
+  // The widths from the inputs of the first layer to the classes: one more than there are layers.
   using Widths = std::vector<int>;
 
   // Appends the tensors "layers.<i>.weight" and "layers.<i>.bias".
   static void name_tensors(const Widths& widths, std::vector<TensorInfo>& tensors);
 
-  // first: the place of their first tensor in `tensors`. `ops` must outlive this.
+  // first: the index of the first of these tensors in `tensors`. `ops` must outlive this.
   DenseLayers(const Widths& widths, const std::vector<TensorInfo>& tensors, std::size_t first,
               kernels::Ops& ops);
 
@@ -32,7 +32,7 @@ class DenseLayers {
   void backward(int rows, const float* input, const std::int32_t* labels, const float* parameters,
                 float* gradients, const Model::Final& final, const Dropout& dropout,
                 float* input_delta = nullptr);
-  // Of the last backward(). Waits for the device.
+  // The loss of the last backward(). Waits for the device.
   float loss() { return ops_.read(loss_).front(); }
 
  private:

@@ -89,9 +89,9 @@ Gpt::Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed
   Gpt::initialise(seed);
 }
 
-// Weights are normal with the deviation 0.02. Those of layers that add to the residual stream are smaller by
-// the root of their number, so that the stream's variance does not grow with the depth. Norms start as they
-// are called, biases at 0.
+// Weights are normal with a standard deviation of 0.02. In layers that add to the residual stream they are
+// divided by the root of the number of these layers, so that the stream's variance does not grow with the
+// depth. The weights of norms start at 1, biases at 0.
 void Gpt::initialise(std::uint64_t seed) {
   ops_.scale(0, parameters_, parameters_);
   const float smaller = 1 / std::sqrt(2 * static_cast<float>(blocks_.size()));

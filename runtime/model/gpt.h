@@ -13,10 +13,10 @@ namespace mlk::rt {
 
 // GPT-2 (Radford et al. 2019): token and position embeddings; blocks of causal self-attention and of a GELU
 // layer four times as wide, each behind a layer norm and beside a residual connection; a last layer norm; and
-// as logits its products with the token embeddings. Dropout is where GPT-2 has it but for the weights of
+// as logits its products with the token embeddings. Dropout is where GPT-2 has it, except at the weights of
 // attention: at the embeddings, and at what each half of a block adds. Tensors have the names and layouts of
-// Hugging Face's GPT2LMHeadModel, so that it reads them from checkpoints: weights of layers are [inputs,
-// outputs].
+// Hugging Face's GPT2LMHeadModel, so that GPT2LMHeadModel reads them from checkpoints: weights of layers are
+// [inputs, outputs].
 class Gpt final : public Model {
  public:
   // shape: of sequences of config.context tokens. `ops` must outlive the model.
@@ -48,7 +48,7 @@ class Gpt final : public Model {
   // What the forward pass keeps for the backward pass. Rows are tokens, of `width` numbers or as many as
   // said.
   struct Normalised {
-    float *out = nullptr, *mean = nullptr, *scale = nullptr;  // the last two: one number
+    float *out = nullptr, *mean = nullptr, *scale = nullptr;  // mean, scale: one number
   };
   struct Kept {
     float* in = nullptr;  // the residual stream before the block, and before its second half
@@ -67,25 +67,25 @@ class Gpt final : public Model {
   std::span<float> rows_of(float* x) const {
     return {x, static_cast<std::size_t>(rows_) * static_cast<std::size_t>(width_)};
   }
-  // out = x, or what dropout leaves of it.
+  // out = x, after dropout if there is any.
   void drop(std::uint64_t site, float* x, float* out);
-  // The gradient by what was added to the residual stream at that site. Needs `place` for it if something was
-  // dropped.
+  // The gradient by what was added to the residual stream at that site. If numbers were dropped, the gradient
+  // is written to `place`.
   const float* branch_delta(std::uint64_t site, float* place);
 
   // Places everything in memory_ for a batch of so many sequences.
   void place(std::size_t sequences);
   void forward(const Batch& batch);
   void block_forward(std::size_t i, float* out);
-  // The layer whose outputs are the logits of these rows of tokens, of which logits_ has room for
-  // rows_of_logits_. Its weight is that of the embeddings.
+  // The layer whose outputs are the logits of these rows of tokens; logits_ has room for rows_of_logits_
+  // rows. The layer's weight is that of the token embeddings.
   kernels::LinearLayer last_layer(int first, int rows) const;
-  // Calls use(first, rows) for the rows of tokens whose logits are computed together, after these were.
+  // Computes the logits part by part. After each part calls use(first, rows) with the rows of its tokens.
   void over_logits(const std::function<void(int first, int rows)>& use);
 
   // Leaves the gradient by the last norm's output in delta_, and the losses of the parts in losses_.
   void loss_backward(const Batch& batch);
-  // The residual stream's gradient in stream_delta_ becomes that before the block.
+  // The residual stream's gradient in stream_delta_ becomes the gradient before the block.
   void block_backward(std::size_t i, const Final& final);
 
   // What the four layers of a block compute of the batch.
@@ -94,10 +94,10 @@ class Gpt final : public Model {
   kernels::LinearLayer projection_layer(std::size_t block) const;
   kernels::LinearLayer expansion_layer(std::size_t block) const;
   kernels::LinearLayer contraction_layer(std::size_t block) const;
-  // By a layer that ends half of a block: out = stream + its output.
+  // For a layer that ends half of a block: out = stream + the layer's output.
   void add_to_stream(const kernels::LinearLayer& ending, std::uint64_t site, float* stream, float* out);
   void normalise(std::size_t norm, const float* x, const Normalised& kept);
-  // Adds the gradient by x to stream_delta_. That by the output is delta_.
+  // Adds the gradient by x to stream_delta_. The gradient by the output is in delta_.
   void normalise_backward(std::size_t norm, const float* x, const Normalised& kept);
 
   const int width_, heads_, context_, vocabulary_;
@@ -107,7 +107,7 @@ class Gpt final : public Model {
   // For the batch under way. memory_ grows to the largest batch and never shrinks.
   int rows_ = 0;  // its tokens
   Dropout dropout_;
-  int rows_of_logits_ = 0;                  // whose logits are computed together
+  int rows_of_logits_ = 0;                  // rows whose logits are computed together
   kernels::Buffer<float> memory_, losses_;  // losses_: the mean of each part of over_logits()
   std::vector<Kept> kept_;                  // of each block
   float* last_in_ = nullptr;

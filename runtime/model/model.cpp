@@ -12,7 +12,7 @@
 namespace mlk::rt {
 namespace {
 
-// Differs for batches that lie elsewhere, or have another size.
+// A key that differs for batches in other memory or of another size.
 std::uint64_t key_of(const Batch& batch) {
   std::uint64_t key = batch.size;
   for (const void* part :

@@ -1,4 +1,4 @@
-// What every model gives: its tensors, and the gradients of a batch.
+// The interface of every model: its tensors, and the gradients of a batch.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
-  // What is written there holds from the next call of a function of this class.
+  // Values written there take effect at the next call of a function of this class.
   std::span<float> parameters() {
     rounded_is_new_ = false;
     return parameters_;
@@ -56,7 +56,7 @@ class Model {
     return {parameters_, rounded_.data()};
   }
   std::span<float> gradients() { return gradients_; }
-  kernels::Ops& ops() { return ops_; }  // by which the host gets at them
+  kernels::Ops& ops() { return ops_; }  // with which the host reads and writes these
 
   // Additions and multiplications of a training step for each sample; 0: they are not counted.
   virtual double training_flops() const { return 0; }
@@ -68,22 +68,22 @@ class Model {
   using Final = std::function<void(std::size_t from)>;
 
   // The mean loss over the batch. Overwrites gradients() with the mean gradient, the last tensor first.
-  // Without `final` and dropout a device may replay what it did for an earlier batch in the same memory.
+  // Without `final` and dropout a device may replay the operations of an earlier batch in the same memory.
   float loss_and_gradients(const Batch& batch, const Final& final = {});
 
-  // Over all samples. Empty if `stop` returned true, which is asked every 256 samples or 2048 labels, since
-  // large sets take minutes on small machines. The device keeps the samples for the next time: `data` must
-  // outlive this object.
+  // Evaluates all samples. Empty if `stop` returned true; it is called every 256 samples or 2048 labels,
+  // since large sets take minutes on small machines. The device keeps the samples for the next evaluation, so
+  // `data` must outlive this object.
   std::optional<Evaluation> evaluate(const Dataset& data, const std::function<bool()>& stop = {});
 
  protected:
   // tensors: with name and shape. Parameters and gradients are zeros.
   Model(std::vector<TensorInfo> tensors, kernels::Ops& ops);
 
-  // Queues all operations of loss_and_gradients(): always the same ones for the same batch, which may be of
-  // other numbers.
+  // Queues all operations of loss_and_gradients(). For a batch in the same memory these are always the same
+  // operations, even if its numbers change.
   virtual void compute_gradients(const Batch& batch, const Final& final) = 0;
-  // The mean loss of the batch for which they were done. Waits for the device.
+  // The mean loss of the batch of the last compute_gradients(). Waits for the device.
   virtual float loss(const Batch& batch) = 0;
 
   // Of a batch: the sum of the losses, and the number of labels that are right.
@@ -91,9 +91,9 @@ class Model {
 
   // For models of linear layers: keeps a rounded copy of the parameters if the device uses one.
   void keep_rounded();
-  // Before operations that use it.
+  // Call this before operations that use that copy.
   void renew_rounded();
-  // Of the number at this offset; null without a copy.
+  // The copy of the parameter at this offset; null without a copy.
   const kernels::BFloat16* rounded(std::size_t offset) const {
     return rounded_.empty() ? nullptr : rounded_.data() + offset;
   }
@@ -109,7 +109,7 @@ class Model {
  private:
   BatchBuffer evaluation_batch_;
   kernels::Buffer<kernels::BFloat16> rounded_;
-  bool rounded_is_new_ = false;  // it is that of the parameters
+  bool rounded_is_new_ = false;  // rounded_ matches the parameters
 };
 
 // The model that the configuration names, for samples of this shape. `ops` must outlive it.

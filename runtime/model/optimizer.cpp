@@ -22,7 +22,8 @@ kernels::SgdStep sgd_step(const OptimizerConfig& config, double lr) {
           static_cast<float>(config.weight_decay), config.nesterov};
 }
 
-// adam adds the weight decay to the gradient, so the moments see it; adamw takes it off the parameters.
+// adam adds the weight decay to the gradient, so the moments include it; adamw subtracts it from the
+// parameters.
 kernels::AdamStep adam_step(const OptimizerConfig& config, double lr, std::uint64_t age) {
   const double mean_share = newest_share(config.beta1, age), square_share = newest_share(config.beta2, age);
   kernels::AdamStep step;

@@ -18,8 +18,8 @@ struct UpdateCount {
   std::uint64_t staleness = 0;  // async: updates of the weights since the gradient's weights were read
 };
 
-// The rule, with its learning rate at every step. Has no state of its own: any number of threads may use one,
-// each with its own Ops.
+// The rule, with its learning rate at every step. Has no state of its own: any number of threads may share an
+// Optimizer, each with its own Ops.
 class Optimizer {
  public:
   // steps: of the whole run; the schedule covers them.
@@ -30,7 +30,7 @@ class Optimizer {
   std::size_t slots() const { return config_.type == OptimizerType::sgd ? 1 : 2; }
 
   // Throws Failure{checkpoint_unusable} if the state from a checkpoint belongs to another optimizer. An empty
-  // state fits: it stands for zeros.
+  // state fits and represents zeros.
   void check_fits(std::span<const float> state, std::size_t parameters) const;
 
   // Applies one update. The step size is divided by 1 + staleness. state: slots() times as long as the

@@ -43,7 +43,7 @@ std::vector<std::int32_t> sample_tokens(Gpt& model, std::int32_t begin, const Sa
   const auto wanted = static_cast<std::size_t>(config.tokens);
   while (all.size() <= wanted && !stop()) {
     const std::size_t known = std::min(all.size(), context);
-    // No token sees those behind it, so anything may stand there.
+    // No token depends on the tokens after it, so the rest of the window may hold anything.
     std::copy(all.end() - static_cast<std::ptrdiff_t>(known), all.end(), window.begin());
     model.ops().write_tokens(window, tokens);
     const auto logits = model.logits({{}, {}, 1, tokens}, static_cast<int>(known) - 1, 1);

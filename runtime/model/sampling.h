@@ -1,4 +1,4 @@
-// Text that a model goes on with by itself: what it has learnt, for people.
+// Text that a model generates, to show people what it has learnt.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace mlk::rt {
 
-// The index that is drawn with probabilities proportional to exp(logit / temperature); with temperature 0, or
-// one so small that nothing else is left, the largest logit's (the first of equals). The logits are finite
-// and at least one; random is in [0, 1).
+// Draws an index with a probability proportional to exp(logit / temperature). With temperature 0, or a
+// temperature so small that every other probability is 0, returns the index of the largest logit (the first
+// of equals). There is at least one logit, and logits are finite; random is in [0, 1).
 int draw_token(std::span<const float> logits, double temperature, float random);
 
-// So many tokens, each drawn by the model's logits after the last `context` tokens before it, the first of
-// which is `begin`. The random numbers depend on the seed and the place of a token alone. Computes a whole
-// sequence for each token. Ends early when `stop`, which is asked before each, returns true.
+// Generates config.tokens tokens after `begin`. Each token is drawn by the model's logits after the last
+// `context` tokens before it. The random numbers depend on the seed and the place of a token alone. Computes
+// a whole sequence for each token. Calls `stop` before each token, and ends early when it returns true.
 std::vector<std::int32_t> sample_tokens(Gpt& model, std::int32_t begin, const SampleConfig& config,
                                         std::uint64_t seed, const std::function<bool()>& stop);
 
-// The token that a sample follows: a new line of a text; GPT-2's end of text, if the vocabulary has it, or
-// else token 0.
+// The token that a sample follows. For a text this is a new line; otherwise it is GPT-2's end of text if the
+// vocabulary has it, or else token 0.
 std::int32_t first_token(const DataConfig& data);
 
-// On one line: of a text in quotation marks, with escape sequences of JSON and C for what is not printable
-// ASCII; otherwise the numbers.
+// The tokens on one line. A text is in quotation marks, with escape sequences of JSON and C for bytes that
+// are not printable ASCII; otherwise the numbers are shown.
 std::string shown_tokens(std::span<const std::int32_t> tokens, DataFormat format);
 
 }  // namespace mlk::rt

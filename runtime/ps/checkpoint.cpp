@@ -1,4 +1,4 @@
-// Copies of shards, their files, and the commit.
+// Copies shards, writes their files, and commits checkpoints.
 #include "runtime/ps/checkpoint.h"
 
 #include <exception>
@@ -40,8 +40,8 @@ std::string ShardCheckpoint::why_unwritable() const {
   return job_.env.checkpoints.empty() ? "" : store_.why_unwritable();
 }
 
-// Copies the weights of all chunks, then each slot of the optimizer, so that neighbouring chunks are written
-// as one tensor.
+// Copies the weights of all chunks, then each slot of the optimizer, so that neighbouring chunks become one
+// tensor in the file.
 std::string ShardCheckpoint::copy(const CaptureMessage& capture) {
   if (written_.valid()) return "it is still writing the one before";
   if (!model_.shard || !model_.shard->complete()) return "it has no weights";
@@ -109,10 +109,10 @@ std::optional<TrainingState> CheckpointFolder::load(std::span<const TensorInfo> 
 
 void CheckpointFolder::require_shared(std::uint32_t server, const std::string& mark) {
   if (!there_ || mark.empty()) return;
-  // A server leaves the same mark whenever it joins, and this server may have taken it already.
+  // A server leaves the same mark whenever it joins, so this server may have removed the mark already.
   if (store_.take_mark(mark)) found_marks_.insert(mark);
   if (found_marks_.contains(mark)) return;
-  // If this server cannot write there now, nothing is known: the first checkpoint reports the error.
+  // If this server cannot write there now, the check has no result: the first checkpoint reports the error.
   if (!store_.leave_mark(mark)) return;
   store_.take_mark(mark);
   throw Failure(ExitCode::bad_configuration,

@@ -1,4 +1,4 @@
-// What touches the disk when servers save together: a server's own part, and what server 0 decides
+// The work on the disk when servers save together: a server's own part, and the decisions of server 0
 // (joint_checkpoint.h).
 #pragma once
 
@@ -20,27 +20,27 @@ namespace mlk::rt {
 // The part of one server. For one thread.
 class ShardCheckpoint {
  public:
-  // All outlive this.
+  // All arguments outlive this object.
   ShardCheckpoint(const Job& job, std::uint32_t server, const ServedModel& model);
   ~ShardCheckpoint();
   ShardCheckpoint(const ShardCheckpoint&) = delete;
   ShardCheckpoint& operator=(const ShardCheckpoint&) = delete;
 
-  // Leaves a mark in the folder, by which server 0 sees that it is the one that it has too. The name of the
-  // mark; empty if there is no folder, or none that can be written.
+  // Leaves a mark in the folder, by which server 0 sees that both use the same folder. Returns the name of
+  // the mark; empty if there is no folder, or no mark can be written there.
   std::string leave_mark() const;
   // As CheckpointStore::why_unwritable(); empty without a folder.
   std::string why_unwritable() const;
 
-  // Copies the shard and has the copy written by another thread. When it returns training may go on.
-  // history: from server 0.
+  // Copies the shard; another thread writes the copy. When it returns, training may continue. history: from
+  // server 0.
   void capture(const CaptureMessage& capture, const RunHistory& history = {});
   bool writing() const { return written_.valid(); }
-  // What became of a capture: once for each.
+  // The result of a capture, once for each capture.
   std::optional<WrittenMessage> take_written();
 
  private:
-  std::string copy(const CaptureMessage& capture);  // what is wrong
+  std::string copy(const CaptureMessage& capture);  // returns the error; empty if there is none
 
   const Job& job_;
   const std::uint32_t server_;
@@ -49,31 +49,31 @@ class ShardCheckpoint {
   const std::string mark_ = CheckpointStore::name_mark();
   std::vector<WrittenMessage> refused_;
   Snapshot snapshot_;
-  std::future<WrittenMessage> written_;  // after what its thread uses
+  std::future<WrittenMessage> written_;  // declared after the members that its thread uses
 };
 
 struct FolderDone {
-  bool committed = false;  // the checkpoint is there
-  std::string why;         // a commit has failed
+  bool committed = false;  // the checkpoint is on the disk
+  std::string why;         // why a commit has failed
 };
 
-// The folder as server 0 sees it. For one thread.
+// The folder for checkpoints as server 0 uses it. For one thread.
 class CheckpointFolder {
  public:
-  explicit CheckpointFolder(const Job& job);  // which outlives this
+  explicit CheckpointFolder(const Job& job);  // the job outlives this object
 
-  // Throws Failure{bad_configuration} if this server can write to its folder and does not find there the mark
-  // that another server has left. mark: its name, or empty.
+  // Throws Failure{bad_configuration} if this server can write to its folder but does not find there the mark
+  // that another server has left. mark: the name of the mark, or empty.
   void require_shared(std::uint32_t server, const std::string& mark);
 
-  // Another thread does the work, except for a discard without an answer. The caller takes the answer by
-  // take_done() before it asks for more.
+  // Another thread does the work, except for a discard without an answer. The caller collects the answer with
+  // take_done() before the next request.
   void commit(const CommitCheckpoint& wanted);
   void discard(const DiscardAside& wanted);
-  // What became of it, once.
+  // The result of the request, once.
   std::optional<FolderDone> take_done();
 
-  // That nothing can be saved there; nothing if it can be, or without a folder.
+  // The failure if nothing can be saved there; nothing if saving works, or without a folder.
   std::optional<Failure> unwritable() const;
   // As CheckpointStore::load_newest(); nothing without a folder.
   std::optional<TrainingState> load(std::span<const TensorInfo> tensors) const;

@@ -8,7 +8,7 @@
 namespace mlk::rt {
 namespace {
 
-// Numbers. 4 MiB are copied in some 0.2 ms, which is about what a recording saves.
+// A number of floats. Copying 4 MiB takes some 0.2 ms, about the time that a recording saves.
 constexpr std::size_t least_to_copy_ahead = 1 << 20;
 
 }  // namespace
@@ -51,8 +51,8 @@ Model::Final WeightExchange::copies_ahead() {
   };
 }
 
-// With the push of gradients new weights are already expected: those become the model's when it is used
-// again. Weights that are sent, as a seed, are the newest.
+// When gradients are pushed, new weights are expected already: they become the model's when the model is used
+// again. Weights that are sent as a seed are the newest.
 void WeightExchange::send(const SendChunk& wanted) {
   const Chunk& chunk = chunks_[wanted.header.key];
   const bool push = wanted.header.type == MessageType::push;

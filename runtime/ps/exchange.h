@@ -1,5 +1,5 @@
-// The floats of what a worker's book (weight_tracker.h) says: gradients that it sends, weights that it
-// receives.
+// Moves the floats for a worker's book (weight_tracker.h): the gradients that the worker sends, and the
+// weights that it receives.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,21 @@ namespace mlk::rt {
 // Not for two threads at once.
 class WeightExchange {
  public:
-  // All outlive it. Its members are buffers of posted receives, which its end takes back.
+  // All arguments outlive this object. Its members are buffers of posted receives; its destructor takes them
+  // back.
   WeightExchange(const Job& job, Peers& peers, Model& model);
 
   void expect(const ExpectWeights& wanted);
   void cancel();
-  // For the slice that is computed next: begins to copy gradients to the host as soon as they are final.
-  // Empty where that gains nothing: on processors, for gradients that are clipped first, and for those of a
-  // small model, which a device computes by replaying a recording.
+  // For the next slice: begins to copy gradients to the host as soon as they are final. Empty where that
+  // saves no time: on processors, for gradients that are clipped first, and for gradients of a small model,
+  // which a device computes by replaying a recording.
   Model::Final copies_ahead();
   void send(const SendChunk& wanted);
   void store(const StoreWeights& wanted, std::span<const std::byte> weights);
   void take_next();
-  // async: weights come to the place of the parameters (Ops::place). Call it before the model is used: what
-  // has come becomes the model's.
+  // async: weights arrive in the place of the parameters (Ops::place). The caller calls this before it uses
+  // the model: the weights that have arrived become the model's.
   void take_newest();
 
  private:
@@ -41,9 +42,9 @@ class WeightExchange {
   Model& model_;
   const bool sync_, copies_ahead_;
   const std::vector<Chunk> chunks_;
-  bool newest_expected_ = false;               // async: since the last take_newest()
+  bool newest_expected_ = false;               // async: newest weights are expected, since take_newest()
   kernels::Buffer<float> next_;                // sync: weights of the clock to come, on the host
-  PostedReceivesGuard posted_receives_guard_;  // last: the members above are posted
+  PostedReceivesGuard posted_receives_guard_;  // last: posted receives point to the members above
 };
 
 }  // namespace mlk::rt

@@ -69,7 +69,7 @@ ExitCode PsServer::run() {
   return *ended_;
 }
 
-// Returns after a bounded time, so that look() is called also when many workers always send another message.
+// Returns after a bounded time, so that look() runs also when many workers send one message after the other.
 void PsServer::take_messages() {
   const bool saving = part_.writing() || machine_.saving();
   const Milliseconds interval = saving ? ps_timers::look_interval_while_saving : ps_timers::look_interval;
@@ -97,7 +97,7 @@ struct Overloaded : Cases... {
   using Cases::operator()...;
 };
 
-// loaded: the checkpoint that was just read, from which SeedFromCheckpoint sends; null in all other turns.
+// loaded: the checkpoint that was just read and that SeedFromCheckpoint sends; null in all other turns.
 void PsServer::carry_out(Turn&& turn, const TrainingState* loaded) {
   for (Turn::Decision& decision : turn.in_order) {
     std::visit(

@@ -73,7 +73,7 @@ class PsWorker {
   Trainer trainer_;
   RunReports reports_;
   LastCheckpoint last_;
-  std::optional<TrainingState> found_;  // of the last step, on disk
+  std::optional<TrainingState> found_;  // the state of the last step, found on disk
   OfflineSteps offline_;
   WeightExchange exchange_;
   WorkerMachine machine_;

@@ -1,5 +1,5 @@
-// The checkpoint of a run's last step. A process that finds it knows that the run is trained, and needs no
-// peers to end well.
+// The checkpoint of a run's last step. A process that finds this checkpoint knows that the run is trained,
+// and ends successfully without its peers.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,10 @@ class LastCheckpoint {
  public:
   explicit LastCheckpoint(const Job& job);  // the job must outlive this
 
-  // Its state; nothing if there is none that can be used. A waiting process may call it often: it looks at
-  // most once a second.
+  // The state of that checkpoint; nothing if there is no usable one. A waiting process may call this often:
+  // it reads the disk at most once a second.
   std::optional<TrainingState> find(std::span<const TensorInfo> tensors);
-  // Whether it is there; for processes that do not know the model.
+  // Whether that checkpoint is complete; for processes that do not know the model.
   bool is_there() const;
 
  private:
@@ -32,10 +32,11 @@ class LastCheckpoint {
   const bool wanted_;
   const std::uint64_t step_;
   std::chrono::steady_clock::time_point next_look_;
-  std::uint64_t useless_ = 0;  // the newest step at the last unsuccessful look
+  std::uint64_t useless_ = 0;  // the newest step at the last unsuccessful read
 };
 
-// Ends a worker that has found it: evaluates the weights and reports, as the reporting rank does.
+// Ends a worker that has found the last checkpoint: evaluates the weights and reports the result, as the
+// reporting rank does.
 ExitCode end_with(const TrainingState& found, Job& job, Trainer& trainer, RunReports& reports);
 
 }  // namespace mlk::rt

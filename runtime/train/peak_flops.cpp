@@ -10,11 +10,11 @@ namespace {
 constexpr double tera = 1e12;
 
 struct Gpu {
-  std::string_view model, form;  // words of the name; no form: any
+  std::string_view model, form;  // words of the name; an empty form matches any
   double float32, tf32, bfloat16;
 };
 
-// The first that fits.
+// The first entry that matches a name applies.
 constexpr std::array gpus = {
     Gpu{"A100", "", 19.5, 156, 312},      Gpu{"H100", "PCIe", 51.2, 378, 756},
     Gpu{"H100", "NVL", 60, 417.5, 835.5}, Gpu{"H100", "", 66.9, 494.7, 989.4},

@@ -1,4 +1,4 @@
-// What GPUs are said to compute at most.
+// The peak throughput of GPUs.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace mlk::rt {
 
-// Additions and multiplications a second by matrix products of this precision, without sparsity, as NVIDIA's
-// data sheets have them for the GPU of this name, such as "NVIDIA A100-SXM4-80GB". Nothing for another, or
-// for a part of one (MIG). Pure.
+// Additions and multiplications per second of matrix products with this precision, without sparsity, from
+// NVIDIA's data sheet for the GPU of this name, such as "NVIDIA A100-SXM4-80GB". Nothing for an unknown GPU,
+// or for a part of a GPU (MIG). Pure.
 std::optional<double> peak_flops(std::string_view gpu, kernels::Precision precision);
 
 }  // namespace mlk::rt

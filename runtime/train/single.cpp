@@ -41,7 +41,7 @@ class SingleTrainer {
   RunReports reports_;
   Checkpointer checkpointer_;
   kernels::Buffer<float> optimizer_state_;
-  TrainingState state_;  // without parameters and optimizer state, which are in the model and above
+  TrainingState state_;  // without the parameters (in the model) and the optimizer's state (above)
   std::uint64_t restored_step_ = 0;
 };
 
@@ -66,7 +66,7 @@ void SingleTrainer::step() {
   job_.reporter.telemetry().step(state_.step, batch, trainer_.clock().take());
 }
 
-// A trained model is worth more than one try.
+// Tries to save a trained model for leave_patience, and any other state only once.
 ExitCode SingleTrainer::terminate() {
   const bool trained = state_.step >= job_.config.steps;
   checkpointer_.save_now(live(), trained ? Checkpointer::leave_patience : std::chrono::seconds(0));

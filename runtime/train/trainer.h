@@ -24,8 +24,8 @@ class Trainer {
   // Loads the data and initialises the model. Throws Failure.
   explicit Trainer(const Job& job);
 
-  // Gives the model the weights with which the run begins: of the file that the environment names, else by
-  // the seed. Throws Failure.
+  // Gives the model its initial weights: from the file that the environment names, or else from the seed.
+  // Throws Failure.
   void initialise();
 
   // The mean loss over the samples at [position, position + samples) of the run; model().gradients() becomes
@@ -34,8 +34,8 @@ class Trainer {
   // found to be NaN. Leaves the clock at `compute`.
   double compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final = {});
 
-  // Scales model().gradients() to a norm of at most optimizer.clip. Of a run with servers each worker does
-  // so, since a server has a part of them only; elsewhere apply() does it.
+  // Scales model().gradients() to a norm of at most optimizer.clip. In a run with servers each worker calls
+  // this, since a server has only a part of the gradients. In other runs apply() clips.
   void clip() {
     if (job_.config.optimizer.clip > 0)
       ops_->clip(model_->gradients(), static_cast<float>(job_.config.optimizer.clip));
@@ -53,8 +53,8 @@ class Trainer {
 
   // A state of the optimizer: zeros.
   kernels::Buffer<float> make_state() { return ops_->allocate<float>(state_size()); }
-  // Gives the model the weights of a checkpoint, and `state`, which is zeros, what it has of the optimizer's
-  // state. Throws Failure{checkpoint_unusable} if that is of another optimizer.
+  // Copies the weights of a checkpoint to the model, and its optimizer state, if it has one, to `state`,
+  // which is zeros. Throws Failure{checkpoint_unusable} if that optimizer state is of another optimizer.
   void restore(const TrainingState& found, std::span<float> state);
 
   StepClock& clock() { return clock_; }
@@ -63,7 +63,7 @@ class Trainer {
   const Optimizer& optimizer() const { return optimizer_; }
   const std::vector<TensorInfo>& tensors() const { return model_->tensors(); }
   const DataSplit& data() const { return data_; }
-  // By which checkpoints know the data; nothing without a folder for them.
+  // The summary by which checkpoints identify the data; nothing without a folder for checkpoints.
   std::optional<DataSummary> data_summary() const {
     return job_.env.checkpoints.empty() ? std::nullopt : std::optional(summary_of(data_));
   }
@@ -80,9 +80,9 @@ class Trainer {
   Optimizer optimizer_;
   BatchBuffer buffer_;
   std::vector<std::uint64_t> ids_;
-  kernels::Buffer<float> earlier_;  // of a step in several parts: the weighted gradients of those so far
+  kernels::Buffer<float> earlier_;  // in a step of several parts: the weighted gradients of the parts so far
   StepClock clock_;
-  std::chrono::steady_clock::time_point next_look_;  // at the GPU
+  std::chrono::steady_clock::time_point next_look_;  // when to read the GPU's usage again
 };
 
 // Reports for the run while this process is the lowest live rank. The step may jump: a report is due when a
@@ -92,8 +92,9 @@ class RunReports {
   RunReports(Job& job, Trainer& trainer) : job_(job), trainer_(trainer) {}
 
   void add_loss(double sum, std::uint64_t count);
-  // The model is at `step`. Prints and evaluates what is due; at the end (`last`) both, and shows a sample
-  // of the model and leaves its weights in a file. False: the process was told to stop during the evaluation.
+  // Call when the model is at `step`. Prints and evaluates, each if it is due. At the end (`last`) does both,
+  // logs a sample of the model and writes its weights to a file. False: the process got a signal to stop
+  // during the evaluation.
   bool at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last);
 
  private:

@@ -1,4 +1,4 @@
-// Listens, and accepts connections of processes that have proved nothing yet.
+// Listens, and accepts connections of processes that have not proved themselves yet.
 #include "runtime/transport/acceptor.h"
 
 #include <cerrno>
@@ -25,7 +25,7 @@ void watch_listener(int epoll, int fd, std::uint64_t id) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = id;
-  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);  // fails if it is watched already, which does no harm
+  epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event);  // fails if epoll watches it already, which does no harm
 }
 
 bool out_of_resources(int error) {
@@ -45,14 +45,14 @@ void set_tcp_options(int fd) {
 
 Acceptor::Acceptor(const HostPort& where, std::chrono::milliseconds patience, bool unix_socket) {
   SocketAddress bound;
-  // The UNIX socket first: a peer of this host that connects by TCP stays with TCP.
+  // The UNIX socket comes first: a peer of this host that connects by TCP stays with TCP.
   tcp_ = listen_at(where, patience, [&](int fd) {
     bound = bound_address(fd);
     if (!unix_socket) return;
     local_ = listen_locally(bound);
     local_name_taken_ = local_ < 0 && errno == EADDRINUSE;
   });
-  // IPv6 has the port at the same place.
+  // An IPv6 address has the port at the same place.
   port_ = ntohs(reinterpret_cast<const sockaddr_in*>(bound.get())->sin_port);
 }
 
@@ -103,7 +103,7 @@ void Acceptor::accept_local(const Handlers& handlers) {
   }
 }
 
-// Until the next listen_again(): nothing can be accepted now, and epoll would report that without end.
+// Removed from epoll until the next listen_again(): accept() fails now, and epoll would report without end.
 void Acceptor::leave_out(int listener) {
   epoll_ctl(epoll_, EPOLL_CTL_DEL, listener, nullptr);
   left_out_ = true;

@@ -1,4 +1,4 @@
-// The sockets at which a process listens for its peers: TCP, and a UNIX socket beside it for this host.
+// The sockets on which a process listens for its peers: TCP, and a UNIX socket beside it for this host.
 #pragma once
 
 #include <chrono>
@@ -14,29 +14,29 @@ namespace mlk::rt {
 // For one thread at a time.
 class Acceptor {
  public:
-  // Their numbers in `epoll`.
+  // The numbers of the sockets in `epoll`.
   static constexpr std::uint64_t tcp_id = 1, local_id = 3;
 
-  // Starts to listen at `where`, for which it waits up to `patience` while another process holds it. Throws
+  // Starts to listen at `where`. If another process holds that address, waits for it up to `patience`. Throws
   // Failure.
   Acceptor(const HostPort& where, std::chrono::milliseconds patience, bool unix_socket);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  std::uint16_t port() const { return port_; }                 // that was really bound
+  std::uint16_t port() const { return port_; }                 // the port that was really bound
   bool local_name_taken() const { return local_name_taken_; }  // by another process: there is no UNIX socket
   void watch(int epoll);
 
-  // Accepts all that wait at one of the sockets. Each descriptor is given to take(), which owns it;
-  // complain() is told of processes of other users, which are closed.
+  // Accepts all connections that wait at one of the sockets. take() gets each descriptor and owns it.
+  // complain() gets the processes of other users; their connections are closed.
   struct Handlers {
     std::function<void(int fd, const std::string& remote, Medium medium)> take;
     std::function<void(const std::string& remote, const char* why)> complain;
   };
   void accept(std::uint64_t id, const Handlers& handlers);
 
-  // Listens again if accept() had no more descriptors or memory. Call it from time to time.
+  // Listens again if accept() had run out of descriptors or memory. The caller calls it from time to time.
   void listen_again();
 
  private:
@@ -49,7 +49,7 @@ class Acceptor {
   bool local_name_taken_ = false, left_out_ = false;
 };
 
-// The options of all TCP sockets with peers.
+// Sets the options of all TCP sockets with peers.
 void set_tcp_options(int fd);
 
 }  // namespace mlk::rt

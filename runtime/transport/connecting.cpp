@@ -1,4 +1,4 @@
-// Makes connections: accepts those of strangers, dials peers by name or address.
+// Makes connections: accepts strangers, and dials peers by name or address.
 #include <cerrno>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -56,8 +56,8 @@ void Transport::Impl::start_round(PeerId peer, const std::vector<SocketAddress>&
   for (const SocketAddress& address : addresses) open_attempt(peer, address, now);
 }
 
-// A connection with the peer works. An attempt at another of its addresses, or one that began while the peer
-// was silent, would only take its place: to the machines above that is a loss.
+// A connection with the peer works. An attempt at another of its addresses, or an attempt begun while the
+// peer was silent, would only replace this connection, and the machines above would see a loss.
 void Transport::Impl::end_attempts(PeerId peer) {
   dialer_.connected(peer);
   for (auto& [id, other] : connections_) {
@@ -65,7 +65,7 @@ void Transport::Impl::end_attempts(PeerId peer) {
   }
 }
 
-// A peer of this host is reached by the UNIX socket that belongs to the address, if it has one.
+// Dials a peer of this host at the UNIX socket that belongs to the address, if the peer has one.
 void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, SteadyTime now) {
   Medium medium = Medium::one_host;
   int fd = -1, outcome = 0;
@@ -80,7 +80,7 @@ void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, St
     }
     set_tcp_options(fd);
     outcome = ::connect(fd, address.get(), address.length) == 0 ? 0 : errno;
-    // The peer may have begun to listen in between, and it opens its UNIX socket first.
+    // The peer may have begun to listen in the meantime, and it opens its UNIX socket first.
     if (const int late = locally ? connect_locally(address) : -1; late >= 0) {
       ::close(std::exchange(fd, late));
       medium = Medium::one_host;

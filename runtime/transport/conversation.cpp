@@ -1,4 +1,4 @@
-// What peers say to each other before any other message, and which connection belongs to which peer.
+// The messages that peers exchange before all others, and which connection belongs to which peer.
 #include "runtime/transport/transport_impl.h"
 
 namespace mlk::rt {
@@ -16,7 +16,7 @@ void Transport::Impl::tell(Connection& connection, MessageType type, std::span<c
   header.incarnation = self_.incarnation;
   header.clock = clock;
   header.flags = flags;
-  // These messages are small and rare: no limit of the queue applies to them.
+  // These messages are small and rare, so no limit of the queue applies to them.
   connection.link->send(header, payload, ~std::size_t{0});
   connection.last_sent = std::chrono::steady_clock::now();
 }
@@ -70,7 +70,7 @@ bool Transport::Impl::deliver(Connection& connection, Frame&& frame) {
   if (waiting > options_.credit) {
     connection.link->pause();
     account.paused = true;
-    // The consumer may have emptied the queue in between, and then nothing else would resume reading.
+    // The consumer may have emptied the queue in the meantime, and then nothing else would resume reading.
     if (account.bytes < options_.credit / 2 && account.paused.exchange(false)) connection.link->resume();
   }
   return true;
@@ -87,7 +87,7 @@ bool Transport::Impl::on_handshake(Connection& connection, const Frame& frame) {
   return !turn.done || promote(connection, connection.handshake->theirs());
 }
 
-// The peer has proved itself: this is its connection from now on.
+// The peer has proved itself: its messages come by this connection from now on.
 bool Transport::Impl::promote(Connection& connection, const Introduction& theirs) {
   const PeerId peer = connection.peer = theirs.id;
   connection.incarnation = theirs.incarnation;
@@ -110,7 +110,7 @@ bool Transport::Impl::promote(Connection& connection, const Introduction& theirs
     connection.account = account;
   }
   if (connection.account->paused)
-    connection.link->pause();  // what came by its last connection still waits to be received
+    connection.link->pause();  // the messages of the peer's last connection still wait for receive()
   push(Event{
       .kind = Event::Kind::up, .peer = peer, .incarnation = theirs.incarnation, .address = theirs.address});
   return true;

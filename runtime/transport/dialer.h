@@ -1,4 +1,4 @@
-// Decides when to dial a peer, and what the answers prove. Has no sockets and no clock of its own.
+// Decides when to dial a peer, and what the results of the attempts prove. Has no sockets and no clock.
 #pragma once
 
 #include <chrono>
@@ -25,16 +25,16 @@ class Dialer {
   void remove(PeerId peer) { targets_.erase(peer); }
   const HostPort* find(PeerId peer) const;
 
-  // Peers whose round is to start now; each is busy until its round is over.
+  // The peers whose round starts now; each is busy until its round is over.
   std::vector<PeerId> due(Time now);
   std::optional<Time> next_round() const;
 
-  // The look-up of the round gave so many addresses to try. With none (the name is unknown) the round is
-  // over. False if it was over before: the peer is connected, or is not to be dialled any more.
+  // The look-up of the round gave `count` addresses to try. With 0 (the name is unknown) the round is over.
+  // Returns false if the round was over before: the peer is connected, or must not be dialled any more.
   bool attempts(PeerId peer, std::size_t count, Time now);
 
   enum class Outcome { refused, failed };
-  // True if the round is over and every address refused: no process listens where the peer was.
+  // True if the round is over and every address refused: no process listens at the peer's addresses.
   bool attempt_over(PeerId peer, Outcome outcome, Time now);
 
   void connected(PeerId peer);  // no rounds until lost()

@@ -1,4 +1,4 @@
-// Events from the peers of a process: the transport produces them, state machines take them in.
+// Events from the peers of a process: the transport produces them, and state machines handle them.
 #pragma once
 
 #include <chrono>
@@ -14,17 +14,17 @@ namespace mlk::rt {
 using SteadyTime = std::chrono::steady_clock::time_point;
 using Milliseconds = std::chrono::milliseconds;
 
-// An event of the connection with a peer. Events of a peer are in order.
+// An event of the connection with a peer. The events of one peer are in order.
 struct Event {
   enum class Kind {
     up,       // the peer has proved itself; incarnation and address are set
-    down,     // the connection is gone; `proven`: the incarnation is dead, or is known to be soon
-    silent,   // nothing heard for a while, dead or not; the connection stays
-    audible,  // heard again
+    down,     // the connection is gone; `proven`: the incarnation is dead, or certain to end soon
+    silent,   // the peer has sent nothing for a while, and may be dead or not; the connection stays
+    audible,  // the peer sends again
     message,
     goodbye,   // the peer ends with the exit code header.clock; down follows
     replaced,  // a peer knows a newer incarnation of this process: it must end
-    room,      // has_room() was false, and is true again
+    room,      // has_room() returned false, and would return true now
   };
   Kind kind = Kind::message;
   PeerId peer = {};
@@ -33,8 +33,8 @@ struct Event {
   bool proven = false;
   Header header = {};
   Bytes payload = {};             // empty if it was received into a posted buffer
-  bool in_posted_buffer = false;  // it was received into the buffer given to post()
-  // The checksum of what is in that buffer now, if it is known: a send() of the same bytes can use it.
+  bool in_posted_buffer = false;  // the payload was received into the buffer given to post()
+  // The checksum of the content of that buffer now, if known: a send() of the same bytes can use it.
   std::optional<std::uint32_t> checksum = {};
 };
 

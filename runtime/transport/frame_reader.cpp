@@ -1,5 +1,5 @@
-// Parses frames. A payload is read ahead together with its header, or directly from the socket into its
-// buffer, or from the shared lane.
+// Parses frames. The bytes of a payload come with the bytes read ahead after its header, or directly from the
+// socket into its buffer, or from the shared lane.
 #include "runtime/transport/frame_reader.h"
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 namespace mlk::rt {
 namespace {
 
-// The size of a whole small message; reading more ahead would copy much of a large one twice.
+// The size of a small message as a whole; reading more ahead would copy much of a large message twice.
 constexpr std::size_t read_ahead_size = 8 * 1024;
 constexpr std::size_t straight_from = 2 * 1024;
 constexpr std::size_t read_turn = 2 * 1024 * 1024;
-// The bytes taken from the socket at once: they are still in the core's cache for the checksum and the
-// addition.
+// The bytes read from the socket at once: few enough that they are still in the core's cache for the checksum
+// and the addition.
 constexpr std::size_t read_size = 128 * 1024;
 
 // The descriptor that came with a message; the last one if there are several.
@@ -82,8 +82,8 @@ FrameReader::End FrameReader::read(int fd, const Receiver& receiver, PostedRecei
   return End::more_later;
 }
 
-// One call for the rest of a payload and, with `ahead`, for what follows it. A descriptor is accepted from
-// strangers too: it may come in the same call as the proof of the peer.
+// One call reads the rest of a payload and, with `ahead`, the bytes that follow it. It accepts a descriptor
+// from strangers too: the descriptor may come in the same call as the proof of the peer.
 FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight, bool ahead) {
   std::array<iovec, 2> parts;
   std::size_t count = 0, room = straight.size();
@@ -113,7 +113,7 @@ FrameReader::Received FrameReader::receive(int fd, std::span<std::byte> straight
   return got;
 }
 
-// fill(memory) puts the next bytes of the payload, at most `size`, in their place, and returns how many.
+// fill(memory) puts the next bytes of the payload, at most `size`, into memory, and returns their number.
 template <typename Fill>
 void FrameReader::take_in(std::size_t size, PostedReceives& posted_receives, Fill fill) {
   const auto fill_and_check = [&](std::span<std::byte> memory) {
@@ -134,8 +134,8 @@ void FrameReader::take_in(std::size_t size, PostedReceives& posted_receives, Fil
   payload_filled_ += fill_and_check(std::span(frame_.payload).subspan(payload_filled_, size));
 }
 
-// Adds before the checksum of the whole payload is known: if it is wrong, the connection ends, and with it
-// every sum that it took part in. An incomplete float waits for its rest.
+// Adds before the checksum of the whole payload is known: if the checksum is wrong, the connection ends, and
+// with it every sum that used the connection. An incomplete float waits for its rest.
 template <typename Fill>
 void FrameReader::add_in(std::size_t size, PostedReceives& posted_receives, Fill fill) {
   scratch_.resize(sizeof(float) + read_size);
@@ -226,7 +226,7 @@ bool FrameReader::finish_frame(const Receiver& receiver) {
   if (ticket_) {
     frame_.payload = Bytes();
     frame_.in_posted_buffer = true;
-    frame_.posted_epoch = ticket_->epoch;  // tells whether the buffer was taken back meanwhile
+    frame_.posted_epoch = ticket_->epoch;  // shows later whether the buffer was taken back in the meantime
     if (medium_ == Medium::tcp) frame_.posted_crc = ticket_->how == ReceiveMode::add ? sum_crc_ : crc_;
     ticket_.reset();
   }

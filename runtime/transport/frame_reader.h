@@ -1,4 +1,4 @@
-// The receiving half of a connection: cuts the bytes of a socket into frames, and puts payloads in their
+// The receiving half of a connection: divides the bytes of a socket into frames, and puts payloads in their
 // place.
 #pragma once
 
@@ -20,7 +20,7 @@
 namespace mlk::rt {
 
 // The medium between two processes. Over TCP every payload has a checksum, since TCP's own misses too many
-// errors. Within one host nothing can be garbled: there is no checksum, and its field says where the payload
+// errors. Within one host no bytes are garbled: there is no checksum, and its field says where the payload
 // is.
 enum class Medium { tcp, one_host };
 inline constexpr std::uint32_t payload_follows = 0, payload_in_lane = 1;
@@ -28,9 +28,9 @@ inline constexpr std::uint32_t payload_follows = 0, payload_in_lane = 1;
 struct Frame {
   Header header;
   Bytes payload;                  // empty if it was received into a posted buffer
-  bool in_posted_buffer = false;  // it was received into the posted buffer
+  bool in_posted_buffer = false;  // the payload was received into the posted buffer
   std::uint64_t posted_epoch = 0;
-  std::optional<std::uint32_t> posted_crc;  // of what is in the buffer now, over TCP
+  std::optional<std::uint32_t> posted_crc;  // of the content of the buffer now, over TCP
 };
 
 // For one thread at a time.
@@ -46,11 +46,11 @@ class FrameReader {
     bool trusted = false;  // the peer has proved itself: it may open a lane
     std::function<std::optional<PostedReceives::Ticket>(const Header&)> place;
     std::function<bool(Frame&&)> deliver;  // false: stop reading
-    std::function<void()> tell_of_room;    // the peer waits for room in its lane, and now there is some
+    std::function<void()> tell_of_room;    // the peer waits for room in its lane, which has room again
   };
   enum class End { more_later, end_of_stream, reset, unproven_loss, fault };
-  // Reads until the socket is empty, or for 2 MiB, so that one busy peer does not keep the others waiting, or
-  // until `paused`. After a pause call it even if the socket has no more data.
+  // Reads until the socket is empty, or 2 MiB are read, so that one busy peer does not keep the others
+  // waiting, or until `paused`. After a pause the caller calls it even if the socket has no more data.
   End read(int fd, const Receiver& receiver, PostedReceives& posted_receives,
            const std::atomic<bool>& paused);
   WireFault fault() const { return fault_; }
@@ -59,7 +59,7 @@ class FrameReader {
   struct Received {
     ssize_t size = 0;
     int error = 0;
-    bool all = false;  // everything that there was
+    bool all = false;  // the socket had no more bytes
   };
   Received receive(int fd, std::span<std::byte> straight, bool ahead);
   bool consume(const Receiver& receiver, PostedReceives& posted_receives, const std::atomic<bool>& paused);
@@ -89,7 +89,7 @@ class FrameReader {
   bool taken_back_ =
       false;       // the buffer was taken back when the frame was half received: the rest goes elsewhere
   Bytes scratch_;  // the part of a payload that is to be added
-  std::size_t odd_bytes_ = 0;  // of them, at the front: the beginning of a float
+  std::size_t odd_bytes_ = 0;  // of scratch_, at the front: the beginning of a float
   int descriptor_ = -1;        // of a lane, until its frame is complete
   std::unique_ptr<SharedLane> lane_;
   WireFault fault_ = WireFault::none;

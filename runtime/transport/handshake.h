@@ -19,20 +19,20 @@
 
 namespace mlk::rt {
 
-// The longest payload that is read from a process that has proved nothing.
+// The longest payload that is accepted from a process that has not proved itself.
 inline constexpr std::uint32_t handshake_payload_limit = 512;
 
 using Key = std::array<std::byte, 32>;
 using Nonce = std::array<std::byte, 32>;
 
-// The 64 hexadecimal digits of the file MLK_SECRET, with white space around them. Throws
-// Failure{bad_configuration}; the text is never part of a message.
+// Read the key from 64 hexadecimal digits, with white space around them; load_key() from the file MLK_SECRET.
+// Throw Failure{bad_configuration}; its message never contains the text.
 Key parse_key(std::string_view text);
 Key load_key(const std::string& path);
 
 Nonce random_nonce();
 
-// What one side says of itself.
+// How one side introduces itself.
 struct Introduction {
   PeerId id;
   std::uint64_t incarnation = 0;
@@ -59,11 +59,11 @@ struct Challenge {
 std::optional<Challenge> read_challenge(const Header& header, std::span<const std::byte> payload);
 std::optional<Digest> read_proof(std::span<const std::byte> payload);
 
-// One side of a handshake: it is given the frames that come, and answers what to send. `key` and `run`
+// One side of a handshake. It takes the frames that arrive, and returns the message to send. `key` and `run`
 // outlive it.
 class Handshake {
  public:
-  // `wanted`: the dialler's side, which accepts no other peer; nothing: the listener's side.
+  // `wanted`: set for the dialler's side, which accepts only this peer; nothing: the listener's side.
   Handshake(const Key& key, const std::string& run, Introduction ours, std::optional<PeerId> wanted = {});
 
   struct Message {
@@ -72,10 +72,10 @@ class Handshake {
   };
   struct Turn {
     std::optional<Message> send = {};
-    bool done = false;       // both sides have proved themselves: theirs() is true
+    bool done = false;       // both sides have proved themselves: theirs() is verified
     std::string fault = {};  // if not empty, the connection must be closed
   };
-  Message hello() const;  // the dialler says it first
+  Message hello() const;  // the first message, from the dialler
   Turn on_frame(const Header& header, std::span<const std::byte> payload);
   const Introduction& theirs() const { return theirs_; }
 

@@ -21,8 +21,9 @@ namespace {
 // Below this size one copy through the kernel is cheaper than the overhead of the lane.
 constexpr std::size_t lane_from = 16 * 1024;
 
-// With a short round trip, as within one host, little data in flight stays in the processor's cache, which
-// saves a third of the time of 64 MiB. The kernel doubles the size; that much in 50 us is 84 Gbit/s.
+// With a short round trip, as within one host, a small send buffer keeps the data in flight in the
+// processor's cache. This saves a third of the time of 64 MiB. The kernel doubles the size; that much in 50
+// us is 84 Gbit/s.
 constexpr std::uint32_t short_way_us = 50;
 constexpr int send_buffer_of_short_way = 256 * 1024;
 
@@ -46,8 +47,8 @@ void Link::suit_send_buffer() {
   setsockopt(fd_, SOL_SOCKET, SO_SNDBUF, &send_buffer_of_short_way, sizeof send_buffer_of_short_way);
 }
 
-// A paused socket with nothing to write leaves epoll completely: otherwise epoll would report all the time
-// that its peer is gone.
+// A paused socket with nothing to write leaves epoll completely. Otherwise epoll would report again and again
+// that the peer is gone.
 void Link::update_interest() {
   if (closed_) return;
   std::uint32_t wanted = 0;
@@ -102,8 +103,8 @@ bool Link::for_lane(const Header& header, std::span<const std::byte> payload) {
   return lane_ != nullptr;
 }
 
-// The descriptor travels with the first byte of a frame of its own. That is only useful if the socket takes
-// it at once.
+// The descriptor travels with the first byte of a frame of its own. That works only if the socket takes the
+// byte at once.
 void Link::open_lane(const Header& before) {
   if (!queue_.empty() || want_write_) return;
   int descriptor = -1;
@@ -137,7 +138,7 @@ void Link::open_lane(const Header& before) {
   if (static_cast<std::size_t>(written) < head.size()) queue(head, {}, static_cast<std::size_t>(written));
 }
 
-// Returns how many bytes the socket took. The reading thread handles errors.
+// Returns the number of bytes that the socket took. The reading thread handles errors.
 std::size_t Link::write(std::span<const std::byte> head, std::span<const std::byte> payload) {
   iovec parts[2] = {{const_cast<std::byte*>(head.data()), head.size()},
                     {const_cast<std::byte*>(payload.data()), payload.size()}};

@@ -22,7 +22,7 @@ namespace mlk::rt {
 // the transport's loop.
 class Link {
  public:
-  // Takes over the non-blocking socket, and keeps its interest in `epoll` up to date under the number `id`.
+  // Owns the non-blocking socket, and updates its events in `epoll`, under the number `id`.
   Link(int fd, int epoll, std::uint64_t id, std::string remote, Medium medium);
   ~Link();
   Link(const Link&) = delete;
@@ -30,23 +30,23 @@ class Link {
 
   // Sending.
   enum class Sent { yes, full, closed };
-  // Fills in length, checksum and sequence. Writes at once what the socket takes and queues the rest. full:
-  // bytes are queued already, and with the payload they would be more than `limit`; with limit 0 also: the
-  // payload does not fit into the lane now.
+  // Fills in length, checksum and sequence. Writes at once as many bytes as the socket takes, and queues the
+  // rest. full: bytes are queued already, and together with the payload they exceed `limit`; with limit 0
+  // also: the payload does not fit into the lane now.
   Sent send(Header header, std::span<const std::byte> payload, std::size_t limit,
             std::optional<std::uint32_t> checksum = {});
-  // True if the queue is empty and another payload fits into the lane. If false, ask room_again() after each
-  // flush() and read().
+  // True if the queue is empty and another payload fits into the lane. If false, the caller asks room_again()
+  // after each flush() and read().
   bool has_room();
-  bool room_again();  // true once, when the room that has_room() missed is there
+  bool room_again();  // true once: when there is room after has_room() returned false
   void flush();
   int send_error() const;  // the errno of the last failed write; 0: none failed
   bool drained() const;
-  bool waited_for() const;  // bytes, or a sender that wants room, wait for the peer
+  bool waited_for() const;  // bytes in the queue, or a sender that wants room, wait for the peer
   std::size_t queued_bytes() const;
   void shut_down_sending();  // queued bytes are lost
   void close();
-  // For this side as close(). For the other the connection goes on, without a word, until close().
+  // Like close() for this side. The other side sees no end of the connection until close().
   void give_up();
 
   // Receiving.
@@ -64,11 +64,11 @@ class Link {
   const std::string& remote() const { return remote_; }
   Medium medium() const { return medium_; }
   void want_write();  // while the connection is being made
-  // Call when the handshake is over, so that the round-trip time is known.
+  // Called when the handshake is over, since the round-trip time is known then.
   void suit_send_buffer();
 
  private:
-  // Need mutex_ to be held.
+  // The caller holds mutex_.
   void update_interest();
   bool for_lane(const Header& header, std::span<const std::byte> payload);
   bool room() const;

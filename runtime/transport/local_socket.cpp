@@ -1,4 +1,4 @@
-// Names of UNIX sockets, and the users behind them.
+// The names of UNIX sockets, and the users of the processes at their other ends.
 #include "runtime/transport/local_socket.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace mlk::rt {
 namespace {
 
 constexpr int backlog = 128;
-// Room for a few large frames, so that a sender is not woken for every one; the kernel may grant less.
+// Room for a few large frames, so that the sender need not wake up for each; the kernel may grant less.
 constexpr int send_buffer = 2 << 20;
 
 std::span<const std::byte> host_bytes(const sockaddr* address) {
@@ -41,7 +41,7 @@ bool is_any(const SocketAddress& address) {
   return std::all_of(host.begin(), host.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-// "mlk-runtime 127.0.0.1:7070"; a process that listens on all interfaces has the host "*".
+// "mlk-runtime 127.0.0.1:7070"; for a process that listens on all interfaces the host is "*".
 SocketAddress name_beside(const SocketAddress& address, bool all_interfaces) {
   const std::string name =
       "mlk-runtime " + (all_interfaces ? "*:" + std::to_string(port_of(address)) : to_string(address));
@@ -63,7 +63,7 @@ int open_socket() {
   return with_large_buffer(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// Returns -1 and leaves errno as it is.
+// Returns -1 and keeps errno as it is.
 int close_keeping_errno(int fd) {
   const int error = errno;
   ::close(fd);

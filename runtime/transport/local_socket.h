@@ -8,11 +8,11 @@
 
 namespace mlk::rt {
 
-// The name of a listener is made from its TCP address, in the abstract name space. That belongs to the
-// network namespace, as ports do, so pods cannot collide, and a name ends with its process. Any user may take
-// a name or connect to it. So both ends ask the kernel for the other's user (peer_process) before they send
-// anything: a process in between could forward the handshake and read everything after it. Another user who
-// takes the name only causes TCP to be used.
+// The name of a listener is made from its TCP address, in the abstract name space. This name space belongs to
+// the network namespace, as ports do, so pods cannot collide, and a name is free when its process ends. Any
+// user may take a name or connect to it. So both ends ask the kernel for the user at the other end
+// (peer_process) before they send anything: a process in between could forward the handshake and read
+// everything after it. If another user takes the name, the peers just use TCP.
 
 // Whether the address belongs to this host: loopback, or one of its interfaces.
 bool is_of_this_host(const SocketAddress& address);
@@ -20,10 +20,10 @@ bool is_of_this_host(const SocketAddress& address);
 // A socket that listens beside the TCP listener bound to `bound`. -1, with errno, if the name is taken.
 int listen_locally(const SocketAddress& bound);
 
-// The next incoming connection; -1, with errno, if there is none.
+// The next incoming connection; -1, with errno, if none waits.
 int accept_locally(int listener);
 
-// A socket connected with the process of this user that listens beside `address`; -1: there is none.
+// A socket connected to the process of this user that listens beside `address`; -1: no such process listens.
 int connect_locally(const SocketAddress& address);
 
 // The process at the other end of a UNIX socket; nothing if it belongs to another user.

@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::uint64_t id_of_wake = 0;
 
-// About the time in which a thread falls asleep and wakes up. Polling for so long before sleeping costs at
-// most twice the optimum (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a
+// About the time that a thread needs to fall asleep and wake up. Polling for that time before sleeping costs
+// at most twice the optimum (Karlin, Li, Manasse, Owicki, "Empirical studies of competitive spinning for a
 // shared-memory multiprocessor", SOSP 1991).
 constexpr std::chrono::microseconds spin_time{100}, short_wait{2 * spin_time};
 
-// The backup thread runs the loop when no consumer has run it for this time. A consumer needs less for a
-// message, so the two do not alternate at every message. A delay of this length does not matter.
+// The backup thread runs the loop when no consumer has run it for this time. A consumer handles a message in
+// less time, so the two threads do not alternate at every message. A delay of this length does no harm.
 constexpr Milliseconds backup_delay{2};
 
 }  // namespace
@@ -120,7 +120,7 @@ void Loop::run_round(SteadyTime deadline, bool spin) {
   handlers_.serve(came.first(came.size() - woken.size()));
 }
 
-// While it polls it yields to any thread that could run on this core.
+// While it polls, it yields to any other thread that could run on this core.
 int Loop::wait_for_sockets(std::span<epoll_event> events, Milliseconds time, bool spin) {
   const auto size = static_cast<int>(events.size());
   const auto start = std::chrono::steady_clock::now();

@@ -1,9 +1,9 @@
-// The loop of the transport: waits for sockets, in the thread that waits for something.
+// The loop of the transport: the thread that waits for something also waits for the sockets.
 //
-// The consumer runs it in receive(), a sender without room in send(). So an awaited message costs one
+// The consumer runs it in receive(), and a sender without room in send(). So an awaited message costs one
 // wake-up, and its payload is still in the cache of the thread that wants it. While waits are short, the
-// waiting thread polls for a while before it sleeps. When no thread has run the loop for a while, a backup
-// thread of its own does.
+// waiting thread polls for a while before it sleeps. If no thread has run the loop for a while, the backup
+// thread of the loop runs it.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,8 @@ class Loop {
  public:
   static constexpr Milliseconds longest_round{100};
 
-  // Both are called by the thread that runs the loop, never by two at once. next(): when the next round is to
-  // come at the latest, asked before each. serve(): the events of a round, perhaps none.
+  // The thread that runs the loop calls both, and never two threads at once. next(): the latest time of the
+  // next round, called before each round. serve(): handles the events of a round, perhaps none.
   struct Handlers {
     std::function<SteadyTime()> next;
     std::function<void(std::span<const epoll_event> events)> serve;
@@ -40,10 +40,10 @@ class Loop {
   void watch(int fd, std::uint64_t id);  // id: any but 0
 
   void start();  // the backup thread
-  void stop();   // ends it; nobody may be in run_until() then
+  void stop();   // ends the backup thread; no thread may be in run_until() then
 
-  // Runs the loop until done(), or until the deadline but at least once. If several threads wait, one runs
-  // the loop, and the others check after each round.
+  // Runs the loop until done(), or until the deadline but at least one round. If several threads wait, one of
+  // them runs the loop, and the others call done() after each round.
   void run_until(SteadyTime deadline, const std::function<bool()>& done);
 
   void wake() const;  // ends the current round, or the next
@@ -59,10 +59,10 @@ class Loop {
 
   std::mutex mutex_;
   std::condition_variable free_, backup_wakes_;
-  bool taken_ = false, backup_runs_it_ = false;  // a thread runs the loop; it is the backup
+  bool taken_ = false, backup_runs_it_ = false;  // a thread runs the loop; that thread is the backup
   int waiting_ = 0;                              // threads in run_until()
-  std::uint64_t waits_ = 0;                      // that are over
-  bool backup_rests_ = false;                    // the backup, until no thread waits
+  std::uint64_t waits_ = 0;                      // the number of waits that are over
+  bool backup_rests_ = false;                    // the backup sleeps until no thread waits
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -13,8 +13,8 @@ namespace {
 
 constexpr Milliseconds tick_interval = Loop::longest_round;
 
-// Whether the other host has left bytes unacknowledged for so long: it lost power, or the network is cut.
-// TCP_USER_TIMEOUT would also end a connection to a live peer that is busy and reads nothing for a while.
+// Whether the other host has left bytes unacknowledged for that time: it has lost power, or the network is
+// cut. TCP_USER_TIMEOUT would also end a connection to a live peer that is busy and reads nothing.
 bool unanswered(int fd, Milliseconds time) {
   tcp_info info{};
   socklen_t size = sizeof info;
@@ -22,7 +22,7 @@ bool unanswered(int fd, Milliseconds time) {
   return info.tcpi_unacked > 0 && Milliseconds(info.tcpi_last_ack_recv) > time;
 }
 
-// Whether this error shows that the process is gone, and not that the network is cut.
+// Whether this error shows that the process is gone, and not only that the network is cut.
 bool proves_death(int send_error) {
   return send_error == 0 || send_error == ECONNRESET || send_error == EPIPE || send_error == ECONNREFUSED;
 }
@@ -78,12 +78,12 @@ void Transport::Impl::handle(std::uint64_t id, std::uint32_t events, SteadyTime 
   if (connection.doomed) remove(id, now);
 }
 
-// Counts the time in which this host was suspended, since the clocks of other hosts went on.
+// Includes the time in which this host was suspended, since the clocks of other hosts ran on.
 std::chrono::nanoseconds Transport::Impl::since_tick(SteadyTime now) const {
   return now - last_tick_ + options_.suspended() - suspended_at_tick_;
 }
 
-// A pause of this process itself: the loop has not run for so long that peers may have given it up.
+// Detects a pause of this process itself: the loop has not run for so long that peers may have given it up.
 void Transport::Impl::notice_pause(SteadyTime now) {
   if (since_tick(now) > options_.suspected_after)
     peers_return_until_ = now + options_.handshake_timeout + 2 * options_.retry_max;
@@ -135,7 +135,7 @@ void Transport::Impl::serve(Connection& connection) {
   }
 }
 
-// Reads again after Link::pause(), and begins with bytes that were read before it.
+// Reads again after Link::pause(), starting with bytes that were read before the pause.
 void Transport::Impl::go_on_reading(PeerId peer) {
   Connection* connection = established(peer);
   if (connection == nullptr) return;
@@ -184,14 +184,14 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
     dialer_.lost(connection.peer, now);
   } else if (connection.dialled) {
     if (connection.link->medium() == Medium::one_host) {
-      connection.refused = false;  // the UNIX socket says nothing about TCP, which is tried next
+      connection.refused = false;  // the result says nothing about TCP, which the next attempt uses
       if (established(connection.peer) == nullptr) tcp_next_.insert(connection.peer);
     }
     const auto outcome = connection.refused ? Dialer::Outcome::refused : Dialer::Outcome::failed;
     if (dialer_.attempt_over(connection.peer, outcome, now)) {
       if (const auto dead = peers_.nobody_listens(connection.peer)) push_death(*dead);
-      // The peer was dialled because it is silent, and no process listens there: the old connection is half
-      // open.
+      // The peer was dialled because it is silent, and no process listens at its addresses: so the old
+      // connection is half open.
       if (Connection* half = established(connection.peer)) half->doomed = true;
     }
   }
@@ -200,7 +200,7 @@ void Transport::Impl::remove(std::uint64_t id, SteadyTime now) {
   given_up_[connection.peer] = connection.link;
 }
 
-// A peer whose process is only stopped is not lost, as long as nothing waits for it.
+// A peer whose process is only stopped is not lost, as long as this process does not wait for it.
 bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
   const Link& link = *connection.link;
   return now - connection.last_heard > options_.lost_after &&
@@ -208,8 +208,8 @@ bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
 }
 
 void Transport::Impl::tick(SteadyTime now) {
-  // After a pause of this process itself (stopped, swapped out, its host suspended) the peers' bytes still
-  // wait in the sockets.
+  // After a pause of this process itself (stopped, swapped out, its host suspended) the bytes from the peers
+  // still wait in the sockets.
   const bool was_away = since_tick(now) > std::chrono::seconds(1);
   last_tick_ = now;
   suspended_at_tick_ = options_.suspended();
@@ -222,15 +222,15 @@ void Transport::Impl::tick(SteadyTime now) {
       if (now - connection.opened > options_.handshake_timeout) ended.push_back(id);
     } else {
       if (was_away || connection.link->paused()) connection.last_heard = now;
-      // Data that is queued serves as a heartbeat.
+      // Queued data serves as a heartbeat.
       if (now - connection.last_sent >= options_.heartbeat && !closing_ && connection.link->drained())
         tell(connection, MessageType::heartbeat, {});
       if (!connection.silent && now - connection.last_heard > options_.suspect_after) {
         connection.silent = true;
         push(Event{
             .kind = Event::Kind::silent, .peer = connection.peer, .incarnation = connection.incarnation});
-        // The connection may be half open, or a newer incarnation may be there: a working connection replaces
-        // it.
+        // The connection may be half open, or a newer incarnation may be there: a new connection that works
+        // replaces this one.
         dialer_.lost(connection.peer, now);
       }
       if (lost(connection, now)) {

@@ -1,4 +1,4 @@
-// Incarnations of peers: which one counts, which are fenced, which are dead.
+// The incarnations of peers: the current one, the fenced ones and the dead ones.
 #include "runtime/transport/peer_table.h"
 
 #include <utility>

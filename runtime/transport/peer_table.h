@@ -1,4 +1,4 @@
-// What is known of the incarnations of each peer, over all of its connections. Has no sockets and no clock.
+// The known incarnations of each peer, over all of its connections. Has no sockets and no clock.
 #pragma once
 
 #include <chrono>
@@ -23,19 +23,19 @@ class PeerTable {
 
   bool is_fenced(PeerId peer, std::uint64_t incarnation) const;
 
-  // This incarnation is connected now. The answer: the one before, if it was lost without proof of its death
-  // and this proves it.
+  // This incarnation is connected now. Returns the incarnation before it, if that one was lost without proof
+  // of its death: the new one is the proof.
   std::optional<Incarnation> connected(PeerId peer, std::uint64_t incarnation);
 
-  // The connection has ended, but the peer may be alive. With `until` it counts as dead if it is not
-  // connected again by then.
+  // The connection has ended, but the peer may be alive. With `until` the peer counts as dead if it is not
+  // connected again by that time.
   void lost_without_proof(PeerId peer, std::optional<Time> until);
 
-  // No process listens at the peer's addresses. The answer: the incarnation that was lost without proof, if
-  // there is one: this proves its death.
+  // No process listens at the peer's addresses. Returns the incarnation that was lost without proof, if there
+  // is one: this is the proof of its death.
   std::optional<Incarnation> nobody_listens(PeerId peer);
 
-  // Takes out those whose time is over: they count as dead.
+  // Removes and returns the incarnations whose time is over: they count as dead.
   std::vector<Incarnation> overdue(Time now);
 
  private:
@@ -44,7 +44,7 @@ class PeerTable {
   struct Entry {
     std::optional<std::uint64_t> last;  // incarnation
     bool unproven = false;              // lost, but perhaps alive
-    std::optional<Time> dead_at;        // unless it is back
+    std::optional<Time> dead_at;        // unless it has connected again by then
     std::set<std::uint64_t> fenced;
   };
   std::map<PeerId, Entry> entries_;

@@ -1,5 +1,5 @@
-// Posted receives: buffers into which frames are received directly from the socket, when the consumer knows
-// what will come.
+// Posted receives: buffers into which frames are received directly from the socket, if the consumer knows
+// which frames will come.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace mlk::rt {
 
-// A frame is received into a buffer if all five fields agree and its length is the length of the buffer.
-// Otherwise it gets memory of its own.
+// A frame is received into a buffer if all five fields match and its length is the length of the buffer.
+// Otherwise the frame gets memory of its own.
 struct ReceiveKey {
   PeerId from;
   MessageType type = MessageType::heartbeat;
@@ -24,8 +24,9 @@ struct ReceiveKey {
   auto operator<=>(const ReceiveKey&) const = default;
 };
 
-// How a payload gets into its buffer: it replaces the content, or it is added float by float. Both happen
-// while it arrives: if the frame breaks off, or its checksum is wrong, a part of it may be in the buffer.
+// How a payload gets into its buffer: it replaces the content, or is added float by float. Both happen while
+// the payload arrives: if the frame breaks off, or its checksum is wrong, a part of the payload may be in the
+// buffer.
 enum class ReceiveMode { replace, add };
 
 // Safe for one consumer and the transport's loop. A buffer belongs to the loop from post() until the event
@@ -37,14 +38,14 @@ class PostedReceives {
     waiting_[key] = {buffer, how, epoch_};
   }
 
-  // Takes all buffers back. A half received frame is dropped and must be asked for again.
+  // Takes all buffers back. A half received frame is dropped, and the consumer must ask for it again.
   void cancel_all() {
     const std::lock_guard lock(mutex_);
     waiting_.clear();
     ++epoch_;
   }
 
-  // Counts the calls of cancel_all(): what was received before the last call is void.
+  // Counts the calls of cancel_all(): a frame received before the last call is void.
   std::uint64_t epoch() const {
     const std::lock_guard lock(mutex_);
     return epoch_;
@@ -65,9 +66,9 @@ class PostedReceives {
     return ticket;
   }
 
-  // Runs send(). Its answer may be received, in another thread, into the buffer that send() reads. It always
-  // comes later; the lock tells that to the thread sanitizer, which takes a system call to read until it
-  // returns.
+  // Runs send(). Another thread may receive the answer into the buffer that send() reads. The answer always
+  // comes after the send; the lock makes this order visible to the thread sanitizer, which assumes that a
+  // system call reads until it returns.
   template <typename Send>
   auto sending(Send send) {
 #ifdef MLK_SANITIZED
@@ -91,8 +92,8 @@ class PostedReceives {
   std::map<ReceiveKey, Ticket> waiting_;
 };
 
-// Takes the buffers back when it is destroyed. Declared after them, it keeps the transport from writing into
-// freed memory, however the scope ends.
+// Takes the buffers back when it is destroyed. If it is declared after the buffers, the transport never
+// writes into freed memory, however the scope ends.
 class PostedReceivesGuard {
  public:
   explicit PostedReceivesGuard(PostedReceives& posted_receives) : posted_receives_(posted_receives) {}

@@ -14,7 +14,7 @@ constexpr int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 constexpr std::uint64_t round_up(std::uint64_t position) { return (position + 63) / 64 * 64; }
 
-// Where a payload begins that is put or read at `position`, a multiple of 64. Payloads do not wrap around.
+// The start of a payload that is put or read at `position`, a multiple of 64. Payloads do not wrap.
 constexpr std::uint64_t begin_of(std::uint64_t position, std::size_t length) {
   constexpr std::uint64_t capacity = SharedLane::capacity;
   return position % capacity + length <= capacity ? position : (position / capacity + 1) * capacity;
@@ -70,7 +70,7 @@ bool SharedLane::has_room(std::size_t length) {
   const std::uint64_t begin = begin_of(position_, length);
   if (fits(begin, length)) return true;
   control().wanted = position_ - capacity / 2;
-  return fits(begin, length);  // it was released in between
+  return fits(begin, length);  // the reader may have released it in the meantime
 }
 
 std::span<const std::byte> SharedLane::next(std::size_t length) {

@@ -1,5 +1,5 @@
-// Memory shared with a peer on the same host, for large payloads in one direction: the writer copies a
-// payload in, the reader reads it in place, and the kernel does not touch it. The headers still go through
+// Memory shared with a peer on the same host, for large payloads in one direction. The writer copies a
+// payload in, and the reader reads it in place, without a copy by the kernel. The headers still go through
 // the socket, which keeps the order and wakes the peer.
 #pragma once
 
@@ -11,10 +11,10 @@
 
 namespace mlk::rt {
 
-// Each payload lies in one piece: from the next multiple of 64 bytes on, or from the start if it would not
-// fit before the end. Both ends compute the places in the same way. One end is for one thread at a time. The
-// peer can spoil payloads by writing late, just as it could send spoilt ones; it cannot make this process
-// read or write outside.
+// Each payload is contiguous: it begins at the next multiple of 64 bytes, or at the start of the memory if it
+// would not fit before the end. Both ends compute the places in the same way. Each end is for one thread at a
+// time. The peer can spoil payloads by writing late, just as it could send spoilt payloads; it cannot make
+// this process read or write outside the memory.
 class SharedLane {
  public:
   static constexpr std::size_t capacity = 2 << 20;  // bytes; more would not stay in the cache
@@ -26,29 +26,29 @@ class SharedLane {
   // The writer's end, in new memory. `fd` becomes the descriptor for the reader; the caller closes it.
   // Nothing if the system gives no memory.
   static std::unique_ptr<SharedLane> create(int& fd);
-  // The reader's end; the caller keeps the descriptor. Nothing if create() did not make it: memory that can
-  // be truncated would let the peer crash this process.
+  // The reader's end; the caller keeps the descriptor. Nothing if create() did not make the memory: the peer
+  // could truncate other memory and so crash this process.
   static std::unique_ptr<SharedLane> open(int fd);
 
-  // Longer payloads may not fit even into an empty lane, since each lies in one piece.
+  // Longer payloads may not fit even into an empty lane, since each payload is contiguous.
   static constexpr std::size_t always_fits = capacity / 2;
 
-  // Writer. False: there is no room at the moment.
+  // Writer. False: the lane has no room at the moment.
   bool put(std::span<const std::byte> payload);
-  // Writer: whether put() would take that length, at most always_fits. If false, release() returns true once
-  // there may be room.
+  // Writer: whether put() would take a payload of that length, at most always_fits. If false, release()
+  // returns true once there may be room.
   bool has_room(std::size_t length);
 
   // Reader: the next payload, of that length; valid until release(). Empty if no payload can have that
   // length.
   std::span<const std::byte> next(std::size_t length);
-  // Reader. True: the writer waits for room, and half of the lane is free now. Tell it.
+  // Reader. True: the writer waits for room, and half of the lane is free now. Notify the writer.
   bool release();
 
  private:
   struct Control {
-    alignas(64) std::atomic<std::uint64_t> released;  // the reader has finished with everything before
-    alignas(64) std::atomic<std::uint64_t> wanted;    // the writer waits until so much is released
+    alignas(64) std::atomic<std::uint64_t> released;  // the reader is done with everything before it
+    alignas(64) std::atomic<std::uint64_t> wanted;    // the writer waits until this position is released
   };
   static constexpr std::uint64_t nothing_wanted = ~std::uint64_t{0};
   static constexpr std::size_t control_size = 4096, mapped = control_size + capacity;

@@ -1,4 +1,4 @@
-// The public side of the transport: what its callers' threads do. What its loop does is in network.cpp.
+// The public side of the transport, which runs in the threads of its callers. The loop is in network.cpp.
 #include "runtime/transport/transport.h"
 
 #include <ctime>

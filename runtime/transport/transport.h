@@ -1,4 +1,4 @@
-// Messages between the processes of a run, over TCP, and over UNIX sockets within a host.
+// Messages between the processes of a run, over TCP, and over UNIX sockets within one host.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace mlk::rt {
 
-// The time for which this host has been suspended since it was started. steady_clock does not count it.
+// How long this host has been suspended since its start. steady_clock does not include that time.
 std::chrono::nanoseconds time_suspended();
 
 struct TransportOptions {
@@ -26,16 +26,16 @@ struct TransportOptions {
   Milliseconds suspect_after{5000};
   // The shortest suspect_after of the peers: after a longer pause of this process they may have given it up.
   Milliseconds suspected_after{5000};
-  // A peer is lost after this silence, if its host does not acknowledge either, or if something waits for it.
+  // After this silence a peer is lost if its host acknowledges nothing either, or if something waits for it.
   Milliseconds lost_after{15000};
   Milliseconds handshake_timeout{5000};
   Milliseconds retry_min{50}, retry_max{1000};
-  Milliseconds bind_patience{10000};  // for an address that an earlier incarnation still holds
-  std::size_t max_strangers = 64;     // connections that have proved nothing yet; the oldest is dropped first
+  Milliseconds bind_patience{10000};  // if an earlier incarnation still holds the address
+  std::size_t max_strangers = 64;     // unproven connections; a new one replaces the oldest
   std::uint32_t max_payload = 8u << 20;
   // The most bytes held for one peer in each direction: received and waiting for receive(), or queued for
-  // sending. Beyond it nothing more is read from the peer, or accepted for it. One message may exceed each
-  // limit.
+  // sending. Beyond this limit the transport reads nothing more from the peer, and accepts nothing more for
+  // it. One message may exceed each limit.
   std::size_t credit = std::size_t{4} << 20;
   bool unix_sockets = true;  // to peers of this host
   std::function<std::chrono::nanoseconds()> suspended = time_suspended;
@@ -48,13 +48,13 @@ struct Identity {
   std::string run;
   PeerId id;
   std::uint64_t incarnation = 0;
-  std::string address;  // host:port: where others dial us, and where we listen (a name: on all interfaces)
+  std::string address;  // host:port: for others to dial, and to listen at (a name: on all interfaces)
 };
 
 // There is one connection at most with each peer that was dialled or that dialled us. Of two incarnations of
-// a peer the one met later wins; the other is told so and never accepted again. Threads: one consumer calls
-// receive() and posted_receives(); everything else is for any thread. `log` is called from any thread, one at
-// a time.
+// a peer the one met later wins. The other gets a goodbye that says so, and is never accepted again. Threads:
+// one consumer calls receive() and posted_receives(); all other functions are for any thread. Any thread may
+// call `log`, one at a time.
 class Transport {
  public:
   using LogLine = std::function<void(std::string_view)>;
@@ -65,36 +65,36 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  // Own host:port, with the port that was really bound.
+  // This process's host:port, with the port that was really bound.
   const std::string& address() const;
   const Identity& self() const;
 
-  // Keeps trying to connect to the peer, at all addresses that its name has at that time.
+  // Tries again and again to connect to the peer, at all addresses that its name has at the time.
   void dial(PeerId peer, const std::string& host_port);
   void stop_dialling(PeerId peer);
 
-  // Sends in order; fills in sender, length and checksum. False: not connected, or not any more.
+  // Sends in order; fills in sender, length and checksum. False: the peer is not connected, or no longer.
   // WhenFull::wait: blocks until earlier messages are written, and receives meanwhile. A blocked sender does
   // not drain its inbox, so only one of two peers may send more than its credit in this way.
-  // WhenFull::refuse, for small messages that cannot be sent later: if the credit is used up, the connection
-  // is given up, since a gap would be worse. checksum: CRC-32C of the payload, if it is known.
+  // WhenFull::refuse, for small messages that cannot be sent later: if the credit is used up, the transport
+  // closes the connection, since a gap would be worse. checksum: CRC-32C of the payload, if it is known.
   bool send(PeerId to, const Header& header, std::span<const std::byte> payload = {},
             WhenFull when_full = WhenFull::wait, std::optional<std::uint32_t> checksum = {});
 
-  // Whether send() would take a message without waiting. If false, Event::Kind::room tells when it does: so
-  // much can be sent without blocking on a slow peer. True also if not connected.
+  // Whether send() would take a message without waiting. If false, the event Event::Kind::room reports when
+  // it would: so a caller can send without blocking on a slow peer. True also if the peer is not connected.
   bool has_room(PeerId to);
 
-  // The next event; nothing at the deadline. With a deadline in the past it does not wait.
+  // The next event, or nothing at the deadline. With a deadline in the past it does not wait.
   std::optional<Event> receive(SteadyTime deadline);
 
-  // Makes the current or the next receive() return, without an event if there is none. From any thread.
+  // Makes the current or the next receive() return, without an event if there is none. For any thread.
   void nudge();
 
-  // Buffers for frames that are to be received in place.
+  // The buffers for frames that are to be received in place.
   PostedReceives& posted_receives();
 
-  // Counts a message that was dropped because it belongs to something that is over, such as an earlier
+  // Counts a message that was dropped because it belongs to something that has ended, such as an earlier
   // generation.
   void count_late();
   std::uint64_t late_messages() const;
@@ -103,7 +103,7 @@ class Transport {
   // host also shares 2 MiB of memory in each direction (shared_lane.h).
   std::size_t held_bytes() const;
 
-  // Tells all peers how this process ends, and closes. Takes a second at most. Do not send after it.
+  // Reports to all peers how this process ends, and closes. Takes a second at most. Do not send after it.
   void say_goodbye(int exit_code);
 
  private:

@@ -1,8 +1,8 @@
-// The inside of the transport: its connections, and what is shared between its threads.
+// The internals of the transport: its connections, and the data that its threads share.
 //
 // Loop waits for sockets; Acceptor and Dialer make connections; Handshake proves who is at the other end;
-// Link and FrameReader carry frames; PeerTable knows the incarnations. Here they are put together:
-// network.cpp serves the sockets, connecting.cpp dials, conversation.cpp handles frames.
+// Link and FrameReader carry frames; PeerTable knows the incarnations. This class combines them: network.cpp
+// serves the sockets, connecting.cpp dials, conversation.cpp handles frames.
 #pragma once
 
 #include <atomic>
@@ -25,14 +25,14 @@
 
 namespace mlk::rt {
 
-// The object that an event of epoll belongs to, beside those of Acceptor; connections have larger ids.
+// epoll events carry the id of their object. Acceptor has its own ids; connections have larger ids.
 inline constexpr std::uint64_t id_of_resolver = 2, first_connection_id = 16;
 
-// Lets at most `burst` lines through in `window`; the next line after that says how many were dropped.
+// Admits at most `burst` lines in each `window`; the next line after that reports how many were dropped.
 class RateLimit {
  public:
   RateLimit(int burst, Milliseconds window) : burst_(burst), window_(window) {}
-  // The number of lines dropped since the last one, or nothing if this one is to be dropped too.
+  // The number of lines dropped since the last admitted line, or nothing if this line must be dropped too.
   std::optional<int> admit(SteadyTime now);
 
  private:
@@ -62,8 +62,8 @@ class Transport::Impl {
   std::atomic<std::uint64_t> late_{0};
 
  private:
-  // What came from a peer and waits for receive(). Outlives connections, so that reconnecting gives no new
-  // credit.
+  // The bytes received from a peer that wait for receive(). An account outlives connections, so that
+  // reconnecting gives no new credit.
   struct Account {
     std::atomic<std::size_t> bytes{0};
     std::atomic<bool> paused{false};
@@ -73,18 +73,18 @@ class Transport::Impl {
     std::shared_ptr<Link> link;
     Stage stage = Stage::handshake;
     bool dialled = false;
-    PeerId peer;                       // if we dialled: the peer that it should be; else once established
+    PeerId peer;                       // if dialled: the wanted peer; else set once established
     std::uint64_t incarnation = 0;     // of the peer, once established
     std::shared_ptr<Account> account;  // once established
     std::optional<Handshake> handshake;
     SteadyTime opened, last_heard, last_sent;
     bool silent = false;
-    // Set if the connection is to be closed after the current event.
+    // Set if the connection has to be closed after the current event.
     bool doomed = false;
-    bool refused = false;   // no process listened at that address
+    bool refused = false;   // no process listened at the address
     bool proven = true;     // its end proves that the incarnation is gone
-    bool given_up = false;  // after a silence: the peer may be alive, and may hear this process well
-    std::optional<SteadyTime> dead_at;  // unless it is back by then, where its end proves nothing
+    bool given_up = false;  // closed after a silence: the peer may be alive, and may still hear this process
+    std::optional<SteadyTime> dead_at;  // unless the peer is back by then, if its end proves nothing
   };
 
   struct Item {
@@ -94,7 +94,7 @@ class Transport::Impl {
     std::uint64_t posted_epoch = 0;
   };
 
-  // The loop.
+  // Functions of the loop.
   SteadyTime next_round() const;
   void serve_round(std::span<const epoll_event> events);
   void handle(std::uint64_t id, std::uint32_t events, SteadyTime now);
@@ -138,7 +138,7 @@ class Transport::Impl {
   std::unique_ptr<Acceptor> acceptor_;
   Loop loop_;
 
-  // For the thread that runs the loop.
+  // Members for the thread that runs the loop.
   std::map<std::uint64_t, Connection> connections_;
   std::uint64_t next_id_ = first_connection_id;
   Dialer dialer_;
@@ -146,11 +146,11 @@ class Transport::Impl {
   std::map<std::uint64_t, PeerId> look_ups_;
   std::uint64_t next_look_up_ = 1;
   PeerTable peers_;
-  // Connections that were given up, until the peer is back. Where only one way is cut, or the peer stood
-  // still, it would take the end of the stream for the death of this process.
+  // Connections that were given up, kept until the peer is back. If only one direction is cut, or the peer
+  // stood still, the peer would read the end of the stream as the death of this process.
   std::map<PeerId, std::shared_ptr<Link>> given_up_;
   // After a pause of this process itself (stopped, its host frozen or suspended) the peers may have given it
-  // up: the ends of their connections prove nothing until they had the time to dial again.
+  // up. So the ends of their connections prove nothing until the peers have had the time to dial again.
   SteadyTime peers_return_until_;
   std::set<PeerId> tcp_next_;  // the process that listens beside the peer's address is not the peer
   RateLimit complaints_{5, Milliseconds(10000)};
@@ -158,7 +158,7 @@ class Transport::Impl {
   SteadyTime last_tick_;
   std::chrono::nanoseconds suspended_at_tick_{};
 
-  // Shared.
+  // Members for all threads.
   std::mutex mutex_;
   std::map<PeerId, std::shared_ptr<Link>> active_;
   std::map<PeerId, std::shared_ptr<Account>> accounts_;

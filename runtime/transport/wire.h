@@ -27,16 +27,16 @@ struct PeerId {
 // "worker/3"
 std::string to_string(PeerId id);
 
-// A new type is the last of its group; is_known() and its test know the last ones.
+// A new type becomes the last of its group; is_known() and its test name the last types.
 enum class MessageType : std::uint8_t {
-  // Between transports.
+  // Messages between transports.
   hello = 1,
   challenge,
   proof,
   heartbeat,
   goodbye,  // clock: the exit code
-  lane,     // on one host: a descriptor of shared memory comes with it (shared_lane.h)
-  // Parameter servers: ps/machines/protocol.h says what they carry.
+  lane,     // within one host: brings a descriptor of shared memory (shared_lane.h)
+  // Messages of parameter servers: ps/machines/protocol.h describes their content.
   join = 16,
   seed_wanted,
   seed,
@@ -55,7 +55,7 @@ enum class MessageType : std::uint8_t {
   captured,
   written,
   cut_off,
-  // Allreduce.
+  // Messages of allreduce.
   status = 64,
   propose,
   accept,
@@ -90,14 +90,14 @@ struct Header {
 enum class WireFault { none, magic, version, checksum, type, role, length, lane };
 std::string_view describe(WireFault fault);
 
-// The header as bytes, with its own crc32c at the end.
+// The bytes of the header, with their crc32c at the end.
 std::array<std::byte, header_size> encode(const Header& header);
 
 // Does not trust the bytes: checks all fields, and the length against length_limit. Sets `header` only if it
 // returns WireFault::none.
 WireFault decode(std::span<const std::byte, header_size> bytes, std::uint32_t length_limit, Header& header);
 
-// 64 bits of SHA-256, never 0.
+// 64 bits of SHA-256 of the text, never 0.
 std::uint64_t hash_incarnation(std::string_view incarnation);
 
 }  // namespace mlk::rt

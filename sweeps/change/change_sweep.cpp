@@ -135,7 +135,7 @@ void stop_trials(kube::Client& client, const std::string& sweep, const std::vect
   for (const int number : numbers) {
     const sweeps::Trial& trial = trials.trial(number);
     const RunObjects* run = trials.run(number);
-    // An earlier stop may have been cut off: this completes it.
+    // An earlier stop may have been cut off: this call completes that stop.
     const bool is_stopped =
         trial.state == sweeps::TrialState::stopped && run != nullptr && sweeps::goes_on_later(run->owner);
     if (sweeps::has_ended(trial.state) && !is_stopped) {
@@ -169,7 +169,7 @@ void resume_trials(kube::Client& client, const std::string& sweep, const std::ve
 std::vector<json> give_up_trials(kube::Client& client, const std::string& sweep,
                                  const std::vector<int>& numbers, const ChangeHooks& hooks) {
   const std::string& name_space = client.config().name_space;
-  // Stores what the logs tell, since the logs are lost with the pods.
+  // Stores the reports in the logs, since the logs are lost with the pods.
   sweeps::read_sweep(client, name_space, sweep, sweeps::Harvest::all);
   const ChosenTrials trials(client, sweep, "delete");
   std::vector<json> owners;

@@ -26,8 +26,8 @@ void stop_trials(kube::Client& client, const std::string& sweep, const std::vect
 void resume_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,
                    const ChangeHooks& hooks);
 
-// The owners of these trials' runs, to be deleted. Afterwards the ledger has what the trials have told, and
-// marks those that have not ended as stopped for good: no driver starts them again.
+// The owners of these trials' runs, for the caller to delete. Afterwards the ledger has the reports of the
+// trials, and marks trials that have not ended as stopped for good: no driver starts them again.
 std::vector<nlohmann::json> give_up_trials(kube::Client& client, const std::string& sweep,
                                            const std::vector<int>& numbers, const ChangeHooks& hooks);
 

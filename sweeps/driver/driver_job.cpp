@@ -60,7 +60,7 @@ std::size_t end_of_part(const std::string& text, std::size_t begin) {
 }  // namespace
 
 std::string to_text(const DriverInput& input) {
-  std::map<std::string, std::string> texts;  // they may be not UTF-8
+  std::map<std::string, std::string> texts;  // the texts may be not UTF-8
   for (const auto& [name, text] : input.texts) texts[name] = base64_encode(text);
   return json_text({{"schema", input_schema},
                     {"version", input.version},
@@ -174,7 +174,7 @@ std::vector<json> input_objects(const json& owner, const std::string& text) {
     json map =
         config_map_of(owner, input_part_name(kube::name_of(owner), key_of_input(text), static_cast<int>(i)),
                       "input", parts[i]);
-    // Commands that read the sweep do not need to read it.
+    // Commands that read the sweep do not need this ConfigMap.
     map["metadata"]["labels"].erase(labels::sweep);
     map["metadata"]["labels"][labels::role] = labels::driver;
     map["data"]["parts"] = std::to_string(parts.size());

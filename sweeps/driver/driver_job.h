@@ -1,5 +1,5 @@
-// The objects of a detached sweep's driver: the Job that runs mlk, and ConfigMaps with everything that makes
-// it the same driver as one on the machine where the sweep was started. Pure.
+// The objects of a detached sweep's driver: the Job that runs mlk, and ConfigMaps with its input. With this
+// input the driver acts as a driver on the machine where the sweep was started. Pure.
 #pragma once
 
 #include <optional>
@@ -20,37 +20,37 @@ inline constexpr char driver_account[] = "mlk-driver";  // the ServiceAccount
 inline constexpr std::size_t longest_input_part = most_config_map_bytes;
 inline constexpr int most_input_parts = 32;
 
-// Everything that decides the identity and the points of the sweep, as it was given to `mlk sweep`: reading
-// it again gives the same sweep.
+// The input of `mlk sweep`: everything that decides the identity and the points of the sweep. Reading the
+// input again gives the same sweep.
 struct DriverInput {
   std::string version;  // of the mlk that wrote it
   ExperimentFile file;
   Overrides overrides;
   std::vector<std::string> parameters;                 // words of the command line
-  std::vector<std::string> folders;                    // entries of `data:` whose files travel
+  std::vector<std::string> folders;                    // entries of `data:` whose files travel with the sweep
   std::string code{};                                  // digest of the code that travels; empty: none
   std::string image_built{};                           // FileContents::image
   UserFacts user{};                                    // FileContents::user
   bool code_in_image = false;                          // CodeArchive::is_layer()
   std::string code_on_machine{}, python_on_machine{};  // as in CodeArchive and FileContents
   std::map<std::string, std::string> texts;            // as in CarriedFiles
-  std::map<std::string, std::string> own_templates;    // path -> text, of the user's own
+  std::map<std::string, std::string> own_templates;    // path -> text, the user's own templates
   std::string image;                                   // of the driver
   bool local = false;                                  // on the embedded cluster
-  Identity sweep;                                      // that it drives
+  Identity sweep;                                      // the sweep that the driver drives
   std::string files_of;                                // the sweep whose copies of the files are mounted
   std::string defined_as{};  // the identity of the definition, computed by the mlk that wrote this
 };
 
 std::string to_text(const DriverInput& input);
-// Throws Error{failure} if it is not an input of this version of mlk.
+// Throws Error{failure} if the text is not an input of this version of mlk.
 DriverInput parse_driver_input(std::string_view text);
 
 // The sweep of the input. `templates`: the result of templates_of(); `files`: the contents of the entries
 // that it names, and its code. Throws Error{failure} if this mlk computes another identity than the mlk that
 // wrote the input.
 Definition definition_of(const DriverInput& input, const FileContents& files, const Templates& templates);
-// Call as the last step before writing: fills in `defined_as`.
+// Fills in `defined_as`. Call it as the last step before writing the input.
 void settle(DriverInput& input, const FileContents& files);
 
 // The name of the input: different inputs have different names.
@@ -65,7 +65,8 @@ std::string driver_name(const std::string& sweep, const std::string& key);
 // "digits-abcde-driver-fghij-0"
 std::string input_part_name(const std::string& sweep, const std::string& key, int part);
 
-// The ConfigMaps that hold it, in order. Throws Error{usage} if there would be too many.
+// The ConfigMaps that contain the input, in order. Throws Error{usage} if the input needs too many
+// ConfigMaps.
 std::vector<nlohmann::json> input_objects(const nlohmann::json& owner, const std::string& text);
 
 struct DriverPlace {
@@ -74,7 +75,7 @@ struct DriverPlace {
       kubeconfig;  // of the embedded cluster, whose pods have no ServiceAccount; empty: another cluster
 };
 
-// Without an owner yet. Throws Error{usage} if the template does not make a Job.
+// The driver's Job, still without an owner. Throws Error{usage} if the template does not make a Job.
 nlohmann::json render_driver(const Definition& definition, const DriverInput& input,
                              const Templates& templates, const DriverPlace& place);
 

@@ -1,5 +1,5 @@
-// The rights of a detached sweep's driver in its namespace: the ServiceAccount with its Role, a check whether
-// they exist, and their creation.
+// The rights of a detached sweep's driver in its namespace: renders its ServiceAccount and Role, checks
+// whether they exist, and creates them.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ class Client;
 
 namespace mlk::sweeps {
 
-// ServiceAccount, Role and RoleBinding, in the order of their creation. Throws Error{usage} if a template of
-// the user's makes something else.
+// ServiceAccount, Role and RoleBinding, in the order of their creation. Throws Error{usage} if a user's
+// template makes other objects.
 std::vector<nlohmann::json> render_driver_rights(const Templates& templates, const std::string& name_space);
 
-// As input of `kubectl apply -f -`, for an administrator.
+// The objects as YAML for `kubectl apply -f -`, for an administrator.
 std::string rights_as_yaml(const std::vector<nlohmann::json>& rights);
 
-// Each right of the Role.
+// One question for each right of the Role.
 std::vector<kube::AccessQuestion> driver_questions(const std::vector<nlohmann::json>& rights);
 
 // "create pods/log": verb and resource, as in messages.
@@ -32,22 +32,22 @@ std::string words_of(const kube::AccessQuestion& question);
 struct AccountRights {
   enum class Account { there, missing, unknown };
   Account account = Account::unknown;
-  bool known = false;                // false if the user may not ask for the account
+  bool known = false;                // false if the user may not impersonate the account
   std::vector<std::string> missing;  // "create jobs"
   bool enough() const { return account != Account::missing && missing.empty(); }
 };
 
-// The rights of the driver's account. The question is asked by impersonating the account: ClusterRole `edit`
+// The rights of the driver's account. mlk impersonates the account for these questions: ClusterRole `edit`
 // may impersonate the ServiceAccounts of its namespace. Throws ApiError.
 AccountRights ask_for_account(kube::Client& client, const std::string& name_space,
                               const std::vector<nlohmann::json>& rights);
 
-// The driver asks for itself. Throws Error{cluster} that lists the missing rights.
+// The driver checks its own rights. Throws Error{cluster} that lists the missing rights.
 void require_own_rights(kube::Client& client, const std::string& name_space,
                         const std::vector<nlohmann::json>& rights);
 
-// Creates what is missing, and gives an existing Role these rights. Throws Error{cluster} if the user may not
-// do that.
+// Creates the missing objects, and gives an existing Role these rights. Throws Error{cluster} if the user may
+// not create or change them.
 void create_driver_rights(kube::Client& client, const std::string& name_space,
                           const std::vector<nlohmann::json>& rights);
 

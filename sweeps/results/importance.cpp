@@ -62,7 +62,7 @@ double random_encoded(const Parameter& parameter, std::mt19937_64& random) {
   return count >= 1 ? (std::floor(unit * count) + 0.5) / count : unit;
 }
 
-// Divides by the largest, so that squares neither overflow nor underflow. False if all are 0.
+// Divides by the largest value, so that squares neither overflow nor underflow. False if all values are 0.
 bool scale(std::vector<double>& y) {
   double largest = 0;
   for (const double value : y) largest = std::max(largest, std::abs(value));
@@ -70,7 +70,8 @@ bool scale(std::vector<double>& y) {
   return largest > 0;
 }
 
-// Clips far values on the worse side, then makes the mean 0 and the variance 1. False if all are equal.
+// Clips far values on the worse side, then makes the mean 0 and the variance 1. False if all values are
+// equal.
 bool standardise(std::vector<double>& y, const Objective& objective) {
   if (!scale(y)) return false;
   if (objective.goal == Objective::Goal::maximize) {
@@ -110,7 +111,7 @@ Samples samples_of(const Space& space, const std::vector<Trial>& trials) {
   return samples;
 }
 
-// How well trees predict the rows that they were not trained on.
+// The predictions of trees for the rows that they were not trained on.
 struct Held {
   std::vector<double> sum, count;
 
@@ -155,7 +156,7 @@ std::vector<Leaves> grow_forest(const Space& space, const Samples& samples, doub
   return forest;
 }
 
-// The ends of all boxes along one side, ascending.
+// The ends of all boxes along one side of the cube, ascending.
 struct Edges {
   std::vector<double> at;
 
@@ -202,7 +203,8 @@ double variance_of_one(const Leaves& leaves, double mean, std::size_t side) {
   return variance;
 }
 
-// The same over the pairs of values of two parameters. Includes what each explains alone.
+// The same over the pairs of values of two parameters. Includes the variance that each parameter explains
+// alone.
 double variance_of_two(const Leaves& leaves, double mean, std::size_t one, std::size_t other) {
   const Edges across(leaves, one), along(leaves, other);
   const std::size_t columns = along.at.size();
@@ -238,7 +240,7 @@ double mean_share(const std::vector<Leaves>& forest, Part part) {
   std::size_t count = 0;
   for (const Leaves& leaves : forest) {
     const Moments all = moments_of(leaves);
-    if (all.variance < 1e-12) continue;  // a single leaf says nothing
+    if (all.variance < 1e-12) continue;  // a tree with a single leaf explains nothing
     sum += std::clamp(part(leaves, all.mean) / all.variance, 0.0, 1.0);
     ++count;
   }

@@ -37,7 +37,7 @@ struct Tree::Growth {
     return total;
   }
 
-  // Sorts that part of the bag by the feature.
+  // The best split of this part of the bag. Sorts the part by the feature.
   Split best_split(std::size_t feature, std::size_t begin, std::size_t end) {
     const auto value = [&](std::size_t i) { return samples.row(bag[i])[feature]; };
     std::sort(bag.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -77,7 +77,7 @@ std::size_t Tree::grow(Growth& growth, std::size_t begin, std::size_t end, int d
   nodes_[node].value = growth.sum(begin, end) / static_cast<double>(end - begin);
   if (end - begin < 2 * smallest_leaf || depth == deepest) return node;
 
-  // Five sixths of the features, like the authors of fANOVA.
+  // Tries five sixths of the features, like the authors of fANOVA.
   const std::size_t tried = (5 * width_ + 5) / 6;
   Split best;
   for (std::size_t i = 0; i < tried; ++i) {

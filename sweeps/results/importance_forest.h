@@ -26,17 +26,17 @@ struct Leaf {
 
 class Tree {
  public:
-  // `bag` names the rows to learn from, with repetitions; not empty.
+  // `bag`: the indices of the training rows, with repetitions; not empty.
   Tree(const Samples& samples, std::vector<std::size_t> bag, std::mt19937_64& random);
 
   double predict(const double* row) const;
-  // They fill the cube without overlap.
+  // The boxes of the leaves fill the cube without overlap.
   std::vector<Leaf> leaves() const;
 
  private:
   struct Node {
     std::size_t feature = 0;
-    double split = 0;                 // rows up to it go to the left
+    double split = 0;                 // rows with values up to the split go to the left
     std::size_t left = 0, right = 0;  // both 0 in a leaf
     double value = 0;
   };
@@ -49,7 +49,7 @@ class Tree {
   std::vector<Node> nodes_;  // the root is the first
 };
 
-// Unlike the distributions of the standard library, these are the same everywhere.
+// Unlike the distributions of the standard library, these functions give the same numbers on every platform.
 double random_unit(std::mt19937_64& random);                           // from 0 to below 1
 std::size_t random_below(std::mt19937_64& random, std::size_t count);  // count is above 0
 

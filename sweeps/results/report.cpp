@@ -12,7 +12,7 @@
 namespace mlk::sweeps {
 namespace {
 
-// Each uses only those before it; main.js starts them all.
+// Each script uses only the scripts before it; main.js starts all parts.
 constexpr std::array<std::string_view, 9> scripts = {"dom.js",     "scale.js",  "data.js",
                                                      "chart.js",   "curves.js", "parallel.js",
                                                      "scatter.js", "table.js",  "main.js"};
@@ -30,7 +30,7 @@ std::string all_scripts() {
   return text;
 }
 
-// The hash by which a Content-Security-Policy allows one text.
+// The hash with which a Content-Security-Policy allows one script or style.
 std::string policy_hash(std::string_view text) {
   const std::array<unsigned char, 32> digest = sha256(text);
   return "'sha256-" + base64_encode({reinterpret_cast<const char*>(digest.data()), digest.size()}) + "'";
@@ -62,7 +62,7 @@ std::string html_text(std::string_view text) {
   return safe;
 }
 
-// The template with {{name}} replaced. Replaced text is not searched again.
+// The template with {{name}} replaced. Placeholders in replaced text are not replaced again.
 std::string filled(std::string_view text, const std::map<std::string, std::string, std::less<>>& values) {
   std::string result;
   while (true) {

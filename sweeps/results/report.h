@@ -1,9 +1,9 @@
-// The report of a sweep: one HTML file that needs nothing else, to look at, to send and to print. Pure.
+// The report of a sweep: one self-contained HTML file, to read, to send and to print. Pure.
 //
 // The charts are SVG, drawn by some hundred lines of our own (sweeps/results/report/), because a charting
 // library would be larger than the rest of mlk's texts together, and none of the common ones draws parallel
-// coordinates. All that comes from trials reaches the page as JSON and is shown as text; a
-// Content-Security-Policy forbids every request, and every script but ours.
+// coordinates. All data of trials reaches the page as JSON, and the page shows the data as text. A
+// Content-Security-Policy forbids every request, and every script except our own.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace mlk::sweeps {
 
-// The text of the file: at most about 17 MiB, however many trials there are; its end says what was left out.
-// Computes the importance of the parameters, which may take seconds.
+// The text of the file: at most about 17 MiB, however many trials there are. The end of the report says which
+// data was left out. Computes the importance of the parameters, which may take seconds.
 std::string report_html(const ReportData& data);
 
 }  // namespace mlk::sweeps

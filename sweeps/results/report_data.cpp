@@ -16,14 +16,14 @@ using nlohmann::json;
 
 bool has_value(const Trial& trial) { return trial.objective && std::isfinite(*trial.objective); }
 
-// The text without characters that change how their neighbours are shown, cut to `bytes`.
+// The text without characters that change the display of their neighbours, cut to `bytes`.
 std::string shown(const std::string& text, std::size_t bytes) {
   const std::string safe = printable(text);
   return safe.size() <= bytes ? safe : std::string(cut(safe, bytes)) + "…";
 }
 
-// Numbers stay numbers, so that they sort as such. A null in a point is a value, so it becomes text: the page
-// reads null as no value.
+// Numbers stay numbers, so that the page sorts them as numbers. A null in a point is a value, so it becomes
+// text: the page reads null as no value.
 json shown_value(const json& value, const ReportBounds& bounds) {
   if (value.is_number()) return std::isfinite(value.get<double>()) ? value : json(json_text(value));
   if (value.is_string()) return shown(value.get_ref<const std::string&>(), bounds.text);
@@ -34,7 +34,7 @@ double seconds_since_1970(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
-// Nothing if it did not start; for a running one the time until now.
+// The duration of a trial; for a running trial the time until now, and nothing if it has not started.
 std::optional<double> seconds_taken(const Trial& trial, Time now) {
   if (!trial.started || (!trial.ended && trial.state != TrialState::running)) return std::nullopt;
   return std::max(0.0, std::chrono::duration<double>(trial.ended.value_or(now) - *trial.started).count());
@@ -65,7 +65,7 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
                                                                {Parameter::Kind::integer, "integer"},
                                                                {Parameter::Kind::log_integer, "log"}};
   json values = json::array();
-  constexpr std::size_t most_values = 100;  // they give the order; others follow as they occur in trials
+  constexpr std::size_t most_values = 100;  // they give the order; the others follow as they occur in trials
   for (std::size_t i = 0; i < std::min(parameter.values.size(), most_values); ++i)
     values.push_back(shown_value(parameter.values[i], bounds));
   return {{"path", shown(parameter.path, bounds.text)},
@@ -166,7 +166,7 @@ json times_json(const ReportData& data, const ReportBounds& bounds) {
   return {{"paths", paths}, {"rows", rows}};
 }
 
-// The trials in the table, and the places in it of those that are drawn and of those with curves.
+// The trials in the table, and the rows of the drawn trials and of the trials with curves.
 void add_trials(json& page, const ReportData& data, const std::vector<Parameter>& parameters,
                 const ReportBounds& bounds) {
   std::vector<std::string> metrics = metric_names(data);
@@ -264,7 +264,7 @@ std::optional<std::size_t> best_of(const std::vector<Trial>& trials, const Objec
 std::vector<std::size_t> representative(const std::vector<Trial>& trials, const Objective& objective,
                                         const std::vector<std::size_t>& candidates, std::size_t most) {
   if (candidates.size() <= most) return candidates;
-  // Failed ones last: best_of() ignores them.
+  // Failed trials come last: best_of() ignores them.
   std::vector<std::size_t> order = candidates;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     const bool a_counts = has_value(trials[a]) && trials[a].state != TrialState::failed;
@@ -345,8 +345,8 @@ nlohmann::json report_data(const ReportData& data, const ReportBounds& bounds) {
 
 std::string script_json(const nlohmann::json& value) {
   std::string text;
-  // In JSON these occur only inside strings. "</script>" and "<!--" would end the element or change how it is
-  // read; json_text() escapes line separators.
+  // In JSON these characters occur only inside strings. "</script>" and "<!--" would end the element or
+  // change how it is read; json_text() escapes line separators.
   for (const char c : json_text(value)) {
     switch (c) {
       case '<':

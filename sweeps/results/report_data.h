@@ -1,5 +1,5 @@
-// Decides what the report of a sweep shows: which trials are drawn, what is left out, how times compare.
-// Pure.
+// Decides which data the report of a sweep shows: the drawn trials, the omitted data, and the comparison of
+// times. Pure.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ struct ReportBounds {
   std::size_t bytes = 16u << 20;  // of all data
 };
 
-// The index of the best trial with a value that did not fail.
+// The index of the best trial among the trials that have a value and did not fail.
 std::optional<std::size_t> best_of(const std::vector<Trial>& trials, const Objective& objective);
 
 // The indices of at most `most` of the candidates, ascending: the best fifth, and an even sample of the
@@ -53,11 +53,11 @@ struct CountTimes {
   Point counts;
   std::size_t trials = 0;
   double shortest = 0, median = 0, longest = 0;  // seconds
-  double speedup = 1;                            // the median of the first entry divided by this one's
+  double speedup = 1;                            // the first entry's median divided by this entry's median
 };
 
-// The paths of such counts: "workers.count", "servers.count", or any other that ends in "count", "nodes" or
-// "workers".
+// The paths of such counts: "workers.count", "servers.count", or any other path that ends in "count", "nodes"
+// or "workers".
 std::vector<std::string> count_paths(const Space& space);
 
 // In the order of the counts. Empty if no count varies.

@@ -35,7 +35,7 @@ std::string separated(const ResultTable& table, char separator, const Cell& cell
   return out;
 }
 
-// Four digits are enough to compare two values; of numbers up to a billion all digits before the point.
+// Four digits are enough to compare two values; numbers up to a billion keep all digits before the point.
 std::string rounded_cell(double value) {
   const double size = std::abs(value);
   return size >= 1e4 && size < 1e9 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
@@ -73,7 +73,7 @@ bool is_text_column(const ResultTable& table, std::size_t column) {
 
 std::string plain_cell(const json& value) {
   if (value.is_null()) return "";
-  // JSON has no such numbers; this is the form that other programs read.
+  // JSON cannot represent such numbers; other programs read this form.
   if (value.is_number_float() && !std::isfinite(value.get<double>()))
     return fmt::format("{}", value.get<double>());
   return value.is_string() ? value.get<std::string>() : json_text(value);

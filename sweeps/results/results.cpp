@@ -18,7 +18,7 @@ namespace {
 
 using json = nlohmann::json;
 
-constexpr std::size_t most_parameter_columns = 512;  // more are not searched in practice
+constexpr std::size_t most_parameter_columns = 512;  // in practice no sweep has more
 constexpr std::size_t most_metric_columns = 256;
 
 // The paths of all parameters: those of the space in its order, then any others that the trials have.
@@ -43,7 +43,7 @@ json parameter_value(const Point& point, const std::string& path) {
   return found == point.end() ? json() : found->second;
 }
 
-// Whether the space has a choice for it, or the trials differ.
+// Whether the space has a choice for this parameter, or its values differ between trials.
 bool parameter_varies(const std::string& path, const std::vector<Trial>& trials, const Space& space) {
   const auto parameter = std::find_if(space.parameters.begin(), space.parameters.end(),
                                       [&](const Parameter& each) { return each.path == path; });
@@ -77,7 +77,7 @@ class ColumnNames {
       });
       if (same == 1 && taken_.insert(name).second) return name;
     }
-    // Another path may end with all of this one.
+    // Another path may end with this whole path.
     return taken_.insert(path).second ? path : otherwise(path, "parameters");
   }
 
@@ -99,7 +99,7 @@ std::set<std::string> other_metrics(const std::vector<Trial>& trials, const Obje
   for (const Trial& trial : trials) {
     if (!trial.metrics.is_object()) continue;
     for (const auto& [metric, value] : trial.metrics.items()) {
-      // If the objective is the last value of its metric, it has this column already.
+      // If the objective is the last value of this metric, the objective's column already shows it.
       if (metric == objective.metric && objective.of == Objective::Of::last) continue;
       if (metrics.size() < most_metric_columns) metrics.insert(metric);
     }
@@ -132,8 +132,8 @@ std::vector<Column> result_columns(const std::vector<Trial>& trials, const Objec
   return columns;
 }
 
-// Rounded to what the clocks can measure. Times from elsewhere may be too far apart for a difference in
-// nanoseconds.
+// The duration, rounded to the precision of the clocks. Times from other sources may be too far apart for a
+// difference in nanoseconds.
 json seconds_of(const Trial& trial) {
   if (!trial.started || !trial.ended) return nullptr;
   const auto milliseconds = [](Time time) {

@@ -31,14 +31,14 @@ struct Order {
   std::size_t top = 0;  // so many at most; 0: all
 };
 
-// Trials without a rank, or without a value in that column, come last. Throws Error{usage} if there is no
-// such column.
+// The trials in the requested order. Trials without a rank, or without a value in that column, come last.
+// Throws Error{usage} if there is no such column.
 std::vector<Trial> in_order(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                             const Order& order);
 
 // A row for each trial, in the same order. Columns: number, state, objective, the parameters that vary,
 // duration in seconds of ended trials, tries, and the reason of failures if there are any. `wide` adds the
-// other parameters and the last metrics. The names of columns do not depend on it.
+// other parameters and the last metrics. The names of columns do not depend on `wide`.
 ResultTable result_table(const std::vector<Trial>& trials, const Objective& objective, const Space& space,
                          bool wide = false);
 
@@ -55,7 +55,7 @@ std::string to_markdown(const ResultTable& table);
 std::vector<std::string> shown_headers(const ResultTable& table);
 std::vector<std::vector<std::string>> shown_rows(const ResultTable& table);
 
-// An array of objects, in the same order, with everything that is known of the trials:
+// An array of objects, in the same order, with all known values of the trials:
 // {"trial": 0, "hash": ..., "state": "Succeeded", "tries": 1, "step": 500, "objective": 0.97,
 //  "parameters": {"train.optimizer.lr": 0.1}, "metrics": {...}, "curve": [[100, 0.9]], "started": ...,
 //  "ended": ..., "failure": null}

@@ -19,7 +19,7 @@ std::optional<SweepStatus> read_if_possible(kube::Client& client, const std::str
                                             const std::string& sweep) {
   try {
     return read_sweep(client, name_space, sweep, Harvest::running);
-  } catch (const Error&) {  // deleted meanwhile, or a part of it may not be read
+  } catch (const Error&) {  // the sweep was deleted meanwhile, or the user may not read a part of it
     return std::nullopt;
   }
 }

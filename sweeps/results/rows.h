@@ -1,4 +1,4 @@
-// Lists of runs in which each sweep is one row, as `mlk status` and `mlk wait` see it.
+// Lists of runs in which each sweep is one row, with the same state as in `mlk status` and `mlk wait`.
 #pragma once
 
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace mlk::sweeps {
 
-// Phase, reason and counts of a sweep as those of a row; its steps are trials. Pure.
+// The row with phase, reason and counts of the sweep's status; the steps of the row are trials. Pure.
 RunStatus with_status(RunStatus row, const SweepStatus& status);
 
-// As list_runs(); sweeps are read with their results, several at once. One that cannot be read has the row
-// that its Jobs alone give (row_of_sweep()).
+// As list_runs(), but reads sweeps with their results, several in parallel. For a sweep that cannot be read,
+// the row comes from its Jobs alone (row_of_sweep()).
 std::vector<RunStatus> list_runs_and_sweeps(kube::Client& client, const std::string& name_space, Time now,
                                             const RunFilter& filter);
 

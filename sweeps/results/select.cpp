@@ -26,7 +26,7 @@ json seconds_between(const std::optional<Time>& from, const std::optional<Time>&
   return from && to ? json(std::chrono::duration<double>(*to - *from).count()) : json();
 }
 
-// Metrics that have the name of a parameter, or of the last words of one, with the path of that parameter.
+// Metrics with the name or the last words of a parameter, and the path of that parameter.
 using Clashes = std::map<std::string, std::string>;
 
 Clashes clashes_of(const NameSet& metrics, const NameSet& paths) {
@@ -39,7 +39,8 @@ Clashes clashes_of(const NameSet& metrics, const NameSet& paths) {
   return out;
 }
 
-// A name of one word needs a longer form; a path has it already. Columns of a table are named alike.
+// A name of one word needs a longer form; a path is already the longer form. Columns of a table have the same
+// names.
 std::string longer_form(const std::string& path) {
   return path.find('.') == std::string::npos ? "parameters." + path : path;
 }
@@ -143,7 +144,7 @@ void read_durations(Expression& expression, Problems& problems) {
   for (Expression& part : expression.parts) read_durations(part, problems);
 }
 
-// LR < 1 where each LR is text such as "auto": it would hold for nothing, and nobody would know why.
+// LR < 1 if each LR is text such as "auto": the comparison would select nothing, without an explanation.
 void refuse_order_of_text(const Expression& expression, const std::vector<Values>& values,
                           Problems& problems) {
   for (const Expression& part : expression.parts) refuse_order_of_text(part, values, problems);
@@ -164,7 +165,7 @@ void refuse_order_of_text(const Expression& expression, const std::vector<Values
                fmt::format("no value of {} is a number; one is '{}'", comparison.left.name, printable(text)));
 }
 
-// What is meant by mistake selects nothing, or is deleted.
+// An ambiguous name is refused: otherwise a command could select nothing, or delete the wrong trials.
 void refuse_clashes(const Expression& where, const Clashes& clashes) {
   Problems problems;
   for (const NameUse& use : where.names()) {
@@ -233,7 +234,7 @@ std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
     for (const auto& [path, value] : parameters_of(run)) paths.insert(path);
     add_keys(metrics_of(run), metrics);
   }
-  for (const auto& [name, value] : named_values(RunStatus{}, now)) {  // the fields, which hide all others
+  for (const auto& [name, value] : named_values(RunStatus{}, now)) {  // the fields hide all other names
     known.insert(name);
     metrics.erase(name);
   }

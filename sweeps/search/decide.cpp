@@ -20,7 +20,7 @@ std::vector<Point> next_listed(const std::vector<Point>& points, const std::vect
   return out;
 }
 
-// Each suggestion takes the earlier ones into account, as running trials.
+// Each suggestion takes the earlier suggestions into account, as running trials.
 std::vector<Point> next_suggested(const Spec& spec, std::vector<Trial> trials, int free) {
   std::vector<Point> out;
   while (static_cast<int>(out.size()) < free && static_cast<int>(trials.size()) < spec.search.trials) {
@@ -46,7 +46,7 @@ Objective::Goal goal_of(const Spec& spec) {
   return spec.objective ? spec.objective->goal : Objective::Goal::minimize;
 }
 
-// A trial that is to be paused was started with the first rung as its limit.
+// In a sweep that pauses trials, a trial without a decision was started with the first rung as its limit.
 std::vector<Progress> progress_of(const Spec& spec, const std::vector<Trial>& trials) {
   const std::int64_t first = pauses(spec) ? rungs_of(spec.stop.asha).front() : 0;
   std::vector<Progress> out;
@@ -55,7 +55,7 @@ std::vector<Progress> progress_of(const Spec& spec, const std::vector<Trial>& tr
   return out;
 }
 
-// Whether it waits at its rung, and occupies no place.
+// Whether the trial waits at its rung; then it occupies no place.
 bool is_paused(const Progress& trial) {
   return trial.state == TrialState::waiting && trial.until > 0 && !trial.reports.empty() &&
          trial.reports.back().first >= trial.until;
@@ -114,7 +114,7 @@ NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::v
     int free = places_left(spec, progress);
     out.start = next_points(spec, points, trials, free);
     out.judged = judge(spec, progress, free, static_cast<int>(out.start.size()));
-    // Resumed trials have taken places of new ones.
+    // Resumed trials have taken places of new trials.
     if (pauses(spec)) {
       const auto starts = std::erase_if(
           out.judged, [](const Decision& decision) { return decision.kind == Decision::Kind::start; });

@@ -14,15 +14,15 @@ struct NextStep {
   std::vector<Point> start;      // new trials
   std::vector<Decision> judged;  // trials to promote, to pause and to stop
   bool ended = false;            // nothing is left to start, and nothing runs
-  bool hopeless = false;         // too many trials have failed: the running ones are to be stopped
+  bool hopeless = false;         // too many trials have failed: the driver has to stop the running trials
 };
 
-// `points`: of a search that knows them in advance, in its order; ignored for tpe. `trials`: all that exist,
-// ascending by number. At most `parallel` run at a time.
+// `points`: the points of a search that knows them in advance, in its order; ignored for tpe. `trials`: all
+// existing trials, ascending by number. At most `parallel` run at a time.
 NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::vector<Trial>& trials,
                 int max_failures);
 
-// The same for a sweep that is being drained: no trial is started, and no paused one goes on.
+// The next step of a sweep that is being drained: starts no trial, and resumes no paused trial.
 NextStep without_starts(NextStep next, const std::vector<Trial>& trials);
 
 // The next point of search tpe after these trials; nothing if the space has no more points.

@@ -135,7 +135,8 @@ void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
               "give long values names of their own in the program, and sweep over the names");
 }
 
-// All trials have the files and the code that travel with the sweep.
+// Refuses parameters of the files or the code: all trials have the files and the code that travel with the
+// sweep.
 void refuse_what_travels(const Spec& spec) {
   for (const Parameter& parameter : spec.space.parameters) {
     const std::string& path = parameter.path;
@@ -160,8 +161,8 @@ bool keeps_checkpoints(const Experiment& experiment) {
   return volume.is_object() && !volume.empty() && !volume.contains("emptyDir");
 }
 
-// Takes from the experiment what early stopping needs: the length of a whole trial, in steps or epochs, and
-// whether trials can be paused.
+// Reads the inputs of early stopping from the experiment: the length of a whole trial, in steps or epochs,
+// and whether trials can be paused.
 void fit_stop(const Experiment& first, Spec& spec) {
   spec.stop.resumes = keeps_checkpoints(first);
   if (spec.stop.rule == EarlyStop::Rule::none) return;

@@ -1,4 +1,4 @@
-// A sweep as its author defines it: from the experiment file and the words of the command line to runnable
+// The definition of a sweep: turns the experiment file and the words of the command line into runnable
 // points.
 #pragma once
 
@@ -21,26 +21,27 @@ struct Definition {
   Spec spec;
   std::vector<Point>
       points;        // at least one, all different, in the order of the search; for tpe only the first
-  Experiment first;  // of the first point
+  Experiment first;  // the experiment of the first point
   FileContents files;
-  std::vector<std::string> warnings;  // as those of Prepared
+  std::vector<std::string> warnings;  // as in Prepared
   Identity identity;                  // of the sweep
   std::string kin;                    // kin_of_sweep()
   std::string files_of;               // the trials mount this sweep's copies of `files`
 };
 
 // `words`: PATH=VALUES of the command line. Throws Error{usage} for mistakes in the file and in the words,
-// and for too many points. Only the first point is made an experiment here.
+// and for too many points. Builds only the experiment of the first point.
 Definition define_sweep(const ExperimentFile& file, const PrepareOptions& options,
                         const std::vector<std::string>& words, const Templates& templates);
 
 // The planned number of trials.
 int planned_trials(const Definition& definition);
 
-// Why a search with a number of trials tries fewer points: its space has no more. Empty if it has enough.
+// The reason why a search tries fewer points than its number of trials: its space has too few points. Empty
+// if the space has enough points.
 std::string why_fewer_points(const Definition& definition);
 
-// All points of the search: `listed` are those of the file that `points:` names. With `trains`, `repeat`
+// All points of the search. `listed`: the points of the file that `points:` names. With `trains`, `repeat`
 // varies the seed of `train:`, starting at `seed`; for `run:` it varies ${sweep.repeat}. Throws Error{usage}.
 std::vector<Point> points_of(const Spec& spec, std::vector<Point> listed, bool trains, std::int64_t seed);
 

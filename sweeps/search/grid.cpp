@@ -40,7 +40,7 @@ struct Case {
   std::uint64_t count;
 };
 
-// Each value that a condition names is a case; all others together are one.
+// Each value that a condition names is a case; all other values together are one case.
 std::vector<Case> cases_of(const Parameter& parameter, const std::vector<const Condition*>& conditions) {
   const Axis axis(parameter);
   std::vector<std::uint64_t> named;  // cells
@@ -87,7 +87,7 @@ class Counter {
   }
 
  private:
-  // The number of points that begin with `point`; it represents `each` points.
+  // The number of points that begin with `point`, which itself represents `each` points.
   std::uint64_t from(std::size_t depth, Point& point, std::uint64_t each) {
     if (++visits_ > most_cases || is_left_out(space_, point)) return 0;
     if (depth == cases_.size()) return each;

@@ -14,18 +14,18 @@ bool is_finite(const Space& space);
 
 struct GridSize {
   std::uint64_t points = 0;
-  bool exact = true;  // otherwise there are at least so many
+  bool exact = true;  // otherwise there are at least so many points
 };
 
 // The number of points of the space, without building them: a parameter on which no condition depends is a
-// factor. Exact up to 10^18, unless the conditions make too many cases. Throws Error{usage} that names the
-// parameter if the space is not finite.
+// factor. The number is exact up to 10^18, unless the conditions make too many cases. Throws Error{usage}
+// that names the parameter if the space is not finite.
 GridSize count_grid(const Space& space);
 
 // The first `limit` points; the last parameter varies fastest, and values come in the order written. A
 // parameter whose conditions do not hold is absent and adds no points; points that match `except` are
-// skipped. Throws Error{usage} as count_grid, and if nearly all combinations are excluded, so that too many
-// would have to be tried.
+// skipped. Throws Error{usage} as count_grid, and if `except` excludes so many combinations that the search
+// for the points takes too long.
 std::vector<Point> grid_points(const Space& space, std::size_t limit);
 
 }  // namespace mlk::sweeps

@@ -35,7 +35,7 @@ void erase_path(json& value, const std::string& path) {
   }
 }
 
-// `workers` and `roles.worker` are the same place.
+// Replaces short forms, since `workers` and `roles.worker` are the same place.
 void spell_out_roles(json& experiment) {
   for (const auto& [short_form, role] : {std::pair("workers", "worker"), std::pair("servers", "server")}) {
     if (!experiment.contains(short_form)) continue;

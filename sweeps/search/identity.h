@@ -12,14 +12,14 @@
 
 namespace mlk::sweeps {
 
-// `base`: the experiment without its `sweep:`, as written. These do not count: the base values of swept
+// `base`: the experiment without its `sweep:`, as written. The identity ignores the base values of swept
 // parameters, tags, note, the values of the space, `parallel` and `max_failures`. So added values extend the
 // same sweep. `digests`: sha256 of each file that travels along.
 Identity identify_sweep(const std::string& name, const YamlNode& base, const Spec& spec,
                         const nlohmann::json& digests, const Templates& templates);
 
-// A hash that two sweeps share if one may continue with the code of the other: it covers the same, except the
-// image, the program, the data set and the files.
+// A hash that two sweeps share if one may continue with the code of the other. It covers the same parts as
+// the identity, except the image, the program, the data set and the files.
 std::string kin_of_sweep(const YamlNode& base, const Spec& spec, const Templates& templates);
 
 }  // namespace mlk::sweeps

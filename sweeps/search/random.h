@@ -12,8 +12,8 @@
 
 namespace mlk::sweeps {
 
-// Distinct points of a space, none excluded by `except`, one after the other. The n-th depends only on the
-// space, the seed and n, so that a sweep can be extended. The space must live as long.
+// Distinct points of a space, none excluded by `except`, one after the other. The n-th point depends only on
+// the space, the seed and n, so that a sweep can be extended. The space must outlive this object.
 class RandomPoints {
  public:
   RandomPoints(const Space& space, std::uint64_t seed);
@@ -31,10 +31,10 @@ class RandomPoints {
   std::uint32_t index_ = 0;  // in the sequence of Sobol
   std::set<Point> given_;
   std::optional<std::vector<Point>>
-      rest_;  // used when the sequence hardly finds new ones; taken from the back
+      rest_;  // used when the sequence hardly finds new points; taken from the back
 };
 
-// The first `count` of them; fewer if the space has fewer.
+// The first `count` points of RandomPoints, or fewer if the space has fewer.
 std::vector<Point> random_points(const Space& space, std::uint64_t seed, std::size_t count);
 
 }  // namespace mlk::sweeps

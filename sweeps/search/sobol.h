@@ -1,4 +1,4 @@
-// Points that fill a cube more evenly than random ones do: Sobol's sequence, scrambled. Pure.
+// Points that fill a cube more evenly than random points: Sobol's sequence, scrambled. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@ namespace mlk::sweeps {
 constexpr std::size_t sobol_dimensions = 37;
 
 // One coordinate of a point, in [0, 1), a multiple of 2^-32. The sequence is Sobol's with the direction
-// numbers of Joe and Kuo, scrambled as in Owen 1995: of the first 2^k points every dimension has one in each
-// of 2^k equal intervals, whatever the seed. From `sobol_dimensions` on, coordinates are pseudo-random.
+// numbers of Joe and Kuo, scrambled as in Owen 1995. For every seed and in every dimension, each of 2^k equal
+// intervals contains one of the first 2^k points. From `sobol_dimensions` on, coordinates are pseudo-random.
 double sobol(std::uint64_t seed, std::size_t dimension, std::uint32_t index);
 
 }  // namespace mlk::sweeps

@@ -49,11 +49,11 @@ class Reader {
                              ? check_section(sweep, schema_section("sweep"), "sweep", problems_)
                              : json::object();
     read_parameters(sweep);
-    check_conditions(sweep);  // before the words of the command, which may leave fewer values
+    check_conditions(sweep);  // before the command's words are read, since they may remove values
     for (const std::string& word : words) read_argument(word);
     check_order();
     read_except(sweep);
-    // A value that the check has refused is null.
+    // A value that the check has refused is null here.
     const auto number = [&checked](const char* key, int otherwise) {
       return checked.contains(key) && checked[key].is_number_integer() ? checked[key].get<int>() : otherwise;
     };
@@ -65,7 +65,7 @@ class Reader {
       out_.points_file = points->text;
       out_.points_place = points->place;
     }
-    // The columns of a file with points also give values; they are known only when it is read.
+    // The columns of a file with points also give values; mlk reads this file later.
     if (out_.points_file.empty()) names_.check_all_given(all_named(), problems_);
     if (!out_.points_file.empty() && !out_.space.parameters.empty())
       problems_.add(out_.points_place,
@@ -111,7 +111,7 @@ class Reader {
     return std::any_of(all.begin(), all.end(), [&](const Parameter& each) { return each.path == path; });
   }
 
-  // Also those whose values were refused: that they are missing would not be true.
+  // All named parameters, also those with refused values: they must not be reported as missing.
   std::vector<Parameter> all_named() const {
     std::vector<Parameter> out = out_.space.parameters;
     out.insert(out.end(), unread_.begin(), unread_.end());
@@ -134,7 +134,8 @@ class Reader {
     }
   }
 
-  // Conditions of the file name values that its parameters have: one that never holds is a mistake.
+  // Checks that conditions of the file name values of its parameters: a condition that never holds is a
+  // mistake.
   void check_conditions(const YamlNode& sweep) {
     const YamlNode* parameters = sweep.find("parameters");
     if (parameters == nullptr || parameters->kind != YamlNode::Kind::map) return;
@@ -169,7 +170,7 @@ class Reader {
     return near.empty() || near == text_of_value(value) ? "" : fmt::format("; did you mean '{}'?", near);
   }
 
-  // A parameter on the command line replaces that of the file.
+  // A parameter on the command line replaces the parameter of the file.
   void read_argument(const std::string& argument) {
     const std::optional<Word> word = read_word(argument, problems_);
     if (!word) return;
@@ -186,7 +187,8 @@ class Reader {
     }
   }
 
-  // A parameter must come after those on which its conditions depend: a search chooses them in order.
+  // A parameter must come after the parameters of its conditions, since a search chooses values in this
+  // order.
   void check_order() {
     std::vector<Parameter>& all = out_.space.parameters;
     std::vector<Parameter> ordered;
@@ -323,7 +325,7 @@ class Reader {
     }
   }
 
-  // Without parameters each trial would be the same.
+  // Without parameters all trials would be the same.
   void check_varies(const YamlNode& sweep) {
     if (!out_.space.parameters.empty() || !out_.points_file.empty() || out_.repeat > 1) return;
     const YamlNode* parameters = sweep.find("parameters");
@@ -406,7 +408,7 @@ class Reader {
       if (parameter.path != path) continue;
       if (Axis(parameter).place_of(to_json(entry.value))) return true;
       problems_.add(entry.place, fmt::format("{} is no value of {}", describe(entry.value), path));
-      return true;  // it exists, though it is wrong
+      return true;  // the parameter exists, although the value is invalid
     }
     problems_.add(entry.place, path + " is no parameter of the sweep");
     return false;
@@ -416,7 +418,7 @@ class Reader {
   const Names names_;
   Problems& problems_;
   Spec out_;
-  std::vector<Parameter> unread_;        // whose values were refused
+  std::vector<Parameter> unread_;        // parameters whose values were refused
   std::set<std::string> typed_;          // paths of words of the command
   std::map<std::string, Place> places_;  // of parameters, by path
 };

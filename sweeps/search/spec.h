@@ -1,4 +1,4 @@
-// The specification of a sweep: its space, its search, its objective. Read from the file's `sweep:` and the
+// The specification of a sweep: its space, its search and its objective, from the file's `sweep:` and the
 // words of the command line. Pure.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Search {
 };
 std::string_view to_string(Search::Kind kind);
 
-// Early stopping: which trials end before their full length.
+// Early stopping: the rule that ends trials before their full length.
 struct EarlyStop {
   enum class Rule { none, asha, median };
   Rule rule = Rule::none;

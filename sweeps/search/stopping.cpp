@@ -16,7 +16,7 @@ namespace {
 
 constexpr double worst = std::numeric_limits<double>::infinity();
 
-// Lower is better; never NaN.
+// The cost of a value: lower is better, and never NaN.
 double cost_of(Goal goal, double value) {
   if (!std::isfinite(value)) return worst;
   return goal == Goal::minimize ? value : -value;
@@ -27,7 +27,7 @@ bool has_come_to(const Progress& trial, std::int64_t resource) {
                      [&](const auto& report) { return report.first >= resource; });
 }
 
-// The cost of the last report up to the resource, else of the first report; nothing without reports.
+// The cost of the last report up to the resource, or else of the first report; nothing without reports.
 std::optional<double> cost_up_to(const Progress& trial, Goal goal, std::int64_t resource) {
   std::optional<std::pair<std::int64_t, double>> chosen;  // resource and cost
   for (const auto& [at, value] : trial.reports) {
@@ -49,7 +49,7 @@ struct Standing {
   const Progress* trial = nullptr;
 };
 
-// The trials at the rung, the best first; of equal ones the earlier trial.
+// The trials at the rung, the best first; of equal trials the earlier one first.
 std::vector<Standing> standings_at(const std::vector<std::int64_t>& rungs, std::size_t rung, Goal goal,
                                    const std::vector<Progress>& trials) {
   std::vector<Standing> standings;
@@ -72,7 +72,7 @@ std::vector<Standing> standings_at(const std::vector<std::int64_t>& rungs, std::
 
 bool has_started(const Progress& trial) { return trial.until > 0 || !trial.reports.empty(); }
 
-// Whether it will report more without a promotion.
+// Whether the trial will report more without a promotion.
 bool is_under_way(const Progress& trial) {
   return trial.state == TrialState::running ||
          (trial.state == TrialState::waiting && has_started(trial) && !has_come_to(trial, trial.until));
@@ -83,7 +83,8 @@ class Promotions {
  public:
   Promotions(const std::vector<std::int64_t>& rungs, int free) : rungs_(rungs), free_(free) {}
 
-  // Whether the trial was at this rung and may go on to the next one. Running trials keep their place.
+  // Promotes the trial to the next rung. False if it has ended, has passed this rung or was promoted already,
+  // or if it waits and no place is free.
   bool promote(const Progress& trial, std::size_t rung) {
     const bool runs = trial.state == TrialState::running;
     if (!runs && (trial.state != TrialState::waiting || free_ <= 0)) return false;
@@ -112,7 +113,7 @@ class Promotions {
   std::vector<Decision> decisions_;
 };
 
-// Promotes the best trial of the highest rung, if otherwise no trial would ever reach max.
+// Promotes the best trial of the highest rung if otherwise no trial would ever reach max.
 void promote_last(const std::vector<std::int64_t>& rungs, Goal goal, const std::vector<Progress>& trials,
                   Promotions& promotions) {
   for (std::size_t rung = rungs.size(); rung-- > 0;) {
@@ -130,7 +131,7 @@ double median_of(std::vector<double> costs) {
   return costs.size() % 2 == 1 ? costs[half] : costs[half - 1] / 2 + costs[half] / 2;
 }
 
-// The resource, and the mean of the costs up to it; ascending.
+// Each resource, and the mean of the costs up to it; ascending by resource.
 using Means = std::vector<std::pair<std::int64_t, double>>;
 
 Means running_means(const Progress& trial, Goal goal) {

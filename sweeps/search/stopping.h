@@ -1,6 +1,6 @@
-// Early stopping: which trials need not train to their full length. Pure: what the trials have reported goes
-// in, decisions come out. Nothing is remembered between calls, and the order of trials and of reports does
-// not matter.
+// Early stopping: decides which trials need not train to their full length. Pure: the input is the reports of
+// the trials, and the output is decisions. The functions keep no state between calls, and the order of trials
+// and of reports does not matter.
 //
 // ASHA: Li et al., "A System for Massively Parallel Hyperparameter Tuning", MLSys 2020.
 // The median rule: Golovin et al., "Google Vizier: A Service for Black-Box Optimization", KDD 2017.
@@ -21,7 +21,7 @@ struct Progress {
   // waiting: not started yet, or paused at its rung, so that it can be resumed. Trials that succeeded, failed
   // or were stopped train no further.
   TrialState state = TrialState::waiting;
-  std::int64_t until = 0;  // the last decision on how far it may train; 0: none was made
+  std::int64_t until = 0;  // the last decision on how far it may train; 0: no decision yet
   std::vector<std::pair<std::int64_t, double>> reports;  // resource, and the objective's metric
 };
 
@@ -31,22 +31,22 @@ using Goal = Objective::Goal;
 struct AshaOptions {
   std::int64_t min = 1;  // no trial is judged below this resource
   std::int64_t max = 1;  // the full length of a trial
-  int factor = 4;        // one of so many trials is promoted at each rung; 4 in the paper, Determined and Ray
+  int factor = 4;        // each rung promotes one of so many trials; 4 in the paper, Determined and Ray
 };
 
 // The resources at which trials are compared; the last one is max: max, max/factor, max/factor^2 ..., down to
-// min. Counted from max, so that the last step is as long as the others. Throws Error{usage} if min or factor
-// is too small, or max is below min.
+// min. The rungs start from max, so that the last step is as long as the other steps. Throws Error{usage} if
+// min or factor is too small, or max is below min.
 std::vector<std::int64_t> rungs_of(const AshaOptions& options);
 
-// The value of a trial at a rung is its last report up to there, or the first one after it if there is none.
-// Of two reports of the same resource the worse one counts. A trial that succeeded before the rung is there
-// with its last report; one that failed is, as the worst, at the first rung that it did not reach.
+// The value of a trial at a rung is its last report up to the rung, or else its first report after the rung.
+// Of two reports with the same resource the worse one counts. A trial that succeeded before the rung counts
+// with its last report. A trial that failed counts as the worst at the first rung that it did not reach.
 
 struct Decision {
   enum class Kind {
     start,    // a new trial, until `until`
-    promote,  // let the trial train until `until`: resumed from its checkpoint, unless it runs
+    promote,  // let the trial train until `until`: resume it from its checkpoint, unless it runs
     pause,    // stop the trial with a checkpoint: it has reached its rung, and may be promoted later
     stop,     // stop the trial for good
   };
@@ -57,28 +57,28 @@ struct Decision {
   bool operator==(const Decision&) const = default;
 };
 
-// ASHA as in the paper: a trial trains to the first rung, and further if it is among the best 1/factor of
-// those that have reached its rung. At most `free` trials are started or resumed, promotions at high rungs
-// first; `unstarted` is the number of new trials. If none is left to start, to run or to promote, and none
-// has reached max, the best one of the highest rung is promoted: so a sweep has one complete trial.
+// ASHA as in the paper: a trial trains to the first rung, and further if it is among the best 1/factor of the
+// trials that have reached its rung. Starts or resumes at most `free` trials, promotions at high rungs first;
+// `unstarted` is the number of new trials. If no trial is left to start, to run or to promote, and no trial
+// has reached max, promotes the best trial of the highest rung: so a sweep has one complete trial.
 std::vector<Decision> asha_promotions(const AshaOptions& options, Goal goal,
                                       const std::vector<Progress>& trials, int free, int unstarted);
 
-// ASHA for trials that cannot be resumed, as in Ray and Optuna: each is judged when it reaches a rung, and
-// stopped unless it is among the best 1/factor (at least one) of those that have reached it so far. Those
-// that pass are promoted, and not judged again before the next rung. If the caller does not keep `until` of a
-// trial, so that it is 0, the trial is judged in each call, and later ones may displace it. In the order of
-// the numbers.
+// ASHA for trials that cannot be resumed, as in Ray and Optuna: a trial is judged when it reaches a rung, and
+// stopped unless it is among the best 1/factor (at least one) of the trials that have reached the rung so
+// far. A trial that passes is promoted, and not judged again before the next rung. If the caller does not
+// keep `until` of a trial, so that it is 0, each call judges the trial, and later trials may displace it. The
+// decisions are in the order of the numbers.
 std::vector<Decision> asha_stops(const AshaOptions& options, Goal goal, const std::vector<Progress>& trials);
 
 struct MedianOptions {
   std::int64_t grace = 1;  // no trial is stopped below this resource
-  int min_trials = 3;      // so many must have succeeded first; 3 in Ray and Katib
+  int min_trials = 3;      // so many trials must have succeeded first; 3 in Ray and Katib
 };
 
 // Stops a running trial if its best report is worse than the median of the successful trials' means up to the
-// same resource. Successful trials without a report up to there count as worst. Returns numbers of trials,
-// ascending. Does not throw.
+// same resource. Successful trials without a report up to that resource count as worst. Returns numbers of
+// trials, ascending. Does not throw.
 std::vector<int> median_stops(const MedianOptions& options, Goal goal, const std::vector<Progress>& trials);
 
 }  // namespace mlk::sweeps

@@ -19,23 +19,23 @@ namespace {
 
 // Chosen by measuring on the functions of `make bench` and eight others, with other seeds.
 constexpr double good_share = 0.1;
-constexpr std::size_t most_good = 25, most_others = 200;  // the time that a density takes grows with them
+constexpr std::size_t most_good = 25, most_others = 200;  // the time of a density grows with them
 constexpr double good_prior = 0.3, other_prior = 1;
-constexpr std::size_t largest_scored = 2000;  // in a space of so few points all of them are scored
-constexpr std::size_t most_fitted = 150;      // the time that a trend takes grows with their third power
+constexpr std::size_t largest_scored = 2000;  // in a space of at most so many points all points are scored
+constexpr std::size_t most_fitted = 150;      // the time of a trend grows with the third power of this number
 constexpr double trend_weight = 50;
 constexpr double failed_quantile = 0.75;  // of the losses: a worse one would bend the trend far around it
 
-// Candidates: by the density of good points, anywhere, near the best points, and, in rounds of shrinking
-// width, near the best candidates.
+// The numbers of candidates: drawn from the density of good points, anywhere, near the best points, and near
+// the best candidates, in rounds of shrinking width.
 constexpr int by_density = 70, anywhere = 20, near_each = 12, near_each_candidate = 8, rounds = 6;
 constexpr std::size_t best_points = 5, best_candidates = 3;
 constexpr double widest = 0.3, narrowest = 0.003, first_width = 0.1, shrinking = 0.6;
 
 bool is_known(const Told& one) { return !one.running && one.value && !std::isnan(*one.value); }
 
-// What was told, in two groups. Failed trials count as the worst. So do those that still run: the constant
-// liar of Ginsbourger et al. 2010, which keeps parallel trials apart.
+// The told points in two groups. Failed and running trials count as the worst. For running trials this is the
+// constant liar of Ginsbourger et al. 2010, which keeps parallel trials apart.
 struct Groups {
   std::vector<Observation> good, others;
 };
@@ -45,7 +45,7 @@ double loss_of(Objective::Goal goal, const Told& one) {
   return goal == Objective::Goal::minimize ? *one.value : -*one.value;
 }
 
-// The points told, the best first, those without a value last.
+// The told points: the best first, points without a value last.
 std::vector<const Told*> ranked(Objective::Goal goal, const std::vector<Told>& told) {
   std::vector<const Told*> order;
   for (const Told& one : told) order.push_back(&one);
@@ -54,7 +54,7 @@ std::vector<const Told*> ranked(Objective::Goal goal, const std::vector<Told>& t
   return order;
 }
 
-// At most so many of them, taken at equal distances.
+// At most `most` observations, taken at equal distances.
 std::vector<Observation> spread(std::vector<Observation> all, std::size_t most) {
   if (all.size() <= most) return all;
   std::vector<Observation> some;
@@ -75,7 +75,8 @@ Groups groups_of(const std::vector<Axis>& axes, Objective::Goal goal, const std:
       groups.others.push_back(std::move(observation));
       continue;
     }
-    // The logarithm of ranks, as evolution strategies weigh their parents (Hansen 2016, arXiv 1604.00772).
+    // Logarithmic weights by rank, as for the parents in evolution strategies (Hansen 2016, arXiv
+    // 1604.00772).
     observation.weight =
         std::log(static_cast<double>(count) + 1.5) - std::log(static_cast<double>(groups.good.size()) + 1);
     sum += observation.weight;
@@ -88,13 +89,13 @@ Groups groups_of(const std::vector<Axis>& axes, Objective::Goal goal, const std:
   return groups;
 }
 
-// What a trend is fitted to: the best of the points that have ended, and those that run.
+// The input of a trend: the best of the points that have ended, and the running points.
 struct Measured {
   std::vector<Places> points, running;
   std::vector<double> losses;
 };
 
-// What counts as the loss of trials that failed. `losses` are sorted.
+// The loss that failed trials get. `losses` are sorted.
 double loss_of_failed(const std::vector<double>& losses) {
   std::vector<double> finite;
   for (const double loss : losses) {
@@ -124,7 +125,7 @@ Measured measured_of(const std::vector<Axis>& axes, Objective::Goal goal, const 
   return measured;
 }
 
-// A place of which one coordinate, and perhaps others, lie elsewhere. `width` is a share of the axes.
+// A point near `center`: one coordinate moves, and perhaps others move too. `width` is a share of the axes.
 PlacedPoint drawn_near(const std::vector<Axis>& axes, const Places& center, double width,
                        CounterRandom& random) {
   const auto count = static_cast<double>(axes.size());
@@ -142,9 +143,9 @@ PlacedPoint drawn_near(const std::vector<Axis>& axes, const Places& center, doub
   });
 }
 
-// Scores candidates by what the trend hopes for: its mean less its deviation (the lower confidence bound of
-// Cox and John 1992). The ratio of the two densities, with which the expected improvement grows (Bergstra et
-// al. 2011), has a small say: it also follows a value that is good by luck.
+// Scores candidates by the trend's mean less its deviation (the lower confidence bound of Cox and John 1992).
+// The ratio of the two densities, with which the expected improvement grows (Bergstra et al. 2011), has a
+// small weight, since it also follows a value that is good by luck.
 class Choice {
  public:
   Choice(const Space& space, const std::vector<Places>& running, const std::set<Point>& taken,
@@ -159,7 +160,7 @@ class Choice {
     scored_.push_back({std::move(candidate), ratio - trend_weight * (guess.mean - guess.deviation)});
   }
 
-  // The best candidates so far, at most so many, the best first.
+  // At most `count` of the best candidates so far, the best first.
   std::vector<PlacedPoint> best(std::size_t count) {
     std::stable_sort(scored_.begin(), scored_.end(),
                      [](const Scored& a, const Scored& b) { return a.score > b.score; });
@@ -174,7 +175,7 @@ class Choice {
     double score;
   };
 
-  // A trial so near to one that runs would tell nothing new.
+  // Whether a running trial is so near that a trial at these places would give no new information.
   bool runs_nearby(const Places& places) const {
     constexpr double near = 0.005;
     return std::any_of(running_.begin(), running_.end(), [&](const Places& other) {
@@ -211,7 +212,7 @@ void consider_many(const std::vector<Axis>& axes, const Density& good, const std
   }
 }
 
-// All points of a small space; none of others.
+// All points of a small space; empty for a larger space.
 std::vector<Point> listed(const Space& space) {
   if (!is_finite(space)) return {};
   const GridSize size = count_grid(space);

@@ -8,7 +8,7 @@
 namespace mlk::sweeps {
 namespace {
 
-constexpr std::uint64_t most_cells = 64;  // more are as good as continuous
+constexpr std::uint64_t most_cells = 64;  // an axis with more cells counts as continuous
 
 constexpr double least_mass = 1e-100;  // its logarithm is finite
 
@@ -18,7 +18,7 @@ bool is_smooth(const Axis& axis) {
   return axis.is_ordered() && (axis.cells() == 0 || axis.cells() > most_cells);
 }
 
-// Of the normal density around `center` that lies in [low, high].
+// The mass of the normal density around `center` in [low, high].
 double mass(double center, double width, double low, double high) {
   return normal_below((high - center) / width) - normal_below((low - center) / width);
 }
@@ -92,7 +92,7 @@ std::vector<double> Density::logs_of_words(std::size_t axis) const {
   return logs;
 }
 
-// The masses of neighbouring cells share a bound, so that each costs one value of the error function.
+// Neighbouring cells share a bound, so that each cell costs one value of the error function.
 std::vector<double> Density::logs_of_cells(std::size_t axis) const {
   const std::vector<Kernel>& kernels = kernels_[axis];
   const std::size_t cells = axes_[axis].cells();
@@ -143,7 +143,7 @@ double Density::log_at(const Places& places) const {
 double Density::draw_from(const Kernel& kernel, const Axis& axis, CounterRandom& random) const {
   if (kernel.center == absent) return random.uniform();
   if (!axis.is_ordered()) return random.uniform() < other_ ? random.uniform() : kernel.center;
-  constexpr int tries = 32;  // of which at least a third lie inside: no width is above 1
+  constexpr int tries = 32;  // at least a third of the tries lie inside, since no width is above 1
   for (int i = 0; i < tries; ++i) {
     const double place = kernel.center + kernel.width * random.normal();
     if (place >= 0 && place < 1) return place;

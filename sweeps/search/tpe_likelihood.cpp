@@ -12,8 +12,8 @@ namespace {
 
 constexpr double different_words = 0.25, one_without = 1.0 / 6;  // squares of distances on an axis
 
-// Chosen by measuring on the functions of `make bench`. Lengths are multiplied by the root of the number of
-// axes, with which distances grow.
+// Chosen by measuring on the functions of `make bench`. Distances grow with the root of the number of axes,
+// so the code multiplies lengths by this root.
 constexpr std::size_t most_compared = 70;
 constexpr double first_lengths[] = {0.15, 0.3, 0.6, 1.2};
 constexpr double first_noises[] = {0.001, 0.03, 0.3};
@@ -57,8 +57,8 @@ class Likelihood {
     }
   }
 
-  // The logarithm of the profile likelihood, that of the common variance which maximises it, and of the
-  // prior.
+  // The logarithm of the profile likelihood, with the common variance that maximises it, plus the logarithm
+  // of the prior.
   double log_of(const Smoothness& smoothness) const {
     const std::size_t size = values_.size();
     const std::vector<double> sums = weighted_distances(smoothness.lengths);
@@ -94,7 +94,7 @@ class Likelihood {
   std::vector<double> values_;
 };
 
-// Of many points only some are looked at: the best ones, and an even sample of the others.
+// The likelihood of at most `most_compared` points: the best points, and an even sample of the others.
 Likelihood likelihood_of(const std::vector<Axis>& axes, const std::vector<Places>& points,
                          const std::vector<double>& values) {
   const std::size_t count = std::min(points.size(), most_compared);
@@ -109,7 +109,8 @@ Likelihood likelihood_of(const std::vector<Axis>& axes, const std::vector<Places
   return {axes, some_points, std::move(some_values)};
 }
 
-// Climbs from the best of those that it was given first, one value at a time.
+// Hill climbing: changes one value at a time, from the best of the smoothnesses that take_if_better() got
+// first.
 class Climb {
  public:
   explicit Climb(const Likelihood& likelihood) : likelihood_(likelihood) {}

@@ -10,23 +10,24 @@
 
 namespace mlk::sweeps {
 
-// What a trend assumes of the function.
+// The assumptions of a trend about the function.
 struct Smoothness {
   enum class Kind {
     very_smooth,  // the squared exponential
     rough,        // Matérn's with 5/2: two derivatives
   };
   Kind kind = Kind::very_smooth;
-  std::vector<double> lengths;  // one for each axis, as shares of it
+  std::vector<double> lengths;  // one for each axis, as shares of the axis
   double noise = 0.01;          // as a share of the variance
 
-  // The covariance of the values at two places without noise; 1 is the variance of a value with it.
+  // The covariance of the values at two places without noise, where the variance of a value with noise is 1.
   double covariance(const std::vector<Axis>& axes, const Places& a, const Places& b) const;
 };
 
-// The smoothness by which these values, of mean 0, become most likely (Rasmussen and Williams 2006, chapter
-// 5), with a prior that wants reasons for lengths and noise out of the ordinary. Of many points some are
-// looked at: the best half of them and the rest evenly. The points come with the smallest values first.
+// The most likely smoothness for these values of mean 0 (Rasmussen and Williams 2006, chapter 5). A prior
+// makes unusual lengths and noise unlikely without evidence. If there are many points, uses only some of
+// them: half are the best points, and half an even sample of the rest. The points must be sorted with the
+// smallest values first.
 Smoothness most_likely(const std::vector<Axis>& axes, const std::vector<Places>& points,
                        const std::vector<double>& values);
 

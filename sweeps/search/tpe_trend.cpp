@@ -13,13 +13,14 @@ double mean_of(const std::vector<double>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// Where noise is more than this share of the variance, the logarithm would make much of a value that is good
-// by luck. Then values are taken nearly as they are, except those that are farther from the best one than so
-// many times the median is.
+// If noise is more than this share of the variance, the logarithm would exaggerate a value that is good by
+// luck. Then the scale is nearly linear, except for values whose distance to the best value is more than
+// `noisy_range` times the distance of the median.
 constexpr double noisy = 0.02, noisy_range = 100;
 
-// About logarithmic for values that are `range` times as far from the best one as the median is, so that
-// differences between bad values count less; with mean 0 and variance 1. Empty if all values are equal.
+// The values on a scale with mean 0 and variance 1. It is about logarithmic for values `range` times as far
+// from the best value as the median, so that differences between bad values count less. Empty if all values
+// are equal.
 std::vector<double> scaled(std::vector<double> values, double range) {
   if (values.empty()) return {};
   std::vector<double> sorted = values;

@@ -8,13 +8,13 @@
 namespace mlk::sweeps {
 namespace {
 
-// Shares of an axis, as all widths are. Chosen by measurements on other functions and seeds than those of
-// `make bench`.
+// All widths are shares of an axis. Chosen by measurements on other functions and seeds than those of `make
+// bench`.
 constexpr double narrowest_good = 0.05;
 constexpr double of_gap = 0.5;
-constexpr double alone = 0.3;            // of a point without others
+constexpr double alone = 0.3;            // the width for a point without other points
 constexpr double unlike = 1.0 / 6;       // mean square distance of two random places
-constexpr double cells_of_kernel = 0.5;  // narrower than half a cell is the same as half a cell
+constexpr double cells_of_kernel = 0.5;  // a width below half a cell has the same effect as half a cell
 
 double bounded(double width, double narrowest, const Axis& axis, double place) {
   if (axis.cells() != 0)
@@ -22,7 +22,7 @@ double bounded(double width, double narrowest, const Axis& axis, double place) {
   return std::clamp(width, std::min(narrowest, 1.0), 1.0);
 }
 
-// The root mean square over the ordered axes that at least one of the two points has.
+// The root mean square distance over the ordered axes that at least one of the two points has.
 double distance(const std::vector<Axis>& axes, const Places& a, const Places& b) {
   double sum = 0;
   int count = 0;

@@ -1,4 +1,4 @@
-// How wide the kernels of a Tree-structured Parzen Estimator are. Pure.
+// The widths of the kernels of a Tree-structured Parzen Estimator. Pure.
 #pragma once
 
 #include <vector>
@@ -7,11 +7,13 @@
 
 namespace mlk::sweeps {
 
-// For few points, the good ones: on all axes the same, by the distance to the second nearest of the others,
-// so that groups far from each other stay apart, and a group that draws together gets narrow kernels.
+// For the good points, which are few. A point has the same width on all axes: the distance to the second
+// nearest other good point. So groups far from each other stay apart, and a group that contracts gets narrow
+// kernels.
 void widen_by_neighbours(const std::vector<Axis>& axes, std::vector<Observation>& observations);
 
-// For many points, the others: on each axis by the gaps to the values below and above (Bergstra et al. 2011).
+// For the other points, which are many. The width on each axis follows from the gaps to the values below and
+// above (Bergstra et al. 2011).
 void widen_by_gaps(const std::vector<Axis>& axes, std::vector<Observation>& observations);
 
 }  // namespace mlk::sweeps

@@ -5,7 +5,7 @@
 
 namespace mlk::sweeps {
 
-// Four sums side by side: each addition would wait for the one before it.
+// Uses four independent sums, since each addition to a single sum would wait for the addition before it.
 double dot(const double* a, const double* b, std::size_t count) {
   double sums[4] = {0, 0, 0, 0};
   std::size_t i = 0;

@@ -19,10 +19,12 @@ class Triangle {
   std::vector<double> cells_;
 };
 
-// In an order that depends only on `count`, so that the bits are the same in every build.
+// The dot product. The order of the additions depends only on `count`, so the bits are the same in every
+// build.
 double dot(const double* a, const double* b, std::size_t count);
 
-// Cholesky's factor, in place. What would be the root of a negative number, by rounding, is a small one.
+// Computes Cholesky's factor in place. If rounding makes a pivot negative, uses a small positive pivot
+// instead.
 void factorise(Triangle& matrix);
 
 // Solves factor * x = values for the first values.size() rows, in place.

@@ -1,4 +1,4 @@
-// The values of a parameter as places in [0, 1), on which the searches work. Pure.
+// Maps the values of a parameter to places in [0, 1), on which the searches work. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,22 @@
 
 namespace mlk::sweeps {
 
-// A parameter with a finite number of values has as many cells. They have equal widths, except those of whole
-// numbers by their logarithm: there 1 has about twice as many places as 2. Whole numbers and numeric choices
-// are sorted by size, so that near places stand for near values.
+// A parameter with a finite number of values has as many cells. Cells have equal widths, except for
+// logarithmic whole numbers: there the cell of 1 is about twice as wide as the cell of 2. Whole numbers and
+// numeric choices are sorted by size, so that near places represent near values.
 class Axis {
  public:
-  explicit Axis(const Parameter& parameter);  // is referred to, and must live as long
+  explicit Axis(const Parameter& parameter);  // the axis refers to the parameter, which must outlive it
 
   const Parameter& parameter() const { return *parameter_; }
   std::uint64_t cells() const { return cells_; }  // 0: any number between two bounds
-  bool is_ordered() const { return ordered_; }    // whether near places stand for near values
+  bool is_ordered() const { return ordered_; }    // whether near places represent near values
 
-  // A place outside of [0, 1) counts as the nearest one inside.
+  // A place outside of [0, 1) counts as the nearest place inside.
   nlohmann::json value_at(double place) const;
 
-  // If there are cells: the middle of the cell. Nothing if the parameter cannot have the value.
+  // The place of a value; on an axis with cells, the middle of the cell. Nothing if the parameter cannot have
+  // the value.
   std::optional<double> place_of(const nlohmann::json& value) const;
 
   // For an axis with cells.
@@ -41,13 +42,13 @@ class Axis {
 
   const Parameter* parameter_;
   std::vector<nlohmann::json> values_;  // of a choice
-  double low_ = 0, high_ = 1;           // of the others; logarithms for log_uniform and log_integer
+  double low_ = 0, high_ = 1;           // of the other kinds; logarithms for log_uniform and log_integer
   std::int64_t first_ = 0;              // of whole numbers
   std::uint64_t cells_ = 0;
   bool ordered_ = true;
 };
 
-// One for each parameter of the space, which must live as long.
+// One axis for each parameter of the space. The space must outlive the axes.
 std::vector<Axis> axes_of(const Space& space);
 
 }  // namespace mlk::sweeps

@@ -12,7 +12,7 @@
 namespace mlk::sweeps {
 
 struct CsvField {
-  std::string text;  // without quotes; if it had none, also without blanks at both ends
+  std::string text;  // without quotes; an unquoted field also without blanks at both ends
   bool quoted = false;
   Place place;
 };
@@ -29,7 +29,7 @@ class CsvReader {
   CsvReader(std::shared_ptr<const Source> source, char separator, Problems& problems)
       : source_(std::move(source)), text_(source_->text), separator_(separator), problems_(problems) {}
 
-  // False at the end of the text, and after adding a problem that makes the rest unreadable.
+  // Returns false at the end of the text, and after adding a problem that makes the rest unreadable.
   bool next(CsvRecord& record);
 
   // The end of the last record, before its newline.
@@ -52,7 +52,7 @@ class CsvReader {
   Place end_;
 };
 
-// A field in CSV: in quotes if needed, and also if it is empty, since no text at all means that there is no
+// A field in CSV: in quotes if needed, and also if it is empty, since a field without any text means no
 // value. Newlines and tabs stay; other control characters become \uXXXX.
 std::string csv_field(std::string_view text);
 

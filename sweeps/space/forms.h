@@ -19,7 +19,7 @@ inline constexpr std::size_t most_values = 100'000;  // of one parameter
 std::optional<Parameter> read_form(const std::string& path, const YamlNode& node, const Names& names,
                                    Problems& problems);
 
-// A map of paths to values or lists of values, as in `when` and `except`.
+// Reads a map of paths to values or lists of values, as in `when` and `except`.
 std::vector<Condition> read_conditions(const YamlNode& node, const std::string& of, const Names& names,
                                        Problems& problems);
 

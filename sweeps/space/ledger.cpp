@@ -50,7 +50,8 @@ std::string failure_line(const std::string& text) {
   return std::string(cut(line, longest_failure));
 }
 
-// Numbers and words; null if there are none. Numbers that JSON lacks become words.
+// The metrics that are numbers or words; null if there are none. Numbers that JSON cannot represent become
+// words.
 json bounded_metrics(const json& metrics) {
   json out;
   if (!metrics.is_object()) return out;
@@ -59,7 +60,7 @@ json bounded_metrics(const json& metrics) {
     if (!value.is_number() && !value.is_string() && !value.is_boolean()) continue;
     const bool is_finite = !value.is_number_float() || std::isfinite(value.get<double>());
     const json kept = is_finite ? value : metric_to_json(value.get<double>());
-    // Two more for a colon and a comma.
+    // Two more bytes for a colon and a comma.
     size += json_text(json(key)).size() + json_text(kept).size() + 2;
     if (size > longest_metrics) break;
     out[key] = kept;
@@ -82,7 +83,7 @@ LedgerCurve bounded_curve(const LedgerCurve& curve) {
   return thinned_curve(out);
 }
 
-// A whole number from 0 to `most`; `otherwise` if there is none.
+// A whole number from 0 to `most`; `otherwise` if the line has no such number.
 std::int64_t whole_in_line(const json& object, const char* key, std::int64_t most, std::int64_t otherwise) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) return otherwise;
@@ -102,7 +103,7 @@ LedgerCurve curve_in_line(const json& value) {
   return bounded_curve(curve);
 }
 
-// The rank of a state: of two otherwise equal views the higher one wins.
+// The rank of a state: of two otherwise equal views the view with the higher rank wins.
 int state_order(TrialState state) {
   switch (state) {
     case TrialState::waiting:
@@ -119,7 +120,8 @@ int state_order(TrialState state) {
   return 0;
 }
 
-// Whether `b` wins. The parts of the rank after the step only make the choice independent of the order.
+// Whether `b` wins. The parts of the rank after the step only make the choice independent of the order of the
+// arguments.
 bool view_loses(const Trial& a, const Trial& b) {
   const auto rank = [](const Trial& trial) {
     return std::tuple(trial.state == TrialState::succeeded, trial.tries, has_ended(trial.state), trial.step,
@@ -136,7 +138,7 @@ bool curve_is_longer(const LedgerCurve& a, const LedgerCurve& b) {
   return rank(a) != rank(b) ? rank(a) > rank(b) : a > b;
 }
 
-// The longer curve, after the earlier points of the other one.
+// The longer curve, after the earlier points of the other curve.
 LedgerCurve joined(const LedgerCurve& a, const LedgerCurve& b) {
   const LedgerCurve& longer = curve_is_longer(b, a) ? b : a;
   const LedgerCurve& other = &longer == &a ? b : a;
@@ -206,11 +208,11 @@ Trial combine(const Trial& a, const Trial& b) {
   const bool first_loses = view_loses(a, b);
   const Trial& other = first_loses ? a : b;
   Trial merged = first_loses ? b : a;
-  // The progress of another try says nothing about this one.
+  // The progress of another try says nothing about this try.
   const bool won = merged.state == TrialState::succeeded;
   const bool of_same_try =
       won ? other.tries >= merged.tries && other.state != TrialState::failed : other.tries == merged.tries;
-  // Nor does a verdict on an earlier try.
+  // A verdict on an earlier try says nothing about this try.
   const bool outdated = is_verdict(other.failure) && other.tries < merged.tries;
   merged.tries = std::max(merged.tries, other.tries);
   if (of_same_try && merged.metrics.is_null() && !merged.objective) {

@@ -4,8 +4,8 @@
 //  "f":"exit code
 //  1","i":500,"m":{"loss":0.2},"n":3,"o":0.2,"p":{"train.optimizer.lr":0.1},"s":"Failed","t":1}
 //
-// started (a), curve, ended, failure, step (i), metrics, number, objective, point, state, tries. What a trial
-// does not have is left out. The hash is that of the point, and stands in no line.
+// started (a), curve, ended, failure, step (i), metrics, number, objective, point, state, tries. Absent
+// fields are left out. A line does not contain the hash, since it is computed from the point.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@
 
 namespace mlk::sweeps {
 
-// Bytes as JSON. The ledger holds no trial with a larger point: such points are refused before.
+// Bytes as JSON. The ledger contains no trial with a larger point: such points are refused earlier.
 inline constexpr std::size_t longest_point = 4096;
-// Bytes of metrics as JSON; those that do not fit are dropped, from the end of the alphabet.
+// Bytes of metrics as JSON. Metrics that do not fit are dropped, from the end of the alphabet.
 inline constexpr std::size_t longest_metrics = 4096;
 inline constexpr std::size_t longest_failure = 300;     // bytes of text
 inline constexpr std::size_t longest_curve = 64;        // points
@@ -29,33 +29,33 @@ inline constexpr std::size_t longest_line = 14 * 1024;  // bytes, without its ne
 
 inline constexpr std::size_t longest_shard = most_config_map_bytes;  // a ConfigMap each
 
-// On one line, without a newline; cut to the bounds above, except for the point. Numbers read back equal,
-// times to the microsecond.
+// The trial on one line, without a newline. Values are cut to the bounds above, except for the point. Numbers
+// read back equal, and times to the microsecond.
 std::string to_line(const Trial& trial);
 
-// The inverse. The text may come from anywhere: nullopt if it is not a trial or is too long. Unknown keys and
-// values of the wrong type are ignored; long values are cut.
+// The inverse of to_line(). The text may come from any source: returns nullopt if it is not a trial or is too
+// long. Unknown keys and values of the wrong type are ignored; long values are cut.
 std::optional<Trial> from_line(std::string_view line);
 
 // The trials of a shard (pack), in the order of its lines; invalid lines are skipped.
 std::vector<Trial> from_shard(std::string_view text);
 
-// Merges two views of one trial. A success wins, whatever other tries gave; else the view with more tries;
-// for the same try the one that has ended, then the one with more steps. The winner takes what it lacks from
-// the other, except a verdict (trial.h) on an earlier try. The order of the arguments does not matter, and
-// merging a view again changes nothing.
+// Merges two views of one trial. A success wins over the result of any other try. Otherwise the view with
+// more tries wins, for the same try the view that has ended, and then the view with more steps. The winner
+// takes missing values from the other view, except a verdict (trial.h) on an earlier try. The order of the
+// arguments does not matter, and merging a view again changes nothing.
 Trial combine(const Trial& a, const Trial& b);
 
-// The trial as its objects show it now, combined with `reported`, an earlier view from before its end: what
-// was told then comes first. `whole`: also takes the last metrics if there are none now.
+// Combines `now`, the trial as its objects show it, with `reported`, an earlier view from before its end: the
+// earlier reports come first. `whole`: also takes the last metrics of `reported` if `now` has none.
 Trial continued(const Trial& reported, Trial now, bool whole);
 
 // The number of lines that fit into a shard of at most `limit` bytes, however long they become; at least one.
 std::size_t lines_per_shard(std::size_t limit);
 
 // The lines as texts of at most `limit` bytes, each line with a newline. Line i is always in text i /
-// lines_per_shard(limit), so a line that grows moves no other. Lines may be empty. Throws Error{failure} for
-// a line over `longest_line`.
+// lines_per_shard(limit), so a longer line does not move other lines to another text. Lines may be empty.
+// Throws Error{failure} for a line over `longest_line`.
 std::vector<std::string> pack(const std::vector<std::string>& lines, std::size_t limit = longest_shard);
 
 }  // namespace mlk::sweeps

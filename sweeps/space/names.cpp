@@ -58,7 +58,7 @@ void put_into(YamlNode& node, const std::map<std::string, std::string>& texts) {
   for (YamlEntry& entry : node.entries) put_into(entry.value, texts);
 }
 
-// Scalars whose spelling would be lost become text.
+// Turns scalars into text if JSON would lose their spelling.
 void keep_spellings(YamlNode& node) {
   if (node.kind == YamlNode::Kind::scalar && node.plain)
     node.plain = text_of_value(to_json(node)) == node.text;

@@ -1,5 +1,5 @@
-// The names of a sweep's parameters: values of the experiment by their paths, and the user's own names,
-// written ${sweep.NAME} in `run` and `env`. Pure.
+// The names of a sweep's parameters: paths of values in the experiment, and the user's own names, written
+// ${sweep.NAME} in `run` and `env`. Pure.
 #pragma once
 
 #include <map>
@@ -16,17 +16,17 @@ namespace mlk::sweeps {
 
 class Names {
  public:
-  // Of the experiment's tree. Keeps no reference to it.
+  // Collects the names of the experiment's tree. Keeps no reference to the tree.
   explicit Names(const YamlNode& root);
 
-  // The full path that `written` means: the path itself, one of the user's own names, or the only path whose
-  // last word it is. If it is none of these, adds a problem at `place`.
+  // The full path that `written` means: the path itself, one of the user's own names, or the only path with
+  // this last word. If no name matches, adds a problem at `place`.
   std::optional<std::string> resolve(const std::string& written, const Place& place,
                                      Problems& problems) const;
 
   bool is_own(const std::string& path) const { return own_.count(path) == 1; }
 
-  // Adds a problem for each of the user's own names to which none of `parameters` gives a value.
+  // Adds a problem for each of the user's own names without a value in `parameters`.
   void check_all_given(const std::vector<Parameter>& parameters, Problems& problems) const;
 
  private:
@@ -39,13 +39,14 @@ class Names {
   std::vector<Use> uses_;
 };
 
-// `roles.worker.count` as people write it, `workers.count`; other paths as they are.
+// `workers.count` for `roles.worker.count`, as people write it; other paths unchanged.
 std::string with_short_role(const std::string& path);
 
-// Replaces each ${sweep.NAME} in `run` and `env` by the text of that name, or by nothing if there is none.
+// Replaces each ${sweep.NAME} in `run` and `env` by the text of that name, or by the empty text if the name
+// has no text.
 void put_values(YamlNode& root, const std::map<std::string, std::string>& texts);
 
-// The experiment's tree as JSON. What `run` and `env` hold is text, and stays as it was written: 3.10,
+// The experiment's tree as JSON. Values in `run` and `env` are text, and keep their spelling: 3.10,
 // not 3.1.
 nlohmann::json json_of_experiment(YamlNode root);
 
@@ -55,10 +56,11 @@ bool has_names(const YamlNode& node);
 // A value as part of a text: text unchanged, anything else as JSON.
 std::string text_of_value(const nlohmann::json& value);
 
-// Notes how a scalar was written, if that is not the text of its value. The first spelling of a value stays.
+// Stores the spelling of a scalar if it differs from the text of its value. Keeps the first spelling of a
+// value.
 void note_spelling(const nlohmann::json& value, const std::string& written, Spellings& spellings);
 
-// The texts of a point's values, by path: as they were written.
+// The texts of a point's values, by path, in the spelling of the user.
 std::map<std::string, std::string> texts_of(const Space& space, const Point& point);
 
 }  // namespace mlk::sweeps

@@ -24,7 +24,7 @@ using json = nlohmann::json;
 
 constexpr std::size_t most_columns = 256;
 constexpr std::size_t longest_column = 256;     // bytes of its name
-constexpr std::size_t many_yaml_values = 3000;  // it takes 10000 keys, values and lists
+constexpr std::size_t many_yaml_values = 3000;  // the YAML parser takes 10000 keys, values and lists
 
 enum class PointsFormat { csv, tsv, json_list, yaml_list };
 
@@ -65,14 +65,14 @@ class PointsBuilder {
     file_.values[column].try_emplace(value, place);
   }
 
-  // The text of a plain scalar among the values of a column, and its place.
+  // Stores the text and the place of a plain scalar of a column.
   void note_text(const std::string& column, const json& value, const std::string& written,
                  const Place& place) {
     note_spelling(value, written, file_.written[column]);
     note_place(column, value, place);
   }
 
-  // False if there is no room for more.
+  // Returns false if there is no room for more points.
   bool add_point(Point point, const Place& place) {
     if (file_.points.size() == most_points) {
       problems_.add(place, fmt::format("more than {} points", most_points));
@@ -120,7 +120,7 @@ bool check_points_text(const std::shared_ptr<const Source>& source, Problems& pr
 }
 
 // A field as the plain scalar that it would be in YAML; a field that begins like a list or a map is parsed as
-// YAML. null if there is no value, also after adding a problem.
+// YAML. null without a value, and after adding a problem.
 json field_value(const CsvField& field, Problems& problems) {
   if (field.text.empty()) return field.quoted ? json("") : json();
   if (field.text.front() == '[' || field.text.front() == '{') {

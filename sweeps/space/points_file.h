@@ -19,23 +19,24 @@ inline constexpr std::size_t most_points = 100'000;
 
 struct PointsFile {
   std::vector<Point> points;  // at least one, all different, none empty; in the order of the file
-  // Every parameter and the place where it first occurs, in this order. The caller checks whether it exists.
+  // Every parameter and the place where it first occurs, in this order. The caller checks whether the
+  // parameter exists.
   std::vector<std::pair<std::string, Place>> columns;
   std::vector<Place> places;                 // of the points
-  std::map<std::string, Spellings> written;  // by column, of CSV, TSV and YAML
-  std::map<std::string, WrittenAt> values;   // by column; of JSON the places of the points
+  std::map<std::string, Spellings> written;  // by column, for CSV, TSV and YAML
+  std::map<std::string, WrittenAt> values;   // by column; for JSON the places of the points
 };
 
 // Whether the name has the ending of a readable file: .csv, .tsv, .json, .yaml, .yml; case is ignored.
 bool is_points_file(std::string_view name);
 
-// The points of a file that was read already, by the ending of its name:
+// Parses the text of a file with points. The ending of its name decides the format:
 //   .csv .tsv  a line of parameters, then one line for each point; an empty field is a parameter left out
 //   .json      a list of objects: [{"lr": 0.1}, {"lr": 0.2}]
 //   .yaml      a list of maps
-// Values are typed as in the experiment file: 0.1 is a number, true a boolean, sgd a text, and so is what
-// stands between quotes in JSON and YAML. Quotes of CSV mean nothing; [128, 64] is a list there too. null is
-// a parameter left out. nullopt after adding at least one problem.
+// Values have the same types as in the experiment file: 0.1 is a number, true a boolean, sgd a text. A value
+// in quotes is a text in JSON and YAML. Quotes of CSV do not change the type; [128, 64] is a list in CSV too.
+// null leaves out the parameter. nullopt after adding at least one problem.
 std::optional<PointsFile> read_points(const std::string& text, const std::string& name, Problems& problems);
 
 }  // namespace mlk::sweeps

@@ -31,7 +31,7 @@ std::optional<std::int64_t> place_of(const std::string& position, std::optional<
   return wanted ? reported_step(*wanted) : std::nullopt;
 }
 
-// Where the first word ends. A comma between digits belongs to a word: "12,000" is not 12.
+// The end of the first word. A comma between digits belongs to a word: "12,000" is not 12.
 std::size_t end_of_word(std::string_view line) {
   constexpr std::string_view between = " \t,;()[]{}";
   const auto is_digit = [&](std::size_t i) { return i < line.size() && line[i] >= '0' && line[i] <= '9'; };
@@ -115,7 +115,7 @@ std::optional<Reported> find_in_metrics(const Metrics& metrics, const Objective&
                   found->second};
 }
 
-// Whether the name stands in the line as a word of its own, and digits somewhere behind it.
+// Whether the line contains the name as a separate word, and digits somewhere after the name.
 bool names_metric(std::string_view line, const std::string& metric) {
   const auto is_part_of_word = [&](std::size_t i) {
     const char c = i < line.size() ? line[i] : ' ';

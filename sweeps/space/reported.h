@@ -13,15 +13,16 @@ namespace mlk::sweeps {
 
 // One report of a metric.
 struct Reported {
-  std::optional<std::int64_t> step;  // or epoch; absent if the line has none
+  std::optional<std::int64_t> step;  // or epoch; absent if the line has neither
   double value = 0;                  // also NaN and infinities, as printed
 };
 
 // Finds the objective's metric in lines of a log. Without a regex a line may be a metrics line ("mlk step=10
 // loss=0.3"), JSON ({"step": 10, "loss": 0.3}), or any words with loss=0.3 among them. The progress of the
-// trial is the line's value for the objective's position; an epoch if there is no step. A number is one to
-// the end of its word: "loss=12,000" reports nothing; only what a regex finds may have signs beside it. Work
-// and memory for a line are bounded, whatever the pattern; lines of more than 4 KiB are ignored.
+// trial is the line's value for the objective's position, or the epoch if there is no step. A number must
+// reach to the end of its word: "loss=12,000" reports nothing. Only a number that a regex finds may have
+// signs beside it. Work and memory for a line are bounded, whatever the pattern; lines of more than 4 KiB are
+// ignored.
 class MetricFinder {
  public:
   // Throws Error{usage} for a regex that read_objective() would refuse.
@@ -29,8 +30,8 @@ class MetricFinder {
 
   std::optional<Reported> find(std::string_view line) const;
 
-  // Why a line that seems to hold the metric does not report it, to be told if no line does; nullopt for
-  // other lines. One line of text.
+  // Why a line that seems to contain the metric does not report it; mlk reports this if no line has the
+  // metric. nullopt for other lines. One line of text.
   std::optional<std::string> near_miss(std::string_view line) const;
 
  private:

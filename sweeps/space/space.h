@@ -17,18 +17,18 @@ using Point = std::map<std::string, nlohmann::json>;
 
 inline constexpr double largest_whole = 0x1p53;  // beyond it a double does not represent every whole number
 
-// Two values are the same if they are equal as JSON: numbers by their value, however they are spelled, also
-// in lists and maps. This is the one form that same values share: 8 for 8.0.
+// The common form of equal values: 8 for 8.0. Two values are the same if they are equal as JSON. Numbers
+// compare by value, whatever their spelling, also in lists and maps.
 nlohmann::json normal_form(const nlohmann::json& value);
 nlohmann::json normal_form(const Point& point);
 
-// The text of values that were written otherwise than JSON writes them: 3.10, 1e3, True.
+// The text of values that are not spelled as in JSON: 3.10, 1e3, True.
 using Spellings = std::map<nlohmann::json, std::string>;
 
-// Where a user has written each of the values, the first time.
+// The place where the user has written each value for the first time.
 using WrittenAt = std::map<nlohmann::json, Place>;
 
-// Holds for a point that has `path` with one of `values`.
+// A condition holds for a point that has `path` with one of `values`.
 struct Condition {
   std::string path;
   std::vector<nlohmann::json> values;
@@ -45,11 +45,11 @@ struct Parameter {
   std::string path;  // of the experiment, "train.optimizer.lr", or a name of the user's own
   Kind kind = Kind::choice;
   std::vector<nlohmann::json> values;  // of a choice: at least one, distinct, in the order written
-  double low = 0, high = 0;            // of the others, both included
+  double low = 0, high = 0;            // of the other kinds, both included
   std::vector<Condition> when;         // all must hold; on parameters that come earlier in the space
   Spellings written{};                 // of `values`; text is given to programs as it was written
-  Place place{};                       // of what gives its values; without a source in a record
-  WrittenAt places{};                  // of `values`, as far as they were written one by one
+  Place place{};                       // of the text with its values; without a source in a record
+  WrittenAt places{};                  // of those `values` that were written one by one
 };
 
 struct Space {
@@ -60,13 +60,13 @@ struct Space {
 // Whether its values are whole numbers.
 bool is_whole(Parameter::Kind kind);
 
-// Where the value was written, or that of which it was taken.
+// The place where the value was written, or of the text that gave the value.
 const Place& place_of(const Parameter& parameter, const nlohmann::json& value);
 
 // Whether the parameter may have that value.
 bool can_be(const Parameter& parameter, const nlohmann::json& value);
 
-// Whether all of them hold; true if there are none.
+// Whether all conditions hold; true if there are no conditions.
 bool holds(const std::vector<Condition>& conditions, const Point& point);
 
 bool is_left_out(const Space& space, const Point& point);

@@ -26,7 +26,7 @@ struct Trial {
   std::string hash;  // of the point (hash_of): the same in every sweep
   Point point;
   TrialState state = TrialState::waiting;
-  std::int64_t until = 0;           // how far it may train before it is judged; 0: no decision yet
+  std::int64_t until = 0;           // it may train up to here before it is judged; 0: no decision yet
   int tries = 0;                    // pods or runs that were started for it
   std::int64_t step = 0;            // of its last metrics
   nlohmann::json metrics;           // the last ones, {"loss": 0.1}; null before the first
@@ -38,11 +38,11 @@ struct Trial {
   bool operator==(const Trial&) const = default;
 };
 
-// The reason for which a trial that ended with 0 counts as failed: it never reported the objective, or never
-// as a number. Stored as Trial::failure of such a trial, everywhere.
+// The verdict on a trial that ended with 0 and counts as failed: it never reported the objective, or never as
+// a number. Always stored as Trial::failure of such a trial.
 std::string never_reported(const std::string& metric, const std::string& near_miss = "");
 std::string diverged(const std::string& metric);
-// Whether `failure` is such a text.
+// Whether `failure` is a verdict.
 bool is_verdict(std::string_view failure);
 
 // 12 characters, computed from the values alone: the same for points with the same values.

@@ -55,11 +55,11 @@ bool is_shell_name(const std::string& name) {
                      [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
-// Without the parts that each trial of one Job can have for itself.
+// The experiment without the parts that may differ between the trials of one Job.
 json common_part(const json& effective) {
   json out = effective;
   if (out.contains("train")) {
-    json paths = {{"data", {{"path", out["train"]["data"]["path"]}}}};  // of the pods' environment
+    json paths = {{"data", {{"path", out["train"]["data"]["path"]}}}};  // used in the pods' environment
     if (out["train"]["model"].contains("weights"))
       paths["model"] = {{"weights", out["train"]["model"]["weights"]}};
     out["train"] = std::move(paths);
@@ -103,7 +103,7 @@ std::string describe(const Point& point) {
 
 namespace {
 
-// The tree of a point's experiment. Values without a place in it become problems.
+// The tree of a point's experiment. A value without a place in the tree becomes a problem.
 YamlNode tree_of(YamlNode root, const Space& space, const Names& names, const Point& point,
                  Problems& problems) {
   const std::map<std::string, std::string> texts = texts_of(space, point);

@@ -1,5 +1,5 @@
-// Brings the values of a point to its trial: as a whole experiment, or, for trials that are indexes of one
-// Job, as changes to the sweep's first trial. Pure.
+// Passes the values of a point to its trial: as a complete experiment, or as changes to the sweep's first
+// trial for trials that are indexes of one Job. Pure.
 #pragma once
 
 #include <set>
@@ -27,7 +27,7 @@ class Experiments {
         template_names_(template_names),
         file_context_(file_context) {}
 
-  // Throws Error{usage} that begins with the point's values.
+  // The experiment of a point. Throws Error{usage} whose message begins with the point's values.
   Experiment of(const Point& point) const;
 
  private:
@@ -48,7 +48,7 @@ std::string describe(const Point& point);
 struct Delta {
   nlohmann::json config;    // of `train:`: a merge patch (RFC 7386) of the runtime's configuration
   std::string environment;  // of `run:`: one line of sh that sets variables and arguments of the program
-  std::string obstacle;     // why one Job cannot do this; empty if it can
+  std::string obstacle;     // why one Job cannot run this trial too; empty if it can
 };
 
 // The common part of the trials of one Job.
@@ -58,7 +58,7 @@ class CommonPart {
   // that the deltas of `train:` refer to.
   CommonPart(const YamlNode& base, const Space& space, const Experiment& first, nlohmann::json config);
 
-  // Depends only on the trial and the configuration, so a Job may be made from any of its trials.
+  // The delta depends only on the trial and the configuration, so any of its trials can be the base of a Job.
   Delta delta_of(const Experiment& trial, int number) const;
 
  private:
@@ -69,8 +69,8 @@ class CommonPart {
   bool command_varies_ = false;
 };
 
-// The program of a `run:` trial in a Job with many: sh reads the line of MLK_POINTS for MLK_TRIAL_INDEX and
-// then becomes `command`. In the form of a pod: $$ means $.
+// The program of a `run:` trial in a Job of many trials: sh reads the line of MLK_POINTS for MLK_TRIAL_INDEX,
+// and then executes `command`. In the form of a pod: $$ means $.
 std::vector<std::string> trial_command(const std::vector<std::string>& command);
 
 }  // namespace mlk::sweeps

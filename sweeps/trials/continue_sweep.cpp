@@ -54,7 +54,7 @@ std::vector<json> of_kin(std::vector<json> owners, const std::string& kin) {
 void adopt(Definition& definition, const json& owner) {
   definition.identity = {kube::name_of(owner), kube::label_of(owner, labels::hash)};
   definition.files_of = definition.identity.run;
-  // A sweep's copies of files never change: other files get other copies. Code has a name of its own.
+  // A sweep's copies of files never change: other files get other copies. Code has its own name.
   constexpr std::size_t suffix = 5;
   const json digests = without_code(digests_of(definition.first, definition.files));
   if (without_code(stored_digests(owner)) != digests)

@@ -10,21 +10,21 @@
 
 namespace mlk::sweeps {
 
-// The mark on the owner exists from before the first Job is suspended until after the last one resumes. If
-// either function is cut off, repeating it completes it. Both throw ApiError.
+// The mark is set on the owner before the first Job is suspended, and removed after the last Job resumes. If
+// one of these functions is cut off, repeating it completes its work. Both functions throw ApiError.
 void stop_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects);
 void resume_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects);
 
-// For a driven sweep: its driver starts no more trials, and the sweep is stopped when the running ones have
-// ended. resume_sweep() undoes it. Throws ApiError.
+// For a driven sweep: its driver starts no more trials, and the sweep is stopped when its running trials have
+// ended. resume_sweep() undoes the drain. Throws ApiError.
 void drain_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep);
 
-// Writes the record of the sweep with this phase (null: it goes on). If the owner has changed since it was
-// read, does nothing: the next look knows more. Throws ApiError.
+// Writes the record of the sweep with this phase (null: the sweep continues). If the owner has changed since
+// it was read, does nothing: the next look reads the newer owner. Throws ApiError.
 void write_phase(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                  const Record& record, const nlohmann::json& phase);
 
-// Ends the run of a trial that cannot start: the trial has failed, for that reason. Throws ApiError.
+// Ends the run of a trial that cannot start, as failed with that reason. Throws ApiError.
 void fail_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason);
 
@@ -34,24 +34,26 @@ bool goes_on_later(const nlohmann::json& owner);
 // Resumes the run of a single trial that stop_trial() has stopped without a reason. Throws ApiError.
 void resume_trial(kube::Client& client, const std::string& name_space, const RunObjects& run);
 
-// The rung at which early stopping has put a trial; 0 if it has not. Pure.
+// The rung in this annotation of a trial's owner, written by early stopping; 0 without the annotation. Pure.
 std::int64_t rung_of(const nlohmann::json& owner, const char* annotation);
 
-// Marks how far a trial may train from now on, unless its owner has changed since it was read. Changes only
-// the mark: see settle_pause().
+// Writes the mark up to which step a trial may train from now on, unless its owner has changed since it was
+// read. Changes only the mark: see settle_pause().
 void let_train(kube::Client& client, const std::string& name_space, const RunObjects& run,
                std::int64_t until);
 
-// Marks a trial as paused at a rung, in the same way. settle_pause() suspends its Jobs.
+// Marks a trial as paused at a rung, unless its owner has changed since it was read. settle_pause() suspends
+// its Jobs.
 void mark_paused(kube::Client& client, const std::string& name_space, const RunObjects& run,
                  std::int64_t rung);
 
-// Brings the Jobs of a trial in line with its marks: suspended while it is paused; resumed, and the mark
-// removed, if it may train further than where it was paused. May be cut off and repeated anywhere.
+// Brings the Jobs of a trial in line with its marks: suspends them while the trial is paused. If the trial
+// may train beyond the rung of its pause, resumes them and removes the mark. May be cut off and repeated
+// anywhere.
 void settle_pause(kube::Client& client, const std::string& name_space, const RunObjects& run);
 
 // Suspends the run of a trial. With a `reason` the run has ended for good: resume_sweep() does not resume it.
-// (Nor does it resume paused ones.)
+// (resume_sweep() does not resume paused trials either.)
 void stop_trial(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const std::string& reason = "");
 

@@ -33,20 +33,20 @@ using nlohmann::json;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds tick{200};
-// How long pods of an ended trial may still run: those of a trained one end within a minute (CONTRACT.md).
+// How long pods of an ended trial may still run: pods of a `train:` trial end within a minute (CONTRACT.md).
 constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
 constexpr std::chrono::minutes longest_trouble{30};
 // A look is due after this time even if no watch has reported a change: the Lease lasts 15 s.
 constexpr std::chrono::seconds look_again{5};
-// Thousands of trials may have to be started, or may have ended. A step does not take longer than this: the
-// rest is done after the next look, which also notices that the sweep is to stop.
+// Limits the time of a step, since thousands of trials may have to be started or may have ended. The driver
+// does the rest after the next look, which also notices a request to stop the sweep.
 constexpr std::chrono::seconds longest_step{20};
-// How long a watch may take to report a created run. After that the run was deleted, and is created again.
+// How long a watch may take to report a created run. After that the driver creates the deleted run again.
 constexpr std::chrono::seconds longest_news{60};
 
 using Runs = std::map<std::string, RunObjects>;
-// Asked during long work: whether there is time for more, and the Lease is still held.
+// Called during long work: whether there is time for more, and this process still holds the Lease.
 using GoOn = std::function<bool()>;
 
 Time now() { return std::chrono::system_clock::now(); }
@@ -80,7 +80,7 @@ class Driver {
         std::optional<SweepStatus> last;
         attempt([&] { last = read_sweep(client_, request_.name_space, sweep_, Harvest::all); });
         if (last) return *last;
-        continue;  // at the next look
+        continue;  // retried at the next look
       }
       if (!lease->hold()) {
         hooks_.waiting(lease->holder());
@@ -93,8 +93,8 @@ class Driver {
   }
 
  private:
-  // Used while there is more to do than fits into a step: a watch would report each of thousands of objects
-  // as they are created, which costs the server as much as creating them.
+  // Lists the objects without a watch, while there is more work than fits into a step. A watch would report
+  // each of thousands of created objects, which costs the server as much as creating them.
   std::optional<SweepObjects> listed() {
     std::optional<SweepObjects> objects;
     attempt([&] {
@@ -121,8 +121,8 @@ class Driver {
                   read_record(objects.owner).max_failures);
   }
 
-  // An ended sweep continues if this command has points that it lacks, because they were added while another
-  // process drove it, or if trials are to be tried again.
+  // An ended sweep continues if this command has points that the sweep does not have, because they were added
+  // while another process drove the sweep, or if trials have to be tried again.
   bool is_over(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) const {
     if (is_final(status.phase)) {
       const NextStep next = next_step(objects, status);
@@ -137,7 +137,7 @@ class Driver {
     });
   }
 
-  // If the server fails now, the action is repeated at a later look: a sweep runs for days.
+  // If the server fails now, a later look repeats the action: a sweep runs for days.
   void attempt(const std::function<void()>& action) {
     try {
       action();
@@ -163,7 +163,7 @@ class Driver {
   // Includes the log lines of trials that left no result; each log is read once, when the trial has ended.
   SweepStatus look(const SweepObjects& objects, const Runs& runs) {
     SweepStatus status = observe_sweep(objects, runs, settled_, now());
-    // Its objects do not show that this process drives it: it would say that nobody does.
+    // The objects do not show that this process drives the sweep, so `why` would say that nobody drives it.
     if (needs_driver(status)) status.why.clear();
     if (judges() && steady_clock::now() - judged_ > hooks_.judge_every) {
       judged_ = steady_clock::now();
@@ -173,14 +173,14 @@ class Driver {
     return status;
   }
 
-  // Makes one decision and carries it out. If it is cut off, the next call completes it.
+  // Makes one decision and applies it. If the step is cut off, the next call completes it.
   void step(const SweepObjects& objects, const Runs& runs, const SweepStatus& status, const GoOn& go_on) {
     look_for_jobs(runs, status);
     settle_ended(runs, status, go_on);
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, status.trials,
                  status.ledger);
     if (status.phase == Phase::stopped) return stop_all(runs, status);
-    if (is_final(status.phase)) return set_phase(objects, status, nullptr);  // it goes on
+    if (is_final(status.phase)) return set_phase(objects, status, nullptr);  // the sweep continues
     NextStep next = next_step(objects, status);
     if (status.draining) next = without_starts(std::move(next), status.trials);
     const std::vector<Batch> batches = batches_of(objects);
@@ -192,20 +192,20 @@ class Driver {
     if (next.hopeless) {
       stop_all(runs, status);
     } else {
-      // Left by a start that was cut off, or that began before the sweep was driven.
+      // These Jobs are missing after a start that was cut off, or that began before the sweep was driven.
       TrialIndexes indexes(client_, request_, hooks_.submit, kube::uid_of(objects.owner));
       indexes.start_missing(batches);
       indexes.mark_made(batches, objects.owner);
       const std::vector<TrialLine> fresh = register_trials(objects, status, next.start);
       start_missing(objects, status, batches, fresh, go_on);
     }
-    // A hopeless sweep starts nothing any more, so it does not wait for trials that were registered and never
+    // A hopeless sweep starts no more trials, so it does not wait for trials that were registered and never
     // started. Jobs stop at their own count of failures.
     const bool runs_on = any_job_goes_on(batches) ||
                          std::any_of(status.trials.begin(), status.trials.end(), [&](const Trial& trial) {
                            return !has_ended(trial.state) && run_of(trial, runs, status) != nullptr;
                          });
-    if (more_) return;  // ended runs still have to be settled
+    if (more_) return;  // settle_ended() has not processed all ended runs
     if (!next.ended && (!next.hopeless || runs_on)) return;
     const int known = static_cast<int>(status.trials.size());
     left_to_others_ =
@@ -213,7 +213,7 @@ class Driver {
     if (!left_to_others_) end(objects, status, next.hopeless);
   }
 
-  // Marks the owners of runs whose Jobs are gone: the next look sees it.
+  // Marks the owners of runs whose Jobs are gone; the next look reads the marks.
   void look_for_jobs(const Runs& runs, const SweepStatus& sweep) {
     std::vector<json> owners, jobs;
     for (const auto& [name, status] : sweep.runs) {
@@ -252,8 +252,8 @@ class Driver {
     }
   }
 
-  // Carries out the decisions of early stopping. The logs of a trial are lost with its pods, so what they
-  // told is stored first.
+  // Applies the decisions of early stopping. The logs of a trial are lost with its pods, so its reports are
+  // stored first.
   void carry_out(const SweepObjects& objects, const SweepStatus& status, const Runs& runs,
                  const std::vector<Decision>& decisions) {
     std::map<int, Trial> trials;
@@ -301,9 +301,9 @@ class Driver {
     return lines;
   }
 
-  // Starts trials: those just registered, those that an earlier driver registered but did not start, and
-  // those that are to be tried again, as many as there is room for. Also creates missing objects of existing
-  // runs; for a sweep that is being drained only these.
+  // Starts as many trials as there is room for: trials just registered, trials that an earlier driver
+  // registered but did not start, and trials that have to be tried again. Also creates missing objects of
+  // existing runs; in a sweep that is being drained, only these objects.
   void start_missing(const SweepObjects& objects, const SweepStatus& status,
                      const std::vector<Batch>& batches, const std::vector<TrialLine>& fresh,
                      const GoOn& go_on) {
@@ -313,11 +313,11 @@ class Driver {
       const std::string name = trial_run(sweep_, trial->hash, trial->attempt);
       const auto seen = status.runs.find(name);
       const bool is_there = seen != status.runs.end();
-      // Of a run that lacks its Job after it was made nothing is created; the next looks say whether it is
-      // gone.
+      // If the Job of a run was made and is missing now, creates nothing for the run: the next looks show
+      // whether the Job is gone.
       const bool whole = is_there && (seen->second.phase != Phase::incomplete ||
                                       seen->second.absence == Absence::unsure || mlk::is_over(seen->second));
-      if (whole) created_.erase(name);  // the watch knows it from now on
+      if (whole) created_.erase(name);  // the watch reports the run from now on
       const auto made = created_.find(name);
       const bool on_its_way = made != created_.end() && steady_clock::now() - made->second < longest_news;
       const bool paused = is_there && seen->second.phase == Phase::stopped;
@@ -353,8 +353,8 @@ class Driver {
     return out;
   }
 
-  // A trial that the cluster refuses has failed, unless it only lacks room. If the first trials of a sweep
-  // are refused, nothing is left behind.
+  // A trial that the cluster refuses has failed, unless only the room is missing. If the cluster refuses the
+  // first trials of a sweep, removes the whole sweep.
   void take_refusals(const SweepObjects& objects, const SweepStatus& status,
                      const TrialRuns::Created& created) {
     const Error& first = created.refused.front().why;
@@ -386,8 +386,8 @@ class Driver {
     write_ledger(client_, request_.name_space, objects.owner, objects.config_maps, failed, status.ledger);
   }
 
-  // Fails trials that cannot start however long they wait, and those that have not started within the
-  // start_timeout of the experiment.
+  // Fails trials that can never start, and trials that have not started within the start_timeout of the
+  // experiment.
   void fail_those_that_cannot_start(const SweepStatus& status, const Runs& runs) {
     const std::chrono::seconds timeout = request_.definition.first.start_timeout;
     for (const auto& [number, why] : status.waits_for) {
@@ -427,7 +427,7 @@ class Driver {
   const DriveHooks& hooks_;
   const std::string sweep_;
   TrialRuns runs_;
-  std::map<int, Trial> told_;  // what logs have told, by the number of the trial
+  std::map<int, Trial> told_;  // the reports in logs, by the number of the trial
   std::set<std::string> settled_;
   std::map<std::string, steady_clock::time_point>
       created_;          // runs that no watch has reported yet, and when they were created
@@ -437,7 +437,7 @@ class Driver {
   std::map<std::string, steady_clock::time_point> ended_since_;    // of runs, in this driver's time
   std::optional<steady_clock::time_point> failing_since_;
   bool has_worked_ = false;
-  bool left_to_others_ = false;  // all trials that this driver knows have ended, and others are still to come
+  bool left_to_others_ = false;  // all trials of this driver have ended, and another command will add more
   steady_clock::time_point stepped_{}, judged_{};
 };
 

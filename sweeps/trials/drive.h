@@ -1,11 +1,11 @@
 // Drives a sweep in which each trial is a run: starts trials as others end, until all have ended or too many
-// have failed. Trials that were started as indexes of Jobs run by themselves; they count among the parallel
+// have failed. Trials that were started as indexes of Jobs run without a driver, but count as parallel
 // trials.
 //
-// State: none but the objects of the cluster. A driver may be killed at any moment, and another one
-// continues. A Lease says who drives; others wait.
+// State: only the objects of the cluster. A driver may be killed at any moment, and another driver continues.
+// A Lease names the current driver; other drivers wait.
 //
-// Who calls: `mlk sweep`, on the user's machine or in the driver's Job.
+// Caller: `mlk sweep`, on the user's machine or in the driver's Job.
 //
 // One round of a driver:
 //   read the objects of the sweep (watch.h), and what trials have told (fetch.h)
@@ -14,8 +14,8 @@
 //   write the new trials down, then create their runs; stop and pause others (control.h)
 //   wait for a change
 //
-// What must hold: a trial has its number and its line in the sweep's ConfigMap before it has a run, so that
-// no point is tried twice; and what was decided once is decided so again by the next driver.
+// Invariants: a trial has its number and its line in the sweep's ConfigMap before it has a run, so that no
+// point is tried twice. The next driver repeats each decision of an earlier driver in the same way.
 #pragma once
 
 #include <chrono>
@@ -35,10 +35,10 @@ struct DriveHooks {
   LeaseTimes lease{};
 };
 
-// Runs until the sweep has ended or is stopped, or until only trials are left that another command has added
-// and this one does not know: then the status that it returns is neither. While another process drives the
-// sweep this one waits, and takes over when that one is gone. Throws Error, also the one of
-// DriveHooks::submit.check_interrupted.
+// Runs until the sweep has ended or is stopped. Also returns if the only remaining trials were added by
+// another command and are unknown to this one: then the returned status is neither ended nor stopped. While
+// another process drives the sweep, this process waits, and takes over when the other process is gone. Throws
+// Error, also the one of DriveHooks::submit.check_interrupted.
 SweepStatus drive(kube::Client& client, const StartRequest& request, const DriveHooks& hooks);
 
 }  // namespace mlk::sweeps

@@ -46,7 +46,7 @@ std::string words_of_job(const JobFacts& job, const Facts& facts, Time now) {
   return "failed: " + words_of_end(*newest, describe_end(*newest, job, true), now);
 }
 
-// A driver that ends gives its Lease back. One that was killed cannot.
+// A driver that ends releases its Lease. A killed driver cannot.
 std::string words_of_lease(const SweepObjects& objects, Time now) {
   if (!objects.lease) return "";
   const std::string holder = text_of(*objects.lease, {"spec", "holderIdentity"});
@@ -71,7 +71,7 @@ DriverStatus observe_driver(const SweepObjects& objects, Time now) {
     if (out.goes_on && job.finished) continue;
     out.goes_on = out.goes_on || !job.finished;
     out.what = words_of_job(job, facts, now);
-    if (job.finished && out.what.starts_with("is ")) out.what = "has ended";  // its pods are gone
+    if (job.finished && out.what.starts_with("is ")) out.what = "has ended";  // the pods are gone
     out.runs = out.what == "runs in the cluster";
     if (out.runs) break;
   }

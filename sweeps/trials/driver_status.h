@@ -1,4 +1,4 @@
-// Who drives a sweep: a driver in the cluster, or a command, of which only the Lease tells. Pure.
+// Finds out who drives a sweep: a driver in the cluster, or a command. Only the Lease shows a command. Pure.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace mlk::sweeps {
 
 struct DriverStatus {
-  bool goes_on = false;  // its Job has not ended: it runs, or will be started
+  bool goes_on = false;  // its Job has not ended: the driver runs, or will be started
   bool runs = false;
   std::string what;  // one line: "runs in the cluster", "failed: ..."; empty if the sweep has none
   std::string gone;  // one line, if the Lease shows that nobody drives the sweep

@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int lines_of_log = 1000;
 constexpr std::size_t bytes_of_log = 256 * 1024;
 constexpr milliseconds short_time{1500}, long_time{120'000};
-// A look of a driver that takes longer keeps it from renewing its Lease.
+// The limits are short, because a driver does not renew its Lease during a look.
 constexpr milliseconds patience_with_failures{5'000}, pause_after_failure{400};
 constexpr std::size_t curve_points = 64;
 constexpr std::size_t most_logs_for_curves = 200;
@@ -54,7 +54,7 @@ void thin(Reports& curve, std::size_t most, const Objective& objective) {
   curve = std::move(out);
 }
 
-// Adds the lines of a log to its trial, after what was known from before.
+// Adds the reports of a log to its trial, after the earlier reports.
 void read_lines(const std::vector<kube::LogLine>& lines, const Objective* objective,
                 const MetricFinder* finder, Trial& trial) {
   Reports reports;
@@ -94,7 +94,7 @@ class LogHarvest {
         live ? due.push_front(&trial) : due.push_back(&trial);
     }
     read(due, deadline);
-    // The log of an ended trial is read once, so a restart of the server or of the node must not cost it.
+    // The log of an ended trial is read once, so a restart of the server or of the node must not lose it.
     const Clock::time_point patience = std::min(deadline, Clock::now() + patience_with_failures);
     while (!unanswered_.empty() && Clock::now() + pause_after_failure < patience) {
       std::this_thread::sleep_for(pause_after_failure);
@@ -126,7 +126,7 @@ class LogHarvest {
 
   bool needs_log(const Trial& trial) const {
     if (trial.state == TrialState::running)
-      return true;  // what is known may be from an earlier part of its training
+      return true;  // the known reports may be from an earlier part of the training
     // A result contains only the curve of the loss; reading logs of many trials for other curves would take
     // too long.
     const bool few = status_.trials.size() <= most_logs_for_curves;
@@ -137,7 +137,7 @@ class LogHarvest {
 
   void take(const kube::TailAnswer& answer, Trial& trial) {
     const bool is_young = may_have_late_lines(trial.ended, std::chrono::system_clock::now());
-    // Of an older trial the node may have removed the log, which it answers with 500 as well.
+    // For an older trial the node may have removed the log, and then also answers with 500.
     if (kube::may_pass(answer.status) && is_young && has_ended(trial.state)) unanswered_.push_back(&trial);
     if (answer.status != 200) return;
     silent_.erase(&trial);
@@ -146,7 +146,7 @@ class LogHarvest {
     const std::string failure = trial.failure;
     read_lines(answer.lines, objective, finder_ ? &*finder_ : nullptr, trial);
     if (trial.state != TrialState::succeeded) {
-      trial.failure = failure;  // a trial gets a verdict when it has succeeded
+      trial.failure = failure;  // only a trial that has succeeded gets a verdict
     } else if (answer.whole && objective != nullptr && !trial.objective && trial.failure.empty()) {
       (is_young ? silent_[&trial] : trial.failure) =
           never_reported(objective->metric, last_near_miss(answer.lines));
@@ -164,8 +164,8 @@ class LogHarvest {
   const std::string& name_space_;
   SweepStatus& status_;
   std::optional<MetricFinder> finder_;
-  std::deque<Trial*> unanswered_;  // those that have just ended, and whose logs the server failed to give
-  std::map<Trial*, std::string> silent_;  // those that have just ended without a metric: their verdicts
+  std::deque<Trial*> unanswered_;  // trials that have just ended, and whose logs the server failed to give
+  std::map<Trial*, std::string> silent_;  // trials that have just ended without a metric, and their verdicts
 };
 
 bool has_ended(const SweepObjects& objects, const Record& record) {
@@ -206,7 +206,7 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
     const auto known = told.find(trial.number);
     const bool read =
         known != told.end() && has_ended(known->second.state) && known->second.tries >= trial.tries;
-    // Its pod may be seen later than the end of its Job.
+    // The server may show the trial's pod later than the end of its Job.
     const bool unseen = status.newest_pods.count(trial.number) == 0;
     return read || unseen || !has_ended(trial.state) || trial.objective || !status.record.objective;
   });
@@ -250,13 +250,13 @@ SweepStatus read_sweep(kube::Client& client, const std::string& name_space, cons
     lease = std::async(std::launch::async, [&] { return read_lease(client, name_space, sweep); });
   if (large && harvest == Harvest::running) {
     set_pods(objects, fetch_running_pods(client, name_space, sweep));
-    // To find warnings the server reads every event of the namespace from its disk: many times as many as
-    // trials. So they are asked for only while nothing runs and there is more to do, to say why.
+    // To find warnings the server reads every event of the namespace from its disk, many times as many as
+    // trials. So mlk requests them only to explain why no trial runs although trials are left.
     const auto runs = [](const json& pod) { return text_of(pod, {"status", "phase"}) == "Running"; };
     if (!ended && std::none_of(objects.pods.begin(), objects.pods.end(), runs))
       objects.events = fetch_warnings(client, name_space, sweep);
     if (lease.valid()) objects.lease = lease.get();
-    return observe();  // not written to the ledger: a trial whose pod was not read has told nothing yet
+    return observe();  // not written to the ledger: a trial whose pod was not read has no reports here
   }
   auto warnings = std::async(std::launch::async, [&] { return fetch_warnings(client, name_space, sweep); });
   set_pods(objects, fetch_pods(client, name_space, sweep));

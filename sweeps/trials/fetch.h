@@ -1,4 +1,4 @@
-// Reads a sweep as it is now, with everything that its trials have told.
+// Reads the current state of a sweep, with all reports of its trials.
 #pragma once
 
 #include <string>
@@ -7,18 +7,18 @@
 
 namespace mlk::sweeps {
 
-// Whose logs to read. Needed for trials that have left no result: programs of the user's leave none, and
-// running ones have none yet.
+// Which trials' logs to read. Logs are needed for trials without a result: a user's own program leaves no
+// result, and a running trial has no result yet.
 enum class Harvest {
-  running,  // as many as a short time allows
-  all,      // also of the trials that have ended, however long it takes
+  running,  // of running trials, as many as a short time allows
+  all,      // also of ended trials, however long it takes
 };
 
-// Reads the logs of trials that have ended without a result, each once; adds what they say to `told`.
+// Reads the logs of trials that have ended without a result, each log once; adds their reports to `told`.
 void harvest_ended(kube::Client& client, const std::string& name_space, SweepStatus& status,
                    std::map<int, Trial>& told);
 
-// Reads the logs of running trials, for a short time; adds what they say to `told`.
+// Reads the logs of running trials, for a short time; adds their reports to `told`.
 void harvest_running(kube::Client& client, const std::string& name_space, const SweepStatus& status,
                      std::map<int, Trial>& told);
 
@@ -27,10 +27,10 @@ void harvest_running(kube::Client& client, const std::string& name_space, const 
 std::string run_of_trial(kube::Client& client, const std::string& name_space, const std::string& sweep,
                          int number);
 
-// Reads objects and logs, for at most 1.5 s (running) or 2 minutes (all). Writes what is new into the ledger,
-// best effort. For a sweep of more than 1000 trials, reads only the pods that it needs: none if the ledger
-// knows how all trials ended; with `running` only which trials run, without results and logs, so results that
-// are not in the ledger are missing. Throws Error{not_found} and ApiError.
+// Reads objects and logs, for at most 1.5 s (running) or 2 minutes (all). Writes new reports into the ledger,
+// best effort. For a sweep of more than 1000 trials, reads only the pods that it needs: no pods if the ledger
+// has the ends of all trials. With `running` it then reads only which trials run, without results and logs,
+// so results that are not in the ledger are missing. Throws Error{not_found} and ApiError.
 SweepStatus read_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep,
                        Harvest harvest);
 

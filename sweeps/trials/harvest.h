@@ -1,5 +1,5 @@
-// Keeps the reports of a sweep's trials while another process runs them: writes the ledger as trials end, so
-// that nothing is lost with their pods.
+// Stores the reports of a sweep's trials while another process runs the trials: writes the ledger as trials
+// end, so that no report is lost with the pods.
 #pragma once
 
 #include <chrono>
@@ -19,17 +19,17 @@ class Harvester {
   // References must outlive it.
   Harvester(kube::Client& client, const std::string& name_space) : client_(client), name_space_(name_space) {}
 
-  // Reads the logs of trials that have ended without a result, each once, and writes what is new into the
+  // Reads the logs of trials that have ended without a result, each log once, and writes new reports into the
   // ledger, best effort; at most every five seconds. `status`: as observed from `objects`.
   void look(const SweepObjects& objects, SweepStatus& status);
 
-  // Whether another look is due, even if nothing has changed since the last one.
+  // Whether another look is due, even if nothing has changed since the last look.
   bool is_due() const;
 
  private:
   kube::Client& client_;
   const std::string& name_space_;
-  std::map<int, Trial> told_;  // what logs have told, by the number of the trial
+  std::map<int, Trial> told_;  // the reports in logs, by the number of the trial
   std::chrono::steady_clock::time_point last_{};
   int ended_ = 0;
   bool has_more_ = false;

@@ -28,7 +28,8 @@ TrialIndexes::TrialIndexes(kube::Client& client, const StartRequest& request, co
   options_.files_of = definition_.files_of;
 }
 
-// Experiment and objects are those of the Job's own first trial; only the configuration is the sweep's.
+// The experiment and the objects come from the Job's own first trial; only the configuration comes from the
+// sweep.
 TrialsObjects TrialIndexes::objects_of(TrialsJob job) const {
   const int most = definition_.spec.max_failures.value_or(
       usual_failures(static_cast<std::size_t>(planned_trials(definition_))));

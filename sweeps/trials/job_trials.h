@@ -1,4 +1,4 @@
-// Trials that are indexes of Jobs, which the cluster runs by itself.
+// Trials that are indexes of Jobs. The cluster runs them without a driver.
 #pragma once
 
 #include <string>
@@ -11,25 +11,27 @@
 
 namespace mlk::sweeps {
 
-// Registers the trials in one ConfigMap for each Job, before any of the Jobs is created: after a cut another
-// process knows how many Jobs there are. Creating an object twice gives one object.
+// Registers the trials in one ConfigMap for each Job, before it creates any of the Jobs: after a cut another
+// process can see how many Jobs are needed. Creating an object twice gives one object.
 class TrialIndexes {
  public:
-  // References must outlive it. `owner_uid`: of the sweep's owner; empty for a check on the server alone.
+  // References must outlive it. `owner_uid`: the uid of the sweep's owner; empty if the server only checks
+  // the objects.
   TrialIndexes(kube::Client& client, const StartRequest& request, const SubmitHooks& hooks,
                std::string owner_uid);
 
-  // False if there are other trials under this number: another process has added them at the same time.
+  // Returns false if other trials have this number: another process has added them at the same time.
   bool write_down(int number, const std::vector<TrialLine>& trials);
 
-  // Creates the missing Jobs of registered trials, except those that were made before and are gone. Returns
-  // their batches.
+  // Creates the missing Jobs of registered trials, except Jobs that were made before and are gone. Returns
+  // the batches of the created Jobs.
   std::vector<const Batch*> start_missing(const std::vector<Batch>& batches);
 
-  // After start_missing(): the owner says that the Jobs of all these were made (run/facts/absence.h).
+  // Call it after start_missing(): records in the owner that the Jobs of all these batches were made
+  // (run/facts/absence.h).
   void mark_made(const std::vector<Batch>& batches, const nlohmann::json& owner);
 
-  // `job`, without its may_fail.
+  // Renders `job`, whose may_fail is ignored.
   TrialsObjects objects_of(TrialsJob job) const;
 
   // Deletes everything that this object has created.

@@ -133,7 +133,7 @@ void DriverLease::release() {
                   {{"metadata", {{"resourceVersion", text_of(*lease, {"metadata", "resourceVersion"})}}},
                    {"spec", {{"holderIdentity", ""}}}});
   } catch (const Error&) {
-    // It expires by itself.
+    // The Lease expires by itself.
   }
 }
 

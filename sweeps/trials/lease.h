@@ -1,5 +1,6 @@
-// Ensures that one process at a time drives a sweep, by a Lease. After client-go's leader election: a holder
-// that has not renewed it for 15 s, measured here, counts as dead; clocks of machines are not compared.
+// Ensures that one process at a time drives a sweep, by a Lease. Follows client-go's leader election: a
+// holder that has not renewed the Lease for 15 s counts as dead. This process measures the 15 s; it does not
+// compare clocks of machines.
 #pragma once
 
 #include <chrono>
@@ -21,14 +22,14 @@ extern const kube::Resource lease_resource;
 
 // Other values are for tests.
 struct LeaseTimes {
-  std::chrono::milliseconds duration{15'000};  // without a renewal for so long, its holder counts as dead
-  std::chrono::milliseconds renew_deadline{10'000};  // after which the holder gives it up
+  std::chrono::milliseconds duration{15'000};  // the holder counts as dead after so long without a renewal
+  std::chrono::milliseconds renew_deadline{10'000};  // without a renewal, the holder gives it up
   std::chrono::milliseconds renew_every{4'000}, ask_every{2'000};
   // A server that has just started does not know the roles yet.
   std::chrono::milliseconds longest_refusal{30'000};
 };
 
-// The Lease of a sweep; null if there is none, nothing if the server fails or refuses.
+// The Lease of a sweep; null if the sweep has no Lease, nothing if the server fails or refuses.
 std::optional<nlohmann::json> read_lease(kube::Client& client, const std::string& name_space,
                                          const std::string& sweep);
 
@@ -36,8 +37,8 @@ class DriverLease {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `name`: of the Lease, which is the sweep's; it belongs to the owner with that uid. `now`: another clock
-  // for tests. The client must outlive this. For one thread.
+  // `name`: the name of the sweep and of its Lease. The Lease belongs to the owner with this uid. `now`:
+  // another clock for tests. The client must outlive this. For one thread.
   DriverLease(kube::Client& client, const std::string& name_space, std::string name, std::string owner_uid,
               LeaseTimes times = {}, std::function<Clock::time_point()> now = Clock::now);
 
@@ -45,13 +46,13 @@ class DriverLease {
   DriverLease(const DriverLease&) = delete;
   DriverLease& operator=(const DriverLease&) = delete;
 
-  // Takes or renews the Lease. True while it is ours. Call once a second; most calls do not ask the server.
-  // If the server fails for renew_deadline, the Lease is given up. Throws ApiError for 401 and 403; if they
-  // were allowed before, only after longest_refusal.
+  // Takes or renews the Lease. Returns true while this process holds the Lease. Call it once a second; most
+  // calls send no request. Gives up the Lease if the server fails for renew_deadline. Throws ApiError for 401
+  // and 403; if requests were allowed before, only after longest_refusal.
   bool hold();
   void release();  // so that another process may take it at once; best effort
 
-  const std::string& holder() const { return holder_; }  // another process, if it is not ours
+  const std::string& holder() const { return holder_; }  // another process, if this one is not the holder
 
  private:
   bool take(Clock::time_point now);
@@ -64,13 +65,13 @@ class DriverLease {
   const std::function<Clock::time_point()> now_;
   std::string holder_;
   bool ours_ = false;
-  Clock::time_point renewed_{}, asked_{};      // the last time that it was certainly ours, that we asked
-  std::optional<Clock::time_point> answered_;  // the last time that the server told the holder
+  Clock::time_point renewed_{}, asked_{};  // when this process last surely held it, and last sent a request
+  std::optional<Clock::time_point> answered_;  // the last time that the server gave the holder
   nlohmann::json seen_;                        // the record of another holder
-  Clock::time_point seen_since_{};             // since when it has not changed
+  Clock::time_point seen_since_{};             // since when seen_ has not changed
 };
 
-// Tells other processes whether a sweep has a driver.
+// Detects in other processes whether a sweep has a driver.
 class DriverWatch {
  public:
   using Clock = std::chrono::steady_clock;
@@ -79,9 +80,9 @@ class DriverWatch {
   DriverWatch(kube::Client& client, const std::string& name_space, std::string sweep)
       : client_(client), name_space_(name_space), sweep_(std::move(sweep)) {}
 
-  // True if the Lease was neither renewed nor taken for 15 s, measured here; so a hand-over between drivers
-  // does not count. Call often; most calls do not ask the server. If the server fails or refuses, the answer
-  // is false.
+  // True if the Lease was neither renewed nor taken for 15 s, as measured by this process; so a hand-over
+  // between drivers does not count. Call it often; most calls send no request. Returns false if the server
+  // fails or refuses.
   bool nobody_drives(Clock::time_point now = Clock::now());
 
  private:

@@ -41,8 +41,8 @@ std::string text_of_shard(const std::map<int, Trial>& trials) {
   return text;
 }
 
-// A cheap check for the thousands of trials without news. A trial that no line can hold unchanged fails it,
-// and its texts are compared.
+// A cheap check for thousands of trials without changes. It fails for a trial that a line cannot store
+// unchanged; then the texts are compared.
 bool says_already(const std::map<int, Trial>& ledger, const Trial& trial) {
   const auto known = ledger.find(trial.number);
   return known != ledger.end() && combine(known->second, trial) == known->second;

@@ -292,13 +292,13 @@ std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel) {
 
 std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
                           const std::vector<TrialLine>& trials, std::size_t most_bytes) {
-  // A write sends the whole ConfigMap: a larger one is left unchanged, and another one is begun.
+  // A write sends the whole ConfigMap: a larger ConfigMap stays unchanged, and another ConfigMap is begun.
   constexpr std::size_t large_map = 64 * 1024;
   if (trials.empty()) return 0;
   const std::string sweep = kube::name_of(objects.owner);
   const json* map = last_points(objects);
   std::string text = map == nullptr ? "" : text_of(*map, {"data", "points.jsonl"});
-  // The ConfigMap of a Job never changes: its indexes are the trials.
+  // The ConfigMap of a Job never changes: the indexes of the Job are its trials.
   const bool full = text.size() > large_map || text.size() + points_line(trials.front()).size() >= most_bytes;
   const bool begins = map == nullptr || at_path(*map, {"immutable"}) == true || full;
   if (begins) text.clear();

@@ -1,4 +1,4 @@
-// The objects of a sweep in the cluster: which trials exist, and in which Jobs.
+// The objects of a sweep in the cluster. They say which trials exist, and in which Jobs.
 //
 //   ConfigMap digits-abcde                the owner: the record of the sweep, marks of stop and drain
 //   ConfigMap digits-abcde-trials-0       a batch of points: those of Job 0, one index each (never changes)
@@ -8,8 +8,8 @@
 //   ConfigMap digits-abcde-ledger-0       what trials have told (ledger_store.h)
 //   Lease     digits-abcde                who drives the sweep
 //
-// Who reads: fetch_sweep() for one look, SweepWatch (watch.h) for a driver. Both give the same SweepObjects,
-// from which observe_sweep() and everything else is computed.
+// fetch_sweep() reads them once; SweepWatch (watch.h) keeps reading them for a driver. Both give the same
+// SweepObjects, the input of observe_sweep() and of all other functions.
 //
 // What must hold: the number of a trial is given once. Points are registered before a Job or a run is made of
 // them, and a write that finds the ConfigMap changed is refused by the server.
@@ -33,13 +33,13 @@ struct Resource;
 
 namespace mlk::sweeps {
 
-// All objects of one sweep as the API server gives them, without what slim() removes.
+// All objects of one sweep as the API server gives them, without the parts that slim() removes.
 struct SweepObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> config_maps, jobs, pods;
   std::vector<nlohmann::json> drivers{}, driver_pods{};  // of the driver of a detached sweep: not trials
-  std::optional<nlohmann::json> lease{};  // of whoever drives the sweep, if it was read; null: there is none
-  std::vector<nlohmann::json> events{};   // the cluster's warnings about them; without pods only on request
+  std::optional<nlohmann::json> lease{};  // of the sweep's driver, if it was read; null: there is no Lease
+  std::vector<nlohmann::json> events{};   // warnings about these objects; without pods only on request
 };
 
 enum class WithPods { no, yes };
@@ -51,49 +51,48 @@ SweepObjects fetch_sweep(kube::Client& client, const std::string& name_space, co
 // The pods of a sweep.
 std::vector<nlohmann::json> fetch_pods(kube::Client& client, const std::string& name_space,
                                        const std::string& sweep);
-// For many pods: only which trials run, from the metadata of the running pods. If none runs, also some of the
-// waiting ones, which have the reason.
+// For sweeps with many pods: reads only the metadata of the running pods, which shows which trials run. If no
+// pod runs, also reads some waiting pods, which contain the reason.
 std::vector<nlohmann::json> fetch_running_pods(kube::Client& client, const std::string& name_space,
                                                const std::string& sweep);
 
-// Selects everything of a sweep of that kind, in pages that stay small even with the largest ConfigMaps; uses
-// slim().
+// List options for all objects of a sweep of this kind, in pages that stay small even with the largest
+// ConfigMaps; uses slim().
 kube::ListOptions of_sweep(const std::string& sweep, const kube::Resource& resource);
 
-// Removes what is never used of an object that is one of thousands: the pod template of a Job, most of a
-// pod's spec, the managed fields. That is nine tenths of it. Pure.
+// Removes the unused parts of an object, since a sweep may have thousands of objects: the pod template of a
+// Job, most of a pod's spec, the managed fields. These parts are nine tenths of the object. Pure.
 void slim(nlohmann::json& object);
-// The cluster's warnings about objects of the sweep. Without the right to list them the result is empty: the
-// sweep is only explained less well.
+// The cluster's warnings about objects of the sweep. Empty if the user has no right to list events: then the
+// status of the sweep only has less explanation.
 std::vector<nlohmann::json> fetch_warnings(kube::Client& client, const std::string& name_space,
                                            const std::string& sweep);
 
 // The namespace-wide `events` that concern objects of the sweep. Pure.
 std::vector<nlohmann::json> warnings_of(const std::string& sweep, std::vector<nlohmann::json> events);
 
-// Sets the sweep's pods; those of a driver are kept separately. Pure.
+// Sets the sweep's pods; stores pods of a driver separately. Pure.
 void set_pods(SweepObjects& objects, std::vector<nlohmann::json> pods);
 
 // Finds the sweep's owner among the ConfigMaps. Removes ConfigMaps of an earlier sweep of the same name,
-// which are being garbage collected, and keeps those of a driver separately. False if there is no owner.
-// Pure.
+// which are being garbage collected, and stores ConfigMaps of a driver separately. False if there is no
+// owner. Pure.
 bool take_owner(SweepObjects& objects);
 
-// A ConfigMap with points. That of a Job never changes: its indexes are the trials. Others grow; a driver
-// starts a run for each of their trials.
+// A ConfigMap with points. The ConfigMap of a Job never changes: the indexes of the Job are its trials. Other
+// ConfigMaps grow, and a driver starts a run for each of their trials.
 struct Batch {
   int job = 0;  // number of the ConfigMap, and of the Job
   std::vector<TrialLine> trials;
   bool by_cluster = false;               // for a Job
-  std::optional<nlohmann::json> object;  // the Job; missing if its creation was cut off, or it is gone
-  bool made = false;                     // the sweep's owner says that the Job was made: it is not made again
-  bool gone = false;                     // and that it was found gone
+  std::optional<nlohmann::json> object;  // the Job; missing if its creation was cut off or the Job is gone
+  bool made = false;  // the sweep's owner says that the Job was made; then mlk never remakes it
+  bool gone = false;  // the sweep's owner says that the Job is gone
 };
 
-// Looks again for Jobs that were made and are not there, of the sweep and of trials that are runs
-// (run/facts/absence.h).
+// Reads missing Jobs again that were made, of the sweep and of trials that are runs (run/facts/absence.h).
 void look_twice(kube::Client& client, const std::string& name_space, SweepObjects& objects);
-// The objects of a watch. If they lack a Job that was made, they are read again, twice.
+// The objects of a watch. If a Job that was made is missing in them, reads the objects again, twice.
 SweepObjects without_doubt(kube::Client& client, const std::string& name_space, SweepObjects watched);
 
 // Ascending by number. Pure.
@@ -111,10 +110,10 @@ std::map<int, int> shares_of(const std::vector<Batch>& batches, int parallel);
 
 // Whether any Job has not finished. Pure.
 bool any_job_goes_on(const std::vector<Batch>& batches);
-// Registers trials of a driven sweep before they are started, so that numbers are never given twice. A line
-// with an existing number means another try of that trial, in a run of its own. Makes one write, of a
-// ConfigMap with a limited number of bytes, and returns how many of the first trials were written; 0 if
-// another process has written since `objects` were read. Throws ApiError.
+// Registers trials of a driven sweep before they are started, so that no number is used twice. A line with an
+// existing number means another try of that trial, in a run of its own. Makes one write, to a ConfigMap of at
+// most `most_bytes`, and returns how many of the first trials it contains; 0 if another process has written
+// since `objects` were read. Throws ApiError.
 std::size_t append_points(kube::Client& client, const std::string& name_space, const SweepObjects& objects,
                           const std::vector<TrialLine>& trials, std::size_t most_bytes);
 
@@ -127,7 +126,7 @@ nlohmann::json config_map_of(const nlohmann::json& owner, const std::string& nam
 
 // "digits-abcde-trials-0"
 std::string job_name(const std::string& sweep, int job);
-// The inverse; -1 for any other name.
+// The inverse of job_name(); -1 for any other name.
 int number_of_job(const std::string& name, const std::string& sweep);
 
 // The ConfigMap with points of the highest number; nullptr if there is none.

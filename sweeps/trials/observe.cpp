@@ -74,13 +74,13 @@ class SweepObservation {
     for (const auto& [number, known] : status_.ledger) {
       const auto trial = trials_.find(number);
       if (trial == trials_.end()) continue;
-      // A verdict on an earlier try says nothing about this one.
+      // A verdict on an earlier try says nothing about this try.
       if (is_verdict(known.failure) && known.tries < trial->second.tries) continue;
       const bool can_tell_more = has_ended(trial->second.state) && status_.newest_pods.count(number) == 1;
       trial->second = has_ended(known.state) ? combine(known, trial->second)
                                              : continued(known, trial->second, !can_tell_more);
       if (trial->second.state != TrialState::succeeded || fail_by_verdict(trial->second)) continue;
-      trial->second.failure.clear();  // of an earlier try
+      trial->second.failure.clear();  // the failure of an earlier try
     }
     for (auto& [number, trial] : trials_) {
       count(trial.state);
@@ -107,7 +107,7 @@ class SweepObservation {
   }
 
   // For a trial that is started again. If the pods of the earlier Job are gone, that Job had used up its
-  // tries. With a lower number the failure in the ledger would win over the new try.
+  // tries. With a lower number of tries the failure in the ledger would win over the new try.
   int tries_before(const Trial& earlier) const {
     int out = earlier.tries;
     const bool pods_gone = earlier.state == TrialState::failed && !earlier.started;
@@ -129,7 +129,7 @@ class SweepObservation {
       trial.point = line.point;
       if (earlier != trials_.end()) trial.tries = tries_before(earlier->second);
       if (job != nullptr) read_index(*job, static_cast<int>(i), trial);
-      if (job == nullptr && batch.gone) {  // without a try: what the ledger knows of one says more
+      if (job == nullptr && batch.gone) {  // without a try, so that a try in the ledger has priority
         trial.state = TrialState::failed;
         trial.failure = job_is_gone;
       }
@@ -255,7 +255,7 @@ class SweepObservation {
           return job_of(batch) == nullptr && !batch.gone;
         });
     if (lacks_jobs) return Phase::incomplete;
-    // The facts cannot tell this: they treat the Jobs as those of one run.
+    // The facts do not show this, because they treat the Jobs as Jobs of one run.
     const bool ended = std::all_of(batches_.begin(), batches_.end(), [](const Batch& batch) {
       return batch.gone || (batch.object && has_finished(*batch.object));
     });
@@ -300,7 +300,7 @@ class SweepObservation {
                        [&](const Batch& batch) { return batch.made && job_of(batch) == nullptr; });
   }
 
-  // Trials that run go on without a driver, and those that have a run will start.
+  // Running trials continue without a driver, and trials that have a run will start.
   std::string why_undriven() const {
     const bool over = is_final(status_.phase) || status_.phase == Phase::stopped;
     if (!status_.record.driven || status_.jobs_go_on || over || status_.driver.gone.empty()) return "";
@@ -357,7 +357,7 @@ void read_result(const json& result, const std::optional<Objective>& objective, 
   if (!result.is_object()) return;
   trial.step = count_of(result, {"step"}, 0);
   if (const json& metrics = at_path(result, {"metrics"}); metrics.is_object()) trial.metrics = metrics;
-  // The curve in a result is that of the loss (CONTRACT.md), and its metrics are the last ones.
+  // A result contains the curve of the loss (CONTRACT.md) and the last metrics.
   const bool of_loss = !objective || (objective->metric == "loss" && objective->position == "step");
   for (const json& point : at_path(result, {"curve"})) {
     const bool pair =
@@ -419,7 +419,7 @@ void use_objective(SweepStatus& status, const Objective& objective) {
     const json& value = at_path(trial.metrics, {objective.metric.c_str()});
     trial.objective = metric_number(value);
     if (trial.objective && !std::isfinite(*trial.objective)) trial.objective.reset();
-    trial.curve.clear();  // it belonged to the other metric
+    trial.curve.clear();  // the curve belonged to the other metric
   }
 }
 

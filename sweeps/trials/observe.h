@@ -1,4 +1,4 @@
-// The state of a sweep, from its objects alone. Pure.
+// Computes the state of a sweep from its objects alone. Pure.
 #pragma once
 
 #include <map>
@@ -32,24 +32,25 @@ struct SweepStatus {
   std::vector<Trial> trials;               // ascending by number
   std::map<int, std::string> newest_pods;  // by the number of the trial
   std::map<std::string, std::string>
-      program_of;                // the container of the program of each of them, by the pod's name
-  bool jobs_go_on = false;       // the Jobs whose indexes are trials
+      program_of;                // the container of the program in each of these pods, by the pod's name
+  bool jobs_go_on = false;       // a Job whose indexes are trials has not finished
   std::map<int, Trial> ledger;   // the content of the ledger, by the number of the trial
-  bool draining = false;         // no more trials are started; the sweep is stopped when none runs
-  bool is_of_one_trial = false;  // keep_trial() has dropped the others: none is the best
+  bool draining = false;         // no more trials are started; the sweep is stopped when no trial runs
+  bool is_of_one_trial = false;  // keep_trial() has dropped the other trials: best_of() finds no best trial
   bool cannot_start = false;     // no trial has started, and waiting will not help
 
   // For trials that are runs.
   std::map<std::string, RunStatus> runs;  // by name
   // By the number of the trial.
-  std::map<int, std::string> newest_runs;  // of its newest try, whether that run exists or not
+  std::map<int, std::string> newest_runs;  // the run of its newest try, whether that run exists or not
   std::map<int, std::string> waits_for;    // for each that has a run and has not started: the reason, or ""
-  std::map<int, std::string> cannot_start_of;  // the reason, for those that waiting will not help
+  std::map<int, std::string> cannot_start_of;  // the reason, for each trial that waiting will not help
 };
 
 SweepStatus observe_sweep(const SweepObjects& objects, Time now);
-// The same for a driven sweep, with the runs that take_runs() has moved out of `objects`. Trials in `settled`
-// have ended for good: if the ledger has them, it describes them, and they are not read again.
+// The same for a driven sweep, with the runs that take_runs() has moved out of `objects`. Trials whose runs
+// are in `settled` have ended for good: if the ledger has such a trial, the state comes from the ledger, and
+// the run is not read again.
 SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::string, RunObjects>& runs,
                           const std::set<std::string>& settled, Time now);
 
@@ -57,7 +58,7 @@ SweepStatus observe_sweep(const SweepObjects& objects, const std::map<std::strin
 void read_result(const nlohmann::json& result, const std::optional<Objective>& objective, Trial& trial);
 
 // Call after Trial::failure was filled in. A trial that ended with 0 and has a verdict (trial.h) has failed.
-// The sweep has failed because of them if no trial has succeeded, or more have failed than may, even if its
+// Such failures make the sweep fail if no trial has succeeded or too many trials have failed, even if its
 // driver had written another phase before the logs were read.
 void apply_verdicts(SweepStatus& status);
 
@@ -65,17 +66,17 @@ void apply_verdicts(SweepStatus& status);
 const RunObjects* run_of(const Trial& trial, const std::map<std::string, RunObjects>& runs,
                          const SweepStatus& status);
 
-// Keeps only that trial. Throws Error{not_found} if there is none of that number.
+// Keeps only this trial. Throws Error{not_found} if no trial has this number.
 void keep_trial(SweepStatus& status, int number);
 
 // Compares all trials by the last value of another metric.
 void use_objective(SweepStatus& status, const Objective& objective);
 
-// Whether nothing will happen without a driver: trials wait, and no started trial is left that has not ended.
+// Whether the sweep needs a driver to continue: trials wait, and all started trials have ended.
 bool needs_driver(const SweepStatus& status);
 
-// The best of the trials that have succeeded, or that report the objective while they run; nullptr if there
-// are none.
+// The best of the trials that have succeeded, or that report the objective while they run; nullptr without
+// such a trial.
 const Trial* best_of(const SweepStatus& status);
 
 // 0 if the sweep has succeeded: at least one trial has succeeded, and not too many have failed. 5 if it has

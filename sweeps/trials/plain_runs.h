@@ -9,14 +9,15 @@
 
 namespace mlk::sweeps {
 
-// The default objective: the largest accuracy if one of the runs has reported any, else the smallest loss.
+// The default objective: the largest accuracy if one of the runs has reported an accuracy, else the smallest
+// loss.
 Objective usual_objective(const std::vector<RunStatus>& runs);
 
 // The values of the experiment, with all defaults, by their paths: {"train.optimizer.lr": 0.1, ...}.
 Point parameters_of(const RunStatus& run);
 
-// The oldest run is number 0. Parameters are the values in which the experiments differ, and `run`, the name.
-// `runs` must have their experiments (RunFilter::configured).
+// The oldest run is number 0. Parameters are the values in which the experiments differ, and `run`, the name
+// of the run. `runs` must have their experiments (RunFilter::configured).
 std::vector<Trial> trials_of(std::vector<RunStatus> runs, const Objective& objective);
 
 }  // namespace mlk::sweeps

@@ -33,8 +33,8 @@ std::vector<kube::AccessQuestion> rights_of_driver() {
   return rights;
 }
 
-// Registers another try, in a run of its own, for trials that have failed, and for those that were stopped
-// because too many had failed. The failed runs stay. Returns the number of tries.
+// Registers another try, in a separate run, for trials that have failed, and for trials that were stopped
+// because too many trials had failed. The failed runs stay. Returns the number of tries.
 int register_again(kube::Client& client, const StartRequest& request, const SweepObjects& objects,
                    const SweepStatus& status) {
   std::map<int, int> attempts;

@@ -30,7 +30,7 @@ void add_amounts(Amounts& to, const Amounts& more) {
   for (const auto& [name, amount] : more) to[name] += amount;
 }
 
-// The requests as the API server completes them: a limit without a request becomes the request.
+// The requests of a container. As in the API server, a limit without a request becomes the request.
 Amounts requests_of(const json& container) {
   Amounts out = amounts_of(at_path(container, {"resources", "limits"}));
   for (const auto& [name, amount] : amounts_of(at_path(container, {"resources", "requests"})))
@@ -121,7 +121,7 @@ class FreeNode {
   Amounts free_;
 };
 
-// Whether there is room for all pods of a trial. Takes the room, even if only for some of them.
+// Whether there is room for all pods of a trial. Occupies the room, even if it suffices only for some pods.
 bool place(std::vector<FreeNode>& nodes, const TrialNeed& need) {
   for (const PodNeed& pod : need.pods) {
     for (int i = 0; i < pod.count; ++i) {

@@ -1,4 +1,4 @@
-// What a sweep will need, and what there is room for, before it starts. Pure.
+// The resources that a sweep will need, and the room in the cluster, before the sweep starts. Pure.
 #pragma once
 
 #include <map>
@@ -33,7 +33,7 @@ struct TrialNeed {
   double gpus() const;                                  // of any vendor
 };
 
-// Derived from the Jobs among a run's objects.
+// The needs of a trial, from the Jobs among a run's objects.
 TrialNeed need_of(const Rendered& rendered);
 
 // Trials with equal needs.
@@ -41,31 +41,31 @@ struct TrialGroup {
   TrialNeed need;
   int trials = 0;
 };
-// Groups these points. Throws Error{usage} for one that cannot be run, and the exception of
+// Groups these points. Throws Error{usage} for a point that cannot be run, and the exception of
 // `check_interrupted`.
 std::vector<TrialGroup> groups_of(const StartRequest& request, const SubmitHooks& hooks,
                                   const std::vector<Point>& points);
 
 struct Cost {
   double cpu_hours = 0, gpu_hours = 0,
-         hours = 0;  // the last one: from the start of the first trial to the end of the last
+         hours = 0;  // `hours`: from the start of the first trial to the end of the last
 };
-// If each trial takes so many minutes, and `parallel` run at a time.
+// The cost if each trial takes so many minutes, and `parallel` trials run at a time.
 Cost cost_of(const std::vector<TrialGroup>& groups, double minutes, int parallel);
 
-// How many trials fit at a time, and which resource is missing for more.
+// The number of trials that fit at a time, and the resource that limits it.
 struct Room {
   int trials = 0;
   std::string limit;  // "requests.cpu of quota team: 6 of 8 used"; empty if all fit
 };
 
-// The room that ResourceQuotas leave for at most `most` trials; nothing if none of them limits what trials
-// need. A quota with scopes counts only some pods, and is ignored.
+// The room that ResourceQuotas leave for at most `most` trials; nothing if no quota limits a resource that
+// trials need. A quota with scopes counts only some pods, so it is ignored.
 std::optional<Room> room_in_quotas(const std::vector<nlohmann::json>& quotas, const TrialNeed& need,
                                    int most);
 
 // The room that the nodes leave after the requests of their pods: each pod goes to the first node with room.
-// Nodes that are cordoned, or have a taint that the pods do not tolerate, are ignored.
+// Ignores nodes that are cordoned, or have a taint that the pods do not tolerate.
 Room room_on_nodes(const std::vector<nlohmann::json>& nodes, const std::vector<nlohmann::json>& pods,
                    const TrialNeed& need, int most);
 

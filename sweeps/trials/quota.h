@@ -1,4 +1,4 @@
-// Quotas of a namespace that leave no room for any trial at all.
+// Finds quotas of a namespace that leave no room for any trial.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ class Client;
 
 namespace mlk::sweeps {
 
-// "the quota 'q' allows no pods": the first thing that every sweep needs and a ResourceQuota forbids
-// completely; empty if there is none. Pure.
+// "the quota 'q' allows no pods": the first resource that every sweep needs and a ResourceQuota forbids
+// completely; empty if no quota does. Pure.
 std::string what_quota_forbids(const std::vector<nlohmann::json>& quotas);
 
 // Throws Error{cannot_start}, before anything is created, for a namespace in which no trial can ever run.
-// Does nothing if the user may not read quotas: then the cluster itself refuses.
+// Does nothing if the user may not read quotas: then the cluster itself refuses the objects.
 void require_quota(kube::Client& client, const std::string& name_space);
 
 }  // namespace mlk::sweeps

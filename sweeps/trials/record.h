@@ -1,4 +1,4 @@
-// What the owner of a sweep says about the sweep, so that any machine can read its results. Pure.
+// The description of a sweep in its owner, so that any machine can read the sweep's results. Pure.
 #pragma once
 
 #include <optional>
@@ -24,21 +24,21 @@ struct Record {
 };
 
 nlohmann::json to_json(const Record& record);
-// Read from the owner's data; what is missing or unreadable keeps the value of a Record{}.
+// Reads the record from the owner's data. A missing or unreadable field keeps its value in Record{}.
 Record read_record(const nlohmann::json& owner);
 
-// The default number of trials that may fail before the sweep ends: a tenth, and at least 3.
+// The default number of trials that may fail before the sweep ends: a tenth of the trials, and at least 3.
 int usual_failures(std::size_t trials);
 
 Record record_of(const Definition& definition, int trials, bool driven);
 
-// The data that the owner of a sweep has in addition to that of a run.
+// The data of a sweep's owner in addition to the data of a run's owner.
 nlohmann::json owner_overlay(const Definition& definition, bool driven);
-// The merge patch for an owner that is to say this.
+// The merge patch that stores this record in an owner.
 nlohmann::json owner_patch(const Record& record);
 
-// Whether the record counts trials that neither the sweep has yet (`known`) nor this definition: another
-// command has added them, and they are not registered yet.
+// Whether the record counts more trials than the sweep has (`known`) and than this definition has: another
+// command has added trials, and they are not registered yet.
 bool others_have_added(const Record& record, const Definition& definition, int known);
 
 }  // namespace mlk::sweeps

@@ -31,7 +31,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int most_attempts = 20;  // to add trials while others do
+constexpr int most_attempts = 20;  // to add trials while other processes add trials
 constexpr int pods_kept = 12'500;  // --terminated-pod-gc-threshold of the controller manager
 
 std::string too_few_places(std::size_t jobs, int places) {
@@ -168,8 +168,8 @@ class Start {
     return out;
   }
 
-  // Why the cluster cannot run these trials as well; empty if it can. While Jobs are unfinished, all new
-  // trials must be able to run at once: a Job that starts with a low parallelism would keep it.
+  // Why the cluster cannot run these trials as well; empty if it can. While Jobs are unfinished, there must
+  // be places for all new trials at once: a Job that starts with a low parallelism would keep it.
   std::string why_no_room(const std::vector<Batch>& batches,
                           const std::vector<std::vector<TrialLine>>& jobs) const {
     const int free = definition_.spec.parallel - places_taken(batches);
@@ -208,17 +208,17 @@ class Start {
     return fresh;
   }
 
-  // The configuration of a sweep is written once: later points are patches of that one.
+  // The configuration of a sweep is written once; later points are patches of this configuration.
   json config_on_server() {
     if (!definition_.first.has_train) return nullptr;
     const json object = client_.get(kube::resources::config_maps, request_.name_space, sweep_ + "-config");
     return json_or_null(text_of(object, {"data", "config.json"}));
   }
 
-  // Ascending by number; if a trial was tried in several Jobs, the last one counts.
+  // The failed trials, ascending by number. If a trial was tried in several Jobs, the last Job counts.
   std::vector<TrialLine> failed_trials(const SweepObjects& there, const std::vector<Batch>& batches) const {
-    std::set<int> succeeded;       // as the ledger knows
-    std::map<int, int> condemned;  // trials with a verdict, and the try that it is about
+    std::set<int> succeeded;       // according to the ledger
+    std::map<int, int> condemned;  // trials with a verdict, and the try of the verdict
     for (const Trial& known : read_ledger(sweep_, there.config_maps)) {
       if (is_verdict(known.failure)) condemned[known.number] = known.tries;
       if (known.state == TrialState::succeeded) succeeded.insert(known.number);
@@ -227,7 +227,7 @@ class Start {
     for (const Batch& batch : batches) {
       for (const TrialLine& trial : batch.trials) {
         failed.erase(trial.number);
-        // Of a Job that is gone only the ledger knows how its trials ended.
+        // If a Job is gone, only the ledger shows how its trials ended.
         if (batch.gone && succeeded.count(trial.number) == 0) failed[trial.number] = trial;
       }
       // Trials that a Job did not start before it ended because of its failures count as failed.
@@ -247,7 +247,7 @@ class Start {
     return out;
   }
 
-  // Adds what points.jsonl does not contain.
+  // Adds the environment, which points.jsonl does not contain.
   TrialLine with_environment(TrialLine trial) const {
     if (!definition_.first.has_train)
       trial.delta = lines_of(request_, hooks_, {trial.point}, trial.number, nullptr)[0].delta;
@@ -260,7 +260,7 @@ class Start {
                 "let it go on with: mlk resume " + sweep_);
   }
 
-  // Last, so that a refusal changes nothing. If two processes add trials, the larger number is right.
+  // Called last, so that a refusal changes nothing. If two processes add trials, the larger number is right.
   void write_count(json owner, const Started& out) {
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
       const int known = read_record(owner).trials;
@@ -285,7 +285,7 @@ class Start {
   const Definition& definition_;
   const std::string& sweep_;
   Creation creation_;
-  std::vector<json> shared_;  // what all trials have in common
+  std::vector<json> shared_;  // the objects that all trials share
   std::string uid_;           // of the sweep's owner
   bool others_ = false;       // other processes have added trials at the same time
 };

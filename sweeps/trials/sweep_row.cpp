@@ -22,7 +22,7 @@ using nlohmann::json;
 
 constexpr char failed_reason[] = "FailedIndexes";  // of a Job all of whose indexes have ended
 
-// What is known without reading its trials, as `mlk status` does. `ending`: why a Job gave up.
+// The reason in the row, without reading the trials as `mlk status` does. `ending`: why a Job gave up.
 std::string why_of_row(const RunStatus& row, std::size_t failed, bool active, bool draining,
                        const std::string& ending) {
   if (row.phase == Phase::incomplete) return starter_was_cut_off;
@@ -63,7 +63,7 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   }
   const json roles = json_or_null(kube::annotation_of(objects.owner, annotations::roles));
   row.steps = count_of(roles, {"trial"}, 0);
-  // Trials outside of Jobs are started by a driver, perhaps later.
+  // A driver starts the trials outside of Jobs, perhaps later.
   ended = ended && (hopeless || static_cast<long>(succeeded + failed) >= row.steps);
   const bool draining = !kube::annotation_of(objects.owner, annotations::draining).empty();
   const bool drained = draining && !active;

@@ -5,7 +5,7 @@
 
 namespace mlk::sweeps {
 
-// Reasons that a row and the whole state of a sweep share.
+// Reasons that occur in a row and in the complete state of a sweep.
 inline constexpr char starter_was_cut_off[] = "the command that starts it was cut off: say it again";
 inline constexpr char drains[] = "no more trials are started; it is stopped when those that run have ended";
 

@@ -1,4 +1,4 @@
-// Trials that are runs of their own: several roles, or values that need another pod.
+// Trials that are separate runs, because they have several roles or values that need another pod.
 #pragma once
 
 #include <functional>
@@ -17,12 +17,13 @@
 
 namespace mlk::sweeps {
 
-// "digits-abcde-fghijk": computed from the sweep, the point and the try, so that no try is started twice.
+// "digits-abcde-fghijk": the name of the run, computed from the sweep, the point and the try, so that no try
+// is started twice.
 std::string trial_run(const std::string& sweep, const std::string& hash, int attempt = 1);
 
 // The runs of all trials, by their names. Pure.
 std::map<std::string, RunObjects> runs_of(const SweepObjects& objects);
-// The same without copying: they are moved out of `objects`.
+// The same without copying: moves the runs out of `objects`.
 std::map<std::string, RunObjects> take_runs(SweepObjects& objects);
 
 // Fills in a trial from its run. `trial` has number, hash and point.
@@ -30,12 +31,12 @@ void read_run(const RunStatus& run, const std::optional<Objective>& objective, T
 
 class TrialRuns {
  public:
-  // References must outlive it. The hooks are called by one thread at a time, which may be any.
+  // References must outlive it. Any thread may call the hooks, but only one thread at a time.
   TrialRuns(kube::Client& client, const std::string& name_space, const std::string& version, bool local,
             const Definition& definition, const FileContext& file_context, const Templates& templates,
             const SubmitHooks& hooks);
 
-  // The rights that creating the objects of these trials needs in addition to the usual ones. Uses all
+  // The rights for creating the objects of these trials, in addition to the usual rights. Uses all
   // processors. Throws the Error of the first trial that cannot be run.
   [[nodiscard]] std::vector<kube::AccessQuestion> check(const std::vector<Point>& points);
 
@@ -44,12 +45,12 @@ class TrialRuns {
     Error why;
   };
   struct Created {
-    std::size_t begun = 0;              // how many of the first trials were processed
-    std::vector<RefusedTrial> refused;  // by the cluster; nothing is left of them
+    std::size_t begun = 0;              // the number of first trials that were processed
+    std::vector<RefusedTrial> refused;  // by the cluster; none of their objects are left
   };
   // Creates the missing objects of these trials' runs, several in parallel, in order. `go_on` is called by
   // the calling thread, several times a second; if it returns false or throws, no further trial is begun.
-  // Safe to repeat. Throws the first Error that is not a refusal, after creating the others.
+  // Safe to repeat. Throws the first Error that is not a refusal, after creating the other runs.
   Created create(const std::vector<TrialLine>& trials, const std::string& sweep_uid,
                  const std::function<bool()>& go_on);
 

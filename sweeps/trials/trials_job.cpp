@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr char points_folder[] = "/etc/mlk/points";
 constexpr char index_field[] = "metadata.annotations['batch.kubernetes.io/job-completion-index']";
 
-// The failure rules of a run would end the Job with all its trials; here they end only the trial.
+// The failure rules of a run would end the Job with all its trials. The changed rules end only the trial.
 json rules_for_trials(json rules) {
   for (json& rule : rules) {
     if (rule["action"] == "FailJob") rule["action"] = "FailIndex";
@@ -40,8 +40,8 @@ json field(const std::string& name, const std::string& path) {
   return {{"name", name}, {"valueFrom", {{"fieldRef", {{"fieldPath", path}}}}}};
 }
 
-// MLK_RANK is 0 in every trial: a trial has the number of its index. Worker 0 is the trial itself, at the
-// address of its pod, since trials have no Service.
+// MLK_RANK is 0 in every trial, and MLK_TRIAL_INDEX is the index of the trial in its Job. Worker 0 is the
+// trial itself, at the address of its pod, since trials have no Service.
 json environment_of(const json& of_run, const std::string& run, bool has_train) {
   json out = json::array({field("MLK_TRIAL_INDEX", index_field), field("MLK_TRIAL_HOST", "status.podIP")});
   const std::string first_worker = fmt::format("{0}-worker-0.{0}", run), host = "$(MLK_TRIAL_HOST)";

@@ -1,5 +1,5 @@
-// Trials that the cluster runs by itself: an Indexed Job, and the ConfigMap with the points of its indexes.
-// Pure.
+// Trials that the cluster runs without a driver: an Indexed Job, and the ConfigMap with the points of its
+// indexes. Pure.
 #pragma once
 
 #include <string>
@@ -22,13 +22,13 @@ struct TrialLine {
   std::string hash;
   Point point;
   Delta delta;
-  int attempt = 1;  // counts the lines of the sweep with this number, from 1; batches_of() sets it
+  int attempt = 1;  // which line of the sweep with this number this is, from 1; batches_of() sets it
 
-  std::size_t bytes() const;  // of both lines
+  std::size_t bytes() const;  // the bytes of both lines
 };
 std::string points_line(const TrialLine& trial);
 
-// The inverse of points_line, for all lines of a text; invalid lines are skipped.
+// The inverse of points_line for all lines of a text; skips invalid lines.
 std::vector<TrialLine> parse_points(std::string_view text);
 
 struct TrialsJob {
@@ -38,7 +38,8 @@ struct TrialsJob {
   int may_fail = 0;  // more failed trials end the Job
 };
 
-// Cuts the trials, ascending by number, into as few Jobs as fit their ConfigMaps of so many bytes.
+// Divides the trials, ascending by number, into as few Jobs as possible, such that the points of each Job fit
+// into a ConfigMap of `most_bytes`.
 std::vector<std::vector<TrialLine>> cut_into_jobs(std::vector<TrialLine> trials,
                                                   std::size_t most_bytes = most_points_bytes);
 

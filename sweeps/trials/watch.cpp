@@ -16,7 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds patience{60'000};  // a longer silence is reported
-constexpr int rests = 4;                               // the pause after a look is so many times as long
+constexpr int rests = 4;  // a pause is so many times as long as the look before it
 constexpr std::chrono::seconds longest_rest{3};
 
 }  // namespace
@@ -26,9 +26,9 @@ struct SweepWatch::State {
   std::mutex mutex;
   std::condition_variable changed;
   bool dirty = true;
-  std::optional<Clock::time_point> looking_since;  // by the thread that waits
+  std::optional<Clock::time_point> looking_since;  // set by the thread that waits
   Clock::time_point rest_until{};
-  // Declared last, so that they stop before the things that their callbacks use are destroyed.
+  // Declared last, so that the reflectors stop before the members that their callbacks use are destroyed.
   std::unique_ptr<kube::Reflector> config_maps, jobs, pods, events;
 
   void mark() {
@@ -38,7 +38,7 @@ struct SweepWatch::State {
     }
     changed.notify_all();
   }
-  // The ones without which a sweep cannot be read.
+  // The reflectors that reading a sweep requires.
   std::array<const kube::Reflector*, 3> all() const { return {config_maps.get(), jobs.get(), pods.get()}; }
 };
 

@@ -18,17 +18,18 @@ class SweepWatch {
   SweepWatch(const SweepWatch&) = delete;
   SweepWatch& operator=(const SweepWatch&) = delete;
 
-  // True if something has changed since the last call, false after `timeout`. Reading the objects of a large
-  // sweep takes long, so not every change returns: after a look there is a rest that is much longer than the
-  // look. A look is the time between objects() and looked(), or the next wait(). For one thread.
+  // Returns true if something has changed since the last call, false after `timeout`. Reading the objects of
+  // a large sweep takes long, so not every change ends the wait: after each look follows a pause that is much
+  // longer than the look. A look is the time between objects() and looked(), or the next wait(). For one
+  // thread.
   bool wait(std::chrono::milliseconds timeout);
 
-  // nullopt before the first lists have arrived. Throws Error{not_found} when the sweep was deleted, and the
-  // ApiError that is final: 401, 403.
+  // nullopt before the first lists have arrived. Throws Error{not_found} if the sweep was deleted, and
+  // ApiError for the final answers 401 and 403.
   std::optional<SweepObjects> objects();
   void looked();
 
-  // What keeps it from being current for a minute or longer; empty when all is well.
+  // The reason why the objects have not been current for a minute or longer; empty without a problem.
   std::string trouble() const;
 
  private:

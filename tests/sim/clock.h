@@ -1,4 +1,4 @@
-// Virtual time, chance, and what is to happen when: the whole of a simulated run follows from one seed.
+// Virtual time, chance, and the planned actions: a simulated run follows completely from one seed.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@ using rt::SteadyTime;
 using Duration = std::chrono::nanoseconds;
 using namespace std::chrono_literals;
 
-// How long the Job of a process waits before it starts it again, and a kubelet after SIGTERM before it kills.
+// The time until the Job of a process starts it again, and from SIGTERM to the kubelet's SIGKILL.
 constexpr Duration first_restart = 10s, longest_restart = 40s, termination_grace = 30s;
-constexpr Duration settled_after = 60s;  // of calm: all are started again and connected
+constexpr Duration settled_after = 60s;  // of calm: then all processes are started again and connected
 
 // SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014): the same on every machine.
 class Random {
@@ -47,7 +47,7 @@ inline std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   return Random(a ^ (b * 0xff51afd7ed558ccd + 0x2545f4914f6cdd1d)).next();
 }
 
-// What happens at the same time happens in the order in which it was planned.
+// Actions for the same time run in the order in which they were planned.
 class Clock {
  public:
   using Action = std::function<void()>;
@@ -59,7 +59,7 @@ class Clock {
   }
   void after(Duration time, Action action) { at(now_ + time, std::move(action)); }
 
-  // False: nothing is planned.
+  // False: no action is planned.
   bool step() {
     if (queue_.empty()) return false;
     std::pop_heap(queue_.begin(), queue_.end(), later);

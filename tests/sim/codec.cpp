@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint32_t longest_payload = 1 << 30;
 
-// The message, decoded and encoded once more; nothing for a part of a sum, which has no codec: it is floats.
+// The message, decoded and encoded again; nothing for a part of a sum: floats without a codec.
 std::optional<rt::EncodedMessage> again(const rt::Header& header, const rt::Bytes& payload) {
   const auto encoded = [](const auto& message) { return std::optional(encode(message.value())); };
   switch (header.type) {

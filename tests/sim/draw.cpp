@@ -1,4 +1,4 @@
-// What happens in a simulated run with allreduce, drawn from a seed.
+// The faults of a simulated run with allreduce, drawn from a seed.
 #include "tests/sim/scenario.h"
 
 namespace mlk::sim {
@@ -9,7 +9,7 @@ std::uint32_t draw_ranks(Random& random) {
   return static_cast<std::uint32_t>(random.one_in(8) ? random.between(6, 10) : random.between(2, 5));
 }
 
-// Two sides cannot hear each other; sometimes only one does not hear the other.
+// Cuts the network between two sides; sometimes only one side stops hearing the other.
 void cut_sides(Random& random, Scenario& scenario, Duration begin, Duration end) {
   const std::uint64_t side = random.next();
   const bool both = !random.one_in(3);
@@ -23,7 +23,7 @@ void cut_sides(Random& random, Scenario& scenario, Duration begin, Duration end)
   }
 }
 
-// Every rank can reach every other one again.
+// All ranks can reach each other again.
 void heal_all(Scenario& scenario, Duration at) {
   for (std::uint32_t one = 0; one < scenario.settings.ranks; ++one) {
     for (std::uint32_t other = 0; other < scenario.settings.ranks; ++other) {
@@ -32,7 +32,7 @@ void heal_all(Scenario& scenario, Duration at) {
   }
 }
 
-// Things that belong together: what begins also ends. focus: the rank that half of them befall.
+// Faults that belong together: a fault that begins also ends. focus: the rank that half of the faults hit.
 void draw_fault(Random& random, Scenario& scenario, Duration begin, std::optional<std::uint32_t> focus = {}) {
   const std::uint32_t ranks = scenario.settings.ranks;
   const auto rank = [&] {
@@ -41,7 +41,7 @@ void draw_fault(Random& random, Scenario& scenario, Duration begin, std::optiona
   const auto add = [&](Duration at, Fault::Kind kind, std::uint32_t first, std::uint32_t second = 0) {
     scenario.faults.push_back({at, kind, first, second});
   };
-  // Short ones are within all patience, long ones beyond.
+  // Short faults are within every patience, long faults beyond.
   const auto for_a_while = [&] {
     return random.one_in(2) ? random.between(Duration(10ms), Duration(4s))
                             : random.between(Duration(4s), Duration(40s));
@@ -74,7 +74,7 @@ void draw_fault(Random& random, Scenario& scenario, Duration begin, std::optiona
     case 7:
       return cut_sides(random, scenario, begin, end);
     case 8:
-    case 9: {  // a drained node: several at once
+    case 9: {  // a drained node: several ranks at once
       for (auto left = random.one_in(3) ? random.between(1, ranks) : 1; left > 0; --left)
         add(begin + (random.one_in(2) ? Duration(0) : random.between(Duration(0), Duration(2s))),
             Fault::Kind::terminate, rank());
@@ -91,8 +91,8 @@ void draw_fault(Random& random, Scenario& scenario, Duration begin, std::optiona
   }
 }
 
-// States take longer to come than a rank waits for a part of one, and hold up what is sent after them; so the
-// ranks are as patient as they are by default.
+// The transfer of a state takes longer than a rank waits for a part of it, and delays the messages after it.
+// So the ranks get the default patience.
 void draw_slow_transfers(Random& random, Scenario& scenario, Duration begin) {
   const auto factor = random.between(Duration(100s), Duration(140s)) / scenario.settings.transfer;
   scenario.settings.patience = 900s;
@@ -126,18 +126,18 @@ Scenario draw(std::uint64_t seed, std::uint32_t ranks) {
     scenario.faults.push_back(
         {random.between(Duration(0), Duration(random.one_in(4) ? 20s : 1s)), Fault::Kind::start, rank, 0});
   }
-  // Sometimes much happens at once.
+  // Sometimes many faults happen within a short time.
   const bool burst = random.one_in(3);
   const Duration storm =
       burst ? random.between(Duration(2s), Duration(8s)) : random.between(Duration(5s), Duration(60s));
   for (auto left = burst ? random.between(3, 9) : random.below(7); left > 0; --left)
     draw_fault(random, scenario, random.between(Duration(0), storm));
-  // Ranks that start apart.
+  // Two groups of ranks that start apart.
   if (random.one_in(12))
     cut_sides(random, scenario, Duration(0), random.between(Duration(2s), Duration(20s)));
-  // The others are more than half, and enough to begin.
+  // The remaining ranks are more than half, and enough to begin.
   const std::uint32_t most = std::min(s.ranks - s.minimum, (s.ranks - 1) / 2);
-  // Nor are those gone by whom others are found.
+  // A rank may be missing only if all ranks are seeds: then no rank is found through another.
   if (s.seeds == s.ranks && random.one_in(3)) {
     for (auto left = random.below(most + 1); left > 0; --left)
       scenario.never.insert(static_cast<std::uint32_t>(random.below(s.ranks)));
@@ -162,13 +162,13 @@ std::vector<Fault> draw_at_probe(std::uint64_t seed, const Scenario& scenario, s
   Random random(seed);
   Scenario drawn;
   drawn.settings = scenario.settings;
-  // The fault may come while messages that the rank has just sent are still under way.
+  // The fault may come while messages that the rank has just sent are still in flight.
   const Duration begin = random.between(Duration(0), 3 * scenario.settings.network.longest);
   const Duration end = begin + random.between(Duration(1s), Duration(30s));
-  if (random.one_in(3)) {  // other sides than before
+  if (random.one_in(3)) {  // other sides than in earlier cuts
     heal_all(drawn, begin);
     cut_sides(random, drawn, begin, end);
-  } else if (random.one_in(2)) {  // nobody hears the rank, and perhaps it hears nobody
+  } else if (random.one_in(2)) {  // no rank hears this rank, and perhaps it hears no other rank
     const bool both = random.one_in(2);
     for (std::uint32_t other = 0; other < drawn.settings.ranks; ++other) {
       if (other == rank) continue;

@@ -6,7 +6,7 @@
 namespace mlk::sim {
 namespace {
 
-constexpr Duration no_new_generation_after = 2s;  // a rank looks at the disk about once a second
+constexpr Duration no_new_generation_after = 2s;  // a rank checks the disk about once a second
 
 [[noreturn]] void broken(const std::string& what) { throw Violation(what); }
 
@@ -38,7 +38,7 @@ void Invariants::gone(const rt::Member& member) {
   }
 }
 
-// What its members brought into a generation; since: the first of them.
+// The states that the members brought into a generation; since: the time of the first of them.
 Invariants::Joined Invariants::joined_together(const Number& number, const rt::Generation& generation) {
   std::optional<Joined> all;
   for (const auto& [member, joined] : joined_[number]) {

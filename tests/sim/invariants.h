@@ -1,10 +1,10 @@
-// What must hold after every event of a simulated allreduce run.
+// The rules that must hold after every event of a simulated allreduce run.
 //
 // A rank *commits* step s in generation g when its sum of that step is complete: its state is then that of
-// step s + 1. A *lineage* is a start of the run: all generations that descend from one
-// without a predecessor. Without a common store two halves that never heard of each other can both start (the
-// minimum of workers is the guard against it); so the rules are those of one lineage. A1, A2 ... are the
-// rules of runtime/PROTOCOLS.md.
+// step s + 1. A *lineage* is a start of the run: all generations that descend from one without a predecessor.
+// Without a common store two halves that never heard of each other can both start. The minimum of workers
+// guards against that, so the rules apply within one lineage. A1, A2 ... are the rules of
+// runtime/PROTOCOLS.md.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Violation : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A part of a step that a rank adds to the sum: samples [begin, end) of it, computed with this state.
+// A part of a step that a rank adds to the sum: samples [begin, end) of the step, computed with this state.
 struct Part {
   std::uint64_t state = 0, begin = 0, end = 0;
 };
@@ -37,10 +37,10 @@ class Invariants {
   struct Begun {
     rt::Member member;
     std::uint64_t lineage = 0, generation = 0;
-    std::uint64_t newest_step = 0;  // that this member has, or had and was sent no other
+    std::uint64_t newest_step = 0;  // newest step it has, or had before any other state came
     bool anew = false;              // no member had a state: it was made from a checkpoint, or from the start
   };
-  // A member takes part from here on. Nothing has come of it yet: the others may have gone on meanwhile.
+  // A member takes part from here on. It has no result yet: others may have continued meanwhile.
   void begun(const Begun& begun, SteadyTime now);
 
   struct Commit {
@@ -51,33 +51,31 @@ class Invariants {
     std::vector<Part> parts;  // of all members, in the order of their ranks
     std::uint64_t result = 0;
   };
-  // 1. All members add to a sum with the same state. Their parts are all samples of the step, each once.
-  //    Every member gets the same result of one sum.
-  // 2. (A2, A5, A6, A8) As long as one of its members lives, one generation number of a lineage stands for
-  // one set of members.
-  // 3. (A10, A11) A generation does not begin before the newest step that a member has: what is committed is
-  // lost only
-  //    with the processes that had it.
-  // 4. (A4, A6 to A9) Nor does it begin before a step that an older generation has gone beyond, except for
-  // the one step that
-  //    was being summed up; and no older generation goes on beside it.
-  // 5. Once the run is trained, and that is on disk or everyone can be told, no rank begins to train, and the
-  //    lineage that was trained has no further generation.
+  // 1. All members add to a sum with the same state. Their parts cover all samples of the step, each once.
+  //    All members get the same result of one sum.
+  // 2. (A2, A5, A6, A8) As long as one of its members lives, one generation number of a lineage represents
+  //    one set of members.
+  // 3. (A10, A11) A generation does not begin before the newest step that a member has: a committed step is
+  //    lost only with the processes that had it.
+  // 4. (A4, A6 to A9) A generation does not begin before a step that an older generation has passed, except
+  //    for the one step that was being summed; and no older generation continues beside it.
+  // 5. Once the run is trained, and that is on disk or all ranks can hear of it, no rank begins to train, and
+  //    the trained lineage has no further generation.
   void committed(const Commit& commit);
 
-  // The process has ended. A generation whose members all have is forgotten: its number may be used again.
+  // The process has ended. A generation whose members have all ended is forgotten; its number may return.
   void gone(const rt::Member& member);
 
-  // Its checkpoints are gone; those that come later are not.
+  // The checkpoints made so far are lost; later checkpoints are not.
   void disk_lost() { disk_ = false; }
 
-  // Nothing goes wrong any more, and all find each other: a run that is trained from here on stays trained
-  // without a disk as well, since the rank that reports waits for those that come late.
+  // From here on there are no faults, and all ranks reach each other. A run that is trained from here on
+  // stays trained even without a disk, since the rank that reports waits for late ranks.
   void all_can_be_told() { telling_ = !killed_; }
-  // A process that was told to stop before the calm is killed when its grace is over.
+  // A process that was told to stop before the calm is killed when its grace period is over.
   void somebody_is_killed() { killed_ = true, telling_ = false; }
 
-  // What is trained stays trained. lineage: 0 where a rank has only found the last checkpoint.
+  // A run that is trained stays trained. lineage: 0 if a rank has only found the last checkpoint.
   void trained(std::uint64_t lineage, SteadyTime now) {
     if (trained_) return;
     trained_ = now;
@@ -98,7 +96,7 @@ class Invariants {
   };
   struct Started {
     rt::Generation generation;
-    std::uint64_t step = 0, furthest = 0;  // furthest: committed
+    std::uint64_t step = 0, furthest = 0;  // furthest: the last committed step
     std::vector<rt::Member> living;
   };
 
@@ -108,7 +106,7 @@ class Invariants {
   const std::uint64_t step_samples_;
   bool disk_, telling_ = false, killed_ = false, told_ = false;
   std::set<rt::Member> dead_;
-  // By member: a generation of which all are dead may leave its number to one of others.
+  // By member: if all members of a generation are dead, a generation of other members may reuse its number.
   std::map<Number, std::map<rt::Member, Joined>> joined_;
   std::map<Number, Started> started_;
   std::map<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>, std::uint64_t> results_;

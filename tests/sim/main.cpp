@@ -1,5 +1,4 @@
-// sim: runs of allreduce and of parameter servers in a simulated world, each from the number of its seed or
-// from a scenario.
+// sim: runs of allreduce and of parameter servers in a simulated world, each from a seed or from a scenario.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -139,7 +138,7 @@ int run_seeds(const Arguments& arguments) {
   std::uint64_t broken = 0, events = 0, commits = 0, generations = 0;
   double virtual_seconds = 0;
   std::uint64_t runs = 0;
-  const char* const comment = arguments.text ? "# " : "";  // what --text prints is a scenario
+  const char* const comment = arguments.text ? "# " : "";  // the output of --text is a scenario
   const auto took = [begin] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };

@@ -10,7 +10,7 @@ using rt::Event;
 
 constexpr Duration heartbeat = 500ms, lost_after = 15s, handshake_timeout = 5s;
 constexpr rt::Milliseconds retry_min{50};
-constexpr Duration retransmitted = 300ms;  // until TCP tries again a way that was cut
+constexpr Duration retransmitted = 300ms;  // the time until TCP sends again over a healed network
 
 }  // namespace
 
@@ -59,7 +59,7 @@ void Network::kill(Place rank) {
   Host& host = hosts_[rank];
   host.running = host.frozen = false;
   for (Side& side : host.sides) side.connection.reset();
-  // Also those that only the other side still has.
+  // Also closes connections that only the other side still has.
   for (const auto& weak : connections_) {
     const auto connection = weak.lock();
     if (!connection) continue;
@@ -92,7 +92,7 @@ void Network::freeze(Place rank) {
   host.frozen_at = clock_.now();
   for (Place peer = 0; peer < hosts_.size(); ++peer) {
     listen(peer, rank);
-    // Its own watch over silence stands still, too.
+    // Its own timer for silence stands still, too.
     host.sides[peer].quiet += host.sides[peer].quiet & 1;
   }
 }
@@ -164,7 +164,7 @@ void Network::take_in(const ConnectionPtr& connection, int to, Packet&& packet) 
     if (clock_.now() - connection->opened > handshake_timeout) return close(connection, to);
     return promote(rank, peer, connection, to);
   }
-  if (side(rank, peer).connection != connection) return;  // it was retired
+  if (side(rank, peer).connection != connection) return;  // the connection was retired
   switch (packet.kind) {
     case Packet::Kind::end_of_stream: {
       bool proven = !side(rank, peer).silent;
@@ -293,7 +293,7 @@ void Network::attempt_over(Place rank, std::uint64_t incarnation, Place peer, rt
   if (alive(rank, incarnation) && side(rank, peer).connection) lose(rank, peer, true);
 }
 
-// The dialling side has had its answer.
+// The dialling side has received the answer.
 void Network::connect(Place rank, Place peer) {
   auto connection = std::make_shared<Connection>();
   connection->rank[0] = rank;
@@ -340,7 +340,7 @@ void Network::promote(Place rank, Place peer, const ConnectionPtr& connection, i
   if (alive(rank, self)) listen(rank, peer);
 }
 
-// This side's end of it; what was sent before still arrives.
+// Closes this side's end; messages that were sent before still arrive.
 void Network::close(const ConnectionPtr& connection, int own) {
   if (!connection->open[own] && !connection->given_up[own]) return;
   connection->open[own] = connection->given_up[own] = false;
@@ -348,7 +348,7 @@ void Network::close(const ConnectionPtr& connection, int own) {
   put(connection, own, {Packet::Kind::end_of_stream, {}, {}});
 }
 
-// The peer is back.
+// Called when the peer is back.
 void Network::end_given_up(Place rank, Place peer) {
   for (std::size_t i = 0; i < connections_.size(); ++i) {
     const auto connection = connections_[i].lock();
@@ -389,7 +389,7 @@ bool Network::hears(Place rank, Place peer) const {
   const auto& connection = side(rank, peer).connection;
   const int its = connection->rank[0] == rank ? 1 : 0;
   const Place other = connection->rank[its];
-  // An end of stream that is on its way is as good as a heartbeat.
+  // An end of stream that is under way is as good as a heartbeat.
   const bool speaks = connection->open[its]
                           ? alive(other, connection->incarnation[its]) && !hosts_[other].frozen
                           : !connection->vanished[its] && !connection->given_up[its];
@@ -438,7 +438,7 @@ void Network::note_silence(Place rank, Place peer, std::uint64_t incarnation, st
   tell(rank, peer, Event::Kind::silent, its.connection->incarnation[1 - own]);
 }
 
-// A peer that is only frozen acknowledges what it is sent, and stays.
+// A peer that is only frozen acknowledges what it receives, and stays.
 void Network::note_loss(Place rank, Place peer, std::uint64_t incarnation, std::uint64_t quiet) {
   const Side& its = side(rank, peer);
   if (!alive(rank, incarnation) || its.quiet != quiet || !its.connection) return;
@@ -460,7 +460,7 @@ void Network::note_heard(Place rank, Place peer) {
   const std::uint64_t incarnation = host.incarnation;
   const int own = its.connection->rank[0] == rank ? 0 : 1;
   tell(rank, peer, Event::Kind::audible, its.connection->incarnation[1 - own]);
-  // What a cut had held back has come, but nothing follows: the silence begins anew.
+  // Messages that the cut had held back have arrived, but none follows: the silence starts again.
   if (!alive(rank, incarnation) || !its.connection || hears(rank, peer)) return;
   its.quiet += its.quiet & 1;
   listen(rank, peer);

@@ -1,11 +1,10 @@
-// What the transports of all processes tell them, without sockets: connections between hosts whose ways can
-// be cut, each direction by itself, and processes that freeze and die.
+// What the transports of all processes report to them, without sockets: connections between hosts, cuts of
+// the network in each direction, and processes that freeze and die.
 //
-// Of the real transport (runtime/transport) this keeps: one connection for each pair, dialled by one side
-// with the real Dialer; messages in order, those under way lost with the connection; a cut way only delays,
-// since TCP sends again; silence, and a loss after 15 s that proves nothing; an end of stream or a
-// refused attempt that proves the end of a process; of two incarnations the newer stays and the older is
-// told.
+// Like the real transport (runtime/transport) it has one connection for each pair, which one side dials with
+// the real Dialer. Messages arrive in order; those under way are lost with the connection. A cut only delays,
+// since TCP sends again. There is silence, and after 15 s a loss that proves nothing. An end of stream or a
+// refused attempt proves the end of a process. Of two incarnations the newer stays and the older hears of it.
 #pragma once
 
 #include <deque>
@@ -22,32 +21,32 @@
 
 namespace mlk::sim {
 
-// A fault that can be planted into the simulated transport, to see that the rules find it.
+// A fault that can be planted in the simulated transport, to check that the rules detect it.
 struct Plants {
-  bool given_up_ends = false;  // a connection that is given up ends for the peer, too, and looks like a death
+  bool given_up_ends = false;  // an end after giving up is visible to the peer, like a death
 };
 
 struct NetworkSettings {
-  Duration shortest{50us}, longest{5ms};                                         // the way of a message
+  Duration shortest{50us}, longest{5ms};                                         // the delay of a message
   rt::Milliseconds retry_max{1000}, suspect_after{5000}, suspected_after{5000};  // as TransportOptions
-  bool frozen_are_lost = false;  // messages are so large that a process that takes nothing is given up
+  bool frozen_are_lost = false;  // messages are so large that a process that does not read is given up
   Plants plants;
 };
 
 class Network {
  public:
-  using Place = std::uint32_t;  // counts all processes, of whatever role
+  using Place = std::uint32_t;  // numbers all processes, of every role
   using Deliver = std::function<void(Place, rt::Event&&)>;
   using Trace = std::function<void(Place, const std::string&)>;
 
-  // ids: of the processes, by their numbers. Several may have the same id: an old process and its successor.
-  // Whoever dials any of them comes to the one that was started last.
+  // ids: of the processes, by their numbers. Several processes may have the same id: an old process and its
+  // successor. A dialled id leads to the process that was started last.
   Network(Clock& clock, Random& random, NetworkSettings settings, std::vector<rt::PeerId> ids,
           Deliver deliver, Trace trace);
 
-  // ---- what happens to processes and ways
+  // ---- faults of processes and of the network
   void start(Place rank, std::uint64_t incarnation);
-  // The process ends with this code, and says so.
+  // The process ends with this code, and sends goodbyes.
   void end(Place rank, int exit_code);
   void kill(Place rank);       // its host closes its connections
   void lose_host(Place rank);  // its connections stay open
@@ -59,10 +58,10 @@ class Network {
 
   bool is_cut(Place from, Place to) const { return cut_[from * hosts_.size() + to]; }
 
-  // ---- what a process does
-  Place number(rt::PeerId id) const;  // the first that has it
+  // ---- actions of a process
+  Place number(rt::PeerId id) const;  // the first process with that id
   void dial(Place rank, Place peer);
-  // The incarnation of the peer that it is connected with; 0: it is not.
+  // The incarnation of the connected peer; 0: not connected.
   std::uint64_t connected(Place rank, Place peer) const;
   void send(Place from, Place to, const rt::Header& header, rt::Bytes payload, Duration extra = 0ns);
 
@@ -72,22 +71,22 @@ class Network {
     rt::Header header;
     rt::Bytes payload;
   };
-  // One connection; [0] is the side that dialled, and direction [0] goes from it.
+  // One connection; [0] is the side that dialled, and direction [0] leads away from it.
   struct Connection {
     Place rank[2];
     std::uint64_t incarnation[2];
     bool open[2] = {true, true};
     bool vanished[2] = {false, false};  // without an end of stream
-    bool given_up[2] = {false, false};  // the other side is not to see the end of it yet
+    bool given_up[2] = {false, false};  // the other side must not see the end of it yet
     SteadyTime opened, arrives[2];
-    std::deque<Packet> held[2];  // by a cut, or by a frozen receiver
+    std::deque<Packet> held[2];  // held back by a cut, or by a frozen receiver
   };
   using ConnectionPtr = std::shared_ptr<Connection>;
-  // What the transport of a process knows of a peer.
+  // The state of a peer in the transport of a process.
   struct Side {
     ConnectionPtr connection;
     bool silent = false, unproven = false;
-    std::uint64_t quiet = 0;  // counts the times that nothing was heard any more; odd while it lasts
+    std::uint64_t quiet = 0;  // counts the times that the peer fell silent; odd while the silence lasts
     std::uint64_t last_incarnation = 0;
     std::set<std::uint64_t> fenced;
   };
@@ -135,7 +134,7 @@ class Network {
   const Deliver deliver_;
   const Trace trace_;
   const std::vector<rt::PeerId> ids_;
-  std::vector<Place> first_, newest_;  // of the same id: the first number, and (by it) the one started last
+  std::vector<Place> first_, newest_;  // per id: the first number, and the one started last
   std::vector<Host> hosts_;
   std::vector<bool> cut_;
   std::vector<std::weak_ptr<Connection>> connections_;

@@ -9,7 +9,7 @@ namespace mlk::sim {
 namespace {
 
 struct ProbeRuns {
-  std::uint64_t runs = 0, last = 0;  // last: the number of the run that passed it last
+  std::uint64_t runs = 0, last = 0;  // last: the number of the last run that passed the probe
 };
 std::map<std::string, ProbeRuns, std::less<>> passed_in;
 std::vector<std::string_view> passed_now;
@@ -46,14 +46,14 @@ void print_probes() {
     std::printf("probe %s %lu\n", name.c_str(), static_cast<unsigned long>(probe.runs));
 }
 
-// Here processes lose each other while one of them may have begun a generation and another has not.
+// At these probes processes lose each other while one may have begun a generation and another has not.
 bool is_at_a_beginning(std::string_view probe) {
   return probe == "allreduce.accepted" || probe == "allreduce.begun-elsewhere" ||
          probe == "allreduce.begun-with-lagging";
 }
 
-// One probe in four brings a fault, once: when it is passed for the first to thirtieth time. In half of the
-// runs the beginnings of generations bring two for certain, and early.
+// One probe in four brings a fault, once: at one of its first thirty passages. In half of the runs the
+// beginnings of generations bring two faults for certain, and early.
 std::optional<std::uint64_t> ProbeFaultDraw::passed(std::string_view probe, Duration now) {
   if (faults_.seed == 0 || now >= faults_.until) return {};
   auto found = passages_.find(probe);

@@ -1,4 +1,4 @@
-// What happens in a simulated run with parameter servers, drawn from a seed.
+// The faults of a simulated run with parameter servers, drawn from a seed.
 #include <algorithm>
 
 #include "runtime/ps/machines/timers.h"
@@ -11,10 +11,10 @@ using Kind = PsFault::Kind;
 using rt::PeerId;
 using rt::Role;
 
-// Things that belong together: what begins also ends.
+// Faults that belong together: a fault that begins also ends.
 class FaultDraw {
  public:
-  // Half of them happen in what an earlier one has brought about.
+  // Half of the faults happen soon after an earlier fault, while its consequences last.
   FaultDraw(Random& random, PsScenario& scenario, Duration storm)
       : random_(random), scenario_(scenario), processes_(scenario.processes()) {
     const Duration last = scenario.faults.back().at;
@@ -23,7 +23,7 @@ class FaultDraw {
                      : random_.between(Duration(500ms), storm);
     draw_end();
   }
-  // At a probe: half of them befall the process that has passed it.
+  // At a probe: half of the faults hit the process that has passed it.
   FaultDraw(Random& random, PsScenario& scenario, PeerId focus)
       : random_(random),
         scenario_(scenario),
@@ -56,7 +56,7 @@ class FaultDraw {
       }
       case 10:
         return random_.one_in(3) ? terminate_all() : add(begin_, Kind::terminate, any());
-      case 11:  // killed twice: the second time while the others still see to the first
+      case 11:  // killed twice: the second time while the other processes still handle the first end
         add(begin_, Kind::kill, any());
         return add(begin_ + random_.between(Duration(10ms), Duration(12s)), Kind::kill, any());
       case 12:
@@ -64,7 +64,7 @@ class FaultDraw {
       case 14:
       case 15:
         return at_seeding();
-      case 16:  // many at once
+      case 16:  // many processes at once
         for (const PeerId process : processes_) {
           if (random_.one_in(2)) add(begin_, Kind::kill, process);
         }
@@ -83,7 +83,7 @@ class FaultDraw {
   }
 
  private:
-  // A server is killed, and something else happens at about the time at which its successor is seeded.
+  // A server is killed, and another fault happens at about the time when its successor is seeded.
   void at_seeding() {
     add(begin_, Kind::kill, {Role::server, server()});
     begin_ += random_.between(Duration(10s), Duration(14s));
@@ -96,8 +96,8 @@ class FaultDraw {
     cut(other, process);
   }
 
-  // A worker does not take part in what the others do. It is back when that is lost, or when they have begun
-  // again and lose a server once more.
+  // A worker misses the steps of the other workers. It comes back when those steps are lost, or when the
+  // others have begun again and lose a server once more.
   void leave_behind() {
     const PeerId behind{Role::worker, worker()};
     const Duration lost = begin_ + random_.between(Duration(6s), Duration(12s));
@@ -118,7 +118,7 @@ class FaultDraw {
     add(begin_ + random_.between(Duration(0), Duration(2s)), Kind::terminate, {Role::server, server()});
   }
 
-  // Short ones are within all patience, long ones beyond that of connections, some beyond that of the run.
+  // Short faults are within every patience. Long faults exceed that of connections, and some that of the run.
   void draw_end() {
     end_ = begin_ + (random_.one_in(2)   ? random_.between(Duration(10ms), Duration(4s))
                      : random_.one_in(8) ? random_.between(Duration(40s), Duration(200s))
@@ -160,7 +160,7 @@ class FaultDraw {
   const std::optional<PeerId> focus_;
 };
 
-// The server of a network file system is away for minutes.
+// The server of a network file system is unreachable for minutes.
 void hang_disk(PsScenario& s, Random& random, Duration storm) {
   s.write = random.between(Duration(2s), Duration(8s));
   s.longest_write = random.between(Duration(100s), Duration(400s));
@@ -169,7 +169,7 @@ void hang_disk(PsScenario& s, Random& random, Duration storm) {
   s.faults.push_back({begin + random.between(Duration(10s), Duration(200s)), Kind::disk_slow, {}, {}, 1});
 }
 
-// Nobody makes room for the last checkpoint while server 0 is patient: the run ends without it.
+// The disk stays full during the patience of server 0: the run ends without the last checkpoint.
 void fill_disk(PsScenario& s, Random& random, Duration storm) {
   if (!s.disk) return;
   s.faults.push_back({random.between(Duration(0), storm), Kind::disk_full, {}, {}, 1});
@@ -177,7 +177,7 @@ void fill_disk(PsScenario& s, Random& random, Duration storm) {
       {storm + s.patience + random.between(Duration(10s), Duration(120s)), Kind::disk_full, {}, {}, 0});
 }
 
-// A worker comes when the others, and all servers but perhaps server 0, have ended.
+// A worker starts when the others, and all servers except perhaps server 0, have ended.
 void come_after_the_end(PsScenario& s, Random& random, Duration storm) {
   if (s.workers == 1 || s.servers == 1) return;
   s.minimum = 1;
@@ -189,7 +189,7 @@ void come_after_the_end(PsScenario& s, Random& random, Duration storm) {
   begins->at = storm + random.between(Duration(10s), Duration(60s));
 }
 
-// The cluster is full for so long that server 0, which is alone, is about to end.
+// The cluster is full for so long that server 0, without workers, is about to end.
 void come_after_a_day(PsScenario& s, Random& random) {
   PsScenario calm;
   calm.seed = s.seed;
@@ -239,9 +239,9 @@ PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks) {
     s.faults.push_back(
         {random.between(Duration(0), Duration(random.one_in(12) ? 20s : 1s)), Kind::start, process, {}, 0});
   }
-  // The last server comes when others have given it up.
+  // The last server starts when others have given it up.
   if (random.one_in(75)) s.faults.back().at = random.between(Duration(90s), Duration(250s));
-  // Before the end of training, if nothing holds it up.
+  // The storm is over before the end of training, if no fault delays the training.
   const Duration training = static_cast<std::int64_t>(s.steps) * s.compute / (s.consistency.sync ? 1 : 2);
   const Duration storm = std::clamp<Duration>(training + (random.one_in(3) ? 15s : 0s), 2s, 60s);
   for (auto left = random.below(10); left > 0; --left) FaultDraw(random, s, storm).draw();

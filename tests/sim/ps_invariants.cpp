@@ -60,7 +60,7 @@ void PsInvariants::granted(std::uint64_t coordinator, std::uint32_t worker, cons
   }
   Leased& leased = leased_[coordinator];
   leased.lost = std::max(leased.lost, work.progress.run.lost_samples);
-  if (work.position == work.run_position) leased.lost_before = leased.lost;  // nothing is open
+  if (work.position == work.run_position) leased.lost_before = leased.lost;  // no lease is open
   const std::uint64_t open = work.position + batch - work.run_position;
   if (open > scenario_.workers * batch + leased.lost - leased.lost_before)
     ps_broken(what + ": " + std::to_string(open) + " samples are neither done nor counted as lost");

@@ -1,14 +1,14 @@
-// What must hold after every event of a simulated run with parameter servers.
+// The rules that must hold after every event of a simulated run with parameter servers.
 //
 // *Commit*: sync: the last slice of a clock makes a chunk's weights those of the next clock. async: server 0
 // counts a finished lease. Offline steps count once a worker that made some has seeded the servers.
 //
 // Gradients are small whole numbers that follow from the position of a slice, so sums are exact, and with
-// sync the weights of step s follow from s alone: exact_weights(). Weights that are not those of their step
-// mean that a slice was left out, or counted twice, or came to other weights than it was computed with. So
-// one comparison holds: each sample is in one committed step of the history; no (clock, slice, chunk) counts
-// twice; a step that is committed twice has the same result in every history; equal versions mean equal
-// state.
+// sync the weights of step s follow from s alone: exact_weights(). If weights are not those of their step, a
+// slice was left out, or counted twice, or applied to other weights than those it was computed with. So one
+// comparison checks all of this: each sample is in one committed step of the history; no (clock, slice,
+// chunk) counts twice; a step that is committed twice has the same result in every history; equal versions
+// mean equal state.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ namespace mlk::sim {
 
 inline constexpr std::size_t model_floats = 6;
 std::vector<rt::TensorInfo> model_tensors();
-// Of the mean over a slice.
+// A gradient, as the mean over a slice.
 float gradient_at(std::uint64_t position, std::size_t parameter);
 
 class PsInvariants {
@@ -39,14 +39,14 @@ class PsInvariants {
     exact_[0].assign(model_floats, 0);
   }
 
-  // 1. sync: whoever has weights of a step, in memory, in a message or on disk, has those of the step.
+  // 1. sync: all weights of a step, in memory, in messages or on disk, are equal to exact_weights() of it.
   void weights(std::span<const float> weights, std::uint64_t step, std::size_t offset,
                const std::string& what);
   const std::vector<float>& exact_weights(std::uint64_t step);
 
-  // 2. sync: a lease is of the samples of its slice. async: of those that are leased, not done and not leased
-  //    to anyone any more, no more are lost than are counted as lost. Bounded: nobody is given work further
-  //    than the bound ahead of the slowest.
+  // 2. sync: a lease covers the samples of its slice. async: some leased samples are not done and no longer
+  //    leased; these are at most as many as are counted as lost. Bounded: no worker gets work that is
+  //    further ahead of the slowest worker than the bound.
   void granted(std::uint64_t coordinator, std::uint32_t worker, const rt::Header& header,
                const rt::WorkMessage& work);
 
@@ -61,15 +61,16 @@ class PsInvariants {
   void seeding_opened(std::uint64_t server) { sources_.erase(server); }
   void seeded(std::uint64_t server, std::uint32_t chunk, const Source& source);
 
-  // 5. When a process has heard of a successor of a peer, it hears that peer no more. (It may take an old
-  //    process for the successor if it met the successor first: incarnations have no order.)
+  // 5. When a process has heard of a successor of a peer, it no longer hears that peer. (If it met the
+  //    successor first, it may take the old process for the successor: incarnations have no order.)
   void heard(std::uint64_t process, rt::PeerId peer, std::uint64_t incarnation);
 
-  // 6. A checkpoint appears only when all of its parts are written, and each server's is in it.
+  // 6. A checkpoint appears only when all of its parts are written, and it has the part of each server.
   void committing(const rt::Manifest& manifest, const std::set<std::string>& whole, std::uint64_t step);
 
-  // 7. Exit 0 of a worker: the run is trained. Where there is a disk, its last checkpoint was made. The last
-  //    report was made, unless this worker cannot: it knows of none, and does not see that checkpoint.
+  // 7. If a worker exits with 0, the run is trained. If there is a disk, the last checkpoint was made. The
+  //    last report was made, unless this worker cannot make it: it has no report, and does not see that
+  //    checkpoint.
   void worker_ends(bool was_saved, bool can_report);
   void evaluated(std::uint64_t step);
   bool is_evaluated() const { return evaluated_; }
@@ -86,10 +87,10 @@ class PsInvariants {
   };
   std::map<std::uint64_t, Leased> leased_;  // by incarnation of server 0
   std::set<std::tuple<std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t>> applied_;
-  std::map<std::uint64_t, std::map<std::uint32_t, Source>> sources_;  // of the seeds since the round began
+  std::map<std::uint64_t, std::map<std::uint32_t, Source>> sources_;  // of seeds since the round began
   struct Heard {
     std::uint64_t last = 0;
-    std::set<std::uint64_t> before;  // all, with the last
+    std::set<std::uint64_t> before;  // all incarnations heard so far, including the last
   };
   std::map<std::pair<std::uint64_t, rt::PeerId>, Heard> heard_;
   bool evaluated_ = false;

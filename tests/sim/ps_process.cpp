@@ -68,7 +68,7 @@ void PsProcess::thaw() {
   for (const Clock::Action& action : std::exchange(postponed_, {})) action();
 }
 
-// Unless the process is another one by then.
+// Runs unless the process is another one by then.
 void PsProcess::plan(Duration time, Clock::Action action) {
   s_.clock.after(time, [this, own = incarnation_, action = std::move(action)] {
     if (!running() || incarnation_ != own) return;
@@ -244,7 +244,7 @@ Duration PsProcess::writing_time() const {
   return std::min(s_.random.between(longest / 4, longest), s_.scenario.longest_write);
 }
 
-// The part is torn if the process dies meanwhile.
+// If the process dies meanwhile, its part is incomplete.
 void PsProcess::carry_out(const rt::CapturePart& wanted) {
   rt::WrittenMessage written{wanted.capture.step, wanted.capture.aside, {}, {}};
   const rt::ServedModel& model = server_->model();

@@ -1,5 +1,6 @@
-// One process of a simulated run with parameter servers: the real machine, in a shell that does what
-// ps/server.cpp and ps/worker.cpp do with it. The model is six floats; computing and the disk are time.
+// One process of a simulated run with parameter servers: the real machine, in a shell that carries out its
+// decisions as ps/server.cpp and ps/worker.cpp do. The model is six floats; computing and writing only take
+// time.
 #pragma once
 
 #include <deque>
@@ -20,26 +21,26 @@
 
 namespace mlk::sim {
 
-// The folder of checkpoints, which all servers share. Every process that dies leaves its part as it is.
+// The folder of checkpoints, which all servers share. The part of a process that dies stays as it is.
 struct PsDisk {
   struct Checkpoint {
     std::uint64_t step = 0, position = 0;
     rt::RunHistory history;
     std::vector<float> weights = std::vector<float>(model_floats, 0);
-    std::set<std::string> whole;  // parts
-    bool lost = false;            // some of it
+    std::set<std::string> whole;  // the complete parts
+    bool lost = false;            // some parts are lost
     SteadyTime made{};
   };
   bool there = true, full = false, has_failed = false;
   int slowness = 1;
-  bool had_last = false;  // the checkpoint of the last step was made
+  bool had_last = false;  // the checkpoint of the last step was made at some time
   std::map<std::string, Checkpoint> aside;
   std::map<std::uint64_t, Checkpoint> made;  // by step
 
   bool has(std::uint64_t step) const { return made.contains(step); }
 };
 
-// What a process needs of the world around it.
+// The parts of the world that a process needs.
 struct PsWorld {
   Clock& clock;
   Random& random;
@@ -58,16 +59,16 @@ class PsProcess {
   PsProcess(const PsWorld& world, Network::Place place, rt::PeerId id) : s_(world), place_(place), id_(id) {}
 
   void start(std::uint64_t incarnation, int failures);
-  void stop();  // the process is gone, with all that it knew
+  void stop();  // the process is gone, with all of its memory
   void terminate();
   bool running() const { return server_ || worker_; }
-  bool knew_of_end() const { return trained_; }  // a server, also when it has ended
+  bool knew_of_end() const { return trained_; }  // of a server, also after its end
   std::uint64_t incarnation() const { return incarnation_; }
   void freeze() { frozen_ = true; }
   void thaw();
   void deliver(rt::Event&& event);
-  // A worker that is connected with all servers, has nothing to do and does not know of the end has heard
-  // nothing of server 0 for so long.
+  // For a worker that is connected with all servers, has no work and does not know of the end: how long it
+  // has heard nothing from server 0.
   Duration unheard() const;
   std::string describe() const;
 
@@ -98,13 +99,13 @@ class PsProcess {
   void act_server(Call call);
   template <typename Call>
   void act_worker(Call call);
-  // Takes the time of a slice, in which no message is taken in.
+  // Takes the time of a slice, in which the process handles no message.
   void work(std::function<void(rt::WorkerMachine&, rt::WorkerTurn&)> answer);
 
   void carry_out(const rt::Effects::Effect& effect);
   void carry_out(const rt::Failure& failure) { end(failure.code, failure.what()); }
   void carry_out(const rt::CountLate&) { late_ = true; }
-  // Of servers.
+  // For servers.
   void carry_out(const rt::OpenSeeding& wanted);
   void carry_out(const rt::LoadCheckpoint&);
   void carry_out(const rt::SeedFromCheckpoint& wanted);
@@ -117,7 +118,7 @@ class PsProcess {
   void carry_out(const rt::FlushWeights& wanted);
   void carry_out(const rt::RunIsTrained&) { trained_ = true; }
   void carry_out(const rt::End& wanted) { end(wanted.code, wanted.message); }
-  // Of workers.
+  // For workers.
   void carry_out(const rt::ExpectWeights& wanted);
   void carry_out(const rt::CancelReceives&) { expected_.clear(); }
   void carry_out(const rt::SendChunk& wanted);
@@ -143,21 +144,21 @@ class PsProcess {
   const rt::PeerId id_;
   std::uint64_t incarnation_ = 0;
   bool frozen_ = false, busy_ = false, trained_ = false, stopping_ = false;
-  std::uint64_t tick_ = 0;                // the one that is planned
-  std::vector<Clock::Action> postponed_;  // while it is frozen
-  std::deque<rt::Event> inbox_;           // while it is busy
+  std::uint64_t tick_ = 0;                // the number of the planned tick
+  std::vector<Clock::Action> postponed_;  // actions postponed while the process is frozen
+  std::deque<rt::Event> inbox_;           // events that came while the process is busy
   std::unique_ptr<rt::ServerMachine> server_;
-  bool writing_ = false;  // its part of a checkpoint
+  bool writing_ = false;  // whether it writes its part of a checkpoint
   bool late_ = false;     // the last message was of no use
   std::unique_ptr<rt::WorkerMachine> worker_;
   std::vector<rt::Chunk> chunks_;
-  std::vector<float> model_, next_;  // next: sync: weights of the clock to come
+  std::vector<float> model_, next_;  // next: sync: weights of the next clock
   std::uint64_t position_ = 0;       // of the slice
   std::uint64_t offline_slice_ = 0;
   std::set<std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>> expected_;  // generation, tag, chunk
   const rt::Event* handled_ = nullptr;
   std::set<std::uint32_t> up_;  // a worker's servers
-  SteadyTime heard_;            // of server 0, or was busy
+  SteadyTime heard_;            // when it last heard server 0, or was busy
 };
 
 }  // namespace mlk::sim

@@ -1,4 +1,4 @@
-// What the shell of a worker carries out: the model, and the time that it takes.
+// The decisions that the shell of a worker carries out: the model, and the time that its work takes.
 #include <algorithm>
 #include <utility>
 
@@ -73,7 +73,7 @@ void PsProcess::handle_worker(const rt::Event& event) {
   handled_ = nullptr;
 }
 
-// Weights that are expected go to their place as they arrive, whatever the worker is at.
+// Expected weights go to their place as they arrive, whatever the worker does at the time.
 void PsProcess::receive_in_place(rt::Event& event) {
   const rt::Header& header = event.header;
   if (header.type != rt::MessageType::weights || header.key >= chunks_.size() ||
@@ -112,7 +112,7 @@ void PsProcess::carry_out(const rt::TakeNextWeights&) {
   model_ = next_;
 }
 
-// With sync the answer is given after each slice of a step; the last makes the step.
+// With sync there is an answer after each slice of a step; the last slice completes the step.
 void PsProcess::carry_out(const rt::OfflineSlice& wanted) {
   const auto batch = static_cast<std::uint64_t>(s_.scenario.batch);
   const std::uint64_t slices = sync() ? s_.scenario.workers : 1;

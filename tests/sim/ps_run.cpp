@@ -19,7 +19,7 @@ using Place = Network::Place;
 constexpr Duration unheard_limit = 15s;
 constexpr std::uint64_t most_ps_events = 5'000'000;
 
-// Every process has a place; servers have a second one, for a successor beside them.
+// Every process has a place; servers have a second place, for a successor beside them.
 std::vector<PeerId> places(const PsScenario& scenario) {
   std::vector<PeerId> ids = scenario.processes();
   for (std::uint32_t rank = 0; rank < scenario.servers; ++rank) ids.push_back({Role::server, rank});
@@ -82,12 +82,12 @@ class PsRun {
   }
 
  private:
-  // What the Job of a rank knows.
+  // The state of the Job of a rank.
   struct Job {
     bool done = false;
     int failures = 0;
     std::uint64_t starts = 0;
-    Place place = 0;  // of the process that it started last
+    Place place = 0;  // the place of the process that it started last
   };
 
   void deliver(Place place, rt::Event&& event) {
@@ -120,7 +120,7 @@ class PsRun {
     if (beside) {
       const Place first = network_.number(id), spare = first + scenario_.servers;
       job.place = job.place == first ? spare : first;
-      if (processes_[job.place].running()) vanish(job.place);  // a third does not live
+      if (processes_[job.place].running()) vanish(job.place);  // at most two processes of a server live
     }
     ++job.starts;
     isolated_.erase(job.place);
@@ -143,7 +143,7 @@ class PsRun {
       const bool trained = id.role == Role::worker || invariants_.is_evaluated();
       trained ? void(trained_ = true) : abandon(place);
     }
-    // What cannot be saved ends the run, and is not trained again.
+    // If a checkpoint cannot be saved, the run ends, and does not train again.
     if (code == rt::ExitCode::checkpoint_unusable && disk_.has_failed) abandoned_ = true;
     if (abandoned_ && rt::is_final(code)) return;
     if (rt::is_final(code)) throw Violation(to_string(id) + " ends the run: " + why);
@@ -154,8 +154,8 @@ class PsRun {
     start_later(id, code);
   }
 
-  // A server ends with 0 before the run is trained, or reported. That is right if it has heard of no worker
-  // for as long as it waits; the run is over then. If the last checkpoint is there, workers may still find
+  // A server ends with 0 before the run is trained, or reported. That is right if it has heard no worker
+  // during its whole patience: the run is over then. If the last checkpoint is there, workers may still find
   // it.
   void abandon(Place place) {
     const bool saved = disk_.has(scenario_.steps);
@@ -219,7 +219,7 @@ class PsRun {
     }
   }
 
-  // A process has passed a probe. Until the storm ends, that may bring faults to it, or to others.
+  // A process has passed a probe. During the storm that may bring faults to this process or to others.
   void pass(Place place, std::string_view probe) {
     if (probe == "ps.finish-told" && scenario_.lost_at_end && !std::exchange(lost_at_end_, true))
       clock_.after(Duration(0), [this, id = ids_[place]] { happen({{}, PsFault::Kind::kill, id, {}, 0}); });
@@ -251,7 +251,7 @@ class PsRun {
     if (processes_[place].running()) network_.thaw(place);
   }
 
-  // SIGTERM, and SIGKILL after the grace.
+  // SIGTERM, and SIGKILL after the grace period.
   void terminate(Place place) {
     PsProcess& process = processes_[place];
     if (!process.running()) return;
@@ -287,8 +287,7 @@ class PsRun {
     if (network_.is_cut(other, one)) network_.heal(other, one);
   }
 
-  // From here on nothing more goes wrong. Of a server that has a successor no more is left: its host is given
-  // up.
+  // No more faults from here on. If a server has a successor, the old process is gone with its host.
   void calm() {
     for (Place place = 0; place < ids_.size(); ++place) {
       thaw_at(place);
@@ -305,7 +304,7 @@ class PsRun {
 
   bool settled() const { return clock_.now() > quiet_ + settled_after; }
 
-  // In calm server 0 tells every worker every few seconds what it is to do, or to wait.
+  // In calm server 0 sends every worker work or a wait message every few seconds.
   void watch() {
     clock_.after(1s, [this] { watch(); });
     if (!settled()) return;
@@ -315,8 +314,8 @@ class PsRun {
     }
   }
 
-  // All workers know that the run is trained, and all servers have ended. Where nothing is on disk one that
-  // comes late cannot know.
+  // True if all workers know that the run is trained, and all servers have ended. Without the last checkpoint
+  // on disk a late worker cannot know.
   bool over() const {
     if (abandoned_) return true;
     if (!trained_) return false;
@@ -329,8 +328,8 @@ class PsRun {
     return true;
   }
 
-  // In calm: everyone is started again and connected; servers are seeded, perhaps twice; then all steps, each
-  // as if one worker did all of it.
+  // In calm: all processes are started again and connected, and servers are seeded, perhaps twice. Then all
+  // steps are made, as if one worker made each step alone.
   SteadyTime deadline() const {
     const auto steps = static_cast<std::int64_t>(scenario_.steps);
     const std::int64_t slices = scenario_.consistency.sync ? scenario_.workers : 1;
@@ -357,19 +356,19 @@ class PsRun {
   SteadyTime quiet_ = begin_;
   Network network_;
   PsDisk disk_;
-  bool disk_lost_ = false;  // with the last checkpoint
+  bool disk_lost_ = false;  // the disk was lost with the last checkpoint
   bool lost_at_end_ = false;
-  bool trained_ = false;          // a rank has ended so
+  bool trained_ = false;          // a rank has ended as trained
   bool left_to_workers_ = false;  // a server has ended, since the last checkpoint is on the disk
-  bool abandoned_ = false;        // a server has heard of no worker for all of its patience: the run is over
-  std::map<Place, SteadyTime> heard_worker_;  // by servers
+  bool abandoned_ = false;        // a server has heard no worker during all of its patience: the run is over
+  std::map<Place, SteadyTime> heard_worker_;  // when each server last heard a worker
   PsInvariants invariants_;
   ProbeFaultDraw probe_draw_;
   std::unique_ptr<kernels::Ops> ops_ = kernels::make_reference_ops();
   const PsWorld surroundings_;
-  std::deque<PsProcess> processes_;  // by their places
+  std::deque<PsProcess> processes_;  // in the order of their places
   std::map<PeerId, Job> jobs_;
-  std::set<Place> isolated_;  // places whose processes their Jobs have given up
+  std::set<Place> isolated_;  // places of processes that their Jobs have given up
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A whole simulated run with parameter servers: its processes, what befalls them, and its end.
+// A whole simulated run with parameter servers: its processes, its faults, and its end.
 #pragma once
 
 #include "tests/sim/ps_scenario.h"
@@ -6,7 +6,7 @@
 
 namespace mlk::sim {
 
-// print: told every event; may be empty.
+// print: called for every event; may be empty.
 Outcome simulate(const PsScenario& scenario, const Print& print);
 
 }  // namespace mlk::sim

@@ -1,14 +1,14 @@
-// What is to happen in a simulated run with parameter servers: drawn from a seed, or read from a file.
+// The faults and settings of a simulated run with parameter servers: drawn from a seed, or read from a file.
 //
-// The text is that of scenario.h, begun by a line `mode ps`. What differs:
+// The text is that of scenario.h, after a first line `mode ps`. The differences are:
 //   workers 3, servers 2, minimum 1 (workers), consistency sync, or async, or N (bounded staleness)
 //   offline 10         offline_seconds
 //   longest_write 20000   ms, however slow the disk is
 //   seen 3000          ms from the making of a checkpoint until workers find it (a file system with a cache)
-//   lost_at_end 1       server 0 is killed once it has told the first that the run is trained
+//   lost_at_end 1       server 0 is killed once it has sent the first message that the run is trained
 //   at 4.5 kill server/1     processes by their names; also: lose_host, freeze, thaw, terminate (SIGTERM),
-//                            isolate (nobody reaches it or is reached by it, and its Job starts a
-//                            successor beside it), reconnect (it is reached again),
+//                            isolate (all its connections are cut, and its Job starts a successor
+//                            beside it), reconnect (others can reach it again),
 //                            cut FROM TO, heal FROM TO, start
 //   at 4.5 disk_full 0 or 1, disk_slow FACTOR, lose_disk
 #pragma once
@@ -68,9 +68,9 @@ struct PsScenario {
   std::vector<rt::PeerId> processes() const;
 };
 
-// Of ps_draw.cpp. ranks: of workers and servers together; 0 leaves their number to the seed.
+// Defined in ps_draw.cpp. ranks: workers and servers together; 0: the seed determines their number.
 PsScenario draw_ps(std::uint64_t seed, std::uint32_t ranks);
-// What happens when `process` has passed a probe; times are from then on.
+// The faults after `process` has passed a probe; their times count from that moment.
 std::vector<PsFault> draw_at_probe(std::uint64_t seed, const PsScenario& scenario, rt::PeerId process);
 
 bool is_ps_scenario(const std::string& text);

@@ -9,8 +9,8 @@
 
 namespace mlk::sim {
 
-// What the receiver reads from the bytes that are sent. Throws Violation if that is not what was said, and
-// for a type that ps_wire.cpp has no case for.
+// The message as the receiver decodes it from the bytes that are sent. Throws Violation if it differs from
+// the message that was sent, and for a type without a case in ps_wire.cpp.
 std::pair<rt::Header, rt::Bytes> through_ps_codecs(rt::PeerId from, std::uint64_t incarnation,
                                                    const rt::Header& header, const rt::Bytes& payload);
 

@@ -49,7 +49,7 @@ void SimulatedRank::start(std::uint64_t incarnation) {
   act([this](RankTurn& turn) { process_->machine.start(turn); });
 }
 
-// The signal is seen at the next call of the machine.
+// The machine sees the signal at its next call.
 void SimulatedRank::terminate() {
   process_->stopping = true;
   plan(s_.random.between(Duration(0), signal_seen_within), [this] { tick(); });
@@ -73,7 +73,7 @@ void SimulatedRank::plan(Duration time, Clock::Action action) {
   });
 }
 
-// What comes meanwhile has to wait.
+// Events that come meanwhile have to wait.
 void SimulatedRank::work(Duration time, Clock::Action then) {
   process_->busy = true;
   plan(time, [this, then = std::move(then)] {
@@ -111,7 +111,7 @@ void SimulatedRank::act(const std::function<void(RankTurn&)>& call) {
   plan_tick();
 }
 
-// Tells the invariants of a generation that has begun, before this rank's state becomes another.
+// Reports a generation that has begun to the invariants, before this rank replaces its state.
 void SimulatedRank::note_state() {
   const rt::RankMachine& machine = process_->machine;
   const std::pair now(machine.assembly().lineage(), machine.assembly().generation().number);
@@ -132,7 +132,7 @@ void SimulatedRank::plan_tick() {
   if (process_->machine.looks_for_last()) next = std::min(next, process_->next_look);
   if (next == SteadyTime::max() || process_->busy) return;
   const bool at_once = next == SteadyTime();
-  // Events may come before a process comes to its next step, too.
+  // Events may also come before a process begins its next step.
   const Duration pause = at_once && s_.random.one_in(8) ? s_.random.between(Duration(0), preemption) : 0ns;
   const Duration least = at_once ? pause : process_->first_try ? save_poll : shortest_pause;
   const SteadyTime at = std::max(global(next), s_.clock.now() + least);
@@ -205,7 +205,7 @@ void SimulatedRank::carry_out(const rt::MakeState&) {
   });
 }
 
-// In two parts: after the first the receiver's own state is spoilt.
+// Sends two parts: after the first part the receiver's own state is spoilt.
 void SimulatedRank::carry_out(const rt::SendState& wanted) {
   const rt::StatePoint& point = process_->machine.point();
   const auto& lagging = process_->machine.assembly().beginning().lagging;
@@ -218,7 +218,7 @@ void SimulatedRank::carry_out(const rt::SendState& wanted) {
     const Duration extra = part == 0 ? transfer * before + transfer / 2 : transfer / 2;
     send(wanted.rank, message.header, std::move(message.payload), extra);
   }
-  // The process handles no event before the last state is sent.
+  // The process handles no event until the last state is sent.
   if (wanted.rank == *lagging.rbegin())
     work(transfer * (before + 1), [this] { plan(0ns, [this] { tick(); }); });
 }

@@ -1,6 +1,6 @@
 // One rank of a simulated allreduce run: the real RankMachine in a process without threads, sockets and a
-// model. A state is two numbers that follow from the steps that led to it, a sum is a message from each
-// member to each, and computing, transfers and the disk are time.
+// model. A state is two numbers that follow from the steps before it. A sum is a message from each member to
+// each other member. Computing, transfers and the disk only take time.
 #pragma once
 
 #include <array>
@@ -24,12 +24,12 @@ struct RunSettings {
   std::uint64_t steps = 20, step_samples = 64, checkpoint_every = 5;
   std::chrono::seconds patience{120}, late{60};
   Duration compute{50ms}, transfer{20ms}, write{100ms};
-  bool devices = false;   // add up: a sum may hang, and is given up then
-  bool overlaps = false;  // ranks hear their peers while they compute, as those with large models do
+  bool devices = false;   // devices sum: a sum may hang, and is then given up
+  bool overlaps = false;  // ranks hear their peers while they compute, as ranks with large models do
   NetworkSettings network;
 };
 
-// Parameters and the optimizer's state: two floats each, as messages see them.
+// Parameters and optimizer state: two floats each, as in messages.
 using Weights = std::array<std::uint64_t, 2>;
 
 struct SavedState {
@@ -38,14 +38,14 @@ struct SavedState {
   std::uint64_t restarts = 0;
 };
 
-// The folder of checkpoints, which all ranks share. A checkpoint is there whole or not at all.
+// The folder of checkpoints, which all ranks share. A checkpoint is complete, or not there at all.
 struct Disk {
   bool there = true, full = false, has_failed = false;
   int slowness = 1;
   std::optional<SavedState> newest;
 };
 
-// What a rank needs of the world around it.
+// The parts of the world that a rank needs.
 struct RankWorld {
   Clock& clock;
   Random& random;
@@ -53,7 +53,7 @@ struct RankWorld {
   Disk& disk;
   Invariants& invariants;
   const RunSettings& settings;
-  const std::uint32_t& transfer_slowness;  // how many times longer than usual a state takes to be sent
+  const std::uint32_t& transfer_slowness;  // how many times longer than usual the transfer of a state takes
   std::function<void(std::uint32_t number, rt::ExitCode code)> ended;
   std::function<void(std::uint32_t number, std::string_view probe)> passed;
   std::function<void(std::uint32_t rank, const std::string& line)> trace;  // may be empty
@@ -61,24 +61,24 @@ struct RankWorld {
 
 class SimulatedRank {
  public:
-  // number: of the process in the network.
+  // number: of this process in the network.
   SimulatedRank(RankWorld world, std::uint32_t number, std::uint32_t rank, std::int64_t drift_ppm)
       : s_(std::move(world)), process_number_(number), rank_(rank), drift_ppm_(drift_ppm) {}
 
   void start(std::uint64_t incarnation);
   void terminate();  // SIGTERM
-  void stop();       // the process is gone, with all that it knew
+  void stop();       // the process is gone, with all of its memory
   bool running() const { return process_ != nullptr; }
   void freeze() { process_->frozen = true; }
   void thaw();
-  // The sum of this step, or of the next, does not come to its end.
+  // The sum of this step, or of the next, never finishes.
   void hang() { process_->sum_hangs = true; }
   void deliver(rt::Event&& event);
   std::string describe() const;
 
  private:
   using PartKey = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>;  // generation, step, rank
-  // What is gone with the process.
+  // The members that are lost with the process.
   struct Process {
     Process(std::uint64_t number, rt::RankSettings settings)
         : incarnation(number), machine(std::move(settings)) {}
@@ -86,18 +86,18 @@ class SimulatedRank {
     std::uint64_t incarnation;
     rt::RankMachine machine;
     bool frozen = false, busy = false, stopping = false, trained = false;
-    std::vector<Clock::Action> postponed;  // while it is frozen
-    std::deque<rt::Event> inbox;           // while it is busy
+    std::vector<Clock::Action> postponed;  // actions postponed while the process is frozen
+    std::deque<rt::Event> inbox;           // events that came while the process is busy
     std::optional<SteadyTime> tick_planned;
     SteadyTime next_look{}, next_try{};
     std::optional<SteadyTime> first_try;
     Weights weights{};
-    std::uint64_t newest_step = 0;                        // that it has had, and was sent no other
+    std::uint64_t newest_step = 0;                        // newest since another state came
     bool made = false;                                    // its state, from a checkpoint or the start
     std::pair<std::uint64_t, std::uint64_t> begun{0, 0};  // lineage, generation
-    std::optional<rt::TakeStep> step;                     // under way
+    std::optional<rt::TakeStep> step;                     // the step under way
     bool computed = false, part_is_sent = false, sum_hangs = false;
-    std::uint64_t attempt = 0;  // steps that were computed, here
+    std::uint64_t attempt = 0;  // the number of steps computed here
     std::map<PartKey, Part> parts;
     bool due = false, writing = false, save_at_end = false;
     std::uint64_t committed = 0;

@@ -10,7 +10,7 @@ using rt::Event, rt::MessageType, rt::PayloadReader, rt::PayloadWriter, rt::Rank
 
 namespace {
 
-// As a sum by devices is looked at: runtime/collectives.
+// The times at which a sum by devices is polled: see runtime/collectives.
 constexpr Duration still_after{500ms}, looked_at_every{250ms};
 
 }  // namespace
@@ -38,7 +38,7 @@ Part SimulatedRank::own_part() const {
   return {mix(process_->weights[0], process_->weights[1]), process_->step->begin, process_->step->end};
 }
 
-// False: a member is not connected, as the ring is told by the transport.
+// False: a member is not connected, which the transport reports to the ring.
 bool SimulatedRank::add_part() {
   const Part part = own_part();
   const rt::Generation& generation = process_->machine.assembly().generation();
@@ -74,7 +74,7 @@ bool SimulatedRank::has_all_parts() const {
 
 void SimulatedRank::go_on_summing() {
   if (!process_->step) return;
-  // The thread that sums has ended, and hears nothing more until the other one has computed.
+  // The thread that sums has ended, and handles no more events until the other thread has computed.
   if (!process_->computed) {
     process_->busy = process_->busy || !process_->machine.goes_on();
     return;
@@ -89,7 +89,7 @@ void SimulatedRank::give_step_up() {
   act([this](RankTurn& turn) { process_->machine.step_given_up(turn); });
 }
 
-// A sum by devices that stands still is asked for by all of its members.
+// When a sum by devices stands still, all of its members ask each other about it.
 void SimulatedRank::look_later(Duration time, std::uint64_t attempt) {
   plan(time, [this, attempt] {
     if (!process_->step || !process_->computed || process_->attempt != attempt) return;

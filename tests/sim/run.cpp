@@ -50,7 +50,7 @@ class Run {
       const std::uint32_t rank = number % settings_.ranks;
       processes_.push_back(std::make_unique<SimulatedRank>(world, number, rank, scenario.drift_ppm[rank]));
     }
-    // A state that was sent in slow times holds up what is sent after it.
+    // A state that is sent in slow times delays the messages after it.
     Duration longest_transfer{0};
     for (const Fault& fault : scenario.faults) {
       if (fault.kind == Fault::Kind::transfer_slow)
@@ -93,9 +93,9 @@ class Run {
       ids.push_back({rt::Role::worker, number % count});
     return ids;
   }
-  // What the Job of a rank knows.
+  // The state of the Job of a rank.
   struct Job {
-    std::uint32_t newest = 0;  // of its processes: the rank's number, or that of one started beside it
+    std::uint32_t newest = 0;  // its newest process: the rank's number, or that of one started beside it
     bool trained = false;
     int failures = 0;
     std::uint64_t starts = 0;
@@ -133,7 +133,7 @@ class Run {
     if (!process(rank).running()) start_another(rank);
   }
 
-  // Beside the one that runs, if one does.
+  // Starts a process beside the running one, if there is one.
   void start_another(std::uint32_t rank) {
     Job& job = jobs_[rank];
     const std::uint32_t number = processes_[rank]->running() ? rank + settings_.ranks : rank;
@@ -154,7 +154,7 @@ class Run {
     }
     if (code == rt::ExitCode::peers_lost && number != started_apart_ && must_find_peers())
       throw Violation("rank " + std::to_string(rank) + " gives up, though all can reach each other");
-    // What cannot be saved ends the run, and is not trained again.
+    // If a checkpoint cannot be saved, the run ends, and does not train again.
     if (code == rt::ExitCode::checkpoint_unusable) {
       if (!disk_.has_failed) throw Violation("rank " + std::to_string(rank) + " ends the run");
       unsaved_ = true;
@@ -164,7 +164,7 @@ class Run {
     clock_.after(restart_pause(code, jobs_[rank].failures), [this, rank] { start(rank); });
   }
 
-  // A process has passed a probe. Until the storm ends, that may bring faults to it, or to others.
+  // A process has passed a probe. During the storm that may bring faults to this process or to others.
   void pass(std::uint32_t number, std::string_view probe) {
     if (probe == "allreduce.started-apart") started_apart_ = number;
     const auto seed = probe_draw_.passed(probe, clock_.now() - begin_);
@@ -191,8 +191,8 @@ class Run {
     if (network_.is_cut(from, to) && !are_apart(from, to)) network_.heal(from, to);
   }
 
-  // In calm, if the patience is longer than states take to all that lag. Two that never reach each other may
-  // both start the run, and hold the others up until one of them has given up.
+  // True in calm, if the patience exceeds the time of transfers to all ranks that lag. Two ranks that never
+  // reach each other may both start the run, and delay the others until one of the two has given up.
   bool must_find_peers() const {
     return !scenario_.apart && settings_.patience > 2 * settings_.ranks * settings_.transfer &&
            clock_.now() > quiet_ + settings_.patience + settled_after;
@@ -280,7 +280,7 @@ class Run {
     network_.thaw(number);
   }
 
-  // From here on nothing more goes wrong.
+  // From here on there are no more faults.
   void calm() {
     for (std::uint32_t number = 0; number < processes_.size(); ++number) {
       thaw(number);
@@ -295,8 +295,8 @@ class Run {
     if (all_meet) clock_.after(longest_restart + 5s, [this] { invariants_.all_can_be_told(); });
   }
 
-  // All ranks that may still come know that the run is trained. Without the disk, one that comes late
-  // during the storm cannot.
+  // True if all ranks that may still come know that the run is trained. Without the disk, a rank that comes
+  // late during the storm cannot know.
   bool over() const {
     if (unsaved_) return true;
     const bool tells = invariants_.is_told() || (disk_.there && !disk_lost_);
@@ -307,8 +307,8 @@ class Run {
     return true;
   }
 
-  // In calm: everyone gives up once, if need be, is started again and assembles; then all steps, each with
-  // the pauses of a state that is sent.
+  // In calm: each rank gives up once, if necessary, is started again and assembles. Then all steps are made,
+  // each with the pauses of a transfer of a state.
   SteadyTime deadline() const {
     const auto steps = static_cast<std::int64_t>(settings_.steps);
     return quiet_ + 3 * settings_.patience + 3 * longest_restart + 2 * settings_.late + 60s +
@@ -337,13 +337,13 @@ class Run {
   Disk disk_;
   std::uint32_t transfer_slowness_ = 1;
   bool disk_lost_ = false;
-  bool unsaved_ = false;  // the run has ended, since the disk was full
+  bool unsaved_ = false;  // the run has ended because the disk was full
   Invariants invariants_;
   ProbeFaultDraw probe_draw_;
-  std::optional<std::uint32_t> started_apart_;  // the process that has found this out last: it ends with 75
+  std::optional<std::uint32_t> started_apart_;  // the last process that has detected this: it ends with 75
   std::vector<Job> jobs_;
   std::vector<std::unique_ptr<SimulatedRank>> processes_;  // two for each rank
-  std::vector<std::uint64_t> incarnations_;                // of the process with this number that was last
+  std::vector<std::uint64_t> incarnations_;                // of the last process with this number
 };
 
 }  // namespace

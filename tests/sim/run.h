@@ -1,5 +1,5 @@
-// A whole simulated run: its ranks, what befalls them, and its end. All of it follows from the seed, or from
-// a scenario.
+// A whole simulated run: its ranks, its faults, and its end. All of it follows from the seed, or from a
+// scenario.
 #pragma once
 
 #include <memory>
@@ -20,11 +20,11 @@ struct Outcome {
 
 using Print = std::function<void(const std::string& line)>;
 
-// print: told every event; may be empty.
+// print: called for every event; may be empty.
 Outcome simulate(const Scenario& scenario, const Print& print);
 
-// How long the Job of a process that has ended so waits before it starts it again. A disruption is no
-// failure.
+// How long the Job of a process that has ended with this code waits before it starts it again. A disruption
+// is not a failure.
 Duration restart_pause(rt::ExitCode code, int& failures);
 
 }  // namespace mlk::sim

@@ -1,26 +1,26 @@
-// What is to happen in a simulated run: drawn from a seed, or read from a file.
+// The faults and settings of a simulated run: drawn from a seed, or read from a file.
 //
-// A scenario is text, a line for each thing; `#` begins a comment:
+// A scenario is text with one line per item; `#` begins a comment:
 //
-// - `seed 7`: of everything that is not written down: times of messages, of steps
-// - `ranks 3`; also minimum, seeds, steps, checkpoint_every; disk, devices, overlaps, frozen_are_lost (0 or
-// 1)
+// - `seed 7`: determines everything that the text leaves open, such as times of messages and of steps
+// - `ranks 3`; also minimum, seeds, steps, checkpoint_every; disk, devices, overlaps, frozen_are_lost
+//   (0 or 1)
 // - `patience 120`; also late: seconds
-// - `compute 50`; also transfer, write, way (the longest of a message): milliseconds
+// - `compute 50`; also transfer, write, way (the longest delay of a message): milliseconds
 // - `drift 1 200`: the clock of rank 1 is faster by 200 parts in a million
 // - `never 2`: its Job does not start this rank again
-// - `apart 0 1`: these two never reach each other
-// - `at_probes 9 20`: faults at probes (probes.h), in the first 20 seconds; they follow from the number 9
-// - `at 4.5 kill 1`: seconds after the start; also lose_host R, freeze R, thaw R, terminate R, start R, hang
-// R (a sum of it),
-//   cut FROM TO, heal FROM TO, disk_full 0 or 1, disk_slow FACTOR, transfer_slow FACTOR, lose_disk
-// - `at 4.5 isolate 1` cuts all ways of a process, whose Job starts another one 10 s later beside it, and
-//   reconnect R gives it all ways back. Seeds do not: the Jobs of allreduce workers replace only pods that
-//   have ended
+// - `apart 0 1`: these two ranks never reach each other
+// - `at_probes 9 20`: faults at probes (probes.h), in the first 20 seconds, determined by the number 9
+// - `at 4.5 kill 1`: seconds after the start; also lose_host R, freeze R, thaw R, terminate R, start R,
+//   hang R (a sum of it), cut FROM TO, heal FROM TO, disk_full 0 or 1, disk_slow FACTOR,
+//   transfer_slow FACTOR, lose_disk
+// - `at 4.5 isolate 1` cuts all connections of a process. 10 s later its Job starts another process beside
+//   it. `reconnect R` heals all connections of the process. Seeds do not draw these two: the Jobs of
+//   allreduce workers replace only pods that have ended
 //
-// A process that ends in another way than trained is started again by its Job after 10, 20, 40, 40... s, one
-// that was terminated (SIGTERM, and SIGKILL 30 s later) after 1 s. After the last line of `at` all processes
-// that run can reach each other.
+// A process that does not end as trained is started again by its Job after 10, 20, 40, 40... s. A process
+// that was terminated (SIGTERM, and SIGKILL 30 s later) is started again after 1 s. After the last line with
+// `at` all running processes can reach each other.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +35,9 @@
 
 namespace mlk::sim {
 
-// Faults of a rank stand before disk_full, those of the whole run after it. scenario.cpp has the names of the
-// kinds in this order and reads them, draw.cpp draws them. In run.cpp happen() does them, and calm() takes
-// back those that last.
+// Faults of a rank come before disk_full, faults of the whole run after it. scenario.cpp has the names of the
+// kinds in this order and reads them; draw.cpp draws them. In run.cpp happen() applies them, and calm()
+// reverts those that last.
 struct Fault {
   enum class Kind {
     start,
@@ -72,9 +72,9 @@ struct Scenario {
   ProbeFaults at_probes;
 };
 
-// Of draw.cpp. ranks: 0 leaves their number to the seed.
+// Defined in draw.cpp. ranks: 0: the seed determines their number.
 Scenario draw(std::uint64_t seed, std::uint32_t ranks);
-// What happens when `rank` has passed a probe; times are from then on.
+// The faults after `rank` has passed a probe; their times count from that moment.
 std::vector<Fault> draw_at_probe(std::uint64_t seed, const Scenario& scenario, std::uint32_t rank);
 
 // Throws std::runtime_error that names the line.

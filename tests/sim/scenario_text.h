@@ -15,8 +15,8 @@ namespace mlk::sim {
 double to_seconds(Duration time);
 Duration to_duration(double seconds);
 
-// The next word as a number, or as a time in seconds or milliseconds. Throws std::invalid_argument if it is
-// missing, no number, or negative.
+// The next word as a number, or as a time in seconds or milliseconds. Throws std::invalid_argument if the
+// word is missing, not a number, or negative.
 double read_number(std::istream& words);
 Duration read_seconds(std::istream& words);
 Duration read_milliseconds(std::istream& words);
@@ -27,7 +27,7 @@ T read_count(std::istream& words) {
   return value;
 }
 
-// Takes what stands in a line behind its first word.
+// Reads the rest of a line behind its first word.
 using LineReader = std::function<void(std::istream& words)>;
 
 // Readers of lines that set one value.
@@ -39,8 +39,8 @@ LineReader switch_into(bool& target);  // 0 or 1
 LineReader seconds_into(std::chrono::seconds& target);
 LineReader milliseconds_into(Duration& target);
 
-// Calls the reader of each line's first word. Throws std::runtime_error that names the line if there is none,
-// if it throws std::logic_error, or if it leaves words.
+// Calls the reader that belongs to each line's first word. Throws std::runtime_error that names the line if
+// there is no such reader, if the reader throws std::logic_error, or if it leaves words.
 void read_lines(const std::string& text, const std::map<std::string, LineReader>& readers);
 
 }  // namespace mlk::sim

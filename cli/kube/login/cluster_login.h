@@ -1,4 +1,4 @@
-// How a cluster's API server is reached and what is presented to it, as the kubeconfig says.
+// The access to a cluster's API server and the login there, by the kubeconfig.
 #pragma once
 
 #include <memory>
@@ -15,13 +15,13 @@ namespace mlk::kube {
 
 http::ServerAccess server_of(const Config& config);
 
-// Runs the credential plugin, where there is one, on a thread of its own: it may wait for its user.
+// Runs the credential plugin, if there is one, on its own thread, because the plugin may wait for the user.
 class ClusterLogin : public http::CredentialSource {
  public:
   ClusterLogin(Config config, PluginHost host);
 
   const Config& config() const { return config_; }
-  // Until when the credential is good that the plugin gave last; nullopt: unknown. From any thread.
+  // The expiry of the plugin's last credential; nullopt: unknown. From any thread.
   std::optional<Time> credential_end() const;
 
   void start(std::function<void()> news) override { news_ = std::move(news); }
@@ -38,7 +38,7 @@ class ClusterLogin : public http::CredentialSource {
   Credentials credentials_;
   std::shared_ptr<const Presented> newest_;
   mutable std::mutex mutex_;
-  std::optional<Time> end_;  // under it
+  std::optional<Time> end_;  // guarded by the mutex
   std::function<void()> news_;
   PluginCaller plugin_;  // last: its thread uses the above
 };

@@ -1,4 +1,4 @@
-// The credentials that are presented to a server.
+// The credentials that mlk presents to a server.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace mlk::kube {
 
-// Any of them may be empty; never print one.
+// Each field may be empty; never print a field.
 struct Credential {
   std::string token;
   std::string certificate_pem, key_pem;

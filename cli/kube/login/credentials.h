@@ -1,4 +1,5 @@
-// Which credential a request carries, and when another one is needed. Holds it in memory, nowhere else.
+// Decides which credential a request carries, and when mlk needs another one. Keeps credentials only in
+// memory.
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,7 @@ namespace mlk::kube {
 
 using CredentialPtr = std::shared_ptr<const Credential>;
 
-// Not safe for several threads. Reads token files, and runs nothing: whoever owns it asks the plugin.
+// Not safe for several threads. Reads token files but runs no plugin: the owner asks the plugin.
 class Credentials {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
@@ -23,25 +24,25 @@ class Credentials {
 
   struct Turn {
     CredentialPtr send;          // null: ask the plugin, and come again
-    std::optional<Error> error;  // there is none, and nobody to ask
+    std::optional<Error> error;  // there is no credential, and no plugin to ask
   };
   [[nodiscard]] Turn next(SteadyTime now, Time wall);
 
-  // The server has answered 401 to it: true when the request may be sent once more, with what next() gives
-  // then.
+  // Call it after a 401 for `used`. True: send the request once more, with the credential that next() then
+  // returns.
   [[nodiscard]] bool refused(const CredentialPtr& used, SteadyTime now);
-  // The server has answered something else.
+  // Call it after any other answer.
   void accepted(const CredentialPtr& used);
   // The plugin's answer.
   void renew(Credential credential, SteadyTime now, Time wall);
 
  private:
   bool by_plugin_, by_oidc_;
-  CredentialPtr fixed_;  // what there is beside the token of a file
+  CredentialPtr fixed_;  // everything beside the token of a file
   Token token_;
   CredentialPtr current_;
-  std::optional<SteadyTime> borrowed_until_;  // of one that had expired when it came
-  // When the last one was refused; empty again once the server has accepted one.
+  std::optional<SteadyTime> borrowed_until_;  // for a credential that had expired when it came
+  // When the last credential was refused; empty again once the server has accepted a credential.
   std::optional<SteadyTime> dropped_;
 };
 

@@ -17,11 +17,11 @@ Error entry_error(const std::string& what, const std::string& hint = "");  // Er
 // A boolean by the rules of YAML 1.1, which client-go uses.
 bool boolean_field(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
 
-// `field` names a file relative to the one that defines the entry, `field`-data holds base64; both at once
-// are an error.
+// `field` names a file, relative to the file that defines the entry; `field`-data holds base64. An entry with
+// both is an error.
 std::string file_or_data(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
 
-// Whether a header of a request can hold the text: it has no control characters.
+// Whether the header of a request can hold the text: true if the text has no control characters.
 bool fits_in_header(std::string_view text);
 // Throws Error{usage} for a value that a header cannot hold.
 void check_header_value(const std::string& value, const std::string& what);

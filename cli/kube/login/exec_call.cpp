@@ -9,10 +9,10 @@ namespace mlk::kube {
 namespace {
 
 constexpr std::size_t output_limit = 1u << 20;
-// A plugin that takes longer waits for something, of which it may tell the user: "open this page".
+// A plugin that takes longer waits for something. It may tell the user what to do: "open this page".
 constexpr std::chrono::seconds telling_after{2};
 
-// Hands whole lines of a program's stderr on.
+// Passes whole lines of a program's stderr to `say`.
 class Teller {
  public:
   Teller(const ExecPlugin& plugin, const PluginHost& host) : plugin_(plugin), host_(host) {}
@@ -82,7 +82,7 @@ void PluginCaller::stop() {
 void PluginCaller::start() {
   if (busy_) return;
   busy_ = true;
-  if (thread_.joinable()) thread_.join();  // its last act was to leave an answer that was taken
+  if (thread_.joinable()) thread_.join();  // it has ended: its last answer was taken
   const auto call = [this] {
     PluginAnswer answer;
     try {

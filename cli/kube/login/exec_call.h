@@ -1,4 +1,4 @@
-// Runs credential plugins: a process, a terminal, a clock.
+// Runs credential plugins; uses processes, the terminal and the clock.
 #pragma once
 
 #include <atomic>
@@ -14,15 +14,15 @@
 
 namespace mlk::kube {
 
-// What a call needs of the program around it.
+// The services of the surrounding program that a call uses.
 struct PluginHost {
   std::function<void(const std::string&)> say{};  // gets lines of the plugin for the user; from any thread
-  std::function<bool()> interrupted{};            // true: the user has had enough; from any thread
+  std::function<bool()> interrupted{};            // true: the user wants to stop; from any thread
   std::chrono::seconds patience{180};             // people may have to log in by a browser
   bool may_ask = true;                            // the plugin may use the terminal
 };
 
-// Runs the plugin of `config` and gives what it answers. Blocks. Throws Error. Never through a shell.
+// Runs the plugin of `config` and returns its answer. Blocks. Throws Error. Never through a shell.
 Credential call_plugin(const Config& config, const PluginHost& host, const std::function<bool()>& give_up);
 
 struct PluginAnswer {
@@ -30,28 +30,28 @@ struct PluginAnswer {
   std::optional<Error> error;
 };
 
-// Calls on a thread of their own, one at a time.
+// Calls plugins on its own thread, one call at a time.
 class PluginCaller {
  public:
   using Call = std::function<Credential(const std::function<bool()>& give_up)>;
 
-  // `ended` runs on that thread when an answer can be taken.
+  // `ended` runs on the thread of the call when take() can return an answer.
   PluginCaller(Call call, std::function<void()> ended);
   ~PluginCaller() { stop(); }
   PluginCaller(const PluginCaller&) = delete;
   PluginCaller& operator=(const PluginCaller&) = delete;
 
-  void start();  // nothing while one is under way or its answer has not been taken
+  void start();  // does nothing while a call runs or its answer has not been taken
   [[nodiscard]] std::optional<PluginAnswer> take();
-  void stop();  // for good: a call that is under way is given up
+  void stop();  // final; abandons a call that is running
 
  private:
   const Call call_;
   const std::function<void()> ended_;
   std::atomic<bool> give_up_ = false;
   std::mutex mutex_;
-  std::optional<PluginAnswer> answer_;  // under it
-  bool busy_ = false;                   // of the owner's thread
+  std::optional<PluginAnswer> answer_;  // guarded by the mutex
+  bool busy_ = false;                   // used by the owner's thread
   std::thread thread_;
 };
 

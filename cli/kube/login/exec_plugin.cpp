@@ -71,7 +71,7 @@ InteractiveMode interactive_mode(const std::string& text, const std::string& ver
 }
 
 std::vector<std::pair<std::string, std::string>> plugin_env(const json& exec, const std::string& here) {
-  std::map<std::string, std::string> values;  // the last one of a name counts
+  std::map<std::string, std::string> values;  // the last value of a name wins
   for (const json& item : field_list(exec, "env", here)) {
     const std::string name = item.is_object() ? field_text(item, "name") : "";
     if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos) {

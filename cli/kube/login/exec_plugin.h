@@ -1,6 +1,6 @@
 // Credential plugins of kubeconfigs (`exec:`): the form of an entry, the input of the program, and the
-// meaning of its answer, by the API client.authentication.k8s.io. All of it is pure; exec_call.h runs the
-// program.
+// meaning of its answer, by the API client.authentication.k8s.io. Everything here is pure; exec_call.h runs
+// the program.
 #pragma once
 
 #include <string>
@@ -37,14 +37,13 @@ struct ExecPlugin {
 // the entry in errors. Throws Error{usage}.
 ExecPlugin read_exec_plugin(const nlohmann::json& exec, const KubeconfigEntry& user, const std::string& here);
 
-// Whether the program may interact with the user. Throws Error{cluster} if it has to and there is no
-// terminal.
+// Whether the program may interact with the user. Throws Error{cluster} if it must and there is no terminal.
 bool is_interactive(const ExecPlugin& plugin, bool stdin_is_terminal);
 
 // The value of KUBERNETES_EXEC_INFO.
 std::string exec_info(const ExecPlugin& plugin, const Config& config, bool interactive);
 
-// Parses the output of the program. Throws Error{cluster}, which never contains any of it.
+// Parses the output of the program. Throws Error{cluster}, which never contains any part of the output.
 Credential parse_exec_credential(std::string_view output, const ExecPlugin& plugin);
 
 // The error for a run that failed. Contains its stderr without secrets. Pure.
@@ -52,7 +51,7 @@ Error exec_failure(const ExecPlugin& plugin, const ProcessResult& result, std::c
 // The error for a program that does not exist.
 Error exec_missing(const ExecPlugin& plugin, const std::string& why);
 
-// Text of the program that may be shown: printable, and without the values of `env` and the texts in
+// The program's text in a form that mlk may show: printable, and without the values of `env` and the texts in
 // `output`.
 std::string without_secrets(const std::string& text, const ExecPlugin& plugin, const std::string& output);
 

@@ -61,12 +61,12 @@ void read_cluster(const std::string& name, const KubeconfigEntry& cluster, Confi
   }
 }
 
-// A URL of https or of this machine; credentials never travel in the clear.
+// Requires https, or plain http to this machine without credentials: credentials never travel unencrypted.
 void settle_server(const std::string& what, Config& config) {
   const bool has_tls = !config.ca_pem.empty() || !config.client_certificate_pem.empty() || config.insecure;
   config.server = parse_server(config.server, has_tls, what);
   if (config.server.starts_with("https:")) return;
-  // As it is written: libcurl also reads 0x7f.1 as 127.0.0.1.
+  // The host must be written in its normal form, because libcurl also reads 0x7f.1 as 127.0.0.1.
   const http::UrlParts url = http::parts_of(config.server).value();
   const bool as_written = config.server.starts_with("http://" + url.authority);
   if (!as_written || !http::is_loopback(url.host)) {
@@ -80,7 +80,7 @@ void settle_server(const std::string& what, Config& config) {
   }
 }
 
-// What the cluster's entry holds for credential plugins, as JSON; empty when it holds nothing.
+// The extension for credential plugins in the cluster's entry, as JSON; empty if there is none.
 std::string plugin_extension(const KubeconfigEntry& cluster) {
   const auto extensions = cluster.maps.find("extensions");
   if (extensions == cluster.maps.end() || !extensions->second.is_array()) return "";
@@ -149,7 +149,7 @@ std::optional<Config> in_cluster(const ConfigFlags& flags, const ConfigPlaces& p
       config.name_space =
           std::string(trim(read_file(places.service_account / "namespace", credential_file_limit)));
     } catch (const Error&) {
-      config.name_space = "";  // then the default below
+      config.name_space = "";  // the default below applies
     }
   }
   if (config.name_space.empty()) config.name_space = "default";

@@ -1,5 +1,5 @@
-// Which server, as whom, in which namespace: kubeconfig files, flags and the in-cluster service account, by
-// client-go's rules.
+// Finds the server, the user and the namespace from kubeconfig files, flags and the in-cluster service
+// account, by client-go's rules.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ namespace mlk::kube {
 struct ConfigFlags {
   std::string kubeconfig;  // --kubeconfig: this file alone
   std::string context;     // --context
-  std::string name_space;  // -n; empty, or a label: whoever parses flags checks it
+  std::string name_space;  // -n; empty, or a label, which the parser of the flags has checked
 };
 
-// Where what stands in the header Authorization comes from.
+// The source of the header Authorization.
 enum class Login { none, token, token_file, service_account, oidc, basic, exec };
 
 // Ready to connect with; files are read already. Never print token or keys.
@@ -31,27 +31,27 @@ struct Config {
   std::string ca_pem;  // empty: the system's authorities
   std::string client_certificate_pem, client_key_pem;
   Login login = Login::none;
-  std::string token;               // of oidc: the id-token, perhaps none or one that has expired
+  std::string token;               // for oidc: the id-token, which may be empty or expired
   std::string token_file;          // re-read every minute, and after a 401
-  std::optional<ExecPlugin> exec;  // asked for credentials: there are no others
+  std::optional<ExecPlugin> exec;  // asked for credentials; there are no other credentials
   std::string username, password;
   std::vector<std::pair<std::string, std::string>> impersonation;  // headers: Impersonate-User ...
   std::string tls_server_name;
   std::string proxy_url;
   bool insecure = false;
   bool compression = true;
-  std::size_t most_held = 512u << 20;  // bytes of all answers that are under way
-  http::SilenceTimes silence{};        // other values of this and the next one are for tests
+  std::size_t most_held = 512u << 20;  // bytes of all unfinished answers together
+  http::SilenceTimes silence{};        // other values of this and the next field are for tests
   std::chrono::milliseconds longest_trying = http::longest_trying;
 
-  // For people: where it came from.
+  // For people: the source of this configuration.
   std::string source;       // file, or "in-cluster service account"
   std::string context;      // name of the context
   std::string user;         // name of the user entry
   std::string user_source;  // the file that defines it
 };
 
-// Where load_config() looks besides the flags; of this process by default.
+// The places that load_config() reads besides the flags; by default those of this process.
 struct ConfigPlaces {
   std::string kubeconfig_variable;  // $KUBECONFIG
   std::string home;                 // $HOME
@@ -61,7 +61,7 @@ struct ConfigPlaces {
 };
 ConfigPlaces places_of_process();
 
-// Throws Error{usage} for a broken file, naming it, and Error{cluster} when there is no configuration at all.
+// Throws Error{usage} that names a broken file, and Error{cluster} when there is no configuration at all.
 Config load_config(const ConfigFlags& flags);
 Config load_config(const ConfigFlags& flags, const ConfigPlaces& places);
 

@@ -19,7 +19,7 @@ Error broken(const std::filesystem::path& file, const std::string& what) {
   return Error(ExitCode::usage, "kubeconfig " + file.string() + ": " + what);
 }
 
-// More than any kubeconfig has. With aliases a few bytes can make a tree of any size, or an endless one.
+// No kubeconfig has more. With aliases a few bytes of YAML can make a tree of any size, or an endless tree.
 constexpr std::size_t deepest = 32;
 constexpr std::size_t most_values = 10000;
 
@@ -29,7 +29,7 @@ Error too_deep(const std::filesystem::path& file) {
 
 std::string text_of(const YAML::Node& scalar) { return show_surrogate_pairs(scalar.Scalar()); }
 
-// A scalar with the type of its tag or, if it has no quotes, of its form.
+// A scalar; its tag decides its type or, if it has no quotes, its form.
 json typed_scalar(const YAML::Node& node) {
   const std::string text = text_of(node);
   if (node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str") return text;
@@ -42,8 +42,8 @@ json typed_scalar(const YAML::Node& node) {
   return text;
 }
 
-// YAML to JSON with every scalar as text: the reader of a field knows its type. Only extensions, which belong
-// to other programs, keep their types.
+// Converts YAML to JSON with every scalar as text; the reader of a field knows its type. Only extensions keep
+// their types, because they belong to other programs.
 class YamlReader {
  public:
   explicit YamlReader(const std::filesystem::path& file) : file_(file) {}
@@ -85,7 +85,7 @@ json parse_text(std::string_view text, const std::filesystem::path& file) {
     const JsonBounds bounds{.depth = deepest, .values = most_values};
     if (const std::string why = over_bounds(text, bounds); !why.empty()) throw broken(file, why);
     json parsed = json_or_null(text, bounds);
-    if (!parsed.is_null()) return parsed;  // otherwise it may be YAML in braces
+    if (!parsed.is_null()) return parsed;  // otherwise the text may be YAML in braces
   }
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(hide_surrogate_pairs(text));

@@ -23,7 +23,7 @@ struct KubeconfigEntry {
   // types.
   std::map<std::string, nlohmann::json> maps;
 
-  bool has(const std::string& field) const;  // and is text that is not empty
+  bool has(const std::string& field) const;  // true if the field is a text that is not empty
   std::string get(const std::string& field) const;
 };
 
@@ -37,7 +37,8 @@ struct Kubeconfig {
 // the file and the mistake; never contains a value of a user entry.
 Kubeconfig parse_kubeconfig(std::string_view text, const std::filesystem::path& file);
 
-// The first file that defines a name wins as a whole; so does the first that sets current-context. Pure.
+// The first file that defines a name provides the whole entry; the first file that sets current-context
+// provides that. Pure.
 Kubeconfig merge_kubeconfigs(const std::vector<Kubeconfig>& files);
 
 }  // namespace mlk::kube

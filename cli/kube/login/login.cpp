@@ -38,7 +38,7 @@ std::string login_word(Login login) {
   return "none";
 }
 
-// OpenSSL would ask on the terminal.
+// Without this, OpenSSL would ask for a password on the terminal.
 int no_password(char*, int, int, void*) { return 0; }
 
 }  // namespace
@@ -88,7 +88,7 @@ std::optional<Time> token_end(const std::string& token) {
   payload.resize((payload.size() + 3) / 4 * 4, '=');
   try {
     const nlohmann::json claims = json_or_null(base64_decode(payload));
-    const auto end = claims.find("exp");  // end() for what is no object
+    const auto end = claims.find("exp");  // end() if the claims are no object
     if (end == claims.end() || !end->is_number()) return std::nullopt;
     const double seconds = end->get<double>();
     if (!(seconds >= 0 && seconds < 1e15)) return std::nullopt;

@@ -1,4 +1,4 @@
-// Describes the user's login and its end, for people. Pure: nothing is requested, nothing is run.
+// Describes the user's login and its expiry, for people. Pure: it sends no request and runs no program.
 #pragma once
 
 #include <optional>
@@ -11,10 +11,10 @@ namespace mlk::kube {
 
 struct LoginView {
   // "client certificate", "token", "token file", "service account", "oidc", "basic", "exec plugin" or "none";
-  // or two of them, joined by " and ", where both are presented.
+  // or two of these joined by " and ", if mlk presents both.
   std::string way;
   std::string plugin;           // the program, for "exec plugin"
-  std::optional<Time> expires;  // the earliest known end of what is presented
+  std::optional<Time> expires;  // the earliest known expiry of the presented credentials
 };
 
 LoginView login_of(const Config& config);
@@ -22,7 +22,7 @@ LoginView login_of(const Config& config);
 // "expired 2026-11-26T10:00:00Z (2h ago)" or "until ... (3d left)".
 std::string text_of_end(Time end, Time now);
 
-// The end of the credential, as its issuer says, otherwise as the credential itself says.
+// The expiry that the issuer gave for the credential; otherwise the expiry in the credential itself.
 std::optional<Time> end_of(const Credential& credential);
 
 // notAfter of the first certificate of a PEM text.

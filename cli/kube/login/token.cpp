@@ -28,7 +28,7 @@ void Token::read(Time now) {
     const std::string text(trim(read_file(file_, credential_file_limit)));
     if (!text.empty() && fits_in_header(text)) token_ = text;
   } catch (const Error&) {
-    next_read_ = now + std::chrono::seconds(10);  // it may be in the middle of being replaced
+    next_read_ = now + std::chrono::seconds(10);  // another program may be replacing the file right now
   }
 }
 

@@ -1,4 +1,4 @@
-// The bearer token of a connection, re-read where it lies in a file that others renew.
+// The bearer token of a connection. If it is in a file that other programs renew, it is read again.
 #pragma once
 
 #include <chrono>
@@ -13,9 +13,9 @@ class Token {
 
   Token(std::string initial, std::string file);
 
-  // The token to send now; looks at the file when a minute has passed since the last time.
+  // The token to send now; reads the file again when a minute has passed since the last read.
   const std::string& current(Time now);
-  // After a 401 for `refused`: true when there is another token now than that one.
+  // Call it after a 401 for `refused`: true if there is now another token.
   bool renew(const std::string& refused, Time now);
 
  private:

@@ -40,7 +40,7 @@ void read_impersonation(const KubeconfigEntry& user, const std::string& here, Co
   for (const auto& [name, value] : headers) check_header_value(value, here + ": " + name);
 }
 
-// The token, as it is written or from its file.
+// The token, either written in the entry or read from its file.
 void read_token(const KubeconfigEntry& user, const std::string& here, Config& config) {
   config.token = std::string(trim(user.get("token")));
   if (!config.token.empty()) config.login = Login::token;
@@ -66,13 +66,13 @@ void read_password(const KubeconfigEntry& user, const std::string& here, Config&
     throw entry_error(here +
                       " has more than one way to authenticate: a token and a password; only one is allowed");
   }
-  if (!user.has("username")) return;  // client-go sends nothing then
+  if (!user.has("username")) return;  // client-go sends nothing without a user name
   config.username = user.get("username");
   config.password = user.get("password");
   config.login = Login::basic;
 }
 
-// Providers were part of the clients; only oidc still is.
+// Auth providers were parts of Kubernetes clients; today only oidc remains.
 void read_provider(const json& provider, const std::string& here, Config& config) {
   const std::string name = text_of(provider, {"name"});
   if (name != "oidc") {

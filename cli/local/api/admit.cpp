@@ -112,7 +112,7 @@ void check_unchanged(const Kind& kind, const json& before, const json& after,
                 "Invalid value: field is immutable");
 }
 
-// The deadline may be given later, and may be lowered.
+// The deadline may be added later, and may be lowered.
 void check_pod_deadline(const Kind& kind, const json& before, const json& after) {
   const json& old_value = at_path(before.at("spec"), {"activeDeadlineSeconds"});
   const json& new_value = at_path(after.at("spec"), {"activeDeadlineSeconds"});
@@ -153,7 +153,7 @@ void check_immutable(const Kind& kind, const json& before, const json& after) {
       same(field);
     }
     const json& spec = after.at("spec");
-    // An elastic Job: both must change together.
+    // An elastic Job: `completions` and `parallelism` must change together.
     if (spec.at("completions") != before.at("spec").at("completions") &&
         spec.at("completions") != spec.at("parallelism")) {
       same("/spec/completions");
@@ -179,7 +179,7 @@ json admit_new(const Admission& admission, json object) {
   if (metadata.is_null()) metadata = json::object();
   std::string name = metadata.value("name", "");
   if (name.empty() && metadata.contains("generateName")) {
-    // Room for the suffix, as the API server makes it.
+    // Leaves room for the suffix, like the API server.
     name = metadata.at("generateName").get<std::string>().substr(0, 58) + admission.random_suffix;
     metadata["name"] = name;
   }

@@ -179,7 +179,7 @@ Answer Api::review(const Request& request) {
   if (!request.content_type.starts_with("application/vnd.kubernetes.protobuf"))
     object = parse_body(request.body);
   object["apiVersion"] = request.path.substr(6, request.path.rfind('/') - 6);
-  // The token belongs to the user who runs the cluster: everything that is served is allowed.
+  // The token belongs to the user who runs the cluster. So every request that the server supports is allowed.
   if (plural == "selfsubjectaccessreviews") {
     object["kind"] = "SelfSubjectAccessReview";
     object["status"] = {{"allowed", true}};
@@ -217,7 +217,7 @@ Answer Api::list(const Request& request, const Target& target) {
   Store::Snapshot snapshot;
   std::string after;
   if (!token_text.empty()) {
-    // All pages show the state at the time of the first.
+    // All pages show the state at the time of the first page.
     const ContinueToken token = decode(token_text);
     snapshot = store_.snapshot_at(target.kind->plural, target.name_space, token.revision);
     after = token.after;
@@ -260,7 +260,7 @@ Answer Api::watch(const Request& request, const Target& target) {
   options.initial_events = request.flag("sendInitialEvents");
   const long timeout = number_parameter<long>(request, "timeoutSeconds").value_or(3600);
   options.timeout = std::chrono::seconds(std::clamp(timeout, 0L, 1'000'000L));
-  // Mistakes are answered before the stream begins.
+  // The server reports mistakes before the stream begins.
   const LabelSelector labels(options.label_selector);
   const FieldSelector fields(options.field_selector, *target.kind);
   if (options.revision != "" && options.revision != "0" && !options.initial_events) {

@@ -45,7 +45,7 @@ class Watch {
            labels_.matches(object) && fields_.matches(object);
   }
 
-  // For this client, an object that begins to match is added, and one that no longer matches is deleted.
+  // The client sees an object that begins to match as added, and an object that no longer matches as deleted.
   bool send_change(const Change& change) {
     const bool before = change.before && wants(*change.before);
     const bool after = change.type != Change::Type::deleted && wants(*change.object);

@@ -14,7 +14,7 @@
 namespace mlk::local {
 namespace {
 
-// In the query, or in the options of a DELETE.
+// The dry run is requested in the query or in the options of a DELETE.
 bool is_dry_run(const Request& request, const json& options = json::object()) {
   std::string value = request.parameter("dryRun");
   for (const json& given : at_path(options, {"dryRun"}))
@@ -27,8 +27,8 @@ bool is_dry_run(const Request& request, const json& options = json::object()) {
 
 json read_object(const Request& request) {
   if (!request.content_type.empty() && !request.content_type.starts_with("application/json")) {
-    // kubectl sends protobuf for objects that it makes itself (`create configmap`), JSON for those that it
-    // reads.
+    // kubectl sends protobuf for objects that it makes itself (`create configmap`), and JSON for objects that
+    // it reads.
     throw StatusError(
         415, "UnsupportedMediaType",
         "the local cluster takes JSON only; with kubectl: kubectl create ... --dry-run=client -o yaml | "
@@ -81,8 +81,8 @@ void check_preconditions(const Kind& kind, const json& object, const json& optio
   }
 }
 
-// Marks an object as being deleted. A pod that runs gets its grace; one that has ended, or will never run, is
-// deleted at once.
+// Marks an object as being deleted. A running pod gets its grace period. A pod that has ended, or will never
+// run, is deleted at once.
 void mark_deleted(const Kind& kind, json& object, const json& options, Time now) {
   json& metadata = object["metadata"];
   long grace = 0;

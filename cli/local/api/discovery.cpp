@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// Groups that only answer reviews are not in the table of kinds.
+// The table of kinds does not have the groups that only answer reviews.
 struct Review {
   const char* group;
   const char* plural;
@@ -69,8 +69,8 @@ json resource_list(const std::string& group) {
           {"resources", resources}};
 }
 
-// Only what kubectl reads: which kinds exist, and that they take fieldValidation, so that kubectl leaves the
-// validation to the server.
+// Only the parts that kubectl reads: which kinds exist, and that they accept fieldValidation. So kubectl
+// leaves the validation to the server.
 json openapi(const std::string& group) {
   json paths = json::object();
   for (const Kind& kind : kinds()) {

@@ -1,4 +1,4 @@
-// The description that the API server gives of itself: versions, groups, resources, OpenAPI. Pure.
+// The API server's description of itself: versions, groups, resources, OpenAPI. Pure.
 #pragma once
 
 #include <optional>

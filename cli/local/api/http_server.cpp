@@ -111,7 +111,7 @@ Request to_request(const httplib::Request& from, std::string body) {
   Request request;
   request.method = from.method == "HEAD" ? "GET" : from.method;
   request.path = from.path;
-  // The library takes the part after the last "=", which is wrong for "labelSelector=a=b".
+  // The library reads the value after the last "=", which is wrong for "labelSelector=a=b".
   const auto mark = from.target.find('?');
   for (const std::string& pair : split(mark == from.target.npos ? "" : from.target.substr(mark + 1), '&')) {
     const std::size_t equals = std::min(pair.find('='), pair.size());
@@ -148,8 +148,8 @@ void refuse(const StatusError& error, httplib::Response& response) {
 }  // namespace
 
 struct HttpServer::State {
-  // The library handles requests, this class connections: the library limits neither their number, nor the
-  // bytes of headers, nor the time until a client shows its token.
+  // The library handles requests, and this class handles connections. The library does not limit the number
+  // of connections, the bytes of headers, or the time until a client shows its token.
   class Server : public httplib::SSLServer {
    public:
     Server(const State& state, const Credentials& credentials)
@@ -222,8 +222,7 @@ struct HttpServer::State {
       return refuse(StatusError(415, "UnsupportedMediaType", "the body is not JSON"), response);
     std::string body;
     bool whole = true;
-    // Without one of these headers there is no body, and the library would wait for the end of the
-    // connection.
+    // A request without these headers has no body, and the library would wait for the end of the connection.
     if (request.has_header("Content-Length") || request.has_header("Transfer-Encoding")) {
       whole = reader([&](const char* data, std::size_t size) {
         if (body.size() + size > body_limit) return false;
@@ -231,7 +230,8 @@ struct HttpServer::State {
         return true;
       });
     }
-    // The library itself rejects a Content-Length over the limit; a client that broke off reads no answer.
+    // The library itself rejects a Content-Length over the limit. A client that has disconnected reads no
+    // answer.
     if (!whole) {
       return refuse(StatusError(413, "RequestEntityTooLarge",
                                 "Request entity too large: limit is " + std::to_string(body_limit)),

@@ -11,7 +11,7 @@ namespace mlk::local {
 
 class HttpServer {
  public:
-  // Listens on 127.0.0.1, on `port` if it is free, otherwise on any. Throws Error{failure}.
+  // Listens on 127.0.0.1, on `port` if it is free, otherwise on any free port. Throws Error{failure}.
   HttpServer(Api& api, const Credentials& credentials, int port);
   ~HttpServer();  // ends all streams and waits for them
   HttpServer(const HttpServer&) = delete;

@@ -27,8 +27,9 @@ class LabelSelector {
   std::vector<Term> terms_;
 };
 
-// "metadata.name=x,status.phase!=Running": fields as text; an absent one is empty. Throws StatusError 400 for
-// any other text, and for fields by which the API server does not select objects of that kind.
+// "metadata.name=x,status.phase!=Running": fields are compared as text, and an absent field is empty. Throws
+// StatusError 400 for any other text, and for fields by which the API server does not select objects of that
+// kind.
 class FieldSelector {
  public:
   FieldSelector(std::string_view text, const Kind& kind);

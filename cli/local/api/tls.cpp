@@ -51,7 +51,7 @@ Certificate make_certificate(const char* name, EVP_PKEY* key, X509* issuer, EVP_
                 nullptr),
       BN_free);
   BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate.get()));
-  // Years back as well: clocks of laptops are set back by hours.
+  // The validity also begins years ago, since clocks of laptops are set back by hours.
   constexpr long ten_years = 10L * 365 * 24 * 3600;
   X509_gmtime_adj(X509_getm_notBefore(certificate.get()), -ten_years);
   X509_gmtime_adj(X509_getm_notAfter(certificate.get()), ten_years);

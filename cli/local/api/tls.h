@@ -13,10 +13,11 @@ struct Credentials {
   std::string token;        // bearer token of the one user
 };
 
-// Makes new ones. The certificates are valid for ten years. The key of the authority is discarded.
+// Makes new credentials. The certificates are valid for ten years. The key of the authority is discarded.
 Credentials make_credentials();
 
-// Reads them from `file`; if it does not exist, makes new ones and writes them there with mode 0600.
+// Reads the credentials from `file`. If it does not exist, makes new ones and writes them there with mode
+// 0600.
 Credentials load_credentials(const std::filesystem::path& file);
 
 // A kubeconfig with the one context "mlk-local".

@@ -23,7 +23,7 @@ TlsConnection::TlsConnection(SSL_CTX& context, int socket, const ConnectionLimit
 
 TlsConnection::~TlsConnection() {
   if (ssl_ == nullptr) return;
-  ::SSL_shutdown(ssl_);  // says good-bye without waiting for an answer
+  ::SSL_shutdown(ssl_);  // sends close_notify without waiting for an answer
   ::SSL_free(ssl_);
 }
 
@@ -77,7 +77,7 @@ bool TlsConnection::is_readable() const {
   return ::SSL_pending(ssl_) > 0 || wait(POLLIN, Clock::now() + limits_.to_read);
 }
 
-// Whether the client is still there; streams ask this while they have nothing to send.
+// Whether the client is still connected. Streams check this while they have nothing to send.
 bool TlsConnection::is_writable() const {
 #ifdef POLLRDHUP
   constexpr short gone = POLLERR | POLLHUP | POLLNVAL | POLLRDHUP;

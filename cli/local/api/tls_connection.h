@@ -25,9 +25,9 @@ class TlsConnection : public httplib::Stream {
   TlsConnection& operator=(const TlsConnection&) = delete;
 
   bool shake_hands();
-  // Waits for the first byte of the next request. False if none comes in time.
+  // Waits for the first byte of the next request. False if no byte arrives in time.
   bool await_request(std::chrono::milliseconds patience);
-  // Its headers are read: other limits hold for the rest.
+  // Call when the headers of a request are read: other limits apply to the rest of the request.
   void end_of_headers(bool authenticated);
 
   bool is_readable() const override;

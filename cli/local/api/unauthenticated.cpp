@@ -22,8 +22,8 @@ std::optional<sockaddr_in> address_by(int (*of)(int, sockaddr*, socklen_t*), int
   return is_known ? std::optional(address) : std::nullopt;
 }
 
-// The kernel's answer about the socket that stands at the other end of a connection (sock_diag(7)): one
-// look-up, unlike /proc/net/tcp, whose length others decide.
+// The kernel's answer about the socket at the other end of a connection (sock_diag(7)). This is one look-up,
+// while other users can make /proc/net/tcp long.
 std::optional<inet_diag_msg> ask_kernel(const sockaddr_in& its, const sockaddr_in& ours) {
   struct {
     nlmsghdr head;
@@ -72,7 +72,7 @@ void UnauthenticatedConnections::enter(int socket, Side side) {
   std::deque<int>& sockets = side == Side::ours ? ours_ : others_;
   sockets.push_back(socket);
   if (sockets.size() <= most_) return;
-  // Its thread wakes up, finds the end of the connection, and leaves.
+  // The thread of this connection wakes up, finds the end of the connection, and calls leave().
   ::shutdown(sockets.front(), SHUT_RDWR);
   sockets.pop_front();
 }

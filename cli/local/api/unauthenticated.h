@@ -1,5 +1,5 @@
-// Connections whose client has not shown the token yet: who they come from, and which of them is closed when
-// there are too many.
+// Connections whose client has not shown the token yet: which user has opened them, and which connection is
+// closed when there are too many.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,20 @@
 
 namespace mlk::local {
 
-// Whose process has opened the connection that ends in this socket; nullopt if that is not known: the client
-// has closed it already, is on no loopback of ours, or the kernel does not say.
+// The user whose process has opened the connection that ends in this socket. nullopt if the user is unknown:
+// the client has closed the connection already or is on no loopback of ours, or the kernel does not report
+// the user.
 std::optional<uid_t> user_of_peer(int socket);
 
-// One too many closes the oldest of those that come from the same side, ours or that of others: a user who
-// only opens connections does not lock out the one to whom the cluster belongs. Safe from any thread.
+// One connection too many closes the oldest connection of the same side (ours or others). So another user who
+// only opens connections does not lock out the owner of the cluster. Safe from any thread.
 class UnauthenticatedConnections {
  public:
   enum class Side { ours, others };
 
   explicit UnauthenticatedConnections(std::size_t most_of_a_side) : most_(most_of_a_side) {}
 
-  // Until `leave`. The socket is closed only after that.
+  // Registers the socket until `leave`. The caller closes the socket only after `leave`.
   void enter(int socket, Side side);
   void leave(int socket);
 

@@ -17,7 +17,7 @@ struct FailureRule {
   std::string message;  // for FailJob
 };
 
-// The decision of podFailurePolicy about a failed pod; if no rule matches, the failure counts.
+// The decision of podFailurePolicy about a failed pod. If no rule matches, the failure counts.
 FailureRule match_failure(const nlohmann::json& job_spec, const nlohmann::json& pod);
 
 // The first rule of successPolicy that is met.

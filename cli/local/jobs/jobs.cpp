@@ -47,13 +47,13 @@ void mark_for_deletion(Store& store, const std::string& name_space, const std::s
     const long grace = bound ? pod.at("spec").value("terminationGracePeriodSeconds", 30L) : 0;
     metadata["deletionTimestamp"] = format_time(later(now, grace));
     metadata["deletionGracePeriodSeconds"] = grace;
-    // It has no process, so nothing would report its end.
+    // A pod without a node has no process, so nothing would report its end.
     if (!bound) pod["status"]["phase"] = "Failed";
   });
 }
 
 // A StatusError means that the object has changed or was deleted meanwhile: the next step decides again. An
-// object that cannot be handled does not delay the others.
+// object that cannot be handled does not delay the other objects.
 template <class Action>
 void attempt(const Action& action) {
   try {
@@ -102,8 +102,8 @@ std::optional<Time> expiry_of(const json& job) {
   return std::nullopt;
 }
 
-// Rewrites the times of a finished Job's conditions that lie in the future. Its time to live counts from
-// them.
+// Rewrites the times of a finished Job's conditions that lie in the future. The time to live of the Job
+// counts from these times.
 void correct_end(Store& store, const json& job, Time now) {
   json conditions = job.value("/status/conditions"_json_pointer, json::array());
   for (json& condition : conditions) {
@@ -122,7 +122,8 @@ bool needs_counted_successes(const json& job) {
   return !is_finished(job) && (!spec.contains("backoffLimitPerIndex") || spec.contains("successPolicy"));
 }
 
-// By the uid of their Job; under no uid those that have no owner, since their Job was deleted without them.
+// The pods by the uid of their Job. Pods without an owner have an empty uid, since their Job was deleted
+// without them.
 std::map<std::string, std::vector<Object>> pods_of_jobs(const std::vector<Object>& pods,
                                                         const std::vector<Object>& jobs) {
   std::set<std::string> short_lists;

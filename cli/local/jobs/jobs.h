@@ -1,4 +1,4 @@
-// The Job controller: carries out what reconcile() decides.
+// The Job controller: applies the decisions of reconcile().
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 
 namespace mlk::local {
 
-// For one thread. Returns the time at which it has to be called again even if nothing changes.
+// For one thread. Returns the time of the next necessary call, even if nothing changes before.
 std::optional<Time> step_jobs(Store& store, Time now);
 
 }  // namespace mlk::local

@@ -9,8 +9,8 @@ namespace mlk::local {
 
 struct NewPod {
   int index;
-  int failures;  // of this index so far, counted ones
-  int ignored;   // and those that a rule ignored
+  int failures;  // counted failures of this index so far
+  int ignored;   // failures of this index that a rule ignored
 };
 
 // A pod of the Job as the controller creates it; its name is <job>-<index>-<suffix>.

@@ -21,18 +21,18 @@ namespace {
 // A sync of one Job, in the order of JobSync::run(). The rules are those of Kubernetes' Job controller
 // (KEP-2307, KEP-3329, KEP-3850, KEP-3939, KEP-3998):
 //
-//   1. count_flushed()   pods that lost their finalizer since were counted: they go from
+//   1. count_flushed()   pods that have lost their finalizer are counted: they move from
 //                        status.uncountedTerminatedPods into the numbers
 //   2. the verdict       is the Job Complete or Failed: by completions, by a rule of its podFailurePolicy, by
 //                        backoffLimit, by its deadline, by its successPolicy
-//   3. pods to delete    of a Job that has ended or is suspended, of a smaller parallelism, twice of one
-//   index
-//   4. pods to create    for indexes without one, after the back-off of their failures
+//   3. pods to delete    of a Job that has ended or is suspended, above a smaller parallelism, the second
+//                        pod of an index
+//   4. pods to create    for indexes without a pod, after the back-off of their failures
 //   5. the status        counts, indexes and conditions
 //
-// What must hold: a finished pod is counted exactly once. It is first listed as uncounted, then loses its
-// finalizer, then is counted; each step is stored before the next, so a crash between them neither loses nor
-// doubles it.
+// The invariant: a finished pod is counted exactly once. It is first listed as uncounted, then loses its
+// finalizer, then is counted. Each step is stored before the next, so a crash between two steps neither loses
+// nor doubles the pod.
 
 // Two seconds, as the times in a pod's status are whole seconds.
 constexpr std::chrono::seconds gathering{2};
@@ -40,7 +40,8 @@ constexpr std::chrono::seconds gathering{2};
 constexpr std::chrono::seconds first_delay{10};
 constexpr std::chrono::seconds longest_delay{600};
 
-// A failure of the future was told by a clock that has been set back since: nobody knows how long ago it is.
+// A failure time in the future comes from a clock that was set back later. The real age of the failure is
+// unknown.
 Time back_off(Time since, int failures, Time now) {
   if (since > now) return now;
   auto delay = first_delay;
@@ -143,8 +144,9 @@ class JobSync {
     }
   }
 
-  // The failed pod of an index holds the number of failures of the index until its replacement takes it over.
-  // A suspended Job ends its pods itself: these ends are not counted against its ranks when it resumes.
+  // The failed pod of an index stores the number of failures of the index until the replacement pod stores
+  // it. A suspended Job ends its pods itself. These ends do not count as failures of the ranks when the Job
+  // resumes.
   bool is_held(const JobPod& pod) const {
     if (spec_.value("suspend", false)) return false;
     if (!by_index_ || pod.index < 0 || failed_indexes_.contains(pod.index) || completed_.contains(pod.index))
@@ -161,7 +163,7 @@ class JobSync {
     for (const JobPod& pod : pods_) {
       if (!pod.tracked || known.contains(pod.name)) continue;
       if (pod.index < 0 || pod.index >= completions_) {
-        // Left over by an elastic Job that became smaller: it does not count.
+        // A pod that an elastic Job has left over when it became smaller. This pod does not count.
         if (pod.finished || pod.deleted) actions_.release.push_back(pod.name);
       } else if (pod.succeeded) {
         uncounted["succeeded"].push_back(pod.uid);
@@ -185,7 +187,7 @@ class JobSync {
     return count;
   }
 
-  // Whether and how the Job ends. An earlier decision stays.
+  // Whether and how the Job ends. An earlier decision does not change.
   std::optional<Verdict> decide() {
     for (const json& condition : status_.value("conditions", json::array())) {
       if (condition.value("status", "") != "True") continue;
@@ -196,8 +198,8 @@ class JobSync {
       }
     }
     if (failing_) return Verdict{"Failed", "PodFailurePolicy", *failing_};
-    // In the order of the real controller: it gives up a Job for failed indexes before it checks whether
-    // enough others have succeeded.
+    // Same order as the real controller: it first fails a Job with failed indexes, and then checks whether
+    // enough other indexes have succeeded.
     if (by_index_ && spec_.contains("maxFailedIndexes") &&
         static_cast<int>(failed_indexes_.size()) > spec_.at("maxFailedIndexes").get<int>()) {
       return Verdict{"Failed", "MaxFailedIndexesExceeded",
@@ -235,7 +237,7 @@ class JobSync {
   }
 
   // Ranks of a trained run end almost together. The real controller collects changes of pods for a second
-  // before it acts, so that it counts them all, instead of removing the last ones with their logs.
+  // before it acts. So it counts all these pods, instead of removing the last pods with their logs.
   bool ranks_may_end_together() const {
     const std::optional<Time> last = last_success();
     return static_cast<int>(completed_.size()) < completions_ && last && now_ < *last + gathering;
@@ -257,7 +259,7 @@ class JobSync {
                                good ? "Job completed" : verdict.message});
   }
 
-  // The ends of the pods do not count: the finalizers are removed before the pods.
+  // The ends of the pods do not count, since the finalizers are removed before the pods.
   void suspend() {
     for (const JobPod& pod : pods_) {
       if (!pod.active()) continue;
@@ -408,7 +410,7 @@ class JobSync {
   Indexes completed_;
   Indexes failed_indexes_;
   std::map<int, const JobPod*> last_failure_;
-  std::map<int, int> carried_on_;  // index -> failures that a pod which has not failed itself takes over
+  std::map<int, int> carried_on_;  // index -> failures that a pod which has not failed itself stores
   std::optional<std::string> failing_;
   JobActions actions_;
 };

@@ -18,15 +18,15 @@ struct JobEvent {
 
 struct JobActions {
   nlohmann::json status;             // the new status of the Job
-  std::vector<std::string> release;  // names of pods that are counted, and no longer have to be kept
+  std::vector<std::string> release;  // names of counted pods that lose their finalizer
   std::vector<std::string> remove;   // names of pods to delete
   std::vector<NewPod> create;
   std::vector<JobEvent> events;
   std::optional<Time> again;  // sync again at this time, even if nothing changes before
 };
 
-// The caller carries out the actions in the order of the members above, each durable before the next. Then a
-// crash between two of them neither loses nor doubles anything: a finished pod is first listed in
+// The caller applies the actions in the order of the members above, and makes each durable before the next.
+// Then a crash between two of them neither loses nor doubles anything: a finished pod is first listed in
 // status.uncountedTerminatedPods, then loses its finalizer, and is added to the numbers last. `pods`: all
 // pods of the Job; those that have succeeded and are counted matter only without backoffLimitPerIndex or with
 // a successPolicy.

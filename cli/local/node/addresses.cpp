@@ -16,7 +16,7 @@ namespace mlk::local {
 
 namespace {
 
-constexpr char ports_key[] = "ports";  // no host: those begin with a namespace
+constexpr char ports_key[] = "ports";  // not a host, since the names of hosts begin with a namespace
 
 // Whether a program could listen there now.
 bool can_listen(const std::string& address, int port) {
@@ -50,7 +50,7 @@ Addresses::Addresses(std::filesystem::path file) : file_(std::move(file)) {
         taken_.insert(by_host_[host]);
       }
     } catch (const nlohmann::json::exception&) {
-      continue;  // mlk has not written that; it is chosen again
+      continue;  // mlk has not written this value, so it is chosen again
     }
   }
 }
@@ -88,7 +88,7 @@ int Addresses::port_of(const std::string& name_space, const std::string& service
 
 int Addresses::own_port_of(const std::string& name_space, const std::string& service, const std::string& host,
                            int wanted) {
-  // Above what services have, below what systems give to clients.
+  // Above the usual ports of services, below the ports that systems give to clients.
   constexpr int first_port = 10000, ports = 20000;
   const std::string name = name_space + "/" + host;
   const std::string key = name + ":" + std::to_string(wanted);
@@ -106,7 +106,7 @@ int Addresses::own_port_of(const std::string& name_space, const std::string& ser
     offset = (offset + 1) % ports;
     ++tries;
   }
-  address_of(name_space, host);  // what forget_unless() goes by
+  address_of(name_space, host);  // registers the host for forget_unless()
   changed_ = true;
   return ports_[group][key] = tries < ports ? first_port + offset : wanted;
 }

@@ -13,22 +13,22 @@ class Addresses {
  public:
   explicit Addresses(std::filesystem::path file);  // reads what save() wrote
 
-  // An address in 127.64.0.0/10 from the hash of the name, so that the address of a pod that does not exist
-  // yet is known; the next free one if two names collide. Once given it does not change.
+  // An address in 127.64.0.0/10 from the hash of the name, so that the address of a pod is known before the
+  // pod exists. If two names collide, the next free address. The address of a name does not change.
   std::string address_of(const std::string& name_space, const std::string& host);
 
-  // The port on which that host can listen: the wanted one, or the next free one of its address if another
-  // program listens there, possibly on all addresses (0.0.0.0). The same for all pods of the service until
-  // forget_ports(), since they do not tell each other new ports.
+  // The port on which the host can listen: the wanted port, or the next free port of its address if another
+  // program listens on the wanted port, possibly on all addresses (0.0.0.0). All pods of the service get the
+  // same port until forget_ports(), since the pods do not send each other new ports.
   int port_of(const std::string& name_space, const std::string& service, const std::string& host, int wanted);
-  // The same, but a port of no other host of this cluster, on which nobody listens at any address: for
-  // programs that listen at all of them. Which it is follows from the name if that is free, so that other
-  // clusters of this machine seldom choose the same one at the same time.
+  // Like port_of(), but the port belongs to no other host of this cluster, and nobody listens on it at any
+  // address. This is for programs that listen at all addresses. The name determines the first choice, so that
+  // other clusters of this machine seldom choose the same port at the same time.
   int own_port_of(const std::string& name_space, const std::string& service, const std::string& host,
                   int wanted);
   void forget_ports(const std::string& name_space, const std::string& service);
 
-  void save();  // call it before new ones are used
+  void save();  // call it before the use of new addresses
   // Forgets hosts, as "namespace/host", for which `used` is false.
   template <class Used>
   void forget_unless(const Used& used) {

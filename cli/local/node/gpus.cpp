@@ -13,7 +13,7 @@ namespace mlk::local {
 namespace {
 
 constexpr char annotation[] = "mlk.dev/gpus";
-constexpr std::size_t most_gpus = 1024;  // that are looked for
+constexpr std::size_t most_gpus = 1024;  // the highest number of device files that mlk checks
 
 std::optional<std::string> from_environment(const char* name) {
   const char* const value = std::getenv(name);
@@ -68,7 +68,7 @@ void give_gpus(json& pod, const std::vector<std::string>& free) {
     names += (i > 0 ? "," : "") + free[i];
   if (!names.empty()) {
     pod["metadata"]["annotations"][annotation] = names;
-  } else if (pod["metadata"].contains("annotations")) {  // nobody else gives GPUs
+  } else if (pod["metadata"].contains("annotations")) {  // only the scheduler gives GPUs
     pod["metadata"]["annotations"].erase(annotation);
   }
 }

@@ -1,4 +1,4 @@
-// The GPUs of this machine, and which of them pods have.
+// The GPUs of this machine, and the GPUs that pods have.
 #pragma once
 
 #include <cstddef>
@@ -14,23 +14,23 @@ namespace mlk::local {
 
 inline constexpr char gpu_resource[] = "nvidia.com/gpu";
 
-// Names as CUDA_VISIBLE_DEVICES has them, of the GPUs with device files (/dev/nvidia0, ...) that this process
-// sees. In MLK_LOCAL_DEVICES tests name another folder than /dev.
+// The names, as in CUDA_VISIBLE_DEVICES, of the GPUs with device files (/dev/nvidia0, ...) that this process
+// sees. Tests set MLK_LOCAL_DEVICES to a folder that replaces /dev.
 std::vector<std::string> gpus_of_machine();
 
-// Those of `count` that CUDA_VISIBLE_DEVICES lets a process see: all if it is not set. As CUDA reads it, the
-// list ends at the first word that names none. Pure.
+// The GPUs, out of `count`, that CUDA_VISIBLE_DEVICES lets a process see: all if it is not set. As in CUDA,
+// the list ends at the first word that does not name a GPU. Pure.
 std::vector<std::string> visible_gpus(std::size_t count, const std::optional<std::string>& visible);
 
-// How many a pod asks for. Pure.
+// The number of GPUs that a pod requests. Pure.
 std::size_t wanted_gpus(const nlohmann::json& pod);
 
-// The scheduler gives them with the node, and keeps them in an annotation of the pod: it has them until it
-// has ended, whatever becomes of this server. gpus_of: as CUDA_VISIBLE_DEVICES; empty: none. Pure.
+// The scheduler assigns GPUs together with the node, and stores them in an annotation of the pod. So the pod
+// has them until its end, even if this server ends. gpus_of: as in CUDA_VISIBLE_DEVICES; empty: none. Pure.
 void give_gpus(nlohmann::json& pod, const std::vector<std::string>& free);
 std::string gpus_of(const nlohmann::json& pod);
 
-// Those of `all` that are free, in the same order: a pod has its GPUs until it has ended. Pure.
+// The free GPUs of `all`, in the same order. A pod has its GPUs until it has ended. Pure.
 std::vector<std::string> free_gpus(const std::vector<std::string>& all, const std::vector<Object>& pods);
 
 }  // namespace mlk::local

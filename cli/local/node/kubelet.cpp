@@ -32,7 +32,7 @@ bool is_finished_pod(const json& pod) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
-// Other pods find it by its host name, so its address is kept as long as it or its Job exists.
+// Other pods find such a pod by its host name. So its address is kept as long as the pod or its Job exists.
 bool has_name_in_service(const json& pod_spec) { return !text_of(pod_spec, {"subdomain"}).empty(); }
 
 bool is_past_deadline(const json& pod, Time now) {
@@ -40,8 +40,8 @@ bool is_past_deadline(const json& pod, Time now) {
   return deadline && now >= *deadline;
 }
 
-// The variables that a pod gets from the shell in which the cluster was started: enough to find programs, and
-// no keys.
+// The variables that a pod gets from the shell in which the cluster was started. They are enough to find
+// programs, and contain no keys.
 std::vector<std::pair<std::string, std::string>> inherited_environment(const std::filesystem::path& program) {
   std::vector<std::pair<std::string, std::string>> env;
   for (const char* name : {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR",
@@ -158,7 +158,7 @@ void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
   if (local.stage == Local::Stage::waiting) {
     if (!is_deleted(pod) && is_past_deadline(pod, now)) return enforce_deadline(pod, local, now);
     if (!is_deleted(pod)) return start(pod, local, now);
-    // It was never started, and never will be.
+    // This pod was never started, and never will be.
     json status = pod.value("status", json::object());
     status["phase"] = "Failed";
     set_status(pod, status);
@@ -179,7 +179,7 @@ void Kubelet::enforce_deadline(const json& pod, Local& local, Time now) {
     const long grace = pod.at("spec").value("terminationGracePeriodSeconds", 30L);
     return stop(pod, local, {grace, deadline_reason}, now);
   }
-  // It has no process, as its container could not be created so far.
+  // The pod has no process, since its container could not be created so far.
   const std::string at = format_time(now);
   PodState state;
   state.exit = Exit{128 + SIGKILL, SIGKILL, at, at, deadline_reason, ""};
@@ -212,7 +212,7 @@ Process Kubelet::localised(const json& pod) {
       return addresses_.own_port_of(name_space, service, host, port);
     return addresses_.port_of(name_space, service, host, port);
   };
-  // The first pod of a service chooses again: a port that was free last time may be another program's now.
+  // The first pod of a service chooses its port again, since another program may use the earlier port now.
   const std::string service = pod.at("spec").value("subdomain", "");
   if (!service.empty() && !has_other_pods(pod, service)) addresses_.forget_ports(name_space, service);
   return localise(pod, around);
@@ -260,7 +260,7 @@ void Kubelet::start(const json& pod, Local& local, Time now) {
   }
 }
 
-// Tries again without end, with growing pauses: the cause may be a full disk or too many processes.
+// Tries again without a limit, with growing pauses, since the cause may be a full disk or too many processes.
 void Kubelet::start_supervisor(const json& pod, Local& local, Time now) {
   const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   local.stage = Local::Stage::starting;
@@ -294,11 +294,11 @@ void Kubelet::sync(const json& pod, Local& local, Time now) {
   auto exit = folder.exit();
   const auto started = folder.started();
   if (!exit && local.child == 0 && !folder.supervisor().held) {
-    // The supervisor ended before it started the program: another one may. If the first is about to start it,
-    // only one gets the lock.
+    // The supervisor ended before it started the program, so another supervisor may start it. If the first
+    // one is still about to start it, only one of them gets the lock.
     if (!started && !is_deleted(pod)) return start_supervisor(pod, local, now);
     if (!declare_lost(folder)) {
-      local.has_news = true;  // it has just ended regularly
+      local.has_news = true;  // the supervisor has just ended regularly
       return;
     }
     exit = folder.exit();
@@ -308,7 +308,7 @@ void Kubelet::sync(const json& pod, Local& local, Time now) {
   if (exit) {
     state.exit = exit;
     state.termination_message = termination_message(pod, *exit);
-    // As in Kubernetes, the pod's own volumes end with it. Each pod has a copy of its ConfigMaps.
+    // As in Kubernetes, the pod's own volumes are removed at its end. Each pod has a copy of its ConfigMaps.
     std::error_code ignored;
     std::filesystem::remove_all(folder.path() / "volumes", ignored);
     local.stage = Local::Stage::ended;
@@ -347,7 +347,7 @@ std::string Kubelet::termination_message(const json& pod, const Exit& exit) cons
   try {
     message = read_file(paths_.pods() / pod_uid_of(pod) / "termination-log", 1 << 20);
   } catch (const Error&) {
-    message.clear();  // removed, or grown without measure, by the program
+    message.clear();  // the program has removed the file, or has made it too large
   }
   const json& container = pod.at("/spec/containers/0"_json_pointer);
   if (message.empty() && exit.code != 0 &&
@@ -367,7 +367,7 @@ void Kubelet::stop(const json& pod, Local& local, const Stop& how, Time now) {
   local.stop_grace = how.grace_seconds;
 }
 
-// A deleted pod has ended: only its finalizers keep it.
+// A deleted pod has ended, and only its finalizers keep it.
 void Kubelet::finish_deleted(const json& pod, Time) {
   if (pod.at("metadata").value("deletionGracePeriodSeconds", 0) == 0 &&
       pod.at("metadata").contains("finalizers"))
@@ -377,7 +377,8 @@ void Kubelet::finish_deleted(const json& pod, Time) {
   });
 }
 
-// Removes folders whose pod is gone: it was deleted by force, or an earlier server was killed in between.
+// Removes folders whose pod is gone, because it was deleted by force, or because an earlier server was killed
+// in between.
 void Kubelet::remove_strays(const std::set<std::string>& known) {
   for (const auto& entry : std::filesystem::directory_iterator(paths_.pods())) {
     const PodFolder folder(entry.path());

@@ -21,19 +21,19 @@ namespace mlk::local {
 // For one thread.
 class Kubelet {
  public:
-  // gpus: that it may give to pods, as CUDA_VISIBLE_DEVICES names them.
+  // gpus: the GPUs that the kubelet may give to pods, named as in CUDA_VISIBLE_DEVICES.
   Kubelet(Store& store, PodLogs& logs, const Paths& paths, std::filesystem::path program,
           std::vector<std::string> gpus = {});
 
   void notice(const std::string& uid);  // the supervisor of this pod has news
-  // Syncs processes and objects. `sweep`: read every folder, also those without notice.
+  // Syncs processes and objects. `sweep`: read every folder, also folders without a notice.
   void step(Time now, bool sweep);
 
  private:
   struct Local {
     enum class Stage { waiting, starting, running, ended } stage = Stage::waiting;
     pid_t child = 0;       // supervisor that this server started and has not reaped
-    long stop_grace = -1;  // what the supervisor was last told
+    long stop_grace = -1;  // the last grace period that was sent to the supervisor
     bool has_news = true;  // its folder may have news
     std::string trouble;   // how the supervisor ended, if it did not start the program
     int attempts = 0;      // to start a supervisor, without success
@@ -55,7 +55,7 @@ class Kubelet {
   void reap();
 
   Process localised(const json& pod);
-  bool has_other_pods(const json& pod, const std::string& service) const;  // that run, or start
+  bool has_other_pods(const json& pod, const std::string& service) const;  // other pods that run or start
   void write_files(const json& pod, const Process& process);
   std::string termination_message(const json& pod, const Exit& exit) const;
   void set_status(const json& pod, const json& status);

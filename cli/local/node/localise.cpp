@@ -80,8 +80,8 @@ class Localiser {
         replace_peers(text, name_space_, around_.services, around_.address_of, around_.port_of), mounts_);
   }
 
-  // The value of a variable. A port may have a variable of its own beside that of the host: X_ADDR and
-  // X_PORT.
+  // The value of a variable. A port may have a variable of its own beside the variable of the host: X_ADDR
+  // and X_PORT.
   std::string place(const std::string& variable, const std::string& value) const {
     constexpr std::string_view port = "_PORT";
     const bool is_port = variable.ends_with(port) && !value.empty() && digits_at(value, 0) == value.size();
@@ -109,8 +109,8 @@ class Localiser {
     return "";
   }
 
-  // This machine takes the place of the image: its PYTHONPATH comes last, and the programs of the packages
-  // are found first.
+  // This machine replaces the image: its PYTHONPATH comes last, and the programs of the packages are found
+  // first.
   void find_packages() {
     const auto packages = mounts_.find(packages_folder);
     if (packages == mounts_.end()) return;
@@ -122,7 +122,7 @@ class Localiser {
 
   void mount_volumes() {
     std::map<std::string, std::string> folders;
-    std::set<std::string> of_files;  // volumes with given contents: nothing is created in them
+    std::set<std::string> of_files;  // volumes with given contents, in which nothing is created
     for (const json& volume : spec_.value("volumes", json::array())) {
       const std::string name = volume.at("name").get<std::string>();
       folders[name] = folder_of(volume);
@@ -190,7 +190,7 @@ class Localiser {
                           std::string("MountVolume.SetUp failed for volume \"") + volume.value("name", "") +
                               "\" : " + (secret ? "secret" : "configmap") + " \"" + name + "\" not found");
     }
-    // Only the owner reads the state folder: a mode keeps only its owner's part.
+    // Only the owner reads the state folder, so a mode keeps only the bits of the owner.
     const auto mode_of = [](long mode) { return static_cast<unsigned>(mode & 0700) | 0400u; };
     const long common = source.value("defaultMode", 0644L);
     const std::map<std::string, std::string> data = data_of(*object);

@@ -14,11 +14,10 @@
 
 namespace mlk::local {
 
-// The port on which the pod HOST of a service listens instead of `port`, which another program may have
-// taken.
+// The port on which the pod HOST of a service listens instead of `port`, which another program may use.
 using PortOf = std::function<int(const std::string& service, const std::string& host, int port)>;
 
-// The things outside of the pod that decide how it runs.
+// The context of the pod that determines how it runs.
 struct PodContext {
   std::filesystem::path pod_folder;
   std::filesystem::path claims;  // <namespace>/<claim>
@@ -49,8 +48,8 @@ struct Process {
   std::string address;
 };
 
-// The reason for which a pod cannot start now; the kubelet reports it as the reason of its waiting container.
-// It may go away, for example when a missing ConfigMap is created.
+// The reason for which a pod cannot start now. The kubelet reports it as the reason of the waiting container.
+// The pod may start later, for example when a missing ConfigMap is created.
 class WaitingReason : public std::runtime_error {
  public:
   WaitingReason(std::string reason, const std::string& message)
@@ -61,8 +60,8 @@ class WaitingReason : public std::runtime_error {
   std::string reason_;
 };
 
-// Names of peers and paths of mounts in its variables, command and arguments are replaced as below; of X_ADDR
-// and X_PORT, a peer and its port, both. Throws WaitingReason.
+// Names of peers and paths of mounts in its variables, command and arguments are replaced as below. If X_ADDR
+// is a peer and X_PORT its port, both are replaced. Throws WaitingReason.
 Process localise(const nlohmann::json& pod, const PodContext& around);
 
 // Replaces "$(NAME)" if `env` has it, and "$$" by "$", as Kubernetes does in command, args and env.

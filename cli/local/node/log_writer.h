@@ -18,8 +18,8 @@ class LogFile {
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
-  // Appends whole lines. On a full disk the lines are lost as a whole; when there is room again, a line says
-  // how many were lost.
+  // Appends whole lines. On a full disk whole lines are lost. When there is room again, a line has the number
+  // of lost lines.
   void append(std::string_view lines);
 
  private:
@@ -29,7 +29,7 @@ class LogFile {
   const std::uint64_t limit_;
   int fd_ = -1;
   std::uint64_t size_ = 0;
-  std::uint64_t lost_ = 0;  // lines since the last that could be written
+  std::uint64_t lost_ = 0;  // lines since the last written line
 };
 
 // One of the two outputs of a program.
@@ -41,8 +41,9 @@ class LogStream {
             Clock::time_point now = Clock::now());  // writes complete lines, and long ones in parts
   void finish();                                    // writes the rest that has no newline
 
-  // Of a line that is written over and over with \r, a progress bar, a reader sees something before its end:
-  // what is there becomes a line every 2 s. due(): when pass_on() has one to write, which then returns true.
+  // A progress bar rewrites its line with \r. So that a reader sees it before its end, its current text
+  // becomes a line every 2 s. due(): the time at which pass_on() has such a line to write; pass_on() then
+  // returns true.
   std::optional<Clock::time_point> due() const { return due_; }
   bool pass_on(Clock::time_point now);
 

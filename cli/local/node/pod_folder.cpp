@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t limit = 8 << 20;
 
-// null if there is no such file, or its content is not complete.
+// null if the file does not exist, or if its content is incomplete.
 json read_record(const std::filesystem::path& file) {
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return nullptr;
@@ -126,7 +126,7 @@ bool PodFolder::ask_to_stop(const Stop& stop) const {
     write(stop);
   } catch (const Error&) {  // a full disk
     std::error_code ignored;
-    std::filesystem::remove(path_ / "stop.json", ignored);  // an earlier one may have another reason
+    std::filesystem::remove(path_ / "stop.json", ignored);  // an earlier request may have another reason
   }
   return signal_holder(lock(), SIGTERM);
 }

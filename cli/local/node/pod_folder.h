@@ -1,11 +1,10 @@
 // The folder through which the server and a pod's supervisor communicate: small files, each written at once.
 //
 //   process.json     server -> supervisor: what to run
-//   stop.json        server -> supervisor: end it. SIGTERM tells that the file is new; without the file (the
-//   disk
-//                    is full) it means a shutdown
+//   stop.json        server -> supervisor: end the program. SIGTERM signals that the file is new. Without
+//                    the file (the disk is full) SIGTERM means a shutdown
 //   started.json     supervisor: written before the program starts, and again with its process group after
-//   exit.json        how it ended; written only while holding the lock
+//   exit.json        how the program ended; written only while holding the lock
 //   lock             held by the supervisor while it lives
 //   log, log.1       output, in containerd's format
 //   termination-log, volumes/
@@ -31,11 +30,12 @@ struct Start {
   std::string working_folder;
 };
 
-// Reason of a Stop and an Exit: the whole cluster shuts down, and the Job restarts the pod when it is up
-// again.
+// Reason of a Stop and an Exit: the whole cluster shuts down, and the Job restarts the pod when the cluster
+// is up again.
 constexpr char shutdown_reason[] = "shutdown";
 
-// Reason of both, too: the pod has run for activeDeadlineSeconds. Also the reason in its status.
+// Another reason of a Stop and an Exit: the pod has run for activeDeadlineSeconds. Also the reason in its
+// status.
 constexpr char deadline_reason[] = "DeadlineExceeded";
 
 struct Stop {
@@ -46,7 +46,7 @@ struct Stop {
 struct Started {
   std::string at;        // RFC 3339
   pid_t group = 0;       // 0: not running yet
-  ProcessId supervisor;  // its number is that of the session of the program
+  ProcessId supervisor;  // its process id is the id of the program's session
 };
 
 struct Exit {
@@ -76,11 +76,12 @@ class PodFolder {
   void write(const Exit& exit) const;
 
   std::filesystem::path lock() const { return path_ / "lock"; }
-  // The holder of the lock. A process cannot see its own locks: call it from another one.
+  // The holder of the lock. Call it from another process than the holder, since a process cannot see its own
+  // locks.
   Holder supervisor() const { return FileLock::holder(lock()); }
 
   // Writes stop.json and signals the supervisor if there is one on this machine, on a full disk too. False if
-  // it could not be signalled: it is on another machine, or has ended.
+  // the supervisor could not be signalled, because it is on another machine or has ended.
   bool ask_to_stop(const Stop& stop) const;
 
   // A variable in the environment of the program, and of everything that it starts.

@@ -19,7 +19,7 @@ class LogFiles {
   bool each_line(const std::function<bool(std::string_view)>& line) {
     while (true) {
       if (!read_file(line)) return false;
-      // Rotation: the supervisor renames the file that we have read, and begins another.
+      // At a rotation the supervisor renames the file that we have read, and begins a new one.
       struct stat current{};
       const bool there = ::stat((folder_ / "log").c_str(), &current) == 0;
       if (!there || (file_ && current.st_ino == inode_)) return true;
@@ -132,7 +132,7 @@ void PodLogs::read(const std::string& uid, const LogOptions& options,
 
   bool more = true;
   if (options.tail_lines) {
-    // Only the last lines: a window over the whole file, whose size is bounded.
+    // For the last lines the reader keeps a window of bounded size while it reads the whole file.
     std::deque<std::string> last;
     const auto wanted = static_cast<std::size_t>(std::max<long long>(0, *options.tail_lines));
     files.each_line([&](std::string_view line) {
@@ -143,7 +143,7 @@ void PodLogs::read(const std::string& uid, const LogOptions& options,
     for (const std::string& line : last) more = more && writer.put(line);
   }
   while (more) {
-    // Checked before reading, so that everything written before the end is read.
+    // The end is checked before reading, so that the reader reads everything that was written before the end.
     const bool at_end = !options.follow || ended();
     more = files.each_line([&](std::string_view line) { return writer.put(line); }) && writer.flush();
     if (at_end || !more || !alive()) break;

@@ -60,7 +60,7 @@ json terminated_state(const Exit& exit, const std::string& message, const std::s
 bool is_late(const PodState& state) { return state.exit && state.exit->reason == deadline_reason; }
 bool has_succeeded(const PodState& state) { return state.exit && state.exit->code == 0 && !is_late(state); }
 bool is_lost(const PodState& state) { return state.exit && state.exit->reason == "Lost"; }
-// As when a node goes: it is nobody's failure, and the Job may ignore it.
+// Like the loss of a node: this is not a failure of the program, and the Job may ignore it.
 bool is_disrupted(const PodState& state) {
   return is_lost(state) || (state.exit && state.exit->reason == "shutdown");
 }
@@ -158,7 +158,8 @@ std::optional<std::string> why_unschedulable(const json& pod, std::size_t free_g
   for (const json& container : pod.at("spec").at("containers")) {
     const json requests = container.value("resources", json::object()).value("requests", json::object());
     for (const auto& [name, amount] : requests.items()) {
-      // CPUs and memory are not counted; of resources with a vendor's name the node has GPUs.
+      // The scheduler does not count CPUs and memory. GPUs are the only resource of the node with a vendor's
+      // name.
       if (name.find('/') == name.npos) continue;
       const auto number = quantity_of(amount);
       const double there = name == gpu_resource ? static_cast<double>(free_gpus) : 0;
@@ -178,7 +179,7 @@ json unschedulable_status(const json& pod, const std::string& why, Time now) {
 
 std::string clean_text(const std::string& bytes, std::size_t limit) {
   std::string cut = bytes.substr(0, limit);
-  // dump() replaces what is not UTF-8, and the parser gives it back.
+  // dump() replaces bytes that are not UTF-8, and the parser returns the text.
   const std::string text = json(cut).dump(-1, ' ', false, json::error_handler_t::replace);
   return parse_json(text, "the message").get<std::string>();
 }

@@ -27,12 +27,12 @@ nlohmann::json pod_status(const nlohmann::json& pod, const PodState& state, Time
 std::optional<Time> deadline_of(const nlohmann::json& pod);
 inline constexpr char deadline_message[] = "Pod was active on the node longer than the specified deadline";
 
-// The scheduler for the one node, "local", with so many GPUs that no pod has. nullopt: the pod fits.
-// Otherwise the message of its PodScheduled condition.
+// The scheduler for the one node, "local", which has so many free GPUs. nullopt: the pod fits. Otherwise the
+// message of its PodScheduled condition.
 std::optional<std::string> why_unschedulable(const nlohmann::json& pod, std::size_t free_gpus = 0);
 nlohmann::json unschedulable_status(const nlohmann::json& pod, const std::string& why, Time now);
 
-// Bytes from a program as text for JSON: what is not UTF-8 becomes U+FFFD; cut to `limit` bytes.
+// Bytes from a program as text for JSON, cut to `limit` bytes. Bytes that are not UTF-8 become U+FFFD.
 std::string clean_text(const std::string& bytes, std::size_t limit);
 
 }  // namespace mlk::local

@@ -19,7 +19,8 @@
 namespace mlk::local {
 namespace {
 
-// Refers to one process, even if its number is reused: by the kernel's descriptor of it, where there is one.
+// Refers to one process, even if its number is reused. Uses the kernel's descriptor of the process, where the
+// system has one.
 class Handle {
  public:
   explicit Handle(pid_t pid) : pid_(pid) {
@@ -34,7 +35,7 @@ class Handle {
   Handle& operator=(const Handle&) = delete;
 
   bool signal(int number) const {
-    if (pid_ <= 0) return false;  // kill() would take it for a group, or for all processes
+    if (pid_ <= 0) return false;  // kill() would signal a group, or all processes
 #ifdef SYS_pidfd_send_signal
     if (fd_ >= 0) return ::syscall(SYS_pidfd_send_signal, fd_, number, nullptr, 0) == 0;
 #endif
@@ -108,7 +109,7 @@ bool signal_holder(const std::filesystem::path& lock, int number) {
   const Holder holder = FileLock::holder(lock);
   if (!holder.here()) return false;
   const Handle process(holder.pid);
-  // It held the lock before and after the handle was made: the handle is of that process.
+  // The process held the lock before and after the handle was made, so the handle refers to this process.
   return FileLock::holder(lock) == holder && process.signal(number);
 }
 
@@ -125,8 +126,8 @@ void adopt_orphans() {
 bool end_descendants(pid_t kept, std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   while (true) {
-    // Only children: their numbers are not reused until we reap them. Their own children become ours when
-    // they are gone.
+    // Kills only children, whose numbers are not reused until we reap them. Grandchildren become our children
+    // when their parents are gone.
     bool left = false;
     for (const pid_t pid : all_processes()) {
       const auto stat = stat_of(pid);
@@ -147,14 +148,13 @@ bool end_descendants(pid_t kept, std::chrono::milliseconds limit) {
 
 void end_orphans(const ProcessId& supervisor, const std::string& mark) {
   // The kernel does not give the number of a session to a new process while the session has members. So if
-  // another process has it now, the session is empty.
+  // another process has this number now, the session is empty.
   const auto now = stat_of(supervisor.pid);
   const bool session_is_ours =
       supervisor.pid > 1 && supervisor.boot == boot_id() && (!now || now->start == supervisor.start);
   for (const pid_t pid : all_processes()) {
     if (pid == ::getpid()) continue;
-    const Handle process(
-        pid);  // made before the check, so that the checked process is the one that is signalled
+    const Handle process(pid);  // made before the check, so that the signal goes to the checked process
     const auto stat = stat_of(pid);
     if (!stat) continue;
     if ((session_is_ours && stat->session == supervisor.pid) || has_in_environment(pid, mark))

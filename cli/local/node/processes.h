@@ -9,7 +9,8 @@
 
 namespace mlk::local {
 
-// Identifies a process even after its number is reused. Fields that the system does not tell are 0 or empty.
+// Identifies a process even after its number is reused. Fields that the system does not report are 0 or
+// empty.
 struct ProcessId {
   pid_t pid = 0;
   unsigned long long start = 0;  // in ticks since the machine started
@@ -19,19 +20,19 @@ struct ProcessId {
   bool operator==(const ProcessId&) const = default;
 };
 
-// Signals the process that holds the lock. False if there is none, or if we may not signal it: it belongs to
-// another machine or container.
+// Signals the process that holds the lock. False if there is none, or if we may not signal it because it
+// belongs to another machine or container.
 bool signal_holder(const std::filesystem::path& lock, int number);
 
 // Signals the process group of a child that is not reaped yet, so its number cannot be another's.
 void signal_group(pid_t child, int number);
 
-// Makes this process the parent of all orphans below it, so that everything a program started in other
-// sessions, or left behind, can be ended. Does nothing where the system does not support that.
+// Makes this process the parent of all orphans below it, so that this process can end everything that a
+// program started in other sessions or left behind. Does nothing where the system does not support that.
 void adopt_orphans();
 
-// Kills and reaps every process below this one, except `kept`, which is killed but not reaped. Needs
-// adopt_orphans(). False if some were still there after `limit`.
+// Kills and reaps every descendant of this process, except `kept`, which is killed but not reaped. Needs
+// adopt_orphans(). False if some descendants still exist after `limit`.
 bool end_descendants(pid_t kept, std::chrono::milliseconds limit);
 
 // Kills the rest of a pod whose supervisor has died: the processes of the supervisor's session, and those

@@ -12,13 +12,13 @@
 namespace mlk::local {
 
 pid_t spawn_detached(const std::vector<std::string>& argv, const std::filesystem::path& log) {
-  // Everything that allocates is done before the fork: another thread may hold the lock of the heap then.
+  // All allocations happen before the fork, since another thread may hold the lock of the heap at the fork.
   std::vector<char*> words;
   for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const std::string log_path = log.string();
-  // Sockets of the HTTP library are not closed on exec. The lowest free descriptor is always taken, so ours
-  // are below this.
+  // Sockets of the HTTP library are not closed on exec. A new descriptor is always the lowest free one, so
+  // ours are below this number.
   const int highest = static_cast<int>(std::clamp(::sysconf(_SC_OPEN_MAX), 256L, 4096L));
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ExitCode::failure, std::string("cannot start a process: ") + std::strerror(errno));
@@ -32,8 +32,8 @@ pid_t spawn_detached(const std::vector<std::string>& argv, const std::filesystem
   const int null = ::open("/dev/null", O_RDONLY);
   const int output = ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   ::dup2(null, 0);
-  // Without a log (the disk is full) the output goes to /dev/null: the next file that is opened must not
-  // become 1 or 2.
+  // Without a log (the disk is full) the output goes to /dev/null, since the next opened file must not get
+  // descriptor 1 or 2.
   const int nowhere = output < 0 ? ::open("/dev/null", O_WRONLY) : output;
   ::dup2(nowhere, 1);
   ::dup2(nowhere, 2);

@@ -91,12 +91,12 @@ struct Child {
                          pid_t parent) {
   ::setpgid(0, 0);
 #ifdef __linux__
-  // The program is killed with its supervisor: otherwise nothing would record its end.
+  // The kernel kills the program with its supervisor, since otherwise nothing would record its end.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
   if (::getppid() != parent) ::_exit(128 + SIGKILL);
   for (const int number : {SIGTERM, SIGCHLD, SIGPIPE, SIGINT, SIGHUP}) ::signal(number, SIG_DFL);
-  // All other descriptors are closed on exec: the program gets only these three.
+  // All other descriptors are closed on exec, so the program gets only these three.
   const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(null, 0);
   ::dup2(out, 1);
@@ -170,7 +170,8 @@ class Supervisor {
   }
 
  private:
-  // On a full disk the pod is shown as running later, when it prints something.
+  // On a full disk the record is written later, when the program prints something, and until then the pod is
+  // not shown as running.
   void record_start() {
     try {
       folder_.write(Started{started_at_, child_.pid, self_});
@@ -181,8 +182,8 @@ class Supervisor {
   }
 
   // Without the record the pod counts as lost and its program runs again. On a full disk the record is
-  // written when there is room. A program that a shutdown of the cluster ended runs again in any case, so
-  // that does not wait.
+  // written when there is room. A program that a shutdown of the cluster ended runs again in any case, so the
+  // supervisor does not wait for this record.
   void record(const Exit& exit) {
     const bool is_worth_waiting = exit.reason != shutdown_reason;
     const auto end = steady_clock::now() + shutdown_patience;
@@ -272,8 +273,8 @@ class Supervisor {
     kill_at_ = kill_at_ ? std::min(*kill_at_, end) : end;
   }
 
-  // The end of the program is the end of the pod, as with process 1 in a container. Processes that it started
-  // in other sessions are our children by then, and are ended with it.
+  // The end of the program is the end of the pod, as with process 1 in a container. Processes that the
+  // program started in other sessions are our children by then, and the supervisor ends them too.
   void look_at_children() {
     siginfo_t info{};
     while (!ended_ && ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0) {
@@ -333,7 +334,7 @@ class Supervisor {
 int supervise(const std::filesystem::path& pod_folder) {
   const PodFolder folder(pod_folder);
   const FileLock lock(pod_folder / "lock");
-  // Another supervisor has the pod, or the server has just decided that it is lost.
+  // Another supervisor has the pod, or the server has just decided that the pod is lost.
   if (!lock.held() || folder.exit() || folder.started()) return 0;
   if (const auto stop = folder.stop()) {
     folder.write(

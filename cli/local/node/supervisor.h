@@ -1,4 +1,4 @@
-// The process beside a pod's: it starts the pod's program, keeps its log and writes down how it ended.
+// The supervisor process of a pod: it starts the pod's program, writes its log and records how it ended.
 #pragma once
 
 #include <filesystem>

@@ -75,7 +75,7 @@ void default_job(json& object) {
     labels[prefix + "job-name"] = name;
   }
   if (spec["template"].contains("spec")) {
-    // A Job's pod must not restart for ever: Kubernetes requires the policy to be given.
+    // A Job's pod must not restart for ever, so Kubernetes requires an explicit policy.
     const bool given = spec["template"]["spec"].contains("restartPolicy");
     default_pod_spec(spec["template"]["spec"]);
     if (!given) spec["template"]["spec"].erase("restartPolicy");
@@ -87,7 +87,7 @@ class Rules {
   Rules(const Kind& kind, const json& object)
       : kind_(kind), name_(object.at("metadata").at("name").get<std::string>()) {}
 
-  // Whether it is valid; finish() reports all mistakes at once.
+  // Returns `good` and collects the mistake. finish() reports all mistakes at once.
   bool require(bool good, const std::string& field, const std::string& message) {
     if (!good) causes_.push_back({field, message});
     return good;

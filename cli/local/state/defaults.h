@@ -9,7 +9,8 @@ namespace mlk::local {
 
 void set_defaults(const Kind& kind, nlohmann::json& object);
 
-// Throws StatusError 422. In addition to Kubernetes' rules, refuses what local processes cannot do.
+// Throws StatusError 422. In addition to Kubernetes' rules, refuses features that local processes cannot
+// have.
 void check_rules(const Kind& kind, const nlohmann::json& object);
 
 }  // namespace mlk::local

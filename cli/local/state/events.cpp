@@ -14,7 +14,7 @@ void record_event(Store& store, const json& object, const std::string& component
     const json& metadata = object.at("metadata");
     const std::string name_space = metadata.value("namespace", "default");
     const std::string time = format_time(now);
-    // Equal events have the same name, so a second one is found by it.
+    // Equal events have the same name, so the name finds an existing equal event.
     const std::string name =
         metadata.at("name").get<std::string>().substr(0, 200) + "." +
         sha256_hex(metadata.value("uid", "") + "/" + reason + "/" + message).substr(0, 16);
@@ -48,7 +48,7 @@ void record_event(Store& store, const json& object, const std::string& component
          {"reportingComponent", component},
          {"reportingInstance", "local"}});
   } catch (const std::exception&) {
-    return;  // a full disk: the status of the object has what matters
+    return;  // a full disk: the status of the object has the important facts
   }
 }
 

@@ -8,7 +8,8 @@
 
 namespace mlk::local {
 
-// An equal event only increases its count. Never throws: an event is not worth a failure.
+// An equal event only increases its count. Never throws, since an event is not important enough for a
+// failure.
 void record_event(Store& store, const json& object, const std::string& component, const std::string& type,
                   const std::string& reason, const std::string& message, Time now);
 

@@ -30,7 +30,7 @@ FileLock::~FileLock() {
 }
 
 Holder FileLock::holder(const std::filesystem::path& file) {
-  // O_NONBLOCK: if it is not a plain file, opening it must not wait.
+  // O_NONBLOCK: open() must not wait if the path is not a plain file.
   const int fd = ::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return {};
   struct flock whole = whole_file();

@@ -1,4 +1,4 @@
-// Advisory locks on files: they tell whether the process that took one is still alive.
+// Advisory locks on files: a lock shows whether the process that holds it is still alive.
 #pragma once
 
 #include <filesystem>
@@ -26,11 +26,12 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
   bool held() const { return held_; }
-  // Why the file cannot be locked by anybody: an errno such as ENOLCK, of file systems without locks. 0: it
-  // can.
+  // Why no process can lock the file: an errno, such as ENOLCK of file systems without locks. 0: it can be
+  // locked.
   int error() const { return error_; }
 
-  // A process cannot see its own locks: call it from another one. A file that cannot be opened has no holder.
+  // Call it from another process, since a process cannot see its own locks. A file that cannot be opened has
+  // no holder.
   static Holder holder(const std::filesystem::path& file);
 
  private:

@@ -24,7 +24,7 @@ struct Kind {
 
 const std::vector<Kind>& kinds();
 
-// nullptr if it is not served.
+// nullptr if the cluster does not serve this kind.
 const Kind* find_kind(std::string_view group, std::string_view version, std::string_view plural);
 const Kind& kind_of(std::string_view plural);  // plural names are unique here; throws std::out_of_range
 

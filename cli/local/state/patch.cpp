@@ -94,9 +94,10 @@ void merge(json& target, const json& patch) {
   }
 }
 
-// As Kubernetes bounds what the operations of a patch copy: each may double the object.
+// Bounds the bytes that the operations of a patch copy, like Kubernetes, since each operation may double the
+// object.
 json patched(json object, const json& operations) {
-  if (!operations.is_array()) return object.patch(operations);  // it says what is wrong
+  if (!operations.is_array()) return object.patch(operations);  // the library reports what is wrong
   std::size_t copied = 0;
   for (const json& operation : operations) {
     if (operation.is_object() && operation.value("op", json()) == "copy" &&

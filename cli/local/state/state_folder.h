@@ -28,10 +28,10 @@ struct Paths {
   std::filesystem::path log() const { return root / "server.log"; }
 };
 
-// $XDG_STATE_HOME/mlk/local. Throws Error{failure} if it belongs to another user, or is a link.
+// $XDG_STATE_HOME/mlk/local. Throws Error{failure} if the folder belongs to another user, or is a link.
 Paths default_paths();
 
-// Creates it with mode 0700, or gives it that mode. Throws Error{failure} if it belongs to another user.
+// Creates the folder with mode 0700, or sets this mode. Throws Error{failure} if it belongs to another user.
 void make_state_folder(const std::filesystem::path& folder);
 
 struct Address {

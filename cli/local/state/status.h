@@ -11,7 +11,7 @@ namespace mlk::local {
 
 using nlohmann::json;
 
-// Thrown by everything that serves a request; caught in api.cpp, where it becomes the answer.
+// All code that serves requests throws this. api.cpp catches it and sends it as the answer.
 class StatusError : public std::runtime_error {
  public:
   StatusError(int code, std::string reason, const std::string& message, json details = nullptr)
@@ -32,7 +32,7 @@ StatusError already_exists(const std::string& plural, const std::string& name);
 StatusError conflict(const std::string& plural, const std::string& name, const std::string& why);
 StatusError bad_request(const std::string& message);
 StatusError expired(const std::string& message);
-// 422 in the words of the API server: "Job.batch "x" is invalid: FIELD: MESSAGE", with a list of them in
+// 422 with the wording of the API server: "Job.batch "x" is invalid: FIELD: MESSAGE", with a list of them in
 // brackets.
 struct Cause {
   std::string field;

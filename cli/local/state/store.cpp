@@ -20,11 +20,12 @@ bool is_gone(const json& object) {
   const json& metadata = object.at("metadata");
   if (!metadata.contains("deletionTimestamp")) return false;
   if (metadata.contains("finalizers") && !metadata.at("finalizers").empty()) return false;
-  // A pod with grace is deleted when its process has ended; then its grace is set to 0.
+  // A pod with a grace period is deleted when its process has ended. Then the kubelet sets its grace period
+  // to 0.
   return metadata.value("deletionGracePeriodSeconds", 0) == 0;
 }
 
-// 0 for text that no store has written: the objects themselves have the newest version.
+// 0 for text that no store has written. Then the newest version comes from the objects themselves.
 std::uint64_t number_in(const std::string& text) {
   std::uint64_t number = 0;
   std::from_chars(text.data(), text.data() + text.size(), number);
@@ -41,7 +42,7 @@ Store::Store(std::filesystem::path folder) : folder_(std::move(folder)) {
     if (entry.is_regular_file() && entry.path().extension() == ".json") load_file(entry.path());
   }
   reserved_ = revision_;
-  // The history does not cover the time before this start: a watch from then has to list again.
+  // The history does not cover the time before this start. So a client with an older watch has to list again.
   oldest_ = next_revision();
 }
 

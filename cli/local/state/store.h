@@ -59,9 +59,8 @@ class Store {
 
   // Sets metadata.resourceVersion. Throws StatusError 409, and 413 for an object over 1.5 MiB.
   Object create(const std::string& plural, json object);
-  // Replaces the object by the result of `change`, under the lock; does nothing if they are equal. An object
-  // that is being deleted and has no finalizer left is removed. `change` may throw, and must not use the
-  // store.
+  // Replaces the object by the result of `change`, under the lock. Does nothing if both are equal. Removes an
+  // object that is being deleted and has no finalizer left. `change` may throw, and must not use the store.
   Object modify(const std::string& plural, const std::string& name_space, const std::string& name,
                 const std::function<void(json&)>& change);
   // False if it does not exist. `check` may throw to keep the object.
@@ -69,7 +68,7 @@ class Store {
               const std::function<void(const json&)>& check = nullptr);
 
   // Waits until `deadline` for changes after `revision`; empty if there were none. An empty plural means all
-  // kinds. Throws StatusError 410 if the history does not reach back that far. `revision` becomes the last
+  // kinds. Throws StatusError 410 if the history does not reach back that far. Sets `revision` to the last
   // version that was read.
   std::vector<Change> changes_after(std::uint64_t& revision, const std::string& plural,
                                     std::chrono::steady_clock::time_point deadline) const;
@@ -87,8 +86,8 @@ class Store {
   void load_file(const std::filesystem::path& file);
   std::uint64_t next_revision();
   Object put(const Key& key, json object, Object before);
-  // `last` is what its watches get, with a new version. Passed by value, since the entry that holds them is
-  // erased.
+  // The watches get `last` with a new version. Both objects are passed by value, since erase() removes the
+  // entry that holds them.
   void erase(const Key& key, Object last, Object before);
   void record(Change change, std::size_t bytes);
   Snapshot snapshot_locked(const std::string& plural, const std::string& name_space) const;

@@ -30,7 +30,7 @@ constexpr std::chrono::seconds gone_timeout{120};  // for objects of a run that 
 constexpr int post_tries = 6;
 constexpr std::chrono::seconds post_timeout{60};  // no further try after it
 
-// What every run is made of: these need no discovery.
+// The kinds that every run uses: they need no discovery.
 const kube::Resource* usual_resource(const json& object) {
   using namespace kube::resources;
   for (const kube::Resource* resource : {&config_maps, &secrets, &services, &jobs}) {
@@ -50,8 +50,7 @@ Error not_served(const json& object, const std::string& source) {
                    "kubectl api-resources");
 }
 
-// An object of the whole cluster as it is sent. The garbage collector deletes what names an owner in a
-// namespace and is in none.
+// A cluster-scoped object as it is sent. If it named an owner in a namespace, it would be garbage collected.
 json fit_to_scope(json object, const std::string& owner_uid) {
   object["metadata"].erase("namespace");
   object["metadata"].erase("ownerReferences");
@@ -83,7 +82,7 @@ bool is_owned_by(const json& object, const std::string& uid) {
   return kube::annotation_of(object, annotations::owner) == uid;
 }
 
-// A shared object without owners was made by hand, and stays: to own it would mean to delete it.
+// A shared object without owners was made by hand. It must not go with the run, so the run does not own it.
 bool belongs_to(const json& object, const std::string& uid) {
   return is_owned_by(object, uid) ||
          (is_shared(object) && at_path(object, {"metadata", "ownerReferences"}).empty());
@@ -113,7 +112,7 @@ std::vector<kube::AccessQuestion> Creation::check_kinds(const std::vector<json>&
 }
 
 void Creation::ask_what_is_allowed(const std::vector<kube::AccessQuestion>& more) {
-  // Beside the other questions.
+  // In parallel with the other questions.
   auto version = std::async(std::launch::async, [this] { return kube::server_version(client_); });
   std::vector<kube::AccessQuestion> questions;
   using namespace kube::resources;
@@ -151,7 +150,7 @@ void Creation::check_on_server(const std::vector<json>& objects) {
       answer = client_.create(resource, name_space_, resource.namespaced ? object : fit_to_scope(object, ""),
                               {.dry_run = true});
     } catch (const ApiError& error) {
-      if (is_there(object, error)) continue;  // it was accepted before
+      if (is_there(object, error)) continue;  // the server accepted it before
       refuse(object, error);
     }
     check_dropped(object, answer);
@@ -160,7 +159,7 @@ void Creation::check_on_server(const std::vector<json>& objects) {
   }
 }
 
-// The server accepts any Job: what its pods may be is decided when the Job controller makes them.
+// The server accepts any Job. It checks the pods only when the Job controller makes them.
 void Creation::check_pod_on_server(const json& job) {
   json pod = job.at("spec").at("template");
   pod["apiVersion"] = "v1";
@@ -198,7 +197,7 @@ Creation::Stored Creation::store_owner(const json& owner) {
   const std::string name = kube::name_of(owner);
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;
-  // If an answer was lost, the repeated request finds the object that the first one stored: it is ours too.
+  // If an answer was lost, the repeated request finds the object that the first request has stored.
   json wanted = owner;
   const std::string mark = hex(random_bytes(8));
   wanted["metadata"]["annotations"][annotations::submit] = mark;
@@ -243,7 +242,7 @@ std::future<kube::Answer> Creation::mark_created(const json& owner, const std::v
 }
 
 // After a 409 the object counts as created only if it belongs to our owner and is not being deleted.
-// Otherwise it is of an earlier run of the same name, which is being garbage collected.
+// Otherwise the object belongs to an earlier run of the same name, which is being garbage collected.
 Creation::Stored Creation::create_owned(const json& given, const std::string& owner_uid) {
   if (is_shared(given)) return create_shared(given, owner_uid);
   const kube::Resource resource = resource_of(given);
@@ -274,7 +273,7 @@ Creation::Stored Creation::create_owned(const json& given, const std::string& ow
   }
 }
 
-// The name of a shared object is that of its content. It may be large: it is asked for before it is sent.
+// The content decides the name of a shared object. It may be large, so mlk first asks whether it exists.
 Creation::Stored Creation::create_shared(const json& object, const std::string& owner_uid) {
   const kube::Resource resource = resource_of(object);
   const auto deadline = steady_clock::now() + gone_timeout;
@@ -306,7 +305,7 @@ Creation::Stored Creation::create_shared(const json& object, const std::string& 
         return {*existing, false};
       }
     }
-    // Others have created, changed or deleted it at this moment.
+    // Other commands have created, changed or deleted the object at this moment.
     if (steady_clock::now() > deadline)
       throw Error(ExitCode::timed_out, "others change " + title(object) + " all the time", "type it again");
     std::this_thread::sleep_for(milliseconds(50));
@@ -339,7 +338,7 @@ bool Creation::add_owner(const json& existing, const json& object) {
   }
 }
 
-// Of a shared object only the metadata.
+// For a shared object, reads only the metadata.
 std::optional<json> Creation::find_existing(const json& object) {
   const kube::Resource resource = resource_of(object);
   if (!is_shared(object)) return client_.find(resource, name_space_, kube::name_of(object));
@@ -363,7 +362,7 @@ std::optional<json> Creation::find_owned(const json& object, const std::string& 
   return existing;
 }
 
-// POST, repeated while it is unclear whether the server took it; throws the last error.
+// Repeats a POST while it is unclear whether the server has stored the object. Throws the last error.
 json Creation::post(const kube::Resource& resource, const json& object) {
   const auto deadline = steady_clock::now() + post_timeout;
   milliseconds pause{250};
@@ -390,8 +389,8 @@ void Creation::check_dropped(const json& sent, const json& answered) {
               "a feature is switched off there; take the field out with patch:, or ask for the feature");
 }
 
-// A quota also refuses what is there already, and counts: stored by a request whose answer was lost, or by
-// another command at the same time. To take that back would delete what may have begun to train.
+// A quota also refuses an object that exists already: a request whose answer was lost, or another command,
+// has stored it. Taking back such an object would delete a run that may already train.
 bool Creation::is_there(const json& object, const ApiError& error) {
   if (exists_already(error)) return true;
   if (says_nothing(error) || error.status() == 404) return false;
@@ -399,7 +398,7 @@ bool Creation::is_there(const json& object, const ApiError& error) {
     return find_existing(object).has_value();
   } catch (const ApiError& unread) {
     if (unread.status() != 403) throw;
-    return false;  // who may make the object may lack the right to read it: the first error says more
+    return false;  // a user who may make the object may lack the right to read it; the first error says more
   }
 }
 

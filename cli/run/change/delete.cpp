@@ -27,7 +27,7 @@ void remove_object(kube::Client& client, const kube::Resource& resource, const j
   }
 }
 
-// The garbage collector's own finalizers go away by themselves.
+// Does not show the garbage collector's own finalizers, which disappear by themselves.
 std::string describe_left(const std::string& kind, const json& object) {
   std::vector<std::string> finalizers;
   for (const json& finalizer : at_path(object, {"metadata", "finalizers"})) {
@@ -40,7 +40,7 @@ std::string describe_left(const std::string& kind, const json& object) {
   return kind + "/" + kube::name_of(object) + held;
 }
 
-// Those that something holds come first.
+// Objects that a finalizer holds come first.
 std::string what_is_left(std::vector<std::string> left) {
   constexpr std::size_t most = 5;
   std::stable_partition(left.begin(), left.end(),
@@ -52,13 +52,13 @@ std::string what_is_left(std::vector<std::string> left) {
                                           : " are left");
 }
 
-// A run that is there.
+// Finds the owner of a run that exists.
 std::optional<json> find_owner(kube::Client& client, const std::string& name) {
   require_run_name(name);
   const std::string& name_space = client.config().name_space;
   std::optional<json> owner = client.find(kube::resources::config_maps, name_space, name);
   if (owner && kube::label_of(*owner, labels::run) == name) return owner;
-  if (!is_label(name)) return std::nullopt;  // it would act as another selector
+  if (!is_label(name)) return std::nullopt;  // the text would act as another selector
   std::vector<std::string> runs;
   const kube::ListOptions named{
       .label_selector = std::string(labels::name) + "=" + name, .field_selector = "", .metadata_only = true};
@@ -92,7 +92,7 @@ Deletion::Deletion(kube::Client& client, const json& owner)
 void Deletion::begin(IsAwaited awaited) {
   const std::string& name_space = client_.config().name_space;
   try {
-    // Jobs go before their pods, and nothing else connects the pods with the run.
+    // The Jobs disappear before their pods, and only the Jobs connect the pods with the run.
     if (awaited == IsAwaited::yes) jobs_left();
   } catch (const kube::ApiError& error) {
     if (error.status() != 403) throw;  // a user who may delete may lack the right to list
@@ -101,7 +101,7 @@ void Deletion::begin(IsAwaited awaited) {
   if (is_there) remove_object(client_, kube::resources::config_maps, owner_);
   const std::vector<Ownerless> others =
       is_there ? find_ownerless_pods(client_, name_space, owner_) : find_ownerless(client_, name_space, run_);
-  // They belong to the run as well, and what they own.
+  // These objects belong to the run as well, and so do the objects that they own.
   for (const Ownerless& each : others) owners_.insert(kube::uid_of(each.object));
   for (const Ownerless& each : others) remove_object(client_, *each.resource, each.object);
 }
@@ -124,7 +124,7 @@ void Deletion::wait(steady_clock::time_point deadline, const ChangeHooks& hooks)
   hooks.note(run_ + " is being deleted; you may not see when that ends: " + error.what());
 }
 
-// What is left, by kind, name and what holds it: "pod/x (finalizer a.dev/b)".
+// The objects that are left, with kind, name and finalizers: "pod/x (finalizer a.dev/b)".
 std::vector<std::string> Deletion::left() {
   using namespace kube::resources;
   std::vector<std::string> left = jobs_left();

@@ -19,13 +19,13 @@ struct Resource;
 
 namespace mlk {
 
-// The owner of the run or sweep that the user means. A bare name is accepted only if it has one run:
-// otherwise deleting "the newest" twice would delete two. An owner that is not there any more, but has left
-// objects, is one without a uid. Throws Error{usage} and ApiError.
+// The owner of the run or sweep that the user means. The name of an experiment is accepted only if it has one
+// run: otherwise deleting "the newest" twice would delete two runs. If the owner is not there any more but
+// has left objects, the returned owner has no uid. Throws Error{usage} and ApiError.
 std::optional<nlohmann::json> find_owner_to_delete(kube::Client& client, const std::string& name);
 
-// One run or sweep that is being deleted. It knows the objects by uid: a new run of the same name may exist
-// before the old one is gone.
+// One run or sweep that is being deleted. The class identifies objects by uid, since a new run of the same
+// name may exist before the old run is gone.
 class Deletion {
  public:
   // `owner` as find_owner_to_delete() gives it.
@@ -33,12 +33,13 @@ class Deletion {
 
   const std::string& run() const { return run_; }
 
-  // Deletes the owner, and what has lost it. What is not there is no error.
+  // Deletes the owner, and the objects that have lost their owner. A missing object is not an error.
   enum class IsAwaited { yes, no };
   void begin(IsAwaited awaited);
 
-  // Waits until all is gone. Who may not list objects is told so, and does not wait. Throws Error: timed_out
-  // with what is left, and interrupted; the cluster goes on by itself.
+  // Waits until all objects are gone. If the user may not list objects, reports this and does not wait.
+  // Throws Error: timed_out with the objects that are left, and interrupted. The cluster continues the
+  // deletion by itself.
   void wait(std::chrono::steady_clock::time_point deadline, const ChangeHooks& hooks);
 
  private:
@@ -51,7 +52,7 @@ class Deletion {
   kube::Client& client_;
   const nlohmann::json owner_;
   const std::string run_, label_;
-  std::set<std::string> owners_;  // uids: the run's ConfigMap, its Jobs, and what has lost its owner
+  std::set<std::string> owners_;  // uids: the run's ConfigMap, its Jobs, and ownerless objects
 };
 
 }  // namespace mlk

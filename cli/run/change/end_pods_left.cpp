@@ -30,7 +30,7 @@ void end_pod(kube::Client& client, const std::string& name_space, const PodFacts
     client.remove(kube::resources::pods, name_space, pod.name,
                   {.uid = pod.uid, .propagation = "Background", .grace_seconds = {}});
   } catch (const kube::ApiError& error) {
-    if (error.status() != 404 && error.status() != 409) throw;  // it has gone meanwhile
+    if (error.status() != 404 && error.status() != 409) throw;  // the pod has ended meanwhile
   }
 }
 
@@ -59,7 +59,7 @@ void end_pods_left(kube::Client& client, const std::string& name_space, const nl
   for (bool told = false;; told = true) {
     run.pods = client.list(kube::resources::pods, name_space, not_ended).items;
     if (run.pods.empty()) return;
-    // After the pods: a pod that is listed has a Job that is listed, if there is one.
+    // List the Jobs after the pods: then the list has the Job of each listed pod, if that Job exists.
     run.jobs = client.list(kube::resources::jobs, name_space, of_owner).items;
     const Facts facts = read_facts(run);
     const std::vector<const PodFacts*> pods = pods_left(facts);

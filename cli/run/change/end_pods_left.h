@@ -1,4 +1,4 @@
-// Ends pods that train on although their Job is gone (pods_left.h).
+// Ends pods that continue to train although their Job is gone (pods_left.h).
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace mlk {
 
 struct SubmitHooks;
 
-// Ends those pods of the run or sweep with this owner, says so, and waits until they have ended, at most two
-// minutes. A Job that another command has made meanwhile keeps its pods. Without such a pod it does nothing.
-// Throws Error: timed_out with the names of those that have not ended, ApiError, and what the hook
-// check_interrupted throws.
+// Ends such pods of the run or sweep with this owner, reports this, and waits at most two minutes until the
+// pods have ended. If another command has made a Job meanwhile, the Job keeps its pods. Without such a pod,
+// it does nothing. Throws Error: timed_out with the names of the pods that have not ended, ApiError, and the
+// exceptions of the hook check_interrupted.
 void end_pods_left(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                    const SubmitHooks& hooks);
 

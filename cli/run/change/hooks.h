@@ -1,4 +1,4 @@
-// How functions that change runs talk with the user of a command.
+// How functions that change runs communicate with the user of a command.
 #pragma once
 
 #include <functional>
@@ -6,19 +6,19 @@
 
 namespace mlk {
 
-// Of what stops, resumes and deletes runs.
+// Hooks of the functions that stop, resume and delete runs.
 struct ChangeHooks {
   std::function<void(const std::string&)> note, warn;      // for people
   std::function<bool()> interrupted;                       // the user wants to stop waiting
   std::function<std::string(const std::string&)> command;  // how the user types "resume digits-abcde"
 };
 
-// Of what creates runs. Called by one thread at a time: a caller that creates several things in parallel has
-// to ensure that.
+// Hooks of the functions that create runs. One thread at a time may call a hook: a caller that creates
+// several runs in parallel has to ensure this.
 struct SubmitHooks {
   std::function<void(const std::string&)> note;  // progress, for people
   std::function<void()> check_interrupted;       // throws if the user wants to stop
-  std::function<void()> owner_is_there{};        // once the cluster has the owner of a run or sweep
+  std::function<void()> owner_is_there{};        // called when the cluster has an owner of a run or sweep
 };
 
 }  // namespace mlk

@@ -44,7 +44,7 @@ std::vector<Ownerless> find_ownerless(kube::Client& client, const std::string& n
   using namespace kube::resources;
   std::vector<Ownerless> found;
   if (!is_label(run)) return found;
-  // Of a sweep its trials' owners are left, which have their own names.
+  // The owners of a sweep's trials are left as well, and they have their own names.
   for (const char* label : {labels::run, labels::sweep}) {
     const std::string selector = std::string(label) + "=" + run + "," + labels::managed_by + "=mlk";
     for (const kube::Resource* resource : {&jobs, &pods, &services, &config_maps, &secrets})

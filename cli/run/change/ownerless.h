@@ -1,5 +1,5 @@
-// Objects of a run that have lost their owner, since somebody deleted it with --cascade=orphan: the garbage
-// collector does not know them, and they go on for good.
+// Objects of a run that have lost their owner, since somebody deleted the owner with --cascade=orphan. The
+// garbage collector does not delete such objects, and they go on for good.
 #pragma once
 
 #include <string>
@@ -20,13 +20,14 @@ struct Ownerless {
   nlohmann::json object;  // only its metadata
 };
 
-// Pods that a Job of this run, or of this sweep, has left. Empty if the user may not list them. Throws
+// The pods that a deleted Job of this run or sweep has left. Empty if the user may not list them. Throws
 // ApiError.
 std::vector<Ownerless> find_ownerless_pods(kube::Client& client, const std::string& name_space,
                                            const nlohmann::json& owner);
 
-// All that is left of a run or a sweep whose own owner was deleted so; what is being deleted is left out.
-// Empty for a text that is no name, and if the user may not list Jobs or pods. Throws ApiError.
+// All objects that are left of a run or a sweep whose own owner was deleted in this way, without objects that
+// are being deleted. Empty if `run` is not a valid name, and if the user may not list Jobs or pods. Throws
+// ApiError.
 std::vector<Ownerless> find_ownerless(kube::Client& client, const std::string& name_space,
                                       const std::string& run);
 

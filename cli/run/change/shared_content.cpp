@@ -22,7 +22,8 @@ namespace {
 
 using nlohmann::json;
 
-// The uids of objects whose content is known. All trials of a sweep have the same code: it is read once.
+// The uids of objects whose content is known. All trials of a sweep have the same code, so mlk reads the code
+// once.
 class KnownContents {
  public:
   void add(const std::string& uid) {

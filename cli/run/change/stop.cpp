@@ -41,7 +41,7 @@ bool loses_training(const json& owner) {
          at_path(experiment, {"checkpoint", "volume"}).is_null();
 }
 
-// The last metrics lines that the pods of a run print: the logs are lost with the pods.
+// Collects the last metrics lines that the pods of a run print, since the logs are lost with the pods.
 class LastLines {
  public:
   LastLines(kube::Client& client, RunWatcher& watcher)
@@ -56,7 +56,7 @@ class LastLines {
     }
   }
 
-  // Call when all pods have ended: also waits for the lines on their way.
+  // Call it when all pods have ended. Also waits for lines that are still on their way.
   std::map<std::string, MetricsLine> all() {
     const steady_clock::time_point deadline = steady_clock::now() + drain_timeout;
     while (!follower_.finished() && steady_clock::now() < deadline) {
@@ -103,8 +103,8 @@ class StopWait {
                 "look at it with: " + hooks_.command("status " + run_));
   }
 
-  // Waits until the watches work, before anything is stopped, so that the ends of the pods are seen; not
-  // longer than the user wants.
+  // Waits until the watches work, so that mlk sees the ends of the pods. Call it before anything is stopped.
+  // Does not wait longer than the user wants.
   void for_watches() {
     while (!watcher_.synced() && steady_clock::now() < deadline_) {
       if (hooks_.interrupted()) throw Error(ExitCode::interrupted, "interrupted; nothing was changed");
@@ -119,8 +119,8 @@ class StopWait {
   const steady_clock::time_point deadline_;
 };
 
-// One run that is being stopped. Watches while the pods write their last checkpoint, since their results are
-// lost with them.
+// One run that is being stopped. Watches the pods while they write their last checkpoint, since results are
+// lost with the pods.
 class RunStop {
  public:
   RunStop(const ChangeHooks& hooks, kube::Client& client, std::string run, steady_clock::time_point deadline)
@@ -182,7 +182,8 @@ class RunStop {
 
 }  // namespace
 
-// As many at a time as can be watched: all of these get their signal before the first is waited for.
+// Stops at most `most_at_once` runs at a time, since each is watched. All these runs get their signal before
+// mlk waits for the first of them.
 void stop_runs(kube::Client& client, const std::vector<std::string>& runs, std::chrono::seconds timeout,
                const ChangeHooks& hooks) {
   constexpr std::size_t most_at_once = 16;
@@ -208,7 +209,8 @@ void resume_stopped_run(kube::Client& client, const std::string& run, const Chan
     hooks.note("run " + run + " is not stopped: " + std::string(to_string(status.phase)));
     return;
   }
-  // Its training was lost with its pods, and its results are of weights that no longer exist.
+  // The training of such a run was lost with its pods, and its results belong to weights that no longer
+  // exist.
   resume_run(client, name_space, objects,
              loses_training(objects.owner) ? record_removal_patch() : json::object());
   hooks.note("resumed " + run);

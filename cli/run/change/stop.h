@@ -1,4 +1,4 @@
-// Stops runs after a last checkpoint, and lets stopped ones go on.
+// Stops runs after a last checkpoint, and resumes stopped runs.
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,15 @@ class Client;
 
 namespace mlk {
 
-// Suspends the runs, waits at most `timeout` until their processes have ended, and writes their records:
-// results are lost with the pods. A run that has ended already is told, and its Jobs that go on are
-// suspended. Throws Error: timed_out and interrupted while it waits (the runs are being stopped all the
-// same), failure if a run was resumed meanwhile or its results could not be recorded, and ApiError.
+// Suspends the runs, waits at most `timeout` until their processes have ended, and writes their records,
+// since results are lost with the pods. If a run has ended already, reports this and suspends its Jobs that
+// go on. Throws Error: timed_out and interrupted while it waits (the runs are being stopped all the same),
+// failure if a run was resumed meanwhile or its results could not be recorded, and ApiError.
 void stop_runs(kube::Client& client, const std::vector<std::string>& runs, std::chrono::seconds timeout,
                const ChangeHooks& hooks);
 
-// Tells a run that is not stopped. Throws Error{failure} for one that has ended, and ApiError.
+// Resumes a stopped run. Reports it if the run is not stopped. Throws Error{failure} for a run that has
+// ended, and ApiError.
 void resume_stopped_run(kube::Client& client, const std::string& run, const ChangeHooks& hooks);
 
 }  // namespace mlk

@@ -32,7 +32,7 @@ json config_map(kube::Client& client, const std::string& name_space, const std::
   return *std::move(map);
 }
 
-// The archive in the ConfigMap.
+// Reads the archive from the ConfigMap.
 std::string fetch_archive(kube::Client& client, const std::string& name_space, const StoredRun& run) {
   const std::string name = code_map_name({.digest = run.code, .bytes = ""});
   std::map<std::string, std::string> files = files_in(config_map(client, name_space, name, run));
@@ -47,7 +47,7 @@ bool is_digest_of(const std::string& reference) {
   return at != reference.npos && image::is_digest(std::string_view(reference).substr(at + 1));
 }
 
-// The archive that --local keeps on this machine.
+// Reads the archive that --local stores on this machine.
 std::string read_kept(const std::filesystem::path& file, const StoredRun& run) {
   const std::optional<image::Layer> kept = image::find_layer(file);
   if (!kept) throw Error(ExitCode::not_found, file.string() + ", the code of run " + run.run + ", is gone");
@@ -66,8 +66,8 @@ std::string code_in_image(const StoredRun& run, const registry::Access& access) 
   throw Error(ExitCode::failure, "image " + run.image + " has no layer of code");
 }
 
-// What is wrong with the parts of a recorded experiment that name folders and files; empty: nothing. The
-// record comes from the cluster, where others may have written it.
+// The mistake in the parts of a recorded experiment that name folders and files; empty if there is none. The
+// record comes from the cluster, where other users may have written it.
 std::string wrong_with_places(const json& experiment) {
   if (experiment.contains("code")) {
     const json& path = at_path(experiment, {"code", "path"});

@@ -1,4 +1,4 @@
-// What the cluster keeps of a run's experiment, its files and its code: enough to submit it again.
+// The stored experiment, files and code of a run: enough to submit the run again.
 #pragma once
 
 #include <map>
@@ -19,29 +19,29 @@ struct StoredRun {
   std::string run;
   std::string hash;           // the label mlk.dev/hash
   nlohmann::json experiment;  // as Experiment::effective
-  nlohmann::json digests;     // of the files that travelled, as digests_of() gives them
+  nlohmann::json digests;     // of the files that travelled, as digests_of() returns them
   std::string code;           // digest; empty: the run has none
   std::string code_source;    // CodeArchive::source
   std::string image;          // of its pods
 };
 
-// From the owner of a run. Throws Error{failure} if it does not say what the run is.
+// From the owner of a run. Throws Error{failure} if the owner does not describe the run.
 StoredRun read_stored(const nlohmann::json& owner);
 
 // Reads the owner. Throws Error: not_found, usage for a sweep or a trial, and as read_stored().
 StoredRun fetch_stored(kube::Client& client, const std::string& name_space, const std::string& run);
 
-// The files that travelled with the run, its code too, as they are needed to submit it again: code in a layer
-// stays in the image. Throws Error{not_found} if something of them is gone.
+// The files that travelled with the run, including its code, in the form that a new submit needs. Code in a
+// layer stays in the image. Throws Error{not_found} if a file is gone.
 FileContents fetch_stored_files(kube::Client& client, const std::string& name_space, const StoredRun& run);
 
-// The code of a run that has some, as a tar archive: from its ConfigMap, its image, or the cache of this
-// machine. Throws as fetch_stored_files(), and as a Registry.
+// The code of a run with code, as a tar archive: from its ConfigMap, its image, or the cache of this machine.
+// Throws as fetch_stored_files(), and as a Registry.
 std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run,
                        const registry::Access& access);
 
-// The files in the binaryData of a ConfigMap. Throws Error{failure} for what is not base64, and for a name
-// that is not that of a file.
+// The files in the binaryData of a ConfigMap. Throws Error{failure} if a value is not base64, or if a name is
+// not a file name.
 std::map<std::string, std::string> files_in(const nlohmann::json& config_map);
 
 }  // namespace mlk

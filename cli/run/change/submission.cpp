@@ -57,7 +57,7 @@ class Submission {
       creation_.keep_shared(rendered.objects, owner_uid_);
       marked.wait();
     } catch (const Error& error) {
-      // Anything unclear leaves what is there: repeating the command goes on from it.
+      // After an unclear error the created objects stay: the repeated command continues from them.
       const bool refused = error.code() == ExitCode::cannot_start || error.code() == ExitCode::failure;
       if (refused && owner.created) {
         creation_.take_back(rendered.run, owner_uid_);
@@ -70,7 +70,7 @@ class Submission {
   }
 
  private:
-  // For an error because of an object that is there already: it may be of an earlier run, which goes on.
+  // Explains an error because of an existing object: the object may belong to an earlier run, which goes on.
   void explain_ownerless(const Error& error, const std::string& run) {
     if (error.code() != ExitCode::failure) return;
     bool is_left = false;
@@ -85,7 +85,7 @@ class Submission {
         "it is left of an earlier run, whose owner was deleted alone; delete that with: mlk delete " + run);
   }
 
-  // A submit without its effects.
+  // The dry run: a submit without effects.
   Submitted check(const Rendered& rendered) {
     if (before_)
       hooks_.note("pods of run " + kube::name_of(*before_) + " would be ended first: their Job is gone");
@@ -106,7 +106,8 @@ class Submission {
     return name_of_template(request_.templates, "jobs/" + request_.experiment.mode + ".yaml");
   }
 
-  // The newest run of this very experiment; with --again the one after it, when it has ended or is stopped.
+  // The number of the newest run of exactly this experiment; with --again the next number, if that run has
+  // ended or is stopped.
   int choose_attempt(const Rendered& first) {
     const kube::ListOptions same{
         .label_selector = std::string(labels::hash) + "=" + kube::label_of(first.owner, labels::hash),
@@ -129,7 +130,7 @@ class Submission {
     return newest + 1;
   }
 
-  // nullopt: objects are missing, an earlier submit was cut off.
+  // nullopt: objects are missing, since an earlier submit was cut off.
   std::optional<SubmitOutcome> already_there(const Rendered& rendered) {
     const RunObjects objects = fetch_run(client_, request_.name_space, rendered.run);
     found_ = observe(objects, now());

@@ -1,4 +1,5 @@
-// Submits a run: never creates two runs of one experiment, and never a part of one that looks complete.
+// Submits a run. Never creates two runs of one experiment, and never leaves a partial run that looks
+// complete.
 #pragma once
 
 #include <optional>
@@ -17,7 +18,7 @@ struct SubmitRequest {
   const Templates& templates;
   std::string name_space;
   std::string version;  // of mlk
-  bool local = false;   // to the embedded cluster, and with so many GPUs of this machine
+  bool local = false;   // to the embedded cluster, with `local_gpus` GPUs of this machine
   int local_gpus = 0;
   bool again = false;    // a new run of the same experiment when the newest one has ended
   bool dry_run = false;  // checked by the server, nothing is stored
@@ -25,10 +26,10 @@ struct SubmitRequest {
 
 enum class SubmitOutcome {
   created,
-  completed,  // an earlier submit was cut off; its missing objects were created now
-  running,    // it existed already, completely
-  stopped,    // it existed already, and is stopped
-  ended,      // it existed already, and has ended, or its Job is gone
+  completed,  // an earlier submit was cut off, and this call created the missing objects
+  running,    // the run existed already, with all its objects
+  stopped,    // the run existed already, and is stopped
+  ended,      // the run existed already, and has ended or its Job is gone
 };
 
 struct Submitted {
@@ -37,13 +38,13 @@ struct Submitted {
   std::optional<RunStatus> status{};  // of a run that existed already
 };
 
-// The run as its first submit makes it, with a key of its own. Pure but for the key.
+// The run as its first submit makes it, with its own key. Pure except for the key.
 Rendered render_run(const SubmitRequest& request);
 
-// Submits what render_run() has rendered of the request. First asks what the user may do. The outcome of a
-// dry run is that of the submit that it stands for. Throws Error: cluster if the user may not, or the cluster
-// cannot be reached; cannot_start if an object is refused or a field of it was dropped. Then everything that
-// this call has created is deleted again.
+// Submits the objects that render_run() has rendered from the request. First asks the server for the user's
+// rights. The outcome of a dry run is the outcome that the real submit would have. Throws Error: cluster if
+// the user lacks a right or the cluster cannot be reached; cannot_start if the server refuses an object or
+// drops a field of it. In the latter case everything that this call has created is deleted again.
 Submitted submit_run(kube::Client& client, const SubmitRequest& request, Rendered rendered,
                      const SubmitHooks& hooks);
 

@@ -29,7 +29,7 @@ void annotate(kube::Client& client, const std::string& name_space, const json& o
                {{"metadata", {{"annotations", std::move(annotations)}}}});
 }
 
-// The patch of annotations that brings back what the owner had of these.
+// The patch that restores the owner's former values of these annotations.
 json before(const json& owner, const json& annotations) {
   json out = json::object();
   for (const auto& [key, unused] : annotations.items()) {
@@ -61,7 +61,7 @@ Generations suspend_run(kube::Client& client, const std::string& name_space, con
           generation_of(suspend_one(client, name_space, kube::name_of(job), true));
       none_yet = false;
     } catch (const kube::ApiError& error) {
-      constexpr int not_found = 404, conflict = 409;  // it has gone, or changes
+      constexpr int not_found = 404, conflict = 409;  // the Job is gone, or changes at this moment
       const bool refused = error.status() >= 400 && error.status() < 500 && error.status() != not_found &&
                            error.status() != conflict;
       if (none_yet && refused && !marks.empty())

@@ -1,7 +1,8 @@
-// Suspends and resumes runs: their Jobs, and the mark on the owner that says so (annotations::stopped).
+// Suspends and resumes the Jobs of runs, and sets the mark on the owner that records the stop
+// (annotations::stopped).
 //
-// The mark is there from before the first Job is suspended until after the last one was resumed. So a stop or
-// a resume that was cut off anywhere is completed when it is repeated.
+// The mark exists from before the first Job is suspended until after the last Job was resumed. So if a stop
+// or a resume was cut off at any point, repeating the command completes it.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +24,13 @@ namespace mlk {
 // The generations of a run's Jobs as a command left them, by name.
 using Generations = std::map<std::string, std::int64_t>;
 
-// Marks the owner as stopped, unless it is, with these annotations beside the mark, and suspends the Jobs
-// that go on. If the server refuses the first of them, nothing was stopped, and all that this call has marked
-// is taken back. Throws ApiError.
+// Marks the owner as stopped, unless it has the mark, adds `annotations`, and suspends the Jobs that go on.
+// If the server refuses to suspend the first Job, nothing was stopped, and the annotations of this call are
+// taken back. Throws ApiError.
 Generations suspend_run(kube::Client& client, const std::string& name_space, const RunObjects& run,
                         const nlohmann::json& annotations = nlohmann::json::object());
 
-// Resumes the Jobs, then unmark_stopped(). Throws ApiError.
+// Resumes the Jobs, then calls unmark_stopped(). Throws ApiError.
 void resume_run(kube::Client& client, const std::string& name_space, const RunObjects& run,
                 const nlohmann::json& more = nlohmann::json::object());
 
@@ -38,19 +39,19 @@ void resume_run(kube::Client& client, const std::string& name_space, const RunOb
 void unmark_stopped(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                     const nlohmann::json& more = nlohmann::json::object());
 
-// Whether another command has resumed one of these Jobs since. Pure.
+// Whether another command has resumed one of these Jobs meanwhile. Pure.
 bool was_resumed(const RunObjects& run, const Generations& generations);
 
 // Whether the owner of a run or sweep has the mark. Pure.
 bool is_marked_stopped(const nlohmann::json& owner);
 
-// Suspends those of the Jobs that are not, or resumes those that are. Throws ApiError.
+// Suspends the Jobs that are not suspended, or resumes the Jobs that are. Throws ApiError.
 void set_suspended(kube::Client& client, const std::string& name_space,
                    const std::vector<nlohmann::json>& jobs, bool suspended);
 
-// Suspends the Jobs of an ended run that would continue: they would restart a lost rank, or keep servers
-// waiting for one, which is no longer needed. Ended pods stay, with their logs. Best effort: returns the
-// reason if one could not be suspended. Never throws for errors of the server.
+// Suspends the Jobs of an ended run that would continue: such a Job would restart a lost rank that is no
+// longer needed, or keep servers waiting for it. Ended pods stay, with their logs. Best effort: returns the
+// reason if a Job could not be suspended. Never throws for errors of the server.
 std::optional<std::string> suspend_what_goes_on(kube::Client& client, const std::string& name_space,
                                                 const RunObjects& run);
 

@@ -1,4 +1,4 @@
-// The versions of an experiment: its runs that differ in what makes a run what it is. Pure.
+// The versions of an experiment: its runs with different identities (hashes). Pure.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace mlk {
 
-// The newest run of the same experiment's name that is older than `run` and of another hash. owners: metadata
-// of all owners of the name; those of sweeps and trials do not count. nullopt: there is none.
+// The newest run with the same experiment name that is older than `run` and has another hash. owners:
+// metadata of all owners of the name. Owners of sweeps and trials are ignored. nullopt: there is no such run.
 std::optional<std::string> version_before(const std::vector<nlohmann::json>& owners, const std::string& run);
 
 }  // namespace mlk

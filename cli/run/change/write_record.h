@@ -14,8 +14,8 @@ class Client;
 
 namespace mlk {
 
-// Writes the record of a run that has ended or was stopped, unless it is there already. Best effort: returns
-// the reason if it could not be written. Never throws for errors of the server.
+// Writes the record of a run that has ended or was stopped, unless the owner has the record already. Best
+// effort: returns the reason if the record could not be written. Never throws for errors of the server.
 std::optional<std::string> write_record(kube::Client& client, const std::string& name_space,
                                         const nlohmann::json& owner, const RunStatus& status);
 

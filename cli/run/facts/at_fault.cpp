@@ -5,13 +5,14 @@ namespace {
 
 bool failed_end(const std::optional<ContainerEnd>& end) { return end && end->exit_code != 0; }
 
-// The program's end, and not that of another container, is why the pod ends; or neither is.
+// Whether no other container is the reason why the pod ends: the program failed, or the cluster ended the
+// pod.
 bool ends_without_others(const PodFacts& pod) {
   const bool of_cluster = !pod.pod_reason.empty() || !pod.disruption.empty();
   return of_cluster || pod.exit_code.value_or(0) != 0;
 }
 
-// A container that was only ended with its pod is not to blame for it.
+// A container that ended only because its pod was deleted is not to blame for the end of the pod.
 bool ended_with_pod(const PodFacts& pod, const Container& container) {
   return pod.deleting &&
          (!pod.asked_to_end || !container.end->finished || *container.end->finished > *pod.asked_to_end);
@@ -22,7 +23,7 @@ bool ended_with_pod(const PodFacts& pod, const Container& container) {
 const Container* holding_up(const PodFacts& pod) {
   if (pod.main_runs || pod.exit_code) return nullptr;
   for (const Container& other : pod.others) {
-    if (other.kind == ContainerKind::plain) break;  // these and main start side by side
+    if (other.kind == ContainerKind::plain) break;  // plain containers and main start side by side
     const bool is_done =
         other.kind == ContainerKind::sidecar ? other.let_main_start : other.end && other.end->exit_code == 0;
     if (!is_done) return &other;

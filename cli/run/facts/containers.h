@@ -1,5 +1,6 @@
-// What a pod says of its containers. `main` is the program's, by name and never by place: clusters put
-// containers of their own before and after it, and the kubelet sorts by name what it says of them. Pure.
+// What a pod reports about its containers. `main` is the program's container. It is found by name and never
+// by position: clusters put their own containers before and after it, and the kubelet sorts the statuses of
+// containers by name. Pure.
 #pragma once
 
 #include <optional>
@@ -12,8 +13,8 @@
 
 namespace mlk {
 
-// plain: beside main. init: before main, to its end. sidecar: an init container that is started again for as
-// long as main runs (restartPolicy: Always).
+// plain: runs beside main. init: runs before main and ends before main starts. sidecar: an init container
+// that is restarted as long as main runs (restartPolicy: Always).
 enum class ContainerKind { plain, init, sidecar };
 
 struct ContainerEnd {
@@ -26,21 +27,21 @@ struct Container {
   std::string name, image;
   ContainerKind kind = ContainerKind::plain;
   bool runs = false;
-  bool let_main_start = false;  // of a sidecar: its start is done
+  bool let_main_start = false;  // of a sidecar: it has started, so main may start
   std::optional<Time> runs_since;
   std::string waiting_reason, waiting_message;
   std::optional<ContainerEnd> end;       // it has ended
-  std::optional<ContainerEnd> last_end;  // it had ended before it was started again
+  std::optional<ContainerEnd> last_end;  // the end before its latest start
   int restarts = 0;
 };
 
 struct PodContainers {
   Container main;
-  std::vector<Container> others;  // those that start before main first, in their order
+  std::vector<Container> others;  // the containers that start before main come first, in their order
 };
 
-// The name of the program's container: main. A pod that has none by that name, and only one container, has
-// that one.
+// The name of the program's container: main. If no container has this name and the pod has only one
+// container, the name of that container.
 std::string main_container_of(const nlohmann::json& pod);
 
 PodContainers read_containers(const nlohmann::json& pod);

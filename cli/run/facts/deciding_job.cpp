@@ -27,7 +27,7 @@ std::string name_of_deciding_job(const std::vector<json>& objects) {
   }
   const Facts facts = read_facts(jobs, {});
   const JobFacts* decider = facts.decider();
-  // Another one is only the first of those that are known, and the run's own may be a controller's (JobSet).
+  // Otherwise the Job is only the first known one, and a controller (JobSet) may make the Job that decides.
   const bool marked = std::any_of(jobs.begin(), jobs.end(), [](const json& job) {
     return kube::annotation_of(job, annotations::decides) == "true";
   });

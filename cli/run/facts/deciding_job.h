@@ -8,7 +8,7 @@
 
 namespace mlk {
 
-// Whether it is one of Kubernetes' own: others have a kind of this name, too (batch.volcano.sh).
+// Whether the object is a Job of Kubernetes itself: other API groups also have a kind Job (batch.volcano.sh).
 bool is_job(const nlohmann::json& object);
 
 // The value of annotations::created for a run of these objects: the name of the Job that decides its end.

@@ -14,7 +14,8 @@ using std::chrono::seconds;
 
 namespace {
 
-// `second`: of its deletion. https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/
+// `second`: in which the Job was deleted.
+// https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/
 bool was_deleted_by_its_end(const json& job, const std::chrono::sys_seconds& second) {
   if (number_of(job, {"spec", "ttlSecondsAfterFinished"}, -1) != 0) return false;
   const json* failed = kube::condition_of(job, "Failed");

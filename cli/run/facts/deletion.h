@@ -1,8 +1,9 @@
-// Whose doing a failure is when somebody has deleted the Job. Pure.
+// Whether a failure was caused by the deletion of the Job. Pure.
 //
-// A Job that is deleted in the foreground outlives its pods. Their programs get SIGTERM and answer it with
-// any code, and some fail before it is their turn, since their peers are gone. The Job counts all of that,
-// and says that it has failed. But nobody's program has: the run ends because its Job is gone (absence.h).
+// A Job that is deleted in the foreground outlives its pods. The programs in the pods get SIGTERM and end
+// with any exit code. Some programs fail before they get SIGTERM, since their peers are gone. The Job counts
+// all these ends and reports that it has failed. But no program has failed by itself: the run ends because
+// its Job is gone (absence.h).
 #pragma once
 
 #include <optional>
@@ -13,13 +14,14 @@
 
 namespace mlk {
 
-// When the object was told to go; nothing if it was not. A pod's time of deletion is the end of its grace.
+// When the deletion of the object was requested; nothing if it was not. The deletionTimestamp of a pod is the
+// end of its grace period.
 std::optional<Time> deletion_of(const nlohmann::json& object);
 
-// Whether a failure, of a pod or of the Job itself, came with the deletion of the Job. The times of the
-// cluster are whole seconds: in one second the deletion comes first, as most programs answer SIGTERM at once.
-// A Job that has no time to live after its end is the exception: its end in that second is why it goes.
-// A failure without a time was not seen before the deletion either.
+// Whether the deletion of the Job caused a failure of a pod or of the Job itself. The times of the cluster
+// are whole seconds. If both times are in the same second, the deletion counts as the earlier one, as most
+// programs answer SIGTERM at once. A Job with ttlSecondsAfterFinished 0 is the exception: its end in that
+// second is the reason for its deletion. A failure without a time counts as caused by the deletion.
 bool came_with_deletion(const std::optional<Time>& failed, const nlohmann::json& job);
 
 }  // namespace mlk

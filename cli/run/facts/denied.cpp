@@ -21,14 +21,14 @@ bool says(const std::string& line, std::string_view words) { return line.find(wo
 
 bool is_named(const json& value, const std::string& name) { return text_of(value, {"name"}) == name; }
 
-// Of "/mnt/data" only the whole is a path, and "/data" is none.
+// Whether a path continues to the left of this character: "/data" in "/mnt/data" is no path of its own.
 bool goes_on_in_path(char before) {
   return std::isalnum(static_cast<unsigned char>(before)) != 0 ||
          static_cast<unsigned char>(before) >= 0x80 ||
          std::string_view("/._-~").find(before) != std::string_view::npos;
 }
 
-// Whether `line` names the folder, or something in it.
+// Whether `line` names the folder or a file in it.
 bool names_path(const std::string& line, const std::string& folder) {
   for (std::size_t at = line.find(folder); at != line.npos; at = line.find(folder, at + 1)) {
     const std::size_t end = at + folder.size();
@@ -68,7 +68,7 @@ std::string what_lies_there(const json& mount, const json& pod) {
 
 std::string advice_on_denied(const std::string& said, const json& pod) {
   const std::string line = last_line(said);
-  if (line.starts_with("mlk: ")) return "";  // says it itself
+  if (line.starts_with("mlk: ")) return "";  // mlk's own message already gives the advice
   const bool denied = says(line, "ermission denied") || says(line, "EACCES");
   const bool read_only = says(line, "ead-only file system") || says(line, "EROFS");
   const bool absent = says(line, "o such file or directory") || says(line, "ENOENT");

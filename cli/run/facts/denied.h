@@ -1,5 +1,4 @@
-// What a user can do about a program that may not write or read somewhere, or does not find what is mounted.
-// Pure.
+// Advice for a program that may not read or write a file, or does not find a mounted folder. Pure.
 #pragma once
 
 #include <string>
@@ -8,9 +7,10 @@
 
 namespace mlk {
 
-// For the last words of a program that the system has denied a file: as whom it ran, what lies there, and the
-// key to change, as " (...)"; for one of --local that looks for a mount where a container would have it, that
-// it lies elsewhere; empty for other words. `pod`: the spec of its pod.
+// If the last words say that the system has denied the program a file: the user as whom the program ran, what
+// is mounted there, and the key to change, as " (...)". If a program of --local looks for a mount at the path
+// that it has in a container: that the mount lies elsewhere. Empty for other words. `pod`: the spec of the
+// program's pod.
 std::string advice_on_denied(const std::string& said, const nlohmann::json& pod);
 
 }  // namespace mlk

@@ -1,5 +1,5 @@
-// What the Jobs, pods and events of a run say, as plain values: read_facts.h reads them, and observe()
-// decides on them.
+// The content of a run's Jobs, pods and events as plain values. read_facts.h reads these values, and
+// observe() derives the state of the run from them.
 #pragma once
 
 #include <map>
@@ -22,28 +22,29 @@ struct PodFacts {
   int number = 0;     // the number shown to people: the rank, or for a trial its number in the sweep
   std::string phase;  // Pending, Running, Succeeded, Failed, Unknown
   bool scheduled = false;
-  bool deleting = false;   // it was asked to end, or is gone already
+  bool deleting = false;   // its deletion was requested, or it is gone already
   bool node_lost = false;  // the node does not answer
   int failures_before =
-      0;  // failures of this rank of all kinds, as the Job controller counted them when it made the pod
-  int counted_before = 0;  // those of them that use up retries
+      0;  // all failures of this rank, as the Job controller counted them when it made the pod
+  int counted_before = 0;  // the failures before that use up retries
   Time created{};
-  // Of the program's container, unless another one is at fault: its end is `finished` then.
+  // Times of the program's container. If another container is at fault, `finished` is the end of that
+  // container.
   std::optional<Time> started, finished;
   std::optional<Time> pod_finished;  // when the last of its containers ended
   bool main_runs = false;
   std::optional<int> exit_code;         // absent until the program has ended
   std::string end_reason, end_message;  // "Error", "OOMKilled", "StartError"; the termination message
   std::vector<Container> others;        // beside the program's
-  bool done = false;  // the program has ended with 0 by itself, whatever the other containers do
+  bool done = false;  // the program has ended with 0 by itself; the other containers may still run or fail
   std::string pod_reason, pod_message;         // status.reason: "Evicted", "NodeLost" ...
   std::string disruption, disruption_message;  // reason of the DisruptionTarget condition
-  std::optional<Time> asked_to_end;            // when it was disrupted or deleted, which its end follows
+  std::optional<Time> asked_to_end;            // when the pod was disrupted or deleted, before its end
   std::string waiting_reason, waiting_message;
-  bool trained = false;  // its result says that the run is trained
+  bool trained = false;  // the result of the pod says that the run is trained
   PolicyAction action =
-      PolicyAction::none;  // of its Job's podFailurePolicy; of a pod that has failed, or whose program has
-  bool final = false;      // this end is the failure of the Job
+      PolicyAction::none;      // of its Job's podFailurePolicy, for a pod or a program that has failed
+  bool final = false;          // the end of this pod makes the Job fail
   bool fell_with_job = false;  // it failed because its Job is being deleted (deletion.h)
   bool left = false;           // its Job is not there any more (pods_left.h)
   std::string program, image;  // the container of the program
@@ -59,11 +60,11 @@ struct JobFacts {
   std::string name, uid, role;
   std::string queue;  // of Kueue, if one was requested
   int completions = 1, parallelism = 1;
-  int needed = 1;  // the run needs so many ranks to continue
+  int needed = 1;  // the number of ranks that the run needs to continue
   int enough =
-      1;  // if so many ranks end well, the run has succeeded, whatever happens to the others and to the Job
+      1;  // if this number of ranks ends well, the run has succeeded, whatever other ranks and the Job do
   int attempts = 1;             // of a rank
-  bool counts_by_rank = false;  // each rank has so many; else all together
+  bool counts_by_rank = false;  // `attempts` is the limit of each rank; else of all ranks together
   bool run_over = false;        // the end of the run is decided
   int active = 0;
   bool decides = false, trains = false, has_success_policy = false, suspended = false, deleting = false;
@@ -72,7 +73,7 @@ struct JobFacts {
   std::optional<Time> started;
   int time_limit = 0;  // seconds; 0: none
 
-  bool finished = false;  // it is Complete or Failed: it starts no more pods
+  bool finished = false;  // the Job is Complete or Failed: it starts no more pods
   enum class End { none, succeeded, failed };
   End end = End::none;   // as the Job says; if the run has succeeded: succeeded
   bool ending = false;   // FailureTarget or SuccessCriteriaMet: the end is decided, pods are being removed
@@ -91,12 +92,12 @@ struct Warning {
 
 struct Facts {
   std::vector<JobFacts> jobs;                   // the deciding one first, then by name
-  std::vector<JobFacts> gone_jobs;              // those that are not there any more, as their pods name them
+  std::vector<JobFacts> gone_jobs;              // Jobs that are not there any more, as their pods name them
   std::vector<PodFacts> pods;                   // oldest first
-  std::map<std::string, Warning> warnings;      // the newest by uid of the Job or pod, since names are reused
+  std::map<std::string, Warning> warnings;      // the newest, by uid of the Job or pod: names are reused
   std::map<std::string, Warning> failed_pulls;  // of images: the newest by uid of the pod
   std::set<std::string>
-      told_not_ready;  // uids of pods of which the node controller says that their node is not
+      told_not_ready;  // uids of the pods whose node is not ready, as the node controller reports in events
 
   // The Job whose end is the end of the run; nullptr if it is not there.
   const JobFacts* decider() const { return jobs.empty() || !jobs.front().decides ? nullptr : &jobs.front(); }

@@ -31,7 +31,7 @@ bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds s
     waits = true;
     ends_by_itself = ends_by_itself || waited_for(pod).empty();
   }
-  // Its program may have run for all of that time.
+  // The program of the pod may have run for all of `patience`.
   if (ends_by_itself) return since_end <= patience + patience_beside;
   return waits && since_end <= patience_beside;
 }

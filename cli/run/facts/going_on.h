@@ -1,4 +1,4 @@
-// What of a run still goes on. Pure.
+// Which pods and Jobs of a run still go on. Pure.
 #pragma once
 
 #include <chrono>
@@ -10,13 +10,14 @@
 
 namespace mlk {
 
-// Whether there is a pod that has not ended and can still report: a pod on a lost node cannot.
+// Whether there is a pod that has not ended and can still report. A pod on a lost node cannot report.
 bool has_live_pods(const RunObjects& objects, Time now);
-// Whether there is one whose program runs.
+// Whether the program of a pod runs.
 bool has_running_programs(const RunObjects& objects, Time now);
-// Whether an ended run still has something to tell, so long after its end was seen: a program that runs has,
-// for `patience`; a pod that the kubelet has not yet said to have ended with it, for 10 s more; one that
-// waits for another container, for 10 s. Who suspends its Job earlier removes it, with its log.
+// Whether an ended run may still report something when `since_end` has passed since its end was seen. A
+// running program may report for `patience`. A pod whose program has ended may report for 10 s more, until
+// the kubelet reports the end of the pod. A pod that waits for another container may report for 10 s. A
+// caller that suspends the Job earlier removes the pod and its log.
 bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
                  std::chrono::seconds patience);
 

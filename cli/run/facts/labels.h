@@ -2,7 +2,7 @@
 // compares them. The owner of a run or of a sweep is a ConfigMap; all its other objects belong to it.
 #pragma once
 
-// By these objects are selected.
+// Labels, by which objects are selected.
 namespace mlk::labels {
 
 inline constexpr char managed_by[] = "app.kubernetes.io/managed-by";  // "mlk"
@@ -12,7 +12,7 @@ inline constexpr char hash[] = "mlk.dev/hash";    // of the experiment and its f
 inline constexpr char mode[] = "mlk.dev/mode";    // single, ps, allreduce, sweep
 inline constexpr char role[] = "mlk.dev/role";    // of Jobs and their pods
 inline constexpr char sweep[] = "mlk.dev/sweep";  // of a sweep's objects, and of the runs that are its trials
-inline constexpr char shared[] = "mlk.dev/shared";  // of an object that all runs own which use it
+inline constexpr char shared[] = "mlk.dev/shared";  // of an object that is owned by all runs that use it
 
 inline constexpr char driver[] = "driver";  // the role of the Job that drives a detached sweep
 
@@ -20,37 +20,37 @@ inline constexpr char driver[] = "driver";  // the role of the Job that drives a
 
 namespace mlk::annotations {
 
-// Of the owner of a run.
+// Annotations of the owner of a run.
 inline constexpr char roles[] = "mlk.dev/roles";          // {"worker": 5, ...}: the roles that have a Job
 inline constexpr char steps[] = "mlk.dev/steps";          // how many steps the run is to make
 inline constexpr char tags[] = "mlk.dev/tags";            // a JSON list of words
 inline constexpr char note[] = "mlk.dev/note";            // a remark for people
 inline constexpr char submit[] = "mlk.dev/submit";        // which call of submit made it
 inline constexpr char submitted[] = "mlk.dev/submitted";  // when it was sent, in nanoseconds since 1970
-inline constexpr char created[] = "mlk.dev/created";  // all objects were made: the Jobs that decide its end
-inline constexpr char gone[] = "mlk.dev/gone";        // those of them that two lists have lacked
-inline constexpr char stopped[] = "mlk.dev/stopped";  // when, RFC 3339
-inline constexpr char phase[] = "mlk.dev/phase";      // the last one, once the end is recorded
-inline constexpr char summary[] = "mlk.dev/summary";  // then what `ls` shows of it, as one JSON object
+inline constexpr char created[] = "mlk.dev/created";      // all objects were made; names the Jobs that decide
+inline constexpr char gone[] = "mlk.dev/gone";            // the Jobs in `created` that two lists have lacked
+inline constexpr char stopped[] = "mlk.dev/stopped";      // when, RFC 3339
+inline constexpr char phase[] = "mlk.dev/phase";          // the last one, once the end is recorded
+inline constexpr char summary[] = "mlk.dev/summary";      // then the data that `ls` shows, as one JSON object
 
-// Of the owner of a trial, besides.
+// Further annotations of the owner of a trial.
 inline constexpr char trial[] = "mlk.dev/trial";                  // its number in its sweep
 inline constexpr char stopped_early[] = "mlk.dev/stopped-early";  // why the sweep has ended it for good
 inline constexpr char cannot_start[] = "mlk.dev/cannot-start";    // why it failed without having started
 inline constexpr char until[] = "mlk.dev/until";                  // how far it may train before it is judged
-inline constexpr char paused[] = "mlk.dev/paused";                // where; it goes on when `until` is further
+inline constexpr char paused[] = "mlk.dev/paused";                // the step; goes on when `until` is further
 
-// Of the owner of a sweep, besides.
+// Further annotations of the owner of a sweep.
 inline constexpr char draining[] = "mlk.dev/draining";  // since when no more trials are started
 
-// Of Jobs.
+// Annotations of Jobs.
 inline constexpr char trials[] = "mlk.dev/trials";    // of a sweep: the trials of its indexes
 inline constexpr char decides[] = "mlk.dev/decides";  // "true": its end is the end of the run
-// "true", of the one that decides: mlk's own runtime trains, and a rank that ends with 0 says that the whole
+// "true" on the Job that decides: mlk's own runtime trains, and a rank that ends with 0 shows that the whole
 // run is trained.
 inline constexpr char trains[] = "mlk.dev/trains";
 
-// Of others.
+// Annotations of other objects.
 inline constexpr char owner[] = "mlk.dev/owner";    // of an object of the whole cluster: the uid of its owner
 inline constexpr char digest[] = "mlk.dev/digest";  // of a shared object: sha256 of its content
 

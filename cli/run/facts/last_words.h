@@ -13,13 +13,13 @@ std::string last_line(const std::string& text);
 // One line of at most `limit` bytes, safe for a terminal.
 std::string line_of(const std::string& text, std::size_t limit = 400);
 
-// The object of CONTRACT.md in a termination message; null if it has none.
+// The object of CONTRACT.md in a termination message; null if the message has no such object.
 nlohmann::json parse_result(const std::string& termination_message);
 
-// Whether these are the last words of a program that has lost its connection to another: it may have failed
-// only because the other did.
+// Whether the last words say that the program has lost its connection to another program: it may have failed
+// only because the other program failed.
 bool blames_a_peer(const std::string& message);
-// Whether they only say that another rank has ended: "worker/1 ended with exit code 66".
+// Whether the message only says that another rank has ended: "worker/1 ended with exit code 66".
 bool repeats_a_peer(std::string_view message);
 
 }  // namespace mlk

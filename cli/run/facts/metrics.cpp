@@ -22,7 +22,8 @@ bool is_plain(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
-// Behind "mlk", if key=value follows there; npos otherwise. "/opt/mlk", "my-mlk" and "mlk submit" are none.
+// The position after "mlk" where key=value follows; npos otherwise. "/opt/mlk", "my-mlk" and "mlk submit" do
+// not match.
 std::size_t start_of_fields(std::string_view line) {
   constexpr std::string_view name = "mlk ";
   const auto belongs_to_a_word = [](char c) {
@@ -46,7 +47,7 @@ std::optional<std::int64_t> step_in(const std::string& text) {
   return static_cast<std::int64_t>(*value);
 }
 
-// A value without the quotes and brackets that a logger has put behind it.
+// A value without the closing quotes and brackets that a logger has added.
 std::string_view without_closing(std::string_view text) {
   const std::size_t last = text.find_last_not_of("\"'`,;)]}");
   const std::string_view inner = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
@@ -99,7 +100,7 @@ std::optional<double> metric_number(const nlohmann::json& value) {
 }
 
 nlohmann::json to_result(const Metrics& metrics) {
-  // These stand beside the metrics.
+  // A result has these keys beside the metrics, not among them.
   static const std::set<std::string> beside{"epoch", "checkpoint", "steps", "unsaved"};
   nlohmann::json result = {{"schema", 1}, {"step", metrics.step}, {"metrics", nlohmann::json::object()}};
   for (const auto& [key, value] : metrics.values) {

@@ -12,7 +12,7 @@
 
 namespace mlk {
 
-// Longer lines, and lines with longer words, are no metrics lines.
+// A longer line, or a line with a longer word, is not a metrics line.
 inline constexpr std::size_t longest_metrics_line = 4096;  // bytes
 inline constexpr std::size_t longest_metrics_word = 64;    // bytes of a key or a value
 inline constexpr double most_steps = 1e15;
@@ -23,17 +23,18 @@ struct Metrics {
   std::map<std::string, std::string> words;  // all keys with a bare word, such as slowest=worker/1
 };
 
-// "mlk step=100 loss=0.2311", whatever stands before it: colours, a logger's prefix. `mlk` is a word of its
-// own and key=value follows it. Without a step the epoch counts as one. nullopt for any other line. Keys and
-// words in the result are plain ASCII.
+// Parses "mlk step=100 loss=0.2311". Any text may stand before it: colours, a logger's prefix. `mlk` is a
+// word of its own, and key=value follows it. Without a step, the epoch is taken as the step. nullopt for any
+// other line. Keys and words in the result are plain ASCII.
 std::optional<Metrics> parse_metrics(std::string_view line);
 
-// A metric in a result, a record or JSON: numbers that JSON lacks are "nan", "inf" and "-inf".
+// A metric in a result, a record or JSON: the numbers that JSON cannot hold are written as "nan", "inf" and
+// "-inf".
 nlohmann::json metric_to_json(double value);
-// The number of such a value; nullopt if it is none, as for words.
+// The number in such a value; nullopt if the value is not a number, for example a word.
 std::optional<double> metric_number(const nlohmann::json& value);
 
-// The same in the form of a result file (CONTRACT.md).
+// The metrics in the form of a result file (CONTRACT.md).
 nlohmann::json to_result(const Metrics& metrics);
 
 // A metrics line found in a log.

@@ -10,12 +10,12 @@ namespace mlk {
 struct PodFacts;
 struct JobFacts;
 
-// Whether the failure of this pod, the newest of its rank, is the rank's last: its tries are used up, or the
-// Job's policy lets it have no more.
+// Whether this pod, the newest of its rank, was the last try of the rank: the tries are used up, or the Job's
+// policy allows no further try.
 bool was_last_try(const PodFacts& pod, const JobFacts& job);
 
-// When the next pod of the rank is made; nothing where none comes: the run, the Job or the rank is over, or
-// the pod has not ended yet. `pod`: the newest of its rank.
+// When the next pod of the rank is made. Nothing if no next pod comes (the run, the Job or the rank is over)
+// or if the pod has not ended yet. `pod`: the newest of its rank.
 std::optional<Time> next_try(const PodFacts& pod, const JobFacts& job);
 
 }  // namespace mlk

@@ -50,7 +50,7 @@ LossSigns signs_of_pod(const json& pod, Time now) {
   signs.ended = phase == "Succeeded" || phase == "Failed";
   signs.scheduled = !text_of(pod, {"spec", "nodeName"}).empty();
   signs.given_up = text_of(pod, {"status", "reason"}) == "NodeLost" || phase == "Unknown";
-  // The time of a deletion is that at which its grace ends.
+  // The deletionTimestamp is the time at which the grace period ends.
   const std::optional<Time> deadline = time_of(pod, {"metadata", "deletionTimestamp"});
   signs.past_grace = deadline && now > *deadline;
   for (const json& condition : at_path(pod, {"status", "conditions"})) {
@@ -59,7 +59,7 @@ LossSigns signs_of_pod(const json& pod, Time now) {
     if (type == "DisruptionTarget") signs.tainted = is_true && reason == "DeletionByTaintManager";
     if (type == "ContainersReady") signs.containers_ready = is_true;
     if (type != "Ready") continue;
-    // Before its start a pod is not ready either.
+    // A pod that has not started is not ready either: this is no sign.
     signs.not_ready = !is_true && phase == "Running";
     signs.waits_for_gates = reason == "ReadinessGatesNotReady";
   }

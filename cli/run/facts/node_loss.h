@@ -1,5 +1,5 @@
-// Whether the node of a pod is lost: only when there is a sign of it. A pod that is merely not ready is none:
-// one of its containers may be. Pure.
+// Whether the node of a pod is lost. A node counts as lost only if there is a sign of the loss. A pod that is
+// merely not ready is no sign: the reason may be one of its containers. Pure.
 #pragma once
 
 #include <string>
@@ -10,33 +10,33 @@
 
 namespace mlk {
 
-// What the Node object says, where it may be read. The kubelet of one that is not ready answers all the same.
+// What the Node object reports, if mlk may read it. The kubelet of a node that is not ready still answers.
 enum class NodeWord { unknown, answers, not_ready, silent, gone };
 
-// What the cluster says of a pod and its node.
+// What the cluster reports about a pod and its node.
 struct LossSigns {
   NodeWord node = NodeWord::unknown;
   bool ended = false;  // the pod
   bool scheduled = true;
-  bool given_up = false;    // its reason is NodeLost, or its phase Unknown
-  bool tainted = false;     // it is to be deleted for a taint of its node (DeletionByTaintManager)
-  bool past_grace = false;  // the time that it had for its end is over
-  // The node controller marks the pods of a silent node as not ready, although their containers were, and
-  // says so in an event.
+  bool given_up = false;    // the pod's reason is NodeLost, or its phase is Unknown
+  bool tainted = false;     // the pod is to be deleted for a taint of its node (DeletionByTaintManager)
+  bool past_grace = false;  // the pod's grace period is over
+  // The node controller marks the pods of a silent node as not ready, although their containers were ready,
+  // and reports this in an event.
   bool not_ready = false, containers_ready = false, waits_for_gates = false, told_not_ready = false;
 };
 
-// The Node's own word counts more than all that others say of the pod.
+// The status of the Node object overrides all other signs.
 bool is_node_lost(const LossSigns& signs);
 
-// Whether the Node's next word may be another one soon. Kubernetes marks the pods of a node that falls silent
-// only if it was ready until then: of any other node the Node alone tells.
+// Whether the status of the Node may change soon. When a node falls silent, Kubernetes marks its pods only if
+// the node was ready until then. Otherwise only the Node object shows the silence.
 bool is_doubtful(const LossSigns& signs);
 
-// `node`: null if there is no such node.
+// `node`: null if the node does not exist.
 NodeWord word_of_node(const nlohmann::json& node);
 
-// The signs that the pod itself shows.
+// The signs of the pod itself.
 LossSigns signs_of_pod(const nlohmann::json& pod, Time now);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// Which of two runs, or sweeps, is the newer one. Pure.
+// Which of two runs or sweeps is newer. Pure.
 #pragma once
 
 #include <compare>
@@ -11,13 +11,13 @@
 
 namespace mlk {
 
-// The cluster tells the second in which an owner was made; within it, the sender's clock decides
-// (annotations::submitted). An owner that does not have it, of an earlier mlk, counts as older.
+// The cluster records the second in which an owner was made. Within one second, the sender's clock decides
+// (annotations::submitted). An owner without this annotation, made by an earlier mlk, counts as older.
 struct RunAge {
   Time created{};
   std::int64_t submitted = 0;
   std::string name;
-  auto operator<=>(const RunAge&) const = default;  // the newer one is greater
+  auto operator<=>(const RunAge&) const = default;  // the newer run is greater
 };
 RunAge age_of(const nlohmann::json& owner);
 

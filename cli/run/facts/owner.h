@@ -1,4 +1,4 @@
-// What the owner of a run or sweep says of it. An owner may have been read as metadata only. Pure.
+// What the owner records about its run or sweep. An owner may have been read as metadata only. Pure.
 #pragma once
 
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace mlk {
 
-// Whether this ConfigMap is the owner of a run or sweep, and not one of its other ConfigMaps.
+// Whether this ConfigMap is the owner of a run or sweep, and not another ConfigMap of a run.
 bool is_owner(const nlohmann::json& config_map);
 
 // Whether the owner belongs to a sweep.
@@ -18,21 +18,21 @@ bool is_sweep(const nlohmann::json& owner);
 // The label that the objects of a run or sweep have in common; its value is the owner's name.
 std::string label_of_owner(const nlohmann::json& owner);
 
-// Whether it belongs to a run that is a trial of a sweep.
+// Whether the owner belongs to a run that is a trial of a sweep.
 bool is_trial(const nlohmann::json& owner);
 
-// Whether a Job or pod is the driver of a detached sweep. A role of a trial may have the same name, but its
-// run is not the sweep.
+// Whether a Job or pod is the driver of a detached sweep. A trial may have a role of the same name, but such
+// a Job belongs to the trial's run and not to the sweep.
 bool is_driver(const nlohmann::json& object);
 
-// The roles in the run's owner, with their counts: {"worker": 5}. Empty if it names none.
+// The roles in the run's owner, with their counts: {"worker": 5}. Empty if the owner names no role.
 std::map<std::string, int> roles_of(const nlohmann::json& owner);
 
-// The commit of git from which the code of a run came, of what its owner keeps of the code; with "-dirty"
-// behind it if the folder had changes. Empty if that is not known.
+// The git commit of a run's code, from `source`, which is the owner's record about the code. "-dirty" is
+// appended if the folder had changes. Empty if the commit is not known.
 std::string commit_of(const std::string& source);
 
-// The steps of the whole run, in an annotation; 0 if it does not say.
+// The steps of the whole run, from an annotation; 0 if the owner has no such annotation.
 long steps_of(const nlohmann::json& owner);
 
 // The tags that the experiment's author gave the run.

@@ -1,7 +1,7 @@
 // Pods that have not ended although their Job is not there any more. After `kubectl delete job
-// --cascade=orphan` they have no owner: neither a Job nor the garbage collector ends them, and they train on
-// for good. Others are being collected, and have their grace. None of them may have a second training beside
-// it: end_pods_left.h ends them first. Pure.
+// --cascade=orphan` such pods have no owner: neither a Job nor the garbage collector ends them, and they
+// train on for good. Other such pods are being garbage collected and are in their grace period. No second
+// training may start beside such a pod: end_pods_left.h ends the pods first. Pure.
 #pragma once
 
 #include <set>
@@ -15,7 +15,7 @@
 
 namespace mlk {
 
-// They point into `facts`. One on a lost node is among them: nobody knows whether it runs.
+// The pointers point into `facts`. A pod on a lost node is included: nobody knows whether it runs.
 std::vector<const PodFacts*> pods_left(const Facts& facts);
 
 // The names of the Jobs that these pods have lost.

@@ -14,8 +14,8 @@ namespace mlk {
 namespace {
 
 constexpr std::string_view traceback_head = "Traceback (most recent call last):";
-constexpr std::size_t most_lines_below = 40;     // an error further above was not the last one
-constexpr std::size_t most_of_termination = 79;  // lines, by the kubelet
+constexpr std::size_t most_lines_below = 40;     // an error further above is not the last error
+constexpr std::size_t most_of_termination = 79;  // lines; the kubelet takes no more
 constexpr std::size_t nearly_cut = 1900;         // bytes; the kubelet cuts at 2048
 
 struct LogText {
@@ -44,7 +44,7 @@ std::size_t length_of_mark(std::string_view line) {
   return indent > 0 && indent < 20 && line.substr(indent).starts_with("| ") ? indent + 2 : 0;
 }
 
-// The number behind `words`; nullopt if they do not stand in the line.
+// The number after `words`; nullopt if the line does not contain `words` and a number.
 std::optional<int> number_behind(std::string_view line, std::string_view words) {
   std::size_t at = line.find(words);
   if (at == std::string_view::npos) return std::nullopt;
@@ -93,7 +93,7 @@ bool is_word_of_launcher(std::string_view line) {
   return std::any_of(words.begin(), words.end(), [&](const char* each) { return holds(line, each); });
 }
 
-// What is printed below an error, and says nothing of it.
+// A line that is printed below an error and gives no information about it.
 bool is_footer(std::string_view line) {
   constexpr std::array beginnings = {"For simplicity, JAX has removed its internal frames",
                                      "Set JAX_TRACEBACK_FILTERING=off",
@@ -111,7 +111,7 @@ bool is_footer(std::string_view line) {
                                      [&](const char* each) { return words.starts_with(each); });
 }
 
-// Errors of processes that wait for others and repeat that those have failed.
+// Errors of processes that wait for other processes and only repeat that these have failed.
 bool is_error_of_launcher(std::string_view error) {
   constexpr std::array types = {"ChildFailedError", "CalledProcessError", "ProcessExitedException",
                                 "ProcessRaisedException",
@@ -121,8 +121,8 @@ bool is_error_of_launcher(std::string_view error) {
                      [&](std::string_view each) { return holds(holds(each, " ") ? error : head, each); });
 }
 
-// "ValueError: text", "jax.errors.TracerError", "KeyboardInterrupt": the line of an error of Python, and
-// those of others that have a form of their own.
+// Whether the line is an error of Python ("ValueError: text", "jax.errors.TracerError", "KeyboardInterrupt")
+// or of another language, whose errors have their own form.
 bool has_type_of_error(std::string_view line) {
   if (line.starts_with("Fatal Python error: ") || line.starts_with("panic: ") ||
       line.starts_with("terminate called after throwing an instance of "))
@@ -180,8 +180,8 @@ class Reader {
   }
 
  private:
-  // torchrun's own traceback, and its banner: what failed first, with its rank, and its traceback if the
-  // program has recorded it (@record).
+  // Reads torchrun's own traceback and its banner. The banner names the rank that failed first, and has the
+  // traceback of this rank if the program has recorded it (@record).
   void read_torchrun() {
     std::size_t banner = lines_.size();
     for (std::size_t i = 0; i < lines_.size(); ++i) {
@@ -192,7 +192,7 @@ class Reader {
       }
     }
     if (banner == lines_.size()) return;
-    std::size_t first = banner;  // its traceback may be cut off at its beginning
+    std::size_t first = banner;  // the beginning of torchrun's traceback may be cut off
     while (first > 0 && is_frame_of_launcher(first - 1)) --first;
     if (first > 0 && lines_[first - 1].text == traceback_head) --first;
     bool is_root = false, is_recorded = false;
@@ -216,7 +216,7 @@ class Reader {
            lines_[i].text != traceback_head;
   }
 
-  // mlk-mpi's last line, "mlk: rank 3 of MPI ended with exit code 1", or what MPI says itself.
+  // Reads mlk-mpi's last line, "mlk: rank 3 of MPI ended with exit code 1".
   void read_mpi() {
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       const std::string_view line = lines_[i].text;
@@ -228,7 +228,7 @@ class Reader {
     }
   }
 
-  // The error below the frames of a traceback; empty if the text ends before.
+  // The error below the frames of a traceback; empty if the text ends before the error.
   std::string error_below(std::size_t head) const {
     const bool is_recorded = holds(lines_[head].text, "traceback : Traceback");
     const std::size_t indent = indent_of(lines_[head].text);
@@ -270,7 +270,7 @@ class Reader {
     return error;
   }
 
-  // Tracebacks that end nothing: Python goes on after it has printed them.
+  // Whether the traceback did not end the program: Python prints such a traceback and continues.
   bool is_ignored(std::size_t head) const {
     return head > 0 && (lines_[head - 1].text.starts_with("Exception ignored in") ||
                         lines_[head - 1].text.starts_with("--- Logging error ---"));
@@ -300,7 +300,7 @@ class Reader {
     return blaming;
   }
 
-  // Of a traceback whose beginning is cut off, of a SyntaxError, of other languages.
+  // An error of a traceback whose beginning is cut off, a SyntaxError, or an error of another language.
   std::string error_without_traceback() const {
     std::size_t seen = 0;
     for (std::size_t i = lines_.size(); i-- > 0 && seen < most_lines_below;) {
@@ -327,7 +327,7 @@ class Reader {
     return fallback == lines_.size() ? "" : std::string(trim(lines_[fallback].text));
   }
 
-  // Hydra explains an error of its own in several lines, the first of which says what is wrong.
+  // Hydra explains its own errors in several lines, and the first line names the mistake.
   std::string hydra_head(std::size_t i) const {
     const bool is_hydra =
         std::any_of(lines_.begin() + static_cast<std::ptrdiff_t>(i), lines_.end(),

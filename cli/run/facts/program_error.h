@@ -1,5 +1,5 @@
-// What a failed program says of its failure, found in its last lines: behind the frames and banners of what
-// has started it, and above what is printed below an error. Pure.
+// Finds the error of a failed program in its last lines: between the frames and banners of launchers, and
+// above footers that are printed below an error. Pure.
 #pragma once
 
 #include <string>
@@ -10,21 +10,22 @@ namespace mlk {
 struct ProgramError {
   std::string line;  // "ValueError: bad lr", with " (rank 1)" where a launcher names a rank; may be empty
   std::string text;  // the lines without those of launchers
-  bool is_found = false;  // `line` is an error of the program; else only the last line that says something
+  bool is_found = false;  // `line` is an error of the program; else only the last line with content
 };
 
-// `text`: the end of a log, cleaned by program_text(). The error is the last one that no launcher made
-// (torchrun, mpirun and mlk's part of it, a process that waits for another), and preferably one that blames
-// no other process. Of an error that has several lines, the one with its type.
+// `text`: the end of a log, cleaned by program_text(). The error is the last one that is not printed by a
+// launcher (torchrun, mpirun and mlk's part of it, a process that waits for another). An error that blames no
+// other process is preferred. If an error has several lines, the line with its type is used.
 ProgramError program_error(std::string_view text);
 
-// Whether the end of a log holds too little of it: a launcher's words alone, or a part of a long message.
-// `text` as in program_error(), and what a termination message holds at most.
+// Whether the end of a log is too short to hold the error: it has only a launcher's words, or a part of a
+// long message. `text`: as in program_error(), and no longer than a termination message.
 bool lacks_the_error(std::string_view text);
 
 // The message that the kubelet took from a log, with the lines that the log has below it: the kubelet does
-// not wait for those that are still on their way when the program has ended. `log_end` if there is no
-// message; the message as it is if `log_end` does not have its last line, since then it is of another source.
+// not wait for lines that are still on their way when the program has ended. Returns `log_end` if there is no
+// message. Returns the message unchanged if `log_end` lacks the last line of the message, since then the
+// message is from another source.
 std::string with_lines_below(std::string_view message, std::string_view log_end);
 
 }  // namespace mlk

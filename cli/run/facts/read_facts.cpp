@@ -60,11 +60,11 @@ void read_program(const json& pod, PodFacts& facts) {
   }
 }
 
-// Ends that are the program's own: not those that came with the end of its pod.
+// Whether the program has ended well by itself, and not because its pod was ended.
 bool has_ended_well(const PodFacts& facts) {
   if (facts.exit_code != 0 || facts.phase == "Succeeded") return facts.phase == "Succeeded";
   if (!facts.pod_reason.empty() || !facts.disruption.empty()) return false;
-  // Without another container that failed, the pod did for another reason.
+  // If no other container failed, the pod failed for another reason.
   const bool others_failed =
       std::any_of(facts.others.begin(), facts.others.end(), [](const Container& other) {
         return other.kind == ContainerKind::plain && other.end && other.end->exit_code != 0;
@@ -176,7 +176,7 @@ JobFacts read_job(const json& job) {
 
 bool is_decided(const JobFacts& job) { return job.end != JobFacts::End::none || job.ending || job.suspended; }
 
-// The newest pod of each rank, of this start of the Job.
+// The newest pod of each rank since the latest start of the Job.
 std::map<int, const PodFacts*> newest_pods(const Facts& facts, const JobFacts& job) {
   std::map<int, const PodFacts*> newest;
   for (const PodFacts& pod : facts.pods) {                           // oldest first
@@ -186,14 +186,14 @@ std::map<int, const PodFacts*> newest_pods(const Facts& facts, const JobFacts& j
   return newest;
 }
 
-// Whether other containers may keep the pod after its program's end.
+// Whether other containers may keep the pod from ending after its program has ended.
 bool has_containers_beside(const PodFacts& pod) {
   return std::any_of(pod.others.begin(), pod.others.end(),
                      [](const Container& other) { return other.kind != ContainerKind::init; });
 }
 
-// The Job says it a moment later than the pod; and as long as another container keeps a pod whose program has
-// failed, it does not say it at all: then the program's end is the run's.
+// The Job reports the failure a moment later than the pod. While another container keeps a pod whose program
+// has failed, the Job does not report the failure at all: then the end of the program is the end of the run.
 void expect_end(JobFacts& job, const PodFacts& pod, const char* reason) {
   job.failing = true;
   job.ending = !has_containers_beside(pod);
@@ -203,7 +203,7 @@ void expect_end(JobFacts& job, const PodFacts& pod, const char* reason) {
   job.end_message = "pod /" + pod.name + " failed";
 }
 
-// The Job still runs: its controller has not processed the pods that fail it yet.
+// The Job still runs, because its controller has not processed the failed pods yet.
 void expect_failure(Facts& facts) {
   JobFacts& decider = facts.jobs.front();
   if (is_decided(decider)) return;
@@ -223,14 +223,15 @@ void expect_failure(Facts& facts) {
     expect_end(decider, *last, "FailedIndexes");
 }
 
-// What is trained stays trained: when enough ranks have ended well, the run has succeeded, whatever the other
-// ranks do later, and whatever a Job that counts them says. The result file shows it for a rank that was
-// killed between its last report and its own end.
+// A trained run stays trained: when enough ranks have ended well, the run has succeeded, whatever the other
+// ranks do later, and whatever the Job that counts them reports. If a rank was killed between its last report
+// and its own end, its result file shows that the run is trained.
 bool has_succeeded(const Facts& facts) {
   if (facts.decider() == nullptr) return false;
   const JobFacts& decider = *facts.decider();
   if (decider.end == JobFacts::End::succeeded) return true;
-  // The Job does not count a rank whose program ended well beside a container that failed, or that goes on.
+  // The Job does not count a rank whose program ended well if another container of the pod failed or still
+  // runs.
   Indexes done = decider.completed;
   for (const PodFacts& pod : facts.pods) {
     const bool earlier = decider.started && pod.created < *decider.started;
@@ -243,7 +244,7 @@ bool has_succeeded(const Facts& facts) {
          std::any_of(facts.pods.begin(), facts.pods.end(), [](const PodFacts& pod) { return pod.trained; });
 }
 
-// From now on the conditions of the run's Jobs do not count.
+// Replaces the ends of all Jobs of a run that has succeeded: their conditions do not matter any more.
 void settle_success(Facts& facts) {
   std::optional<Time> last;
   for (const PodFacts& pod : facts.pods) {
@@ -281,7 +282,7 @@ void read_warnings(const std::vector<json>& events, Facts& facts) {
 void add_last_words(const std::map<std::string, std::string>& words, PodFacts& pod) {
   for (Container& other : pod.others) {
     for (std::optional<ContainerEnd>* end : {&other.end, &other.last_end}) {
-      // The log of a container that runs again is not that of its last end.
+      // The log of a container that runs again does not belong to its last end.
       if (!*end || (end == &other.last_end && (other.end || other.runs) && !(*end)->message.empty()))
         continue;
       if (const auto found = words.find(last_words_key(pod.uid, other.name)); found != words.end())
@@ -290,9 +291,9 @@ void add_last_words(const std::map<std::string, std::string>& words, PodFacts& p
   }
 }
 
-// A pod says which Job has made it. Of other controllers only pods without an owner count: their Jobs may
-// lack the labels by which ours are found.
-// One that is older than the owner belongs to an earlier run of the same name, which is being deleted.
+// A pod names the Job that has made it. A pod of another controller counts only if it has no owner: the Jobs
+// of such controllers may lack the labels by which mlk finds its Jobs. A pod that is older than the owner
+// belongs to an earlier run of the same name, which is being deleted.
 bool has_lost_its_job(const json& pod, const PodFacts& facts, const std::map<std::string, int>& roles,
                       const std::optional<Time>& owner_made) {
   if (owner_made && facts.created < *owner_made) return false;
@@ -300,7 +301,8 @@ bool has_lost_its_job(const json& pod, const PodFacts& facts, const std::map<std
   return !facts.job.empty() && (!is_owned || roles.count(facts.role) > 0);
 }
 
-// What the deletion of Jobs has brought about, and Jobs that only their pods still name.
+// Removes the failures that the deletion of Jobs has caused, and adds the Jobs that only their pods still
+// name.
 void settle_deletions(Facts& facts) {
   std::map<std::string, JobFacts*> jobs;
   for (JobFacts& job : facts.jobs) jobs[job.name] = &job;
@@ -316,13 +318,13 @@ void settle_deletions(Facts& facts) {
   }
 }
 
-// One reader for both, since sweeps have their objects in another form.
+// The input of the one reader for runs and sweeps, since sweeps hold their objects in another form.
 struct ObjectsToRead {
   const std::vector<json>&jobs, &pods, &events;
   const std::map<std::string, json>& nodes;
   const std::map<std::string, std::string>&last_words, &endings;
-  const std::vector<std::string>& deciding;  // Jobs; empty: by what the Jobs are
-  const std::map<std::string, int>& roles;   // that have a Job
+  const std::vector<std::string>& deciding;  // Jobs; empty: chosen by the properties of the Jobs
+  const std::map<std::string, int>& roles;   // the roles that have a Job
   const std::optional<Time> owner_made;
 };
 

@@ -15,16 +15,16 @@ namespace mlk {
 struct RunObjects {
   nlohmann::json owner;
   std::vector<nlohmann::json> jobs, pods, events;
-  std::map<std::string, MetricsLine> lines{};  // the newest line of each log that was read, by the pod's uid
+  std::map<std::string, MetricsLine> lines{};  // the newest line of each log that was read, by pod uid
   std::map<std::string, std::string>
-      endings{};  // more of the end of a log than the pod's status has, likewise
+      endings{};  // a longer end of a log than the pod's status has, by pod uid
   std::map<std::string, std::string>
-      last_words{};  // the end of the logs of containers beside main that failed, by last_words_key()
-  std::map<std::string, nlohmann::json> nodes{};  // those that were read, by name; null: there is none
-  bool service_is_gone = false;                   // it was looked for
+      last_words{};  // the ends of the logs of failed containers other than main, by last_words_key()
+  std::map<std::string, nlohmann::json> nodes{};  // Nodes that were read, by name; null: does not exist
+  bool service_is_gone = false;                   // true: mlk asked for the Service, and it does not exist
 };
 
-// Of RunObjects::last_words.
+// The key in RunObjects::last_words.
 std::string last_words_key(const std::string& pod_uid, const std::string& container);
 
 }  // namespace mlk

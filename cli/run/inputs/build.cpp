@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Of an image that names none: what runtimes of containers take.
+// The PATH that container runtimes use if an image sets no PATH.
 constexpr char usual_path[] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 image::PythonPackages packages_of(const FileContents& files, image::PythonTarget target,
@@ -32,7 +32,7 @@ image::PythonPackages packages_of(const FileContents& files, image::PythonTarget
           .note = access.note};
 }
 
-// An object in any case.
+// The labels of a node; always a JSON object.
 json labels_of(const json& node) {
   const json metadata = node.is_object() ? node.value("metadata", json()) : json();
   const json labels = metadata.is_object() ? metadata.value("labels", json()) : json();

@@ -1,4 +1,5 @@
-// Builds images: an experiment's image with its code and its packages above it, and the image of the runtime.
+// Builds images: an experiment's image with its code and packages as further layers, and the image of the
+// runtime.
 #pragma once
 
 #include <filesystem>
@@ -17,65 +18,66 @@
 
 namespace mlk {
 
-// What an image is made of, before it is sent anywhere. Its layers lie in the cache.
+// The parts of an image before it is pushed. Its layers lie in the cache.
 struct Build {
   std::optional<registry::FoundImage> base;
   image::Composed composed;
 };
 
-// Whether the run needs an image of its own: its code is a layer, or it has packages of Python.
+// Whether the run needs its own image: its code is a layer, or it has Python packages.
 bool needs_build(const Experiment& experiment, const FileContents& files);
 
-// The image below the code. `named`: instead of the experiment's; the rest is that of find_image(). Throws
-// Error: usage if none is named; and as find_image().
+// The image below the code. `named`: used instead of the experiment's image. The other parameters are those
+// of find_image(). Throws Error: usage if no image is named; and as find_image().
 registry::FoundImage find_base(const Experiment& experiment, const std::string& named,
                                const std::optional<image::Platform>& platform, const registry::Access& access,
                                const std::function<void(const registry::FoundImage&)>& know_layers = {});
 
-// Its layers, and those of the packages and the code. Throws as python_layer().
+// Composes the layers of the base, the packages and the code. Throws as python_layer().
 Build assemble(const Experiment& experiment, const FileContents& files, registry::FoundImage base,
                const registry::Access& access);
 
-// Keeps with the code what the pods have to know of the image below it: they may extend its PYTHONPATH.
+// Stores the PYTHONPATH of the base image with the code, since the pods may have to extend it.
 void note_base(FileContents& files, const Build& build);
 
-// mlk-runtime and mlk as they are installed here, with the libraries that they need, on no base. `mlk`: the
-// file of this program, beside which the others lie, or else in PATH. Throws Error{failure} if one is
-// missing.
+// Composes mlk-runtime and mlk as they are installed here, with the libraries that they need and without a
+// base image. `mlk`: the file of this program. The other programs lie beside it, or else in PATH. Throws
+// Error{failure} if a program is missing.
 Build assemble_runtime(const std::filesystem::path& mlk);
 
-// The repository to which the image goes: `typed` (-t), with its tag, or else one of the experiment's name in
-// `registry`. Throws Error{usage} if neither is given.
+// The repository to which the image is pushed: `typed` (-t), with its tag, or else a repository with the name
+// of the experiment in `registry`. Throws Error{usage} if neither is given.
 image::Reference repository_of(const std::string& typed, const std::string& registry,
                                const std::string& name);
 
-// The same with a tag: if none is typed, one that the digest of the image makes.
+// The same with a tag: if the user has typed no tag, mlk makes the tag from the digest of the image.
 image::Reference target_of(const std::string& typed, const std::string& registry, const std::string& name,
                            const Build& build);
 
-inline constexpr char built_tag[] = "mlk-";  // how tags begin that nobody has typed
+inline constexpr char built_tag[] = "mlk-";  // the beginning of tags that mlk makes
 
-// Whether the tag is the one that target_of() makes of this digest: one that people typed is none, even if it
-// begins so. Pure.
+// Whether target_of() makes this tag from this digest. A typed tag is not such a tag, even if it has the same
+// beginning. Pure.
 bool is_built_tag(const std::string& tag, const std::string& digest);
 
-// "registry.example/team/mlk-runtime:0.1.0". Throws Error{usage} for a registry that is none.
+// "registry.example/team/mlk-runtime:0.1.0". Throws Error{usage} if `registry` is not the name of a registry.
 std::string runtime_reference(const std::string& registry, const std::string& version);
 
-// The platform on which the pods of an experiment run, from the nodes of the cluster; nullopt: there are
-// none, they differ without the experiment choosing among them, or the user may not see them. Pure.
+// The platform on which the pods of an experiment run, from the nodes of the cluster. nullopt: there are no
+// nodes, the user may not list nodes, or the nodes differ and the experiment does not choose among them.
+// Pure.
 std::optional<image::Platform> platform_of_nodes(const std::vector<nlohmann::json>& nodes,
                                                  const Experiment& experiment);
 
-// As whom an image runs its programs.
+// The user as whom an image runs its programs.
 ImageUser user_of(const image::Configuration& configuration);
 
-// The same of a named image, from its registry: once, and within `access.go_on`. nullopt and `why`: it did
-// not say. Throws no Error.
+// Asks the registry once for the user of a named image, as long as `access.go_on` allows. nullopt if the
+// registry gave no answer; `why` has the reason. Throws no Error.
 std::optional<ImageUser> ask_user_of_image(const std::string& image, registry::Access access,
                                            std::string& why);
 
-// With --local: has the packages of Python in a folder of the cache.
+// With --local: installs the Python packages in a folder of the cache.
 void prepare_on_machine(const Experiment& experiment, FileContents& files, const registry::Access& access);
 
 }  // namespace mlk

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Close enough to a shell's splitting: a word that is split wrongly is not the name of a file.
+// Splits almost like a shell. A wrongly split word does no harm, since it does not name a file.
 std::vector<std::string> words_of(const nlohmann::json& run) {
   if (run.is_array()) return run.get<std::vector<std::string>>();
   std::string text = run.is_string() ? run.get<std::string>() : "";
@@ -22,7 +22,7 @@ std::vector<std::string> words_of(const nlohmann::json& run) {
   return split(text, ' ');
 }
 
-// Whether the file travels along and is found from the working folder.
+// Whether the file travels with the run and is found from the working folder.
 bool travels(const Experiment& experiment, const FileContents& files, const fs::path& file) {
   const fs::path workdir = experiment.effective.value("workdir", "");
   if (files.code) {
@@ -45,7 +45,7 @@ bool starts_scripts(const std::string& word) {
   return name.starts_with("python") || std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// The words of the first command. Of a text that is more than plain words only what stands before them.
+// The plain words of the first command, up to the first word with special characters of a shell.
 std::vector<std::string> first_command(const nlohmann::json& run) {
   std::vector<std::string> words =
       run.is_array() ? run.get<std::vector<std::string>>() : std::vector<std::string>();
@@ -60,8 +60,8 @@ std::vector<std::string> first_command(const nlohmann::json& run) {
   return words;
 }
 
-// The script that the first command starts, as a path from the working folder; empty if it is another
-// program.
+// The script that the first command starts, as a path from the working folder; empty if the command starts no
+// script.
 std::string script_of(const nlohmann::json& run) {
   const std::vector<std::string> words = first_command(run);
   if (words.empty()) return "";
@@ -74,8 +74,8 @@ std::string script_of(const nlohmann::json& run) {
   return "";
 }
 
-// The file of the code that was meant, from the working folder: one of this name elsewhere, else one whose
-// name is near.
+// The file of the code that the user probably means, as a path from the working folder: a file of the same
+// name in another folder, else a file with a similar name.
 std::string meant_script(const std::vector<std::string>& code, const fs::path& workdir,
                          const fs::path& script) {
   std::vector<std::string> candidates;
@@ -91,7 +91,7 @@ std::string meant_script(const std::vector<std::string>& code, const fs::path& w
 
 std::string advice_on_missing_program(const Experiment& experiment, const FileContents& files,
                                       const fs::path& beside) {
-  const bool is_known = files.code && !files.code->files.empty();  // not to the driver of a detached sweep
+  const bool is_known = files.code && !files.code->files.empty();  // unknown to a detached sweep's driver
   if (!is_known || !experiment.effective.contains("run")) return "";
   const fs::path script = script_of(experiment.effective["run"]);
   const fs::path workdir = experiment.effective.value("workdir", ".");

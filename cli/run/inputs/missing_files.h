@@ -1,4 +1,4 @@
-// The user's files that a program of `run:` names, but that do not reach its pods; and programs that are
+// Finds user's files that a program of `run:` names but that do not reach its pods, and scripts that exist
 // nowhere.
 #pragma once
 
@@ -11,21 +11,21 @@
 
 namespace mlk {
 
-// The words of `run:` that are files below `beside`, the folder of the experiment file, and not part of a
-// mounted copy of it. The image may still contain them.
+// The words of `run:` that name files below `beside`, the folder of the experiment file, but not files in a
+// mounted copy of this folder. The image may still contain the files.
 std::vector<std::string> files_left_behind(const Experiment& experiment, const FileContents& files,
                                            const std::filesystem::path& beside);
 
-// Advice about one of them. has_code: the experiment has `code:`.
+// Advice about one such file. has_code: the experiment has `code:`.
 std::string advice_on_left_behind(const std::string& file, bool has_code);
 
-// The script with which `run:` begins, if it is in no code that travels, nor beside the experiment file:
-// "`run:` names trian.py, which is not in the code; did you mean train.py?". Empty if there is nothing to
-// say: for programs that may be made or brought by the image.
+// Advice about the script that `run:` starts, if the script is neither in code that travels nor beside the
+// experiment file: "`run:` names trian.py, which is not in the code; did you mean train.py?". Empty without
+// advice: the program may be created at run time or come with the image.
 std::string advice_on_missing_program(const Experiment& experiment, const FileContents& files,
                                       const std::filesystem::path& beside);
 
-// All of this advice.
+// The advice of the functions above.
 std::vector<std::string> advice_on_program(const Experiment& experiment, const FileContents& files,
                                            const std::filesystem::path& beside);
 

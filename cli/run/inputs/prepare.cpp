@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Checked early, so that a missing folder is reported together with the file's other mistakes.
+// Checks a folder early, so that mlk reports a missing folder together with the other mistakes of the file.
 std::string wrong_with_folder(const fs::path& beside, const std::string& folder) {
   const fs::path path = beside / folder;
   std::error_code error;
@@ -38,7 +38,7 @@ UserFiles user_files(const ExperimentFile& file, const std::vector<std::string>&
   return {.folder = file.folder, .allowed = {allowed.begin(), allowed.end()}};
 }
 
-// What stands in the record of a run, as JSON: it is no part of the run's identity.
+// The origin of the code in the record of a run, as JSON. It is not a part of the run's identity.
 std::string source_of(const std::string& named, const CodeArchive& code,
                       const std::optional<image::Revision>& revision) {
   nlohmann::json source = {{"path", named}};
@@ -52,8 +52,8 @@ std::string source_of(const std::string& named, const CodeArchive& code,
   return json_text(source);
 }
 
-// The path of a file from the folder, with its links followed or, of the last part, not; empty if it lies
-// elsewhere.
+// The path of a file relative to the folder; empty if the file lies elsewhere. `follow`: also follows a
+// symbolic link in the last part.
 std::string path_in(const fs::path& folder, const fs::path& file, bool follow) {
   std::error_code error;
   const fs::path above = fs::canonical(file.has_parent_path() ? file.parent_path() : ".", error);
@@ -68,7 +68,7 @@ image::CodeLayers code_layers(const PrepareOptions& options) {
   return {.cache = image::layer_cache(), .prefix = code_folder + 1, .go_on = options.go_on};
 }
 
-// Keeps what is too large for a ConfigMap, or shall not be in one, in the cache.
+// Stores code in the cache that is too large for a ConfigMap, or that shall not be in a ConfigMap.
 void keep_large(const PrepareOptions& options, const fs::path& folder, const image::Code& packed,
                 CodeArchive& code) {
   if (options.note && packed.size > image::long_to_compress)
@@ -85,13 +85,13 @@ void keep_large(const PrepareOptions& options, const fs::path& folder, const ima
   code.bytes.clear();
 }
 
-// Empty without a home: then nothing is kept.
+// Empty without a home folder: then mlk stores nothing.
 fs::path packed_code_home() {
   const std::optional<fs::path> home = cache_home_if_any();
   return home ? *home / "code" : fs::path();
 }
 
-// It holds what belongs to no program: mail, keys, other work.
+// Refuses a home folder as code, since it holds mail, keys and other work.
 void refuse_home(const fs::path& folder) {
   const char* home = std::getenv("HOME");
   std::error_code error;
@@ -101,8 +101,8 @@ void refuse_home(const fs::path& folder) {
               "put the program and its experiment file into a folder of their own");
 }
 
-// `own_place`: files that are left out of the code, since what counts in them has its own place in the
-// identity of a run: a remark, or one more point of a sweep, shall not make it another run.
+// `own_place`: files that are left out of the code, since the identity of a run already includes their
+// relevant content. A new remark, or one more point of a sweep, shall not change the identity of a run.
 void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, const PrepareOptions& options,
               const Experiment& experiment, FileContents& files) {
   const nlohmann::json& code = experiment.effective["code"];
@@ -120,7 +120,8 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   if (shall && !can_be_large)
     throw Error(ExitCode::usage, "code.layer needs a registry for the image",
                 "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
-  // Git looks at the same files meanwhile; for the record of a run, which an image does not have.
+  // Git reads the same files in parallel. The revision goes into the record of a run; an image has no such
+  // record.
   refuse_home(folder);
   std::future<std::optional<image::Revision>> revision;
   if (!options.all_code_is_layer) revision = std::async(std::launch::async, image::revision_of, folder);
@@ -158,7 +159,8 @@ void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
   });
 }
 
-// What a shell gives for <(command) lies in no folder of the user: what it names is in the working folder.
+// The file that a shell creates for <(command) lies in no folder of the user. Paths in such a file are
+// relative to the working folder.
 fs::path folder_of_file(const fs::path& file) {
   std::error_code error;
   const std::string text = file.lexically_normal().string();
@@ -169,7 +171,7 @@ fs::path folder_of_file(const fs::path& file) {
 }  // namespace
 
 ExperimentFile read_experiment_file(const std::string& path) {
-  // Not by the name /dev/stdin, which cannot be opened if it is a socket.
+  // Do not open /dev/stdin by its name: that fails if it is a socket.
   if (path == "-") return {"<stdin>", "", read_descriptor(STDIN_FILENO, "standard input", longest_yaml)};
   return {path, folder_of_file(path), read_file(path, longest_yaml)};
 }

@@ -1,4 +1,4 @@
-// From an experiment file to all inputs of a run: the experiment, the user's files that it names, and the
+// Reads all inputs of a run from an experiment file: the experiment, the user's files that it names, and the
 // templates in use.
 #pragma once
 
@@ -25,7 +25,7 @@ struct ExperimentFile {
 // `path` "-" is standard input. Throws Error for a file that cannot be read or is over 1 MiB.
 ExperimentFile read_experiment_file(const std::string& path);
 
-// The files that an experiment file names, for a machine that does not have them.
+// The files that an experiment file names, carried to a machine that does not have them.
 struct CarriedFiles {
   FileContents files;                        // of `files:` and `code:`
   std::map<std::string, std::string> texts;  // of other files, by their names in the experiment
@@ -36,11 +36,11 @@ struct PrepareOptions {
   std::vector<std::string> allow_files;   // --allow-files
   std::string manual;                     // the command that shows the manual of the file
   std::optional<CarriedFiles> carried{};  // instead of the files beside the experiment
-  std::string registry{};                 // $MLK_REGISTRY: where images go, unless the experiment says it
+  std::string registry{};                 // $MLK_REGISTRY: used unless the experiment names a registry
   bool local = false;                     // the run will be on this machine
-  std::function<void(const std::string&)> note{};  // what takes long, for people
+  std::function<void(const std::string&)> note{};  // long steps, for people
   std::function<bool()> go_on{};                   // false: the user wants to stop
-  bool all_code_is_layer = false;                  // for an image, however small the code is
+  bool all_code_is_layer = false;                  // to build an image, even if the code is small
 };
 
 // A text file that an experiment file names, of at most `limit` bytes. Allowed places and errors: as
@@ -48,13 +48,14 @@ struct PrepareOptions {
 ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
                                 const std::string& named, const std::string& what, std::size_t limit);
 
-// Where images of the experiment go: "registry.example/team"; empty: nobody has said.
+// The registry for images of the experiment: "registry.example/team"; empty: neither the experiment nor the
+// options name a registry.
 std::string registry_of(const PrepareOptions& options, const Experiment& experiment);
 
 struct Prepared {
   Experiment experiment;
   FileContents files;
-  std::vector<std::string> warnings;  // of a program that its pods will not find
+  std::vector<std::string> warnings;  // about programs and files that the pods will not find
 };
 
 // Throws Error.
@@ -64,7 +65,7 @@ Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, cons
 FileContext file_context_of(const ExperimentFile& file, const PrepareOptions& options);
 
 // The contents of the folders in the experiment's `files:` and `code:`. points: the file of `sweep.points`,
-// relative to that of the experiment; both are no part of the code. Throws Error.
+// relative to the experiment file. Neither of the two files is a part of the code. Throws Error.
 FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
                         const Experiment& experiment, const std::string& points = "");
 

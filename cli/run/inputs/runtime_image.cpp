@@ -1,4 +1,4 @@
-// The image of the runtime, from the files of this machine.
+// Builds the image of the runtime from the files of this machine.
 
 #include <map>
 #include <unistd.h>
@@ -21,7 +21,8 @@ using image::TarEntry;
 constexpr char programs_folder[] = "usr/local/bin";
 constexpr unsigned user = 65532;  // "nonroot", as the pods of `train:` run
 
-// The shared objects that a program is linked to, the loader among them, by the paths where the loader looks.
+// The shared objects that a program is linked to, including the loader, by the paths where the loader finds
+// them.
 std::vector<std::string> libraries_of(const fs::path& program) {
   Command command;
   command.argv = {"ldd", program.string()};
@@ -57,7 +58,7 @@ class Files {
     above(path);
     entries_[path] = {{.path = path}, std::move(content), {}};
   }
-  // Links are followed.
+  // Adds a file. Follows links.
   void file(const std::string& path, const fs::path& from) {
     above(path);
     std::error_code error;
@@ -76,7 +77,7 @@ class Files {
         writer.add_file(file.entry, file.from, fs::file_size(file.from));
       }
     }
-    // Named by what it is, so that the cache has it once.
+    // The file is named by its content, so that the cache holds the layer once.
     return writer.finish(
         [&](const std::string& digits) { return cache / fmt::format("{}-{}.tar.gz", name, digits); });
   }
@@ -94,7 +95,7 @@ class Files {
   std::map<std::string, File> entries_;
 };
 
-// Beside this program, or in PATH.
+// The program's file beside this program, or in PATH.
 fs::path find_program(const fs::path& mlk, const std::string& name) {
   std::error_code error;
   if (const fs::path beside = mlk.parent_path() / name; fs::is_regular_file(beside, error)) return beside;

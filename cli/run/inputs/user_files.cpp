@@ -70,7 +70,7 @@ class Reader {
 
   std::string read_one(const std::string& named, std::size_t limit) const {
     const fs::path shown = given_ / named;
-    check(shown);  // its errors say all by themselves
+    check(shown);  // its errors are complete
     try {
       return read_checked(shown, limit);
     } catch (const Error& error) {
@@ -101,16 +101,17 @@ class Reader {
     contents_.emplace(name.string(), std::move(bytes));
   }
 
-  // The real path of a file, and the folder that allows it, below which the way has no links.
+  // The real path of a file, and the allowed folder that contains it. The path below this folder has no
+  // links.
   struct Place {
     fs::path real, below;
   };
 
-  // Not the file that was checked and another one that is there a moment later: no part of the way to it may
-  // have become a link.
+  // Reads exactly the file that was checked, and not a file that replaces it a moment later: no part of its
+  // path may have become a link.
   std::string read_checked(const fs::path& path, std::size_t limit) const {
     const Place place = check(path);
-    if (place.real.empty()) return read_file(path, limit);  // it says why
+    if (place.real.empty()) return read_file(path, limit);  // read_file() reports why
     if (place.real == place.below) return read_file(place.real, limit);
     const std::string way = place.real.lexically_relative(place.below).generic_string();
     image::WayDown down(place.below);

@@ -1,5 +1,6 @@
-// Reads the user's files that an experiment file names. The file may come from another person, and the files
-// travel to the cluster: so it may name only files in its own folder, unless the user allows more.
+// Reads the user's files that an experiment file names. The experiment file may come from another person, and
+// the files travel to the cluster. So the experiment file may name only files in its own folder, unless the
+// user allows more.
 #pragma once
 
 #include <filesystem>
@@ -15,9 +16,9 @@ struct UserFiles {
 };
 
 // The plain files in the folder `named`, relative to the experiment file, by name. They travel in a
-// ConfigMap, whose keys cannot contain folders. Hidden files and caches are skipped. The real path counts,
-// after symbolic links and "..": a file is refused unless it is below the folder of the experiment file (and
-// not hidden there) or is allowed. Errors begin with `what`. Throws Error: usage, not_found.
+// ConfigMap, whose keys cannot contain folders. Hidden files and caches are skipped. The check uses the real
+// path, after symbolic links and "..": a file is refused unless it is below the folder of the experiment file
+// (and not hidden there) or is allowed. Errors begin with `what`. Throws Error: usage, not_found.
 std::map<std::string, std::string> read_user_folder(const UserFiles& files, const std::string& named,
                                                     const std::string& what);
 

@@ -57,7 +57,7 @@ RunObjects fetch_run(kube::Client& client, const std::string& name_space, const 
   try {
     objects.events = list_of_events.get();
   } catch (const kube::ApiError& error) {
-    if (error.status() != 403) throw;  // a run can be read without its events; it is only explained less well
+    if (error.status() != 403) throw;  // a run can be read without its events, but `why` says less
   }
   if (!owner)
     throw Error(ExitCode::not_found, "there is no run '" + run + "' in namespace '" + name_space + "'",
@@ -93,7 +93,8 @@ RunAddress choose_run(const std::vector<json>& owners, const std::string& name_s
   };
   for (const json& owner : owners) {
     if (!is_owner(owner)) continue;
-    // The trials of a sweep have the name of its experiment and are newer, but that name means the sweep.
+    // The trials of a sweep have the name of its experiment and are newer than the sweep, but the name means
+    // the sweep.
     const bool trial = is_trial(owner);
     if (!trial) names.insert(names.end(), {kube::name_of(owner), kube::label_of(owner, labels::name)});
     const bool exact = kube::name_of(owner) == name;
@@ -143,7 +144,7 @@ std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json>
   }
   std::erase_if(jobs, is_driver);
   std::erase_if(pods, is_driver);
-  // Jobs and pods without an owner are being garbage collected; they do not make a run.
+  // Jobs and pods without an owner are being garbage collected and do not form a run.
   for (json& job : jobs) {
     const std::string of_run = kube::label_of(job, labels::run),
                       of_sweep = kube::label_of(job, labels::sweep);
@@ -184,7 +185,7 @@ namespace {
 
 std::string selector_of(const RunFilter& filter) {
   std::string selector = labels::run;
-  // A text that cannot be a name would be refused as a selector; it matches no run.
+  // The server would reject a text that cannot be a name as a selector. Such a text matches no run.
   if (is_label(filter.name)) selector += std::string(",") + labels::name + "=" + filter.name;
   return selector;
 }
@@ -192,7 +193,7 @@ std::string selector_of(const RunFilter& filter) {
 std::vector<json> list_owners(kube::Client& client, const std::string& name_space, const RunFilter& filter) {
   const std::string selector = selector_of(filter);
   const kube::Resource& config_maps = kube::resources::config_maps;
-  // Only owners have a mode; the data that travels with runs would be much to read.
+  // Only owners have a mode. Other ConfigMaps hold the files of runs, which would be much data.
   std::vector<json> owners =
       filter.configured ? client.list(config_maps, name_space, by_label(selector + "," + labels::mode)).items
                         : client.list(config_maps, name_space, by_label(selector, true)).items;
@@ -217,8 +218,8 @@ std::vector<std::string> list_names(kube::Client& client, const std::string& nam
 
 namespace {
 
-// The events that tell of a silent node, where pods are in doubt and the nodes say nothing: a list reads no
-// others.
+// Reads the events that report a silent node, if the node of a pod is in doubt and the Node object says
+// nothing. A list reads no other events of pods.
 void read_node_events(kube::Client& client, const std::string& name_space,
                       const std::vector<RunObjects*>& runs, Time now) {
   const auto in_doubt = [&](const RunObjects* run) {
@@ -239,7 +240,7 @@ void read_node_events(kube::Client& client, const std::string& name_space,
   }
 }
 
-// A Job of which the cluster refuses all pods has none: only a warning says why.
+// If the cluster rejects all pods of a Job, the Job has no pods, and only a warning gives the reason.
 bool lacks_pods(const RunObjects& run) {
   const Facts facts = read_facts(run);
   return std::any_of(facts.jobs.begin(), facts.jobs.end(), [&](const JobFacts& job) {
@@ -249,7 +250,7 @@ bool lacks_pods(const RunObjects& run) {
   });
 }
 
-// Asked for only if a run needs them: to find warnings the server reads every event of the namespace.
+// Called only if a run needs warnings: to find them, the server reads every event of the namespace.
 void add_warnings_of_jobs(kube::Client& client, const std::string& name_space,
                           std::vector<RunObjects>& runs) {
   std::vector<RunObjects*> lacking;
@@ -282,7 +283,7 @@ std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_s
   using namespace kube::resources;
   const std::string selector = selector_of(filter);
   auto list_of_jobs = list_aside(client, jobs, name_space, by_label(selector));
-  // Without those of sweeps, which may be thousands.
+  // Without the pods of sweeps, which may be thousands.
   const std::string which = (filter.sweep.empty() ? "!" : "") + std::string(labels::sweep) +
                             (filter.sweep.empty() ? "" : "=" + filter.sweep);
   auto list_of_pods = list_aside(client, pods, name_space, by_label(selector + "," + which));

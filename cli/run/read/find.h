@@ -21,44 +21,44 @@ struct RunFilter {
   bool configured = false;  // also fill RunStatus::experiment of each: more to read
 };
 
-// Reads everything of one run: four requests in parallel, one more if a Job ended between them, and what
-// SideReads asks. Throws Error{not_found} if there is no owner.
+// Reads everything of one run: makes four requests in parallel, one more request if a Job ended between them,
+// and the requests of SideReads. Throws Error{not_found} if there is no owner.
 RunObjects fetch_run(kube::Client& client, const std::string& name_space, const std::string& run);
 
-// The same, with the newest metrics line of the reporting rank if its log can be read.
+// As fetch_run(), with the newest metrics line of the reporting rank if its log can be read.
 RunObjects fetch_run_with_lines(kube::Client& client, const std::string& name_space, const std::string& run);
 
-// Throws Error{usage} for an empty name, which comes from a shell variable that was never set.
+// Throws Error{usage} for an empty name: it usually comes from a shell variable that was never set.
 void require_run_name(const std::string& typed);
 
 struct RunAddress {
   std::string run;  // full name
   bool is_sweep = false;
   std::optional<int> trial;       // of a sweep, if one was named: digits-abcde/7
-  std::optional<Time> created{};  // of a run or sweep that --where has selected: names are given again
+  std::optional<Time> created{};  // of a run or sweep that --where has selected: names are reused
 };
 
-// The meaning of `typed`: the run or sweep of that name, else the newest one of the experiment of that name;
-// with /NUMBER a trial of a sweep. Throws Error: not_found with the nearest name as a hint, usage for a trial
-// of a run that is not a sweep.
-// `prefer`: of the name of an experiment that has both, the newest sweep instead of a newer run (of its best
-// trial, as a rule). With /NUMBER a sweep is meant in any case.
+// Finds what `typed` names: the run or sweep of that name, else the newest run or sweep of the experiment of
+// that name; with /NUMBER a trial of a sweep. Throws Error: not_found with the nearest name as a hint, usage
+// for a trial of a run that is not a sweep. `prefer`: if the experiment of that name has runs and sweeps,
+// Prefer::sweeps chooses the newest sweep instead of a newer run (usually the run of its best trial). With
+// /NUMBER, `typed` always means a sweep.
 enum class Prefer { newest, sweeps };
 RunAddress find_run(kube::Client& client, const std::string& name_space, const std::string& typed,
                     Prefer prefer = Prefer::newest);
 
-// All runs of the namespace, newest first. Makes three requests in parallel however many runs there are, then
-// reads a short tail of a log of each running one. Of events it reads, if a Job has no pods, those about
-// Jobs, so `why` of a run whose pods wait may say less than fetch_run's. `of_sweep` makes the row of a sweep
-// from its owner and Jobs, without its trials.
+// All runs of the namespace, newest first. Makes three requests in parallel for any number of runs, then
+// reads a short tail of a log of each running run. If a Job has no pods, it reads the events about Jobs, but
+// no events about pods. So `why` of a run whose pods wait may say less than after fetch_run(). `of_sweep`
+// makes the row of a sweep from its owner and Jobs, without its trials.
 using SweepRow = std::function<RunStatus(const RunObjects&)>;
 std::vector<RunStatus> list_runs(kube::Client& client, const std::string& name_space, Time now,
                                  const RunFilter& filter = {}, const SweepRow& of_sweep = {});
-// Only the names of those runs: one request.
+// Only the names of the runs that list_runs() returns: one request.
 std::vector<std::string> list_names(kube::Client& client, const std::string& name_space,
                                     const RunFilter& filter = {});
 
-// Whether a Job has ended but one of its pods has not: the pods were read before the Jobs.
+// Whether a Job has ended but one of its pods has not: then the pods were read before the Jobs.
 bool pods_are_older(const RunObjects& objects);
 
 // The pure part of find_run, on the owners' metadata.

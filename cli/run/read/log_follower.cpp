@@ -27,8 +27,8 @@ void LogMerger::push(int stream, RunLogLine line, Clock::time_point arrived) {
 }
 
 std::vector<RunLogLine> LogMerger::take(Clock::time_point now) {
-  // Whatever is earlier than a line that is due goes with it: waiting for it longer would let a stream with a
-  // slow clock hold back all others for ever.
+  // All lines that are earlier than a due line are returned with it. Otherwise a stream with a slow clock
+  // would hold back all other streams for ever.
   auto end = held_.begin();
   for (auto it = held_.begin(); it != held_.end(); ++it) {
     if (it->second.arrived + window_ <= now) end = std::next(it);
@@ -51,7 +51,7 @@ struct RunLogFollower::State {
 
   std::mutex mutex;
   LogMerger merger;   // under it
-  bool full = false;  // under it: nothing more comes until half of it was taken
+  bool full = false;  // under it: no more lines arrive until half of the lines are taken
 
   struct Followed {
     std::string pod, node;
@@ -62,9 +62,9 @@ struct RunLogFollower::State {
   LogWarnings warnings;
   int next_stream = 0;
   std::map<std::pair<std::string, std::string>, Followed>
-      followed;  // by uid and container; last, so that it goes first
+      followed;  // by uid and container; declared last, so that it is destroyed first
 
-  // On the client's loop thread, as room().
+  // Runs on the client's loop thread, as room() does.
   void push(int stream, RunLogLine line) {
     const std::lock_guard lock(mutex);
     if (filter.lossy && merger.size() >= most_held_lines) merger.drop_first();
@@ -88,7 +88,7 @@ void RunLogFollower::update(const std::vector<json>& pods) {
   const auto sources = choose_sources(pods, state.filter);
   std::set<std::pair<std::string, std::string>> chosen;
   for (const auto& [source, pod] : sources) chosen.emplace(source.who.uid, source.container);
-  // A pod may end before its program has started.
+  // A pod may end before its program starts.
   for (const json& pod : pods) {
     std::erase_if(state.followed, [&](const auto& entry) {
       return entry.first.first == kube::uid_of(pod) && chosen.count(entry.first) == 0;
@@ -103,7 +103,7 @@ void RunLogFollower::update(const std::vector<json>& pods) {
     auto found = state.followed.find(key);
     if (found == state.followed.end()) {
       kube::LogFollower::Start start;
-      // Pods that appear later are new: nothing of theirs is old enough to be left out.
+      // Pods that appear later are new: they have no lines that are old enough to be left out.
       if (!tails.empty()) start.tail_lines = tail_lines(tails[i]);
       if (state.first_update) start.since = state.filter.since;
       const int stream = state.next_stream++;

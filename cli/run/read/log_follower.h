@@ -1,4 +1,4 @@
-// The logs of all ranks of a run as one, in the order of time.
+// Follows the logs of all ranks of a run as one log, in the order of time.
 #pragma once
 
 #include <chrono>
@@ -21,17 +21,17 @@ class Client;
 namespace mlk {
 
 // Brings lines of several streams into the order of their times. A line is held back for `window`, so that
-// earlier ones of other streams may arrive; within a stream the order of arrival stays. Clocks of nodes
-// differ: no order is total.
+// earlier lines of other streams may arrive. Lines of one stream keep their order of arrival. The clocks of
+// nodes differ, so the order of time is not exact.
 class LogMerger {
  public:
   using Clock = std::chrono::steady_clock;
   explicit LogMerger(std::chrono::milliseconds window = std::chrono::milliseconds(300)) : window_(window) {}
 
   void push(int stream, RunLogLine line, Clock::time_point arrived);
-  [[nodiscard]] std::vector<RunLogLine> take(Clock::time_point now);  // those that are due
+  [[nodiscard]] std::vector<RunLogLine> take(Clock::time_point now);  // the lines that are due
   [[nodiscard]] std::vector<RunLogLine> take_all();
-  void drop_first() { held_.erase(held_.begin()); }  // there is one
+  void drop_first() { held_.erase(held_.begin()); }  // requires a held line
   std::size_t size() const { return held_.size(); }
 
  private:
@@ -42,11 +42,11 @@ class LogMerger {
   std::chrono::milliseconds window_;
   std::map<int, Time> newest_;  // by stream
   std::multimap<std::pair<Time, int>, Held>
-      held_;  // by time, then stream; equal ones in the order of arrival
+      held_;  // by time, then stream; equal keys in the order of arrival
 };
 
-// Follows all ranks, also those that start later and the pods that replace lost ones. The client must outlive
-// it.
+// Follows all ranks, also ranks that start later and pods that replace lost pods. The client must outlive the
+// follower.
 class RunLogFollower {
  public:
   RunLogFollower(kube::Client& client, std::string name_space, LogFilter filter);
@@ -54,20 +54,22 @@ class RunLogFollower {
   RunLogFollower(const RunLogFollower&) = delete;
   RunLogFollower& operator=(const RunLogFollower&) = delete;
 
-  // Call with RunWatcher's pods after every change and about once a second; from the thread that calls
+  // Call it with RunWatcher's pods after every change and about once a second, from the thread that calls
   // take().
   void update(const std::vector<nlohmann::json>& pods);
-  // Lines that are due, in order. Call often: lines are held in memory until they are taken. At 100000 lines
-  // the streams are ended until half of the lines are taken; with a lossy filter the oldest are dropped.
+  // The lines that are due, in order. Call it often: lines stay in memory until a call of take(). At 100000
+  // lines the streams are ended until half of the lines are taken; with a lossy filter the oldest are
+  // dropped.
   [[nodiscard]] std::vector<RunLogLine> take();
-  // True if every pod given to update() has ended and its last line has come; take() then returns the rest.
+  // True if every pod given to update() has ended and its last line has arrived. Then take() returns the
+  // rest.
   [[nodiscard]] bool finished() const;
-  // The uids of the other pods.
+  // The uids of the pods that finished() still waits for.
   std::set<std::string> unfinished() const;
-  // Why there is nothing to see of whose logs, at present.
+  // The logs that show no lines at present, with the cause of each.
   std::vector<LogProblem> problems() const;
-  // What is to be said of these logs, for people, each sentence once: what nodes say of them, and which have
-  // not come for a while; at the end, all that have not come.
+  // New warnings about these logs, for people, each sentence once: the messages of nodes, and the logs that
+  // have not arrived for a while; at the end, all logs that have not arrived.
   enum class When { going_on, at_end };
   [[nodiscard]] std::vector<std::string> new_warnings(When when);
 

@@ -15,8 +15,8 @@ using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_held = 16u << 20, least_share = 32u << 10;  // bytes
-// What each log is asked for first. The lines of all are needed before the earliest is known, and the last
-// log would come behind megabytes of the others.
+// The size of the first request for each log. The reader needs a line of each log before it knows the
+// earliest line, and otherwise the last log would arrive behind megabytes of the others.
 constexpr std::size_t first_part = 32u << 10;
 constexpr std::size_t most_sayings = 20;
 constexpr milliseconds longest_holding_up{2'000}, look_again{100};
@@ -26,28 +26,28 @@ constexpr milliseconds first_retry{250}, longest_retry{2'000}, longest_retrying{
 struct OpenLog {
   LogRead& about;
   const std::size_t index;
-  // Of the reader's thread.
+  // The members below belong to the reader's thread.
   kube::LogPosition position{};
-  std::string text{};    // lines to be given out, as they came
-  std::size_t next = 0;  // where in it
-  kube::LogLine line{};  // the one that is given out next
+  std::string text{};    // lines to be given out, in their order of arrival
+  std::size_t next = 0;  // the position of the next line in `text`
+  kube::LogLine line{};  // the line that is given out next
   Time newest{};
   bool is_over = false, was_asked = false;
-  // The reader has waited for it: since something came of those that it waits for; since it was opened or had
-  // its last line.
+  // How long the reader has waited for this log. `missed`: since one of the missing logs had news. `silent`:
+  // since the log was opened or had its last line.
   milliseconds missed{0}, silent{0};
   milliseconds retry = first_retry;
   std::optional<Clock::time_point> trying_since{}, again{};
-  // Under the reader's mutex: the loop's thread writes.
+  // The members below are under the reader's mutex: the loop's thread writes them.
   std::string inbox{};
-  std::size_t limit = 0;     // bytes that the stream was asked for; 0: all
+  std::size_t limit = 0;     // bytes that the request of the stream asks for; 0: all
   std::size_t came = 0;      // bytes of the stream so far
-  bool was_limited = false;  // the stream has ended, or will, where it was asked to
-  bool behind = false;       // there was no room: the stream was let go
+  bool was_limited = false;  // the stream has ended, or will end, at `limit`
+  bool behind = false;       // the stream was closed, because there was no room
   std::optional<kube::StreamEnd> end{};
   std::unique_ptr<kube::Stream> stream{};
 
-  bool is_late() const { return missed > longest_holding_up; }  // the others do not wait for it
+  bool is_late() const { return missed > longest_holding_up; }  // the other logs do not wait for this log
 };
 
 class LogReader {
@@ -72,7 +72,7 @@ class LogReader {
     news_.notify_all();
   }
 
-  // Returns when all were read, or the taker has had enough.
+  // Returns when all logs were read, or when the taker has asked to stop.
   void read() {
     for (const auto& log : logs_) {
       open(*log);
@@ -113,9 +113,10 @@ class LogReader {
     if (!log.behind) log.stream.swap(stream);
   }
 
-  // On the client's loop thread, which serves all logs: what costs time is left to the reader. If lines come
-  // faster than they are given out, it waits, and with it the server. If they are held up by another log,
-  // that must be read: this one goes on, and is let go if too much is held.
+  // Runs on the client's loop thread, which serves all logs, so slow work is left to the reader. If lines
+  // arrive faster than they are given out, this thread waits, and so the server waits too. If the lines are
+  // held up by another log, the other log must be read: then this log goes on, and its stream is closed if
+  // too many bytes are held.
   void take(OpenLog& log, std::string_view line) {
     std::unique_ptr<kube::Stream> ending;
     std::unique_lock lock(mutex_);
@@ -164,7 +165,7 @@ class LogReader {
     return false;
   }
 
-  // False while an earlier line than those that are here may still come.
+  // False while a line may still arrive that is earlier than the present lines.
   bool fetch_missing() {
     bool all_have_come = true;
     std::erase_if(missing_, [&](OpenLog* log) {
@@ -178,7 +179,7 @@ class LogReader {
     return all_have_come && (!heads_.empty() || missing_.empty());
   }
 
-  // True: it has a next line. Opens it again where that is due.
+  // True: the log has a next line. Opens the log again if that is due.
   bool fetch(OpenLog& log) {
     while (!advance(log)) {
       if (!refill(log)) return false;
@@ -186,7 +187,7 @@ class LogReader {
     return true;
   }
 
-  // True: it has more text.
+  // True: the log has more text.
   bool refill(OpenLog& log) {
     bool reopen = false;
     std::unique_ptr<kube::Stream> ending;
@@ -221,7 +222,7 @@ class LogReader {
     return false;
   }
 
-  // Under the mutex. True: open it at once.
+  // Call it under the mutex. True: open the log again at once.
   bool settle(OpenLog& log) {
     if (log.was_limited && log.end->status == 200) return true;
     if (log.end->silent && log.missed < longest_on_dead_connections) return true;
@@ -244,7 +245,7 @@ class LogReader {
     std::push_heap(heads_.begin(), heads_.end(), is_later);
   }
 
-  // The lines up to where a log has to be refilled. False: the taker has had enough.
+  // Gives out lines until a log has to be refilled. False: the taker has asked to stop.
   bool give_out() {
     constexpr int look_for_late_lines = 1000;
     for (int given = 0; !heads_.empty() && given < look_for_late_lines; ++given) {
@@ -262,7 +263,7 @@ class LogReader {
     return true;
   }
 
-  // For news. False: the taker has had enough.
+  // Waits for news. False: the taker has asked to stop.
   bool wait() {
     if (taker_.pause && !taker_.pause()) return false;
     const Clock::time_point begin = Clock::now();
@@ -295,14 +296,14 @@ class LogReader {
   const std::string& name_space_;
   const LogTaker& taker_;
   const milliseconds longest_silence_;
-  const std::size_t share_;        // of what may be held, for each log
+  const std::size_t share_;        // the bytes that each log may hold
   std::vector<Head> heads_;        // a heap: the next line of each log that has one
-  std::vector<OpenLog*> missing_;  // those that have none, and may have more
+  std::vector<OpenLog*> missing_;  // the logs that have no next line yet, but may get one
   std::mutex mutex_;
   std::condition_variable news_;
-  bool stopping_ = false, is_waiting_ = false;  // under it, as the next one
+  bool stopping_ = false, is_waiting_ = false;  // under mutex_, as held_ is
   std::size_t held_ = 0;                        // bytes of all logs
-  std::vector<std::unique_ptr<OpenLog>> logs_;  // last: its streams use the rest
+  std::vector<std::unique_ptr<OpenLog>> logs_;  // declared last: the streams use the members above
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Reads several logs from their beginning to their end of now, and gives their lines in the order of time
-// while they come.
+// Reads several logs from their beginning to their present end, and returns their lines in the order of time
+// while they arrive.
 #pragma once
 
 #include <chrono>
@@ -15,27 +15,27 @@
 
 namespace mlk {
 
-// Who takes the lines, in the thread that reads.
+// The receiver of the lines, called in the thread that reads.
 struct LogTaker {
-  std::function<bool(RunLogLine)> line;  // false: no more of them
-  std::function<bool()> pause{};  // before a wait: print what was taken; false: no more lines. May be empty
+  std::function<bool(RunLogLine)> line;  // false: stop reading
+  std::function<bool()> pause{};  // called before a wait, to print what came; false: stop. May be empty
 };
 
-// One log that is read, and what became of it.
+// One log to read, and the result.
 struct LogRead {
   LogSource source;
   kube::LogOptions options;
-  kube::StreamEnd end{200, "", ""};     // how it ended; 0 as well for one that was given up
-  std::set<std::string> said{};         // by the node, in place of lines
+  kube::StreamEnd end{200, "", ""};     // how it ended; 0 also for an abandoned log
+  std::set<std::string> said{};         // messages of the node in place of lines
   std::size_t bytes = 0;                // of its lines, with their times
   std::optional<Time> first{}, last{};  // the times of its lines
 };
 
-// A log of which all is wanted is asked for its first 32 KiB, and then for the rest, so that the first lines
-// of all logs are here at once. Of broken logs the reading goes on for 10 s. At most 16 MB are held: a log
-// that is ahead of the others is let go, and read on when it is its turn. When nothing has come for 2 s,
-// those that are silent do not hold up the others any more; one that is silent for `longest_silence` is
-// opened again. Throws nothing: `logs` tell of failures.
+// For a log that is wanted as a whole, the reader first requests 32 KiB and then the rest, so that the first
+// lines of all logs arrive soon. It retries a broken log for 10 s. It holds at most 16 MB: it closes the
+// stream of a log that is ahead of the others, and reads on when the log's turn comes. When nothing has
+// arrived for 2 s, silent logs do not hold up the others any more. A log that is silent for `longest_silence`
+// is opened again. Throws nothing: `logs` hold the failures.
 void read_logs(kube::Client& client, const std::string& name_space, std::vector<LogRead>& logs,
                const LogTaker& taker, std::chrono::milliseconds longest_silence = std::chrono::seconds(30));
 

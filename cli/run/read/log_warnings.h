@@ -1,4 +1,4 @@
-// What is said of logs that do not come, or that lack something. Pure.
+// The warnings about logs that do not arrive or are incomplete. Pure.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace mlk {
 
-// A log that does not come.
+// A log that does not arrive.
 struct LogProblem {
   std::string pod, node, cause;
 };
@@ -22,13 +22,13 @@ struct LogProblem {
 // A sentence for each cause and node, for people.
 std::vector<std::string> sentences_of(const std::vector<LogProblem>& problems);
 
-// Says it of logs that are followed, once for each cause and node.
+// The warnings about logs that are followed, once for each cause and node.
 class LogWarnings {
  public:
   using Clock = std::chrono::steady_clock;
-  // `problems`: those of the moment. The sentences of those that have lasted for 10 s.
+  // `problems`: the present ones. Returns the sentences for the problems that have lasted for 10 s.
   [[nodiscard]] std::vector<std::string> due(const std::vector<LogProblem>& problems, Clock::time_point now);
-  // At the end: of all of them.
+  // Call it at the end: returns the sentences for all problems that were not reported yet.
   [[nodiscard]] std::vector<std::string> rest(const std::vector<LogProblem>& problems);
 
  private:
@@ -38,23 +38,24 @@ class LogWarnings {
   std::set<Key> told_;
 };
 
-// "node n1: " and what the node says of the log.
+// "node n1: " and the message of the node about the log.
 std::string said_by_node(const std::string& node, const std::string& pod, const std::string& said);
 
-// The ranks that had pods, and have none among these any more, with a sentence for each; with one for all if
-// they are many.
+// A sentence for each rank that had pods but has no pod in `pods` any more; one sentence for all if there are
+// many.
 std::vector<std::string> lost_logs(const RunStatus& status, const std::vector<nlohmann::json>& pods,
                                    const LogFilter& filter);
 
-// What a log shows of itself: its lines came within `span`, `before` after its container had started.
+// The measures of a log: its first line came `before` after the container had started, and all lines came
+// within `span`.
 struct LogShape {
   std::size_t bytes = 0;
   std::chrono::milliseconds before{}, span{};
 };
 
-// Whether its node has probably deleted the beginning: a node keeps the newest 10 MiB of a log or so, and
-// does not say when it has deleted others. At the rate of what is left, more than that would have been said
-// before.
+// Whether the node has probably deleted the beginning of the log. A node keeps about the newest 10 MiB of a
+// log, and does not report that it has deleted older lines. True if, at the rate of the present lines, the
+// program would have printed more than that before them.
 bool seems_cut(const LogShape& shape);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// Writes an annotation into the owner of a run, beside other requests.
+// Writes an annotation into the owner of a run, in parallel with other requests.
 #pragma once
 
 #include <future>
@@ -10,7 +10,7 @@
 
 namespace mlk {
 
-// Another owner of the same name, that has taken its place meanwhile, is not changed.
+// Does not change another owner of the same name that has replaced this owner meanwhile.
 [[nodiscard]] std::future<kube::Answer> mark_owner(kube::Client& client, const std::string& name_space,
                                                    const nlohmann::json& owner, const std::string& annotation,
                                                    const std::string& value);

@@ -21,7 +21,7 @@ constexpr std::size_t most_nodes = 64;
 
 std::string version_of_node(const json& object) { return text_of(object, {"metadata", "resourceVersion"}); }
 
-// Versions are numbers that grow. Of others none is older than another.
+// Versions are growing numbers. If a version is not a number, neither object counts as older.
 bool is_older(const json& object, const json& than) {
   const std::string a = version_of_node(object), b = version_of_node(than);
   const auto is_number = [](const std::string& text) {
@@ -40,13 +40,13 @@ bool is_label_value(const std::string& text) {
   });
 }
 
-// Nearly every Node has its name as this label, by which several are selected at once.
+// Nearly every Node has its name as the value of this label. So one selector can name several nodes.
 kube::ListOptions watch_options(const std::set<std::string>& names) {
   kube::ListOptions options;
   options.label_selector =
       "kubernetes.io/hostname in (" + join(std::vector(names.begin(), names.end()), ",") + ")";
   options.from_cache = true;
-  options.transform = [](json& node) {  // most of it are images
+  options.transform = [](json& node) {  // most of a Node object is its list of images
     json words = {{"metadata", {{"name", kube::name_of(node)}, {"resourceVersion", version_of_node(node)}}},
                   {"spec", {{"taints", at_path(node, {"spec", "taints"})}}},
                   {"status", {{"conditions", at_path(node, {"status", "conditions"})}}}};
@@ -55,7 +55,7 @@ kube::ListOptions watch_options(const std::set<std::string>& names) {
   return options;
 }
 
-// Of whoever may not watch nodes, or asks a server that has none.
+// Whether the user may not watch nodes, or the server has no nodes.
 bool may_not_watch(const std::exception_ptr& failure) {
   if (!failure) return false;
   try {
@@ -97,7 +97,7 @@ void NodeReads::watch(const std::set<std::string>& names) {
   }
   if (std::includes(watched_.begin(), watched_.end(), wanted.begin(), wanted.end())) return;
   const Clock::time_point now = Clock::now();
-  if (reflector_ && now - watched_since_ < ask_again_) return;  // pods of a run are placed one by one
+  if (reflector_ && now - watched_since_ < ask_again_) return;  // a run's pods are placed one by one
   watched_since_ = now;
   watched_ = std::move(wanted);
   reflector_.reset();
@@ -106,7 +106,8 @@ void NodeReads::watch(const std::set<std::string>& names) {
       std::make_unique<kube::Reflector>(client_, kube::resources::nodes, "", watch_options(watched_), [] {});
 }
 
-// Those that were asked longest ago come first: else, of more than can be asked at once, some never would be.
+// The nodes that were polled longest ago come first. Otherwise some nodes would never be polled if there are
+// more than mlk may poll at once.
 void NodeReads::ask(const std::set<std::string>& names) {
   if (!may_ask_) return;
   const Clock::time_point now = Clock::now();
@@ -149,15 +150,15 @@ void NodeReads::take(Node& node) {
   if (status == 401 || status == 403) may_ask_ = false;
   if (status != 200 && status != 404) return;
   json object = json_or_null(answer.response.body);
-  // Whoever else answers for this path knows of no nodes.
+  // A 404 that does not name nodes is from another program at this path, which knows nothing about nodes.
   if (status == 404 && text_of(object, {"details", "kind"}) == "nodes") node.known = json();
   if (status == 404) return;
   kube::repair(object);
   keep_newer(node.known, std::move(object));
 }
 
-// Whether nothing more has to come. Nodes that the list lacks may be there: another name may stand in their
-// label, and a proxy may show some nodes only. One that it had is gone.
+// Returns whether nothing more has to arrive. A node that the list lacks may exist: its label may have
+// another name, and a proxy may show only some nodes. A node that the list had before and now lacks is gone.
 bool NodeReads::take_watched() {
   if (!reflector_) return true;
   const std::exception_ptr failure = reflector_->failure();

@@ -1,6 +1,6 @@
-// What the Nodes say on which pods lie, where they may be read. One watch tells of all of them at once; those
-// in doubt are asked by name as well, again and again: by whoever may not watch, and in case that the watch
-// is dead without a sign.
+// Reads the Nodes of the pods, if the user may read them. One watch reports all Nodes at once. Nodes in doubt
+// are also polled by name, since the user may not be allowed to watch, or the watch may be dead without a
+// sign.
 #pragma once
 
 #include <chrono>
@@ -22,18 +22,18 @@ namespace mlk {
 
 class NodeReads {
  public:
-  // The client must outlive it.
+  // The client must outlive this object.
   NodeReads(kube::Client& client, std::chrono::milliseconds ask_again)
       : client_(client), ask_again_(ask_again) {}
 
-  // Takes what has come, and asks for what may change. Does not wait. At most 64 nodes are watched, those of
-  // the first names, and at most 64 asked in the time after which one is asked again.
+  // Reads the answers so far, and sends requests for Nodes that may change. Does not wait. Watches at most 64
+  // nodes, the first by name, and polls at most 64 nodes within `ask_again`.
   void look(const std::vector<const RunObjects*>& runs);
 
-  // Takes what has come; whether that is all that was asked for.
+  // Reads the answers so far. Returns whether all requests were answered.
   bool take();
 
-  // Adds what is known of the nodes of these pods.
+  // Adds the known Nodes of these pods to `objects`.
   void add(RunObjects& objects) const;
 
  private:
@@ -41,8 +41,8 @@ class NodeReads {
   struct Node {
     std::future<kube::Answer> answer;
     Clock::time_point asked{};
-    std::optional<nlohmann::json> known;  // null: there is none
-    std::optional<std::string> shown;     // its version that the watch has, if it has it
+    std::optional<nlohmann::json> known;  // null: the node does not exist
+    std::optional<std::string> shown;     // the version of the node in the watch, if the watch has it
   };
 
   void watch(const std::set<std::string>& names);

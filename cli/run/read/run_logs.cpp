@@ -27,7 +27,7 @@ std::string rank_name(const LogSource& source) {
   return source.who.role + "/" + std::to_string(source.who.rank);
 }
 
-// Of a container, as far as it is known.
+// When a container started, if this is known.
 std::optional<Time> start_of(const std::string& container, const json& pod) {
   const json& statuses = at_path(pod, {"status", "containerStatuses"});
   if (!statuses.is_array()) return std::nullopt;
@@ -40,7 +40,8 @@ std::optional<Time> start_of(const std::string& container, const json& pod) {
   return std::nullopt;
 }
 
-// What is to be said of a whole log; empty: nothing.
+// The warning that the beginning of a log that was read as a whole is probably deleted; empty if there is
+// none.
 std::string cut_beginning(const LogRead& log, const json& pod) {
   const std::optional<Time> started = start_of(log.source.container, pod);
   if (log.options.tail_lines || log.options.since || !started || !log.first || !log.last) return "";
@@ -54,7 +55,8 @@ std::string cut_beginning(const LogRead& log, const json& pod) {
       rank_name(log.source), format_duration(std::chrono::duration_cast<seconds>(shape.before)));
 }
 
-// What is to be said of the logs after they were read. Throws for a refusal, and when nobody has answered.
+// The sentences about the logs after they were read. Throws if the server refuses a log, or if it answers no
+// request.
 std::vector<std::string> problems_of(const std::vector<LogRead>& logs, const Sources& sources,
                                      const kube::Config& config) {
   std::vector<std::string> sentences, waiting;  // waiting: the ranks without a log
@@ -72,8 +74,8 @@ std::vector<std::string> problems_of(const std::vector<LogRead>& logs, const Sou
         sentences.push_back(std::move(text));
       continue;
     }
-    // 500, or no answer at all: the API server does not reach the node of this pod; the others are not silent
-    // for that.
+    // 500, or no answer at all: the API server does not reach the node of this pod. The other logs are still
+    // read.
     const kube::ApiError error = kube::log_error(log.end, config);
     const bool silent = error.status() == 0;
     if (!silent && error.status() != 400 && error.status() != 404 && error.status() < 500)
@@ -89,7 +91,7 @@ std::vector<std::string> problems_of(const std::vector<LogRead>& logs, const Sou
       missing.push_back({who.pod, log.source.node, error.what()});
     }
   }
-  if (!answered) throw *unanswered;  // it is the API server that does not answer
+  if (!answered) throw *unanswered;  // the API server itself does not answer
   sentences.insert(sentences.end(), said.begin(), said.end());
   const std::vector<std::string> of_missing = sentences_of(missing);
   sentences.insert(sentences.end(), of_missing.begin(), of_missing.end());

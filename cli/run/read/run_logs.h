@@ -1,4 +1,4 @@
-// What the logs of a run hold now.
+// Reads the present content of the logs of a run.
 #pragma once
 
 #include <string>
@@ -12,25 +12,25 @@
 
 namespace mlk {
 
-// Gives their lines in the order of time, while they are read (read_logs()). Pods that have no log (not
-// started, gone, on a lost node) are left out, with sentences in `problems`; there also what nodes say of
-// their logs, and what they seem to have deleted of them. Throws ApiError when the cluster cannot be reached
-// or refuses.
+// Passes the lines to `taker` in the order of time, while the logs are read (read_logs()). Pods without a log
+// (not started, gone, on a lost node) are left out, with sentences in `problems`. `problems` also has the
+// messages of nodes about logs, and a sentence for each log whose beginning seems to be deleted. Throws
+// ApiError when the cluster cannot be reached or refuses.
 void read_run_logs(kube::Client& client, const std::string& name_space,
                    const std::vector<nlohmann::json>& pods, const LogFilter& filter, const LogTaker& taker,
                    std::vector<std::string>* problems = nullptr);
 
-// The same, all at once.
+// The same, but returns all lines at once.
 std::vector<RunLogLine> read_run_logs(kube::Client& client, const std::string& name_space,
                                       const std::vector<nlohmann::json>& pods, const LogFilter& filter,
                                       std::vector<std::string>* problems = nullptr);
 
-// How many of its last lines each of these logs may give, that is to show the last `tail` of each rank. The
-// logs of ranks that have several are counted for that. A log that cannot be read counts as empty.
+// How many last lines of each log to show, so that each rank shows its last `tail` lines. If a rank has
+// several logs, this function counts their lines. A log that cannot be read counts as empty.
 std::vector<long> count_tails(kube::Client& client, const std::string& name_space,
                               const std::vector<std::pair<LogSource, const nlohmann::json*>>& sources,
                               long tail);
 
-int tail_lines(long lines);  // as the API takes it
+int tail_lines(long lines);  // in the range of the API
 
 }  // namespace mlk

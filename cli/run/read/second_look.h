@@ -1,4 +1,4 @@
-// Looks again for Jobs that were made and are not there.
+// Lists Jobs a second time if a Job that was made is missing.
 #pragma once
 
 #include <vector>
@@ -11,11 +11,11 @@ class Client;
 
 namespace mlk {
 
-// `jobs` were listed just now, `owners` at about the same time. If one of the owners lacks a Job that was
-// made, lists the Jobs once more, 2 s later. Those that are there after all are added to `jobs`; their names
-// are returned. An owner that lacks one in both lists is marked with annotations::gone: here, and on the
-// cluster, so that nobody has to look twice again (best effort: who may only read sees it as well). Without a
-// missing Job it does nothing. Throws ApiError.
+// `jobs` were listed just now, `owners` at about the same time. If an owner lacks a Job that was made, lists
+// the Jobs once more, 2 s later. Adds the missing Jobs that the second list has to `jobs`, and returns their
+// names. If both lists lack a Job, its owner is marked with annotations::gone: in `owners`, and on the
+// cluster, so that no later command has to list twice (best effort: a user who may only read gets the mark in
+// `owners` as well). If no Job is missing, it does nothing. Throws ApiError.
 std::vector<std::string> look_twice(kube::Client& client, const std::string& name_space,
                                     const std::vector<nlohmann::json*>& owners,
                                     std::vector<nlohmann::json>& jobs);

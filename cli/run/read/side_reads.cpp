@@ -38,7 +38,7 @@ constexpr std::size_t most_words_of_run = 8;
 constexpr int lines_of_words = 10;
 constexpr std::size_t bytes_of_words = 16 * 1024;
 
-// Whether ranks of the run may look for each other, by the names that its Service gives them.
+// Whether ranks of the run may look up each other by the names that its Service gives them.
 bool has_peers(const json& owner) {
   const std::optional<Phase> recorded = parse_phase(kube::annotation_of(owner, annotations::phase));
   const bool deleting = at_path(owner, {"metadata", "deletionTimestamp"}).is_string();
@@ -124,7 +124,7 @@ struct SideReads::State {
     if (!text.empty()) of.known = std::move(text);
   }
 
-  // Whoever may not read it knows nothing of it.
+  // If the user may not read the Service, its state is unknown.
   static void take(Service& service) {
     const kube::Answer answer = service.answer.get();
     if (!answer.unreachable.empty()) return;
@@ -132,7 +132,7 @@ struct SideReads::State {
                    text_of(json_or_null(answer.response.body), {"reason"}) == "NotFound";
   }
 
-  // Whether all has come that was asked for.
+  // Reads the answers. Returns whether all requests were answered.
   bool take_answers() {
     bool all = nodes.take();
     const auto take_from = [&](auto& asked) {

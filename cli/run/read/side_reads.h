@@ -1,7 +1,7 @@
-// What the objects of a run leave open and a request more answers: whether the nodes of its pods are
-// there, the last words of a container that failed (the pod's status has none of injected ones, and lacks
-// those that the kubelet did not wait for), and whether the Service of a live run is. A missing Secret needs
-// no request: the node of each pod that wants it says so.
+// Further requests for facts that the objects of a run do not show: whether the nodes of its pods exist, the
+// last words of a container that failed, and whether the Service of a live run exists. The pod's status has
+// no last words of injected containers, and lacks words for which the kubelet did not wait. A missing Secret
+// needs no request: the kubelet of each pod that needs it reports this.
 #pragma once
 
 #include <chrono>
@@ -19,21 +19,21 @@ struct RunObjects;
 
 class SideReads {
  public:
-  // Of many runs their Services are not asked about.
+  // `runs`: for many runs, no requests about their Services.
   enum class Scope { one_run, runs };
 
-  // The client must outlive it.
+  // The client must outlive this object.
   SideReads(kube::Client& client, std::string name_space, Scope scope,
             std::chrono::milliseconds ask_node_again = std::chrono::seconds(3));
   ~SideReads();
   SideReads(const SideReads&) = delete;
   SideReads& operator=(const SideReads&) = delete;
 
-  // Adds what is known to the objects, and asks for what is not. Does not wait; doubtful nodes are asked
-  // again after 3 s, a Service after 30 s unless all is well. From one thread.
+  // Adds the known answers to the objects, and sends requests for the unknown ones. Does not wait. Polls
+  // doubtful nodes again after 3 s, and a Service after 30 s unless all is well. Call it from one thread.
   void look(RunObjects& objects);
 
-  // The same, and waits for the answers, `budget` at most.
+  // The same, but waits for the answers, at most for `budget`.
   void wait(const std::vector<RunObjects*>& runs,
             std::chrono::milliseconds budget = std::chrono::milliseconds(1500));
 

@@ -13,8 +13,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds old_age{30};            // of a line: another rank may have reported since
-constexpr std::size_t most_endings = 64;  // of all runs; the other logs have to come beside them
+constexpr seconds old_age{30};            // of a line: another rank may have reported after it
+constexpr std::size_t most_endings = 64;  // of all runs; the other logs need time as well
 
 // How much of a log to read.
 struct Extent {
@@ -72,7 +72,7 @@ class RunTails {
   const std::vector<LogToRead> logs_;
 };
 
-// More of the logs of pods whose termination message lacks the program's error.
+// Adds requests for a longer end of the logs of pods whose termination message lacks the program's error.
 void add_endings(kube::LogTails& tails, const std::vector<RunObjects*>& runs) {
   std::size_t count = 0;
   for (RunObjects* run : runs) {
@@ -81,7 +81,7 @@ void add_endings(kube::LogTails& tails, const std::vector<RunObjects*>& runs) {
       tails.add(tail_of(log, ending_of_a_log), [run, uid = log.uid](const kube::TailAnswer& answer) {
         std::string text;
         for (const kube::LogLine& line : answer.lines) text.append(line.text).append("\n");
-        // What was cut off at its end lacks what matters.
+        // A text that was cut off at its end lacks the error.
         if (!text.empty() && !answer.cut_off) run->endings[uid] = std::move(text);
       });
     }
@@ -95,7 +95,7 @@ void read_tails(kube::Client& client, const std::string& name_space, const std::
   const auto deadline = std::chrono::steady_clock::now() + budget;
   kube::LogTails tails(client, name_space);
   add_endings(tails, runs);
-  std::deque<RunTails> of_runs;  // their places stay
+  std::deque<RunTails> of_runs;  // a deque, since the addresses of its elements must not change
   for (RunObjects* run : runs) of_runs.emplace_back(tails, *run);
   tails.read(deadline);
 }

@@ -20,14 +20,15 @@ namespace {
 using json = nlohmann::json;
 using std::chrono::milliseconds;
 
-constexpr milliseconds patience{60'000};  // so long a silence is reported
+constexpr milliseconds patience{60'000};  // a silence of this length is reported
 
 bool has_ended(const json& pod) {
   const std::string phase = text_of(pod, {"status", "phase"});
   return phase == "Failed" || phase == "Succeeded";
 }
 
-// A pod that disappeared while it ran: it was force-deleted, or we missed its end while disconnected.
+// The state of a pod that disappeared while it ran: it was force-deleted, or the watcher missed its end while
+// it was disconnected.
 json as_gone(json pod) {
   json& meta = pod["metadata"];
   if (!meta.contains("deletionTimestamp"))
@@ -97,7 +98,7 @@ struct RunWatcher::State {
   kube::Client& client;
   const std::string name_space, run;
   PodMemory memory;
-  SideReads side_reads;                   // of the thread that asks for objects
+  SideReads side_reads;                   // used by the thread that calls objects()
   std::map<std::string, json> gone_jobs;  // by name, in their last state
   // Declared last, so that they stop before the things that their callbacks use are destroyed.
   std::unique_ptr<kube::Reflector> owner, jobs, pods, events;

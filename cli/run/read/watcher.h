@@ -15,8 +15,8 @@ class Client;
 
 namespace mlk {
 
-// Remembers pods that are gone: the Job controller deletes failed pods of a Job that ends, and with them the
-// reason.
+// Remembers pods that are gone: the Job controller deletes the failed pods of a Job that ends, and the reason
+// of the failure is lost with them.
 class PodMemory {
  public:
   static constexpr std::size_t most_pods = 10000;
@@ -24,17 +24,17 @@ class PodMemory {
   // Keeps the last state of the pod, instead of earlier ones.
   void remember(const nlohmann::json& pod);
 
-  // Call with all pods of the run after every change. Returns them, and the pods that are gone in their last
-  // state. A gone pod that had not ended becomes a failed one.
+  // Call it with all pods of the run after every change. Returns these pods, and the gone pods in their last
+  // state. A gone pod that had not ended becomes a failed pod.
   std::vector<nlohmann::json> with_gone(std::vector<nlohmann::json> pods);
 
  private:
   std::map<std::string, nlohmann::json> last_seen_;  // by uid
 };
 
-// The objects of the run with its Jobs that are gone, `last_seen`, if these show how the run
-// ended: whoever watched to the end knows it, also if the Job was deleted at once. Otherwise the objects as
-// they are.
+// Adds the Jobs that are gone, in their last state `last_seen`, if these Jobs show how the run ended. So a
+// command that has watched the run to its end knows the end, even if the Job was deleted at once. Otherwise
+// returns the objects unchanged.
 RunObjects with_ended_jobs(RunObjects objects, const std::map<std::string, nlohmann::json>& last_seen,
                            Time now);
 
@@ -46,19 +46,19 @@ class RunWatcher {
   RunWatcher(const RunWatcher&) = delete;
   RunWatcher& operator=(const RunWatcher&) = delete;
 
-  // True if something has changed since the last call, false after `timeout`. For one thread. Throws the
-  // ApiError that is final: 401, 403 (a user may lack the right to events only).
+  // True if something has changed since the last call, false after `timeout`. Call it from one thread. Throws
+  // an ApiError that is final: 401, 403 (a missing right to read events is accepted).
   bool wait_for_change(std::chrono::milliseconds timeout);
 
   bool synced() const;        // all first lists have arrived
   bool owner_exists() const;  // also false before it is synced
   RunObjects objects();       // a snapshot, including pods that are gone
-  // The same, read now. Jobs and pods are watched separately: the end of a Job may be known here before the
-  // ends of its pods that caused it. Throws as fetch_run().
+  // The same, but reads the objects from the server now. Jobs and pods are watched separately, so the end of
+  // a Job may be known here before the ends of the pods that caused it. Throws as fetch_run().
   RunObjects read_again();
 
-  // The reason for which the copies have not been current for a minute or longer (for example an unreachable
-  // cluster); empty if all is well. Watching goes on.
+  // Why the copies have not been current for a minute or longer (for example an unreachable cluster); empty
+  // if all is well. The watcher continues in any case.
   std::string trouble() const;
 
  private:

@@ -11,25 +11,25 @@ namespace mlk {
 
 struct CheckpointPlace {
   nlohmann::json volume;             // as in the experiment file: {"pvc": "checkpoints"}
-  std::string path;                  // in the volume: the newest known checkpoint, else the run's folder
+  std::string path;                  // in the volume: of the newest known checkpoint, else the run's folder
   std::optional<std::int64_t> step;  // of that checkpoint
   std::string folder;                // the same on this machine, if its volume is here; else empty
-  std::optional<bool> has_files{};   // whether anything is there; nullopt: nobody has looked
+  std::optional<bool> has_files{};   // whether the folder has files; nullopt: not checked
 };
 
-// Derived from the run's owner and its result. nullopt if checkpoints do not outlive the pods, or if the
-// owner was read as metadata only.
+// Finds the place from the run's owner and its result. nullopt if checkpoints do not outlive the pods, or if
+// the owner was read as metadata only.
 std::optional<CheckpointPlace> checkpoint_place(const nlohmann::json& owner, const nlohmann::json& result);
 
 // "claim checkpoints, folder digits-abcde-1234abcd/step-000000003000", or the folder on this machine.
 std::string describe(const CheckpointPlace& place);
 
-// What the result says of checkpoints that could not be written: "none since step 120: No space left on
-// device", "none yet: Read-only file system"; empty if it says nothing.
+// The text of the result about checkpoints that could not be written: "none since step 120: No space left on
+// device", "none yet: Read-only file system"; empty if the result has none.
 std::string unsaved_text(const nlohmann::json& result);
 
-// The line of a run's status: names a checkpoint only if there is one. `newest`: "step 3000", as the run has
-// reported; empty: it has reported none.
+// The checkpoint line of a run's status. Names a checkpoint only if there is one. `newest`: "step 3000", as
+// the run has reported; empty: the run has reported no checkpoint.
 std::string checkpoint_text(const std::string& newest, const std::optional<CheckpointPlace>& place,
                             bool is_over);
 

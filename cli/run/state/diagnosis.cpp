@@ -87,7 +87,7 @@ bool did_not_start(const std::string& reason) {
   return reason == "StartError" || reason == "ContainerCannotRun";
 }
 
-// Of a container beside main.
+// Describes the end of a container other than main.
 std::string describe_other(const Container& container, const ContainerEnd& end) {
   std::string what = describe_code(end.exit_code);
   if (end.reason == "OOMKilled") what = "out of memory";
@@ -109,7 +109,7 @@ std::string describe_exit(const PodFacts& pod) {
   if (!pod.exit_code) return pod.deleting ? "its pod was deleted" : "its pod failed";
   if (pod.fell_with_job) return "its Job was deleted";
   if (pod.deleting && !failed_by_itself(pod)) return "its pod was deleted";
-  // The runtime's code for what the machine or mlk is to blame for, a faulty GPU for one.
+  // The runtime's exit code for errors of the machine or of mlk, such as a faulty GPU.
   constexpr int internal_error = 70;
   const bool by_machine = *pod.exit_code == internal_error && !pod.node.empty();
   return describe_code(*pod.exit_code) + (by_machine ? " on node " + pod.node : "");
@@ -124,14 +124,14 @@ std::string names_of(const std::vector<std::string>& containers) {
 std::string describe_creation_refusal(const std::string& message) {
   std::string text = line_of(message);
   if (text.starts_with("Error creating: ")) text = text.substr(16);
-  // `pods "run-worker-0-x7f" is forbidden: ...`: the generated name helps nobody.
+  // `pods "run-worker-0-x7f" is forbidden: ...`: the generated name is of no use to the user.
   if (const std::size_t forbidden = text.find("is forbidden: "); forbidden != std::string::npos)
     text = text.substr(forbidden + 14);
   return text;
 }
 
-// "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0": a request that alone exceeds the
-// limit is never accepted, even when others end.
+// "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0": a request that exceeds the limit by
+// itself is never accepted, even when other pods end.
 bool exceeds_by_itself(const std::string& message) {
   const std::size_t used = message.find("used: "), limited = message.find(", limited:");
   if (used == std::string::npos || limited == std::string::npos || limited < used) return false;
@@ -141,14 +141,14 @@ bool exceeds_by_itself(const std::string& message) {
   return false;
 }
 
-// Whether the scheduler names an obstacle that waiting alone cannot remove.
+// The scheduler's message, without its part about preemption.
 std::string describe_unschedulable(const std::string& message) {
   std::string text = line_of(message);
   if (const std::size_t more = text.find(" preemption: "); more != std::string::npos) text.resize(more);
   return "cannot be scheduled: " + text;
 }
 
-// A container that does not start: main, or the one that main waits for.
+// A container that does not start: main, or the container for which main waits.
 struct Starting {
   std::string title, image;  // the title is empty for main
   std::string reason, message;
@@ -162,7 +162,7 @@ Starting starting_of(const PodFacts& pod) {
 
 Cause image_cause(const Starting& container, std::string text) {
   // "Back-off pulling image "x": ErrImagePull: failed to pull and unpack image "x": failed to resolve
-  // reference "x": ...": the last part is the reason; the others repeat what is known.
+  // reference "x": ...": the last part is the reason; the other parts repeat known facts.
   for (const std::string& wrapper :
        {std::string("ErrImagePull: "), "Failed to pull image \"" + container.image + "\": ",
         "failed to pull and unpack image \"" + container.image + "\": ",
@@ -182,7 +182,8 @@ Cause image_cause(const Starting& container, std::string text) {
 
 namespace {
 
-// Main has ended, or a container before it has failed: why the pod has not ended as well, or what failed.
+// For a pod whose main has ended: why the pod has not ended as well. For a pod in which a container before
+// main has failed: what failed.
 std::string describe_unfinished(const PodFacts& pod, const JobFacts& job) {
   if (pod.exit_code.value_or(0) == 0 && at_fault(pod) == nullptr) return what_keeps_pod(pod);
   std::string text = what_happened(describe_end(pod, job, false));
@@ -205,8 +206,8 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
                            contains(pull->second.message, '"' + container.image + '"');
   const std::string& message = pulls_again ? pull->second.message : container.message;
   auto warning = facts.warnings.find(pod.uid);
-  // The kubelet has not read an existing ConfigMap or Secret yet: it does so within seconds, but its warning
-  // stays longer.
+  // The kubelet has not read an existing ConfigMap or Secret yet. It reads the object within seconds, but the
+  // warning stays longer.
   if (warning != facts.warnings.end() && contains(warning->second.message, "failed to sync "))
     warning = facts.warnings.end();
   if (pod.node_lost) {
@@ -275,7 +276,7 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts) {
   if (contains(message, "serviceaccount \"default\" not found") ||
       contains(message, "status unknown for quota"))
     return {cause_weight::cannot_begin, "the cluster refuses its pods: " + said, false, job.role, {}};
-  // The pod itself was refused, not the time: only another pod would be accepted.
+  // The server refuses the pod itself and not only at this time: it would accept only a different pod.
   const bool refused = contains(message, "is forbidden") || contains(message, "is invalid") ||
                        contains(message, "denied the request");
   return {refused ? cause_weight::refused : cause_weight::cannot_begin,
@@ -347,7 +348,7 @@ std::string trouble_beside(const PodFacts& pod) {
 
 std::string what_happened(const Failure& failure) {
   std::string text = failure.reason;
-  // Who is ended from outside has not said why.
+  // A program that was ended from outside has not printed the reason.
   std::string said = failure.said.empty() ? program_error(failure.message).line : failure.said;
   if (failure.message.empty() || failure.disruption) said.clear();
   const bool told = contains(text, said) || contains(text, "the program could not be started: ");

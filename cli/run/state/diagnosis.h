@@ -1,4 +1,4 @@
-// Explains why a rank is not running and how pods ended. Internal to run/.
+// Explains why a rank is not running, and how pods ended. Internal to run/.
 #pragma once
 
 #include <string>
@@ -10,25 +10,26 @@
 
 namespace mlk {
 
-// The weights of causes: those that only the user can remove weigh most, those that pass by themselves least.
+// The weights of causes. A cause that only the user can remove weighs most; a cause that passes by itself
+// weighs least.
 namespace cause_weight {
 inline constexpr int beside = 5;       // the program runs, or has ended well; another container has a problem
 inline constexpr int removed = 10;     // its Job had succeeded
 inline constexpr int starting = 15;    // main waits for another container
 inline constexpr int restarting = 20;  // the new pod does not exist yet
 inline constexpr int unscheduled = 30;      // no node, or a gate
-inline constexpr int failed_for_good = 35;  // of one rank: others may show why
+inline constexpr int failed_for_good = 35;  // one rank; other causes may show why
 inline constexpr int node_lost = 40;
 inline constexpr int failed = 45;             // is tried again
 inline constexpr int cannot_begin = 50;       // a volume, the network, or a pod that is refused for now
-inline constexpr int quota_used_up = 55;      // others may end
+inline constexpr int quota_used_up = 55;      // other pods may end
 inline constexpr int container_problem = 60;  // no image, or no container
 inline constexpr int refused = 80;            // no pod like this is ever accepted
 inline constexpr int image_name = 90;
 inline constexpr int short_of_ranks = 100;  // added to a cause that stops the whole run
 }  // namespace cause_weight
 
-// A cause that keeps ranks from running. The one with the largest weight is shown.
+// A cause that keeps ranks from running. mlk shows the cause with the largest weight.
 struct Cause {
   int weight = 0;
   std::string text;
@@ -37,8 +38,8 @@ struct Cause {
   std::vector<int> ranks;  // empty: the Job as a whole
 };
 
-// Why the program of a live pod does not run: it does not start yet, or has ended before its pod; weight 0 if
-// no cause is known.
+// Why the program of a live pod does not run: the program has not started yet, or has ended before its pod.
+// Weight 0 if no cause is known.
 Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts);
 // Why a Job makes no pods: quota, admission; weight 0 if no cause is known.
 Cause why_no_pod(const JobFacts& job, const Facts& facts);
@@ -47,12 +48,12 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts);
 // nothing.
 std::string what_keeps_pod(const PodFacts& pod);
 
-// Of a pod whose program runs or has ended well: what another container of it lacks, such as "container
-// agent: exit code 2: no config"; empty if nothing.
+// For a pod whose program runs or has ended well: the problem of another container, such as "container agent:
+// exit code 2: no config"; empty if there is no problem.
 std::string trouble_beside(const PodFacts& pod);
 
-// The end of a pod that failed or was lost, or whose program has failed. `newest`: no later pod of the rank
-// exists.
+// Describes the end of a pod that failed or was lost, or of a pod whose program has failed. `newest`: no
+// later pod of the rank exists.
 Failure describe_end(const PodFacts& pod, const JobFacts& job, bool newest);
 
 // "exit code 3: cannot open /data/x"
@@ -60,7 +61,7 @@ std::string what_happened(const Failure& failure);
 // The same, with " (try 1 of 4, next in 10s)".
 std::string one_line(const Failure& failure, Time now);
 
-// Joins equal causes of several ranks, the heaviest first.
+// Joins equal causes of several ranks. The heaviest cause comes first.
 std::vector<Cause> merge_causes(std::vector<Cause> causes);
 std::string one_line(const Cause& cause);  // "worker/0-2,5: ..."
 

@@ -48,10 +48,10 @@ std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& 
   std::map<std::string, std::string> differences;
   for (const RunStatus& run : runs) {
     differences[run.run] = "";
-    if (!run.experiment.is_object()) continue;  // of a sweep, for one: nothing to compare
+    if (!run.experiment.is_object()) continue;  // for example of a sweep: nothing to compare
     Values values;
     json experiment = run.experiment;
-    // They have a column of their own, or are not part of the run's identity.
+    // These keys have their own column, or are not part of the run's identity.
     for (const char* key : {"tags", "note", "mode"}) experiment.erase(key);
     for (const auto& [path, value] : values_by_path(experiment)) values[path] = text_or_json(value);
     by_name[run.name].emplace_back(run.run, std::move(values));

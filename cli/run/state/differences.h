@@ -1,4 +1,4 @@
-// Finds the values in which the runs of one experiment's name differ. Pure.
+// Finds the values in which runs with the same experiment name differ. Pure.
 #pragma once
 
 #include <map>
@@ -11,13 +11,13 @@
 
 namespace mlk {
 
-// The values of an experiment by their paths ("train.optimizer.lr"). Maps are descended into, up to the depth
-// of an experiment file; anything else is a value. Empty if the argument is not a map.
+// The values of an experiment by their paths ("train.optimizer.lr"). The function descends into maps, up to
+// the depth of an experiment file; anything else is a value. Empty if the argument is not a map.
 std::map<std::string, nlohmann::json> values_by_path(const nlohmann::json& experiment);
 
 // For each run: the keys of its experiment whose values differ among the listed runs of its name, as
-// "train.optimizer.lr=0.1 workers.count=4"; empty for the only run of a name,
-// and for one whose experiment is not known, such as a sweep. At most the first few keys.
+// "train.optimizer.lr=0.1 workers.count=4". Empty for the only run of a name, and for a run whose experiment
+// is not known, such as a sweep. At most the first few keys.
 std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& runs);
 
 }  // namespace mlk

@@ -1,17 +1,17 @@
-// The state of a run, from its objects alone.
+// The state of a run, computed only from its objects.
 //
 //   objects -> read_facts()   Jobs, pods and events as plain values (run/facts)
 //           -> ranks          the pods of each rank, and its state (ranks.h)
 //           -> causes         why ranks are not running, the heaviest one is shown (diagnosis.h)
 //           -> phase          decide_phase(): a table, first match first
 //
-// Who calls: status, ls, wait, logs -f, stop, submit and sweeps, after each look at the objects.
+// The callers are status, ls, wait, logs -f, stop, submit and sweeps, after each read of the objects.
 //
 // Example: an owner, a Job with two completions, one pod that runs and none for rank 1 give Starting, and the
 // event about the quota gives its reason.
 //
-// What must hold: the same objects and time give the same answer, on every machine; and a record that says
-// how a run ended wins over whatever its pods say later.
+// Invariants: the same objects and time give the same answer on every machine. A record of a run's end wins
+// over all later reports of its pods.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -101,7 +101,7 @@ class Observation {
     status_.why = std::move(why);
   }
 
-  // The table; the first line that holds decides. What is trained stays trained: a Job counts as succeeded as
+  // The table: the first line that applies decides. A trained run stays trained: a Job counts as succeeded as
   // soon as enough of its ranks have ended well (see JobFacts), and later losses change nothing.
   //
   //   enough ranks of the deciding Job ended well, or it says so      Succeeded
@@ -133,7 +133,7 @@ class Observation {
     status_.why = join(reasons, "; ");
   }
 
-  // Once all objects were made, only the deciding Job counts: without another one the run may still go on.
+  // Once all objects were made, only the deciding Job matters: the run may go on without another Job.
   Absence absence() const {
     const bool made = !jobs_made(objects_.owner).empty();
     std::set<std::string> names;
@@ -167,8 +167,8 @@ class Observation {
     return unscheduled ? Phase::scheduling : Phase::starting;
   }
 
-  // Jobs of which fewer ranks run (or are done) than the run needs. The run goes on without a rank that has
-  // failed for good if its Job does not decide.
+  // Finds the Jobs that have fewer running (or done) ranks than the run needs. The run goes on without a rank
+  // that has failed for good if its Job does not decide.
   void find_short_jobs() {
     std::map<const JobFacts*, int> good;
     for (const Rank& rank : ranks_) {
@@ -216,7 +216,7 @@ class Observation {
     }
   }
 
-  // The program runs or has ended well; its pod has more containers.
+  // The program of the rank runs or has ended well: the cause lies in another container of its pod.
   static Cause why_not_all_well(const Rank& rank) {
     const PodFacts& pod = done_pod(rank) != nullptr ? *done_pod(rank) : *rank.pods.back();
     std::string text = what_keeps_pod(pod);
@@ -224,7 +224,7 @@ class Observation {
     return {text.empty() ? 0 : cause_weight::beside, text, false, rank.job->role, {rank.number}};
   }
 
-  // Nothing blocks the new pod; it only does not exist yet.
+  // Nothing blocks the new pod of the rank. The pod has only not started yet.
   static Cause why_restarting(const Rank& rank) {
     const PodFacts& pod = *rank.pods.back();
     std::string text = "restarting";
@@ -249,7 +249,7 @@ class Observation {
     return heaviest(std::move(causes));
   }
 
-  // Of a run that has succeeded.
+  // The reason that is shown for a run that has succeeded.
   std::string what_causes_say() const {
     std::vector<Cause> causes;
     for (const Rank& rank : ranks_) {
@@ -268,7 +268,7 @@ class Observation {
   }
 
   // The Job reports its end only after the end of its last pod. Pods on a lost node do not report until the
-  // node is back; they no longer change the outcome.
+  // node is back, but such pods no longer change the outcome.
   bool only_lost_pods_are_left(const JobFacts& job) const {
     return std::all_of(facts_.pods.begin(), facts_.pods.end(), [&](const PodFacts& pod) {
       return pod.job != job.name || pod.ended() || pod.node_lost;
@@ -294,7 +294,7 @@ class Observation {
     if (status_.absence == Absence::unsure)
       return "its Job is not there; one more look says whether it is gone";
     if (status_.absence == Absence::not_yet) return "its objects are being created";
-    // Only a Job that was made has pods: submit leaves it as it is.
+    // Only a Job that was made has pods, so submit does not make this Job again.
     if (status_.pods_left > 0) return "a Job of it is gone" + what_is_left();
     return "submit was cut off before the cluster had all of it; submit the same file again to complete it";
   }
@@ -386,11 +386,11 @@ class Observation {
       if (rank.state == RankState::running && pod.deleting) out.reason = "it is ending";
     }
     const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
-    // A Job that is suspended makes its pods later; if it never started, it has had none.
+    // A suspended Job makes its pods later. If it never started, it has had no pods.
     const bool had_pods = over && !(rank.job->suspended && !rank.job->started);
     if (rank.pods.empty() && rank.state == RankState::absent && over)
       out.reason = had_pods ? "its pod is gone" : "it has no pod yet";
-    // Of a rank that was lost and came back only the lost pod is left.
+    // A rank that was lost and came back has only the lost pod left.
     const bool live = !rank.pods.empty() && !rank.pods.back()->ended();
     const bool settled = rank.state == RankState::succeeded || rank.state == RankState::failed;
     if (status_.phase == Phase::stopped && !live && !settled) {
@@ -411,8 +411,8 @@ class Observation {
     if (is_final(status_.phase)) status_.ended = decider.ended_at;
   }
 
-  // The record was written when the end of the run was decided. Servers end after the workers: for ranks that
-  // had not ended by then, the pods and Jobs are newer.
+  // The record was written when the end of the run was decided. Servers end after the workers. So for ranks
+  // that had not ended by then, the pods and Jobs have newer states.
   RunStatus finished(RunStatus recorded, const Report& report) {
     if (recorded.result.is_null()) {
       recorded.result = report.result;

@@ -22,14 +22,14 @@ RankState state_of(const Rank& rank) {
   if (job.failed_ranks.contains(rank.number)) return RankState::failed;
   if (rank.pods.empty()) return RankState::absent;
   const PodFacts& pod = *rank.pods.back();
-  // If fewer ranks are needed than there are, the Job removes those whose end it has not seen by then.
+  // If the run needs fewer ranks than there are, the Job removes the ranks whose end it has not seen by then.
   const bool done = job.end == JobFacts::End::succeeded || (job.ending && !job.failing);
   if (pod.phase == "Failed" && pod.deleting && pod.disruption.empty() && done) return RankState::removed;
   if (pod.phase == "Failed") return pod.final ? RankState::failed : RankState::restarting;
   if (pod.node_lost) return RankState::lost;
   if (pod.program_runs()) return RankState::running;
   if (pod.program_failed())
-    return pod.final ? RankState::failed : RankState::restarting;  // its pod has not ended
+    return pod.final ? RankState::failed : RankState::restarting;  // the pod itself has not ended
   if (rank.restarts > 0) return RankState::restarting;
   return pod.scheduled ? RankState::starting : RankState::unscheduled;
 }
@@ -104,8 +104,8 @@ std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped) {
     }
   }
   // Times are whole seconds. Within one second, ends that the controller or a lost peer caused come last. A
-  // disruption begins before its pod ends. A program that blames a peer may be faster than the peer's end,
-  // and clocks of nodes differ.
+  // disruption begins before its pod ends. A program that blames a peer may end before the peer does, and the
+  // clocks of nodes differ.
   const auto key = [](const PodEnd& end) {
     Time at = end.failure.at.value_or(Time::max());
     if (end.failure.disruption && end.pod->asked_to_end) at = std::min(at, *end.pod->asked_to_end);
@@ -148,7 +148,7 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
   const auto counted = [](const PodEnd& end) { return !end.failure.disruption && !end.blames_a_peer; };
   const PodEnd* cause = first([&](const PodEnd& end) { return exhausted(end) && counted(end); });
   if (cause) return cause;
-  // A rank whose tries were used up by failures of its peers.
+  // The tries of a rank were used up by failures of its peers.
   if (first([&](const PodEnd& end) { return exhausted(end) && end.blames_a_peer; })) {
     cause = first([&](const PodEnd& end) { return end.pod->job == decider.name && counted(end); });
     if (cause) return cause;

@@ -1,4 +1,4 @@
-// The ranks of a run, and how their pods ended, in the order of blame. Pure; internal to run/.
+// The ranks of a run, and the ends of their pods, ordered by blame. Pure; internal to run/.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace mlk {
 
-// The progress of a rank, in the order of the table: the least advanced of the needed ranks decides the
+// The progress of a rank, from least to most advanced. The least advanced of the needed ranks decides the
 // phase.
 enum class RankState { absent, unscheduled, starting, restarting, lost, removed, failed, running, succeeded };
 
@@ -30,20 +30,20 @@ struct PodEnd {
   bool blames_a_peer = false;
 };
 
-// The pod whose program ended well: its rank is done, also when the Job has made another one since, for a
-// container that failed. nullptr without one.
+// The pod of the rank whose program ended well; nullptr without such a pod. The rank is then done, even if
+// the Job has made a new pod because another container failed.
 const PodFacts* done_pod(const Rank& rank);
 
-// They point into `facts`.
+// The ranks point into `facts`.
 std::vector<Rank> collect_ranks(const Facts& facts);
-// Those of which only pods are left: their Job is not there any more.
+// The ranks that have only pods left, because their Job is not there any more.
 std::vector<Rank> collect_ranks_left(const Facts& facts);
 
-// Those of pods that failed, and of programs that did before their pods; those that brought others about come
-// first.
+// The ends of pods that failed, and of programs that failed before their pods ended. An end that caused other
+// ends comes first.
 std::vector<PodEnd> collect_ends(const std::vector<Rank>& ranks, bool stopped);
 
-// The cause of a run's failure, and not an earlier loss from which it recovered.
+// The end that caused the failure of a run, and not an earlier loss from which the run recovered.
 const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decider);
 
 std::string_view state_name(const Rank& rank);  // "Running", "Missing" ...

@@ -97,7 +97,7 @@ std::optional<RunStatus> recorded_status(const json& owner) {
 }
 
 json record_patch(const RunStatus& status) {
-  // Text that is not UTF-8, such as the last lines of a program, must not prevent the record.
+  // Text that is not UTF-8, such as the last lines of a program, must not keep mlk from writing the record.
   const auto dump = [](const json& value) {
     return value.dump(-1, ' ', false, json::error_handler_t::replace);
   };

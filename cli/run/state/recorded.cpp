@@ -31,7 +31,7 @@ void use_newer_ranks(std::vector<RankStatus>& recorded, const std::vector<RankSt
       return rank.role == written.role && rank.rank == written.rank;
     });
     const std::string node = written.node;
-    if (now == seen.end() || now->restarts < written.restarts) continue;  // its pods are gone
+    if (now == seen.end() || now->restarts < written.restarts) continue;  // the pods of the rank are gone
     written = *now;
     if (written.node.empty()) written.node = node;
   }

@@ -1,4 +1,4 @@
-// What a run's record adds to what its objects still show. Pure.
+// Completes the state of a run with its record. Pure.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace mlk {
 
-// Fills in from an earlier watcher's record what no longer exists: pods of a stopped run, lost pods that were
-// deleted.
+// Fills in from an earlier watcher's record the facts that the objects no longer show: pods of a stopped run,
+// and lost pods that were deleted.
 void fill_from(const RunStatus& recorded, RunStatus& status);
 
-// The record was written when the end of the run was decided. Servers end after the workers: for ranks that
-// had not ended by then, the pods and Jobs are newer.
+// The record was written when the end of the run was decided. Servers end after the workers. So for ranks
+// that had not ended by then, the pods and Jobs have newer states.
 void use_newer_ranks(std::vector<RankStatus>& recorded, const std::vector<RankStatus>& seen);
 
-// "step 3000", of a result that names a checkpoint; empty if it names none.
+// "step 3000" if the result names a checkpoint; else empty.
 std::string checkpoint_in(const nlohmann::json& result);
 
 }  // namespace mlk

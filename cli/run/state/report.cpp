@@ -30,7 +30,7 @@ std::int64_t step_of(const json& result) { return count_of(result, {"step"}, -1)
 bool is_done(const json& result) { return at_path(result, {"done"}) == true; }
 bool is_live(const PodFacts& pod) { return pod.program_runs() && !pod.node_lost; }
 
-// The data that an ended program left: its result, or the last metrics line of its output.
+// The report of an ended program: its result, or the last metrics line of its output.
 json result_of(const PodFacts& pod) {
   json result = parse_result(pod.end_message);
   if (result.is_null()) {
@@ -39,7 +39,7 @@ json result_of(const PodFacts& pod) {
   return step_of(result) < 0 ? json() : result;  // only the reporting rank writes steps
 }
 
-// From results alone, so only from pods that have ended.
+// Reads only results, so only pods that have ended.
 Report newest_result(const Facts& facts) {
   Report best;
   for (const PodFacts& pod : facts.pods) {  // oldest first
@@ -88,7 +88,7 @@ Report newer_of(Report earlier, Report later) {
   const bool further = step_of(later.result) > step_of(earlier.result);
   const bool ended_after_all = is_done(earlier.result) && !is_done(later.result);
   if (ended_after_all || (!after && !further)) return earlier;
-  // A line does not mention checkpoints; the earlier ones still exist.
+  // A metrics line does not mention checkpoints. The earlier checkpoints still exist.
   if (const json& checkpoint = at_path(earlier.result, {"checkpoint"});
       !checkpoint.is_null() && !later.result.contains("checkpoint")) {
     later.result["checkpoint"] = checkpoint;
@@ -115,11 +115,12 @@ std::vector<LogToRead> logs_to_read(const RunObjects& objects) {
   std::sort(live.begin(), live.end(), [](const PodFacts* a, const PodFacts* b) {
     return std::tuple(a->rank, b->created) < std::tuple(b->rank, a->created);
   });
-  // Of the ended pods, the newest of the lowest rank.
+  // Ended pods: the lowest rank first, and in a rank the newest pod first.
   std::sort(ended.begin(), ended.end(), [](const PodFacts* a, const PodFacts* b) {
     return std::tuple(a->rank, b->created) < std::tuple(b->rank, a->created);
   });
-  // Ranks that have just restarted have nothing to report yet: some of the places are kept for older pods.
+  // Ranks that have just restarted have nothing to report yet. So some of the places are reserved for older
+  // pods.
   constexpr std::size_t most_of_each = most_logs_of_run / 2;
   const std::size_t most_live =
       std::max(most_of_each, most_logs_of_run - std::min(ended.size(), most_of_each));

@@ -66,7 +66,7 @@ json to_record(const RunStatus& status) {
   record["schema"] = 1;
   const auto waits = [](const RankStatus& rank) { return !rank.meanwhile.empty(); };
   if (status.phase == Phase::succeeded && std::any_of(status.ranks.begin(), status.ranks.end(), waits))
-    record["why"] = "";  // it was of that moment
+    record["why"] = "";  // the reason was valid only at that moment
   record["ranks"] = json::array();
   for (const RankStatus& rank : status.ranks) {
     if (record["ranks"].size() == most_ranks) break;

@@ -1,4 +1,4 @@
-// The state of a run, from its objects alone. Pure: the same objects and time give the same answer.
+// The state of a run, computed only from its objects. Pure: the same objects and time give the same answer.
 #pragma once
 
 #include <map>
@@ -23,9 +23,9 @@ struct RankStatus {
   std::string pod, node;
   std::string state;      // "Running", "Pending", "Succeeded", "Failed", "Missing", "Stopped"
   int restarts = 0;       // pods of this rank that failed or were lost before the present one
-  std::string reason;     // why it is not running, or what another container of its pod lacks; may be empty
-  std::string meanwhile;  // what holds for now only, shown in place of the reason: the program has ended, its
-                          // pod has not
+  std::string reason;     // why the rank is not running, or the problem of another container; may be empty
+  std::string meanwhile;  // a temporary text, shown instead of the reason: the program has ended, its pod has
+                          // not
   std::optional<Time> since;
 };
 
@@ -33,14 +33,14 @@ struct Failure {
   std::string role;
   int rank = 0;
   int exit_code = 0;      // -1 if unknown
-  int signal = 0;         // exit codes over 128 of a signal
-  std::string container;  // the one that is to blame, if that is not the program's
+  int signal = 0;         // from an exit code over 128
+  std::string container;  // the container to blame, if it is not the program's
   std::string reason;     // "exit code 3", "killed by signal 9 (SIGKILL)", "out of memory", "evicted: ..."
-  std::string message;    // last lines or result message, printable, without what launchers add
-  std::string said;       // the program's error in them, in one line; not recorded
+  std::string message;    // last lines or result message, printable, without lines of launchers
+  std::string said;       // the program's error in `message`, in one line; not recorded
   bool disruption = false;
   int attempt = 1, attempts = 1;  // "try 1 of 4"
-  std::optional<Time> at, next;   // next: when the Job controller starts the rank again, if it will
+  std::optional<Time> at, next;   // next: when the Job controller starts the rank again, if it does
 };
 
 struct RunStatus {
@@ -49,17 +49,17 @@ struct RunStatus {
   std::string why;            // one line; empty if there is nothing to explain
   bool cannot_start = false;  // the reason lies in the run itself: it will not start by waiting (invalid
                               // image name, refused by admission)
-  Absence absence = Absence::none;  // of the Job that decides the end, or of others that are still to come
-  int pods_left = 0;    // that have not ended, although their Job is not there any more (pods_left.h)
-  int pods_ending = 0;  // of these: that were told to end
+  Absence absence = Absence::none;  // of the Job that decides the end, or of other Jobs that are not made yet
+  int pods_left = 0;                // pods that have not ended, although their Job is gone (pods_left.h)
+  int pods_ending = 0;              // those of `pods_left` whose deletion was requested
   std::optional<Time> created, started, ended;
   std::vector<RankStatus> ranks;
   std::optional<Failure> first_failure;  // before the cascade of 137s
   std::optional<Failure> last_failure;
   int restarts = 0;
-  long steps = 0;                 // of the whole run; 0 if it does not say
+  long steps = 0;                 // of the whole run; 0 if the run does not report it
   nlohmann::json result;          // of the reporting rank (CONTRACT.md), or null
-  std::optional<Time> result_at;  // the latest time at which it can have been reported; absent if unknown
+  std::optional<Time> result_at;  // the latest possible time of its report; absent if unknown
   std::string last_checkpoint;
   std::optional<CheckpointPlace> checkpoint;  // its place
 
@@ -67,12 +67,12 @@ struct RunStatus {
   nlohmann::json experiment;  // with all defaults; null if the owner was read as metadata only
   std::vector<std::string> tags;
   std::string note;
-  std::string commit;  // of its code, as commit_of() says it
+  std::string commit;  // of its code, as commit_of() returns it
 };
 
 RunStatus observe(const RunObjects& objects, Time now);
 
-// Whether nothing more will come of it: its phase is final, or its Job is gone.
+// Whether the run is over: its phase is final, or its Job is gone.
 bool is_over(const RunStatus& status);
 
 // 0, 5, 7 or 8 for an ended run; 1 if its Job is gone.

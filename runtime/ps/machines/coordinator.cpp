@@ -1,5 +1,5 @@
-// Joins and losses of workers and servers, and the phases of a run whose servers have weights: running, with
-// pauses for saving, and ending. The phases before these are in coordinator_gathering.cpp.
+// Joins and losses of workers and servers, and the phases in which the servers have weights: running, with
+// pauses for saving, and ending. The earlier phases are in coordinator_gathering.cpp.
 #include "runtime/ps/machines/coordinator.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ void Coordinator::peer_down(PeerId peer, Turn& turn) {
   }
   connected_.erase(peer.rank);
   pace_.leave(peer.rank);
-  // Before the check for an offer: gathering removes all offers, but not the leases.
+  // Before the check for an offer, since gathering removes all offers, but not the leases.
   leases_.leave(peer.rank);
   if (std::erase_if(generation_.members, [&](const Member& member) { return member.rank == peer.rank; }) > 0)
     ++generation_.number;
@@ -81,7 +81,7 @@ void Coordinator::worker_cut_off(PeerId worker, Turn& turn) {
 void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join,
                                 Turn& turn) {
   connected_.insert(worker.rank);
-  // The worker may have made further steps since it was asked for its weights.
+  // The worker may have made further steps since this server asked for its weights.
   if (phase_ == Phase::seeding && seeding_.by(worker.rank)) {
     code_probe("ps.seeder-joins-again");
     start_gathering(turn, worker.rank);
@@ -122,7 +122,7 @@ void Coordinator::server_without(std::uint32_t server, std::uint64_t clock, Turn
 }
 
 void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready, Turn& turn) {
-  if (!offers_.contains(worker.rank)) {  // the worker was given up, and is back
+  if (!offers_.contains(worker.rank)) {  // this server gave the worker up, and the worker is back
     code_probe("ps.rejoin-wanted");
     send(turn, worker, MessageType::wait, leases_.step(), 0, flag_rejoin);
     return;
@@ -143,7 +143,7 @@ void Coordinator::worker_ready(PeerId worker, const ReadyMessage& ready, Turn& t
   }
   if (every != 0 && leases_.step() / every > before / every) save_due_ = true;
   if (phase_ != Phase::running) return;
-  // A checkpoint that is due while the one before is still being written waits until that is done.
+  // A checkpoint that is due while an earlier one is still being written waits until the earlier one is done.
   if (moved_on && (leases_.finished() || (save_due_ && checkpoints_.can_start()))) return save(turn);
   if (moved_on) return serve_parked(turn);
   serve(worker.rank, turn);
@@ -222,13 +222,13 @@ void Coordinator::start_checkpoint(Turn& turn) {
   checkpoints_.start(std::move(manifest), {restarts_, leases_.lost_samples()}, others, turn);
 }
 
-// True when nothing is left to save. Only the servers have the trained weights. So at the end of the run a
-// save that fails is tried again, and this process fails if no try succeeds in time.
+// True when there is nothing left to save. Only the servers have the trained weights. So at the end of the
+// run the server repeats a save that fails, and this process fails if no attempt succeeds in time.
 bool Coordinator::save_last(Turn& turn) {
   if (checkpoints_.under_way()) return false;
   if (!checkpoints_.wanted(leases_.step())) return true;
   const bool overdue = turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds);
-  // A trained model is worth more than one try. async, before the end: updates since that try are not saved.
+  // A trained model is worth several attempts. async, before the end: later updates are not saved.
   const bool tried = leases_.finished() ? turn.now - stopping_since_ > ps_timers::last_save_patience
                                         : tried_step_.has_value();
   if (stopping_ && (tried || overdue)) return true;
@@ -261,7 +261,7 @@ void Coordinator::written(std::uint32_t server, const WrittenMessage& written, T
   checkpoints_.written(server, written, turn);
 }
 
-// The lowest live rank evaluates and reports. The others are told after that.
+// The lowest live rank evaluates and reports. After that the other ranks hear of the end.
 void Coordinator::end(Turn& turn) {
   if (offers_.empty()) return;
   const std::uint32_t reporter = offers_.begin()->first;

@@ -1,5 +1,5 @@
-// Server 0 as the coordinator of a run with parameter servers: who takes part, who works on what, when to
-// start, to save and to end.
+// Server 0 as the coordinator of a run with parameter servers: it decides which processes take part, which
+// worker works on which samples, and when to start, to save and to end.
 #pragma once
 
 #include <cstdint>
@@ -22,58 +22,58 @@
 
 namespace mlk::rt {
 
-// Pure: it is told what happens and when, and what it wants done is in the turn.
+// Pure: the caller passes in each event and the time, and carries out the decisions in the turn.
 class Coordinator {
  public:
   struct Settings {
     Config config;
     std::uint64_t incarnation = 0;  // of this server
     bool saves = false;             // there is a folder for checkpoints
-    bool trained = false;           // the last checkpoint is there
+    bool trained = false;           // the last checkpoint is on the disk
     NameAside name_aside;
   };
   Coordinator(const Settings& settings, SteadyTime now);
 
-  // The chunks of the model: before the first worker joins.
+  // Called with the chunks of the model before the first worker joins.
   void model_is(std::span<const Chunk> chunks);
 
   void worker_up(PeerId worker);
   void peer_down(PeerId peer, Turn& turn);
-  // It has lost another server, and takes no part until it has it back.
+  // The worker has lost another server, and takes no part until it is connected with that server again.
   void worker_cut_off(PeerId worker, Turn& turn);
   void worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join, Turn& turn);
-  // round: in which it got its weights, if it has any.
+  // round: the round in which the server got its weights, if it has any.
   void server_joined(std::uint32_t server, bool empty, std::uint64_t round, Turn& turn);
-  // sync: that server (0: this one) was to send or to save the weights of step `clock`, but is at a later or
+  // sync: that server (0: this one) had to send or to save the weights of step `clock`, but is at a later or
   // an earlier step.
   void server_without(std::uint32_t server, std::uint64_t clock, Turn& turn);
   void seeding_opened(std::uint32_t server, std::uint64_t round, Turn& turn) {
     seeding_.opened(server, round, turn);
   }
   void server_seeded(std::uint32_t server, std::uint64_t round, Turn& turn);
-  void own_seeded(Turn& turn);  // this server's part has come
+  void own_seeded(Turn& turn);  // this server's part of the seeds is complete
   void worker_ready(PeerId worker, const ReadyMessage& ready, Turn& turn);
-  // async: a gradient was applied that had missed so many updates.
+  // async: a gradient was applied that had missed `staleness` updates.
   void applied(std::uint64_t staleness);
   void captured(std::uint32_t server, std::uint64_t step, Turn& turn);
   void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);
   void worker_reported(std::span<const std::byte> result);
 
-  // Answers to decisions (turn.h).
+  // Answers to the decisions in turn.h.
   struct Saved {  // the newest checkpoint
     std::uint64_t step = 0, position = 0;
     RunHistory history;
-    std::optional<Failure> misfit;  // why the run cannot go on from it, though it can be read
+    std::optional<Failure> misfit;  // why the run cannot continue from it, though it can be read
     std::optional<DataSummary> data = {};
   };
   void loaded(const std::optional<Saved>& saved, Turn& turn);
-  void unusable(const Failure& why, Turn& turn);  // there are checkpoints, and none can be read
+  void unusable(const Failure& why, Turn& turn);  // there are checkpoints, but none can be read
   void disk_done(bool committed, const std::string& why = "") { checkpoints_.disk_done(committed, why); }
-  // A server cannot save anything. The run does not begin so, nor again from a checkpoint; what workers have
-  // goes on all the same.
+  // A server cannot save anything. Then the run does not begin, and does not restart from a checkpoint. If a
+  // worker has weights, the run continues with them all the same.
   void unwritable(const Failure& why) { unwritable_ = why; }
 
-  // Moves on what waits for time or a disk: call at least every 100 ms, or more often while saving().
+  // Advances work that waits for time or disk. Called at least every 100 ms, or more often while saving().
   void tick(Turn& turn);
   void stop(SteadyTime now);  // SIGTERM: finish the step, save
 
@@ -81,16 +81,16 @@ class Coordinator {
   bool finished() const { return phase_ == Phase::finished; }
   bool saving() const { return phase_ == Phase::saving; }
   bool terminated() const { return phase_ == Phase::terminated; }
-  bool has_weights() const { return has_weights_; }  // this server, all of its part
+  bool has_weights() const { return has_weights_; }  // this server has all of its part
   std::uint64_t step() const { return leases_.step(); }
   std::uint64_t committed() const { return checkpoints_.committed(); }  // newest step with a checkpoint, or 0
-  const Bytes& result() const { return result_; }  // of the trained run, as its reporter sent it
+  const Bytes& result() const { return result_; }  // the result of the trained run, as its reporter sent it
 
  private:
   enum class Phase { gathering, seeding, running, saving, ending, finished, terminated };
   struct Offer {
     std::uint64_t clock = 0, position = 0, offline = 0;
-    std::uint64_t restarts = 0, lost_samples = 0;  // that the worker has heard of
+    std::uint64_t restarts = 0, lost_samples = 0;  // as far as the worker has heard
   };
 
   void gather(Turn& turn);
@@ -127,27 +127,27 @@ class Coordinator {
   Phase phase_ = Phase::gathering;
   Generation generation_;
 
-  std::set<std::uint32_t> connected_;      // workers
+  std::set<std::uint32_t> connected_;      // the workers that are connected
   std::map<std::uint32_t, Offer> offers_;  // of workers that joined
   std::set<std::uint32_t> parked_;         // workers that wait for work
-  std::map<std::uint32_t, bool> servers_;  // the others that are up: whether they have weights
+  std::map<std::uint32_t, bool> servers_;  // the other servers that are up, and whether each has weights
   bool has_weights_ = false;
-  std::set<std::uint32_t> holders_;  // servers that chunks of the model are for
+  std::set<std::uint32_t> holders_;  // the servers that hold chunks of the model
   std::optional<SteadyTime> enough_since_;
   std::optional<Failure> unwritable_;
-  std::optional<DataSummary> data_;  // that the worker trains with which has joined last
-  bool loading_ = false;             // the newest checkpoint was asked for
+  std::optional<DataSummary> data_;  // the data of the worker that joined last
+  bool loading_ = false;             // this server has asked for the newest checkpoint
   SteadyTime next_wait_;
 
   bool save_due_ = false;
   SteadyTime saving_since_, next_try_;
-  std::optional<std::uint64_t> tried_step_;  // of the checkpoint that was begun last in this phase
+  std::optional<std::uint64_t> tried_step_;  // the step of the last checkpoint begun in this phase
   std::uint64_t restored_step_ = 0;
   bool stopping_ = false;
   std::uint64_t stopping_step_ = 0;
   SteadyTime stopping_since_;
 
-  Progress progress_;  // but for its view of the run
+  Progress progress_;  // without its view of the run
   std::uint64_t restarts_ = 0;
   Pace pace_;
   std::optional<std::uint32_t> reporter_told_;

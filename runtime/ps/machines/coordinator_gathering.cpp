@@ -1,4 +1,4 @@
-// Gathering and seeding: the phases before training starts, or goes on after a loss.
+// Gathering and seeding: the phases before training starts, or continues after a loss.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -8,12 +8,12 @@
 
 namespace mlk::rt {
 
-// joined: a worker that has just joined, and is not asked to join again.
+// joined: a worker that has just joined, and need not join again.
 void Coordinator::start_gathering(Turn& turn, std::optional<std::uint32_t> joined) {
   code_probe("ps.gathering");
-  if (phase_ != Phase::gathering) patience_.restart(turn.now);  // until now nobody was missing
+  if (phase_ != Phase::gathering) patience_.restart(turn.now);  // until now no process was missing
   phase_ = Phase::gathering;
-  offers_.clear();  // every worker is to join again when it has all servers
+  offers_.clear();  // every worker has to join again when it is connected with all servers
   parked_.clear();
   loading_ = false;
   for (const std::uint32_t server : seeding_.give_up(turn)) {
@@ -44,9 +44,9 @@ void Coordinator::gather(Turn& turn) {
   std::uint64_t newest = 0;
   for (const auto& [rank, offer] : offers_) newest = std::max(newest, offer.clock);
   const bool under_way = newest > 0 || (has_weights_ && leases_.step() > 0);
-  // Only the start of a run waits for the minimum. Later one worker is enough.
+  // Only the start of a run needs the minimum. Later one worker is enough.
   const int minimum = under_way || settings_.trained ? 1 : settings_.config.workers.min;
-  // A server that has its weights knows which workers are there. A new process does not, and waits for all.
+  // A server that has its weights knows the current workers. A new process waits for all workers.
   const int wanted =
       has_weights_ ? std::max<int>(1, static_cast<int>(connected_.size())) : settings_.config.workers.count;
   const int present = static_cast<int>(offers_.size());
@@ -60,7 +60,7 @@ void Coordinator::gather(Turn& turn) {
     decide(turn);
     return;
   }
-  // Without any worker ServerMachine::end_if_over() ends the process.
+  // If there is no worker, ServerMachine::end_if_over() ends the process.
   if (connected_.empty()) {
     patience_.restart(turn.now);
     return;
@@ -84,7 +84,7 @@ void Coordinator::forget(Turn& turn) {
 }
 
 void Coordinator::decide(Turn& turn) {
-  // If another server has lost its weights and no worker has a copy, those of this server are useless alone.
+  // If another server has lost its weights and no worker has a copy, the weights of this server are useless.
   const bool all_seeded =
       std::all_of(servers_.begin(), servers_.end(), [](const auto& server) { return server.second; });
   if (has_weights_ && !all_seeded && best_offer()->second.clock == 0 && leases_.step() > 0) {
@@ -105,7 +105,7 @@ void Coordinator::loaded(const std::optional<Saved>& saved, Turn& turn) {
   go_on_from(saved, turn);
 }
 
-// If a worker has trained weights they replace the checkpoint; otherwise the run fails.
+// If a worker has trained weights, they replace the checkpoint; otherwise the run fails.
 void Coordinator::unusable(const Failure& why, Turn& turn) {
   if (!std::exchange(loading_, false) || offers_.empty()) return;
   if (best_offer()->second.clock == 0) return turn.decide(why);
@@ -125,8 +125,8 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
     }
     turn.log("warning: " + std::string(unwritable->what()));
   }
-  // Offline steps exist only at the worker that made them. They are used only if a server has lost its
-  // weights. Then all servers are seeded, since all chunks of a model must be of the same step.
+  // Only the worker that made offline steps has them. They are used only if a server has lost its weights.
+  // Then all servers are seeded, since all chunks of a model must be of the same step.
   const bool from_offline = !to_be_seeded(false).empty() && best->second.offline > 0;
   const auto servers =
       to_be_seeded(from_checkpoint || from_offline || (was_empty && best->second.clock == 0));
@@ -159,8 +159,8 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
     if (from_offline) code_probe("ps.seeds-offline-steps");
     say_who_seeds(best->first, best->second, servers, turn);
     seeding_.from_worker(best->first, turn);
-    // async keeps its count of steps if this server still has its weights. sync goes back to the step of the
-    // seeds.
+    // With async this server keeps its count of steps if it still has its weights. With sync it goes back to
+    // the step of the seeds.
     if (was_empty || from_offline || settings_.config.consistency.sync)
       leases_.restart(best->second.clock, best->second.position);
   }
@@ -168,8 +168,8 @@ void Coordinator::go_on_from(const std::optional<Saved>& saved, Turn& turn) {
   maybe_run(turn);
 }
 
-// This process replaces a lost server 0, and the workers tell it what that had counted. With async nobody
-// knows what became of the leases, so a batch of each worker counts as lost.
+// This process replaces a lost server 0, and takes the counts of that server from the workers. With async no
+// process knows the fate of the leases, so a batch of each worker counts as lost.
 void Coordinator::take_over() {
   code_probe("ps.takes-over");
   for (const auto& [rank, offer] : offers_) go_on_counting({offer.restarts, offer.lost_samples});
@@ -184,7 +184,7 @@ void Coordinator::go_on_counting(const RunHistory& history) {
     leases_.count_lost(history.lost_samples - leases_.lost_samples());
 }
 
-// all: every server that holds chunks. A small model may have fewer chunks than there are servers.
+// all: also every server that holds chunks. A small model may have fewer chunks than there are servers.
 std::set<std::uint32_t> Coordinator::to_be_seeded(bool all) const {
   std::set<std::uint32_t> servers;
   if (!has_weights_) servers.insert(0);
@@ -221,8 +221,8 @@ void Coordinator::maybe_run(Turn& turn) {
   if (!seeding_.done()) return;
   code_probe("ps.training");
   phase_ = Phase::running;
-  // A worker that has not joined again takes no part until it does: with a bound the others would wait for
-  // it.
+  // A worker that has not joined again takes no part until it does. Otherwise, with a bound, the other
+  // workers would wait for it.
   std::set<std::uint32_t> joined;
   for (const auto& [rank, offer] : offers_) joined.insert(rank);
   leases_.keep_only(joined);

@@ -35,7 +35,7 @@ void JointCheckpoints::captured(std::uint32_t server, std::uint64_t step) {
 }
 
 void JointCheckpoints::written(std::uint32_t server, const WrittenMessage& written, Turn& turn) {
-  // The checkpoint of this part was given up. The part would fill the disk until another checkpoint is made.
+  // This part is of a checkpoint that was given up. It would fill the disk until the next checkpoint.
   if (!round_ || round_->aside != written.aside) {
     code_probe("ps.part-too-late");
     still_writing_.erase(server);

@@ -1,14 +1,15 @@
-// Checkpoints of a run with parameter servers: every server writes the file of its own shard, server 0 leads
-// and commits.
+// Checkpoints of a run with parameter servers: every server writes the file of its own shard, and server 0
+// coordinates and commits.
 //
-// sync: all shards are copied while no worker has work, between two steps: the weights are those of exactly
-// that step. async: workers go on pushing while the servers copy, one after the other. A chunk's weights and
-// its optimizer state are of one moment; two chunks may be some updates apart, as they are for every worker
-// that trains. Slices that workers were still computing are neither in the weights nor counted in the
-// position.
+// sync: all shards are copied between two steps, while no worker has work: the weights are those of exactly
+// that step. async: workers continue to push while the servers copy, one after the other. A chunk's weights
+// and its optimizer state are of the same moment. Two chunks may be some updates apart, as they are for every
+// worker that trains. Slices that workers were still computing are not in the weights, and the position does
+// not count them.
 //
-// sync: after a SIGTERM some chunks may have the step that is under way and others not. The weights saved are
-// then of the step before. The optimizer state of the chunks that have the step is one update ahead.
+// sync: after a SIGTERM some chunks may have the step that is under way, while others do not. The saved
+// weights are then of the step before. The optimizer state of the chunks that have the new step is one update
+// ahead.
 #pragma once
 
 #include <chrono>
@@ -25,36 +26,36 @@ namespace mlk::rt {
 // A new name of a temporary folder for a checkpoint of the step, as CheckpointStore::name_aside().
 using NameAside = std::function<std::string(std::uint64_t step)>;
 
-// Server 0's view of the checkpoint that all make, one at a time. Pure: checkpoint.h has the files.
+// The checkpoint that all servers make, one at a time, as server 0 sees it. Pure: checkpoint.h has the files.
 class JointCheckpoints {
  public:
-  // wanted: there is a folder for checkpoints. patience: for all parts to be written.
+  // wanted: there is a folder for checkpoints. patience: the time for writing all parts.
   JointCheckpoints(bool wanted, std::chrono::seconds patience, NameAside name_aside)
       : asked_for_(wanted), patience_(patience), name_aside_(std::move(name_aside)) {}
 
-  // A checkpoint of this step is asked for and is not there.
+  // Whether a checkpoint of this step is needed and does not exist yet.
   bool wanted(std::uint64_t step) const { return asked_for_ && step != committed_ && step != 0; }
-  // manifest: but for its files.
+  // manifest: without its files.
   void start(Manifest manifest, const RunHistory& history, const std::set<std::uint32_t>& others, Turn& turn);
   bool under_way() const { return round_ || disk_works_; }
-  // No checkpoint is under way, and no server still writes its part of one that was given up: a server writes
-  // one at a time.
+  // True if no checkpoint is under way, and no server still writes its part of a checkpoint that was given
+  // up: a server writes one part at a time.
   bool can_start() const { return !under_way() && still_writing_.empty(); }
-  bool copying() const { return round_ && !round_->copying.empty(); }  // nobody may train meanwhile
+  bool copying() const { return round_ && !round_->copying.empty(); }  // no worker may train meanwhile
 
   void captured(std::uint32_t server, std::uint64_t step);
   void written(std::uint32_t server, const WrittenMessage& written, Turn& turn);
-  // What CommitCheckpoint and DiscardAside asked for is done. committed: there is the checkpoint; else why a
-  // commit has failed.
+  // The work of CommitCheckpoint or DiscardAside is done. committed: the checkpoint exists; otherwise `why`
+  // says why a commit has failed.
   void disk_done(bool committed, const std::string& why = "");
   void server_lost(std::uint32_t server, Turn& turn);
   void tick(Turn& turn);
 
-  // The run goes on from the disk, where this is the newest step.
+  // The run continues from the disk, where this is the newest step.
   void loaded(std::uint64_t step) { committed_ = step; }
-  // Since then none could be made, and why.
+  // The step since which no checkpoint could be made, and why.
   const std::optional<Unsaved>& unsaved() const { return unsaved_; }
-  // The newest step of which there is a checkpoint; 0: none is known of.
+  // The newest step with a checkpoint; 0: no checkpoint is known.
   std::uint64_t committed() const { return committed_; }
 
  private:
@@ -72,13 +73,13 @@ class JointCheckpoints {
   const std::chrono::seconds patience_;
   const NameAside name_aside_;
   std::optional<Round> round_;
-  std::set<std::uint32_t> still_writing_;  // servers: of a round that was given up
-  bool disk_works_ = false;                // at a commit, or at the end of a round that was given up
+  std::set<std::uint32_t> still_writing_;  // servers that still write a part of a round that was given up
+  bool disk_works_ = false;                // with a commit, or the cleanup of a round that was given up
   std::uint64_t committing_ = 0, committed_ = 0;
   std::optional<Unsaved> unsaved_;
 };
 
-// The file of a server's part.
+// The name of the file of a server's part.
 std::string part_name(std::uint32_t server);
 
 }  // namespace mlk::rt

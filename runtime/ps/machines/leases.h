@@ -1,4 +1,4 @@
-// Which worker works on which samples: the book that the coordinator of parameter servers keeps. Pure.
+// Which worker works on which samples: the coordinator of parameter servers keeps this book. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,40 +11,40 @@
 
 namespace mlk::rt {
 
-// sync: a step has as many slices of `batch` samples as there should be workers. A worker that is free takes
-// the next slice, so that the workers that are left share the slices of lost ones. The step is done when all
-// its slices are done. async: every slice is an update of its own; with a bound on staleness a worker waits
-// while it is more steps than that ahead of the slowest.
+// sync: a step has as many slices of `batch` samples as the run should have workers. A free worker takes the
+// next slice, so that the remaining workers share the slices of lost ones. The step is done when all its
+// slices are done. async: every slice is an update of its own. With a bound on staleness a worker waits while
+// it is more than that many steps ahead of the slowest worker.
 class Leases {
  public:
   explicit Leases(const Config& config);
 
-  // Starts at `step` with all leases void. position: samples taken so far.
+  // Starts at `step` with all leases void. position: the samples taken so far.
   void restart(std::uint64_t step, std::uint64_t position);
 
   struct Grant {
     std::uint64_t clock = 0;  // the step it belongs to
     std::uint32_t slice = 0;
     std::uint64_t position = 0;  // of the first sample
-    // own_slices: done by this worker. others_slices: the least that any other worker has done, but at most
-    // own_slices + 1.
+    // own_slices: the slices done by this worker. others_slices: the fewest slices that any other worker has
+    // done, but at most own_slices + 1.
     std::uint64_t own_slices = 0, others_slices = 0;
   };
-  // Work for the worker, whose earlier lease, if any, is void. Nothing: it must wait.
+  // The next work of the worker, whose earlier lease, if any, becomes void. Nothing: the worker must wait.
   std::optional<Grant> grant(std::uint32_t worker);
 
-  // The worker has pushed what it was granted. True if the run's step moved on. A lease that is not its own
-  // (any more) changes nothing.
+  // The worker has pushed the slice of its lease. True if the step of the run moved on. A lease that does not
+  // belong to the worker, or no longer does, changes nothing.
   bool done(std::uint32_t worker, std::uint64_t clock, std::uint32_t slice);
 
   void join(std::uint32_t worker);
   void leave(std::uint32_t worker);                        // its lease is void
-  void keep_only(const std::set<std::uint32_t>& workers);  // all others leave
+  void keep_only(const std::set<std::uint32_t>& workers);  // all other workers leave
 
   std::uint64_t step() const { return step_; }          // updates done
-  std::uint64_t position() const { return position_; }  // samples taken by those
-  // async: samples of leases that became void: their gradients were pushed in part or not at all. A worker
-  // that is lost costs at most one batch, server 0 one for each worker. With sync there are none.
+  std::uint64_t position() const { return position_; }  // samples taken by these updates
+  // async: the samples of leases that became void: their gradients were pushed in part or not at all. A lost
+  // worker costs at most one batch, a lost server 0 one batch for each worker. With sync no samples are lost.
   std::uint64_t lost_samples() const { return lost_samples_; }
   void count_lost(std::uint64_t samples) { lost_samples_ += samples; }
   bool finished() const { return step_ >= steps_; }
@@ -52,7 +52,7 @@ class Leases {
  private:
   enum class Slice { open, leased, done };
   struct Worker {
-    std::uint64_t clock = 0;  // own slices done; a joiner starts at the slowest's
+    std::uint64_t clock = 0;  // the worker's own slices; a new worker starts at the slowest's
     std::optional<Grant> lease;
   };
   void release(Worker& worker);

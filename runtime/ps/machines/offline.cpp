@@ -1,4 +1,4 @@
-// Sums the gradients of slices as a server does.
+// Sums the gradients of slices in the same way as a server.
 #include "runtime/ps/machines/offline.h"
 
 namespace mlk::rt {

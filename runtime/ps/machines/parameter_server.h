@@ -1,5 +1,5 @@
-// The part of the model that one server holds: chunks of weights with the optimizer's state and clocks. No
-// network.
+// The part of the model that one server holds: chunks of weights with the optimizer's state and clocks. Does
+// no networking.
 #pragma once
 
 #include <cstdint>
@@ -16,34 +16,34 @@
 
 namespace mlk::rt {
 
-// Each chunk has a clock: the updates applied to it. Not for two threads at once.
+// Each chunk has a clock: the number of updates applied to it. Not for two threads at once.
 class ParameterShard {
  public:
-  // chunks: of the whole model; those of `server` are held. slices: contributions that make a step with sync.
+  // chunks: of the whole model; this shard holds those of `server`. slices: per step with sync.
   ParameterShard(std::span<const Chunk> chunks, std::uint32_t server, const Optimizer& optimizer,
                  std::uint32_t slices, kernels::Ops& ops);
 
-  // False if the chunk is not held here or the sizes are wrong. state: of the optimizer, slot by slot; empty:
-  // it was lost, and begins anew.
+  // False if this shard does not hold the chunk or the sizes are wrong. state: of the optimizer, slot by
+  // slot; empty: the state was lost, and starts again at zero.
   bool seed(std::uint32_t chunk, std::uint64_t clock, std::span<const float> weights,
             std::span<const float> state);
   const Optimizer& optimizer() const { return optimizer_; }
   bool complete() const { return seeded_ == parts_.size(); }  // every chunk was seeded
-  void forget();                                              // back to before the first seed
+  void forget();                                              // goes back to the state before the first seed
 
   enum class Outcome {
-    accepted,  // counted in (or was before: contributions count once)
-    advanced,  // the same, and the chunk has new weights
+    accepted,  // counted now or earlier: a contribution counts once
+    advanced,  // counted, and the chunk has new weights
     ahead,     // the sender is ahead of this chunk, or the chunk has no weights
-    unknown,   // not held here, or the wrong size
+    unknown,   // this shard does not hold the chunk, or the size is wrong
   };
-  // sync: a slice's mean gradient, of `samples` samples. The update takes the mean over the samples of all
+  // sync: a slice's mean gradient, of `samples` samples. The update uses the mean over the samples of all
   // slices.
   Outcome push_slice(std::uint32_t chunk, std::uint64_t clock, std::uint32_t slice,
                      std::span<const float> gradient, std::uint32_t samples);
 
-  // async: applied at once, with the step size divided by 1 + staleness; once per (worker, incarnation,
-  // clock).
+  // async: the gradient is applied at once, with the step size divided by 1 + staleness; once per (worker,
+  // incarnation, clock).
   struct Origin {
     std::uint32_t worker = 0;
     std::uint64_t incarnation = 0, clock = 0;
@@ -56,7 +56,7 @@ class ParameterShard {
     std::span<const float> weights, state;  // state: of the optimizer, slot by slot
   };
   std::optional<View> view(std::uint32_t chunk) const;
-  // sync: the weights at that clock, which is the chunk's or the one before it.
+  // sync: the weights at that clock, which must be the chunk's clock or the one before.
   std::optional<std::span<const float>> weights_at(std::uint32_t chunk, std::uint64_t clock) const;
 
  private:
@@ -79,15 +79,15 @@ class ParameterShard {
   std::size_t seeded_ = 0;
 };
 
-// The model as this server knows it, from the first worker that joins.
+// The model as this server knows it once the first worker has joined.
 struct ServedModel {
   std::vector<TensorInfo> tensors;
   std::vector<Chunk> chunks;
   std::unique_ptr<ParameterShard> shard;  // null until then
-  std::uint64_t seed_round = 0;           // whose seeds are taken (seeding.h); 0: none's
-  std::uint64_t seeded_round = 0;         // that the shard was completed in
+  std::uint64_t seed_round = 0;           // the round whose seeds are accepted (seeding.h); 0: none
+  std::uint64_t seeded_round = 0;         // the round in which the shard was completed
 
-  void open_seeding(std::uint64_t round) {  // 0: forgets its weights and accepts no seeds
+  void open_seeding(std::uint64_t round) {  // 0: forgets the weights and accepts no seeds
     shard->forget();
     seed_round = round;
   }

@@ -1,8 +1,9 @@
 // How servers that have no weights get them: from a checkpoint, or from the worker that has come furthest.
 //
-// Server 0 opens one round of seeding after the other. When a round is opened at a server, it forgets what it
-// had, says so, and from then on takes seeds of that round only. So seeds of an earlier round that are still
-// under way, perhaps from a worker that was stopped in between, are never mixed with later ones.
+// Server 0 opens one round of seeding after the other. When server 0 opens a round at a server, that server
+// forgets its weights, answers, and from then on accepts only seeds of that round. So seeds of an earlier
+// round that are still under way, perhaps from a worker that was stopped in between, are never mixed with
+// later ones.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +16,33 @@
 
 namespace mlk::rt {
 
-// Of server 0. Pure.
+// Used by server 0. Pure.
 class Seeding {
  public:
-  // round: number before the first round. Two processes of server 0 must start at different numbers, so that
-  // their rounds are never confused. slots: of the optimizer's state, floats for each weight.
+  // round: the number before the first round. Two processes of server 0 must start at different numbers, so
+  // that their rounds are never confused. slots: of the optimizer's state, in floats per weight.
   Seeding(std::uint64_t round, std::size_t slots) : slots_(slots), round_(round) {}
 
-  // The chunks of the model, from which it is known how long a round may take.
+  // The chunks of the model: their sizes determine how long a round may take.
   void model_is(std::span<const Chunk> chunks);
 
-  // Opens a round at these servers, 0 among them or not. What was under way is given up.
+  // Opens a round at these servers, which may include server 0. An earlier round is given up.
   void open(std::set<std::uint32_t> servers, Turn& turn);
-  // Then either of these. The optimizer's state of a checkpoint has been checked.
+  // After open(), one of these two. The optimizer's state of the checkpoint must be checked before.
   void from_checkpoint(Turn& turn);
   void from_worker(std::uint32_t worker, Turn& turn);
-  // Gives up the round that is open. Returns the servers that forgot their weights for it. They count as
-  // empty.
+  // Gives up the open round. Returns the servers that forgot their weights for it; these count as empty.
   std::set<std::uint32_t> give_up(Turn& turn);
 
   void opened(std::uint32_t server, std::uint64_t round, Turn& turn);  // the server's answer
-  // Whether that server has its weights by this.
+  // Whether that server has its weights by this message.
   bool seeded(std::uint32_t server, std::uint64_t round);
-  // This server's own part, which came by a message.
+  // This server's own part arrived by messages.
   void own_seeded() { open_.erase(0); }
 
   bool done() const { return open_.empty(); }
   bool contains(std::uint32_t server) const { return open_.contains(server); }
-  // True if the round was given up. Its weights may be of another step than those of other servers.
+  // True if the round was given up. Its weights may be of another step than the weights of other servers.
   bool broke_off(std::uint64_t round) const { return broken_off_.contains(round); }
   bool by(std::uint32_t worker) const { return !done() && worker_ == worker; }
   bool overdue(SteadyTime now) const { return now > until_; }
@@ -53,10 +53,10 @@ class Seeding {
   void say_wanted(PeerId to, std::uint32_t server, Turn& turn) const;
 
   const std::size_t slots_;
-  std::map<std::uint32_t, std::size_t> floats_;  // of the model, that each server holds
+  std::map<std::uint32_t, std::size_t> floats_;  // the number of the model's floats that each server holds
   std::uint64_t round_;
-  std::set<std::uint32_t> of_round_, open_;  // all servers of the round; those whose weights are on their way
-  std::optional<std::uint32_t> worker_;      // that has them
+  std::set<std::uint32_t> of_round_, open_;  // all servers of the round; those still without weights
+  std::optional<std::uint32_t> worker_;      // the worker that has the weights
   std::set<std::uint64_t> broken_off_;       // rounds
   SteadyTime until_;
 };

@@ -1,4 +1,4 @@
-// Who is connected, and how a server ends.
+// The connections of a server, and how it ends.
 #include "runtime/ps/machines/server_machine.h"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ void ServerMachine::on_up(const Event& event, Turn& turn) {
 void ServerMachine::on_lost(const Event& event, Turn& turn) {
   const PeerId peer = event.peer;
   const bool down = event.kind == Event::Kind::down;
-  // A silent worker's share goes to others; what it still sends later counts at most once.
+  // A silent worker's share goes to other workers; gradients that it still sends later count at most once.
   if (peer.role == Role::worker) {
     if (down) {
       const auto linked = linked_.find(peer.rank);
@@ -89,8 +89,8 @@ void ServerMachine::on_lost(const Event& event, Turn& turn) {
   if (peer == server_0 && down) server_0_up_ = false;
 }
 
-// The worker was given up while it was silent and does not know it. Without this message it would wait for
-// work for ever.
+// This server gave the worker up while it was silent, and the worker does not know that. Without this message
+// it would wait for work for ever.
 void ServerMachine::on_audible(const Event& event, Turn& turn) {
   const PeerId peer = event.peer;
   const auto linked = linked_.find(peer.rank);
@@ -110,8 +110,8 @@ void ServerMachine::on_message(const Event& event, Turn& turn) {
   const Header& header = event.header;
   const std::uint32_t rank = event.peer.rank;
   const bool from_worker = event.peer.role == Role::worker;
-  // The message was sent before its sender knew of the end. The sender is told again: the first time there
-  // may have been no room in the queue.
+  // The sender sent the message before it knew of the end. This server sends the end again: the first time
+  // there may have been no room in the queue.
   if (finished_ && (header.type == MessageType::join || header.type == MessageType::ready)) {
     code_probe("ps.told-too-late");
     return tell_finished(event.peer, result_, turn);
@@ -183,7 +183,7 @@ void ServerMachine::tick(Turn& turn) {
   if (!turn.failed()) end_if_over(turn);
 }
 
-// The run is trained. All peers that are connected are told now, and later peers when they connect.
+// The run is trained. Connected peers get the message now, and later peers when they connect.
 void ServerMachine::finish(const Bytes& result, Turn& turn) {
   if (finished_) return;
   code_probe("ps.finish-told");
@@ -194,9 +194,9 @@ void ServerMachine::finish(const Bytes& result, Turn& turn) {
   for (const std::uint32_t server : servers_) tell_finished({Role::server, server}, result_, turn);
 }
 
-// The first workers get longer, since their pods may be pending while the cluster is full. If workers were
-// there and are gone, the run is over, or starts again with new servers. If this server replaces a lost one,
-// workers wait for it already. Without server 0, if that has ended with 0, nothing goes on.
+// The server waits longer for the first workers, since their pods may be pending while the cluster is full.
+// If workers were there and are gone, the run is over, or starts again with new servers. If this server
+// replaces a lost one, workers wait for it already. If server 0 has ended with 0, the run does not continue.
 std::chrono::seconds ServerMachine::patience() const {
   const std::chrono::seconds patience(settings_.run.config.patience_seconds);
   if (settings_.run.trained) return std::min<std::chrono::seconds>(patience, ps_timers::trained_patience);
@@ -215,8 +215,8 @@ void ServerMachine::end_if_over(Turn& turn) {
   const bool trained = settings_.run.trained;
   if (!linked_.empty()) heard_ = turn.now;
   if (coordinator_ && coordinator_->finished()) finish(coordinator_->result(), turn);
-  // Gathering needs all servers, but those that have ended with 0 do not come back. So the workers that wait
-  // are told here that the run is trained.
+  // Gathering needs all servers, but servers that have ended with 0 do not come back. So this server tells
+  // the waiting workers that the run is trained.
   const bool stuck = trained && coordinator_ && coordinator_->gathering() && !linked_.empty();
   if (!stuck) stuck_since_ = turn.now;
   if (turn.now - stuck_since_ > patience()) finish({}, turn);
@@ -227,7 +227,7 @@ void ServerMachine::end_if_over(Turn& turn) {
   if (stop_requested_) {
     if (!stopped_) stopped_ = turn.now;
     if (coordinator_) coordinator_->stop(turn.now);
-    // The others stay until server 0 has committed what they save.
+    // The other servers stay until server 0 has committed their parts.
     const bool saved = coordinator_ ? coordinator_->terminated()
                                     : !server_0_up_ || turn.now - *stopped_ > ps_timers::leave_patience;
     if (saved) {

@@ -1,6 +1,6 @@
-// A parameter server without its process: what it makes of each message, whom it owes weights, and when and
-// how it ends. Server 0 also coordinates. Pure: the process around it (server.cpp) has the sockets, the
-// clock and the disk.
+// A parameter server without its process: it handles each message, keeps track of the weights that it owes to
+// workers, and decides when and how it ends. Server 0 also coordinates. Pure: the process around it
+// (server.cpp) has the sockets, the clock and the disk.
 #pragma once
 
 #include <chrono>
@@ -23,28 +23,29 @@ class ServerMachine {
   struct Settings {
     std::uint32_t rank = 0;
     Coordinator::Settings run;
-    int failures = 0;                // of this server's pod so far
-    std::chrono::seconds late = {};  // how long a trained run stays for workers that have not ended
+    int failures = 0;                // how often this server's pod has failed so far
+    std::chrono::seconds late = {};  // how long a trained run waits for workers that have not ended
   };
-  // ops outlives this.
+  // ops outlives this object.
   ServerMachine(const Settings& settings, kernels::Ops& ops, SteadyTime now);
 
   void handle(const Event& event, Turn& turn);
   void stop() { stop_requested_ = true; }  // SIGTERM
-  // What waits for time or a disk. At least every 100 ms, after each disk_done() and written().
+  // Advances work that waits for time or disk. Called at least every 100 ms, and after each disk_done() and
+  // written().
   void tick(Turn& turn);
 
-  // Answers to decisions (turn.h).
+  // Answers to the decisions in turn.h.
   void open_seeding(std::uint64_t round) { model_.open_seeding(round); }
-  void loaded(const TrainingState* saved, Turn& turn);  // null: there is none
+  void loaded(const TrainingState* saved, Turn& turn);  // null: there is no checkpoint
   void unusable(const Failure& why, Turn& turn);
-  void unwritable(const Failure& why);  // before either, if nothing can be saved where it was looked for
-  void seed_from(const TrainingState& saved);               // SeedFromCheckpoint, this server's part
-  void written(const WrittenMessage& written, Turn& turn);  // of this server's part
+  void unwritable(const Failure& why);         // before either, if the folder for checkpoints is unwritable
+  void seed_from(const TrainingState& saved);  // SeedFromCheckpoint, this server's part
+  void written(const WrittenMessage& written, Turn& turn);  // the result for this server's part
   void disk_done(bool committed, const std::string& why = "");
 
-  // The next weights to send to the worker. Call it only while its connection has room: what waits is a list
-  // of chunks, not a copy.
+  // The next weights to send to the worker. Called only while its connection has room: the queue is a list of
+  // chunks, not a copy of weights.
   struct Weights {
     Header header;
     std::span<const float> values;
@@ -87,21 +88,21 @@ class ServerMachine {
   kernels::Ops& ops_;
   ServedModel model_;
   std::optional<Coordinator> coordinator_;          // server 0 only
-  std::map<std::uint32_t, std::uint64_t> workers_;  // joined: the generation that each last named
-  std::map<std::uint32_t, std::uint64_t> linked_;   // connected: the incarnation
-  // Weights that a worker is to get as soon as it takes them, by chunk: the tag of the answer.
+  std::map<std::uint32_t, std::uint64_t> workers_;  // joined, with the generation each named last
+  std::map<std::uint32_t, std::uint64_t> linked_;   // workers that are connected, with their incarnations
+  // Chunks whose weights a worker gets as soon as it has room, with the tag of the answer.
   std::map<std::uint32_t, std::map<std::uint32_t, std::uint64_t>> queued_;
   std::set<std::uint32_t> left_;         // workers that ended, with exit code 0
-  std::optional<SteadyTime> last_loss_;  // of a worker that had not ended with 0
-  std::set<std::uint32_t> servers_;      // others that are connected
+  std::optional<SteadyTime> last_loss_;  // the last loss of a worker that had not ended with 0
+  std::set<std::uint32_t> servers_;      // other servers that are connected
   SteadyTime heard_;
-  SteadyTime stuck_since_;  // when workers began to wait in vain, see end_if_over()
-  bool met_ = false;        // a worker was there
+  SteadyTime stuck_since_;  // when workers began to wait without a chance, see end_if_over()
+  bool met_ = false;        // a worker was connected at some time
   bool stop_requested_ = false;
   std::optional<SteadyTime> finished_, stopped_;
   bool server_0_up_ = false;    // connected
-  bool server_0_left_ = false;  // ended, with exit code 0
-  Bytes result_;                // once finished: what the reporter left
+  bool server_0_left_ = false;  // server 0 has ended with exit code 0
+  Bytes result_;                // the result of the reporter, once finished
 };
 
 }  // namespace mlk::rt

@@ -1,4 +1,4 @@
-// What a server does with its shard: it takes seeds and gradients, hands out weights, and has it saved.
+// The work of a server on its shard: it accepts seeds and gradients, sends weights, and saves the shard.
 #include <algorithm>
 #include <utility>
 
@@ -23,8 +23,8 @@ Header header_of(MessageType type, std::uint64_t clock, std::uint32_t key = 0, s
 
 }  // namespace
 
-// As soon as another server than 0 knows the model, it tells server 0 whether it has weights, and of which
-// round. The message also has the mark that it left in its folder for checkpoints.
+// As soon as a server other than 0 knows the model, it reports to server 0 whether it has weights, and of
+// which round. The message also names the mark that it left in its folder for checkpoints.
 void ServerMachine::introduce(Turn& turn) {
   if (coordinator_ || !model_.shard) return;
   turn.decide(SendMark{header_of(MessageType::join, model_.seeded_round, 0,
@@ -52,7 +52,7 @@ void ServerMachine::on_join(const Event& event, Turn& turn) {
   if (coordinator_) coordinator_->worker_joined(event.peer, event.incarnation, *join, turn);
 }
 
-// False if the worker has another model than the one before.
+// False if the worker has another model than the workers before it.
 bool ServerMachine::know_model(const Event& event, const JoinMessage& join, Turn& turn) {
   if (model_.shard) {
     if (model_.tensors == join.tensors) return true;
@@ -71,7 +71,7 @@ bool ServerMachine::know_model(const Event& event, const JoinMessage& join, Turn
   return true;
 }
 
-// Server 0 opens a round by this message, and gets the same message as the answer.
+// Server 0 opens a round with this message, and gets the same message as the answer.
 void ServerMachine::on_seed_wanted(const Event& event, Turn& turn) {
   const std::uint64_t round = event.header.clock;
   if (event.peer.role != Role::server) return;
@@ -116,7 +116,7 @@ void ServerMachine::seed_from(const TrainingState& saved) {
 }
 
 // header.key: chunk; header.clock: sync: the step, async: the worker's own count; header.offset: sync: slice
-// << 32 | samples, async: the version of the chunk that the gradient was taken at.
+// << 32 | samples, async: the version of the chunk for which the gradient was computed.
 void ServerMachine::on_push(const Event& event, Turn& turn) {
   const Header& header = event.header;
   if (!model_.shard || event.peer.role != Role::worker) return;
@@ -160,7 +160,7 @@ void ServerMachine::on_pull(const Event& event, Turn& turn) {
   say_without(header.clock, turn);
 }
 
-// tag: sync: the clock of the weights; async: the worker's own count, and the weights are the newest.
+// tag: sync: the clock of the weights; async: the worker's own count, with the newest weights.
 void ServerMachine::queue_weights(PeerId worker, std::uint32_t chunk, std::uint64_t tag, Turn& turn) {
   if (!model_.shard->view(chunk)) return;
   queued_[worker.rank][chunk] = tag;
@@ -174,13 +174,13 @@ std::optional<ServerMachine::Weights> ServerMachine::next_weights(PeerId worker)
     const auto [chunk, tag] = *chunks.begin();
     chunks.erase(chunks.begin());
     const auto view = model_.shard->view(chunk);
-    if (!view) continue;  // the shard was forgotten meanwhile
+    if (!view) continue;  // the shard was forgotten in the meantime
     const auto weights = sync() ? model_.shard->weights_at(chunk, tag) : view->weights;
     if (!weights) continue;
     Header header = header_of(MessageType::weights, tag, chunk);
     header.data_type = DataType::float32;
     header.offset = sync() ? tag : view->clock;
-    const auto joined = workers_.find(worker.rank);  // it may have said that it is cut off
+    const auto joined = workers_.find(worker.rank);  // no entry if the worker has reported that it is cut off
     header.generation = joined == workers_.end() ? 0 : joined->second;
     return Weights{header, *weights};
   }
@@ -200,7 +200,7 @@ void ServerMachine::written(const WrittenMessage& written, Turn& turn) {
   } else if (!finished_) {
     coordinator_->written(0, written, turn);
   }
-  // Nobody pulls the weights of the last step before they are saved.
+  // No worker pulls the weights of the last step before they are saved.
   if (written.file.name.empty() && lacks_weights_of(written.step)) say_without(written.step, turn);
 }
 
@@ -210,9 +210,9 @@ bool ServerMachine::lacks_weights_of(std::uint64_t step) const {
          });
 }
 
-// This server is at a later step if all workers that had come so far are lost. It is at an earlier one if a
-// worker with a later step was silent while the run went back, and has since seeded other servers. In both
-// cases this server has to be seeded again.
+// This server is at a later step if all workers that had reached it are lost. It is at an earlier step if a
+// worker with a later step was silent while the run went back, and has seeded other servers since. In both
+// cases this server needs new seeds.
 void ServerMachine::say_without(std::uint64_t step, Turn& turn) {
   if (coordinator_) return coordinator_->server_without(0, step, turn);
   turn.send(server_0, header_of(MessageType::join, step, 0, flag_without));

@@ -10,33 +10,33 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Server 0.
-inline constexpr seconds wait_message_interval{2};  // a worker that waits for work is told so again
-inline constexpr seconds drain_patience{3};         // after SIGTERM, for the step of sync that is under way
-inline constexpr seconds save_retry{2};             // from one try of the last checkpoint to the next
-inline constexpr seconds last_save_patience{15};    // after SIGTERM: for tries of the last checkpoint
+inline constexpr seconds wait_message_interval{2};  // server 0 repeats wait to a worker that waits for work
+inline constexpr seconds drain_patience{3};         // after SIGTERM, for the current step of sync
+inline constexpr seconds save_retry{2};             // from one attempt of the last checkpoint to the next
+inline constexpr seconds last_save_patience{15};    // after SIGTERM: for attempts of the last checkpoint
 inline constexpr seconds copy_patience{5};          // for all servers to copy their parts
-inline constexpr seconds seed_patience{20};         // for a round of seeds, besides the time of its bytes
+inline constexpr seconds seed_patience{20};         // for a round of seeds, plus the time of its bytes
 inline constexpr double seed_bytes_per_second = 4e6;
 
 // Every server.
 inline constexpr milliseconds look_interval{100}, look_interval_while_saving{2};
-inline constexpr milliseconds longest_round{20};  // while messages come, it looks so often at the rest
-// A server that is to end waits for server 0, which may still want its part of the last checkpoint. Less than
-// what a pod is given.
+inline constexpr milliseconds longest_round{20};  // while messages come, the rest is checked this often
+// A server that has to end waits so long for server 0, which may still need its part of the last checkpoint.
+// This is less than the grace period of a pod.
 inline constexpr seconds leave_patience{20};
 inline constexpr hours first_worker_patience{24};
-// How long a server that has found the last checkpoint waits: for a first worker, and, when workers are
+// How long a server that has found the last checkpoint waits: for its first worker, and, when workers are
 // there, for the missing ones.
 inline constexpr seconds trained_patience{10};
 
 // A worker.
 inline constexpr milliseconds worker_look_interval{100};
-inline constexpr milliseconds cut_off_after{1000};    // it tells server 0 that it has lost another
-inline constexpr milliseconds pull_again_after{500};  // for weights that do not come by themselves
+inline constexpr milliseconds cut_off_after{1000};    // reports to server 0 the loss of another server
+inline constexpr milliseconds pull_again_after{500};  // for weights that servers do not send by themselves
 inline constexpr double answer_patience_seconds =
-    10;  // without one it says so, and looks for the last checkpoint
-// How long it looks for the last checkpoint after it was told of the end, and of no report. A client of NFS
-// may show a directory as it was a minute ago (acdirmax of nfs(5)).
+    10;  // after this time the worker logs that it waits, and checks for the last checkpoint
+// How long a worker checks for the last checkpoint after it has heard of the end without a result. A client
+// of NFS may show a directory as it was a minute ago (acdirmax of nfs(5)).
 inline constexpr seconds last_look{65};
 
 }  // namespace mlk::rt::ps_timers

@@ -13,49 +13,49 @@
 
 namespace mlk::rt {
 
-inline constexpr PeerId server_0{Role::server, 0};  // has the coordinator
+inline constexpr PeerId server_0{Role::server, 0};  // it has the coordinator
 
-// What a server decides and its process carries out, besides messages, dials, lines of the log and what
-// membership/turn.h has.
+// The decisions of a server that its process carries out, besides messages, dials, lines of the log and the
+// decisions of membership/turn.h.
 
-// This server forgets its weights, and takes seeds of that round (seeding.h) from now on. 0: forgets its
+// This server forgets its weights, and accepts seeds of that round (seeding.h) from now on. 0: it forgets its
 // weights and accepts no seeds.
 struct OpenSeeding {
   std::uint64_t round = 0;
 };
-// The newest checkpoint is looked for. The answer: loaded() or unusable().
+// Load the newest checkpoint. The answer: loaded() or unusable().
 struct LoadCheckpoint {};
-// The servers get their weights from the checkpoint that was loaded, this one at once, the others by seeds.
+// Seed the servers from the loaded checkpoint: this server at once, the others by seed messages.
 struct SeedFromCheckpoint {
   std::set<std::uint32_t> servers;
   std::uint64_t round = 0;
 };
-// This server copies its part of a checkpoint and writes it. The answer: written().
+// Copy this server's part of a checkpoint and write it. The answer: written().
 struct CapturePart {
   CaptureMessage capture;
   RunHistory history = {};
 };
-// The parts in the temporary folder become a checkpoint. The answer: disk_done().
+// Make the parts in the temporary folder a checkpoint. The answer: disk_done().
 struct CommitCheckpoint {
   std::string aside;
   Manifest manifest;
 };
-// The temporary folder is removed. With an answer: disk_done(false).
+// Remove the temporary folder. If an answer is wanted: disk_done(false).
 struct DiscardAside {
   std::string aside;
   bool answer = false;
 };
-// The state of the run, for this process's own metrics.
+// The state of the run, for the metrics of this process.
 struct ShowRun {
   RunView run;
 };
-// This message goes to server 0 with the name of a mark that this server leaves in its folder for
-// checkpoints, and, where it cannot be written, with the reason.
+// Send this message to server 0, with the name of a mark that this server leaves in its folder for
+// checkpoints. If it cannot write there, the message also has the reason.
 struct SendMark {
   Header header;
 };
-// Checks that this server sees the mark of that server. If not, and if it can write to its folder, the run
-// ends: they do not share a folder.
+// Check that this server sees the mark of that server. If it does not, although it can write to its folder,
+// the run ends: the servers do not share a folder.
 struct RequireShared {
   std::uint32_t server = 0;
   std::string mark;
@@ -68,8 +68,8 @@ struct FlushWeights {
 struct End {
   ExitCode code = ExitCode::trained;
   bool trained = false;
-  std::string message = {};                      // why, if it is not trained
-  std::optional<std::uint64_t> checkpoint = {};  // the newest step that has one, where it is known
+  std::string message = {};                      // the reason, if the run is not trained
+  std::optional<std::uint64_t> checkpoint = {};  // the newest step with a checkpoint, where it is known
 };
 
 using Turn =

@@ -1,4 +1,4 @@
-// Records which gradients were sent and which weights have come.
+// Records which gradients the worker has sent and which weights have arrived.
 #include "runtime/ps/machines/weight_tracker.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace mlk::rt {
 namespace {
 
-constexpr std::uint64_t no_version = ~std::uint64_t{0};  // requested, not received yet
+constexpr std::uint64_t no_version = ~std::uint64_t{0};  // requested, but not received yet
 
 }  // namespace
 
@@ -44,12 +44,12 @@ void WeightBook::on_weights(const Event& event, WorkerTurn& turn) {
   if (header.key >= chunks_.size()) return;
   const Chunk& chunk = chunks_[header.key];
   if (!event.in_posted_buffer && event.payload.size() != chunk.size * sizeof(float)) return;
-  if (!sync_ && header.clock != pushes_) {  // an answer to a request that was given up
+  if (!sync_ && header.clock != pushes_) {  // an answer to a request that was abandoned
     code_probe("ps.answer-too-late");
     return turn.decide(CountLate{});
   }
-  // Weights in memory of their own may be older than those that were received in place since, and must not
-  // overwrite them.
+  // Weights in memory of their own may be older than weights received in place since, and must not overwrite
+  // them.
   const bool not_awaited = header.clock < awaited_ || (pulled_ && header.clock != awaited_);
   if (sync_ && !event.in_posted_buffer && not_awaited) {
     code_probe("ps.weights-too-late");
@@ -95,7 +95,7 @@ std::optional<std::uint64_t> WeightBook::settle(std::uint64_t clock, WorkerTurn&
     turn.decide(TakeNextWeights{});
     return step;
   }
-  ++pushes_;  // from now on answers to the last push are late
+  ++pushes_;  // from here on answers to the last push are late
   step = std::min(std::ranges::min(version_), last_step_);
   return step > clock ? std::optional(step) : std::nullopt;
 }

@@ -1,7 +1,7 @@
-// What a worker knows of its gradients under way and of the weights that come, chunk by chunk.
+// A worker's record of its gradients under way and of arriving weights, chunk by chunk.
 //
-// sync: the weights of the clock to come gather in a buffer of their own while the step before is under way,
-// and become the model's when all are there. async: they are received into the model itself.
+// sync: weights of the next clock gather in a separate buffer while the current step is under way, and become
+// the model's when all have arrived. async: weights are received into the model itself.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace mlk::rt {
 
-// Pure: exchange.h has the floats.
+// Pure: exchange.h moves the floats.
 class WeightBook {
  public:
   // last_step: of the run.
   WeightBook(std::vector<Chunk> chunks, bool sync, std::uint64_t last_step)
       : chunks_(std::move(chunks)), sync_(sync), last_step_(last_step), version_(chunks_.size(), 0) {}
 
-  // To a server, in the generation of the membership that was named last.
+  // Sends to a server, in the generation set last with in_generation().
   void send(std::uint32_t server, Header header, WorkerTurn& turn, Bytes payload = {}) const;
   void in_generation(std::uint64_t number) { generation_ = number; }
 
-  // The model's gradients, of a slice of so many samples (sync), taken at weights of `clock`.
+  // Pushes the model's gradients, of a slice of `samples` samples (sync), computed with weights of `clock`.
   void push(std::uint64_t clock, std::uint32_t slice, std::uint32_t samples, WorkerTurn& turn);
   void accepted(std::uint32_t chunk) { unanswered_.erase(chunk); }
   void on_weights(const Event& event, WorkerTurn& turn);
@@ -34,15 +34,15 @@ class WeightBook {
   bool answered() const { return unanswered_.empty(); }
 
   void pull_newest(WorkerTurn& turn);  // async
-  // Asks for the weights of all chunks, or of those that are not at that clock.
+  // Asks for the weights of all chunks, or only of chunks that are not at that clock.
   void pull(std::uint64_t clock, bool all, WorkerTurn& turn);
-  bool has_next(std::uint64_t clock) const;   // of all chunks
-  bool is_beyond(std::uint64_t clock) const;  // has weights of a later one, of some chunk
+  bool has_next(std::uint64_t clock) const;   // for all chunks
+  bool is_beyond(std::uint64_t clock) const;  // some chunk has weights of a later clock
 
   // Abandons pending pushes and pulls. Returns the model's step if it is past `clock`.
   std::optional<std::uint64_t> settle(std::uint64_t clock, WorkerTurn& turn);
 
-  // Gives a server the model's weights, which are of `clock`, in that round (seeding.h).
+  // Sends a server the model's weights, which are of `clock`, in that round (seeding.h).
   void seed(std::uint32_t server, std::uint64_t clock, std::uint64_t round, WorkerTurn& turn) const;
 
  private:
@@ -50,11 +50,11 @@ class WeightBook {
   const bool sync_;
   const std::uint64_t last_step_;
   std::uint64_t generation_ = 0;
-  std::uint64_t pushes_ = 0;            // async: own count
+  std::uint64_t pushes_ = 0;            // async: the worker's own count
   std::set<std::uint32_t> unanswered_;  // chunks
-  std::uint64_t awaited_ = 0;           // sync: the clock of the weights that gather in that buffer
-  bool pulled_ = false;                 // sync: weights of exactly this clock were asked for
-  std::vector<std::uint64_t> version_;  // per chunk: async: of the parameters; sync: in that buffer
+  std::uint64_t awaited_ = 0;           // sync: the clock of the weights that gather in the separate buffer
+  bool pulled_ = false;                 // sync: the worker has asked for weights of exactly this clock
+  std::vector<std::uint64_t> version_;  // per chunk: async: of the parameters; sync: in the separate buffer
 };
 
 }  // namespace mlk::rt

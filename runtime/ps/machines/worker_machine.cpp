@@ -73,7 +73,7 @@ void WorkerMachine::on_message(const Event& event, WorkerTurn& turn) {
       if (result_.empty()) result_ = PayloadReader(event.payload).text();
       break;
     case MessageType::seed_wanted:
-      // While a server is lost the model goes on offline, and is no longer the one that was offered.
+      // While a server is lost the model moves on offline, and is no longer the offered one.
       if (!all_servers_up()) code_probe("ps.seeds-refused");
       if (all_servers_up()) book_.seed(header.key, clock_, header.clock, turn);
       break;
@@ -147,12 +147,13 @@ void WorkerMachine::advance(bool idle, WorkerTurn& turn) {
       return leave_trained(turn);
     case State::computing:
     case State::counting:
-    case State::evaluating:  // the answer is awaited
+    case State::evaluating:  // the worker waits for the answer to a decision
       return;
   }
 }
 
-// Of a wait for the servers' answer. lost: a server was lost, the run is over, or this process is to stop.
+// The outcome of waiting for the servers' answer. lost: a server was lost, the run is over, or this process
+// has to stop.
 WorkerMachine::Outcome WorkerMachine::outcome(bool done, bool idle, WorkerTurn& turn) {
   if (done) return broken_ ? Outcome::lost : Outcome::done;
   if (broken_ || finished_ || (idle && stopping_)) return Outcome::lost;
@@ -163,8 +164,8 @@ WorkerMachine::Outcome WorkerMachine::outcome(bool done, bool idle, WorkerTurn& 
   return Outcome::open;
 }
 
-// While server 0 waits for others, its patience counts, not this worker's. Otherwise workers that began to
-// wait at different times would give up one after the other, and never be there together.
+// While server 0 waits for others, its patience applies, not that of this worker. Otherwise workers that
+// began to wait at different times would give up one after the other, and never be there together.
 void WorkerMachine::miss(const std::vector<std::string>& who, WorkerTurn& turn) {
   Effects lines;
   const auto told = static_cast<int>(std::max(0.0, patience_.seconds(told_to_wait_)));
@@ -183,8 +184,8 @@ std::vector<std::string> WorkerMachine::missing_servers() const {
   return missing;
 }
 
-// Ends the exchange with the servers: posted receives are taken back, and the model moves to the newest step
-// whose weights have all come.
+// Ends the exchange with the servers: takes posted receives back, and moves the model to the newest step
+// whose weights have all arrived.
 void WorkerMachine::settle(WorkerTurn& turn) {
   const auto step = book_.settle(clock_, turn);
   if (!step) return;
@@ -193,8 +194,9 @@ void WorkerMachine::settle(WorkerTurn& turn) {
   clock_ = *step;
 }
 
-// While a server is lost the worker goes on offline for a while, if the run had begun. Servers that have all
-// ended with 0 do not come back: then the worker finds the last checkpoint, if the run makes checkpoints.
+// While a server is lost the worker continues offline for a while, if the run had begun. If all servers have
+// ended with 0, they do not come back: then the worker finds the last checkpoint, if the run makes
+// checkpoints.
 void WorkerMachine::await_servers(WorkerTurn& turn) {
   code_probe("ps.awaits-servers");
   state_ = State::awaiting_servers;
@@ -213,7 +215,7 @@ bool WorkerMachine::goes_on_offline(SteadyTime now) const {
 void WorkerMachine::go_on_awaiting(WorkerTurn& turn) {
   if (all_servers_up() || finished_ || stopping_) return have_servers(turn);
   miss(missing_servers(), turn);
-  // Waits first: if the server is lost for everyone, server 0 notices that itself.
+  // The worker waits first: if all processes have lost the server, server 0 notices that itself.
   if (!told_coordinator_ && up_.contains(0) && turn.now - awaiting_since_ > ps_timers::cut_off_after) {
     code_probe("ps.tells-cut-off");
     told_coordinator_ = true;
@@ -282,12 +284,12 @@ void WorkerMachine::leave_slice(WorkerTurn& turn) {
   if (finished_) return leave_trained(turn);
   if (!stopping_) return await_servers(turn);
   code_probe("ps.worker-terminated");
-  if (ready_.done) say_ready(turn);  // the last slice was pushed whole, and counts
+  if (ready_.done) say_ready(turn);  // all of the last slice was pushed, so it counts
   turn.decide(EndTerminated{});
 }
 
-// A server that has found the last checkpoint says that the run is trained, and knows of no report. So this
-// worker makes it, if it finds the checkpoint, too.
+// A server that has found the last checkpoint reports that the run is trained, but has no report. So this
+// worker makes the report, if it also finds the checkpoint.
 void WorkerMachine::leave_trained(WorkerTurn& turn) {
   if (result_.empty() && state_ != State::looking) {
     code_probe("ps.told-of-no-report");

@@ -1,6 +1,6 @@
-// A worker without its process: join, ask for work, compute, push, and from the start again whenever a server
-// was lost. Until it is back the worker goes on by itself. Pure: the process around it (worker.cpp) has
-// the sockets, the clock, the disk and the model.
+// A worker without its process: it joins, asks for work, computes and pushes, and starts again whenever a
+// server was lost. Until that server is back the worker continues by itself. Pure: the process around it
+// (worker.cpp) has the sockets, the clock, the disk and the model.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,9 @@
 
 namespace mlk::rt {
 
-// After each event, tick and answer it is in one of its states, waiting for the next. It has ended when it
-// has decided how (EndTrained, EndWithFound, EndTerminated, Failure); then it must not be called any more.
+// After each event, tick and answer the machine is in one of its states and waits for the next call. It has
+// ended when it has decided on EndTrained, EndWithFound, EndTerminated or Failure; after that the caller must
+// not call it.
 class WorkerMachine {
  public:
   WorkerMachine(const Config& config, std::vector<TensorInfo> tensors, SteadyTime now,
@@ -26,24 +27,24 @@ class WorkerMachine {
 
   void start(WorkerTurn& turn);
   void handle(const Event& event, WorkerTurn& turn);
-  // Nothing has happened for as long as wait() said.
+  // Called when no event has come for the time of wait().
   void tick(WorkerTurn& turn);
   Milliseconds wait(SteadyTime now) const;
-  // SIGTERM: counts with the next call.
+  // SIGTERM: takes effect at the next call.
   void stop() { stopping_ = true; }
 
-  // Whether to look for the checkpoint of the last step: the servers may be gone for good, or may have lost
-  // the run.
+  // Whether the caller should check for the checkpoint of the last step: the servers may be gone for good, or
+  // may have lost the run.
   bool looks_for_last(SteadyTime now) const;
   bool knows_of_end() const { return finished_; }  // the run is trained
   void found_last(WorkerTurn& turn);
 
-  // Answers to decisions (worker_turn.h).
+  // Answers to the decisions in worker_turn.h.
   void computed(double loss, WorkerTurn& turn);
   void step_counted(double own_seconds, WorkerTurn& turn);
-  // step, position: of the model now. made: it is a step further.
+  // step, position: of the model now. made: whether the model is a step further.
   void offline_advanced(bool made, std::uint64_t step, std::uint64_t position, WorkerTurn& turn);
-  // result: as the run ends. False: the process was told to stop before.
+  // result: at the end of the run. False: the process was told to stop before.
   void evaluated(bool done, const std::string& result, WorkerTurn& turn);
 
  private:
@@ -56,7 +57,7 @@ class WorkerMachine {
     counting,
     evaluating,
     reported,
-    looking  // for the last checkpoint: the run is trained, but perhaps nobody has reported
+    looking  // for the last checkpoint: the run is trained, but perhaps no worker has reported
   };
   struct Work {
     WorkMessage message;
@@ -107,24 +108,24 @@ class WorkerMachine {
   std::set<std::uint32_t> up_;
   bool broken_ = false;    // a server was lost or went back since the last join
   bool finished_ = false;  // the run is trained, and its checkpoint is committed
-  std::string result_;     // of the reporter, then; empty: server 0 has heard of none
+  std::string result_;     // the reporter's result, then; empty: server 0 knows of none
   SteadyTime looks_until_;
-  bool must_pull_ = true;                   // nothing was received since the last join
+  bool must_pull_ = true;                   // no weights were received since the last join
   std::uint64_t clock_ = 0, position_ = 0;  // of the model's parameters
-  // bounded: the parameters contain at least so many slices of every other worker.
+  // bounded: the parameters contain at least this many slices of every other worker.
   std::uint64_t held_slices_ = 0;
-  RunView run_;  // as this worker was last told
-  // work_, trained_: received and not begun. at_work_, at_end_: what this worker is doing.
+  RunView run_;  // as server 0 has last reported it
+  // work_, trained_: received, but not begun. at_work_, at_end_: the current work of this worker.
   std::optional<Work> work_, at_work_;
   std::optional<Trained> trained_, at_end_;  // the request for the last report
   ReadyMessage ready_;
 
   SteadyTime told_to_wait_, awaiting_since_;
-  bool told_offline_ = false, told_coordinator_ = false;  // both since awaiting_since_
-  std::uint64_t offline_made_ = 0, offline_before_ = 0;   // steps; when the wait began
+  bool told_offline_ = false, told_coordinator_ = false;  // both since awaiting_since_: logged; sent
+  std::uint64_t offline_made_ = 0, offline_before_ = 0;   // steps made; their number at that time
 
   std::uint64_t fetched_clock_ = 0;
-  bool regress_ = false;  // sync: weights of a later clock were there
+  bool regress_ = false;  // sync: weights of a later clock had arrived
   SteadyTime pull_again_;
   bool joined_ = false;  // at_work_ is the first slice since the last join
   double loss_ = 0;

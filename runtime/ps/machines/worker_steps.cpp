@@ -1,4 +1,4 @@
-// What a worker does with a slice: it gets the weights, computes, pushes the gradients and reports.
+// How a worker handles a slice: it gets the weights, computes, pushes the gradients and reports.
 #include <algorithm>
 #include <utility>
 
@@ -24,7 +24,7 @@ bool WorkerMachine::too_old(const WorkMessage& work) const {
 
 void WorkerMachine::compute(WorkerTurn& turn) {
   const WorkMessage& work = at_work_->message;
-  if (joined_) turn.decide(ForgetTimes{});  // the wait for others to join belongs to no step
+  if (joined_) turn.decide(ForgetTimes{});  // the time of waiting for others to join belongs to no step
   offline_made_ = 0;
   turn.decide(ForgetOfflineSteps{});
   clock_ = at_work_->clock;
@@ -40,7 +40,7 @@ void WorkerMachine::compute(WorkerTurn& turn) {
 
 void WorkerMachine::computed(double loss, WorkerTurn& turn) {
   loss_ = loss;
-  patience_.restart(turn.now);  // computing is not waiting
+  patience_.restart(turn.now);  // the time of computing does not count as waiting
   turn.decide(TurnClock{StepClock::Activity::communication});
   book_.push(at_work_->clock, at_work_->slice, at_work_->message.samples, turn);
   state_ = State::pushing;
@@ -51,7 +51,7 @@ void WorkerMachine::step_counted(double own_seconds, WorkerTurn& turn) {
   const Work& work = *at_work_;
   const std::uint64_t own = work.message.own_slices;
   ready_ = {true, work.clock, work.slice, loss_, own_seconds, own - std::min(own, held_slices_)};
-  held_slices_ = work.message.others_slices;  // at least: the weights are newer than this count
+  held_slices_ = work.message.others_slices;  // at least: the weights are newer than this number
   next_slice(turn);
 }
 
@@ -61,7 +61,7 @@ void WorkerMachine::note(const NoteCheckpoint& checkpoint, const Progress& progr
   turn.decide(NoteProgress{progress});
 }
 
-// Brings the model to the weights of the clock (sync), or the newest (async).
+// Brings the model to the weights of the clock (sync), or to the newest weights (async).
 void WorkerMachine::fetch(std::uint64_t clock, WorkerTurn& turn) {
   state_ = State::fetching;
   fetched_clock_ = clock;
@@ -70,8 +70,9 @@ void WorkerMachine::fetch(std::uint64_t clock, WorkerTurn& turn) {
     book_.pull_newest(turn);
     return go_on_fetching(false, turn);
   }
-  // Servers send new weights by themselves. The worker asks for all of them after a join, for chunks that are
-  // a step further because a worker died between its pushes, and for chunks that do not come.
+  // Servers send new weights by themselves. The worker asks for all chunks after a join. It also asks for
+  // chunks that are a step further because a worker died between its pushes, and for chunks that do not
+  // arrive.
   regress_ = book_.is_beyond(clock);
   if (regress_) code_probe("ps.weights-beyond");
   if (must_pull_ || regress_) book_.pull(clock, must_pull_, turn);

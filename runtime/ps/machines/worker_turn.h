@@ -10,48 +10,48 @@
 
 namespace mlk::rt {
 
-// Receives are posted for the weights of this tag (WeightBook), so that they come without a copy.
+// Post receives for the weights of this tag (WeightBook), so that they arrive without a copy.
 struct ExpectWeights {
   std::uint64_t generation = 0, tag = 0;
 };
-// All posted receives are taken back.
+// Take all posted receives back.
 struct CancelReceives {};
-// The header, and with it the chunk header.key: of a push its gradients, of a seed its parameters.
+// Send the header with the floats of chunk header.key: its gradients for a push, its parameters for a seed.
 struct SendChunk {
   PeerId to;
   Header header;
 };
-// The weights that came with this event, in memory of their own, are those of the chunk.
+// The weights that came with this event, in memory of their own, become those of the chunk.
 struct StoreWeights {
   std::uint32_t chunk = 0;
 };
-// sync: the weights of the clock to come become the model's. All posted receives are taken back.
+// sync: the weights of the next clock become the model's. Take all posted receives back.
 struct TakeNextWeights {};
 
-// From now on time is counted under this activity.
+// From now on the time counts for this activity.
 struct TurnClock {
   StepClock::Activity activity = StepClock::Activity::other;
 };
-// Drops the times measured since the last step: they belong to none.
+// Drop the times measured since the last step: they belong to no step.
 struct ForgetTimes {};
-// The model takes a slice of the next step offline. The answer: offline_advanced().
+// Compute a slice of the next step offline with the model. The answer: offline_advanced().
 struct OfflineSlice {
   std::uint64_t step = 0, position = 0;
 };
 struct AbandonOfflineStep {};
 struct ForgetOfflineSteps {};
 struct NoteCheckpoint {
-  std::uint64_t step = 0;          // the newest that has one
-  std::optional<Unsaved> unsaved;  // none could be made since
+  std::uint64_t step = 0;          // the newest step with a checkpoint
+  std::optional<Unsaved> unsaved;  // set if no checkpoint could be made since
 };
 struct NoteProgress {
   Progress progress;
 };
-// The model is at this step: what is due is evaluated and printed.
+// The model is at this step: evaluate and print what is due.
 struct ReportStep {
   std::uint64_t step = 0, position = 0, restored_step = 0;
 };
-// The last report is made. The answer: evaluated().
+// Make the last report. The answer: evaluated().
 struct Evaluate {
   std::uint64_t step = 0, position = 0;
 };

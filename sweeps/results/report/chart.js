@@ -1,6 +1,7 @@
-// What the charts share: they draw themselves anew for every width, so that texts keep their size on a phone.
+// Common code of the charts. A chart is drawn again for every width, so that texts keep their size on a
+// phone.
 
-const redraws = [];  // all charts of the page: for a page of paper of that width, or without one for the screen
+const redraws = [];  // redraw(width) of each chart, for paper of that width; without a width for the screen
 
 // draw(svg, width, height) fills an empty drawing. Returns a function that draws it again.
 function chart(container, label, height, draw) {
@@ -25,7 +26,7 @@ const shortened = (text, pixels) => {
   return String(text).length > most ? `${String(text).slice(0, most - 1)}…` : String(text);
 };
 
-// Draws both axes, and returns where values lie: {x(value), y(value)}, in pixels, and the frame.
+// Draws both axes. Returns {x(value), y(value)}, which map values to pixels, and the frame.
 function axes(svg, width, height, xScale, yScale, xLabel, yLabel) {
   const yTicks = yScale.ticks(Math.floor((height - 62) / 32));
   const left = 14 + 6.8 * Math.max(...yTicks.map((tick) => tick.label.length), 1);
@@ -56,7 +57,8 @@ function pathOf(points) {
   return points.map(([x, y], i) => `${i === 0 ? "M" : "L"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 }
 
-// The height of a line of points, ascending in x, at this x; of its nearer end where it does not reach so far.
+// The height at this x of a line of points, ascending in x. Outside of the line, the height of its nearer
+// end.
 function heightAt(points, x) {
   const next = points.findIndex((point) => point[0] >= x);
   if (next === -1) return points[points.length - 1][1];
@@ -65,7 +67,7 @@ function heightAt(points, x) {
   return x1 > x0 ? y0 + (y1 - y0) * (x - x0) / (x1 - x0) : y1;
 }
 
-// Looks at the trial of the line nearest to the pointer. lines() are {trial, points}.
+// Looks at the trial whose line is nearest to the pointer. lines() returns the lines as {trial, points}.
 function lookAtNearest(svg, lines) {
   const look = (event) => {
     const box = svg.getBoundingClientRect();
@@ -82,7 +84,7 @@ function lookAtNearest(svg, lines) {
   svg.addEventListener("pointerdown", look);
 }
 
-// A line below a chart that tells of the trial looked at, else of the best one.
+// A line of text below a chart: describes the trial that the user looks at, or else the best trial.
 function readout(id) {
   const show = (trial) => {
     const told = trial ?? best;

@@ -22,7 +22,7 @@ function startCurves() {
       trial, points: points.map(([step, value]) => [x(step), y(value)]).filter((point) => !Number.isNaN(point[1])),
     })).filter((line) => line.points.length > 0);
     for (const line of lines) {
-      // A curve of one step is a dot.
+      // A curve with only one step is drawn as a dot.
       const d = pathOf(line.points) + (line.points.length === 1 ? "h0.01" : "");
       line.path = shape("path", {class: line.trial === best ? "line best" : "line", d});
       line.path.style.stroke = line.trial === best ? "" : colorOf(line.trial);

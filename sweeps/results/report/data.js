@@ -1,5 +1,6 @@
-// The data of the page, what all parts know of it, and which trials are wanted. A trial: n number, h hash, s state,
-// o objective, v values of the parameters, t tries, e last step, d seconds, m metrics, f failure; null: none.
+// The data of the page, common values of all its parts, and the selection of trials. A trial: n number, h
+// hash, s state, o objective, v values of the parameters, t tries, e last step, d seconds, m metrics, f
+// failure; null: none.
 
 const page = JSON.parse(byId("data").textContent);
 const trials = page.trials;
@@ -7,7 +8,7 @@ const metricName = page.metric || "objective";
 const states = ["Succeeded", "Running", "Failed", "Stopped", "Waiting"];
 const better = (a, b) => page.goal === "minimize" ? a < b : a > b;
 
-// The last word of a path, where that is the only one of its kind.
+// The label of a parameter is the last word of its path if that word is unique.
 const parameters = page.parameters.map((parameter, index) => {
   const last = (path) => path.slice(path.lastIndexOf(".") + 1);
   const alike = page.parameters.filter((other) => last(other.path) === last(parameter.path)).length;
@@ -29,7 +30,7 @@ function parameterScale(parameter, index) {
 
 const valued = trials.filter((trial) => trial.o !== null);
 const objectiveScale = scaleOfNumbers(valued.map((trial) => trial.o));
-// By rank, so that no single value takes all colours: 0 is the worst, 1 the best.
+// Colours follow the rank, so that one far value does not use up all colours: 0 is the worst, 1 the best.
 const rank = new Map([...valued].sort((a, b) => better(a.o, b.o) ? 1 : better(b.o, a.o) ? -1 : 0)
   .map((trial, i, all) => [trial, all.length > 1 ? i / (all.length - 1) : 1]));
 const colorOf = (trial) => `color-mix(in oklab, var(--good) ${Math.round(100 * (rank.get(trial) ?? 0))}%, var(--bad))`;
@@ -37,7 +38,7 @@ const colorOf = (trial) => `color-mix(in oklab, var(--good) ${Math.round(100 * (
 const drawn = page.drawn.map((row) => trials[row]).sort((a, b) => rank.get(a) - rank.get(b));
 const best = page.best === null ? null : trials[page.best];
 
-// Columns of the table, and what a filter may name.
+// Columns of the table; a filter may name each of them.
 const columns = [
   {key: "trial", label: "trial", number: true, of: (trial) => trial.n},
   {key: "state", label: "state", of: (trial) => trial.s},
@@ -60,7 +61,7 @@ function describe(trial) {
   return parts.join(" · ");
 }
 
-// Which trials are wanted, by words, states and ranges on axes; and the trial that is looked at.
+// The wanted trials, by words, states and ranges on axes. `looked`: the trial that the user looks at.
 const wanted = {text: "", states: new Set(), ranges: new Map(), listeners: []};
 const looked = {trial: null, listeners: []};
 
@@ -76,7 +77,7 @@ function lookAt(trial) {
   looked.listeners.forEach((listener) => listener(trial));
 }
 
-// The condition of one word: "lr<0.01" where such a column is, else the trial has to contain the word.
+// The condition of one word: "lr<0.01" if there is a column lr, else the trial has to contain the word.
 function condition(word) {
   const match = /^([^<>=]+)(<=|>=|<|>|=)(.+)$/.exec(word);
   const column = match && (columns.find((each) => each.key.toLowerCase() === match[1]) ?? columns.find((each) => each.label.toLowerCase() === match[1]));

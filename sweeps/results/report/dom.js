@@ -1,5 +1,5 @@
 "use strict";
-// Elements and numbers. What comes from trials becomes text nodes and attributes only: nothing here reads markup.
+// Elements and numbers. Data of trials becomes only text nodes and attributes: no code here parses markup.
 
 const byId = (id) => document.getElementById(id);
 
@@ -11,7 +11,7 @@ function shape(tag, attributes = {}, ...children) {
   return furnish(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
-// An attribute "onclick" is a function; undefined and false leave one out.
+// The attribute "onclick" is a function. An attribute with the value undefined or false is left out.
 function furnish(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name.slice(2), value);

@@ -1,11 +1,11 @@
-// The parts that are only shown, and the start of all.
+// The parts of the page without interaction, and the start of all parts.
 
 function startHeader() {
   byId("title").textContent = page.title;
   byId("about").textContent = [page.namespace && `namespace ${page.namespace}`, page.description, `${page.goal} ${metricName}, ${page.of}`]
     .filter((part) => part).join(" · ");
   byId("made").textContent = `Made by mlk ${page.version} from what was known at ${page.made}.`;
-  // The colours of the style sheet are pairs, and this decides which of them is taken.
+  // Each colour of the style sheet is a pair, and this setting decides which colour of the pair is used.
   byId("theme").addEventListener("change", (event) => document.documentElement.style.colorScheme = event.target.value);
 }
 

@@ -1,7 +1,7 @@
 // Parallel coordinates: an axis for each parameter and one for the objective, a line for each trial.
 // Inselberg: The Plane with Parallel Coordinates (The Visual Computer, 1985).
 
-const noneAt = -0.1;  // where lines go of trials that do not have the parameter: below its axis
+const noneAt = -0.1;  // the place of trials without the parameter: below its axis
 
 function startParallel() {
   const varied = parameters.filter((parameter) => new Set(trials.map((trial) => trial.v[parameter.index])).size > 1);
@@ -53,7 +53,7 @@ function startParallel() {
     listen(svg, strip, axis, yOf, (y) => Math.min(1, Math.max(axis.none ? -0.15 : 0, (bottom - y) / (bottom - top))));
   }
 
-  // Dragging chooses a range, a click ends that.
+  // Dragging chooses a range, and a click removes the range.
   function listen(svg, strip, axis, yOf, placeOf) {
     let begin = null;
     const pointed = (event) => {

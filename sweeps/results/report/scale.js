@@ -1,4 +1,5 @@
-// Scales: at(value) is its place from 0 to 1, NaN where it has none; ticks(count) are [{at, label}].
+// Scales: at(value) is the place of a value from 0 to 1, or NaN if it has no place; ticks(count) are [{at,
+// label}].
 
 // `whole`: ticks at whole numbers only.
 function linearScale(low, high, whole = false) {
@@ -48,8 +49,8 @@ function thinned(list, count) {
   return list.filter((_, i) => i % every === 0);
 }
 
-// The ends of the values, without those far from the others, as of trainings that diverged: beyond three interquartile
-// ranges from the quartiles. What lies outside a scale is drawn at its edge.
+// The range of the values without outliers, as from diverged trainings: values beyond three interquartile
+// ranges from the quartiles. The charts draw a value outside of the scale at the edge.
 function usualRange(values) {
   const sorted = Float64Array.from(values).sort();
   if (sorted.length === 0) return {low: 0, high: 1, outside: 0};
@@ -59,7 +60,7 @@ function usualRange(values) {
   return {low: inside[0], high: inside[inside.length - 1], outside: sorted.length - inside.length};
 }
 
-// Logarithmic where the usual values span two powers of ten or more.
+// A logarithmic scale if the usual values span two powers of ten or more.
 function scaleOfNumbers(values) {
   const {low, high} = usualRange(values);
   return low > 0 && high / low >= 100 ? logScale(low, high) : linearScale(low, high);

@@ -16,7 +16,7 @@ function startTable() {
     const sign = sorted.descending ? -1 : 1;
     rows = trials.filter(wanted.matches).map((trial) => [of(trial), trial]);
     rows.sort(([a, first], [b, second]) => {
-      if (a === null || b === null) return (a === null) - (b === null) || first.n - second.n;  // those without come last
+      if (a === null || b === null) return (a === null) - (b === null) || first.n - second.n;  // no value: last
       const both = typeof a === "number" && typeof b === "number";
       return sign * (both ? a - b : String(a).localeCompare(String(b), "en", {numeric: true})) || first.n - second.n;
     });

@@ -1,4 +1,4 @@
-// Commands against a cluster that the test itself moves on.
+// Commands against a cluster whose objects the test itself changes.
 
 #include <atomic>
 #include <chrono>
@@ -29,7 +29,7 @@ struct Cluster : FakeCluster {
     ask("POST", jobs_path, mlk::test::job_of(run));
     store.create("pods", mlk::test::pod_of(run, "Running"));
   }
-  // Exit code and everything that was said.
+  // Exit code and everything that was printed.
   std::pair<int, std::string> mlk(std::vector<std::string> words) {
     Tree tree;
     words.insert(words.end(), {"--kubeconfig", kubeconfig()});
@@ -47,7 +47,8 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 }  // namespace
 
-TEST_CASE("a starter experiment is tried on this machine or on a cluster, whatever flags and variables say") {
+TEST_CASE(
+    "new prints how to submit the experiment on this machine and on a cluster, for any flags and variables") {
   const auto told = [](const std::vector<std::string>& flags, const std::string& local) {
     const TemporaryFolder folder;
     Tree tree;
@@ -68,7 +69,7 @@ TEST_CASE("a starter experiment is tried on this machine or on a cluster, whatev
                  here + "on a cluster: mlk submit --follow x.yaml --context c; every key"));
 }
 
-TEST_CASE("stop without time to wait has sent the stop") {
+TEST_CASE("stop with --timeout 0 stops the run without waiting") {
   Cluster cluster;
   const auto [code, said] = cluster.mlk({"stop", "x", "--timeout", "0"});
   CHECK(code == 124);
@@ -77,19 +78,19 @@ TEST_CASE("stop without time to wait has sent the stop") {
   CHECK(cluster.mark().is_string());
 }
 
-TEST_CASE("an option that ends with = has an empty value, and takes no other word for it") {
+TEST_CASE("an option that ends with = has an empty value, and does not take the next word as its value") {
   Cluster cluster;
   CHECK(cluster.mlk({"ls", "--namespace=", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
   CHECK(cluster.mlk({"--namespace=", "ls", "-o", "name"}) == std::pair(0, std::string("x-abcde\n")));
   cluster.store.remove("pods", "default",
-                       "x-abcde-worker-0-abcde");  // nothing else would: there is no kubelet
+                       "x-abcde-worker-0-abcde");  // no kubelet runs that would remove the pod
   const auto [code, said] = cluster.mlk({"delete", "--namespace=", "y", "x-abcde"});
   CHECK(code == 0);
   CHECK(contains(said, "there is no run 'y'"));
   CHECK_FALSE(contains(said, "in namespace 'y'"));
 }
 
-TEST_CASE("a number that is none is refused in words") {
+TEST_CASE("an invalid number in a flag is refused with a message that names the valid numbers") {
   Tree tree;
   CHECK(tree.run({"sweep", "--parallel", "0", "x.yaml"}) == 2);
   CHECK(contains(tree.err.str(), "must be a whole number from 1 on, not '0'"));
@@ -97,7 +98,7 @@ TEST_CASE("a number that is none is refused in words") {
   CHECK(contains(tree.err.str(), "must be a number above 0, not 'nan'"));
 }
 
-TEST_CASE("a stop whose Jobs may not be changed leaves the run unmarked") {
+TEST_CASE("a stop that may not change the Jobs leaves the run without a stop mark") {
   Cluster cluster;
   cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method != "PATCH" || !contains(request.path, "/jobs/")) return std::nullopt;
@@ -121,7 +122,7 @@ TEST_CASE("a stop notices that the run was resumed meanwhile") {
   CHECK(contains(said, "run x-abcde was resumed before its processes had ended"));
 }
 
-TEST_CASE("wait without any time tells of a run that has ended") {
+TEST_CASE("wait with --timeout 0 reports a run that has ended") {
   Cluster cluster;
   CHECK(cluster.mlk({"wait", "x", "--timeout", "0"}).first == 124);
   cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
@@ -133,7 +134,7 @@ TEST_CASE("wait without any time tells of a run that has ended") {
   CHECK_MESSAGE(code == 0, said);
 }
 
-TEST_CASE("of several runs, one that is deleted does not end the wait for the others") {
+TEST_CASE("while several runs are awaited, the deletion of one run does not end the wait for the others") {
   Cluster cluster;
   cluster.ask("POST", config_maps_path, mlk::test::owner_of("y-fghij", "y"));
   cluster.ask("POST", jobs_path, mlk::test::job_of("y-fghij"));
@@ -145,7 +146,7 @@ TEST_CASE("of several runs, one that is deleted does not end the wait for the ot
   std::thread other([&] {
     eventually([&] { return waiting.load(); });
     cluster.store.remove("configmaps", "default", "x-abcde");
-    // Time enough for a wait that ends with the first of them.
+    // This time is enough for a wait that would end with the first of the runs.
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     told = true;
     cluster.store.modify("jobs", "default", "y-fghij-worker", [](json& job) {
@@ -179,7 +180,7 @@ TEST_CASE("delete does not wait for a new run of the same name") {
   CHECK(contains(said, "deleted x-abcde"));
 }
 
-TEST_CASE("delete waits for a pod whose Job has gone before it") {
+TEST_CASE("delete waits for a pod whose Job is already gone") {
   Cluster cluster;
   const std::string owner = cluster.ask("GET", config_maps_path + "/x-abcde").at("metadata").at("uid");
   const auto owned_by = [](const std::string& kind, const std::string& uid) {
@@ -199,7 +200,7 @@ TEST_CASE("delete waits for a pod whose Job has gone before it") {
   CHECK(contains(said, "x-abcde is still being deleted: pod/x-abcde-worker-0-abcde is left"));
 }
 
-TEST_CASE("delete ends the pods that a deleted Job has left without an owner, and no others") {
+TEST_CASE("delete deletes only the pods that a deleted Job has left without an owner") {
   for (const bool orphaned : {true, false}) {
     Cluster cluster;
     cluster.store.remove("jobs", "default", "x-abcde-worker");
@@ -217,7 +218,8 @@ TEST_CASE("delete ends the pods that a deleted Job has left without an owner, an
   }
 }
 
-TEST_CASE("delete that gives up names what is left, first what a finalizer holds, and the finalizer") {
+TEST_CASE(
+    "delete names the remaining objects at its timeout, first those with a finalizer, and the finalizer") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker",
                        [](json& job) { job["metadata"]["finalizers"] = {"foregroundDeletion"}; });
@@ -238,7 +240,7 @@ TEST_CASE("delete that gives up names what is left, first what a finalizer holds
   CHECK(!contains(said, "foregroundDeletion"));
 }
 
-TEST_CASE("logs of a role or a rank that the run does not have are an error that names them") {
+TEST_CASE("logs of a role or rank that the run does not have fail with the roles and ranks of the run") {
   Cluster cluster;
   const json roles = {{"metadata", {{"annotations", {{"mlk.dev/roles", R"({"server":1,"worker":3})"}}}}}};
   cluster.ask("PATCH", config_maps_path + "/x-abcde", roles, merge);
@@ -253,7 +255,7 @@ TEST_CASE("logs of a role or a rank that the run does not have are an error that
   CHECK(cluster.mlk({"logs", "x", "--role", "worker", "--rank", "2"}).first == 0);
 }
 
-TEST_CASE("the end of a run is told after its last log lines, however late they come") {
+TEST_CASE("the end of a run is reported after its last log lines, also if they arrive late") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
     job["status"]["conditions"] = {{{"type", "Complete"}, {"status", "True"}}};
@@ -279,7 +281,7 @@ TEST_CASE("the end of a run is told after its last log lines, however late they 
   CHECK_MESSAGE(contains(both.str(), "the last words\nSucceeded\n"), both.str());
 }
 
-TEST_CASE("last metrics that come late into the log of a run that has just ended are recorded") {
+TEST_CASE("the last metrics of a run are recorded if they reach the log after the end of the run") {
   for (const bool come : {true, false}) {
     INFO(come);
     Cluster cluster;
@@ -311,7 +313,7 @@ TEST_CASE("last metrics that come late into the log of a run that has just ended
   }
 }
 
-TEST_CASE("logs of a rank that has not started say so, and not what the API says of containers") {
+TEST_CASE("logs of a rank that has not started report this without the API's message about containers") {
   Cluster cluster;
   cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde",
                        [](json& pod) { pod["status"]["phase"] = "Pending"; });
@@ -330,7 +332,7 @@ TEST_CASE("logs of a rank that has not started say so, and not what the API says
                  "2 ranks have no log yet, such as worker/0: their containers have not started\n"));
 }
 
-TEST_CASE("ranks whose pods are gone are named by logs, also when they are followed") {
+TEST_CASE("logs names the ranks whose pods are gone, also with --follow") {
   Cluster cluster;
   cluster.store.modify("jobs", "default", "x-abcde-worker", [](json& job) {
     job["spec"]["completions"] = job["spec"]["parallelism"] = 2;
@@ -357,7 +359,7 @@ TEST_CASE("ranks whose pods are gone are named by logs, also when they are follo
   CHECK_FALSE(contains(cluster.mlk({"logs", "-f", "x", "--rank", "0"}).second, lost));
 }
 
-TEST_CASE("of an ended run whose pods are all gone logs names the ranks, and where more is known") {
+TEST_CASE("logs of an ended run without pods names the ranks, and the command that shows more") {
   Cluster cluster;
   cluster.store.remove("pods", "default", "x-abcde-worker-0-abcde");
   const std::string known = ": mlk status x-abcde --kubeconfig '" + cluster.kubeconfig() + "'\n";
@@ -395,7 +397,7 @@ TEST_CASE("--start-timeout ends the wait for a run whose init container fails ag
       "cannot start within 1s: Restarting: worker/0: restarting after init container fetch: exit code 128: "
       "no such repository (try 2 of 4): waits for init container fetch\n";
   CHECK_MESSAGE(contains(said, "run x-abcde " + why), said);
-  // A program that has run before is tried again, as long as it takes.
+  // mlk waits without a start timeout for the retry of a program that has run before.
   cluster.store.modify("pods", "default", "x-abcde-worker-0-abcde", [](json& pod) {
     pod["status"] = {
         {"phase", "Failed"},
@@ -406,7 +408,7 @@ TEST_CASE("--start-timeout ends the wait for a run whose init container fails ag
   CHECK(cluster.mlk({"wait", "x", "--start-timeout", "1s", "--timeout", "2s"}).first == 124);
 }
 
-TEST_CASE("a kubeconfig that is not there is a missing file, and a broken one a mistake") {
+TEST_CASE("a missing kubeconfig is reported as a missing file, and a broken kubeconfig as a usage error") {
   Tree missing, broken;
   CHECK(missing.run({"ls", "--kubeconfig", "/nowhere/config"}) == 3);
   CHECK(contains(missing.err.str(), "/nowhere/config"));
@@ -420,7 +422,7 @@ TEST_CASE("the command of a hint can be pasted into a shell") {
   CHECK(contains(said, "mlk ls --kubeconfig '" + cluster.kubeconfig() + "'\n"));
 }
 
-TEST_CASE("status shows the runs that are there, and then says which are not") {
+TEST_CASE("status shows the runs that exist, and then reports the missing runs") {
   Cluster cluster;
   const auto [code, said] = cluster.mlk({"status", "y", "x", "z", "-o", "json"});
   CHECK(code == 3);

@@ -1,4 +1,4 @@
-// What a shell is told while a command line is typed.
+// The completions that a shell gets while a command line is typed.
 
 #include <fstream>
 
@@ -24,7 +24,7 @@ std::string complete(std::vector<std::string> words, const std::map<std::string,
 
 }  // namespace
 
-TEST_CASE("completion answers from the tree") {
+TEST_CASE("completion offers words of the command tree") {
   CHECK(complete({"sub"}) == "submit\n");
   CHECK(complete({"completion", "z"}) == "zsh\n");
   CHECK(complete({"submit", "--dry"}) == "--dry-run\n");
@@ -35,7 +35,7 @@ TEST_CASE("completion answers from the tree") {
   CHECK(complete({"submit", ""}) == ":files\n");
 }
 
-TEST_CASE("files are completed where files are meant, and nowhere else") {
+TEST_CASE("completion offers files only for arguments that are files") {
   const std::string files = ":files\n";
   CHECK(complete({"--kubeconfig", ""}) == files);
   CHECK(complete({"report", "-o", ""}) == files);
@@ -80,17 +80,17 @@ TEST_CASE("the names of runs are completed, from the cluster and namespace that 
   CHECK(complete({"--kubeconfig", file, "wait", "d"}, {{"MLK_LOCAL", "1"}}) == "digits-abcde\n");
 }
 
-TEST_CASE("a cluster that refuses or does not answer gives no names and no message") {
+TEST_CASE("completion prints no names and no message if the cluster refuses or does not answer") {
   FakeCluster cluster;
   cluster.before([](const auto&) { return mlk::test::refusal(403, "Forbidden", "no"); });
   CHECK(complete({"--kubeconfig", cluster.kubeconfig(), "status", ""}).empty());
   CHECK(complete({"--kubeconfig", "/nowhere", "status", ""}).empty());
 }
 
-TEST_CASE("a credential plugin that takes its time is not waited for while a command line is typed") {
+TEST_CASE("completion does not wait for a slow credential plugin") {
   const Certificate authority = make_authority("authority");
   FakeServer server(
-      make_certificate({"server", "IP:127.0.0.1", &authority}));  // no credential goes over plain http
+      make_certificate({"server", "IP:127.0.0.1", &authority}));  // mlk sends no credential over plain http
   server.http->Get(".*", [](const httplib::Request&, httplib::Response& response) {
     answer(response, 200, json{{"items", {mlk::test::owner_of("digits-abcde")}}}.dump());
   });

@@ -27,11 +27,11 @@ constexpr char two_processes[] =
 constexpr char one_process[] =
     "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n";
 
-// mlk on a cluster with one sweep, where nobody can be asked unless the test answers.
+// mlk on a cluster with one sweep. mlk can only ask questions if the test has an answer.
 struct Console {
   Sweeper sweeper;
   std::string sweep;
-  std::string answer;  // that somebody types; empty: nobody is there
+  std::string answer;  // the answer that the user types; empty: there is no user
   int asked = 0;
 
   explicit Console(const char* experiment) : sweeper(experiment) {}
@@ -78,7 +78,7 @@ struct Console {
   }
 };
 
-// Two trials run, each as a run of its own, and nobody drives the sweep.
+// Two trials run, each as a run of its own, and the sweep has no driver.
 struct TwoRun : Console {
   TwoRun() : Console(two_processes) {
     const PlayedControllers controllers(sweeper.cluster, [](double) { return PlayedControllers::runs_on; });
@@ -117,7 +117,7 @@ TEST_CASE("a trial that is an index of a Job is refused, with the command for th
   CHECK(console.status().phase == Phase::scheduling);
 }
 
-TEST_CASE("logs of a sweep without pods say why there are none, and what to type") {
+TEST_CASE("logs of a sweep without pods print the reason and the command for the next step") {
   OfCluster console;
   const auto told = [&] {
     const auto said = console.type({"logs", console.sweep});
@@ -141,7 +141,7 @@ TEST_CASE("logs of a sweep without pods say why there are none, and what to type
                       console.sweep + console.flags() + "\n");
 }
 
-TEST_CASE("a trial that is not there is exit 3, and one of a run that is no sweep exit 2") {
+TEST_CASE("a missing trial gives exit code 3, and a trial of a run that is not a sweep gives exit code 2") {
   TwoRun console;
   const std::string run = console.status().newest_runs.at(0);
   for (const std::string doing : {"stop", "resume", "delete"}) {
@@ -158,7 +158,7 @@ TEST_CASE("a trial that is not there is exit 3, and one of a run that is no swee
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("a single trial of a driven sweep is stopped and resumed, and the others go on") {
+TEST_CASE("a single trial of a driven sweep is stopped and resumed while the other trials continue") {
   TwoRun console;
   const auto stopped = console.type({"stop", console.trial(1)});
   CHECK(stopped.code == 0);
@@ -177,7 +177,7 @@ TEST_CASE("a single trial of a driven sweep is stopped and resumed, and the othe
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("several names are stopped and resumed together, and none if one of them is wrong") {
+TEST_CASE("several runs are stopped and resumed together, and no run changes if one of the names is wrong") {
   TwoRun console;
   const std::vector<std::string> both{console.trial(0), console.trial(1), console.trial(0)};
   const auto type = [&](const std::string& doing, const std::string& more = "") {
@@ -191,12 +191,12 @@ TEST_CASE("several names are stopped and resumed together, and none if one of th
     CHECK(console.jobs() == (doing == "stop" ? "going going " : "suspended suspended "));
     const auto said = type(doing);
     CHECK(said.code == 0);
-    CHECK(split(said.err, '\n').size() == 3);  // once for each, and the end
+    CHECK(split(said.err, '\n').size() == 3);  // once for each trial, and the end
     CHECK(console.jobs() == (doing == "stop" ? "suspended suspended " : "going going "));
   }
 }
 
-TEST_CASE("a stop of a single trial that is cut off at any request does the rest when it is said again") {
+TEST_CASE("a stop of a single trial that was cut off at any request completes when it is repeated") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = 0; which < 2; ++which) {
       INFO(which);
@@ -258,8 +258,7 @@ TEST_CASE("a trial whose results cannot be stored is not deleted") {
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE(
-    "nothing is done to a selection of --where if there is no terminal to ask on, and the hint is --yes") {
+TEST_CASE("without a terminal a command does nothing to a selection of --where, and its hint is --yes") {
   TwoRun console;
   std::atomic<int> changes{0};
   const std::string before = console.everything();
@@ -284,7 +283,7 @@ TEST_CASE(
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("after --yes, or a yes, the command applies to the selection of --where and to nothing else") {
+TEST_CASE("after --yes, or the answer yes, the command applies only to the selection of --where") {
   TwoRun console;
   const auto said = console.type({"stop", console.sweep, "--where", "lr<0.15", "--yes"});
   CHECK(said.code == 0);
@@ -308,12 +307,12 @@ TEST_CASE("after --yes, or a yes, the command applies to the selection of --wher
   CHECK(console.jobs() == "going suspended ");
   CHECK(console.asked == 5);
   console.answer = "";
-  CHECK(console.type({"stop", "--where", "mode==sweep", "--yes"}).code == 0);  // of the namespace
+  CHECK(console.type({"stop", "--where", "mode==sweep", "--yes"}).code == 0);  // of all runs in the namespace
   CHECK(console.jobs() == "suspended suspended ");
   CHECK(console.status().phase == Phase::stopped);
 }
 
-TEST_CASE("if --where selects nothing the command says so, and asks nothing") {
+TEST_CASE("if --where selects nothing the command reports this without a question") {
   TwoRun console;
   console.answer = "y";
   for (const std::string doing : {"stop", "resume", "delete"}) {

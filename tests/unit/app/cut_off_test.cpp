@@ -20,7 +20,7 @@ using test::Tree;
 
 constexpr int interrupted_code = static_cast<int>(ExitCode::interrupted);
 
-// A user who interrupts mlk when it has asked the cluster so often; 0: never.
+// A user who interrupts mlk after so many requests to the cluster; 0: never.
 struct Impatient : FakeCluster {
   const TemporaryFolder folder;
   const HomeFolder home;
@@ -54,7 +54,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("get that is interrupted while it writes ends, and leaves no folder") {
+TEST_CASE("an interrupted get ends while it writes, and leaves no folder") {
   for (const std::string more :
        {"code: {path: of_code}\n", "data: [{name: d, mount: /d, files: of_data}]\n"}) {
     INFO(more);
@@ -73,7 +73,7 @@ TEST_CASE("get that is interrupted while it writes ends, and leaves no folder") 
   }
 }
 
-TEST_CASE("diff that is interrupted while it writes what it compares ends, and leaves no folder") {
+TEST_CASE("an interrupted diff ends while it writes the files to compare, and leaves no folder") {
   Impatient user;
   user.folder.write("of_code/main.sh", "echo one\n");
   const std::string first = user.submit("code: {path: of_code}\n");
@@ -88,7 +88,7 @@ TEST_CASE("diff that is interrupted while it writes what it compares ends, and l
   CHECK(names_in(user.home.place("TMPDIR")).empty());
 }
 
-TEST_CASE("build --output that is interrupted ends, and leaves neither a folder nor a file") {
+TEST_CASE("an interrupted build --output ends, and leaves neither a folder nor a file") {
   const HomeFolder home;
   PlayedRegistry played;
   add_image(played, "base/x", "1", {"the first layer", "the second layer"});

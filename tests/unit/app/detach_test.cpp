@@ -1,4 +1,4 @@
-// mlk sweep --detach and mlk drive, against a cluster that the test itself moves on.
+// mlk sweep --detach and mlk drive, against a cluster whose objects the test itself changes.
 
 #include <fstream>
 #include <set>
@@ -29,12 +29,12 @@ Answer answer_of(int status, const json& body) {
   return answer;
 }
 
-// A cluster with RBAC: the ServiceAccount is there or not, and may do all but one thing.
+// A cluster with RBAC: the ServiceAccount exists or not, and has all rights but one.
 struct Rbac : FakeCluster {
   bool has_account = true, may_look = true, may_impersonate = true, may_create = true;
   std::string taken;  // "get pods/log"
   std::vector<std::string> created;
-  int asked_for_leases = 0;  // whether somebody may create them
+  int asked_for_leases = 0;  // how often mlk asks for the right to create leases
 
   Rbac() {
     before([this](const Request& request) { return play(request); });
@@ -71,7 +71,7 @@ struct Rbac : FakeCluster {
     if (includes(request.path, "selfsubjectaccessreviews")) {
       const json asked = json::parse(request.body)["spec"]["resourceAttributes"];
       const std::string below = asked.value("subresource", "");
-      // That one alone is asked for the driver, and not for the user.
+      // mlk asks for the right to read logs only for the driver, and not for the user.
       if (!may_impersonate && below == "log")
         return mlk::test::refusal(403, "Forbidden", "you may not impersonate");
       const std::string right = asked["verb"].get<std::string>() + " " +
@@ -127,7 +127,7 @@ TEST_CASE(
   CHECK(kinds == std::vector<std::string>{"ServiceAccount", "Role", "RoleBinding"});
 }
 
-TEST_CASE("an account that lacks a right is told of with that right, and nothing is created") {
+TEST_CASE("if the driver's account lacks a right, the error names the right and nothing is created") {
   Rbac cluster;
   for (const char* taken : {"get pods/log", "patch leases", "get secrets"}) {
     cluster.taken = taken;
@@ -141,7 +141,7 @@ TEST_CASE("an account that lacks a right is told of with that right, and nothing
   CHECK(includes(cluster.detach().err, "mlk-driver of namespace 'default', which has no Role"));
 }
 
-TEST_CASE("the account is created when that is asked for, and only where it is missing") {
+TEST_CASE("--create-rbac creates the driver's account only if it is missing") {
   Rbac cluster;
   CHECK(cluster.detach({"--create-rbac"}).code == 0);
   CHECK(cluster.created.empty());
@@ -165,7 +165,7 @@ TEST_CASE("a user who may not create a Role gets an error, and nothing is create
 TEST_CASE("detaching a sweep does not need the rights to drive it") {
   Rbac cluster;
   CHECK(cluster.detach().code == 0);
-  CHECK(cluster.asked_for_leases == 1);  // by the driver's account
+  CHECK(cluster.asked_for_leases == 1);  // for the driver's account
 }
 
 TEST_CASE("a user without the right to check the account can still detach a sweep") {
@@ -188,7 +188,7 @@ TEST_CASE("a dry run on the server asks about the account and creates nothing") 
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("a driver's Job that the cluster refuses leaves no sweep behind") {
+TEST_CASE("if the cluster refuses the driver's Job, no sweep is created") {
   Rbac cluster;
   cluster.before([](const Request& request) -> std::optional<Answer> {
     if (includes(request.path, "/serviceaccounts/")) return answer_of(200, {{"kind", "ServiceAccount"}});
@@ -211,7 +211,7 @@ TEST_CASE("flags that contradict --detach, or need it, are refused") {
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("a driver that lacks a right says which, and how it gets it") {
+TEST_CASE("a driver that lacks a right reports the right and how to grant it") {
   Rbac cluster;
   const std::string sweep = cluster.detach().out.substr(0, 7);
   const std::string name = cluster.names("jobs");
@@ -224,7 +224,7 @@ TEST_CASE("a driver that lacks a right says which, and how it gets it") {
   CHECK(includes(cluster.mlk({"drive", sweep, "other"}).err, "not found"));
 }
 
-TEST_CASE("the driver's image is that of the flag, of the environment or of the experiment") {
+TEST_CASE("the driver's image comes from the flag, from the environment, or from the experiment") {
   Rbac cluster;
   const auto image_after = [&](std::vector<std::string> more, const std::string& by_environment) {
     Tree tree;
@@ -242,7 +242,7 @@ TEST_CASE("the driver's image is that of the flag, of the environment or of the 
   CHECK(image_after({"--driver-image", "f"}, "e") == "f");
 }
 
-TEST_CASE("a large sweep without a watcher gets a warning of lost results") {
+TEST_CASE("a large sweep gets a warning that nobody watches it and that results can be lost") {
   Rbac cluster;
   std::ofstream(cluster.file()) << "name: x\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n"
                                    "sweep: {objective: maximize accuracy}\n";
@@ -251,7 +251,7 @@ TEST_CASE("a large sweep without a watcher gets a warning of lost results") {
   CHECK_FALSE(includes(cluster.mlk({"sweep", cluster.file(), "--set", "name=y", "lr=1..100"}).err, words));
 }
 
-TEST_CASE("logs of a driver are asked for by its role") {
+TEST_CASE("logs --role driver prints the log of the driver") {
   Rbac cluster;
   const std::string sweep = cluster.detach().out.substr(0, 7);
   CHECK(cluster.mlk({"logs", sweep, "--role", "driver"}).code == 0);

@@ -112,7 +112,7 @@ TEST_CASE("a misspelt command gets a suggestion and exit code 2") {
   CHECK(tree.err.str() == "mlk: error: there is no command 'sumbit'\nhint: did you mean: mlk submit\n");
 }
 
-TEST_CASE("help is not an answer to words that mlk does not know") {
+TEST_CASE("unknown words with --help get an error instead of the help") {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"nope", "--help"},
                                              {"--help", "nope"},
@@ -135,7 +135,7 @@ TEST_CASE("help is not an answer to words that mlk does not know") {
   }
 }
 
-TEST_CASE("a misspelt flag gets a suggestion, also where something else is missing") {
+TEST_CASE("a misspelt flag gets a suggestion, also if a required argument is missing") {
   Tree tree;
   CHECK(mlk::run({"submit", "--folow"}, tree.session) == 2);
   CHECK(tree.err.str() == "mlk: error: there is no flag '--folow'\nhint: did you mean: --follow\n");
@@ -156,7 +156,7 @@ TEST_CASE("an invalid number is reported in words") {
         "mlk: error: --rank: must be a whole number, not 'x'\nhint: see: mlk logs --help\n");
 }
 
-TEST_CASE("a namespace that cannot be one is refused by every command, also by those that ask no cluster") {
+TEST_CASE("every command refuses an invalid namespace, also a command that uses no cluster") {
   const std::string file = (top / "examples" / "digits-ps.yaml").string();
   for (const char* command : {"render", "submit", "status"}) {
     Tree tree;
@@ -167,7 +167,7 @@ TEST_CASE("a namespace that cannot be one is refused by every command, also by t
   }
 }
 
-TEST_CASE("a group of commands without its command lists them") {
+TEST_CASE("a group of commands without a command lists its commands") {
   Tree tree;
   CHECK(mlk::run({"local", "bogus"}, tree.session) == 2);
   CHECK(mlk::run({"local"}, tree.session) == 2);
@@ -176,7 +176,7 @@ TEST_CASE("a group of commands without its command lists them") {
         "mlk: error: a command is required\nhint: list the commands with: mlk local --help\n");
 }
 
-TEST_CASE("help shows a flag with an optional value as manuals do") {
+TEST_CASE("help shows a flag with an optional value in the form of manuals") {
   Tree tree;
   CHECK(mlk::run({"submit", "--help"}, tree.session) == 0);
   CHECK(tree.out.str().find("--dry-run[=client|server]  ") != std::string::npos);

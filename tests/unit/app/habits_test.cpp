@@ -1,4 +1,4 @@
-// Words that people bring along from kubectl, git and Slurm.
+// Words that people type from habit with kubectl, git and Slurm.
 
 #include "cli/args/habits.h"
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-// The hint to a command line that is refused.
+// The hint for a command line that mlk refuses.
 std::string hint(const std::vector<std::string>& words) {
   mlk::test::Tree tree;
   CHECK(tree.run(words) == 2);
@@ -20,7 +20,7 @@ std::string hint(const std::vector<std::string>& words) {
 
 }  // namespace
 
-TEST_CASE("a command of kubectl, git or Slurm is answered with mlk's own, including its arguments") {
+TEST_CASE("a command of kubectl, git or Slurm gets a hint with the command of mlk and the typed arguments") {
   CHECK(hint({"describe", "digits"}) == "did you mean: mlk status digits");
   CHECK(hint({"list", "pods"}) == "did you mean: mlk ls");
   CHECK(hint({"ps"}) == "did you mean: mlk ls");
@@ -40,14 +40,14 @@ TEST_CASE("a command of kubectl, git or Slurm is answered with mlk's own, includ
   CHECK(hint({"help"}) == "did you mean: mlk --help");
 }
 
-TEST_CASE("a run is not taken for a file") {
+TEST_CASE("a hint does not use the name of a run as a file") {
   CHECK(hint({"retry", "digits-abcde"}) ==
         "`mlk get digits-abcde --to FOLDER` brings back the file of a run: mlk submit --again FILE");
   CHECK(hint({"start", "digits-abcde"}) == "did you mean: mlk submit FILE");
   CHECK(hint({"start", "folder/x"}) == "did you mean: mlk submit folder/x");
 }
 
-TEST_CASE("a flag of others is answered with mlk's own") {
+TEST_CASE("a flag of another program gets a hint with the flag of mlk") {
   CHECK(hint({"submit", "-f", "x.yaml"}) == "the file stands by itself: mlk submit x.yaml");
   CHECK(hint({"submit", "x.yaml", "--filename=x.yaml"}).starts_with("the file stands by itself"));
   CHECK(hint({"ls", "-A"}) == "one namespace at a time: -n NAMESPACE");
@@ -56,7 +56,7 @@ TEST_CASE("a flag of others is answered with mlk's own") {
   CHECK(hint({"delete", "--all"}) == "say which with --where, or name the runs: `mlk ls -o name` lists them");
 }
 
-TEST_CASE("who wants the local cluster deleted learns what deletes it, and what is deleted") {
+TEST_CASE("a request to delete the local cluster gets a hint with the command and with what it deletes") {
   const std::string deletes = "mlk local down && rm -r ${XDG_STATE_HOME:-~/.local/state}/mlk/local";
   for (const char* flag : {"--delete", "--purge", "--volumes", "-v"}) {
     const std::string said = hint({"local", "down", flag});
@@ -69,13 +69,13 @@ TEST_CASE("who wants the local cluster deleted learns what deletes it, and what 
   CHECK(hint({"local", "ps"}) == "did you mean: mlk local status");
 }
 
-TEST_CASE("a slip of the fingers is still answered with the nearest word") {
+TEST_CASE("a typing error still gets a hint with the nearest word") {
   CHECK(hint({"statsu", "digits"}) == "did you mean: mlk status");
   CHECK(hint({"submit", "--folow"}) == "did you mean: --follow");
   CHECK(hint({"ls", "--everything"}) == "see: mlk ls --help");
 }
 
-TEST_CASE("no word that mlk knows is taken for a habit of others") {
+TEST_CASE("no command or flag of mlk is in the table of habits") {
   const mlk::test::Tree tree;
   for (const char* word : {"up", "down", "status", "kubeconfig"}) CHECK(mlk::habit_of_local(word).empty());
   for (const CLI::App* command : mlk::visible_commands(*tree.root)) {

@@ -1,4 +1,5 @@
-// A home for commands that keep something on this machine: nothing of the user's is read or written.
+// A home folder for commands that store files on this machine, so that tests read and write no files of the
+// user.
 #pragma once
 
 #include <cstdlib>

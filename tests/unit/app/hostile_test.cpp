@@ -1,6 +1,6 @@
-// Commands that only look, run whole against a server that sends what no API server should: fields that are
-// missing, of a wrong type, nested, huge, or full of what steers a terminal. Whatever it sends, a command
-// ends with a documented exit code, and nothing that it prints moves the cursor.
+// Complete read-only commands against a server whose answers no API server should send: fields that are
+// missing, of a wrong type, nested, huge, or full of terminal control sequences. For every answer, a command
+// ends with a documented exit code, and its output does not move the cursor.
 
 #include <atomic>
 #include <limits>
@@ -42,7 +42,7 @@ json nested(int depth) {
   return value;
 }
 
-// What a field may become. nullopt: it is missing.
+// The values that replace a field. nullopt: the field is missing.
 std::vector<std::optional<json>> replacements() {
   return {std::nullopt,
           nullptr,
@@ -73,8 +73,8 @@ std::vector<std::optional<json>> replacements() {
           nested(150)};
 }
 
-// Every place in the object, also those within JSON that is kept as text. A key of a place within text begins
-// with "\n".
+// Every place in the object, also the places within JSON that is stored as text. The key of a place within
+// text begins with "\n".
 using Place = Strings;
 
 void collect(const json& value, Place& here, std::vector<Place>& places) {
@@ -192,7 +192,7 @@ Outcome run(const HostileServer& server, Strings arguments, bool terminal) {
                        .interrupted = interrupted,
                        .env = [](const std::string&) { return std::string(); },
                        .global = {}};
-  session.global.cluster.kubeconfig = server.kubeconfig;  // for __complete, which takes no flags
+  session.global.cluster.kubeconfig = server.kubeconfig;  // for __complete, which has no flags
   if (arguments.front() != "__complete") {
     arguments.insert(arguments.end(), {"--kubeconfig", server.kubeconfig});
     if (terminal) arguments.insert(arguments.end(), {"--color", "always"});
@@ -201,7 +201,7 @@ Outcome run(const HostileServer& server, Strings arguments, bool terminal) {
   return {code, out.str(), err.str()};
 }
 
-// What is left of a text that may not be printed; colours of our own may.
+// The characters of a text that mlk may not print. Our own colours are allowed.
 std::string unprintable(std::string_view text, bool colors) {
   std::string found;
   while (!text.empty()) {
@@ -228,7 +228,7 @@ void check(const HostileServer& server, const Strings& command, bool terminal, c
     const std::string bad = unprintable(text, terminal);
     CHECK_MESSAGE(bad.empty(), told, " prints ",
                   json(bad).dump(-1, ' ', true, json::error_handler_t::replace));
-    // Colours that are not ours pass in logs only.
+    // Only logs may print colours of programs.
     const bool ours = command.front() == "logs" || text.find(evil_color) == std::string::npos;
     CHECK_MESSAGE(ours, told, " lets a colour through");
   }
@@ -254,7 +254,7 @@ std::string text_of(const Place& place) {
 
 }  // namespace
 
-TEST_CASE("no field that a server sends crashes a command or steers the terminal") {
+TEST_CASE("no field of a server's answer crashes a command or controls the terminal") {
   HostileServer server;
   std::mt19937 random(16);
   const auto any = [&](std::size_t count) {
@@ -289,7 +289,7 @@ TEST_CASE("no field that a server sends crashes a command or steers the terminal
   }
 }
 
-TEST_CASE("control characters in every string that a server sends reach no terminal") {
+TEST_CASE("control characters in the strings of a server do not reach the terminal") {
   HostileServer server;
   for (const char* fixture : {"failed_exit_code", "running", "unschedulable", "evicted", "succeeded"}) {
     const World plain = world_of(fixture);
@@ -297,7 +297,7 @@ TEST_CASE("control characters in every string that a server sends reach no termi
     std::vector<Place> places;
     Place here;
     collect(all, here, places);
-    // All at once but those by which mlk knows a run, its ranks and its states at all.
+    // Changes all places at once, except the places by which mlk identifies a run, its ranks and its states.
     for (const Place& place : places) {
       const std::string path = text_of(place);
       json* at = &all;
@@ -325,7 +325,7 @@ TEST_CASE("control characters in every string that a server sends reach no termi
   }
 }
 
-TEST_CASE("control characters in the names of runs, Jobs and pods reach no terminal") {
+TEST_CASE("control characters in the names of runs, Jobs and pods do not reach the terminal") {
   HostileServer server;
   const World plain = world_of("running");
   std::string all = json(plain.lists).dump(), quoted = json(plain.run + evil).dump();
@@ -345,7 +345,7 @@ TEST_CASE("control characters in the names of runs, Jobs and pods reach no termi
   }
 }
 
-TEST_CASE("an answer that is nested too deeply, cut or no JSON at all is an error of the cluster") {
+TEST_CASE("an answer that is nested too deeply, is cut, or is not JSON causes a cluster error") {
   HostileServer server;
   server.world = world_of("running");
   const std::string deep = std::string(120'000, '[') + std::string(120'000, ']');
@@ -362,7 +362,7 @@ TEST_CASE("an answer that is nested too deeply, cut or no JSON at all is an erro
   }
 }
 
-TEST_CASE("neither the server's version, nor the user's name, nor a warning steers the terminal") {
+TEST_CASE("the server's version, the user's name and warnings do not control the terminal") {
   HostileServer server;
   server.world = world_of("running");
   for (const bool terminal : {false, true}) {

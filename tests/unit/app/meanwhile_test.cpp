@@ -1,4 +1,4 @@
-// What others do while a command asks its question, or between two of its requests.
+// Actions of others while a command asks its question, or between two of its requests.
 
 #include <atomic>
 #include <functional>
@@ -116,7 +116,7 @@ struct Builds : Terminal {
                                       "'}\nimage: " + played.name + "/base/x:1\nregistry: " + played.name +
                                       "/team\ncode: {path: code, layer: true}\n");
   }
-  // When the cluster is asked to keep an owner that names an image.
+  // Runs `action` when mlk sends an owner that names an image to the cluster.
   void before_the_owner_is_there(const std::function<void()>& action) {
     before([action](const local::Request& request) -> std::optional<local::Answer> {
       const bool of_owner = request.method == "POST" && request.path == test::config_maps_path &&
@@ -158,7 +158,7 @@ TEST_CASE("a run that has ended while the question was asked is neither deleted 
   }
 }
 
-TEST_CASE("a run that began while the question was asked was not asked about, and stays as it is") {
+TEST_CASE("a run that began while the question was asked does not change") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -170,7 +170,7 @@ TEST_CASE("a run that began while the question was asked was not asked about, an
   }
 }
 
-TEST_CASE("another run that got the name while the question was asked is neither deleted nor stopped") {
+TEST_CASE("a new run that got the same name while the question was asked is neither deleted nor stopped") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -203,7 +203,7 @@ TEST_CASE("an image that a run names while the question is asked is not deleted"
   CHECK(repository.played.count("DELETE ") == 0);
 }
 
-TEST_CASE("an image that a run names while it is deleted is put back") {
+TEST_CASE("an image is restored if a run names it while it is deleted") {
   Repository repository;
   repository.before_request = [&](const PlayedRegistry::Request& request) {
     if (request.method == "DELETE") repository.name_the_image();
@@ -217,7 +217,7 @@ TEST_CASE("an image that a run names while it is deleted is put back") {
   CHECK(repository.has_image());
 }
 
-TEST_CASE("an image that is deleted before its run is there is sent again, of a sweep too") {
+TEST_CASE("an image that is deleted before its run or sweep exists is sent again") {
   for (const bool is_sweep : {false, true}) {
     Builds builds(is_sweep ? "${sweep.n}" : "1");
     builds.before_the_owner_is_there([&] {
@@ -233,7 +233,7 @@ TEST_CASE("an image that is deleted before its run is there is sent again, of a 
   }
 }
 
-TEST_CASE("a registry that does not say whether the image is still there does not hold up its run") {
+TEST_CASE("a run is submitted also if the registry does not report whether its image still exists") {
   Builds builds("1");
   std::atomic<bool> is_silent = false;
   builds.before_the_owner_is_there([&] { is_silent = true; });
@@ -248,7 +248,7 @@ TEST_CASE("a registry that does not say whether the image is still there does no
   CHECK(builds.has_image(first_line(told.out)));
 }
 
-TEST_CASE("an image that is still there when its run is, is sent once") {
+TEST_CASE("an image that still exists when its run exists is sent once") {
   Builds builds("1");
   const Told told = builds.type({"submit", builds.file.string()});
   INFO(told.err);

@@ -30,5 +30,5 @@ TEST_CASE("a starter experiment names train.py, main.py, or the only file of Pyt
   CHECK(program_among({"example.py", "notes.txt"}) == "example.py");
   CHECK(program_among({"one.py", "two.py"}) == "train.py");
   CHECK(program_among({}) == "train.py");
-  CHECK(program_among({"my program.py"}) == "train.py");  // would need quotes
+  CHECK(program_among({"my program.py"}) == "train.py");  // this name would need quotes
 }

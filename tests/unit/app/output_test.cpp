@@ -1,4 +1,4 @@
-// Standard output that takes nothing.
+// A standard output that cannot be written.
 
 #include <cerrno>
 #include <streambuf>
@@ -41,7 +41,7 @@ std::pair<int, std::string> run_on(int reason, const std::vector<std::string>& w
 
 }  // namespace
 
-TEST_CASE("a full disk is told in a sentence, by help and version too") {
+TEST_CASE("a full disk is reported in one sentence, also by help and version") {
   const std::string sentence = "mlk: error: cannot write to standard output: No space left on device\n";
   for (const std::vector<std::string>& words : {std::vector<std::string>{"version"},
                                                 {"--help"},
@@ -52,10 +52,10 @@ TEST_CASE("a full disk is told in a sentence, by help and version too") {
   }
 }
 
-TEST_CASE("a reader that has gone is told nothing") {
+TEST_CASE("a closed pipe as standard output causes no message") {
   CHECK(run_on(EPIPE, {"version"}) == std::pair(1, std::string()));
 }
 
-TEST_CASE("another mistake keeps its own exit code on a full disk") {
+TEST_CASE("a usage error keeps its exit code on a full disk") {
   CHECK(run_on(ENOSPC, {"sumbit"}).first == 2);
 }

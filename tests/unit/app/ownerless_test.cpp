@@ -1,4 +1,4 @@
-// Commands about runs of which objects have lost their owner: kubectl delete --cascade=orphan.
+// Commands about runs with objects that have lost their owner: kubectl delete --cascade=orphan.
 #include <optional>
 #include <vector>
 
@@ -55,7 +55,7 @@ TEST_CASE("delete waits for the pods that a Job has left without an owner") {
   CHECK(cluster.deleted == std::vector<std::string>{"x-abcde", pod});
 }
 
-TEST_CASE("delete ends what is left of a run whose owner was deleted alone, and waits for its pods") {
+TEST_CASE("delete deletes the rest of a run whose owner was deleted alone, and waits for its pods") {
   Cluster cluster(false);
   const json job = cluster.ask("GET", jobs_path + "/x-abcde-worker");
   cluster.store.modify("pods", "default", pod, [&](json& object) {
@@ -71,7 +71,7 @@ TEST_CASE("delete ends what is left of a run whose owner was deleted alone, and 
         std::pair(0, std::string("there is no run 'x-abcde' in namespace 'default'\n")));
 }
 
-TEST_CASE("delete by a user who may not list says that the end cannot be seen") {
+TEST_CASE("delete by a user who may not list objects reports that it cannot see the end") {
   Cluster cluster(true);
   cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method == "DELETE")
@@ -97,7 +97,7 @@ TEST_CASE("delete finds the trials of a sweep whose owner was deleted alone") {
   CHECK_MESSAGE(cluster.deleted == std::vector<std::string>{"y-12345"}, said);
 }
 
-TEST_CASE("what others have made with the label of a run stays when that run is not there") {
+TEST_CASE("delete of a missing run keeps objects of others that have its label") {
   Cluster cluster(false, false);
   cluster.store.modify("pods", "default", pod, [](json& object) {
     object["metadata"]["labels"].erase("app.kubernetes.io/managed-by");
@@ -106,7 +106,8 @@ TEST_CASE("what others have made with the label of a run stays when that run is 
   CHECK(cluster.deleted.empty());
 }
 
-TEST_CASE("a run whose owner was deleted alone is told to be left, with the command that deletes it") {
+TEST_CASE(
+    "status reports the objects of a run whose owner was deleted alone, and the command that deletes them") {
   Cluster cluster(false);
   const auto [code, said] = cluster.mlk({"status", "x-abcde"});
   CHECK(code == 3);
@@ -117,7 +118,7 @@ TEST_CASE("a run whose owner was deleted alone is told to be left, with the comm
   CHECK(contains(cluster.mlk({"status", "other"}).second, "list them with: mlk ls"));
 }
 
-TEST_CASE("submit of a run whose pods go on says so, and what ends them") {
+TEST_CASE("submit of a run whose pods still run reports them and how to end them") {
   Cluster cluster(true, false);
   cluster.ask(
       "PATCH", config_maps_path + "/x-abcde",

@@ -42,13 +42,14 @@ std::string bar_at(std::size_t width, const sweeps::SweepStatus& status = sweep_
 
 }  // namespace
 
-TEST_CASE("a wide terminal has all words on the sweep's live line, and a bar of 40 columns") {
+TEST_CASE("on a wide terminal the live line of a sweep has all its parts and a bar of 40 columns") {
   CHECK(bar_at(200) ==
         times("█", 20) + times("▒", 4) + times("░", 16) +
             "  50/100  10 running  3 failed  2 stopped  best accuracy 0.9712 (12)  about 1m44s left");
 }
 
-TEST_CASE("a terminal of 60 columns keeps the most important parts, and the bar takes the rest") {
+TEST_CASE(
+    "on a terminal of 60 columns the live line has the most important parts, and the bar fills the rest") {
   const std::string line = bar_at(60);
   CHECK(ui::width_of(line) == 60);
   CHECK(line.find("  50/100  3 failed  best accuracy 0.9712 (12)") != std::string::npos);
@@ -57,7 +58,7 @@ TEST_CASE("a terminal of 60 columns keeps the most important parts, and the bar 
   CHECK(line.starts_with("█"));
 }
 
-TEST_CASE("the live line of a sweep is never wider than its terminal, and says how many have ended") {
+TEST_CASE("the live line of a sweep is never wider than its terminal, and has the number of ended trials") {
   for (std::size_t width = 16; width <= 220; ++width) {
     INFO(width);
     CHECK(ui::width_of(bar_at(width)) <= width);
@@ -74,7 +75,7 @@ TEST_CASE("a sweep without running trials shows its phase and the reason") {
   CHECK(bar_at(200, sweeps::SweepStatus{}).find("0/0") != std::string::npos);
 }
 
-TEST_CASE("a hint ends in a command with the flags that mean the same cluster, once") {
+TEST_CASE("the command in a hint gets the flags that select the same cluster, once") {
   test::Tree tree;
   const Session& session = tree.session;
   const std::string hint = "list them with: mlk results x-abcde";
@@ -94,13 +95,13 @@ TEST_CASE("a hint ends in a command with the flags that mean the same cluster, o
     CHECK(session.with_flags(other) == other);
 }
 
-TEST_CASE("a hint on the cluster of this machine says --local, also when a variable means it") {
+TEST_CASE("the command in a hint gets --local on the local cluster, also if MLK_LOCAL selects it") {
   test::Tree tree;
   tree.env["MLK_LOCAL"] = "1";
   CHECK(tree.session.with_flags("see: mlk ls") == "see: mlk ls --local");
   tree.session.global.local = true;
   CHECK(tree.session.with_flags("see: mlk ls") == "see: mlk ls --local");
   tree.session.global.local = false;
-  tree.env["MLK_LOCAL"] = "yes";  // a mistake that is told elsewhere
+  tree.env["MLK_LOCAL"] = "yes";  // mlk reports this mistake elsewhere
   CHECK(tree.session.with_flags("see: mlk ls") == "see: mlk ls");
 }

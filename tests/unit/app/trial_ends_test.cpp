@@ -1,4 +1,4 @@
-// The lines of a sweep's trials that have ended: one for each.
+// The reports about a sweep's ended trials: one for each trial.
 #include "cli/views/trial_ends.h"
 
 #include <doctest/doctest.h>
@@ -21,7 +21,7 @@ struct Looks {
     }
   }
   mlk::sweeps::Trial& trial(std::size_t number) { return status.trials.at(number); }
-  // The numbers of the trials that are told.
+  // The numbers of the reported trials.
   std::vector<int> look(bool last = false) {
     std::vector<int> numbers;
     for (const mlk::sweeps::Trial* trial : ends.since_last(status, last)) numbers.push_back(trial->number);
@@ -33,7 +33,7 @@ using Numbers = std::vector<int>;
 
 }  // namespace
 
-TEST_CASE("each trial that ends is told once, not those that had ended before the first look") {
+TEST_CASE("each trial that ends is reported once, except trials that had ended before the first poll") {
   Looks looks(3);
   looks.trial(0).state = TrialState::failed;
   CHECK(looks.look().empty());
@@ -48,7 +48,7 @@ TEST_CASE("each trial that ends is told once, not those that had ended before th
   CHECK(looks.look() == Numbers{1});
 }
 
-TEST_CASE("a trial that has told no objective is told with its verdict, and not as succeeded before") {
+TEST_CASE("a trial without an objective is reported when it has a verdict, and not earlier as succeeded") {
   Looks looks;
   CHECK(looks.look().empty());
   looks.trial(0).state = looks.trial(1).state = TrialState::succeeded;
@@ -61,7 +61,9 @@ TEST_CASE("a trial that has told no objective is told with its verdict, and not 
   CHECK(looks.look(true).empty());
 }
 
-TEST_CASE("what nobody could read is told with the last look, and without an objective at once") {
+TEST_CASE(
+    "a trial with an unread objective is reported at the last poll, and at once in a sweep without "
+    "objective") {
   Looks looks(1);
   CHECK(looks.look().empty());
   looks.trial(0).state = TrialState::succeeded;
@@ -74,7 +76,7 @@ TEST_CASE("what nobody could read is told with the last look, and without an obj
   CHECK(plain.look() == Numbers{0});
 }
 
-TEST_CASE("a trial that appears after the first look has ended since") {
+TEST_CASE("a trial that appears as ended after the first poll is reported") {
   Looks looks(0);
   CHECK(looks.look().empty());
   mlk::sweeps::Trial trial;

@@ -1,4 +1,4 @@
-// What a command line that cannot be is answered with.
+// The messages for invalid command lines.
 
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@ std::string refusal(const std::vector<std::string>& words) {
 
 }  // namespace
 
-TEST_CASE("an argument too many is named, with the command line that would do") {
+TEST_CASE("an error about a surplus argument names it, with a correct command line") {
   for (const std::string command : {"logs", "rollback"}) {
     CHECK(refusal({command, "a", "b c", "d"}) == "mlk: error: mlk " + command +
                                                      " takes one RUN, but 'b c' is given as well\n"
@@ -32,7 +32,7 @@ TEST_CASE("an argument too many is named, with the command line that would do") 
         "mlk: error: mlk local up takes no argument, but 'now' is given\nhint: try: mlk local up\n");
 }
 
-TEST_CASE("a flag without its value is answered with what belongs there") {
+TEST_CASE("an error about a flag without its value has the form of the value") {
   CHECK(refusal({"logs", "x", "--tail"}) ==
         "mlk: error: there is no value after '--tail'\nhint: it takes one: mlk logs x --tail LINES\n");
   CHECK(refusal({"ls", "-o"}) ==
@@ -41,7 +41,7 @@ TEST_CASE("a flag without its value is answered with what belongs there") {
         "mlk: error: there is no value after '-n'\nhint: it takes one: mlk ls -n NAME\n");
 }
 
-TEST_CASE("a flag with a value too many, or a wrong one, is named") {
+TEST_CASE("an error about a surplus or wrong value names the flag") {
   CHECK(refusal({"submit", "x.yaml", "--follow=often"}) ==
         "mlk: error: '--follow' takes no value\nhint: it stands alone: --follow\n");
   CHECK(refusal({"ls", "--tag", "a", "--tag", "b"}) ==
@@ -52,7 +52,7 @@ TEST_CASE("a flag with a value too many, or a wrong one, is named") {
         "mlk: error: --output: must be json, not 'yaml'\nhint: see: mlk status --help\n");
 }
 
-TEST_CASE("what is wrong on the command line is told before a cluster is asked") {
+TEST_CASE("errors on the command line are reported before a request to the cluster") {
   struct Line {
     std::vector<std::string> words;
     std::string told;

@@ -67,7 +67,7 @@ std::size_t count(const std::string& text, const std::string& part) {
   return found;
 }
 
-TEST_CASE("status of a failed run in a pipe is whole") {
+TEST_CASE("status of a failed run in a pipe is complete") {
   CHECK(shown(failed_run(), 0) ==
         "mnist-abcde  Failed  ps  took 1m\n"
         "  why           worker/1: exit code 3: cannot open /data/mnist/train-images (2 of 2 tries failed)\n"
@@ -84,7 +84,7 @@ TEST_CASE("status of a failed run in a pipe is whole") {
         "server  0     Running  0         30s  node-7\n");
 }
 
-TEST_CASE("status of a run that lacks a rank says how many run on") {
+TEST_CASE("status of a run that lacks a rank has the number of ranks that still run") {
   const auto head = [](Phase phase, std::size_t lost) {
     RunStatus status = failed_run();
     status.phase = phase;
@@ -109,11 +109,11 @@ TEST_CASE("status shows the first digits of the commit of a run's code") {
   CHECK(short_commit("").empty());
 }
 
-TEST_CASE("last words of one line are not said again below the reason that holds them") {
+TEST_CASE("a last line that is part of the reason is not printed again below it") {
   RunStatus status = failed_run();
   status.first_failure->message = "cannot open /data/mnist/train-images";
   CHECK(count(shown(status, 0), "cannot open") == 1);
-  // A rank that ended otherwise keeps its own.
+  // A rank that ended for another reason keeps its own reason.
   status.ranks[0].state = "Failed";
   status.ranks[0].reason = "exit code 3: disk full";
   CHECK(shown(status, 0).find("exit code 3: disk full") != std::string::npos);
@@ -135,7 +135,7 @@ TEST_CASE("status fits a terminal of 60 and of 120 columns") {
         std::string::npos);
 }
 
-TEST_CASE("a line of metrics never ends between a name and its value") {
+TEST_CASE("a line of metrics never breaks between a name and its value") {
   for (std::size_t width = 40; width < 80; ++width) {
     const std::string text = shown(failed_run(), width);
     CAPTURE(text);
@@ -144,7 +144,7 @@ TEST_CASE("a line of metrics never ends between a name and its value") {
   }
 }
 
-TEST_CASE("on a terminal many ranks that only run are one line; in a pipe each has its own") {
+TEST_CASE("on a terminal many running ranks are folded into one line, and in a pipe each rank has a line") {
   RunStatus status = failed_run();
   for (int i = 2; i < 40; ++i) {
     RankStatus rank = status.ranks[0];
@@ -156,7 +156,7 @@ TEST_CASE("on a terminal many ranks that only run are one line; in a pipe each h
   CHECK(count(shown(status, 0), "worker  ") == 40);
 }
 
-TEST_CASE("the list of runs has a line for each, cut at the edge of a terminal alone") {
+TEST_CASE("the list of runs has one line for each run, which only a terminal cuts at its edge") {
   RunStatus waiting;
   waiting.run = "cifar-fghij";
   waiting.mode = "single";
@@ -185,7 +185,7 @@ TEST_CASE("the list of runs has a line for each, cut at the edge of a terminal a
   }
 }
 
-TEST_CASE("the live line shows the step, the loss, the running ranks and the trouble") {
+TEST_CASE("the live line shows the step, the loss, the running ranks and the problem") {
   RunStatus status = failed_run();
   status.phase = Phase::running;
   status.why = "worker/1: restarting";
@@ -196,7 +196,7 @@ TEST_CASE("the live line shows the step, the loss, the running ranks and the tro
   CHECK(phase_line(status) == "Running");
 }
 
-TEST_CASE("numbers of a run that goes on are shown with their age when they are old") {
+TEST_CASE("old numbers of a running run are shown with their age") {
   RunStatus status = failed_run();
   status.phase = Phase::restarting;
   status.result_at = now - 12s;
@@ -217,7 +217,7 @@ TEST_CASE("numbers of a run that goes on are shown with their age when they are 
   }
 }
 
-TEST_CASE("the time until the next try is no change of a run; everything else of its line is") {
+TEST_CASE("a new time until the next try is not a change of a run, and any other difference in its line is") {
   const std::string line = "Restarting: worker/0: exit code 1 (try 1 of 4, next in 10s); worker/1: lost";
   CHECK(untimed(line) ==
         untimed("Restarting: worker/0: exit code 1 (try 1 of 4, next in 1m9s); worker/1: lost"));
@@ -256,8 +256,7 @@ TEST_CASE("the wide list shows the differing values of runs of one name, and the
         "cifar-aaaaa  Failed  ps    420/2000  0.3123  1         1m30s\n");
 }
 
-TEST_CASE(
-    "the wide list fits a narrow terminal, too: it leaves out what the usual list and the status have") {
+TEST_CASE("the wide list fits a narrow terminal by leaving out columns of the usual list and of status") {
   RunStatus first = failed_run(), second = failed_run();
   first.run = "a-long-experiment-name-aaaaa", second.run = "a-long-experiment-name-bbbbb";
   first.phase = Phase::running;
@@ -277,7 +276,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("text of a program does not reach the terminal as commands") {
+TEST_CASE("control sequences in a program's text do not reach the terminal") {
   RunStatus status = failed_run();
   status.run = "x\x1b[2J";
   status.why = "\x1b]0;gone\x07";

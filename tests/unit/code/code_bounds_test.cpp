@@ -1,4 +1,4 @@
-// The bounds of code: how much travels, by which way, and what is told of it.
+// The bounds of code: how much travels, in which form, and the messages about it.
 #include <algorithm>
 #include <fstream>
 #include <functional>
@@ -35,7 +35,7 @@ using mlk::test::code::write;
 
 }  // namespace
 
-TEST_CASE("an archive may have exactly as many bytes as are allowed") {
+TEST_CASE("an archive may have exactly the allowed number of bytes") {
   const TemporaryFolder folder;
   write(folder.path() / "noise", mlk::random_bytes(100'000));
   const std::size_t size = mlk::image::pack_code(folder.path(), {}, {plenty}).archive.size();
@@ -51,7 +51,7 @@ TEST_CASE("an archive may have exactly as many bytes as are allowed") {
   CHECK(std::string(error.what()).find(" has more when it is compressed, and ") != std::string::npos);
 }
 
-TEST_CASE("code of more than sixteen times the size of its archive is not tried where it has another way") {
+TEST_CASE("code of more than sixteen times the allowed archive is not compressed if it may become a layer") {
   const TemporaryFolder folder;
   constexpr std::size_t most = 64 << 10;
   const auto packed = [&](std::size_t size) {
@@ -63,7 +63,7 @@ TEST_CASE("code of more than sixteen times the size of its archive is not tried 
   CHECK(packed(16 * most + 1).archive.empty());
 }
 
-TEST_CASE("files above 10 MiB are told, and the three largest where all is too large") {
+TEST_CASE("warnings name files above 10 MiB, and the error for too large code names the three largest") {
   const TemporaryFolder folder;
   const auto sized = [&](const char* name, std::uintmax_t size) {
     write(folder.path() / name, "");
@@ -85,7 +85,7 @@ TEST_CASE("files above 10 MiB are told, and the three largest where all is too l
             .ends_with("; the largest files are large (60.0 MiB), more (10.1 MiB), exact (10.0 MiB)"));
 }
 
-TEST_CASE("code may have 64 MiB before it is compressed, and 16 GiB in all") {
+TEST_CASE("code may have 64 MiB for an archive, and 16 GiB in total") {
   const TemporaryFolder folder;
   const auto told = [&](std::uintmax_t size) {
     write(folder.path() / "zeros", "");
@@ -101,7 +101,7 @@ TEST_CASE("code may have 64 MiB before it is compressed, and 16 GiB in all") {
         std::string::npos);
 }
 
-TEST_CASE("a layer is written at once only where there is no archive, and not of code above 64 MiB") {
+TEST_CASE("pack_code() writes a layer only if there is no archive and the code has at most 64 MiB") {
   const TemporaryFolder folder;
   write(folder.path() / "zeros", "");
   const auto layers_of = [&](std::uintmax_t size, std::size_t most) {
@@ -121,7 +121,7 @@ TEST_CASE("a layer is written at once only where there is no archive, and not of
   CHECK(layers_of((64 << 20) + 1, 0) == 0);
 }
 
-TEST_CASE("files that fill what is read at once, and those beside them, are packed whole") {
+TEST_CASE("files around the size of a batch are packed whole") {
   const TemporaryFolder folder;
   constexpr std::size_t at_once = 1 << 20;
   write(folder.path() / "a", std::string(at_once / 2, 'a'));
@@ -148,8 +148,8 @@ TEST_CASE("files that fill what is read at once, and those beside them, are pack
   CHECK(size == 4 * at_once + 601);
 }
 
-TEST_CASE("a file that gives other bytes than it has is told by its path, in an archive and in a layer") {
-  const fs::path folder = "/proc/sys/kernel/random";  // its files say that they are empty
+TEST_CASE("the error for a file that changes while it is read has its path, for an archive and for a layer") {
+  const fs::path folder = "/proc/sys/kernel/random";  // its files report a size of 0
   if (!fs::exists(folder / "boot_id")) return;
   const TemporaryFolder cache;
   for (const std::size_t most : {plenty, std::size_t{0}}) {
@@ -171,7 +171,7 @@ TEST_CASE("a file that gives other bytes than it has is told by its path, in an 
   CHECK(fs::is_empty(cache.path()));
 }
 
-TEST_CASE("three pointers of Git LFS are named, and more are counted") {
+TEST_CASE("a warning names three pointers of Git LFS, and counts the rest") {
   const TemporaryFolder folder;
   write(folder.path() / ".gitattributes", "");
   const std::string pointer =
@@ -190,7 +190,7 @@ TEST_CASE("three pointers of Git LFS are named, and more are counted") {
   CHECK(mlk::image::pack_code(folder.path(), {}, {plenty}).warnings.size() == 1);
 }
 
-TEST_CASE("the archive of a layer is that of the code, without what lies beside its folder") {
+TEST_CASE("archive_of_layer() gives the archive of the code, without entries outside of its folder") {
   const TemporaryFolder folder, out;
   write(folder.path() / "src/train.py", "print()");
   write(folder.path() / "run.sh", "#!/bin/sh");
@@ -206,7 +206,7 @@ TEST_CASE("the archive of a layer is that of the code, without what lies beside 
   CHECK_THROWS_AS((void)mlk::image::archive_of_layer("x", "mlk/code"), mlk::Error);
 }
 
-TEST_CASE("the folders above the code are those of the prefix, and any user may write to the last alone") {
+TEST_CASE("a layer has the folders of the prefix, and any user may write only to the last of them") {
   const TemporaryFolder folder;
   write(folder.path() / "f");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
@@ -219,12 +219,12 @@ TEST_CASE("the folders above the code are those of the prefix, and any user may 
     Paths found;
     for (const mlk::image::TarFile& file : mlk::image::read_tar(tar)) found.push_back(file.entry.path);
     REQUIRE(found.size() == wanted.size());
-    for (std::size_t i = 0; i < found.size(); ++i)  // each has one block, and the last one more
+    for (std::size_t i = 0; i < found.size(); ++i)  // each entry has one block, and the last entry one more
       CHECK(found[i] + " " + tar.substr(i * mlk::image::tar_block + 103, 4) == wanted[i]);
   }
 }
 
-TEST_CASE("a user who stops ends the writing of a layer and of an archive, and nothing stays") {
+TEST_CASE("an interruption ends the writing of a layer or an archive, and no file stays") {
   const TemporaryFolder folder, out;
   write(folder.path() / "f");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
@@ -253,7 +253,7 @@ TEST_CASE("a user who stops ends the writing of a layer and of an archive, and n
   }
 }
 
-TEST_CASE("a name that only has the mark of deletion in it is in a layer, and one with it is told") {
+TEST_CASE("a name that begins with the mark of deletion is refused, and a name that contains it is not") {
   const TemporaryFolder folder, out;
   const mlk::image::CodeLayers layers{.cache = out.path(), .prefix = "mlk/code"};
   for (const char* name : {"a.wh.b", "wh.a", "x.wh.", ".wh", ".whx"}) write(folder.path() / name);

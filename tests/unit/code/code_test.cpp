@@ -1,4 +1,4 @@
-// A folder of code as an archive: what travels, and that the same files are the same bytes.
+// A folder of code as an archive: the files that travel, and the same bytes for the same files.
 #include "cli/code/code.h"
 
 #include <algorithm>
@@ -36,8 +36,7 @@ using mlk::test::code::write;
 
 }  // namespace
 
-TEST_CASE(
-    "repositories, environments, caches and passwords stay behind, and so does what ignore files name") {
+TEST_CASE("repositories, environments, caches, passwords and files that ignore files name stay behind") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   for (const char* file : {"train.py", "src/model.py", "src/__pycache__/model.pyc", ".git/config",
@@ -53,7 +52,7 @@ TEST_CASE(
         Paths{"runs/1/log"});
 }
 
-TEST_CASE("what mlk, Slurm and Weights & Biases write beside a program is no code, unless a rule keeps it") {
+TEST_CASE("files that mlk, Slurm and Weights & Biases write are no code, unless a rule keeps them") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   const std::string report = std::string(mlk::sign_of_report) + "<html>",
@@ -77,7 +76,7 @@ TEST_CASE("what mlk, Slurm and Weights & Biases write beside a program is no cod
   CHECK(std::find(brought.begin(), brought.end(), "best.yaml") != brought.end());
 }
 
-TEST_CASE("the digest is that of names, contents, executable bits and links, and of nothing else") {
+TEST_CASE("the digest depends only on names, contents, executable bits and links") {
   const TemporaryFolder one, two;
   for (const TemporaryFolder* folder : {&one, &two}) {
     const bool first = folder == &one;
@@ -93,7 +92,8 @@ TEST_CASE("the digest is that of names, contents, executable bits and links, and
   fs::last_write_time(two.path() / "b", fs::file_time_type::clock::now() - std::chrono::hours(100));
   const std::string digest = digest_of(one.path());
   CHECK(digest == digest_of(two.path()));
-  // Held for all machines and versions: a change of it makes every run of users another one.
+  // This digest is fixed for all machines and versions. A change would give every run of users another
+  // identity.
   CHECK(digest == "3271aefae9fe209e3760b9d2c85bb51a4303984f14bf939dc8b843f6572da1f3");
   fs::permissions(two.path() / "b", fs::perms::owner_exec, fs::perm_options::add);
   CHECK(digest != digest_of(two.path()));
@@ -103,7 +103,7 @@ TEST_CASE("the digest is that of names, contents, executable bits and links, and
   CHECK(digest != digest_of(two.path()));
 }
 
-TEST_CASE("the archive is unpacked by tar to the same tree, with names of all kinds") {
+TEST_CASE("tar unpacks the archive to the same tree, with names of all kinds") {
   const TemporaryFolder folder, out;
   const std::string long_name(255, 'n'), deep = "d/" + std::string(90, 'e') + "/" + std::string(90, 'f');
   for (const std::string& file :
@@ -126,7 +126,7 @@ TEST_CASE("the archive is unpacked by tar to the same tree, with names of all ki
   CHECK(std::system(command.c_str()) == 0);
 }
 
-TEST_CASE("links that lead out of the folder are refused by name, others stay links") {
+TEST_CASE("links that lead out of the folder are refused by name, and other links stay links") {
   for (const char* target : {"/etc/passwd", "../x", "a/../../x"}) {
     const TemporaryFolder folder;
     write(folder.path() / "f");
@@ -140,7 +140,7 @@ TEST_CASE("links that lead out of the folder are refused by name, others stay li
   }
 }
 
-TEST_CASE("what is no file is told and does not travel") {
+TEST_CASE("a path that is no file, folder or link gives a warning and does not travel") {
   const TemporaryFolder folder;
   write(folder.path() / "f");
   REQUIRE(mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
@@ -158,7 +158,7 @@ TEST_CASE("what is no file is told and does not travel") {
   CHECK(code.warnings[0].find("pipe is a socket, a pipe or a device") != std::string::npos);
 }
 
-TEST_CASE("code that is too large is refused with its largest files before it is read") {
+TEST_CASE("too large code is refused before it is read, and the error names its largest files") {
   const TemporaryFolder folder;
   write(folder.path() / "small");
   write(folder.path() / "noise", mlk::random_bytes(200'000));
@@ -174,14 +174,14 @@ TEST_CASE("code that is too large is refused with its largest files before it is
   CHECK(error.hint().find(".mlkignore") != std::string::npos);
 }
 
-TEST_CASE("an empty folder is no code, and one that is not there is told by name") {
+TEST_CASE("an empty folder is no code, and the error for a missing folder has its name") {
   const TemporaryFolder folder;
   fs::create_directory(folder.path() / "a");
   CHECK(std::string(refusal(folder.path()).what()).find("has no files that travel") != std::string::npos);
   CHECK(refusal(folder.path() / "gone").code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("a large file, many small ones and an empty one are packed in their order") {
+TEST_CASE("a large file, many small files and an empty file are packed in order") {
   const TemporaryFolder folder, out;
   write(folder.path() / "m", mlk::random_bytes(3 << 20));
   for (int i = 0; i < 700; ++i)
@@ -195,7 +195,7 @@ TEST_CASE("a large file, many small ones and an empty one are packed in their or
   CHECK(std::system(command.c_str()) == 0);
 }
 
-TEST_CASE("code that is far too large for an archive has none, and the same digest") {
+TEST_CASE("code that is far too large for an archive has no archive, and the same digest") {
   const TemporaryFolder folder;
   write(folder.path() / "zeros", std::string(1 << 20, '\0'));
   constexpr std::size_t small = 16 << 10;
@@ -236,7 +236,7 @@ TEST_CASE("entries are in the order of the bytes of their paths, each with its o
 }
 
 TEST_CASE(
-    "no ignore file brings back repositories and passwords, and those of .mlkignore rule in all folders") {
+    "no ignore file brings back repositories and passwords, and .mlkignore has priority in all folders") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   for (const char* file : {".git/config", ".env", "src/x", "d/w.bin", "d/v.bin", "e"}) write(top / file);
@@ -252,7 +252,7 @@ TEST_CASE(
             .warnings.empty());
 }
 
-TEST_CASE("in a repository the ignore files above the folder count, unless it leaves the folder out itself") {
+TEST_CASE("ignore files above the folder in its repository apply, unless the repository ignores the folder") {
   const TemporaryFolder folder;
   write(folder.path() / ".git/HEAD");
   write(folder.path() / ".gitignore", "*.pem\n/sub/a\n/mine/\n");
@@ -262,7 +262,7 @@ TEST_CASE("in a repository the ignore files above the folder count, unless it le
         Paths{"key.pem"});
 }
 
-TEST_CASE("what git ignores stays behind, wherever git has read that") {
+TEST_CASE("paths that git ignores stay behind, for each source of git's rules") {
   const TemporaryFolder folder;
   const fs::path top = folder.path() / "repository";
   for (const char* file :
@@ -294,7 +294,7 @@ TEST_CASE("what git ignores stays behind, wherever git has read that") {
         Paths{"A.TMP", "a.log", "bin/", "sub/b.log"});
 }
 
-TEST_CASE("code that is too large to travel has no archive, and the digest of its archive") {
+TEST_CASE("code that is too large to travel has no archive, but the same digest") {
   const TemporaryFolder folder;
   write(folder.path() / "noise", mlk::random_bytes(200'000));
   const auto packed = [&](std::size_t most) {
@@ -324,7 +324,7 @@ TEST_CASE("code that is too large to travel has no archive, and the digest of it
         std::string::npos);
 }
 
-TEST_CASE("the layer of code has its folders, and files that any user may write") {
+TEST_CASE("the layer of code has its folders, and any user may write to its files") {
   const TemporaryFolder folder, out;
   write(folder.path() / "src/train.py", "print()");
   write(folder.path() / "run.sh", "#!/bin/sh");
@@ -351,7 +351,7 @@ TEST_CASE("the layer of code has its folders, and files that any user may write"
         "-rw-rw-rw- 0/0 mlk/code/src/train.py  \n");
 }
 
-TEST_CASE("a layer that is written while the files are read is that of the code, and nothing else stays") {
+TEST_CASE("a layer that is written while the files are read is complete, and no other file stays") {
   const TemporaryFolder folder, at_once, later;
   write(folder.path() / "src/train.py", "print()");
   write(folder.path() / "data", std::string(300'000, 'x'));
@@ -364,22 +364,22 @@ TEST_CASE("a layer that is written while the files are read is that of the code,
   CHECK(code.digest == digest_of(folder.path()));
   CHECK(std::distance(fs::directory_iterator(at_once.path()), {}) == 2);  // the layer and its note
   const mlk::image::Layer written = layer_of(folder.path(), code, later.path());
-  fs::remove_all(folder.path() / "src");  // which would be refused if it were read
+  fs::remove_all(folder.path() / "src");  // to read it would fail
   CHECK(layer_of(folder.path(), code, at_once.path()).blob.digest == written.blob.digest);
 }
 
-TEST_CASE("an archive that is written to a file has the digest of the code, and is not written twice") {
+TEST_CASE("write_archive() writes the archive with the digest of the code, and does not write it twice") {
   const TemporaryFolder folder, out;
   write(folder.path() / "src/train.py", "print()");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
   const fs::path file = out.path() / "archive";
   mlk::image::write_archive(folder.path(), code, file);
   CHECK(mlk::sha256_hex(mlk::image::gunzip(mlk::read_file(file, plenty), plenty)) == code.digest);
-  write(folder.path() / "src/train.py", "print");  // which would be refused if it were read
+  write(folder.path() / "src/train.py", "print");  // to read it would fail
   mlk::image::write_archive(folder.path(), code, file);
 }
 
-TEST_CASE("a file that changes between the packing and the writing is refused, and nothing stays") {
+TEST_CASE("a file that changes between packing and writing is refused, and no file stays") {
   const TemporaryFolder folder, out;
   write(folder.path() / "train.py", "print(1)");
   const Code code = mlk::image::pack_code(folder.path(), {}, {.most_bytes = plenty});
@@ -398,7 +398,7 @@ TEST_CASE("a file that changes between the packing and the writing is refused, a
   CHECK(fs::is_empty(out.path()));
 }
 
-TEST_CASE("a name by which a layer would delete files is refused in a layer, and travels in an archive") {
+TEST_CASE("a name that would delete files in a layer is refused in a layer, but travels in an archive") {
   for (const std::string& name : Paths{".wh.train.py", "src/.wh..wh..opq", ".wh.folder/file"}) {
     const TemporaryFolder folder, out;
     write(folder.path() / "train.py", "print()");
@@ -451,7 +451,7 @@ TEST_CASE("hidden names and files that usually hold secrets stay behind unless t
   }
 }
 
-TEST_CASE("what files .gitignore name is listed, folders as one, and nothing that other rules leave out") {
+TEST_CASE("paths that .gitignore names are listed, a folder as one path, without paths of other rules") {
   const TemporaryFolder folder;
   const fs::path& top = folder.path();
   for (const char* file :
@@ -465,7 +465,7 @@ TEST_CASE("what files .gitignore name is listed, folders as one, and nothing tha
   CHECK(with.tree.ignored == Paths{"runs/"});
 }
 
-TEST_CASE("pointers of Git LFS are told where git is told of such files") {
+TEST_CASE("pointers of Git LFS give a warning if .gitattributes tells git of such files") {
   const TemporaryFolder folder;
   write(folder.path() / "model.bin",
         "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12345\n");

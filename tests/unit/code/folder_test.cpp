@@ -1,4 +1,4 @@
-// Folders of code as they are read: what is in them, and what is no folder.
+// Reads folders of code: their entries, and paths that are no folder.
 #include "cli/code/folder.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ ExitCode code_of(const Action& action) {
 
 }  // namespace
 
-TEST_CASE("a folder tells the names in it and of what kind each is") {
+TEST_CASE("read_folder() lists the names in a folder and the kind of each") {
   const TemporaryFolder folder;
   folder.write("file", "x");
   fs::create_directory(folder.path() / "below");
@@ -54,7 +54,7 @@ TEST_CASE("a folder tells the names in it and of what kind each is") {
   CHECK(text == "below:folder file:file link:link pipe:other ");
 }
 
-TEST_CASE("what is no folder is not found, whether nothing is there, a file, or a link in the way") {
+TEST_CASE("a missing path, a file, and a path through a link are not found as a folder") {
   const TemporaryFolder folder;
   folder.write("file", "x");
   folder.write("real/below/x", "x");
@@ -69,12 +69,12 @@ TEST_CASE("what is no folder is not found, whether nothing is there, a file, or 
   CHECK(code(folder.path(), "absent/") == ExitCode::not_found);
   CHECK(code(folder.path(), "file/") == ExitCode::not_found);
   CHECK(code(folder.path(), "link/") == ExitCode::not_found);
-  CHECK(code(folder.path(), "link/below/") == ExitCode::failure);  // exchanged while it was listed
+  CHECK(code(folder.path(), "link/below/") == ExitCode::failure);  // replaced by a link while it was listed
   CHECK(code(folder.path(), "real/below/") == ExitCode::ok);
-  CHECK(code(folder.path() / "link", "") == ExitCode::ok);  // the top itself may be one
+  CHECK(code(folder.path() / "link", "") == ExitCode::ok);  // the top itself may be a link
 }
 
-TEST_CASE("files and links of a folder that is open are told as they are now") {
+TEST_CASE("an open folder gives the current state of its files and links") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("file", "12345");
   fs::create_symlink("../elsewhere", folder.path() / "link");
@@ -96,7 +96,7 @@ TEST_CASE("files and links of a folder that is open are told as they are now") {
   CHECK(mlk::image::beginning_of(*open.open, "link", 3).empty());
 }
 
-TEST_CASE("each file of a large folder has its size, however many threads have asked for it") {
+TEST_CASE("each file of a large folder has its size, for any number of tasks") {
   const TemporaryFolder folder;
   for (const int count : {500, 501, 1001}) {
     const std::string name = "many" + std::to_string(count);
@@ -108,7 +108,7 @@ TEST_CASE("each file of a large folder has its size, however many threads have a
   }
 }
 
-TEST_CASE("the times of a file are in nanoseconds, and the bit for its owner is the one that counts") {
+TEST_CASE("the times of a file are in nanoseconds, and the owner's bit decides whether it is executable") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("file", "x");
   const timespec times[] = {{0, 0}, {1'700'000'001, 23'000'045}};
@@ -127,7 +127,7 @@ TEST_CASE("the times of a file are in nanoseconds, and the bit for its owner is 
   }
 }
 
-TEST_CASE("a link's whole target is told, and what is no file has no status and no beginning") {
+TEST_CASE("link_target() gives the whole target, and a path that is no file has no status and no beginning") {
   const TemporaryFolder folder;
   const std::string longest(4095, 't');
   fs::create_symlink(longest, folder.path() / "link");
@@ -156,7 +156,7 @@ TEST_CASE("a link's whole target is told, and what is no file has no status and 
   }
 }
 
-TEST_CASE("a folder that cannot be read for another reason than that it is none is a failure") {
+TEST_CASE("a folder that cannot be read is a failure, and the error for a missing folder has its path") {
   const TemporaryFolder folder;
   const fs::path top = folder.path() / std::string(300, 'n');
   try {

@@ -1,4 +1,4 @@
-// Which paths the patterns of ignore files match.
+// The paths that the patterns of ignore files match.
 #include "cli/code/ignore.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ bool leaves_out(const std::string& rules, const std::string& path, bool is_folde
 
 }  // namespace
 
-TEST_CASE("a pattern without a slash matches names in all folders, one with a slash paths from the top") {
+TEST_CASE("a pattern without a slash matches names in all folders, and with a slash paths from the top") {
   CHECK(leaves_out("*.pt", "a.pt"));
   CHECK(leaves_out("*.pt", "x/y/a.pt"));
   CHECK_FALSE(leaves_out("*.pt", "a.pth"));
@@ -33,7 +33,7 @@ TEST_CASE("a pattern with a slash at its end matches folders only") {
   CHECK(leaves_out("logs/", "x/logs", true));
 }
 
-TEST_CASE("two stars stand for any number of folders") {
+TEST_CASE("two stars match any number of folders") {
   CHECK(leaves_out("**/cache", "cache"));
   CHECK(leaves_out("**/cache", "a/b/cache"));
   CHECK(leaves_out("a/**/z", "a/z"));
@@ -43,7 +43,7 @@ TEST_CASE("two stars stand for any number of folders") {
   CHECK_FALSE(leaves_out("a/**", "a", true));
 }
 
-TEST_CASE("the last rule that matches decides, and an exclamation mark keeps") {
+TEST_CASE("the last matching rule decides, and a rule with an exclamation mark keeps a path") {
   CHECK_FALSE(leaves_out("*.log\n!keep.log", "keep.log"));
   CHECK(leaves_out("!keep.log\n*.log", "keep.log"));
   IgnoreRules nested;
@@ -59,7 +59,7 @@ TEST_CASE("the last rule that matches decides, and an exclamation mark keeps") {
   CHECK(odd.leaves_out("i/secret", false) == std::nullopt);
 }
 
-TEST_CASE("comments, blanks at the end, escapes and the line ends of Windows are those of git") {
+TEST_CASE("comments, blanks at the end, escapes and the line ends of Windows work as in git") {
   CHECK_FALSE(leaves_out("#a", "#a"));
   CHECK(leaves_out("\\#a", "#a"));
   CHECK(leaves_out("\\!a", "!a"));
@@ -73,7 +73,7 @@ TEST_CASE("comments, blanks at the end, escapes and the line ends of Windows are
   CHECK_FALSE(leaves_out("\n/\n!\n", "a"));
 }
 
-TEST_CASE("sets of characters have ranges and negations, and one without an end is no set") {
+TEST_CASE("sets of characters have ranges and negations, and a set without an end is literal text") {
   CHECK(leaves_out("[a-c]x", "bx"));
   CHECK_FALSE(leaves_out("[a-c]x", "dx"));
   CHECK(leaves_out("[!a-c]x", "dx"));
@@ -91,7 +91,7 @@ TEST_CASE("sets of characters have ranges and negations, and one without an end 
   CHECK_FALSE(leaves_out("?", ""));
 }
 
-TEST_CASE("where case does not count, letters are the same in names, patterns and sets") {
+TEST_CASE("if case is ignored, upper and lower case are the same in names, patterns and sets") {
   const auto either = [](const std::string& rule, const std::string& path) {
     IgnoreRules ignore(mlk::image::Case::is_ignored);
     ignore.add(rule, "");
@@ -114,7 +114,7 @@ TEST_CASE("where case does not count, letters are the same in names, patterns an
   CHECK_FALSE(either("\xc3\xa4", "\xc3\x84"));  // letters beyond ASCII are bytes
 }
 
-TEST_CASE("a pattern of many stars is matched in a time that grows slowly") {
+TEST_CASE("the time to match a pattern of many stars grows slowly") {
   std::string stars, deep;
   for (int i = 0; i < 200; ++i) stars += "*a", deep += "**/a/";
   const std::string text(4000, 'a');
@@ -124,7 +124,7 @@ TEST_CASE("a pattern of many stars is matched in a time that grows slowly") {
   CHECK_FALSE(leaves_out(deep + "b", path + "c"));
 }
 
-TEST_CASE("what is included names paths from the top, and folders bring what is in them") {
+TEST_CASE("patterns of Includes match paths from the top, and a matching folder includes its content") {
   Includes includes({"data/vocabulary.txt", "models/", "**/*.json"});
   CHECK(includes.matches("data/vocabulary.txt"));
   CHECK_FALSE(includes.matches("x/data/vocabulary.txt"));
@@ -142,7 +142,7 @@ TEST_CASE("what is included names paths from the top, and folders bring what is 
   CHECK_FALSE(Includes({}).may_match_below("data"));
 }
 
-TEST_CASE("each class of characters has its own, and none has bytes beyond ASCII") {
+TEST_CASE("each class of characters has its own characters, and no bytes beyond ASCII") {
   struct Row {
     const char *name, *in, *out;
   };
@@ -163,7 +163,7 @@ TEST_CASE("each class of characters has its own, and none has bytes beyond ASCII
   CHECK_FALSE(leaves_out("x[[:none:]]", "xy"));
 }
 
-TEST_CASE("a range has its ends, and nothing beside them") {
+TEST_CASE("a range includes its ends and no character outside") {
   struct Row {
     const char *pattern, *name;
     bool matches;
@@ -180,7 +180,7 @@ TEST_CASE("a range has its ends, and nothing beside them") {
                   std::string(row.name));
 }
 
-TEST_CASE("a star stands for any letters of one name, also for none") {
+TEST_CASE("a star matches any characters of one name, also none") {
   struct Row {
     const char *pattern, *name;
     bool matches;
@@ -200,7 +200,7 @@ TEST_CASE("a star stands for any letters of one name, also for none") {
                   std::string(row.name));
 }
 
-TEST_CASE("two stars are tried again at every folder") {
+TEST_CASE("two stars are retried at every folder") {
   struct Row {
     const char *pattern, *path;
     bool matches;
@@ -215,7 +215,7 @@ TEST_CASE("two stars are tried again at every folder") {
                   std::string(row.path));
 }
 
-TEST_CASE("blanks at the end of a line go as far as a backslash lets them") {
+TEST_CASE("blanks at the end of a line are removed up to an escaped blank") {
   CHECK(leaves_out("a\\  ", "a "));
   CHECK_FALSE(leaves_out("a\\  ", "a  "));
   CHECK(leaves_out("a\\\\  ", "a\\"));
@@ -227,7 +227,7 @@ TEST_CASE("blanks at the end of a line go as far as a backslash lets them") {
   CHECK(leaves_out("a#b", "a#b"));
 }
 
-TEST_CASE("the name of the folder of an ignore file stands for itself") {
+TEST_CASE("the name of the folder of an ignore file is literal, not a pattern") {
   struct Row {
     const char *folder, *same, *other;
   };
@@ -249,7 +249,7 @@ TEST_CASE("the name of the folder of an ignore file stands for itself") {
   CHECK_FALSE(below.leaves_out("a/b/z", false));
 }
 
-TEST_CASE("a rule that keeps may be for folders only, and patterns of folders may have stars") {
+TEST_CASE("a rule with an exclamation mark may match only folders, and patterns of folders may have stars") {
   CHECK_FALSE(leaves_out("*\n!*/", "a", true));
   CHECK(leaves_out("*\n!*/", "a"));
   CHECK(leaves_out("lo*/", "x/logs", true));
@@ -258,7 +258,7 @@ TEST_CASE("a rule that keeps may be for folders only, and patterns of folders ma
   CHECK_FALSE(leaves_out("x/logs/", "x/logs"));
 }
 
-TEST_CASE("each pattern of what is included counts as used once it has matched, though another has too") {
+TEST_CASE("each pattern of Includes is used once it has matched, also if another pattern has matched") {
   Includes several({"a*", "ab", "none", "d/e"});
   CHECK(several.matches("ab"));
   CHECK(several.vain() == std::vector<std::string>{"none", "d/e"});
@@ -271,7 +271,7 @@ TEST_CASE("each pattern of what is included counts as used once it has matched, 
   CHECK_FALSE(Includes({"..a"}).matches("a"));
 }
 
-TEST_CASE("a folder may hold what is included as far as its parts agree with a pattern's") {
+TEST_CASE("a folder may hold included paths if its parts agree with the beginning of a pattern") {
   struct Row {
     const char *pattern, *folder;
     bool may;
@@ -287,7 +287,7 @@ TEST_CASE("a folder may hold what is included as far as its parts agree with a p
   CHECK(Includes({"a/x", "b/x"}).may_match_below("b"));
 }
 
-TEST_CASE("where case does not count, a set has both letters, and its negation neither") {
+TEST_CASE("if case is ignored, a set has both cases of a letter, and its negation has neither") {
   const auto either = [](const std::string& rule, const std::string& path) {
     IgnoreRules ignore(mlk::image::Case::is_ignored);
     ignore.add(rule, "");

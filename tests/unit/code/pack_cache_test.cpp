@@ -1,4 +1,4 @@
-// What is kept of packed code: files that have not changed are not read again, and all others are.
+// Records of packed code: unchanged files are not read again, and all other files are.
 #include "cli/code/pack_cache.h"
 
 #include <atomic>
@@ -23,7 +23,7 @@ using std::chrono::hours;
 using std::chrono::system_clock;
 
 constexpr std::size_t most_archive = 1 << 20;
-const std::string planted(64, 'd');  // no folder has this digest: who says it has read no file
+const std::string planted(64, 'd');  // no folder has this digest, so a result with it has read no file
 
 void put(const fs::path& file, const std::string& text) { std::ofstream(file, std::ios::binary) << text; }
 
@@ -32,7 +32,7 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// A folder of code, and a cache in which a record of it is planted.
+// A folder of code, and a cache with a planted record of the folder.
 struct Kept {
   TemporaryFolder folder, home;
   fs::path cache = home.path() / "cache/code", file = folder.path() / "sub/train.py";
@@ -48,7 +48,7 @@ struct Kept {
     return {cache, folder.path(), {}, {.archive = most_archive, .content = mlk::image::most_unpacked_code}};
   }
   mlk::image::Tree tree() const { return mlk::image::list_tree(folder.path(), {}); }
-  // An hour later, so that the files are old enough.
+  // Pretends to be an hour later, so that the files are old enough.
   void plant(system_clock::duration later = hours(1)) const {
     kept().keep(tree(), {planted, "an archive"}, system_clock::now() + later);
   }
@@ -69,7 +69,7 @@ void set_modified(const fs::path& file, const struct stat& as) {
 
 }  // namespace
 
-TEST_CASE("no file is read when nothing has changed, and the archive is that of before") {
+TEST_CASE("if nothing has changed, no file is read and the archive is the stored one") {
   const Kept code;
   CHECK(code.digest() == planted);
   const std::optional<PackedCode> found = code.kept().find(code.tree());
@@ -80,7 +80,7 @@ TEST_CASE("no file is read when nothing has changed, and the archive is that of 
   CHECK((status.st_mode & 0777) == 0600);
 }
 
-TEST_CASE("any change of a file, its name, its bit or a link is seen") {
+TEST_CASE("any change of a file, its name, its executable bit or a link is detected") {
   const std::function<void(const Kept&)> changes[] = {
       [](const Kept& code) { put(code.file, "longer"); },
       [](const Kept& code) { put(code.folder.path() / "new", ""); },
@@ -99,7 +99,7 @@ TEST_CASE("any change of a file, its name, its bit or a link is seen") {
   }
 }
 
-TEST_CASE("content of the same size is seen although the time of the file was set back") {
+TEST_CASE("changed content of the same size is detected although the time of the file was set back") {
   const Kept code;
   struct stat before{};
   REQUIRE(stat(code.file.c_str(), &before) == 0);
@@ -112,25 +112,25 @@ TEST_CASE("content of the same size is seen although the time of the file was se
   CHECK(code.digest() == code.true_digest());
 }
 
-TEST_CASE("a file that was only touched is read again, and gives the same digest") {
+TEST_CASE("a touched file is read again and gives the same digest") {
   const Kept code;
   const std::string before = code.true_digest();
   fs::last_write_time(code.file, fs::file_time_type::clock::now() - hours(5));
   CHECK(code.digest() == before);
 }
 
-TEST_CASE("nothing is kept of files that may change within the same tick of the clock") {
+TEST_CASE("no record is stored if files may change within the same tick of the clock") {
   for (const auto later : {system_clock::duration(0), system_clock::duration(std::chrono::seconds(1))}) {
     const Kept code;
     fs::remove_all(code.cache);
     code.plant(later);
     CHECK(code.records() == 0);
-    CHECK(code.digest() == code.true_digest());  // nor by a call of now
+    CHECK(code.digest() == code.true_digest());  // nor by a call at the current time
     CHECK(code.records() == 0);
   }
 }
 
-TEST_CASE("a record that was damaged, cut off or written by another version says nothing") {
+TEST_CASE("a record that is damaged, cut off or of another version is ignored") {
   const Kept code;
   const std::string whole = content_of(code.record());
   const fs::path record = code.record();
@@ -150,7 +150,7 @@ TEST_CASE("a record that was damaged, cut off or written by another version says
   CHECK(code.digest() == planted);
 }
 
-TEST_CASE("a record that others can write, a link and a pipe in its place say nothing") {
+TEST_CASE("a record that others can write, and a link or a pipe in its place, are ignored") {
   const Kept code;
   const fs::path record = code.record();
   for (const fs::perms bit : {fs::perms::group_write, fs::perms::others_write}) {
@@ -172,14 +172,14 @@ TEST_CASE("a record that others can write, a link and a pipe in its place say no
   CHECK(code.digest() == code.true_digest());
 }
 
-TEST_CASE("where nothing can be kept the code is packed as well") {
+TEST_CASE("the code is packed also if no record can be stored") {
   const Kept code;
   for (const char* nowhere : {"", "/proc/mlk", "/dev/null/code"})
     CHECK(mlk::image::pack_code(code.folder.path(), {}, {.most_bytes = most_archive, .cache = nowhere})
               .digest == code.true_digest());
 }
 
-TEST_CASE("other rules and other bounds have records of their own") {
+TEST_CASE("other rules and other bounds have separate records") {
   const Kept code;
   const auto pack = [&](const mlk::image::TreeRules& rules, std::size_t most) {
     return mlk::image::pack_code(
@@ -193,7 +193,7 @@ TEST_CASE("other rules and other bounds have records of their own") {
   CHECK(code.digest() == planted);
 }
 
-TEST_CASE("the records that were not used for longest go when there are too many") {
+TEST_CASE("if there are too many records, the least recently used ones are removed") {
   const Kept code;
   const fs::path first = code.record();
   for (std::size_t i = 0; i < KeptCode::most_records + 3; ++i) {
@@ -202,7 +202,7 @@ TEST_CASE("the records that were not used for longest go when there are too many
     fs::last_write_time(other, fs::file_time_type::clock::now() - hours(100 + i));
   }
   fs::last_write_time(first, fs::file_time_type::clock::now() - hours(1000));
-  CHECK(code.digest() == planted);  // used just now
+  CHECK(code.digest() == planted);  // used a moment ago
   code.plant();
   CHECK(code.records() == static_cast<std::ptrdiff_t>(KeptCode::most_records));
   CHECK(fs::exists(first));
@@ -229,7 +229,7 @@ TEST_CASE("several calls at once all give the digest") {
 
 namespace {
 
-// A tree as it was listed, of which each part can be changed by itself.
+// A listed tree. Tests can change each part of it separately.
 mlk::image::Tree tree_of(std::size_t entries) {
   mlk::image::Tree out;
   for (std::size_t i = 0; i < entries; ++i)
@@ -248,7 +248,7 @@ system_clock::time_point time_after_1970(std::int64_t nanoseconds) {
 
 }  // namespace
 
-TEST_CASE("each field of each entry is in what a record is known by") {
+TEST_CASE("the fingerprint of a record depends on each field of each entry") {
   using mlk::image::TreeEntry;
   const std::function<void(TreeEntry&)> changes[] = {
       [](TreeEntry& entry) { entry.of_tar.path += "x"; },
@@ -265,7 +265,7 @@ TEST_CASE("each field of each entry is in what a record is known by") {
       }};
   const TemporaryFolder folder, cache;
   const KeptCode kept(cache.path(), folder.path(), {}, {.archive = most_archive, .content = 1});
-  constexpr std::size_t many = 3000;  // more than are hashed at once
+  constexpr std::size_t many = 3000;  // more entries than are hashed at once
   mlk::image::Tree tree = tree_of(many);
   kept.keep(tree, {planted, "an archive"}, system_clock::now());
   REQUIRE(kept.find(tree));
@@ -303,7 +303,7 @@ TEST_CASE("files are old enough two seconds after the later of their times") {
   }
 }
 
-TEST_CASE("an archive of as many bytes as it may have is found again, and so is code without one") {
+TEST_CASE("an archive of the most allowed bytes is found again, and so is code without an archive") {
   const TemporaryFolder folder, cache;
   constexpr std::size_t most = 1000;
   const KeptCode kept(cache.path(), folder.path(), {}, {.archive = most, .content = 1});
@@ -319,7 +319,7 @@ TEST_CASE("an archive of as many bytes as it may have is found again, and so is 
   CHECK_FALSE(kept.find(tree));
 }
 
-TEST_CASE("each list of rules, each bound and each folder has a record of its own") {
+TEST_CASE("each list of rules, each bound and each folder has a separate record") {
   const TemporaryFolder folder, other, cache;
   using mlk::image::TreeRules;
   const mlk::image::Tree tree = tree_of(1);

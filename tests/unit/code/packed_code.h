@@ -1,4 +1,4 @@
-// Folders of code for tests, and what is packed of them.
+// Folders of code for tests, and their packed code.
 #pragma once
 
 #include <filesystem>
@@ -31,7 +31,7 @@ inline std::string digest_of(const fs::path& folder) {
   return mlk::image::pack_code(folder, {}, {plenty}).digest;
 }
 
-// Written by itself, or found.
+// The layer of the code, written now or found in the cache.
 inline mlk::image::Layer layer_of(const fs::path& folder, const Code& code, const fs::path& cache) {
   const mlk::image::CodeLayers layers{.cache = cache, .prefix = "mlk/code"};
   mlk::image::write_code_layer(folder, code, layers);

@@ -1,4 +1,4 @@
-// What is read of git's answer.
+// The information that mlk reads from git.
 #include "cli/code/repository.h"
 
 #include <cstdlib>
@@ -26,8 +26,7 @@ TEST_CASE("commit and branch are read, and a changed or unknown file means that 
   CHECK(revision.branch.empty());
 }
 
-TEST_CASE(
-    "settings overrule every filter of a repository, and a name that cannot be overruled keeps git away") {
+TEST_CASE("settings overrule every filter of a repository, and git is not run if one cannot be overruled") {
   using Settings = std::optional<std::vector<std::string>>;
   const std::vector<std::string> always{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
   CHECK(mlk::image::harmless_settings("") == Settings(always));
@@ -42,7 +41,7 @@ TEST_CASE(
   CHECK(mlk::image::harmless_settings("filter.a=b.other") == Settings(always));
 }
 
-TEST_CASE("git says by which files it ignores, and nothing of a folder that is no repository") {
+TEST_CASE("ignore_settings() gives the files by which git ignores, and none without a repository") {
   const TemporaryFolder folder;
   const std::filesystem::path top = folder.path();
   CHECK(mlk::image::ignore_settings(top).files.empty());
@@ -65,7 +64,7 @@ TEST_CASE("git says by which files it ignores, and nothing of a folder that is n
   CHECK_FALSE(mlk::image::ignore_settings(top).ignores_case);
 }
 
-TEST_CASE("git is asked what it ignores only where a file of its settings may say so") {
+TEST_CASE("may_change_ignoring() is true only for settings that may change which files git ignores") {
   using mlk::image::may_change_ignoring;
   CHECK_FALSE(may_change_ignoring(""));
   CHECK_FALSE(may_change_ignoring("[core]\n\tbare = false\n[user]\n\tname = me\n"));
@@ -75,7 +74,7 @@ TEST_CASE("git is asked what it ignores only where a file of its settings may sa
   CHECK(may_change_ignoring("[includeIf \"gitdir:~/other/\"]\n"));
 }
 
-TEST_CASE("git starts no program that the repository names, and says what it has of the folder") {
+TEST_CASE("git starts no program that the repository names, and lists the tracked files of the folder") {
   const TemporaryFolder folder;
   const std::string top = folder.path().string();
   const std::string program = "sh -c 'echo ran >" + top + "/ran; cat'";
@@ -110,7 +109,7 @@ TEST_CASE("git starts no program that the repository names, and says what it has
 
 namespace {
 
-// Variables of this process until the end of the test: without one of git's, and with others.
+// Until the end of the test, removes git's variables from this process and sets others.
 class VariablesOfGit {
  public:
   explicit VariablesOfGit(const std::vector<std::pair<std::string, std::string>>& values) {
@@ -141,14 +140,13 @@ class VariablesOfGit {
 
 }  // namespace
 
-TEST_CASE(
-    "settings that may say what git ignores are looked for in each of its files, and in the variables") {
+TEST_CASE("git is run for its ignore settings if one of its files or variables may change them") {
   using Files = std::vector<std::filesystem::path>;
   const std::string says_so = "[core]\n\tignoreCase = true\n", says_nothing = "[core]\n\tbare = false\n";
   struct Row {
     const char *file, *variable;
     std::string text;
-    bool asks;  // the folder is none for git: then it says nothing
+    bool asks;  // whether git is run; git then gives no settings, as `top` is no repository
   };
   for (const Row& row :
        {Row{"none", "", says_so, false}, Row{"home/.gitconfig", "", says_so, true},
@@ -179,7 +177,7 @@ TEST_CASE(
   CHECK(mlk::image::ignore_settings(top).files == Files{top / ".git/info/exclude"});
 }
 
-TEST_CASE("the user's usual file counts where git was asked and names no other") {
+TEST_CASE("the user's default ignore file applies if git's settings name no other file") {
   const TemporaryFolder folder;
   const std::filesystem::path top = folder.path() / "top";
   folder.write("top/f", "");
@@ -208,18 +206,18 @@ TEST_CASE("the user's usual file counts where git was asked and names no other")
   CHECK_FALSE(mlk::image::revision_of(top));
 }
 
-TEST_CASE("nothing is said of a folder that git does not know, nor without git") {
+TEST_CASE("there is no information about a folder without a repository, or without git") {
   const TemporaryFolder folder;
   CHECK_FALSE(mlk::image::revision_of(folder.path()));
   CHECK(mlk::image::tracked_files(folder.path()).empty());
-  folder.write("top/.git", "gitdir: ../none\n");  // no folder: git would have to be asked
+  folder.write("top/.git", "gitdir: ../none\n");  // .git is no folder, so mlk would have to run git
   const VariablesOfGit variables({{"PATH", folder.path().string()}});
   CHECK_FALSE(mlk::image::revision_of(folder.path()));
   CHECK(mlk::image::tracked_files(folder.path()).empty());
   CHECK(mlk::image::ignore_settings(folder.path() / "top").files.empty());
 }
 
-TEST_CASE("what git says in other words than commit and branch is no change") {
+TEST_CASE("lines of git's status other than commit, branch and changes are ignored") {
   CHECK(parse_revision("").clean);
   CHECK(parse_revision("\n\n# other x\n").clean);
   CHECK_FALSE(parse_revision("u UU N... x\n").clean);
@@ -229,7 +227,7 @@ TEST_CASE("what git says in other words than commit and branch is no change") {
   CHECK_FALSE(mlk::image::may_change_ignoring("excludes file, ignore case, inclusion"));
 }
 
-TEST_CASE("changes beside the folder are none of its, and its files are named from it") {
+TEST_CASE("changes outside of the folder are ignored, and tracked paths are relative to the folder") {
   const TemporaryFolder folder;
   const auto git = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"git", "-c", "user.name=x", "-c", "user.email=x@example.com"});

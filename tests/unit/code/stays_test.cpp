@@ -1,4 +1,4 @@
-// What is told of files that do not travel.
+// The messages about files that do not travel.
 #include "cli/code/stays.h"
 
 #include <doctest/doctest.h>
@@ -10,7 +10,7 @@ namespace {
 using PathsThatStay = std::vector<std::string>;
 }  // namespace
 
-TEST_CASE("committed files that stay are named, and so is what git ignores") {
+TEST_CASE("messages name committed files that stay behind, and paths that git ignores") {
   const std::string more = "; include: takes what the program needs";
   CHECK(told_of_what_stays({}, {"a"}).empty());
   CHECK(told_of_what_stays({.ignored = {"data.bin"}}, {}) ==
@@ -25,7 +25,7 @@ TEST_CASE("committed files that stay are named, and so is what git ignores") {
                       "code: left out, as git ignores it: data/" + more});
 }
 
-TEST_CASE("hidden names that nobody has committed stay without a word, visible secrets with one") {
+TEST_CASE("uncommitted hidden names stay behind without a message, and visible secrets with a message") {
   const std::string more = "; include: takes what the program needs";
   CHECK(told_of_what_stays({.secrets = {".envrc", ".aws/", "sub/.npmrc"}}, {"train.py"}).empty());
   CHECK(told_of_what_stays({.secrets = {".envrc", "sub/key.pem"}}, {}) ==
@@ -33,7 +33,7 @@ TEST_CASE("hidden names that nobody has committed stay without a word, visible s
   CHECK(told_of_what_stays({.secrets = {"key.pem"}}, {"key.pem"}).size() == 1);
 }
 
-TEST_CASE("a pointer of Git LFS is known by its first line and its digest") {
+TEST_CASE("a pointer of Git LFS is identified by its first line and its digest") {
   const std::string pointer =
       "version https://git-lfs.github.com/spec/v1\noid sha256:" + std::string(64, 'a') + "\nsize 12345\n";
   CHECK(mlk::image::is_lfs_pointer(pointer));
@@ -46,7 +46,7 @@ TEST_CASE("a pointer of Git LFS is known by its first line and its digest") {
   CHECK_FALSE(mlk::image::may_be_lfs_pointer(201));
 }
 
-TEST_CASE("three names are told whole, and a file stands for itself alone") {
+TEST_CASE("a message names three paths and counts the rest, and a file does not include paths below it") {
   const std::string more = "; include: takes what the program needs";
   CHECK(told_of_what_stays({.ignored = {"a", "b", "c"}}, {}) ==
         PathsThatStay{"code: left out, as git ignores it: a, b, c" + more});
@@ -59,7 +59,7 @@ TEST_CASE("three names are told whole, and a file stands for itself alone") {
   CHECK(told_of_what_stays({.ignored = {"a\x1b"}}, {})[0].find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a folder is hidden by its own name, not by that of one above it") {
+TEST_CASE("a folder is hidden by its own name, not by the name of a folder above it") {
   const std::string secrets = "code: files that usually hold secrets stay behind: ",
                     more = "; include: takes what the program needs";
   CHECK(told_of_what_stays({.secrets = {"sub/.aws/", ".a", ".b/"}}, {}).empty());
@@ -69,7 +69,7 @@ TEST_CASE("a folder is hidden by its own name, not by that of one above it") {
   CHECK(told_of_what_stays({.secrets = {"a.pem", "b.pem"}}, {"b.pem"}).back() == secrets + "a.pem" + more);
 }
 
-TEST_CASE("a pointer of Git LFS has its digest at the beginning of a line") {
+TEST_CASE("the digest of a Git LFS pointer is at the beginning of a line") {
   const std::string first = "version https://git-lfs.github.com/spec/v1";
   CHECK(mlk::image::is_lfs_pointer(first + "\noid sha256:a"));
   CHECK_FALSE(mlk::image::is_lfs_pointer(first + "\nx oid sha256:a"));

@@ -1,4 +1,4 @@
-// What of a folder travels, rule by rule.
+// The part of a folder that travels, rule by rule.
 #include "cli/code/tree.h"
 
 #include <cstdlib>
@@ -20,7 +20,7 @@ using mlk::image::Tree;
 using mlk::image::TreeRules;
 using PathsOfTree = std::vector<std::string>;
 
-// Folders with a slash at the end.
+// The paths of a tree; folders have a slash at the end.
 PathsOfTree paths_of_tree(const Tree& tree) {
   PathsOfTree out;
   for (const mlk::image::TreeEntry& entry : tree.entries) {
@@ -45,7 +45,7 @@ mlk::Error tree_refusal(const fs::path& top) {
 
 }  // namespace
 
-TEST_CASE("what tools keep beside a program stays without a word, each of it") {
+TEST_CASE("each file that tools store beside a program stays behind without a message") {
   for (const char* file : {".git/x",
                            ".hg/x",
                            ".svn/x",
@@ -80,7 +80,7 @@ TEST_CASE("what tools keep beside a program stays without a word, each of it") {
   }
 }
 
-TEST_CASE("what only looks like it travels") {
+TEST_CASE("files with similar names travel") {
   for (const char* file :
        {"a.pyd", "a.py", "pyc", "slurm-.out", "slurm-1.outx", "latest-run/x", "wandb/run/x",
         "mywandb/latest-run/x", "wandb/x/latest-run/x", "xnode_modules/x", "id_rsa2", "a.pemx", "x_netrc",
@@ -91,7 +91,7 @@ TEST_CASE("what only looks like it travels") {
   }
 }
 
-TEST_CASE("hidden names that tell of the folder travel, and secrets of each kind are told") {
+TEST_CASE("hidden names that describe the folder travel, and secrets of each kind are listed") {
   for (const char* file : {".gitignore", ".gitattributes", ".gitmodules", ".gitkeep", ".keep", ".mlkignore",
                            ".dockerignore", ".python-version", "sub/.gitkeep"}) {
     const TemporaryFolder folder;
@@ -107,7 +107,7 @@ TEST_CASE("hidden names that tell of the folder travel, and secrets of each kind
   }
 }
 
-TEST_CASE("an exclusion with an exclamation mark brings back what is usually left out") {
+TEST_CASE("an exclusion with an exclamation mark brings back files that are usually left out") {
   const TemporaryFolder folder;
   for (const char* file : {"a.pyc", "b.pyc", ".env", "env/pyvenv.cfg", "env/x", "a.log"})
     folder.write(file, "");
@@ -118,7 +118,7 @@ TEST_CASE("an exclusion with an exclamation mark brings back what is usually lef
         PathsOfTree{".env", ".mlkignore", "a.log", "a.pyc", "env/", "env/pyvenv.cfg", "env/x"});
 }
 
-TEST_CASE("a rule of .mlkignore brings back an environment, and .gitignore does not") {
+TEST_CASE("a rule of .mlkignore brings back an environment, but a rule of .gitignore does not") {
   const TemporaryFolder folder;
   folder.write("env/pyvenv.cfg", "");
   folder.write(".gitignore", "!env\n");
@@ -127,7 +127,7 @@ TEST_CASE("a rule of .mlkignore brings back an environment, and .gitignore does 
   CHECK(paths_in(folder.path()) == PathsOfTree{".gitignore", ".mlkignore", "env/", "env/pyvenv.cfg"});
 }
 
-TEST_CASE("what is included in a folder that stays comes with the folders above it, and with nothing else") {
+TEST_CASE("an included path in a folder that stays behind travels with the folders above it only") {
   const TemporaryFolder folder;
   for (const char* file : {"env/pyvenv.cfg", "env/lib/x.py", "env/lib/y.py", "env/z", "env/empty/a"})
     folder.write(file, "");
@@ -142,7 +142,7 @@ TEST_CASE("what is included in a folder that stays comes with the folders above 
   CHECK(with({"env/none"}).empty());
 }
 
-TEST_CASE("what never travels stays though it is included, a folder with all that is in it") {
+TEST_CASE("a path in `never` stays behind although it is included, and a folder with its whole content") {
   const TemporaryFolder folder;
   for (const char* file : {"a", "b/c", "b/d", "ab"}) folder.write(file, "");
   CHECK(paths_in(folder.path(), {.include = {"a", "b"}, .exclude = {}, .never = {"a", "b/c"}}) ==
@@ -151,7 +151,7 @@ TEST_CASE("what never travels stays though it is included, a folder with all tha
         PathsOfTree{"a", "ab"});
 }
 
-TEST_CASE("ignore files of all folders between the repository and the folder count, the nearest most") {
+TEST_CASE("ignore files from the repository down to the folder apply, and the nearest has priority") {
   const TemporaryFolder folder;
   folder.write(".git/HEAD", "");
   folder.write(".gitignore", "*.a\n*.b\n/x/y/top\n");
@@ -165,7 +165,7 @@ TEST_CASE("ignore files of all folders between the repository and the folder cou
   CHECK(tree.ignored == PathsOfTree{"f.b", "middle", "top", "z/f.b"});
 }
 
-TEST_CASE("a folder in one that its repository leaves out is none of the repository's") {
+TEST_CASE("a folder below an ignored folder does not belong to the repository") {
   const TemporaryFolder folder;
   folder.write(".git/HEAD", "");
   folder.write(".gitignore", "/out/\n*.a\n");
@@ -175,7 +175,7 @@ TEST_CASE("a folder in one that its repository leaves out is none of the reposit
   CHECK(paths_in(folder.path() / "in/x").empty());
 }
 
-TEST_CASE("an ignore file has 1 MiB at most") {
+TEST_CASE("an ignore file has at most 1 MiB") {
   const TemporaryFolder folder;
   folder.write("f", "");
   const std::string longest = "f\n#" + std::string((1 << 20) - 3, 'x');
@@ -185,7 +185,7 @@ TEST_CASE("an ignore file has 1 MiB at most") {
   CHECK(tree_refusal(folder.path()).code() == mlk::ExitCode::usage);
 }
 
-TEST_CASE("folders lie 200 deep in each other at most") {
+TEST_CASE("folders are nested at most 200 deep") {
   const TemporaryFolder folder;
   std::string path;
   for (int i = 0; i < 200; ++i) path += "d/";
@@ -197,11 +197,11 @@ TEST_CASE("folders lie 200 deep in each other at most") {
   CHECK(std::string(error.what()).ends_with("has more than 200 folders in each other"));
 }
 
-TEST_CASE("a path has 4095 bytes at most") {
+TEST_CASE("a path has at most 4095 bytes") {
   const TemporaryFolder folder;
   constexpr int folders = 16;
   const std::string name(240, 'd');
-  // Sixteen folders, and the name of a file: no longer path can be opened at once.
+  // Sixteen folders, and the name of a file. A longer path cannot be opened in one call.
   const auto make = [&](const std::string& of_file) {
     int open = ::open(folder.path().c_str(), O_RDONLY | O_DIRECTORY);
     for (int i = 0; i < folders; ++i) {
@@ -223,7 +223,7 @@ TEST_CASE("a path has 4095 bytes at most") {
   CHECK(std::string(error.what()).ends_with("has a path that is too long: more than 4095 bytes"));
 }
 
-TEST_CASE("files, links and folders are counted, and more than are allowed are refused") {
+TEST_CASE("files, links and folders are counted, and more entries than allowed are refused") {
   const TemporaryFolder folder;
   folder.write("a/f", "");
   folder.write("g", "");
@@ -240,7 +240,7 @@ TEST_CASE("files, links and folders are counted, and more than are allowed are r
   CHECK(mlk::image::most_tree_entries == 100'000);
 }
 
-TEST_CASE("a tree tells of each file its size, its bit and its times, and of a link where it leads") {
+TEST_CASE("a tree has the size, the executable bit and the times of each file, and the target of each link") {
   const TemporaryFolder folder;
   folder.write("a", "12345");
   folder.write("b", "");
@@ -257,7 +257,7 @@ TEST_CASE("a tree tells of each file its size, its bit and its times, and of a l
   CHECK(tree.no_files.empty());
 }
 
-TEST_CASE("what is no file is listed in order, and a link that leads out is told with what to do") {
+TEST_CASE("paths that are no files are listed in order, and the error for a link that leads out has a hint") {
   const TemporaryFolder folder;
   for (const char* name : {"z", "b", "m"}) {
     folder.write(std::string(name) + "d/f", "");

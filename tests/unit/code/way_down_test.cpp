@@ -1,4 +1,4 @@
-// Paths are opened part by part: a folder that becomes a link meanwhile leads nowhere.
+// Paths are opened part by part, so a folder that meanwhile becomes a link leads nowhere.
 #include <atomic>
 #include <cstdio>
 #include <fcntl.h>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using mlk::image::OpenFile;
 using mlk::image::WayDown;
 
-// Exchanges the names of a folder and a link as fast as it can.
+// Exchanges the names of a folder and a link as fast as possible.
 class Exchanger {
  public:
   Exchanger(fs::path one, fs::path other) : one_(std::move(one)), other_(std::move(other)) {
@@ -41,7 +41,7 @@ class Exchanger {
 
 }  // namespace
 
-TEST_CASE("the folder of a path is opened through folders only, and those on the way stay open") {
+TEST_CASE("the folder of a path is opened through folders only, and the folders on the way stay open") {
   const TemporaryFolder folder;
   folder.write("a/b/file", "x");
   folder.write("file", "y");
@@ -64,7 +64,7 @@ TEST_CASE("the folder of a path is opened through folders only, and those on the
   CHECK(mlk::image::name_of_path("b") == "b");
 }
 
-TEST_CASE("a folder that is exchanged for a link while code is packed never brings what the link leads to") {
+TEST_CASE("if a link replaces a folder while code is packed, the target of the link is never packed") {
   const TemporaryFolder folder;
   folder.write("secret/f", "SECRET");
   folder.write("src/z/f", "public");
@@ -78,7 +78,7 @@ TEST_CASE("a folder that is exchanged for a link while code is packed never brin
       const std::string tar = mlk::image::gunzip(code.archive, 1 << 20);
       REQUIRE(tar.find("SECRET") == std::string::npos);
     } catch (const mlk::Error&) {
-      // It was a link at that moment, which leads out of the folder.
+      // At that moment the path was a link that leads out of the folder.
     }
   }
 }

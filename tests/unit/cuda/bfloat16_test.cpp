@@ -28,7 +28,7 @@ std::vector<float> rounded(std::vector<float> values) {
   return values;
 }
 
-// The norm of the difference over that of `expected`.
+// The norm of the difference, divided by the norm of `expected`.
 double relative_error(const std::vector<float>& found, const std::vector<float>& expected) {
   double difference = 0, squares = 1e-30;
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -40,7 +40,7 @@ double relative_error(const std::vector<float>& found, const std::vector<float>&
 
 }  // namespace
 
-TEST_CASE("products with bfloat16 on the device are those of the rounded inputs, on ragged sizes") {
+TEST_CASE("products with bfloat16 on the device are the products of rounded inputs, also on ragged sizes") {
   struct Size {
     int m, n, k;
   };
@@ -55,7 +55,7 @@ TEST_CASE("products with bfloat16 on the device are those of the rounded inputs,
           CAPTURE(size.k);
           const auto a = numbers(area(size.m, size.k)), b = numbers(area(size.k, size.n));
           auto c = numbers(area(size.m, size.n));
-          // With beta 0 what c held does not matter.
+          // With beta 0 the old content of c does not matter.
           const auto begin = beta == 0 ? std::vector<float>(c.size(), not_a_number) : c;
           const auto of_a = on_device(*ops, a), of_b = on_device(*ops, b);
           auto of_c = on_device(*ops, begin);
@@ -114,7 +114,7 @@ TEST_CASE("a number that is none stays none in a product with bfloat16") {
 
 // Weights between 0 and 1 are rounded by at most 1 / 512 of themselves before they are multiplied.
 TEST_CASE(
-    "attention with bfloat16 on the device is that of rounded inputs, but for the rounding of weights") {
+    "attention with bfloat16 on the device is attention of rounded inputs, except for rounded weights") {
   in_each_order([] {
     const auto ops = device_ops(Precision::bfloat16), reference = make_reference_ops();
     Numbers numbers;

@@ -27,7 +27,7 @@ using mlk::test::on_host;
 
 namespace {
 
-// As long as it is loaded, the device finds it under the name of the real one.
+// While this library is loaded, the device finds it under the name of the real one.
 class Library {
  public:
   Library() : handle_(dlopen(MLK_FAKE_CUBLASLT, RTLD_NOW | RTLD_LOCAL)) {
@@ -67,7 +67,7 @@ double error_of_product(Ops& ops, bool rounds, Transpose ta, Transpose tb, int m
 
 }  // namespace
 
-TEST_CASE("where cuBLASLt is, it multiplies, and the device says its version") {
+TEST_CASE("if cuBLASLt is there, it multiplies, and the name of the device has its version") {
   for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
     CAPTURE(static_cast<int>(precision));
     Library library;
@@ -93,7 +93,7 @@ TEST_CASE("where cuBLASLt is, it multiplies, and the device says its version") {
   }
 }
 
-TEST_CASE("cuBLASLt multiplies TF32 only where that was asked for, and kernels of our own float32") {
+TEST_CASE("cuBLASLt multiplies TF32 only if the precision is tf32, and our own kernels multiply float32") {
   for (const Precision precision : {Precision::float32, Precision::bfloat16, Precision::tf32}) {
     Library library;
     const auto ops = device_ops(precision);
@@ -134,7 +134,7 @@ TEST_CASE("cuBLASLt adds biases and residuals, and computes GELU and its gradien
   }
 }
 
-TEST_CASE("layers of the same shape have each its own bias") {
+TEST_CASE("each of several layers of the same shape has its own bias") {
   Library library;
   const auto ops = device_ops();
   const auto x = on_device(*ops, {1}), weight = on_device(*ops, {2});
@@ -174,7 +174,7 @@ TEST_CASE("a product that cuBLASLt does not know is computed by a kernel of our 
   CHECK(library.state().products == 0);
 }
 
-TEST_CASE("another version of cuBLASLt is left alone") {
+TEST_CASE("another version of cuBLASLt is not used") {
   Library library;
   library.state().version = 120803;
   CHECK(std::string(device_ops()->name()) == "emulated device");

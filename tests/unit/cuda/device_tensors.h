@@ -1,4 +1,4 @@
-// Tensors on a device, for tests: on the emulated one, or where MLK_DEVICE_PLUGIN names the plugin, on a GPU.
+// Tensors on a device, for tests: on the emulated device, or on a GPU if MLK_DEVICE_PLUGIN names the plugin.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ inline kernels::Buffer<std::int32_t> tokens_on_device(kernels::Ops& ops,
   return buffer;
 }
 
-// Calls the test with the threads of each block in three orders; a GPU has its own.
+// Calls the test with the threads of each block in three orders; a GPU uses its own order.
 template <typename Test>
 void in_each_order(Test test) {
 #ifdef MLK_DEVICE_PLUGIN

@@ -1,4 +1,4 @@
-// Copies to the host that begin before their numbers are asked for.
+// Copies to the host that begin before their numbers are read.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -9,7 +9,7 @@
 
 using namespace mlk::test;
 
-TEST_CASE("a read that was started gives the tensor after the operations before it, in any order of reads") {
+TEST_CASE("a started read gives the tensor as it is after the earlier operations, in any order of reads") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1, 2, 3, 4}), other = on_device(*ops, {5});
   const std::span<float> all = x;
@@ -23,13 +23,14 @@ TEST_CASE("a read that was started gives the tensor after the operations before 
     for (const std::size_t i : {2u, 3u, 0u, 1u})
       CHECK(ops->read(all.subspan(i, 1)).front() == factor * static_cast<float>(i + 1));
     ops->scale(1, all.first(1), all.first(1));
-    CHECK(ops->read(all.first(1)).front() == factor);  // nothing was started for this one
+    CHECK(ops->read(all.first(1)).front() == factor);  // no copy was started for this read
   }
   CHECK(on_host(*ops, other).front() == 5 * 531441.0f);
 }
 
 TEST_CASE(
-    "a read that was started again gives the newer numbers, and those of a freed buffer are forgotten") {
+    "a read that was started again gives the newer numbers, and started reads of a freed buffer are "
+    "forgotten") {
   const auto ops = device_ops();
   std::optional x = on_device(*ops, {1});
   ops->start_read(*x);
@@ -47,7 +48,7 @@ mlk_device* allocates = nullptr;
 
 }  // namespace
 
-TEST_CASE("a read that was started of a buffer that is gone is none of the buffer that takes its place") {
+TEST_CASE("a started read of a freed buffer is not used for a new buffer at the same address") {
   mlk_device_table table = device_table();
   table.free = [](void* memory) {
     device_table().free(device_table().allocate(allocates, 1));  // it waits, as free does
@@ -70,7 +71,7 @@ TEST_CASE("a read that was started of a buffer that is gone is none of the buffe
   device_table().free(std::exchange(freed, nullptr));
 }
 
-TEST_CASE("a device that is closed before its copies are waited for frees everything") {
+TEST_CASE("a device that is closed while its copies are in progress frees everything") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1});
   ops->start_read(x);

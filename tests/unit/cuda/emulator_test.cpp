@@ -1,4 +1,4 @@
-// What the emulator finds in kernels that are wrong.
+// The faults that the emulator finds in wrong kernels.
 #include <cmath>
 #include <mlk_cuda_emulator.h>
 #include <string>
@@ -14,7 +14,7 @@ using mlk::test::fault_of;
 
 namespace {
 
-// Turns the numbers of each block round.
+// Reverses the numbers of each block.
 void reverse(const float* in, float* out, bool waits) {
   auto* const shared = static_cast<float*>(shared_memory());
   const unsigned first = blockIdx.x * blockDim.x;
@@ -25,7 +25,7 @@ void reverse(const float* in, float* out, bool waits) {
 
 }  // namespace
 
-TEST_CASE("threads of a block meet at a barrier, and without it they read shared memory that nobody wrote") {
+TEST_CASE("threads of a block meet at a barrier, and without the barrier they read unwritten shared memory") {
   std::vector<float> in(128), out(128);
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
   const Launch launch{{2}, {64}, 64 * sizeof(float)};
@@ -34,17 +34,18 @@ TEST_CASE("threads of a block meet at a barrier, and without it they read shared
   CHECK(out[127] == 64);
 #ifndef __SANITIZE_THREAD__
   run_grid(launch, [&] { reverse(in.data(), out.data(), false); });
-  CHECK(std::isnan(out[64]));  // of the second block, which does not see what the first had there
+  CHECK(std::isnan(out[64]));  // the second block does not see the shared memory of the first
 #endif
 }
 
-TEST_CASE("a grid with more blocks along y or z than devices take is a fault") {
+TEST_CASE("a grid with more blocks along y or z than devices allow is a fault") {
   CHECK(fault_of({{0, 65535}, {1}}, [] {}).empty());  // none along x: nothing runs
   for (const Extent& blocks : {Extent{1, 65536}, Extent{1, 1, 65536}})
     CHECK(contains(fault_of({blocks, {1}}, [] {}), "65536 blocks along y or z, and devices take 65535"));
 }
 
-TEST_CASE("threads of one block that wait at different barriers are a fault, with both lines") {
+TEST_CASE(
+    "threads of one block that wait at different barriers are a fault, and the message has both lines") {
   const std::string fault = fault_of({{1}, {32}}, [] {
     if (threadIdx.x < 3) {
       __syncthreads();
@@ -55,7 +56,7 @@ TEST_CASE("threads of one block that wait at different barriers are a fault, wit
   CHECK(contains(fault, "thread (3,0,0): waits at a barrier, and a thread of its block at another"));
 }
 
-TEST_CASE("a barrier that a thread of the block misses is a fault, whether it left before or goes by") {
+TEST_CASE("a barrier that a thread of the block misses is a fault, whether the thread leaves first or last") {
   CHECK(contains(fault_of({{1}, {32}},
                           [] {
                             if (threadIdx.x == 0) return;
@@ -70,7 +71,7 @@ TEST_CASE("a barrier that a thread of the block misses is a fault, whether it le
                  "all threads wait"));
 }
 
-TEST_CASE("lanes exchange what they have, and a lane that is not there is a fault") {
+TEST_CASE("lanes exchange their values, and an exchange with a missing lane is a fault") {
   std::vector<int> sums(2);
   run_grid({{1}, {64}}, [&] {
     int value = static_cast<int>(threadIdx.x);
@@ -84,13 +85,13 @@ TEST_CASE("lanes exchange what they have, and a lane that is not there is a faul
   CHECK(contains(fault_of({{1}, {32}}, [] { __syncwarp(0xfffffffe); }), "is not in the mask"));
 }
 
-TEST_CASE("lanes vote") {
+TEST_CASE("every lane gets the votes of all lanes") {
   std::vector<unsigned> got(32);
   run_grid({{1}, {32}}, [&] { got[threadIdx.x] = __ballot_sync(0xffffffff, threadIdx.x % 8 == 1); });
   for (const unsigned bits : got) CHECK(bits == 0x02020202);
 }
 
-TEST_CASE("the halves of a warp may take different ways") {
+TEST_CASE("the halves of a warp may execute different branches") {
   std::vector<int> got(32);
   run_grid({{1}, {32}}, [&] {
     const int lane = static_cast<int>(threadIdx.x);
@@ -100,7 +101,7 @@ TEST_CASE("the halves of a warp may take different ways") {
   CHECK(got[31] == 32);
 }
 
-TEST_CASE("threads add to one number without losing any") {
+TEST_CASE("atomic additions of many threads to one number lose nothing") {
   float sum = 0;
   unsigned count = 0;
   run_grid({{3}, {50}}, [&] {

@@ -1,4 +1,4 @@
-// What the emulator says of a kernel that is wrong.
+// The message of the emulator about a wrong kernel.
 #pragma once
 
 #include <functional>

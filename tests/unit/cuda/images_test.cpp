@@ -74,7 +74,7 @@ TEST_CASE("the largest of each square has the reference's bits on the device, an
   });
 }
 
-TEST_CASE("a number of a square that is none is its largest on the device too") {
+TEST_CASE("a NaN is the largest number of its square on the device too") {
   const auto ops = device_ops();
   const float none = std::numeric_limits<float>::quiet_NaN();
   const auto x = on_device(*ops, {1, none, 3, 4});

@@ -15,9 +15,9 @@ struct LayerSize {
   int rows, inputs, outputs;
 };
 
-// The largest difference of all results, in units of what products with so many terms may differ by.
-// rounds: the device multiplies bfloat16. keeps: the layer has memory for what its forward pass leaves, and a
-// rounded copy of its weight.
+// The largest difference of all results, in units of the allowed difference of products with so many terms.
+// rounds: the device multiplies bfloat16. keeps: the layer has LinearLayer::kept and a rounded copy of its
+// weight.
 inline double error_of_layers(kernels::Ops& ops, bool rounds, bool keeps, const LayerSize& size,
                               kernels::Transpose stored = kernels::Transpose::no) {
   using kernels::LinearGradients, kernels::LinearLayer;

@@ -52,7 +52,7 @@ TEST_CASE("gemm on the device agrees with the reference on every transposition a
             CAPTURE(size.k);
             const auto a = numbers(area(size.m, size.k)), b = numbers(area(size.k, size.n));
             auto c = numbers(area(size.m, size.n));
-            // With beta 0 what c held does not matter.
+            // With beta 0 the old content of c does not matter.
             const auto begin = beta == 0 ? std::vector<float>(c.size(), not_a_number) : c;
             const auto of_a = on_device(*ops, a), of_b = on_device(*ops, b);
             auto of_c = on_device(*ops, begin);
@@ -107,7 +107,8 @@ TEST_CASE("adding a bias, with ReLU and without, gives the reference's bits on t
   });
 }
 
-TEST_CASE("the gradient of a bias is the sum of the rows, and ReLU lets through what was positive") {
+TEST_CASE(
+    "the gradient of a bias is the sum of the rows, and ReLU passes the gradients of positive outputs") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -164,7 +165,7 @@ TEST_CASE("the loss, its gradient and the right answers agree with the reference
   });
 }
 
-TEST_CASE("a logit that is not a number makes the loss of the device none, wherever it stands") {
+TEST_CASE("a NaN logit at any place makes the loss of the device NaN") {
   const auto ops = device_ops();
   for (const std::size_t at : {0u, 6u, 9u}) {
     std::vector<float> logits(10, 1);
@@ -175,7 +176,7 @@ TEST_CASE("a logit that is not a number makes the loss of the device none, where
   }
 }
 
-TEST_CASE("a logit of minus infinity has the probability 0 on the device, wherever it stands") {
+TEST_CASE("a logit of minus infinity at any place has the probability 0 on the device") {
   const auto ops = device_ops(), reference = make_reference_ops();
   for (const std::size_t at : {0u, 6u, 9u}) {
     auto logits = Numbers()(10);
@@ -272,8 +273,7 @@ TEST_CASE("operations on each number take tensors from anywhere in a buffer, ali
   }
 }
 
-TEST_CASE(
-    "a rounded copy is that of the numbers, and of the parameters after an update, wherever they begin") {
+TEST_CASE("a rounded copy matches the numbers, and after an update the parameters, at any alignment") {
   constexpr std::size_t room = 300;
   const auto ops = device_ops(Precision::bfloat16);
   REQUIRE(ops->uses_rounded());
@@ -309,7 +309,7 @@ TEST_CASE(
   CHECK_FALSE(device_ops()->uses_rounded());
 }
 
-TEST_CASE("the device gathers the rows and labels that were asked for, batch after batch") {
+TEST_CASE("the device gathers the requested rows and labels, batch after batch") {
   std::vector<std::uint8_t> table(50 * 7);
   for (std::size_t i = 0; i < table.size(); ++i) table[i] = static_cast<std::uint8_t>(i * 37);
   const auto ops = device_ops(), reference = make_reference_ops();
@@ -336,7 +336,7 @@ TEST_CASE("the device gathers the rows and labels that were asked for, batch aft
 }
 
 #ifndef MLK_DEVICE_PLUGIN
-TEST_CASE("a table that would take much of the device's memory is read where it is, on the host") {
+TEST_CASE("a table that would take much of the device's memory stays on the host and is read there") {
   const std::vector<std::uint8_t> table = {5, 6, 7, 8};
   const auto ops = device_ops();
   const std::vector<std::uint64_t> ids = {3, 1};

@@ -8,7 +8,7 @@
 
 using namespace mlk::test;
 
-TEST_CASE("work of one key is done twice, and replayed from then on, to the same bits and with new numbers") {
+TEST_CASE("work of one key is run twice and then replayed, with the same bits, also for new numbers") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1, 2, 3}), y = ops->allocate<float>(3);
   int done = 0;
@@ -24,7 +24,7 @@ TEST_CASE("work of one key is done twice, and replayed from then on, to the same
   CHECK(done == 2);
 }
 
-TEST_CASE("work is recorded anew when memory was allocated since") {
+TEST_CASE("work is recorded again if memory was allocated since the recording") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1, 2, 3});
   auto y = ops->allocate<float>(3);
@@ -41,7 +41,7 @@ TEST_CASE("work is recorded anew when memory was allocated since") {
   CHECK(on_host(*ops, y) == std::vector<float>{2, 4, 6});
 }
 
-TEST_CASE("work of more keys than are kept is done each time") {
+TEST_CASE("work of further keys than the recordings that are kept is run each time") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1});
   int done = 0;
@@ -56,7 +56,7 @@ TEST_CASE("work of more keys than are kept is done each time") {
   CHECK(done == 2 * 16 + 3 * 4);
 }
 
-TEST_CASE("what work throws comes out, also while it is recorded, and the device is as good as before") {
+TEST_CASE("an exception of work is rethrown, also during a recording, and the device stays usable") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1});
   const auto fails = [] { throw std::runtime_error("no"); };

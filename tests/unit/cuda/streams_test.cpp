@@ -1,4 +1,4 @@
-// What the emulated streams promise, and what they do not.
+// What the emulated streams guarantee, and what they do not.
 #include <cstring>
 #include <mlk_cuda_emulator.h>
 #include <numeric>
@@ -33,7 +33,7 @@ cudaStream_t new_stream() {
 
 }  // namespace
 
-TEST_CASE("nothing happens before the host waits, so pinned memory is copied as it is then") {
+TEST_CASE("operations run when the host waits, so pinned memory is copied with its content at that time") {
   Pinned host(1);
   OnDevice device(1);
   const cudaStream_t stream = new_stream();
@@ -75,7 +75,8 @@ TEST_CASE("only an event orders two streams") {
   CHECK(too_early);
 }
 
-TEST_CASE("a captured stream runs when its graph is launched, and cannot be waited for meanwhile") {
+TEST_CASE(
+    "a captured stream runs when its graph is launched, and a wait for it during the capture is refused") {
   const cudaStream_t stream = new_stream();
   int runs = 0;
   REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == cudaSuccess);
@@ -94,7 +95,9 @@ TEST_CASE("a captured stream runs when its graph is launched, and cannot be wait
   cudaStreamDestroy(stream);
 }
 
-TEST_CASE("copies between memory of other kinds than they say are refused, and more memory than there is") {
+TEST_CASE(
+    "copies that name the wrong kind of memory are refused, and so are copies and allocations that are too "
+    "large") {
   float host[2] = {};
   OnDevice device(1);
   CHECK(cudaMemcpyAsync(host, device.values, sizeof(float), cudaMemcpyHostToDevice, nullptr) ==

@@ -30,7 +30,7 @@ std::vector<BFloat16> to_numbers(const std::vector<float>& values) {
 
 }  // namespace
 
-TEST_CASE("what is copied is there after the wait, and beyond what is available there are zeros") {
+TEST_CASE("copied bytes are there after the wait, and bytes beyond the available ones are zeros") {
   alignas(16) static const float in[32] = {1, 2, 3, 4, 5, 6, 7, 8};
   std::vector<float> before(4), after(4);
   run_grid({{1}, {1}, 16}, [&] {
@@ -45,7 +45,7 @@ TEST_CASE("what is copied is there after the wait, and beyond what is available 
   CHECK(after == std::vector<float>{5, 6, 7, 0});
 }
 
-TEST_CASE("a wait for all groups but the last leaves the last under way") {
+TEST_CASE("a wait for all groups except the last leaves the last group in progress") {
   static const float in[2] = {1, 2};
   std::vector<float> got(2);
   run_grid({{1}, {1}, 8}, [&] {
@@ -133,9 +133,9 @@ TEST_CASE("a warp multiplies matrices from shared memory as plain loops do, tran
   }
 }
 
-// The layouts of CuTe (CUTLASS) for this instruction, SM80_16x8x16_F32BF16BF16F32_TN, as strides in matrices
-// whose columns follow each other: a and b by number 2 * register + half, and d by register.
-TEST_CASE("lanes hold the numbers of a product that the layouts of the hardware give them") {
+// The layouts of CuTe (CUTLASS) for this instruction, SM80_16x8x16_F32BF16BF16F32_TN, as strides in
+// column-major matrices: a and b by number 2 * register + half, and d by register.
+TEST_CASE("each lane holds the numbers of a product that the hardware's layouts assign to it") {
   Numbers numbers;
   const auto a = to_numbers(numbers(16 * 16)), b = to_numbers(numbers(8 * 16));
   std::vector<float> d(16 * 8);
@@ -165,7 +165,7 @@ TEST_CASE("lanes hold the numbers of a product that the layouts of the hardware 
   }
 }
 
-TEST_CASE("sums become the factor of another product, rounded") {
+TEST_CASE("rounded sums become a factor of another product") {
   std::vector<float> twice(16 * 8);
   run_grid({{1}, {32}}, [&] {
     const unsigned g = threadIdx.x / 4, t = threadIdx.x % 4 * 2;

@@ -156,7 +156,7 @@ TEST_CASE("attention and its gradient agree with the reference on the device") {
 }
 
 #ifndef __SANITIZE_THREAD__  // which takes minutes for so many threads
-TEST_CASE("attention takes more heads than a grid has blocks along y") {
+TEST_CASE("attention accepts more heads than a grid may have blocks along y") {
   const auto ops = device_ops(), reference = make_reference_ops();
   constexpr AttentionShape shape{65536, 1, 1, 64};
   Numbers numbers;
@@ -170,7 +170,7 @@ TEST_CASE("attention takes more heads than a grid has blocks along y") {
 }
 #endif
 
-TEST_CASE("attention takes tensors that are not aligned") {
+TEST_CASE("attention accepts tensors that are not aligned") {
   constexpr AttentionShape shape{1, 3, 1, 64};
   constexpr std::size_t size = 3 * 64;
   for (const Precision precision : {Precision::float32, Precision::bfloat16}) {
@@ -178,7 +178,7 @@ TEST_CASE("attention takes tensors that are not aligned") {
     Numbers numbers;
     const auto qkv = numbers(3 * size), delta = numbers(size);
     auto out = zeros(size), log_sums = zeros(3), gradient = zeros(3 * size);
-    auto buffer = on_device(*ops, zeros(8 * size + 8));  // tensors of it, a number further than aligned ones
+    auto buffer = on_device(*ops, zeros(8 * size + 8));  // tensors begin one number past alignment
     const auto of_qkv = std::span<float>(buffer).subspan(1, 3 * size),
                of_out = std::span<float>(buffer).subspan(3 * size + 1, size),
                of_delta = std::span<float>(buffer).subspan(4 * size + 1, size),

@@ -16,13 +16,13 @@ constexpr char host[] =
 std::string with(const std::string& argument) { return test::problems_of(host, test::set({argument})); }
 
 struct Bounds {
-  std::string key;  // up to the value, as --set takes it
+  std::string key;  // the text before the value, in the form of --set
   std::string below, low, high, above;
   std::string words;
-  std::string end = {};  // behind the value
+  std::string end = {};  // the text after the value
 };
 
-TEST_CASE("a number is accepted from its smallest to its largest value, and not beyond") {
+TEST_CASE("a number is accepted only from its smallest to its largest value") {
   const Bounds table[] = {
       {"train.epochs=", "0", "1", "1000000", "1000001", "from 1 to 1000000"},
       {"train={data: {path: /d}, steps: ", "0", "1", "1000000000000", "1000000000001",
@@ -70,7 +70,7 @@ TEST_CASE("a number is accepted from its smallest to its largest value, and not 
   }
 }
 
-TEST_CASE("a choice has these words, and any other word is answered with all of them") {
+TEST_CASE("a choice accepts its words, and the error for another word lists all of them") {
   const std::pair<std::string, std::vector<std::string>> table[] = {
       {"image_pull_policy", {"IfNotPresent", "Always", "Never"}},
       {"train.precision", {"float32", "bfloat16", "tf32"}},
@@ -100,7 +100,7 @@ TEST_CASE("a choice has these words, and any other word is answered with all of 
   CHECK(contains(test::refusal(run + "mpi\n"), "there is no framework 'mpi'; there are jax, torch, none"));
 }
 
-TEST_CASE("times have these bounds") {
+TEST_CASE("a time is accepted only within the bounds of its key") {
   CHECK(with("train.patience=1s") == "accepted");
   CHECK(with("train.patience=1000000s") == "accepted");
   CHECK(contains(with("train.patience=1000001s"), "such as 90s, 15m or 12h, at most 1000000s"));
@@ -113,7 +113,7 @@ TEST_CASE("times have these bounds") {
   }
 }
 
-TEST_CASE("names have these lengths and letters") {
+TEST_CASE("a name is accepted only with the right length and characters") {
   const std::string forty(40, 'a');
   CHECK(with("name=" + forty) == "accepted");
   CHECK(contains(with("name=" + forty + "a"),
@@ -132,7 +132,7 @@ TEST_CASE("names have these lengths and letters") {
   }
 }
 
-TEST_CASE("paths are absolute, without '..' and ':'") {
+TEST_CASE("a path is accepted only if it is absolute and has no '..' and no ':'") {
   for (const char* good : {"/a", "/a..b", "/...", "/a b"})
     CHECK_MESSAGE(with(std::string("data.0.mount=") + good) == "accepted", good);
   for (const char* bad : {"a", "./a", "/a:b", "/..", "/a/../b", "/a/.."}) {
@@ -142,7 +142,7 @@ TEST_CASE("paths are absolute, without '..' and ':'") {
   }
 }
 
-TEST_CASE("CPUs and memory have these bounds") {
+TEST_CASE("CPUs and memory are accepted only within their bounds") {
   for (const char* good : {"1m", "0.001", "1000000", "1000000000m", "00002", "0.5"})
     CHECK_MESSAGE(cpu_millis(good), good);
   for (const char* bad : {"0m", "0.0", "1000000.001", "1000000001m", "0.0005", "1.", ".5", "1.5.0", "+1"})

@@ -1,4 +1,4 @@
-// Defaults as a whole, texts that are cut, and values beside the last one that is allowed.
+// All defaults together, shortened texts, and values just beyond the limits.
 #include <doctest/doctest.h>
 
 #include "cli/experiment/check.h"
@@ -17,7 +17,7 @@ using test::problems_of;
 using test::set;
 using test::smallest;
 
-TEST_CASE("the keys that --set takes are those with a value of their own, in the order of the manual") {
+TEST_CASE("settable_keys() lists all keys with a value, in the order of the manual") {
   std::string all;
   for (const std::string& key : settable_keys()) all += key + " ";
   CHECK(
@@ -56,7 +56,7 @@ TEST_CASE("the keys that --set takes are those with a value of their own, in the
   CHECK_THROWS_WITH_AS(schema_section("nothing"), "no section nothing", std::out_of_range);
 }
 
-TEST_CASE("the smallest experiment with all of its defaults") {
+TEST_CASE("the smallest experiment has exactly these defaults") {
   const json unit = {{"count", 1}, {"cpu", "1"}, {"memory", "1Gi"}, {"gpu", 0}};
   json worker = unit;
   worker["min"] = 1;
@@ -97,7 +97,7 @@ TEST_CASE("the smallest experiment with all of its defaults") {
   CHECK(load(smallest, set({"mode=ps"})).effective == expected);
 }
 
-TEST_CASE("each type of optimizer and of schedule has all of these keys when nothing else is said") {
+TEST_CASE("each type of optimizer and of schedule has its own keys and defaults") {
   const auto optimizer = [](const std::string& type) {
     json all = load(smallest, set({"train.optimizer.type=" + type})).effective["train"]["optimizer"];
     all.erase("schedule");
@@ -125,7 +125,7 @@ TEST_CASE("each type of optimizer and of schedule has all of these keys when not
         json{{"type", "step"}, {"warmup", 0}, {"every", 2}, {"factor", 0.1}});
 }
 
-TEST_CASE("an experiment of which nothing was said") {
+TEST_CASE("an empty Experiment, Role and DataEntry have their default values") {
   const Role role;
   CHECK(role.count == 1);
   CHECK(role.min == 1);
@@ -140,7 +140,7 @@ TEST_CASE("an experiment of which nothing was said") {
   CHECK(needs_image(nothing));
 }
 
-TEST_CASE("of a long line whole characters around the mistake are shown, and the caret counts characters") {
+TEST_CASE("an excerpt of a long line has whole characters, and the caret counts characters") {
   const auto euros = [](std::size_t count) {
     std::string out;
     for (std::size_t i = 0; i < count; ++i) out += "€";
@@ -194,7 +194,7 @@ TEST_CASE("a value of the wrong type is refused with the expected type") {
     CHECK_MESSAGE(said(std::string("restart.on=['") + code + "']") == "accepted", code);
 }
 
-TEST_CASE("the name of an object has at most 253 bytes, with its dots") {
+TEST_CASE("the name of an object has at most 253 bytes, including dots") {
   std::string name;
   while (name.size() < 252) name += "a.";
   CHECK(problems_of(smallest, set({"service_account=" + name + "b"})) == "accepted");
@@ -202,7 +202,7 @@ TEST_CASE("the name of an object has at most 253 bytes, with its dots") {
             .starts_with("--set:1:17: service_account must"));
 }
 
-TEST_CASE("a role of no mode is told once, whatever else is said of it, with the nearest one") {
+TEST_CASE("an unknown role gives one mistake, which suggests the nearest role") {
   const auto said = [](const std::string& mode, const std::string& lines) {
     return problems_of("name: x\nmode: " + mode + "\nrun: a\n" + lines);
   };
@@ -220,20 +220,20 @@ TEST_CASE("a role of no mode is told once, whatever else is said of it, with the
             .starts_with("--set:1:9: unknown key 'worker' in metrics"));
 }
 
-TEST_CASE("a section that is no map is told, the file by that name") {
+TEST_CASE("the error for a file that is no map calls it the file") {
   Problems problems;
   CHECK(check_section(parse_yaml("[a]", "f"), schema_section("nfs"), "", problems) == json::object());
   CHECK_THROWS_WITH(problems.throw_if_any(), "f:1:1: the file must be a map, not a list\n  [a]\n  ^");
 }
 
-TEST_CASE("a key that is not supported yet, or stands in a patch, is not proposed") {
+TEST_CASE("keys of patches and unsupported keys are not suggested") {
   CHECK(suggest_key("queue", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("queue", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("pod", schema_section("nfs"), "nfs") == "; it has server, path");
   CHECK(suggest_key("service", schema_section("csi"), "csi") == "; it has driver, fsType, volumeAttributes");
 }
 
-TEST_CASE("an alias of a map counts with all of its values") {
+TEST_CASE("an alias of a map counts all values of the map") {
   std::string map = "{";
   for (int i = 0; i < 98; ++i) map += "k" + std::to_string(i) + ": v, ";
   std::string text = "[&a " + map + "}";
@@ -242,16 +242,14 @@ TEST_CASE("an alias of a map counts with all of its values") {
   CHECK_THROWS_AS(parse_yaml(text + ", x, x]", "f"), Error);
 }
 
-TEST_CASE(
-    "a value on a line of its own stands there, and a line of a tab alone is told as one in the "
-    "indentation") {
+TEST_CASE("the place of a value is its own line, and a line with only a tab is a tab in the indentation") {
   const YamlNode map = parse_yaml("a:\n  b\n", "f");
   CHECK(map.find("a")->place.line == 1);
   CHECK(map.find("a")->place.column == 2);
   CHECK(problems_of("a: b\n\t\nc: [d\n") == "x.yaml:2:1: a tab in the indentation; YAML allows only blanks");
 }
 
-TEST_CASE("a number is one as JSON writes it, and without a digit on one side of its point") {
+TEST_CASE("a number has the form of JSON, or lacks the digits on one side of its point") {
   for (const char* good : {"0", "-0", "5", "-7", ".5", "1.", "-.5", "1.50", "1e2", "1E+2", "1.5e-2", "0.0"})
     CHECK_MESSAGE(is_number(good), good);
   for (const char* bad : {"", "-", ".", "e", "e5", "1e", "1e+", "1e2x", "1ex", "+1", "01", "-01.5", "1..",
@@ -259,7 +257,7 @@ TEST_CASE("a number is one as JSON writes it, and without a digit on one side of
     CHECK_MESSAGE(!is_number(bad), bad);
 }
 
-TEST_CASE("an address with a password is a secret wherever the password ends; a path is not a secret") {
+TEST_CASE("an address with a password is a secret, and an @ in a path is none") {
   for (const char* bad : {"https://:p@h", "https://u:p@/x", "a://u:@h"})
     CHECK_MESSAGE(looks_like_secret(bad), bad);
   for (const char* good : {"file:///u:p@h", "https://u@h:80/", "https://h:80/a@b", "u:p@h"})

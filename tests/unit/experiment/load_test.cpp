@@ -1,4 +1,4 @@
-// What a valid experiment file means: defaults, short forms, overrides, identity of the effective experiment.
+// The meaning of valid experiment files: defaults, short forms, overrides, the effective experiment.
 #include "cli/experiment/load.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ using test::load;
 using test::refusal;
 using test::smallest;
 
-TEST_CASE("workers may be told not to go on without a server, but not to have no patience") {
+TEST_CASE("offline_time may be 0s, and patience may not") {
   const auto with = [](const std::string& setting) {
     return std::string("name: x\nmode: ps\nservers: {count: 1}\ntrain: {data: {path: /data}, steps: 10, ") +
            setting + "}\n";
@@ -28,7 +28,7 @@ TEST_CASE("workers may be told not to go on without a server, but not to have no
   CHECK(contains(refusal(with("patience: 0s")), "train.patience must be a time"));
 }
 
-TEST_CASE("a run is as long as its steps or its epochs say: exactly one of them") {
+TEST_CASE("train needs exactly one of steps and epochs") {
   const auto with = [](const std::string& length) {
     return "name: x\nmode: single\ntrain: {data: {path: /data}" + length + "}\n";
   };
@@ -82,17 +82,17 @@ TEST_CASE("workers and servers are short for roles") {
   CHECK(shorter.roles.at("server").min == 2);
 }
 
-TEST_CASE("mode ps has one server unless it says more") {
+TEST_CASE("mode ps has one server by default") {
   const Experiment x = load("name: x\nmode: ps\ntrain: {data: {path: /data}, steps: 10}\n");
   CHECK(x.roles.at("server").count == 1);
   CHECK(x.roles.at("worker").count == 1);
 }
 
-TEST_CASE("min is count unless it says less") {
+TEST_CASE("the default of min is count") {
   CHECK(load("name: x\nmode: allreduce\nrun: a\nworkers: {count: 3}\n").roles.at("worker").min == 3);
 }
 
-TEST_CASE("the effective experiment loads to itself") {
+TEST_CASE("loading the effective experiment gives the same experiment") {
   const char* const texts[] = {
       smallest,
       "name: x\nmode: ps\nimage: i\ntrain: {data: {path: /d}, steps: 10, consistency: {staleness: 3}}\n"
@@ -110,7 +110,7 @@ TEST_CASE("the effective experiment loads to itself") {
   }
 }
 
-TEST_CASE("a path has one spelling, however it was written") {
+TEST_CASE("different spellings of a path become one normal form") {
   const Experiment x = load(
       "name: x\nmode: single\ntrain: {data: {path: /data//x/./}, steps: 1}\n"
       "data: [{name: a, mount: //data/, pvc: p}, {name: b, mount: /./b, hostPath: /}]\n");
@@ -120,7 +120,7 @@ TEST_CASE("a path has one spelling, however it was written") {
   CHECK(x.effective["data"][1]["hostPath"] == "/");
 }
 
-TEST_CASE("a command is run by a shell, a list of words is not") {
+TEST_CASE("a command that is a text runs in a shell, a list of words does not") {
   CHECK(load("name: x\nmode: single\nrun: python train.py | tee log\n").command ==
         std::vector<std::string>{"sh", "-c", "python train.py | tee log"});
   CHECK(load("name: x\nmode: single\nrun: [python, train.py, 3]\n").command ==
@@ -133,7 +133,7 @@ TEST_CASE("numbers and booleans in env become the text that was written") {
   CHECK(env == json{{"A", "012"}, {"B", "1.50"}, {"C", "true"}, {"D", "yes"}, {"E", ""}});
 }
 
-TEST_CASE("each optimizer and each schedule has keys and defaults of its own") {
+TEST_CASE("the type of an optimizer or a schedule decides its keys and defaults") {
   const auto optimizer = [](const std::string& text) {
     return load("name: x\nmode: single\ntrain: {data: {path: /d}, steps: 10, optimizer: " + text + "}\n")
         .effective["train"]["optimizer"];
@@ -153,7 +153,7 @@ TEST_CASE("each optimizer and each schedule has keys and defaults of its own") {
         json{{"type", "step"}, {"warmup", 0}, {"every", 3}, {"factor", 0.1}});
 }
 
-TEST_CASE("numbers are as in JSON, and a little more") {
+TEST_CASE("a number may have the form of JSON, or begin with its point") {
   for (const char* lr : {"0.001", "1e-3", ".001", "1E-3"}) {
     CHECK(load(std::string(smallest) + "",
                {.set = {std::string("train.optimizer.lr=") + lr}, .env = {}, .image = ""})
@@ -161,13 +161,13 @@ TEST_CASE("numbers are as in JSON, and a little more") {
   }
 }
 
-TEST_CASE("names of variables that only sound like secrets are accepted") {
+TEST_CASE("variables whose names only resemble those of secrets are accepted") {
   CHECK_NOTHROW(load(std::string(smallest) +
                      "env: {TOKENIZERS_PARALLELISM: \"false\", MAX_TOKENS: 5, TOKEN_LIMIT: 5, "
                      "SSL_KEY_FILE: /k, API_KEY_PATH: /k, PASSWORD: \"\", KEYS: a}\n"));
 }
 
-TEST_CASE("a secret never reaches the message") {
+TEST_CASE("an error message never shows a secret") {
   for (const char* line :
        {"env: {HF_TOKEN: s3cr3t}", "env: {A: b, PASSWORD: s3cr3t, 9: x}", "env:\n  X: https://u:s3cr3t@h/\n",
         "image: [ghp_0123456789abcdefs3cr3t]", "env: {DB_PASSWORD: s3cr3t"}) {
@@ -187,12 +187,12 @@ TEST_CASE("a secret never reaches the message") {
   CHECK_FALSE(contains(broken, "s3cr3t"));
 }
 
-TEST_CASE("a line that refers to a Secret is shown with its mistake") {
+TEST_CASE("an error shows a line that refers to a Secret") {
   CHECK(contains(refusal(std::string(smallest) + "env: {A: {secret: no-key}}\n"),
                  "\n  env: {A: {secret: no-key}}\n"));
 }
 
-TEST_CASE("of a long line whole characters are shown") {
+TEST_CASE("an error shows only whole characters of a long line") {
   for (int shift = 0; shift < 2; ++shift) {
     std::string accents(static_cast<std::size_t>(shift), 'a');
     while (accents.size() < 200) accents += "é";
@@ -205,7 +205,7 @@ TEST_CASE("of a long line whole characters are shown") {
   }
 }
 
-TEST_CASE("a toleration has a value when it compares with it, and none when it asks for the key alone") {
+TEST_CASE("a toleration has a value with operator Equal, and none with operator Exists") {
   const auto with = [](const std::string& toleration) {
     return refusal(std::string(smallest) + "scheduling: {node: {tolerations: [" + toleration + "]}}\n");
   };
@@ -216,7 +216,7 @@ TEST_CASE("a toleration has a value when it compares with it, and none when it a
   CHECK(contains(with("{value: a}"), "without a key"));
 }
 
-TEST_CASE("the largest values that are allowed are allowed") {
+TEST_CASE("the largest allowed values are accepted, and larger values are refused") {
   const auto set = [](const std::string& argument) {
     return refusal("name: x\nmode: ps\ntrain: {data: {path: /data}, steps: 10}\n",
                    {.set = {argument}, .env = {}, .image = ""});
@@ -231,7 +231,7 @@ TEST_CASE("the largest values that are allowed are allowed") {
   CHECK(contains(set("train.optimizer.schedule={type: constant, warmup: 10}"), "it would never end"));
 }
 
-TEST_CASE("one server may keep its checkpoints on an emptyDir, several may not") {
+TEST_CASE("one server may have checkpoints on an emptyDir, several servers may not") {
   const std::string text =
       "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 10}\ncheckpoint: {volume: {emptyDir: {}}}\n";
   CHECK(refusal(text + "servers: {count: 1}\n") == "accepted");
@@ -260,7 +260,7 @@ TEST_CASE("hostile sizes are refused: many brackets, many lines, more than the l
   CHECK(contains(refusal(std::string(large + 1, ' ')), "x.yaml: larger than 1024 KiB"));
 }
 
-TEST_CASE("no prefix and no damaged byte of a valid file does worse than be refused") {
+TEST_CASE("a prefix or a damaged copy of a valid file is accepted or refused, without other exceptions") {
   const std::string text =
       std::string(smallest) +
       "data: [{name: a, mount: /a, nfs: {server: s, path: /p}}]\nenv: {A: \"b\", C: {secret: s/k}}\n"
@@ -271,12 +271,12 @@ TEST_CASE("no prefix and no damaged byte of a valid file does worse than be refu
     for (const char damage : {'\0', '{', '[', ':', '\n', '*', '&', '"', '-', '\xff', '\t', '~'}) {
       std::string damaged = text;
       damaged[i] = damage;
-      refusal(damaged);  // another exception than Error would end the test
+      refusal(damaged);  // any exception other than Error would end the test
     }
   }
 }
 
-TEST_CASE("words of other tools are answered with the key that they mean") {
+TEST_CASE("the error for a word of another tool suggests mlk's key") {
   const auto problem = [](const std::string& text) {
     try {
       load_experiment(text, "x.yaml", {}, {{"allreduce", "ps", "single"}});
@@ -310,7 +310,7 @@ TEST_CASE("words of other tools are answered with the key that they mean") {
         "x.yaml:4:1: unknown key 'retries'; did you mean 'restart.retries'?");
 }
 
-TEST_CASE("a folder of files: that cannot be used is told at its place, beside the other mistakes") {
+TEST_CASE("the error for an unusable folder of files: has its place, beside the other mistakes") {
   const FileContext file_context{
       .wrong_with_folder =
           [](const std::string& folder) { return folder == "good" ? "" : "there is no folder " + folder; },

@@ -26,7 +26,7 @@ inline std::string refusal(const std::string& text, const Overrides& overrides =
   return "accepted";
 }
 
-// The lines of a refusal that say what is wrong, without the excerpts of the text.
+// The lines of an error that describe mistakes, without the excerpts of the text.
 inline std::string problems_of(const std::string& text, const Overrides& overrides = {}) {
   const std::string all = refusal(text, overrides);
   std::string out;

@@ -1,5 +1,5 @@
-// Every file in malformed/ is refused with exactly the text beside it. MLK_UPDATE_GOLDEN=1 rewrites the
-// texts.
+// Every file in malformed/ is refused with exactly the text in its .txt file. MLK_UPDATE_GOLDEN=1 rewrites
+// the texts.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>

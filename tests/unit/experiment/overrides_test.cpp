@@ -1,4 +1,4 @@
-// --set, -e and $MLK_IMAGE: which place of the file they name, and where their mistakes are told.
+// --set, -e and $MLK_IMAGE: the places in the file that they name, and the places of their mistakes.
 #include "cli/experiment/overrides.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ json roles_of(const std::string& lines, const std::vector<std::string>& argument
   return json{{"worker", x.roles.at("worker").count}, {"server", x.roles.at("server").count}};
 }
 
-TEST_CASE("a role is named by its short form or the long one, whichever the file has") {
+TEST_CASE("--set names a role by its short or its long form, whichever the file has") {
   const json both = {{"worker", 3}, {"server", 4}};
   for (const char* file :
        {"", "workers: {count: 2}\nservers: {count: 2}\n", "roles: {worker: {count: 2}, server: {count: 2}}\n",
@@ -38,7 +38,7 @@ TEST_CASE("a role is named by its short form or the long one, whichever the file
         "--set:1:13: roles.worker.cpu must be a number of CPUs such as 2, 0.5 or 250m, not 'no'");
 }
 
-TEST_CASE("an entry of a list is named by its number, from 0") {
+TEST_CASE("--set names an entry of a list by its index, from 0") {
   const std::string text =
       std::string(smallest) + "data: [{name: a, mount: /a, pvc: p}, {name: b, mount: /b, pvc: p}]\n";
   const auto said = [&](const std::string& argument) { return problems_of(text, set({argument})); };
@@ -54,7 +54,7 @@ TEST_CASE("an entry of a list is named by its number, from 0") {
         "--set:1:25: data[1].mount must be an absolute path without '..' or ':', not 'relative'");
 }
 
-TEST_CASE("a mistake in a flag is reported at its place in it") {
+TEST_CASE("a mistake in a flag is reported at its place in the flag") {
   const auto said = [](const std::string& argument) { return problems_of(smallest, set({argument})); };
   CHECK(said("steps") == "--set:1:1: --set needs KEY=VALUE, for example train.steps=500");
   CHECK(said("") == "--set:1:1: --set needs KEY=VALUE, for example train.steps=500");
@@ -69,14 +69,14 @@ TEST_CASE("a mistake in a flag is reported at its place in it") {
         "--set:1:7: train.data is missing: the data set");
 }
 
-TEST_CASE("the last of several flags for one place counts, and -e comes before --set") {
+TEST_CASE("the last of several flags for one place wins, and --set wins over -e") {
   CHECK(test::load(smallest, set({"note=a", "note=b"})).effective["note"] == "b");
   const Experiment x =
       test::load(smallest, {.set = {"env={A: set}"}, .env = {"A=first", "B=lost"}, .image = ""});
   CHECK(x.effective["env"] == json{{"A", "set"}});
 }
 
-TEST_CASE("-e gives text as it is, also where the file says nothing of variables") {
+TEST_CASE("-e sets unchanged text, also if the file has no variables") {
   const auto env = [](const std::string& line, const std::vector<std::string>& arguments) {
     return test::load(std::string(smallest) + line, {.set = {}, .env = arguments, .image = ""})
         .effective["env"];
@@ -97,13 +97,13 @@ TEST_CASE("-e gives text as it is, also where the file says nothing of variables
             .find("env must be a map of variables") != std::string::npos);
 }
 
-TEST_CASE("an image of the environment replaces that of the file, and is text") {
+TEST_CASE("MLK_IMAGE replaces the image of the file and is always text") {
   CHECK(test::load(smallest, {.set = {}, .env = {}, .image = "5"}).image == "5");
   CHECK(problems_of(std::string(smallest) + "image: [a]\n", {.set = {}, .env = {}, .image = "i"}) ==
         "accepted");
 }
 
-TEST_CASE("flags come before the environment, and that before the file") {
+TEST_CASE("flags have precedence over the environment, and the environment over the file") {
   const std::string text = std::string(smallest) + "image: file\nenv: {A: file, B: file}\n";
   CHECK(load(text).image == "file");
   CHECK(load(text, {.set = {}, .env = {}, .image = "environment"}).image == "environment");
@@ -113,7 +113,7 @@ TEST_CASE("flags come before the environment, and that before the file") {
   CHECK(env == json{{"A", "e=e"}, {"B", "set"}, {"C", "0x1F"}});
 }
 
-TEST_CASE("text of --set that YAML would fold or cut is taken as it is") {
+TEST_CASE("--set does not change text that YAML would fold or cut") {
   const auto note = [](const std::string& value) {
     return test::load(smallest, set({"note=" + value})).effective["note"];
   };
@@ -129,7 +129,7 @@ TEST_CASE("text of --set that YAML would fold or cut is taken as it is") {
       problems_of(smallest, set({"train.steps=500 # five"})).starts_with("--set:1:13: train.steps must be"));
 }
 
-TEST_CASE("null takes a key or an entry of a list out of the file") {
+TEST_CASE("--set with null removes a key or an entry of a list") {
   const std::string text =
       "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5, momentum: 0.9}}\n"
       "workers: {count: 2}\nnote: a\n"
@@ -159,7 +159,7 @@ TEST_CASE("null takes a key or an entry of a list out of the file") {
   CHECK(said("name=null").find("name is missing") != std::string::npos);
 }
 
-TEST_CASE("below a map of any content null is a value") {
+TEST_CASE("--set with null below a map of any content sets null") {
   CHECK(test::load(smallest, set({"patch.job.spec.ttlSecondsAfterFinished=null"}))
             .effective["patch"]["job"]["spec"]["ttlSecondsAfterFinished"]
             .is_null());
@@ -167,7 +167,7 @@ TEST_CASE("below a map of any content null is a value") {
   CHECK_FALSE(test::load(text, set({"patch=null"})).effective["patch"].contains("job"));
 }
 
-TEST_CASE("--set reaches every place and takes YAML") {
+TEST_CASE("--set can set every place and reads its value as YAML") {
   const std::string text =
       "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n"
       "data: [{name: a, mount: /a, pvc: p}, {name: b, mount: /b, pvc: p}]\n";
@@ -187,14 +187,14 @@ TEST_CASE("--set reaches every place and takes YAML") {
   CHECK(x.effective["checkpoint"]["volume"]["pvc"] == "c");
 }
 
-TEST_CASE("of a file that is no map --set says no more") {
+TEST_CASE("for a file that is no map --set adds no further mistake") {
   const std::string said = refusal("only text", {.set = {"train.steps=5"}, .env = {}, .image = ""});
   CHECK_FALSE(contains(said, "below"));
   CHECK_FALSE(contains(said, "--set:"));
   CHECK(contains(said, "an experiment is a map of keys"));
 }
 
-TEST_CASE("mistakes in --set are told at their place in it") {
+TEST_CASE("mistakes in --set are reported at their place in the flag") {
   const auto set = [](const std::string& argument) {
     return refusal(smallest, {.set = {argument}, .env = {}, .image = ""});
   };
@@ -222,7 +222,7 @@ TEST_CASE("mistakes in --set are told at their place in it") {
   CHECK(refusal(smallest, {.set = {}, .env = {}, .image = "\xff"}) == "MLK_IMAGE:1:1: not UTF-8 text");
 }
 
-TEST_CASE("a --set that is not YAML hides no other mistake, and is no second one") {
+TEST_CASE("a --set that is not YAML gives one mistake and hides no others") {
   const std::string message = refusal(
       "name: x\nmode: single\ntrain: {data: {path: d}, steps: 1}\n",
       {.set = {"train.model.hidden=[1", "train.steps={", "note=a\xff", "tags=5"}, .env = {}, .image = ""});
@@ -235,7 +235,7 @@ TEST_CASE("a --set that is not YAML hides no other mistake, and is no second one
   CHECK_FALSE(contains(message, "train.steps has"));
 }
 
-TEST_CASE("the value of another flag counts last, and a mistake in it is shown where it was typed") {
+TEST_CASE("another flag wins over --set, and a mistake in its value is shown in that flag") {
   const Overrides good{
       .set = {"train.steps=5"}, .env = {}, .image = "", .flags = {{"--steps", "train.steps", "7"}}};
   CHECK(test::load(smallest, good).effective["train"]["steps"] == 7);

@@ -1,4 +1,4 @@
-// How mistakes in a text are shown: order, places, excerpts, and what is left out.
+// The text of mistakes: order, places, excerpts, and omitted lines.
 #include "cli/experiment/problems.h"
 
 #include <doctest/doctest.h>
@@ -21,14 +21,14 @@ std::string said(const Problems& problems) {
   return "nothing";
 }
 
-// What is said of one mistake at the given place.
+// The text of one mistake at the given place.
 std::string shown(std::string text, std::size_t line, std::size_t column) {
   Problems problems;
   problems.add({source_of(std::move(text)), line, column}, "no");
   return said(problems);
 }
 
-TEST_CASE("without a mistake nothing is thrown; with one it is a mistake of the user, with the hint") {
+TEST_CASE("throw_if_any() throws an Error{usage} with the hint only if there is a mistake") {
   Problems problems;
   CHECK(problems.empty());
   CHECK(problems.size() == 0);
@@ -45,19 +45,19 @@ TEST_CASE("without a mistake nothing is thrown; with one it is a mistake of the 
   }
 }
 
-TEST_CASE("lines and columns count from 1, columns in characters, and the caret stands below") {
+TEST_CASE("lines and columns count from 1, columns count characters, and the caret is below the column") {
   CHECK(shown("a\nbc d\ne", 1, 3) == "f:2:4: no\n  bc d\n     ^");
   CHECK(shown("äöü d", 0, 7) == "f:1:5: no\n  äöü d\n      ^");
   CHECK(shown("ab", 0, 0) == "f:1:1: no\n  ab\n  ^");
   CHECK(shown("ab", 0, 2) == "f:1:3: no\n  ab\n    ^");
 }
 
-TEST_CASE("a column behind the line is its end, and a line behind the text is not shown") {
+TEST_CASE("a column beyond the line becomes its end, and a line beyond the text is not shown") {
   CHECK(shown("ab\nc", 0, 9) == "f:1:3: no\n  ab\n    ^");
   CHECK(shown("ab", 3, 2) == "f:4:1: no");
 }
 
-TEST_CASE("an excerpt shows no carriage return, no tab and nothing that steers a terminal") {
+TEST_CASE("an excerpt has no carriage return, no tab and no terminal controls") {
   CHECK(shown("a\tb\r\nc", 0, 2) == "f:1:3: no\n  a b\n    ^");
   CHECK(shown("a\x1b[1m", 0, 0) == "f:1:1: no\n  a?[1m\n  ^");
   CHECK(shown(" \t ", 0, 1) == "f:1:2: no");
@@ -67,7 +67,7 @@ TEST_CASE("an excerpt shows no carriage return, no tab and nothing that steers a
   CHECK(said(problems) == "f?:1:1: no?\n  a\n  ^");
 }
 
-TEST_CASE("a line of 100 bytes is shown whole, of a longer one the 100 around the mistake") {
+TEST_CASE("a line of 100 bytes is shown whole, and a longer line only 100 bytes around the mistake") {
   const std::string head(60, 'a'), tail(40, 'b');
   CHECK(shown(head + tail, 0, 60) == "f:1:61: no\n  " + head + tail + "\n  " + std::string(60, ' ') + "^");
   const std::string line = head + tail + "c";
@@ -95,7 +95,7 @@ TEST_CASE("a line that may hold a secret is not shown, whatever the mistake is")
   }
 }
 
-TEST_CASE("mistakes stand in the order of the text, those of flags behind those of the file") {
+TEST_CASE("mistakes have the order of the text, and mistakes of flags come after those of the file") {
   const auto file = source_of("abc\ndef\nghi"), flag = source_of("k=v", "--set");
   Problems problems;
   problems.add({flag, 0, 0}, "flag");
@@ -113,7 +113,7 @@ TEST_CASE("mistakes stand in the order of the text, those of flags behind those 
         "f:1:3: before;f:2:2: first;f:2:2: first, said later;f:2:3: second;f:3:1: third;--set:1:1: flag;");
 }
 
-TEST_CASE("one mistake is told once; another place or another word makes it another") {
+TEST_CASE("the same mistake at the same place is reported once") {
   const auto source = source_of("abc\ndef");
   Problems problems;
   for (int i = 0; i < 2; ++i) {
@@ -127,7 +127,7 @@ TEST_CASE("one mistake is told once; another place or another word makes it anot
   CHECK(problems.size() == 5);
 }
 
-TEST_CASE("twenty mistakes are told, the others are counted, a thousand at most") {
+TEST_CASE("twenty mistakes are shown and the others are counted, at most a thousand in all") {
   const auto source = source_of(" ");
   Problems problems;
   for (std::size_t i = 0; i < 20; ++i) problems.add({source, 0, 0}, std::to_string(i));

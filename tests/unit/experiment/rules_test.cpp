@@ -1,4 +1,4 @@
-// Combinations that cannot be, beside their neighbours that can.
+// Impossible combinations, beside similar possible ones.
 #include <doctest/doctest.h>
 
 #include "tests/unit/experiment/loaded.h"
@@ -17,7 +17,7 @@ std::string in_mode(const std::string& mode, const std::string& lines) {
   return problems_of("name: x\nmode: " + mode + "\n" + lines);
 }
 
-TEST_CASE("train belongs to mlk's own modes; a job type of one's own has run, parameters and any roles") {
+TEST_CASE("train needs a mode of mlk, and a job type of the user has run, parameters and any roles") {
   CHECK(in_mode("mine", train) ==
         "x.yaml:3:1: train needs mode single, ps or allreduce; a job type of your own needs run");
   CHECK(in_mode("mine", "run: a\nparameters: {a: 1}\nroles: {chief: {}, server: {count: 3, min: 2}}\n") ==
@@ -32,7 +32,7 @@ TEST_CASE("train belongs to mlk's own modes; a job type of one's own has run, pa
   }
 }
 
-TEST_CASE("framework and workdir are for run") {
+TEST_CASE("framework and workdir are refused with train") {
   CHECK(in_mode("single", "run: a\nframework: none\nworkdir: /a\n") == "accepted");
   CHECK(in_mode("single", std::string(train) + "framework: none\n") ==
         "x.yaml:4:1: framework is for run; train has no use for it");
@@ -40,7 +40,7 @@ TEST_CASE("framework and workdir are for run") {
         "x.yaml:4:1: workdir is for run; train has no use for it");
 }
 
-TEST_CASE("a role has a name of at most 10 letters, and one that the mode knows") {
+TEST_CASE("the name of a role has at most 10 characters and is known to the mode") {
   CHECK(in_mode("mine", "run: a\nroles: {abcdefghij: {}}\n") == "accepted");
   CHECK(in_mode("mine", "run: a\nroles: {abcdefghijk: {}}\n") ==
         "x.yaml:4:9: 'abcdefghijk' cannot be the name of a role: lower-case letters, digits and '-', at most "
@@ -54,7 +54,7 @@ TEST_CASE("a role has a name of at most 10 letters, and one that the mode knows"
         "x.yaml:4:1: servers and roles.server are the same; give one of them");
 }
 
-TEST_CASE("roles have these counts") {
+TEST_CASE("the counts of roles have bounds that depend on the mode") {
   CHECK(in_mode("single", "run: a\nworkers: {count: 1}\n") == "accepted");
   CHECK(in_mode("single", "run: a\nroles: {worker: {count: 2}}\n") ==
         "x.yaml:4:18: mode single has one worker; several need mode allreduce or ps");
@@ -72,7 +72,7 @@ TEST_CASE("roles have these counts") {
                       {"server", {{"count", 1}, {"cpu", "1"}, {"memory", "1Gi"}, {"gpu", 0}}}});
 }
 
-TEST_CASE("a worker of train computes with 16 GPUs at most, alone with one, and programs get up to 64") {
+TEST_CASE("a worker of train has at most 16 GPUs, in mode single one, and a worker of run at most 64") {
   CHECK(in_mode("single", std::string(train) + "workers: {gpu: 1}\n") == "accepted");
   CHECK(in_mode("single", std::string(train) + "workers: {gpu: 2}\n") ==
         "x.yaml:4:11: mode single computes with one GPU; several need mode allreduce or ps");
@@ -83,7 +83,7 @@ TEST_CASE("a worker of train computes with 16 GPUs at most, alone with one, and 
   CHECK(contains(in_mode("single", "run: a\nworkers: {gpu: 65}\n"), "must be from 0 to 64, not '65'"));
 }
 
-TEST_CASE("a value that the schema has refused breaks no further rule") {
+TEST_CASE("a value that the schema has refused gives no further mistake") {
   CHECK(in_mode("single", "run: a\nworkers: {count: many, min: 5}\n") ==
         "x.yaml:4:18: workers.count must be a whole number, not 'many'");
   CHECK(in_mode("nonsense", "run: a\nparameters: {a: 1}\nworkers: {count: 3}\nroles: {chief: {}}\n") ==
@@ -95,7 +95,7 @@ TEST_CASE("a value that the schema has refused breaks no further rule") {
   CHECK(in_mode("single", "train: 5\n") == "x.yaml:3:8: train must be a map, not '5'");
 }
 
-TEST_CASE("only mode ps is anything but sync") {
+TEST_CASE("consistency other than sync needs mode ps") {
   const std::string head = "train: {data: {path: /d}, steps: 10, consistency: ";
   for (const char* mode : {"single", "allreduce"}) {
     CHECK(in_mode(mode, head + "sync}\n") == "accepted");
@@ -106,7 +106,7 @@ TEST_CASE("only mode ps is anything but sync") {
   CHECK(in_mode("ps", head + "async}\n") == "accepted");
 }
 
-TEST_CASE("a warmup ends before the steps do, and no one knows of epochs when they end") {
+TEST_CASE("warmup must be less than steps, and has no such limit with epochs") {
   const auto with = [](const std::string& length, const std::string& optimizer) {
     return in_mode("single", "train: {data: {path: /d}, " + length + ", optimizer: {" + optimizer + "}}\n");
   };
@@ -120,7 +120,7 @@ TEST_CASE("a warmup ends before the steps do, and no one knows of epochs when th
         "x.yaml:3:50: train.optimizer.nesterov needs a momentum above 0");
 }
 
-TEST_CASE("a sample is of a gpt, and needs its length") {
+TEST_CASE("train.sample needs model type gpt and tokens") {
   const auto with = [](const std::string& rest) {
     return problems_of("name: x\nmode: single\ntrain: {data: {path: /d}, steps: 10, " + rest + "}\n");
   };
@@ -131,7 +131,7 @@ TEST_CASE("a sample is of a gpt, and needs its length") {
         std::string::npos);
 }
 
-TEST_CASE("a GPT begins as GPT-2's smallest size on a text, a perceptron as one layer on IDX files") {
+TEST_CASE("the default gpt is GPT-2's smallest size on text, the default mlp has one layer on IDX files") {
   const auto of = [](const std::string& model, const std::string& data) {
     return load("name: x\nmode: single\ntrain: {model: {" + model + "}, data: {path: /d" + data +
                 "}, steps: 10}\n")
@@ -146,8 +146,7 @@ TEST_CASE("a GPT begins as GPT-2's smallest size on a text, a perceptron as one 
   CHECK(of("type: gpt", ", format: tokens")["data"]["vocabulary"] == 50257);
 }
 
-TEST_CASE(
-    "a model is refused keys of another, data that it cannot take, and sizes that do not fit together") {
+TEST_CASE("a model with keys of another type, unsuitable data or inconsistent sizes is refused") {
   const auto with = [](const std::string& model, const std::string& data) {
     return in_mode("single", "train: {data: {path: /d" + data + "}, steps: 10, model: {" + model + "}}\n");
   };
@@ -178,7 +177,7 @@ TEST_CASE(
   CHECK(with("type: gtp", "").find("did you mean 'gpt'?") != std::string::npos);
 }
 
-TEST_CASE("a key of another type of optimizer or schedule is refused with the types that have it") {
+TEST_CASE("the error for a key of another type of optimizer or schedule lists the types with this key") {
   const auto with = [](const std::string& optimizer) {
     return in_mode("single", "train: {data: {path: /d}, steps: 10, optimizer: {" + optimizer + "}}\n");
   };
@@ -199,7 +198,7 @@ TEST_CASE("a key of another type of optimizer or schedule is refused with the ty
         std::string::npos);
 }
 
-TEST_CASE("data is not mounted over, above or below a mount of the system or of mlk") {
+TEST_CASE("a mount of data at, above or below a mount of the system or of mlk is refused") {
   for (const char* taken : {"/", "/etc", "/etc/mlk", "/etc/mlk/x", "/mlk", "/mlk/x", "/dev", "/dev/shm",
                             "/proc", "/proc/1", "/sys", "/sys/x"}) {
     CHECK_MESSAGE(
@@ -214,7 +213,7 @@ TEST_CASE("data is not mounted over, above or below a mount of the system or of 
   }
 }
 
-TEST_CASE("a volume has one source, whichever it is") {
+TEST_CASE("a volume has exactly one source, of any kind") {
   const auto data = [](const std::string& source) {
     return in_mode("single", "run: a\ndata: [{name: a, mount: /a" + source + "}]\n");
   };
@@ -242,7 +241,7 @@ TEST_CASE("a volume has one source, whichever it is") {
   CHECK(checkpoint("files: f").find("unknown key 'files' in checkpoint.volume") != std::string::npos);
 }
 
-TEST_CASE("a missing key of a volume is named with its meaning") {
+TEST_CASE("the error for a missing key of a volume has the meaning of the key") {
   const auto data = [](const std::string& source) {
     return in_mode("single", "run: a\ndata: [{" + source + "}]\n");
   };
@@ -258,7 +257,7 @@ TEST_CASE("a missing key of a volume is named with its meaning") {
         "x.yaml:3:25: train.data.path is missing: folder with the data set, as the pods see it");
 }
 
-TEST_CASE("how often the runtime saves is not for run; several servers of the runtime share a volume") {
+TEST_CASE("checkpoint.keep is refused with run, and several servers of train need a shared volume") {
   CHECK(in_mode("single", "run: a\ncheckpoint: {keep: 1}\n") ==
         "x.yaml:4:14: checkpoint.keep is for train: a program of yours saves when it likes");
   CHECK(load("name: x\nmode: single\nrun: a\n").effective["checkpoint"] == json::object());
@@ -271,7 +270,7 @@ TEST_CASE("how often the runtime saves is not for run; several servers of the ru
         "accepted");
 }
 
-TEST_CASE("metrics do not take the peers' port, and event files need a volume") {
+TEST_CASE("metrics.port cannot be the peers' port, and event files need a volume") {
   for (const char* port : {"7069", "7071"})
     CHECK(in_mode("single", std::string("run: a\nmetrics: {port: ") + port + "}\n") == "accepted");
   CHECK(in_mode("single", "run: a\nmetrics: {port: 7070}\n") ==
@@ -283,7 +282,7 @@ TEST_CASE("metrics do not take the peers' port, and event files need a volume") 
   CHECK(in_mode("single", "run: a\nmetrics: {tensorboard: false}\n") == "accepted");
 }
 
-TEST_CASE("every toleration is judged, at its place") {
+TEST_CASE("every toleration is checked, and its mistake has its place") {
   const auto with = [](const std::string& tolerations) {
     return in_mode("single", "run: a\nscheduling: {node: {tolerations: [" + tolerations + "]}}\n");
   };
@@ -296,7 +295,7 @@ TEST_CASE("every toleration is judged, at its place") {
         "x.yaml:4:54: a toleration with operator: Exists has no value");
 }
 
-TEST_CASE("the values of an experiment reach its fields") {
+TEST_CASE("the values of the file reach the fields of Experiment") {
   const Experiment x = load(
       "name: a-b\nmode: ps\nimage: i:1\nrun: [a]\nworkers: {count: 3, min: 2, cpu: 250m, memory: 4Gi, gpu: "
       "5}\n"

@@ -1,4 +1,4 @@
-// The schema against its manual page: each names every key of the other.
+// The schema and its manual page: each has every key of the other.
 #include "cli/experiment/schema.h"
 
 #include <filesystem>
@@ -19,7 +19,7 @@ std::string unescaped(std::string text) {
   return text;
 }
 
-// "section key" of every key that the page describes, below its heading KEYS.
+// "section key" for every key that the page describes below its heading KEYS.
 std::set<std::string> keys_of_page() {
   constexpr std::size_t limit = 1 << 20;
   const auto lines = split(read_file(mlk::test::source_dir() / "man/mlk-experiment.5", limit), '\n');
@@ -47,7 +47,7 @@ TEST_CASE("mlk-experiment(5) describes every key of the schema, and no other") {
   CHECK(keys_of_page() == keys);
 }
 
-TEST_CASE("the page tells every default") {
+TEST_CASE("mlk-experiment(5) has every default of the schema") {
   constexpr std::size_t limit = 1 << 20;
   const std::string page = unescaped(read_file(mlk::test::source_dir() / "man/mlk-experiment.5", limit));
   for (const Section& section : schema()) {
@@ -66,7 +66,7 @@ TEST_CASE("the page tells every default") {
   }
 }
 
-TEST_CASE("every default is YAML, and every section that is named exists") {
+TEST_CASE("every default is valid YAML, and every section that a key refers to exists") {
   for (const Section& section : schema()) {
     for (const Key& key : section.keys) {
       CHECK_FALSE(key.doc.empty());

@@ -1,4 +1,4 @@
-// What looks like a secret, by its value or by the name of its variable.
+// Recognition of secrets, by their value or by the name of their variable.
 #include <doctest/doctest.h>
 
 #include "cli/experiment/problems.h"
@@ -6,7 +6,7 @@
 namespace mlk {
 namespace {
 
-TEST_CASE("values that look like secrets") {
+TEST_CASE("tokens, keys and addresses with a password look like secrets") {
   for (const char* bad : {"ghp_0123456789abcdef0123", "sk-0123456789abcdef0123456789", "AKIAIOSFODNN7EXAMPLE",
                           "https://me:pw@host/x", "-----BEGIN RSA PRIVATE KEY-----\nabc",
                           "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.e30.x"}) {
@@ -17,7 +17,7 @@ TEST_CASE("values that look like secrets") {
   }
 }
 
-TEST_CASE("text with the prefix of a token looks like one from its usual length on") {
+TEST_CASE("text with the prefix of a token looks like a token if it has the usual length") {
   const std::pair<std::string, std::size_t> prefixes[] = {
       {"ghp_", 20},  {"gho_", 20}, {"ghs_", 20}, {"github_pat_", 20}, {"glpat-", 20},
       {"sk-", 20},   {"AKIA", 20}, {"ASIA", 20}, {"hf_", 30},         {"xoxb-", 20},
@@ -30,18 +30,18 @@ TEST_CASE("text with the prefix of a token looks like one from its usual length 
   }
 }
 
-TEST_CASE("an address holds a secret when a password stands before its host") {
+TEST_CASE("an address with a password before its host looks like a secret") {
   CHECK(looks_like_secret("s3://key:secret@bucket"));
   CHECK(looks_like_secret("https://:pw@host"));
   CHECK(looks_like_secret("see postgres://me:pw@db/x"));
   CHECK_FALSE(looks_like_secret("https://me@host/x"));    // no password
   CHECK_FALSE(looks_like_secret("https://host:443"));     // a port
-  CHECK_FALSE(looks_like_secret("https://me@host:443"));  // a port behind the host
+  CHECK_FALSE(looks_like_secret("https://me@host:443"));  // a port after the host
   CHECK_FALSE(looks_like_secret("https://host/a:b@c"));   // behind the host
-  CHECK_FALSE(looks_like_secret("me:pw@host"));           // no scheme
+  CHECK_FALSE(looks_like_secret("me:pw@host"));           // no scheme before it
 }
 
-TEST_CASE("variables whose names say that they hold a secret") {
+TEST_CASE("names with words such as TOKEN or PASSWORD are names of secrets") {
   for (const char* bad :
        {"TOKEN", "HF_TOKEN", "hf_token", "hf-token", "TOKEN_LIMIT", "A_SECRET_B", "DB_PASSWORD", "PASSWD",
         "SSH_PASSPHRASE", "X_APIKEY", "MY_CREDENTIAL", "CREDENTIALS", "NPM_AUTHTOKEN", "WANDB_API_KEY",
@@ -53,7 +53,7 @@ TEST_CASE("variables whose names say that they hold a secret") {
                            "TOKEN_URL", "SECRET_NAME", "API_KEY_FILE"}) {
     CHECK_MESSAGE(!names_secret(good), good);
   }
-  CHECK(names_secret("FILE_TOKEN"));  // only the last word says where it lies
+  CHECK(names_secret("FILE_TOKEN"));  // only FILE as the last word means a place
 }
 
 }  // namespace

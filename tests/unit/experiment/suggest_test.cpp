@@ -1,4 +1,4 @@
-// What is proposed for a key, a value or a word that is not known.
+// Suggestions for an unknown key, value or word.
 #include "cli/experiment/suggest.h"
 
 #include <doctest/doctest.h>
@@ -12,7 +12,7 @@ std::string for_key(const std::string& written, const std::string& section = "ex
   return suggest_key(written, schema_section(section), section == "experiment" ? "" : section);
 }
 
-TEST_CASE("a word of another tool stands for a key of ours, however it is capitalised") {
+TEST_CASE("a word of another tool suggests mlk's key, in any case") {
   const std::pair<std::string, std::vector<std::string>> table[] = {
       {"train.optimizer.lr", {"learning_rate", "learningrate", "learning-rate", "Learning_Rate"}},
       {"train.data.batch", {"batch_size", "batchsize", "batch-size", "minibatch"}},
@@ -53,13 +53,13 @@ TEST_CASE("a word of another tool stands for a key of ours, however it is capita
   }
 }
 
-TEST_CASE("a section suggests its own key first, then the two places of a key, then near ones") {
+TEST_CASE("suggestions come first from the same section, then from other places, then near keys") {
   CHECK(for_key("LR", "optimizer") == "; did you mean 'lr'?");
   CHECK(for_key("size", "role") == "; did you mean 'count'?");
   CHECK(for_key("steps", "optimizer") == "; did you mean 'train.steps'?");
   CHECK(for_key("tags", "train") == "; did you mean 'tags' of the file itself, outside of train?");
   CHECK(for_key("imag") == "; did you mean 'image'?");
-  // `type` and `pvc` stand in more places than anyone can choose among.
+  // `type` and `pvc` are in too many places for a suggestion.
   CHECK(for_key("type") == "");
   CHECK(for_key("path") == "; did you mean 'train.data.path' or 'checkpoint.volume.nfs.path'?");
   CHECK(for_key("sweeping") == "");
@@ -67,7 +67,7 @@ TEST_CASE("a section suggests its own key first, then the two places of a key, t
   CHECK(for_key("num_steps max_steps") == "");
 }
 
-TEST_CASE("a section of six keys or less is told whole, of a larger one nothing far away") {
+TEST_CASE("an unknown key gets all keys of a section of up to six keys, else only near keys") {
   CHECK(for_key("zzzzzzzz", "patch") == "; it has pod, job, service");
   CHECK(for_key("zzzzzzzz", "schedule") == "; it has type, warmup, final, every, factor");
   CHECK(for_key("zzzzzzzz", "csi") == "; it has driver, fsType, volumeAttributes");
@@ -76,7 +76,7 @@ TEST_CASE("a section of six keys or less is told whole, of a larger one nothing 
   CHECK(for_key("queue_of_jobs", "scheduling") == "; it has gang, queue, priority, node");
 }
 
-TEST_CASE("a value where a section is due is written as its main key") {
+TEST_CASE("a scalar in the place of a section suggests the main key of the section") {
   const auto value = [](const std::string& text) { return parse_yaml(text, "f"); };
   CHECK(suggest_section(value("3"), "role", "workers") == "; write workers: {count: 3}");
   CHECK(suggest_section(value("3"), "role", "roles.worker") == "; write worker: {count: 3}");
@@ -91,7 +91,7 @@ TEST_CASE("a value where a section is due is written as its main key") {
   CHECK(suggest_section(value("[a]"), "model", "train.model") == "");
 }
 
-TEST_CASE("a choice is proposed for a word near it, whatever its case") {
+TEST_CASE("a choice is suggested for a similar word, in any case") {
   CHECK(suggest_choice("ADAM", "sgd|adam|adamw") == "; did you mean 'adam'?");
   CHECK(suggest_choice("cosin", "constant|linear|cosine|step") == "; did you mean 'cosine'?");
   CHECK(suggest_choice("something", "sgd|adam|adamw") == "");

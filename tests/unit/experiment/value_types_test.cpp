@@ -1,4 +1,4 @@
-// What a value of each type may look like, and what is said of one that does not.
+// The accepted values of each type, and the errors for other values.
 #include <doctest/doctest.h>
 
 #include "cli/experiment/values.h"
@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 using test::contains;
 
-// What is said of `line` behind a small experiment with `run:`.
+// The error for `line` at the end of a small experiment with `run:`.
 std::string of_line(const std::string& line) {
   return test::problems_of("name: x\nmode: mine\nrun: a\n" + line + "\n");
 }
@@ -23,7 +23,7 @@ void check_rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) CHECK_MESSAGE(of_line(row.line) == row.said, row.line);
 }
 
-TEST_CASE("text is any scalar but the empty one; a folder and a tag are text") {
+TEST_CASE("text may be any scalar except empty text, also for folders and tags") {
   check_rows(
       {{"note: 5", "accepted"},
        {"note: true", "accepted"},
@@ -38,7 +38,7 @@ TEST_CASE("text is any scalar but the empty one; a folder and a tag are text") {
        {"image_pull_secrets: a", "x.yaml:4:21: image_pull_secrets must be a list of names, not 'a'"}});
 }
 
-TEST_CASE("a number is not quoted, and a truth is true or false") {
+TEST_CASE("a quoted number is refused, and a boolean is only true or false") {
   check_rows(
       {{"restart: {retries: '1'}",
         "x.yaml:4:20: restart.retries must be a whole number without quotes, not '1'"},
@@ -58,7 +58,7 @@ TEST_CASE("a number is not quoted, and a truth is true or false") {
             .is_number_float());
 }
 
-TEST_CASE("a command is a text that is not blank or a list that is not empty") {
+TEST_CASE("a command must be a text with words or a list with entries") {
   const auto with = [](const std::string& run) {
     return test::problems_of("name: x\nmode: single\nrun: " + run + "\n");
   };
@@ -69,14 +69,14 @@ TEST_CASE("a command is a text that is not blank or a list that is not empty") {
   CHECK(with("[a, [b]]") == "x.yaml:3:10: run must be a list of words, not a list");
 }
 
-TEST_CASE("in a command for the shell every $ is kept from Kubernetes, in a list of words none") {
+TEST_CASE("a $ is escaped from Kubernetes in a text command, and not in a list of words") {
   CHECK(test::load("name: x\nmode: single\nrun: echo $HOME $(ls) 5$\n").command ==
         std::vector<std::string>{"sh", "-c", "echo $$HOME $$(ls) 5$$"});
   CHECK(test::load("name: x\nmode: single\nrun: [echo, $(MLK_RANK), $$]\n").command ==
         std::vector<std::string>{"echo", "$(MLK_RANK)", "$$"});
 }
 
-TEST_CASE("consistency is sync, async or a staleness, and nothing beside it") {
+TEST_CASE("consistency accepts only sync, async or {staleness: N}") {
   const auto with = [](const std::string& value) {
     return test::problems_of("name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1, consistency: " + value +
                              "}\n");
@@ -88,7 +88,7 @@ TEST_CASE("consistency is sync, async or a staleness, and nothing beside it") {
   CHECK(with("{staleness: x}") == "x.yaml:3:62: train.consistency.staleness must be a whole number, not 'x'");
 }
 
-TEST_CASE("retry rules are words, exit codes and ranges of them") {
+TEST_CASE("a retry rule is preemption, any, an exit code or a range of codes") {
   for (const char* good : {"preemption", "any", "1", "255", "1-255", "3-3"})
     CHECK_MESSAGE(of_line(std::string("restart: {on: [") + good + "]}") == "accepted", good);
   for (const char* bad :
@@ -104,7 +104,7 @@ TEST_CASE("retry rules are words, exit codes and ranges of them") {
         "x.yaml:4:15: restart.on must be a list such as [preemption, \"128-255\"], not 'any'");
 }
 
-TEST_CASE("variables are named by letters, digits and _, and do not begin with a digit or with MLK_") {
+TEST_CASE("the name of a variable has letters, digits and _, and no digit or MLK_ at its start") {
   for (const char* good : {"a", "_", "A1", "a_b", "ML_K", "XMLK_"})
     CHECK_MESSAGE(of_line(std::string("env: {") + good + ": b}") == "accepted", good);
   for (const char* bad : {"1a", "a-b", "a.b", "ä", "\"\""})
@@ -116,7 +116,7 @@ TEST_CASE("variables are named by letters, digits and _, and do not begin with a
                "x.yaml:4:10: env.A must be text or {secret: name/key}; empty text is \"\", not a list"}});
 }
 
-TEST_CASE("a variable takes a key of a Secret, which is named so") {
+TEST_CASE("a variable refers to a key of a Secret as name/key") {
   const std::string long_key(253, 'k');
   for (const std::string& good : {std::string("a/b"), std::string("a.b-1/K_e-y.1"), "a/" + long_key})
     CHECK_MESSAGE(of_line("env: {A: {secret: " + good + "}}") == "accepted", good);
@@ -134,7 +134,7 @@ TEST_CASE("a variable takes a key of a Secret, which is named so") {
         json{{"A", {{"secret", "s/k"}}}});
 }
 
-TEST_CASE("a variable that sounds like a secret may be a number, nothing, or true, but no text") {
+TEST_CASE("a variable with the name of a secret may be a number, empty or true, but no other text") {
   for (const char* good : {"5", "1.5", "true", "\"\""})
     CHECK_MESSAGE(of_line(std::string("env: {MAX_TOKEN: ") + good + "}") == "accepted", good);
   for (const char* bad : {"a", "'5'", "yes"})
@@ -145,7 +145,7 @@ TEST_CASE("a variable that sounds like a secret may be a number, nothing, or tru
                  "-e:1:1: MAX_TOKEN looks like a secret"));
 }
 
-TEST_CASE("maps for Kubernetes are free, maps of text hold text") {
+TEST_CASE("maps for Kubernetes accept any content, and maps of text accept only text") {
   check_rows({{"patch: {pod: {a: [1, {b: c}]}}", "accepted"},
               {"patch: {pod: a}", "x.yaml:4:14: patch.pod must be a map, not 'a'"},
               {"patch: {pod:}", "x.yaml:4:13: patch.pod has no value; it must be a map"},
@@ -160,7 +160,7 @@ TEST_CASE("maps for Kubernetes are free, maps of text hold text") {
             .effective["scheduling"]["node"]["selector"] == json{{"a", "1"}});
 }
 
-TEST_CASE("a value is quoted up to its first line and 40 bytes, and not at all when it may be a secret") {
+TEST_CASE("describe() quotes at most 40 bytes of the first line, and nothing of a possible secret") {
   const std::string forty(40, 'b');
   const auto described = [](const std::string& text) {
     YamlNode node;

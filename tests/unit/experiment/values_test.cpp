@@ -31,7 +31,7 @@ TEST_CASE("memory is read as Kubernetes reads it") {
   }
 }
 
-TEST_CASE("CPUs are whole, decimal or thousandths") {
+TEST_CASE("CPUs are whole numbers, decimal numbers or thousandths") {
   CHECK(cpu_millis("2") == 2000);
   CHECK(cpu_millis("0.5") == 500);
   CHECK(cpu_millis("250m") == 250);
@@ -39,7 +39,7 @@ TEST_CASE("CPUs are whole, decimal or thousandths") {
     CHECK_MESSAGE(!cpu_millis(bad), bad);
 }
 
-TEST_CASE("numbers as in JSON, without YAML 1.1's") {
+TEST_CASE("numbers have the form of JSON, and forms of YAML 1.1 are refused") {
   for (const char* good : {"0", "-1", "12"}) CHECK(is_whole_number(good));
   for (const char* bad : {"", "-", "012", "+1", "1_000", "0x1F", "1.0", "1e3", " 1"})
     CHECK_MESSAGE(!is_whole_number(bad), bad);
@@ -61,7 +61,7 @@ TEST_CASE("plain scalars of free content are typed as in JSON") {
   CHECK(value[7].is_number());
 }
 
-TEST_CASE("an alias stands for its value") {
+TEST_CASE("an alias has the value of its anchor") {
   const nlohmann::json value = to_json(parse_yaml("a: &x {b: [1]}\nc: *x\n", "x"));
   CHECK(value["c"] == value["a"]);
 }

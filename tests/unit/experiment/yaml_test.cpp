@@ -1,4 +1,4 @@
-// YAML as experiment files have it: limits, tags, characters, the parser's complaints, and numbers.
+// The YAML of experiment files: limits, tags, characters, errors of the parser, and numbers.
 #include "cli/experiment/yaml.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +38,7 @@ TEST_CASE("a text has at most 1 MiB, 32 levels and 10000 values") {
             .ends_with("more than 10000 values with all aliases written out"));
 }
 
-TEST_CASE("an alias counts as much as its anchor, in values and in levels") {
+TEST_CASE("an alias counts all values and levels of its anchor") {
   // 1 list, 1 anchored list of 98, then the aliases with 99 values each.
   const std::string anchored = "[&a [" + repeated("x,", 98) + "]" + repeated(",*a", 100);
   CHECK(yaml_refusal(anchored + "]") == "accepted");  // exactly 10000
@@ -53,7 +53,7 @@ TEST_CASE("an alias counts as much as its anchor, in values and in levels") {
             .ends_with("nested deeper than 32 levels"));
 }
 
-TEST_CASE("only blanks, tabs and ends of lines may stand among the characters") {
+TEST_CASE("control characters except tabs and line ends are refused") {
   CHECK(yaml_refusal("a: b\tc\r\nd: e") == "accepted");
   CHECK(yaml_refusal(std::string("a: b\0", 5)) == "f:1:5: a zero byte: this is not a text file");
   CHECK(yaml_refusal("a: b\nc: \x1f") == "f:2:4: a control character");
@@ -75,7 +75,7 @@ TEST_CASE("quotes and !!str make text, every other tag is refused") {
   CHECK(yaml_refusal("a: ! [b]") == "accepted");
 }
 
-TEST_CASE("complaints of the parser are reported in the user's terms") {
+TEST_CASE("errors of the parser are translated into the user's terms") {
   CHECK(yaml_refusal("a: 'b").ends_with(": a quote is not closed"));
   CHECK(yaml_refusal("a: [b").ends_with(": a '[' is not closed, or a comma is missing"));
   CHECK(yaml_refusal("a: [b c: d e: f]").find("not valid YAML") == std::string::npos);
@@ -88,7 +88,7 @@ TEST_CASE("complaints of the parser are reported in the user's terms") {
   CHECK(yaml_refusal("a: [*b]\n\tc: d") == "f:1:5: not valid YAML: the referenced anchor is not defined");
 }
 
-TEST_CASE("a character that JSON writes as two escapes is one character in double quotes only") {
+TEST_CASE("two escapes of a surrogate pair are one character, only in double quotes") {
   const YamlNode map = parse_yaml(R"({"run": "echo \ud83d\ude00", "k\uD83D\uDE00": 1})", "f");
   CHECK(map.find("run")->text == "echo \U0001f600");
   CHECK(map.find("k\U0001f600") != nullptr);
@@ -109,12 +109,12 @@ TEST_CASE("a character that JSON writes as two escapes is one character in doubl
         R"(\ude00, behind it)");
 }
 
-TEST_CASE("something missing at the end of the text is reported at the end of its last line") {
+TEST_CASE("a missing token at the end of the text is reported at the end of the last line") {
   CHECK(yaml_refusal("a: b\nc: [d\n\n\n").starts_with("f:2:6: "));
   CHECK(yaml_refusal("c: [d").starts_with("f:1:6: "));
 }
 
-TEST_CASE("a document begins once, a key stands once, and a key is a word") {
+TEST_CASE("a second document, a repeated key and a key that is no word are refused") {
   CHECK(yaml_refusal("---\na: b\n...\n") == "accepted");
   CHECK(yaml_refusal("a: b\n---\nc: d\n") ==
         "f:2:1: a second document begins here; one file is one experiment");
@@ -123,7 +123,7 @@ TEST_CASE("a document begins once, a key stands once, and a key is a word") {
   CHECK(yaml_refusal("a: &x [*x]") == "f:1:8: this alias refers to a value that holds it");
 }
 
-TEST_CASE("an empty text is a value of nothing; a value that is missing stands at its key") {
+TEST_CASE("an empty text is a null value, and a missing value has the place of its key") {
   const YamlNode nothing = parse_yaml("", "f");
   CHECK(nothing.kind == YamlNode::Kind::null);
   REQUIRE(nothing.place.source != nullptr);

@@ -1,5 +1,5 @@
-// The connections of single exchanges: through which proxy they lead, what is offered on them, and what is
-// found wrong with a server's certificate.
+// The connections of single exchanges: their proxy, the protocols that they offer, and the faults that they
+// find in a server's certificate.
 #include <arpa/inet.h>
 #include <cstdlib>
 #include <netinet/in.h>
@@ -24,7 +24,7 @@ void answer_everything(FakeServer& server) {
       ".*", [](const httplib::Request&, httplib::Response& response) { answer(response, 200, "content"); });
 }
 
-// Our socket that is connected with this port; -1: there is none.
+// Our socket that is connected to this port; -1 if there is none.
 int socket_to(int port) {
   for (int fd = 3; fd < 1024; ++fd) {
     sockaddr_in peer{};
@@ -39,7 +39,7 @@ int socket_to(int port) {
 }  // namespace
 
 TEST_CASE(
-    "an exchange goes through the proxy of the environment, and what fails there is told as its fault") {
+    "an exchange uses the proxy of the environment, and a failure of the proxy is reported as its fault") {
   FakeServer proxy;
   answer_everything(proxy);
   const std::string way = proxy.listen();
@@ -60,11 +60,11 @@ TEST_CASE(
   CHECK(refused.failure.kind == Failure::Kind::proxy);
   CHECK(refused.failure.detail ==
         "the proxy " + address.substr(7) + " of HTTPS_PROXY does not let us through (it answers 403)");
-  CHECK(refused.headers.empty());  // the proxy's are not the server's
+  CHECK(refused.headers.empty());  // the proxy's headers are not the server's
   CHECK(refused.status == 0);
 }
 
-TEST_CASE("of one connection each refused certificate is told by its own fault") {
+TEST_CASE("each refused certificate of one connection is reported with its own fault") {
   const Certificate authority = make_authority("own");
   FakeServer unknown(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   FakeServer misnamed(make_certificate({"server", "DNS:api.example", &authority}));
@@ -77,7 +77,7 @@ TEST_CASE("of one connection each refused certificate is told by its own fault")
   CHECK(Connection({.insecure = true}).exchange({.url = misnamed_url}).ok());
 }
 
-TEST_CASE("HTTP/2 is offered by the exchanges of a pool, and by no others") {
+TEST_CASE("exchanges of a pool offer HTTP/2, and other exchanges do not") {
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   const OfferedProtocols offered(*server.http);
   answer_everything(server);
@@ -89,7 +89,7 @@ TEST_CASE("HTTP/2 is offered by the exchanges of a pool, and by no others") {
   CHECK(offered.newest() == "h2 http/1.1");
 }
 
-TEST_CASE("the system is told to look whether the other end of a quiet connection is still there") {
+TEST_CASE("quiet connections use TCP keep-alive") {
   FakeServer server;
   answer_everything(server);
   const std::string url = server.listen();
@@ -103,7 +103,7 @@ TEST_CASE("the system is told to look whether the other end of a quiet connectio
   CHECK(value == 1);
 }
 
-TEST_CASE("an exchange that was ended says so") {
+TEST_CASE("the failure of an exchange that `take` has ended says that it was ended") {
   FakeServer server;
   answer_everything(server);
   Connection connection({});

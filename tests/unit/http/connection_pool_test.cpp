@@ -1,4 +1,4 @@
-// Connections that exchanges of several threads share. tests/e2e/test_far_registries.py has a server with
+// Connections that exchanges of several threads share. tests/e2e/test_far_registries.py tests a server with
 // HTTP/2.
 #include "cli/http/connection_pool.h"
 
@@ -20,7 +20,7 @@ using mlk::http::Connection;
 using mlk::http::ConnectionPool;
 using mlk::http::Failure;
 
-TEST_CASE("exchanges of many threads get each its own answer") {
+TEST_CASE("exchanges of many threads each get their own answer") {
   FakeServer server;
   server.http->Post(".*", [](const httplib::Request& request, httplib::Response& response) {
     response.set_content(request.target + " " + request.body, "text/plain");
@@ -43,7 +43,7 @@ TEST_CASE("exchanges of many threads get each its own answer") {
   CHECK(right == 400);
 }
 
-TEST_CASE("a connection stays in the pool when its exchange, and whoever began it, have ended") {
+TEST_CASE("a connection stays in the pool after the end of its exchange and of the exchange's Connection") {
   FakeServer server;
   std::vector<int> ports;
   server.http->Get(".*", [&](const httplib::Request& request, httplib::Response&) {
@@ -55,7 +55,7 @@ TEST_CASE("a connection stays in the pool when its exchange, and whoever began i
   CHECK(ports == std::vector<int>(3, ports.at(0)));
 }
 
-TEST_CASE("an exchange that fails leaves the others of its pool alone") {
+TEST_CASE("an exchange that fails does not affect other exchanges of its pool") {
   FakeServer server;
   server.http->Get("/hangs", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   server.http->Get("/answers", [](const httplib::Request&, httplib::Response&) {});
@@ -79,7 +79,7 @@ TEST_CASE("an exchange that fails leaves the others of its pool alone") {
   hanging.join();
 }
 
-TEST_CASE("a server of HTTP/1 gets thirty-two connections at once, and no more") {
+TEST_CASE("a server of HTTP/1 gets at most thirty-two connections at once") {
   constexpr int most = 32, many = 40;
   std::mutex mutex;
   int now = 0, reached = 0;
@@ -106,14 +106,14 @@ TEST_CASE("a server of HTTP/1 gets thirty-two connections at once, and no more")
     const std::lock_guard lock(mutex);
     return reached >= most;
   }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // in which one more could come
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough time for one more connection
   server.stopping = true;
   for (std::thread& thread : threads) thread.join();
   CHECK(good == many);
   CHECK(reached == most);
 }
 
-TEST_CASE("while nothing comes from a server, the wish to stop is looked at many times a second") {
+TEST_CASE("while a server sends nothing, go_on is called many times a second") {
   FakeServer server;
   server.http->Get("/", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   const std::string url = server.listen();
@@ -128,9 +128,9 @@ TEST_CASE("while nothing comes from a server, the wish to stop is looked at many
                            .pool = std::make_shared<ConnectionPool>()});
     CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::closed);
   });
-  CHECK(eventually([&] { return looks >= 30; }));  // libcurl by itself looks once a second
+  CHECK(eventually([&] { return looks >= 30; }));  // libcurl itself calls it once a second
   go_on = false;
   hanging.join();
 }
 
-TEST_CASE("a pool that nobody has used ends") { const ConnectionPool pool; }
+TEST_CASE("an unused pool can be destroyed") { const ConnectionPool pool; }

@@ -1,5 +1,5 @@
-// One exchange after another, in the caller's thread or in that of a pool: bodies that stream, and what ends
-// them.
+// One exchange after another, in the caller's thread or in the thread of a pool: bodies that stream, and the
+// reasons for their end.
 #include "cli/http/connection.h"
 
 #include <chrono>
@@ -22,7 +22,7 @@ using mlk::http::Reply;
 using Asked = httplib::Request;
 using Answer = httplib::Response;
 
-// Answers with what it was asked, and what a test has set.
+// Answers with the data of the request, and with data that a test has set.
 struct EchoServer {
   FakeServer server{};
   std::string url{};
@@ -45,7 +45,7 @@ struct EchoServer {
   }
 };
 
-// A case with it runs twice.
+// A test case that calls this runs twice, without and with a pool.
 std::shared_ptr<ConnectionPool> pool_or_none() {
   std::shared_ptr<ConnectionPool> out;
   SUBCASE("by itself") {}
@@ -75,7 +75,7 @@ TEST_CASE("an answer has its status, its body and headers with names in lower-ca
   CHECK(connection.exchange({.method = "HEAD", .url = echo.url}).body.empty());
 }
 
-TEST_CASE("a body that is sent has the type that was given or none, waits for no Expect, and is counted") {
+TEST_CASE("a sent body has the given type or no type, does not wait for an Expect, and is counted") {
   EchoServer echo;
   Connection connection({.pool = pool_or_none()});
   const std::string body(3 << 20, 'x');
@@ -101,7 +101,7 @@ TEST_CASE("a body that is sent has the type that was given or none, waits for no
   CHECK(echo.asked.back().method == "DELETE");
 }
 
-TEST_CASE("a good answer goes to the taker in parts, and a bad one into the reply") {
+TEST_CASE("the body of a good answer goes to `take` in parts, and the body of a bad answer into the reply") {
   EchoServer echo;
   echo.body = std::string(2 << 20, 'y');
   Connection connection({.pool = pool_or_none()});
@@ -132,7 +132,7 @@ TEST_CASE("a good answer goes to the taker in parts, and a bad one into the repl
   CHECK(begun == 200);
 }
 
-TEST_CASE("a taker ends the exchange, and what it throws comes out, and the connection is good after both") {
+TEST_CASE("`take` can end an exchange or throw, and the connection can be used afterwards") {
   EchoServer echo;
   echo.body = std::string(4 << 20, 'y');
   Connection connection({.pool = pool_or_none()});
@@ -147,7 +147,7 @@ TEST_CASE("a taker ends the exchange, and what it throws comes out, and the conn
   CHECK(connection.exchange({.url = echo.url, .most_bytes = 5 << 20}).body == echo.body);
 }
 
-TEST_CASE("a taker may wait for another connection") {
+TEST_CASE("`take` may wait for another connection") {
   EchoServer echo;
   Connection outer({}), inner({});
   std::string seen;
@@ -161,7 +161,7 @@ TEST_CASE("a taker may wait for another connection") {
   CHECK(echo.asked.back().body == "content");
 }
 
-TEST_CASE("an answer or a head that is too large ends the exchange for good") {
+TEST_CASE("a too large body or head ends the exchange, and the failure is for_good") {
   EchoServer echo;
   echo.body = std::string(1001, 'y');
   Connection connection({.pool = pool_or_none()});
@@ -195,7 +195,7 @@ TEST_CASE("a head has at most 256 KiB") {
   }
 }
 
-TEST_CASE("an answer is a good one from 200 on, and up to 299") {
+TEST_CASE("an answer is good if its status is from 200 to 299") {
   const auto is_good = [](int status, Failure::Kind kind = Failure::Kind::none) {
     return Reply{.status = status, .headers = {}, .body = "", .failure = {.kind = kind}}.ok();
   };
@@ -223,7 +223,7 @@ TEST_CASE("an answer is a good one from 200 on, and up to 299") {
   }
 }
 
-TEST_CASE("nothing of one exchange is left in the next one") {
+TEST_CASE("an exchange leaves no state for the next exchange") {
   EchoServer echo;
   Connection connection({.pool = pool_or_none()});
   CHECK(connection
@@ -246,7 +246,7 @@ TEST_CASE("nothing of one exchange is left in the next one") {
   CHECK(connection.exchange({.url = echo.url}).ok());
 }
 
-TEST_CASE("of a kept connection that ends without an answer a request is sent again, but none with a body") {
+TEST_CASE("if a kept connection ends without an answer, a request without a body is sent again") {
   struct Row {
     const char* method;
     std::string_view body;
@@ -268,7 +268,7 @@ TEST_CASE("of a kept connection that ends without an answer a request is sent ag
   }
 }
 
-TEST_CASE("each value of a header is kept, without the blanks around it, and the first one is found") {
+TEST_CASE("a reply has each value of a header, without blanks around it, and header() finds the first") {
   Connection connection({.pool = pool_or_none()});
   const RawServer raw([](int, const std::string&) {
     return "HTTP/1.1 200 OK\r\nX-Two:  one \r\nx-TWO:two:three\r\nContent-Length: 2\r\n\r\n{}";
@@ -277,10 +277,10 @@ TEST_CASE("each value of a header is kept, without the blanks around it, and the
   CHECK(reply.headers ==
         mlk::http::Headers{{"x-two", "one"}, {"x-two", "two:three"}, {"content-length", "2"}});
   CHECK(reply.header("x-two") == "one");
-  CHECK(reply.header("X-Two").empty());  // names are in lower-case letters
+  CHECK(reply.header("X-Two").empty());  // header() needs names in lower-case letters
 }
 
-TEST_CASE("redirects are answers, and other schemes are not spoken") {
+TEST_CASE("redirects are returned as answers, and other schemes than http and https are refused") {
   EchoServer echo;
   EchoServer other;
   Connection connection({.pool = pool_or_none()});
@@ -296,7 +296,7 @@ TEST_CASE("redirects are answers, and other schemes are not spoken") {
     CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::other);
 }
 
-TEST_CASE("an answer that is cut, and a server that is not there, are told apart") {
+TEST_CASE("an incomplete answer and an unreachable server are different failures") {
   Connection connection({.pool = pool_or_none()});
   std::string taken;
   const RawServer raw(
@@ -315,7 +315,7 @@ TEST_CASE("an answer that is cut, and a server that is not there, are told apart
   CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::refused);
 }
 
-TEST_CASE("headers of an answer before the last one are not those of the last one") {
+TEST_CASE("a reply has only the headers of the last answer") {
   Connection connection({.pool = pool_or_none()});
   const RawServer raw([](int, const std::string&) {
     return "HTTP/1.1 103 Early Hints\r\nX-Early: yes\r\n\r\nHTTP/1.1 201 Created\r\nX-Late: "
@@ -327,7 +327,7 @@ TEST_CASE("headers of an answer before the last one are not those of the last on
   CHECK(reply.header("x-late") == "yes");
 }
 
-TEST_CASE("a user who stops ends an exchange in which nothing moves") {
+TEST_CASE("an interruption ends an exchange without traffic") {
   FakeServer server;
   server.http->Get(".*", [&](const Asked&, Answer&) { server.hang(); });
   const std::string url = server.listen();
@@ -335,7 +335,7 @@ TEST_CASE("a user who stops ends an exchange in which nothing moves") {
   CHECK(connection.exchange({.url = url}).failure.kind == Failure::Kind::closed);
 }
 
-TEST_CASE("a server that goes on sending a few bytes a second is left") {
+TEST_CASE("an exchange ends if the server sends only a few bytes a second") {
   FakeServer server;
   server.http->Get(".*", [&](const Asked&, Answer& response) {
     response.set_chunked_content_provider("text/plain",
@@ -354,7 +354,7 @@ TEST_CASE("a server that goes on sending a few bytes a second is left") {
   CHECK(failure.detail == "no connection within 20 s, or next to nothing has moved for a minute");
 }
 
-TEST_CASE("what the functions throw that watch an exchange comes out of it") {
+TEST_CASE("exceptions of the callbacks of an exchange pass through exchange()") {
   EchoServer echo;
   const std::shared_ptr<ConnectionPool> pool = pool_or_none();
   Connection stopped({.go_on = []() -> bool { throw 5; }, .pool = pool});
@@ -368,7 +368,7 @@ TEST_CASE("what the functions throw that watch an exchange comes out of it") {
   CHECK(connection.exchange({.url = echo.url}).ok());
 }
 
-TEST_CASE("certificates are checked against the authorities that were given, unless nobody wants that") {
+TEST_CASE("certificates are checked against the given authorities, unless `insecure` is set") {
   const Certificate authority = make_authority("own"), another = make_authority("another");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   server.http->Get(".*",

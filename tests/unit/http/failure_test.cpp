@@ -11,7 +11,7 @@ using Kind = Failure::Kind;
 
 TEST_CASE("a good result is no failure") { CHECK(failure_of(CURLE_OK, "", 0, {}).kind == Kind::none); }
 
-TEST_CASE("a connection that fails is told apart by the system's error") {
+TEST_CASE("the kind of a failed connection depends on the system's error") {
   CHECK(failure_of(CURLE_COULDNT_CONNECT, "Failed", ECONNREFUSED, {}).kind == Kind::refused);
   const Failure no_route = failure_of(CURLE_COULDNT_CONNECT, "Failed", EHOSTUNREACH, {});
   CHECK(no_route.kind == Kind::no_route);
@@ -19,7 +19,7 @@ TEST_CASE("a connection that fails is told apart by the system's error") {
   CHECK(failure_of(CURLE_COULDNT_CONNECT, "Failed to connect", 0, {}).detail == "failed to connect");
 }
 
-TEST_CASE("a refused certificate is told apart by what OpenSSL found") {
+TEST_CASE("the kind of a refused certificate depends on OpenSSL's error") {
   const auto of = [](long error) {
     return failure_of(CURLE_PEER_FAILED_VERIFICATION, "no match", 0, {error, "the words", "/CN=ca"});
   };
@@ -38,7 +38,7 @@ TEST_CASE("a connection that ends before the answer does is broken") {
     CHECK(failure_of(code, "", 0, {}).kind == Kind::broken);
 }
 
-TEST_CASE("a handshake that was cut is told apart from one that failed") {
+TEST_CASE("a handshake that was cut and a handshake that failed have different kinds") {
   const auto kind = [](const char* text, int os_error) {
     return failure_of(CURLE_SSL_CONNECT_ERROR, text, os_error, {}).kind;
   };
@@ -50,7 +50,7 @@ TEST_CASE("a handshake that was cut is told apart from one that failed") {
   CHECK(kind("error:0A00010B:SSL routines::wrong version number", 0) == Kind::tls);
 }
 
-TEST_CASE("streams are told without their numbers") {
+TEST_CASE("the detail has no stream number") {
   const auto detail = [](const char* text) { return failure_of(CURLE_HTTP2_STREAM, text, 0, {}).detail; };
   CHECK(detail("HTTP/2 stream 45 was not closed cleanly") == "HTTP/2 stream was not closed cleanly");
   CHECK(detail("HTTP/2 stream 45") == "HTTP/2 stream ");
@@ -64,7 +64,7 @@ TEST_CASE("the detail is printable and begins in lower case, unless it begins wi
   CHECK_FALSE(failure_of(CURLE_OUT_OF_MEMORY, "", 0, {}).detail.empty());
 }
 
-TEST_CASE("each result of libcurl has its kind and its words") {
+TEST_CASE("each result of libcurl has its kind and its detail") {
   struct Row {
     CURLcode code;
     Kind kind;
@@ -100,7 +100,7 @@ TEST_CASE("each result of libcurl has its kind and its words") {
   CHECK(expired.detail == "the words");
 }
 
-TEST_CASE("a detail of one letter, or with a stream in the middle, is told as it is") {
+TEST_CASE("a detail of one letter, or with a stream in the middle, is unchanged") {
   const auto detail = [](const char* text) { return failure_of(CURLE_RECV_ERROR, text, 0, {}).detail; };
   CHECK(detail("X") == "X");
   CHECK(detail("A b") == "A b");

@@ -1,4 +1,4 @@
-// The way of a request is the one that was decided, whatever libcurl finds in the environment.
+// A request uses the chosen proxy, whatever libcurl finds in the environment.
 #include "cli/http/handle.h"
 
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// The status of the answer, -1 if there was none.
+// The status of the answer, -1 if there was no answer.
 long status_of(const std::string& url, const mlk::http::Proxy& proxy) {
   CURL* easy = mlk::http::new_easy();
   curl_easy_setopt(easy, CURLOPT_URL, url.c_str());
@@ -24,7 +24,7 @@ long status_of(const std::string& url, const mlk::http::Proxy& proxy) {
 
 }  // namespace
 
-TEST_CASE("a proxy that was chosen is used, and none where none was, whatever the environment says") {
+TEST_CASE("requests use the chosen proxy or no proxy, whatever the environment names") {
   FakeServer server;
   server.http->Get(".*",
                    [](const httplib::Request&, httplib::Response& response) { answer(response, 204, ""); });

@@ -13,7 +13,7 @@
 
 namespace mlk::http {
 
-// Gives what the test has put there; without it transfers wait.
+// Gives the credential that the test has set. Without a credential, transfers wait.
 class Played : public CredentialSource {
  public:
   void start(std::function<void()> news) override { news_ = std::move(news); }
@@ -44,7 +44,7 @@ class Played : public CredentialSource {
     const std::lock_guard lock(mutex_);
     credential_ = nullptr;
   }
-  // From now on there is none, and there will be none.
+  // From now on there is no credential, and there will be none.
   void refuse(const mlk::Error& error) {
     const std::lock_guard lock(mutex_);
     error_ = error;

@@ -1,5 +1,5 @@
-// The connections of the loop: where they lead, what is offered on them, how many there are, and what the
-// system is told of their sockets.
+// The connections of the loop: their addresses, the protocols that they offer, their number, and the options
+// of their sockets.
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -48,7 +48,7 @@ TEST_CASE("a server whose certificate has another name is reached at its own add
   }
 }
 
-TEST_CASE("a certificate of another name is refused, unless nobody wants it checked") {
+TEST_CASE("a certificate of another name is refused, unless `insecure` is set") {
   const Certificate authority = make_authority("own");
   FakeServer server(make_certificate({"server", "DNS:api.example", &authority}));
   server.http->Get(".*",
@@ -64,7 +64,7 @@ TEST_CASE("a certificate of another name is refused, unless nobody wants it chec
   CHECK(kind({.url = url}) == Failure::Kind::untrusted);
 }
 
-TEST_CASE("a refused certificate is told by its own fault, not by that of one before") {
+TEST_CASE("a refused certificate is reported with its own fault, not with the fault of an earlier one") {
   const Certificate authority = make_authority("own");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   Ends ends({.url = server.listen(), .ca_pem = authority.pem()});
@@ -77,7 +77,7 @@ TEST_CASE("a refused certificate is told by its own fault, not by that of one be
   CHECK(ask(*ends.loop, {.path = "/a"}).get().failure.kind == Failure::Kind::host_name);
 }
 
-TEST_CASE("HTTP/2 is offered, but not for a POST beside eight or more other requests") {
+TEST_CASE("requests offer HTTP/2, except for a POST beside eight or more other requests") {
   struct Row {
     int others;
     const char* method;
@@ -131,9 +131,9 @@ TEST_CASE("a server without TLS gets a connection for each of fifty requests at 
   for (auto& each : all) CHECK(each.get().response.status == 200);
 }
 
-TEST_CASE("fifty streams of a burst get a connection each when the server turns out to speak HTTP/1 only") {
-  // The server answers when all connections are made that there may be before that is known. From then on
-  // nothing happens by which libcurl would notice that there may be more.
+TEST_CASE("fifty streams of a burst each get a connection if the server speaks only HTTP/1") {
+  // The server answers only when the loop has made all connections that it may make before it knows the
+  // protocol. After that, no event would make libcurl notice the higher limit.
   constexpr int many = 50, at_first = 40;
   std::atomic<int> begun = 0, lines = 0;
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
@@ -157,8 +157,7 @@ TEST_CASE("fifty streams of a burst get a connection each when the server turns 
   ends.loop->stop();
 }
 
-TEST_CASE(
-    "the system is told to notice dead connections within a minute, and to keep sockets from programs") {
+TEST_CASE("sockets notice dead connections within a minute, and started programs do not inherit them") {
   FakeServer server;
   server.http->Get(".*",
                    [](const httplib::Request&, httplib::Response& response) { answer(response, 200, "{}"); });
@@ -184,9 +183,9 @@ TEST_CASE(
   CHECK(transfer.socket == peer.sockets.all().begin()->second);
 }
 
-TEST_CASE("a check goes over a connection of its own, which no other request gets before or after it") {
-  // Without others, the request that is sent again could take the connection of the check; with two, the
-  // check could take one that rests.
+TEST_CASE("a check uses a separate connection, and no other request uses this connection") {
+  // Without other connections, the repeated request could use the connection of the check. With two, the
+  // check could use an idle connection.
   for (const int others : {0, 2}) {
     CAPTURE(others);
     std::mutex mutex;
@@ -223,7 +222,7 @@ TEST_CASE("a check goes over a connection of its own, which no other request get
   }
 }
 
-TEST_CASE("requests go through the proxy of the server, before that of the environment") {
+TEST_CASE("the proxy of the server has priority over the proxy of the environment") {
   FakeServer proxy;
   std::string host;
   proxy.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
@@ -249,7 +248,7 @@ TEST_CASE("requests go through the proxy of the server, before that of the envir
   CHECK(failure.hint == "check proxy-url");
 }
 
-TEST_CASE("a proxy that wants a login is told by that, and gets nothing of our credential") {
+TEST_CASE("the failure for a proxy that wants a login says so, and the proxy does not get our credential") {
   std::string asked;
   const RawServer proxy([&](int, const std::string& request) {
     asked = request;

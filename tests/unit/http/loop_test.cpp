@@ -27,7 +27,7 @@ struct Echo : FakeServer {
 
 }  // namespace
 
-TEST_CASE("requests wait for a credential, and present it when it comes") {
+TEST_CASE("requests wait for a credential, and send it when it comes") {
   Echo echo("Authorization");
   Ends ends(echo.server());
   std::future<Outcome> first = ask(*ends.loop, {.path = "/a"}), second = ask(*ends.loop, {.path = "/b"});
@@ -37,7 +37,7 @@ TEST_CASE("requests wait for a credential, and present it when it comes") {
   CHECK(second.get().response.body == "Bearer one");
 }
 
-TEST_CASE("the time in which somebody logs in is none of a request's own") {
+TEST_CASE("the time of a login does not count against the timeout of a request") {
   Echo echo("Authorization");
   Ends ends(echo.server());
   std::future<Outcome> outcome = ask(*ends.loop, {.path = "/a", .timeout = milliseconds(2000)});
@@ -47,7 +47,7 @@ TEST_CASE("the time in which somebody logs in is none of a request's own") {
   CHECK(outcome.get().response.body == "Bearer one");
 }
 
-TEST_CASE("a stream is open when its credential is accepted, and not by the answer that refuses one") {
+TEST_CASE("a stream opens when its credential is accepted, not with a 401 answer") {
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
   Ends ends({.url = server.listen(), .insecure = true});
   server.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
@@ -69,7 +69,7 @@ TEST_CASE("a stream is open when its credential is accepted, and not by the answ
   CHECK(lines.starts_with("a line"));
 }
 
-TEST_CASE("requests that wait for a credential fail when none can be made") {
+TEST_CASE("requests that wait for a credential fail if the source can make none") {
   Ends ends({.url = "https://127.0.0.1:1"});
   std::future<Outcome> outcome = ask(*ends.loop, {.path = "/a"});
   REQUIRE(eventually([&] { return ends.credentials->asked == 1; }));
@@ -90,7 +90,7 @@ TEST_CASE("a request's own headers are sent instead of the server's") {
   CHECK(ask(*ends.loop, {.path = "/a", .headers = {{"X-Test", "its own"}}}).get().response.body == "its own");
 }
 
-TEST_CASE("neither credentials nor the server's headers travel without TLS") {
+TEST_CASE("neither credentials nor the server's headers are sent without TLS") {
   FakeServer plain;
   plain.http->Get(".*", [](const httplib::Request& request, httplib::Response& response) {
     answer(response, 200, request.get_header_value("Authorization") + request.get_header_value("X-Test"));
@@ -100,7 +100,7 @@ TEST_CASE("neither credentials nor the server's headers travel without TLS") {
   CHECK(ask(*ends.loop, {.path = "/a"}).get().response.body.empty());
 }
 
-TEST_CASE("warnings are taken out of their quotes, and other codes than 299 are left out") {
+TEST_CASE("warnings are unquoted, and warnings with other codes than 299 are left out") {
   FakeServer server;
   server.http->Get(".*", [](const httplib::Request&, httplib::Response& response) {
     response.headers.emplace("Warning", R"(299 - "say \"this\"")");
@@ -114,8 +114,7 @@ TEST_CASE("warnings are taken out of their quotes, and other codes than 299 are 
         std::vector<std::string>{"say \"this\"", "and that"});
 }
 
-TEST_CASE(
-    "a busy server that does not say when to come back, or says it in no known form, is not asked again") {
+TEST_CASE("a request to a busy server is not repeated without a valid Retry-After") {
   FakeServer server;
   std::atomic<int> count = 0;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
@@ -135,7 +134,7 @@ TEST_CASE("a loop that has been stopped refuses requests") {
   CHECK(ask(*ends.loop, {.path = "/a"}).get().failure.kind == Failure::Kind::closed);
 }
 
-TEST_CASE("a request has its query, its headers and its body, and what is empty is left out") {
+TEST_CASE("a request has its query, its headers and its body, and empty parts are left out") {
   FakeServer plain;
   std::vector<httplib::Request> asked;
   const auto serve = [&](const httplib::Request& request, httplib::Response& response) {
@@ -190,14 +189,14 @@ TEST_CASE("a request has its query, its headers and its body, and what is empty 
   stream->done = [&](Response& response, const Failure&) { streamed.set_value(response.status); };
   ends.loop->add(stream);
   CHECK(streamed.get_future().get() == 200);
-  CHECK_FALSE(asked.back().has_header("Accept-Encoding"));  // it would delay the lines
+  CHECK_FALSE(asked.back().has_header("Accept-Encoding"));  // compression would delay the lines
   Ends uncompressed({.url = url, .compression = false});
   uncompressed.credentials->give("");
   CHECK(ask(*uncompressed.loop, {.path = "/a"}).get().response.status == 200);
   CHECK_FALSE(asked.back().has_header("Accept-Encoding"));
 }
 
-TEST_CASE("a refused request is sent once more with a new credential, and not with the same one") {
+TEST_CASE("a refused request is sent once more with a new credential, but not with the same credential") {
   for (const bool renews : {true, false}) {
     FakeServer server(make_certificate({"server", "IP:127.0.0.1", nullptr}));
     std::atomic<Played*> credentials = nullptr;
@@ -219,7 +218,7 @@ TEST_CASE("a refused request is sent once more with a new credential, and not wi
   }
 }
 
-TEST_CASE("a busy server is asked again when it says so, but not beyond the time of the request") {
+TEST_CASE("a request to a busy server is repeated after Retry-After, but not beyond the request's timeout") {
   FakeServer server;
   std::atomic<int> count = 0;
   std::string after = "0";
@@ -237,7 +236,7 @@ TEST_CASE("a busy server is asked again when it says so, but not beyond the time
   CHECK(count == 1);
 }
 
-TEST_CASE("a server that does not answer in time is told with that time") {
+TEST_CASE("the failure for a late answer has the timeout") {
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   Ends ends({.url = server.listen()});
@@ -249,7 +248,7 @@ TEST_CASE("a server that does not answer in time is told with that time") {
         "no answer within 1 s");
 }
 
-TEST_CASE("at most thirty-two warnings are taken, and none without a text") {
+TEST_CASE("a response has at most thirty-two warnings, and no warning without a text") {
   FakeServer server;
   int many = 32;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
@@ -271,7 +270,7 @@ TEST_CASE("at most thirty-two warnings are taken, and none without a text") {
   CHECK(warnings() == std::vector<std::string>{"open", "\\"});
 }
 
-TEST_CASE("all answers in progress hold no more than was allowed, and what has ended counts no more") {
+TEST_CASE("all answers in progress together have a bound, and ended answers do not count") {
   FakeServer server;
   std::string body(1 << 20, 'x');
   server.http->Get(
@@ -288,10 +287,10 @@ TEST_CASE("all answers in progress hold no more than was allowed, and what has e
   CHECK(ask(*ends.loop, {.path = "/a"}).get().response.body == "small");
 }
 
-TEST_CASE("a stream comes in lines, its last one too, and a line has at most 16 MiB") {
+TEST_CASE("a stream is delivered in lines, also its last line, and a line has at most 16 MiB") {
   struct Row {
     std::string body;
-    std::vector<std::size_t> lines;  // their sizes
+    std::vector<std::size_t> lines;  // sizes of lines
     Failure::Kind failure = Failure::Kind::none;
   };
   constexpr std::size_t most = 16 << 20;
@@ -331,7 +330,7 @@ TEST_CASE("a stream comes in lines, its last one too, and a line has at most 16 
     CHECK(outcome.failure.kind == row.failure);
     CHECK(outcome.failure.detail == (row.failure == Failure::Kind::none ? "" : "a line of more than 16 MiB"));
   }
-  // Of an answer that refuses it, the beginning is kept.
+  // If an answer refuses the stream, the response has the beginning of its body.
   status = 403;
   for (const std::size_t size : {(64 << 10) - 1, 64 << 10, (64 << 10) + 1}) {
     body = std::string(size, 'x');
@@ -341,12 +340,12 @@ TEST_CASE("a stream comes in lines, its last one too, and a line has at most 16 
     CHECK(outcome.response.status == 403);
     CHECK(outcome.response.body.size() == std::min<std::size_t>(size, 64 << 10));
   }
-  status = 401;  // such a request may be sent again: nobody is told of its head
+  status = 401;  // such a request may be sent again, so `opened` is not called
   CHECK(read().response.status == 401);
   CHECK(opened == 0);
 }
 
-TEST_CASE("a loop that stops ends requests as closed, and streams without a word") {
+TEST_CASE("when a loop stops, requests end as closed, and streams end without a callback") {
   FakeServer server;
   std::atomic<int> begun = 0;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) {

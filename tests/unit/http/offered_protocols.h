@@ -1,4 +1,4 @@
-// Which protocols clients offer to a server in their handshakes.
+// Records the protocols that clients offer to a server in their handshakes.
 #pragma once
 
 #include <mutex>
@@ -8,7 +8,7 @@
 #include <httplib.h>
 #include <openssl/ssl.h>
 
-// Must outlive the server, which has TLS and takes none of what is offered: it speaks HTTP/1.
+// Must outlive the server. The server has TLS, selects no offered protocol, and so speaks HTTP/1.
 class OfferedProtocols {
  public:
   explicit OfferedProtocols(httplib::Server& server) {
@@ -17,7 +17,7 @@ class OfferedProtocols {
   OfferedProtocols(const OfferedProtocols&) = delete;
   OfferedProtocols& operator=(const OfferedProtocols&) = delete;
 
-  // Of the newest connection: "h2 http/1.1".
+  // The protocols of the newest connection: "h2 http/1.1".
   std::string newest() const {
     const std::lock_guard lock(mutex_);
     return newest_;

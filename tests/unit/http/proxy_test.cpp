@@ -30,7 +30,7 @@ WayRow beside(const char* none, const char* url, const char* way) {
 
 }  // namespace
 
-TEST_CASE("requests go the way that Go's httpproxy goes") {
+TEST_CASE("requests use the same proxy as with Go's httpproxy") {
   const char* corp = "https://api.corp.example:6443";
   const char* v4 = "https://203.0.113.7:6443";
   const char* v6 = "https://[2001:db8::7]:6443";
@@ -120,7 +120,7 @@ TEST_CASE("requests go the way that Go's httpproxy goes") {
       beside("2001:db8::/129", v6, "p:8080"),
       beside("::/0", v6, direct),
       beside("203.0.113.7", corp, "p:8080"),
-      // A name in any case, a whole domain, and URLs that are none.
+      // A name in upper or lower case, a whole domain, and invalid URLs.
       beside("api.corp.example", "https://API.Corp.Example:6443", direct),
       beside("example", corp, direct),
       beside("corp.example.org", corp, "p:8080"),
@@ -140,9 +140,9 @@ TEST_CASE("requests go the way that Go's httpproxy goes") {
   }
 }
 
-TEST_CASE("libcurl gets the proxy with its port and login, and people get neither login nor scheme") {
+TEST_CASE("the URL for libcurl has port and login, and the host for messages has neither login nor scheme") {
   const Proxy proxy = proxy_of("socks5://me:p%40ss@h", "HTTPS_PROXY");
-  CHECK(proxy.url == "socks5h://me:p%40ss@h:1080");  // names are looked up by the proxy, as in Go
+  CHECK(proxy.url == "socks5h://me:p%40ss@h:1080");  // the proxy resolves names, as in Go
   CHECK(proxy.host == "h:1080");
   CHECK(proxy.origin == "HTTPS_PROXY");
   CHECK(proxy_of("http://me@h:3128/x", "").url == "http://me@h:3128");
@@ -155,7 +155,7 @@ TEST_CASE("libcurl gets the proxy with its port and login, and people get neithe
   CHECK(proxy_of("http://me:p@[::1]:3128", "").url == "http://me:p@[::1]:3128");
 }
 
-TEST_CASE("what fails at a proxy is told as the proxy's") {
+TEST_CASE("a failure at a proxy is reported as the proxy's") {
   const Proxy proxy = proxy_of("http://me:secret@h:1", "HTTPS_PROXY");
   const auto told = [&](Failure failure, long answered) {
     return told_of(std::move(failure), proxy, answered);
@@ -190,7 +190,7 @@ TEST_CASE("what fails at a proxy is told as the proxy's") {
   CHECK(told({Kind::broken, "x"}, 299).kind == Kind::broken);
   CHECK(told({}, 407).kind == Kind::none);
   CHECK(told_of({Kind::broken, "x"}, {}, 407).kind == Kind::broken);
-  // The server's own failures, behind the proxy, and those without one.
+  // Failures of the server behind the proxy, and failures without a proxy.
   CHECK(told({Kind::broken, "x"}, 200).kind == Kind::broken);
   CHECK(told({Kind::untrusted, "x"}, 200).detail == "x");
   CHECK(told({}, 200).kind == Kind::none);
@@ -198,7 +198,7 @@ TEST_CASE("what fails at a proxy is told as the proxy's") {
   CHECK(told_of({Kind::refused, ""}, proxy_of("http://h:1", "proxy-url"), 0).hint == "check proxy-url");
 }
 
-TEST_CASE("the variables that name a proxy are read from the environment, and no others") {
+TEST_CASE("only the variables that name a proxy are read from the environment") {
   const std::vector<const char*> names{"HTTPS_PROXY", "https_proxy",    "HTTP_PROXY",
                                        "http_proxy",  "NO_PROXY",       "no_proxy",
                                        "ALL_PROXY",   "REQUEST_METHOD", "all_proxy"};

@@ -10,11 +10,11 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Kind = Failure::Kind;
 
-TEST_CASE("a request is sent again if the server cannot have got it, or may carry it out twice") {
+TEST_CASE("a request is sent again if the server cannot have received it, or may execute it twice") {
   struct Row {
     const char* what;
     Attempt attempt;
-    int wait;  // ms; -1: it is not
+    int wait;  // ms; -1: no retry
   };
   const std::vector<Row> rows = {
       {"refused", {.failure = Kind::refused}, 250},
@@ -77,7 +77,7 @@ TEST_CASE("a request is sent again if the server cannot have got it, or may carr
   }
 }
 
-TEST_CASE("how long requests are sent again is for the caller to say") {
+TEST_CASE("the caller chooses how long requests are sent again") {
   const auto wait = [](int ms) { return repeat_after({.failure = Kind::refused}, milliseconds(ms)); };
   CHECK(wait(250) == milliseconds(250));
   CHECK_FALSE(wait(249));

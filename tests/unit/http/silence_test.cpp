@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Step = SilenceStep;
 
-TEST_CASE("a silent connection is asked, then another one is tried, and it is left when that is answered") {
+TEST_CASE("a silent connection is checked, and abandoned if the check of a new connection gets an answer") {
   struct Row {
     const char* what;
     Quiet connection;
@@ -48,7 +48,7 @@ TEST_CASE("a silent connection is asked, then another one is tried, and it is le
   }
 }
 
-TEST_CASE("only silence counts in which something is expected of the connection") {
+TEST_CASE("silence counts only while data is expected on the connection") {
   const SteadyTime begin{};
   const auto at = [&](int second) { return begin + seconds(second); };
   Silence silence;
@@ -58,7 +58,7 @@ TEST_CASE("only silence counts in which something is expected of the connection"
   silence.end(at(11));
   CHECK_FALSE(silence.expects());
   CHECK(silence.at(at(500)).silent == seconds(10));
-  silence.begin(at(500));  // what was given up in silence does not make it shorter
+  silence.begin(at(500));  // a request that was abandoned in silence does not shorten the silence
   silence.begin(at(501));
   CHECK(silence.expects());
   CHECK(silence.at(at(505)).silent == seconds(15));
@@ -71,7 +71,7 @@ TEST_CASE("only silence counts in which something is expected of the connection"
   CHECK_FALSE(silence.at(at(512)).asked);
 }
 
-TEST_CASE("the times of silence are for the caller to say") {
+TEST_CASE("the caller chooses the times of silence") {
   const SilenceTimes times{.suspect = milliseconds(100), .leave = milliseconds(200)};
   const auto step = [&](int silent, bool owes, const FreshCheck& check) {
     return next_step({milliseconds(silent), false, owes}, check, times);

@@ -1,4 +1,4 @@
-// The sockets that libcurl opens are found again by their local ports, whichever protocol they are of.
+// The sockets that libcurl opens are found by their local ports, for IPv4 and IPv6.
 #include "cli/http/sockets.h"
 
 #include <arpa/inet.h>
@@ -56,7 +56,7 @@ void check_found(const sockaddr* address, socklen_t length, const std::string& h
   char byte;
   CHECK(::read(other_end, &byte, 1) == 0);
   curl_easy_cleanup(easy);
-  CHECK(found->number == CURL_SOCKET_BAD);  // who still holds it closes nothing of another one
+  CHECK(found->number == CURL_SOCKET_BAD);  // an owner of the old Socket cannot close a newer socket
   CHECK(sockets.all().empty());
   found->shut_down();
   ::close(other_end);
@@ -76,7 +76,7 @@ TEST_CASE("an open socket is found by its local port until it is closed") {
   check_found(reinterpret_cast<const sockaddr*>(&v6), sizeof v6, "[::1]");
 }
 
-TEST_CASE("of several open sockets each is found by its own port") {
+TEST_CASE("each of several open sockets is found by its own port") {
   sockaddr_in v4{};
   v4.sin_family = AF_INET;
   v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -4,7 +4,7 @@
 
 using namespace mlk::http;
 
-TEST_CASE("a URL has a scheme, a host, a port and a path, its own or the usual ones") {
+TEST_CASE("a URL has a scheme, a host, a port and a path, given or by default") {
   const auto parts = parts_of("https://api.example/prefix");
   REQUIRE(parts);
   CHECK(parts->scheme == "https");
@@ -24,7 +24,7 @@ TEST_CASE("a URL has a scheme, a host, a port and a path, its own or the usual o
   CHECK(parts_of("https://x/a/../b%2Fc")->path == "/a/../b%2Fc");
 }
 
-TEST_CASE("the host of an IPv6 address is without its brackets, the authority has them") {
+TEST_CASE("the host of an IPv6 address has no brackets, and the authority has brackets") {
   const auto parts = parts_of("https://[::1]:6443");
   REQUIRE(parts);
   CHECK(parts->host == "::1");
@@ -45,12 +45,12 @@ TEST_CASE("user names and passwords in a URL are found") {
   CHECK(parts_of("https://:secret@x")->has_login);
 }
 
-TEST_CASE("what has no host or no valid port is no URL") {
+TEST_CASE("a text without a host or with an invalid port is no URL") {
   for (const char* text : {"", "https://", "https://x:port", "https://x:99999", "https://a b"})
     CHECK_MESSAGE(!parts_of(text), text);
 }
 
-TEST_CASE("this machine is known by its addresses and by localhost, not by names that look like them") {
+TEST_CASE("this machine is recognized by its addresses and by localhost, not by similar names") {
   for (const char* host :
        {"localhost", "127.0.0.0", "127.0.0.1", "127.1.2.3", "127.255.255.255", "::1", "0:0:0:0:0:0:0:1"})
     CHECK_MESSAGE(is_loopback(host), host);

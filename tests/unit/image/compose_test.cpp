@@ -1,4 +1,4 @@
-// A new image above another one: its bytes, and what of the other one stays.
+// A new image above a base: its bytes, and the parts of the base that it keeps.
 #include "cli/image/compose.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ Addition added(char digit, const std::string& purpose) {
   return {{{mlk::image::oci_types.layer, id_with(digit), 100}, id_with('f'), "file"}, purpose};
 }
 
-// With a layer, what it says in its history, and one entry without a layer.
+// A base with one layer, the history entry of the layer, and one history entry without a layer.
 Base some_base(bool docker = false) {
   const mlk::image::MediaTypes& types = docker ? mlk::image::docker_types : mlk::image::oci_types;
   Base out;
@@ -51,7 +51,7 @@ json composed_above(const Base& base, const mlk::image::Settings& settings = {})
 
 }  // namespace
 
-TEST_CASE("the same arguments give the same bytes, and digests that are those of the bytes") {
+TEST_CASE("compose() returns the same bytes for the same arguments, and the digests match the bytes") {
   const std::vector<Addition> additions{added('2', "python"), added('3', "code")};
   const Composed one = mlk::image::compose(some_base(), additions, {}),
                  other = mlk::image::compose(some_base(), additions, {});
@@ -61,12 +61,12 @@ TEST_CASE("the same arguments give the same bytes, and digests that are those of
   CHECK(one.configuration_blob.digest == "sha256:" + mlk::sha256_hex(one.configuration));
   CHECK(one.configuration_blob.size == one.configuration.size());
   CHECK(manifest_in(one)["config"]["digest"] == one.configuration_blob.digest);
-  // Held for all versions: a change of it sends every image of users again.
+  // This digest is fixed for all versions. A change would make users send every image again.
   CHECK(one.digest == "sha256:b4d610cd265a486bfe8f9de1eee8db1e3a99d7ab50af51dcfc6a4f0614efe384");
   CHECK(mlk::image::compose(some_base(), {additions[1], additions[0]}, {}).digest != one.digest);
 }
 
-TEST_CASE("layers of the base come first, and the others say what they are for") {
+TEST_CASE("the layers of the base come first, and each added layer is annotated with its purpose") {
   const Composed composed = mlk::image::compose(some_base(), {added('2', "python"), added('3', "code")}, {});
   const json layers = manifest_in(composed)["layers"];
   REQUIRE(layers.size() == 3);
@@ -82,7 +82,7 @@ TEST_CASE("layers of the base come first, and the others say what they are for")
   CHECK(configuration["created"] == "2024-02-03T00:00:00Z");
 }
 
-TEST_CASE("media types are those of the base, and of OCI without one") {
+TEST_CASE("a new image has the media types of its base, or those of OCI without a base") {
   const Composed docker = mlk::image::compose(some_base(true), {added('2', "code")}, {});
   CHECK(docker.manifest_type == mlk::image::docker_types.manifest);
   const json manifest = manifest_in(docker);
@@ -93,7 +93,7 @@ TEST_CASE("media types are those of the base, and of OCI without one") {
   CHECK(mlk::image::compose(std::nullopt, {}, {}).manifest_type == mlk::image::oci_types.manifest);
 }
 
-TEST_CASE("the history grows with the layers only where it matches them") {
+TEST_CASE("the history gets entries for new layers only if its entries match the layers of the base") {
   json history = composed_above(some_base())["history"];
   REQUIRE(history.size() == 3);
   CHECK(history[2] == json{{"created", "1980-01-01T00:00:00Z"}, {"created_by", "mlk build: code"}});
@@ -105,10 +105,10 @@ TEST_CASE("the history grows with the layers only where it matches them") {
     CHECK_FALSE(composed_above(untold).contains("history"));
   }
   untold.configuration.whole["history"] = {5, {{"empty_layer", "x"}}, {{"created_by", "ADD"}}};
-  CHECK(composed_above(untold)["history"].size() == 3);  // two of it are of layers, and there is one
+  CHECK(composed_above(untold)["history"].size() == 3);  // two entries of layers, but one layer
 }
 
-TEST_CASE("variables replace those of the same name, wherever the base has them") {
+TEST_CASE("a variable replaces the variable of the same name at any place in the base") {
   Base base = some_base();
   base.configuration.whole["config"]["Env"] = {"PATH=/bin", "A=1", 5, "AB=2", "A=3"};
   CHECK(composed_above(base, {.env = {{"A", "x"}, {"B", "y"}}})["config"]["Env"] ==
@@ -121,7 +121,7 @@ TEST_CASE("variables replace those of the same name, wherever the base has them"
   CHECK(composed_above(base, {.env = {{"A", "x"}}})["config"]["Env"] == json{"A=x"});
 }
 
-TEST_CASE("an entry point replaces the command too, and what is not set stays") {
+TEST_CASE("an entry point replaces the command too, and settings that are not given stay") {
   const json kept = composed_above(some_base())["config"];
   CHECK(kept == some_base().configuration.whole["config"]);
   const json changed = composed_above(
@@ -146,7 +146,7 @@ TEST_CASE("an image without a base has a platform, one time and its own layers")
   CHECK(manifest_in(composed)["layers"].size() == 1);
 }
 
-TEST_CASE("what is not named is not in an image without a base") {
+TEST_CASE("an image without a base contains no setting that was not given") {
   const Composed composed = mlk::image::compose(std::nullopt, {}, {.platform = {"linux", "amd64", ""}});
   const json configuration = configuration_in(composed), manifest = manifest_in(composed);
   CHECK(configuration == json{{"os", "linux"},
@@ -161,7 +161,7 @@ TEST_CASE("what is not named is not in an image without a base") {
   CHECK(manifest["layers"].empty());
 }
 
-TEST_CASE("layers of a base keep their own types and what they say they are for") {
+TEST_CASE("the layers of a base keep their media types and their purposes") {
   Base base = some_base(true);
   base.manifest.layers[0].media_type = "own/type";
   base.manifest.layers[0].purpose = "python";
@@ -178,7 +178,7 @@ TEST_CASE("layers of a base keep their own types and what they say they are for"
   CHECK(composed.own[0].diff_id == id_with('f'));
 }
 
-TEST_CASE("an entry of the history counts as a layer unless it says that it has none") {
+TEST_CASE("an entry of the history counts as a layer unless its empty_layer is true") {
   Base base = some_base();
   for (const auto& [empty_layer, size] :
        std::vector<std::pair<json, std::size_t>>{{false, 2}, {nullptr, 2}, {"true", 2}, {true, 1}}) {
@@ -188,13 +188,13 @@ TEST_CASE("an entry of the history counts as a layer unless it says that it has 
   }
 }
 
-TEST_CASE("bytes of a base that are no UTF-8 are replaced, and do not end the build") {
+TEST_CASE("compose() replaces bytes of a base that are not UTF-8 instead of failing") {
   Base base = some_base();
   base.configuration.whole["author"] = "a\xff";
   CHECK(composed_above(base)["author"] == "a\xef\xbf\xbd");
 }
 
-TEST_CASE("a directory or a user alone is set, and the other stays") {
+TEST_CASE("a new directory leaves the user of the base, and a new user leaves the directory") {
   json changed = composed_above(some_base(), {.workdir = "/w"})["config"];
   CHECK(changed["WorkingDir"] == "/w");
   CHECK(changed["User"] == "0");

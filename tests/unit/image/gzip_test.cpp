@@ -1,4 +1,4 @@
-// gzip in members, whose bounds no length falls between.
+// gzip in members: bytes of any length come back whole.
 #include "cli/image/gzip.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ std::string gzip_refusal(const std::string& bytes, std::size_t most) {
 
 }  // namespace
 
-TEST_CASE("bytes of any length around that of a member come back whole") {
+TEST_CASE("bytes come back whole if their length is around the length of a member") {
   constexpr std::size_t member = 512 << 10;
   const std::string noise = mlk::random_bytes(9 * member + 1);
   for (const std::size_t size :
@@ -31,7 +31,7 @@ TEST_CASE("bytes of any length around that of a member come back whole") {
   }
 }
 
-TEST_CASE("a stream may be given nothing, and a higher level makes less of the same") {
+TEST_CASE("a gzip stream accepts empty input, and a higher level gives a smaller result") {
   std::string text;
   for (int i = 0; i < 30'000; ++i) text += std::to_string(i) + " ";
   const auto packed = [&](int level) {
@@ -47,7 +47,7 @@ TEST_CASE("a stream may be given nothing, and a higher level makes less of the s
   CHECK(packed(12).size() < packed(1).size());
 }
 
-TEST_CASE("what is no gzip file, is cut off or goes on with something else is told so") {
+TEST_CASE("gunzip() refuses bytes that are no gzip file, are cut off or continue with other bytes") {
   const std::string packed = mlk::image::gzip("text"), none = "the archive is no gzip file, or is cut off";
   CHECK(gzip_refusal(packed, 4) == "accepted");
   CHECK(gzip_refusal(packed + packed, 8) == "accepted");

@@ -1,4 +1,4 @@
-// Layers on the disk: their bytes, and what stays when they cannot be written.
+// Layers on the disk: their bytes, and the files that stay if a layer cannot be written.
 #include "cli/image/layer.h"
 
 #include <csignal>
@@ -38,7 +38,7 @@ Layer write_small(const fs::path& file) {
   return writer.finish();
 }
 
-// No file that this process writes may be longer, as on a full disk.
+// Limits the length of all files that this process writes, as a full disk does.
 class SmallDisk {
  public:
   explicit SmallDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -60,7 +60,7 @@ class SmallDisk {
 
 }  // namespace
 
-TEST_CASE("the same entries are the same layer, and its digests are those of its bytes") {
+TEST_CASE("the same entries give the same layer, and its digests match its bytes") {
   const TemporaryFolder folder;
   const Layer one = write_small(folder.path() / "new/folder/one.tar.gz"),
               other = write_small(folder.path() / "other.tar.gz");
@@ -74,7 +74,7 @@ TEST_CASE("the same entries are the same layer, and its digests are those of its
   CHECK(one.diff_id == "sha256:8963581375644f4d089695f3d8ac7d9672e004a8539bf670726d726bbc2703ee");
 }
 
-TEST_CASE("a file is in a layer as it is in the archive, and is read once for both") {
+TEST_CASE("add_file() gives the same layer as add(), and passes the content of the file to `also`") {
   const TemporaryFolder folder;
   const std::string content = mlk::random_bytes(700'000);
   const fs::path from = folder.write("from", content);
@@ -88,7 +88,7 @@ TEST_CASE("a file is in a layer as it is in the archive, and is read once for bo
   CHECK(whole.finish().diff_id == of_file.diff_id);
 }
 
-TEST_CASE("nothing stays of a layer that was not finished") {
+TEST_CASE("a layer that was not finished leaves no file") {
   const TemporaryFolder folder;
   {
     LayerWriter writer(folder.path() / "layer");
@@ -106,7 +106,7 @@ TEST_CASE("nothing stays of a layer that was not finished") {
   CHECK_THROWS_AS(writer.add_file({.path = "x"}, folder.path() / "gone", 1), mlk::Error);
 }
 
-TEST_CASE("a layer that the user does not want any more ends soon, and nothing stays of it") {
+TEST_CASE("a layer that the user interrupts ends soon and leaves no file") {
   const TemporaryFolder folder;
   const fs::path from = folder.write("from", std::string(3 << 20, 'x'));
   int parts = 0;
@@ -123,7 +123,7 @@ TEST_CASE("a layer that the user does not want any more ends soon, and nothing s
   CHECK(names_in(folder.path() / "out").empty());
 }
 
-TEST_CASE("links and pipes are not read in the place of a file") {
+TEST_CASE("the writer refuses links, pipes and folders in the place of a file") {
   const TemporaryFolder folder;
   folder.write("from", "content");
   fs::create_symlink("from", folder.path() / "link");
@@ -134,7 +134,7 @@ TEST_CASE("links and pipes are not read in the place of a file") {
   }
 }
 
-TEST_CASE("a full disk is told by the name of the file, and leaves nothing and the layer before as it was") {
+TEST_CASE("an error of a full disk names the file, and the earlier layer is the only one that stays") {
   const TemporaryFolder folder;
   const Layer before = write_small(folder.path() / "layer");
   const std::string noise = mlk::random_bytes(1 << 20);
@@ -155,13 +155,13 @@ TEST_CASE("a full disk is told by the name of the file, and leaves nothing and t
   CHECK(find_layer(folder.path() / "layer")->blob.digest == before.blob.digest);
 }
 
-TEST_CASE("a folder that cannot be made is told when the layer is begun") {
+TEST_CASE("a folder that cannot be made is an error when the layer is begun") {
   const TemporaryFolder folder;
   folder.write("file", "");
   CHECK_THROWS_AS(LayerWriter(folder.path() / "file/layer"), mlk::Error);
 }
 
-TEST_CASE("a layer is found again by its note, and counts as used then") {
+TEST_CASE("find_layer() finds a layer by its note and marks it as used") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer";
   const Layer layer = write_small(file);
@@ -178,7 +178,7 @@ TEST_CASE("a layer is found again by its note, and counts as used then") {
   CHECK(mlk::image::unused_layers(folder.path(), std::chrono::hours(24)).empty());
 }
 
-TEST_CASE("a layer that was cut off, lost its note or has a broken one is none") {
+TEST_CASE("find_layer() finds no layer that was cut off, has no note or has a broken note") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer", note = folder.path() / "layer.json";
   CHECK_FALSE(find_layer(file));
@@ -205,7 +205,7 @@ TEST_CASE("a layer that was cut off, lost its note or has a broken one is none")
   CHECK_FALSE(find_layer(file));
 }
 
-TEST_CASE("the size on disk is that of all files below, and nothing for what is none") {
+TEST_CASE("the size on disk is the sum of all files below, and 0 for a path without files") {
   const TemporaryFolder folder;
   folder.write("a/b/one", "12345");
   folder.write("a/two", "123");
@@ -216,7 +216,7 @@ TEST_CASE("the size on disk is that of all files below, and nothing for what is 
   CHECK(mlk::image::size_on_disk(folder.path() / "gone") == 0);
 }
 
-TEST_CASE("a layer that was damaged on the disk is deleted when it is to be used") {
+TEST_CASE("check_layer() deletes a layer that was damaged on the disk") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer";
   const mlk::image::Layer layer = write_small(file);
@@ -229,7 +229,7 @@ TEST_CASE("a layer that was damaged on the disk is deleted when it is to be used
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("a layer that others own, may write to or have renamed is none") {
+TEST_CASE("find_layer() finds no layer that other users own, may write to or have renamed") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer", note = folder.path() / "layer.json";
   write_small(file);
@@ -244,7 +244,7 @@ TEST_CASE("a layer that others own, may write to or have renamed is none") {
   CHECK_FALSE(find_layer(folder.path() / "other"));
 }
 
-TEST_CASE("the folder of layers is closed to others whenever one is written or looked for") {
+TEST_CASE("the folder of layers is closed to other users when a layer is written or looked for") {
   const TemporaryFolder folder;
   const fs::path cache = folder.path() / "cache";
   const mode_t before = umask(0);
@@ -256,8 +256,7 @@ TEST_CASE("the folder of layers is closed to others whenever one is written or l
   CHECK(fs::status(cache).permissions() == fs::perms::owner_all);
 }
 
-TEST_CASE(
-    "a layer is whole if its bytes are those of its digest and its content is the one that is asked for") {
+TEST_CASE("a layer is whole if its bytes match its digest and its diff_id is the wanted one") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer";
   const Layer layer = write_small(file);
@@ -275,7 +274,7 @@ TEST_CASE(
   CHECK_THROWS_AS(mlk::image::find_whole_layer(file, layer.diff_id, [] { return false; }), mlk::Error);
 }
 
-TEST_CASE("the age of an entry is its newest use, of its note and of what is in a folder too") {
+TEST_CASE("the last use of an entry is the newest time of the entry, its note and the files in it") {
   const TemporaryFolder folder;
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(48);
   const auto unused = [&](const fs::path& entry) {
@@ -291,7 +290,7 @@ TEST_CASE("the age of an entry is its newest use, of its note and of what is in 
   CHECK_FALSE(unused(folder.path() / "code"));
   fs::last_write_time(inside, old);
   CHECK(unused(folder.path() / "code"));
-  // One new file is enough, whichever it is: of a layer and its note, and of a folder at any place.
+  // One new file is enough: the layer or its note, or any file of a folder.
   fs::last_write_time(file, fs::file_time_type::clock::now());
   CHECK_FALSE(unused(file));
   std::vector<fs::path> all{folder.path() / "many"};
@@ -305,7 +304,7 @@ TEST_CASE("the age of an entry is its newest use, of its note and of what is in 
   }
 }
 
-TEST_CASE("a note counts only with each of its fields as they were written") {
+TEST_CASE("a note is valid only if each of its fields is as it was written") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer";
   const Layer layer = write_small(file);
@@ -346,7 +345,7 @@ TEST_CASE("a note counts only with each of its fields as they were written") {
   CHECK(find_layer(file));
 }
 
-TEST_CASE("a layer in a folder that was renamed is another one's") {
+TEST_CASE("find_layer() finds no layer in a folder that was renamed") {
   const TemporaryFolder folder;
   write_small(folder.path() / "one/layer");
   CHECK(find_layer(folder.path() / "one/layer"));
@@ -354,7 +353,7 @@ TEST_CASE("a layer in a folder that was renamed is another one's") {
   CHECK_FALSE(find_layer(folder.path() / "two/layer"));
 }
 
-TEST_CASE("a layer may be named by its content when it is finished, or kept only if it is the right one") {
+TEST_CASE("finish() can name a layer by its content, and finish_as() keeps only the wanted digest") {
   const TemporaryFolder folder;
   const std::string diff_id = write_small(folder.path() / "other/layer").diff_id;
   const auto fill = [](LayerWriter& writer) {
@@ -383,7 +382,7 @@ TEST_CASE("a layer may be named by its content when it is finished, or kept only
   CHECK(find_layer(folder.path() / "right/layer"));
 }
 
-TEST_CASE("a user who stops ends the writing of entries and the reading of a layer, which stays") {
+TEST_CASE("an interruption ends the writing of entries and the check of a layer, and the layer stays") {
   const TemporaryFolder folder;
   const auto code_of_action = [](const auto& action) {
     try {
@@ -406,7 +405,8 @@ TEST_CASE("a user who stops ends the writing of entries and the reading of a lay
   CHECK(names_in(folder.path()) == std::vector<std::string>{"layer", "layer.json"});
 }
 
-TEST_CASE("a layer of another content goes with its note, and one of another size is told as changing") {
+TEST_CASE(
+    "find_whole_layer() removes a layer of another content with its note, and a missing layer is unused") {
   const TemporaryFolder folder;
   const Layer layer = write_small(folder.path() / "layer");
   CHECK_FALSE(mlk::image::find_whole_layer(layer.file, "sha256:" + std::string(64, 'a')));
@@ -415,7 +415,7 @@ TEST_CASE("a layer of another content goes with its note, and one of another siz
   CHECK(mlk::image::is_unused(folder.path() / "gone", std::chrono::hours(1)));
 }
 
-TEST_CASE("what is unused is listed in order, and a link to a folder is as old as itself") {
+TEST_CASE("unused entries are listed in order, and the age of a link to a folder is that of the link") {
   const TemporaryFolder folder, other;
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(48);
   for (const char* name : {"c", "a", "b", "new"}) folder.write(name, "x");

@@ -1,4 +1,4 @@
-// By which files of an image its C library is known.
+// The files of an image by which mlk finds its C library.
 #include "cli/image/libc.h"
 
 #include <string>
@@ -22,7 +22,7 @@ std::string layer_with(const std::vector<std::string>& paths) {
   return tar;
 }
 
-// How many bytes were taken is written to `taken`.
+// `taken` gets the number of bytes that the search has taken.
 std::optional<Libc> found_in(const std::string& bytes, std::size_t part, std::size_t& taken) {
   LibcOfLayer layer;
   for (taken = 0; taken < bytes.size();) {
@@ -35,7 +35,7 @@ std::optional<Libc> found_in(const std::string& bytes, std::size_t part, std::si
 
 }  // namespace
 
-TEST_CASE("the loader of programs and the files of distributions tell the C library") {
+TEST_CASE("the C library is found by the loader of programs and by the files of distributions") {
   for (const char* path : {"lib/ld-musl-x86_64.so.1", "./lib/ld-musl-aarch64.so.1",
                            "/usr/lib/ld-musl-x86_64.so.1", "etc/alpine-release"})
     CHECK_MESSAGE(libc_by(path) == Libc::musl, path);
@@ -48,7 +48,7 @@ TEST_CASE("the loader of programs and the files of distributions tell the C libr
     CHECK_MESSAGE(!libc_by(path), path);
 }
 
-TEST_CASE("the first file of a layer that tells the C library counts, and no more is read") {
+TEST_CASE("the first file of a layer that implies a C library decides, and the search takes no more bytes") {
   const std::string filler(3 << 20, 'x');
   std::string tar = layer_with({"bin/busybox", "lib/ld-musl-x86_64.so.1", "lib64/ld-linux-x86-64.so.2"});
   tar += filler;
@@ -61,7 +61,7 @@ TEST_CASE("the first file of a layer that tells the C library counts, and no mor
   }
 }
 
-TEST_CASE("a file at the end of a layer that is compressed to next to nothing is seen") {
+TEST_CASE("a file at the end of a very highly compressed layer is found") {
   std::string tar;
   mlk::image::append_to_tar(tar, {.path = "zeros"}, std::string(5 << 20, '\0'));
   mlk::image::append_to_tar(tar, {.path = "lib/ld-musl-x86_64.so.1"}, "");
@@ -70,7 +70,7 @@ TEST_CASE("a file at the end of a layer that is compressed to next to nothing is
     CHECK(found_in(mlk::image::gzip(tar), part, taken) == Libc::musl);
 }
 
-TEST_CASE("a layer without such a file, or that is none, tells nothing") {
+TEST_CASE("no C library is found in a layer without such a file, or in bytes that are no layer") {
   std::size_t taken = 0;
   const std::string good = layer_with({"etc/alpine-release"});
   for (const std::string& bytes :
@@ -79,12 +79,13 @@ TEST_CASE("a layer without such a file, or that is none, tells nothing") {
         std::string("\x28\xb5\x2f\xfd of zstd") + std::string(1000, 'x'), layer_with({}),
         layer_with({"app/main.py", "etc/hostname"}), good.substr(0, 300)})
     CHECK_FALSE(found_in(bytes, 100, taken));
-  // A name that is too long for its field stands in an entry of its own, whose content is no name of a file.
+  // A name that is too long for its field is the content of an extra entry. This content is not a name to
+  // search.
   CHECK_FALSE(found_in(layer_with({std::string(200, 'a') + "/etc/alpine-release"}), 100, taken));
   CHECK(found_in(layer_with({std::string(200, 'a'), "etc/alpine-release"}), 100, taken) == Libc::musl);
 }
 
-TEST_CASE("a path tells the C library by its whole name") {
+TEST_CASE("only the whole name of a path implies a C library") {
   for (const char* path : {"././etc/alpine-release", "ld-musl-x86_64.so.1", "/etc/alpine-release"})
     CHECK_MESSAGE(libc_by(path) == Libc::musl, path);
   for (const char* path : {"ld-linux.so.2", "libc.so.6", "/etc/debian_version", "./etc/redhat-release"})
@@ -97,7 +98,7 @@ TEST_CASE("a path tells the C library by its whole name") {
 
 namespace {
 
-// The header of an entry of one block, with another type, or with bytes put into it.
+// The header of an entry, one block, with this type, and with `bytes` written at `at`.
 std::string header_with(const std::string& path, char type = '0', std::size_t at = 0,
                         const std::string& bytes = "") {
   std::string out = mlk::image::tar_header({.path = path}, 0);
@@ -113,7 +114,7 @@ std::optional<Libc> found_in_tar(const std::string& tar) {
 
 }  // namespace
 
-TEST_CASE("the file after one of any size is seen") {
+TEST_CASE("the file after a file of any size is found") {
   for (const std::size_t size : {0, 1, 511, 512, 513, 1024}) {
     std::string tar;
     mlk::image::append_to_tar(tar, {.path = "a"}, std::string(size, 'x'));
@@ -122,7 +123,7 @@ TEST_CASE("the file after one of any size is seen") {
   }
 }
 
-TEST_CASE("the file after one of 8 GiB is seen, whose size is not in octal digits") {
+TEST_CASE("the file after a file of 8 GiB, whose size is not in octal digits, is found") {
   constexpr std::uint64_t size = std::uint64_t{1} << 33;
   LibcOfLayer layer;
   CHECK(layer.take(mlk::image::tar_header({.path = "big"}, size)));
@@ -132,7 +133,7 @@ TEST_CASE("the file after one of 8 GiB is seen, whose size is not in octal digit
   CHECK(layer.found() == Libc::glibc);
 }
 
-TEST_CASE("an archive ends at a size that no layer has, at another mark, and at its end") {
+TEST_CASE("the search ends at an impossible size, at an unknown magic and at the end of the archive") {
   const auto goes_on = [](const std::string& bytes) { return LibcOfLayer().take(bytes); };
   CHECK(goes_on(mlk::image::tar_header({.path = "big"}, std::uint64_t{1} << 50)));
   CHECK_FALSE(goes_on(mlk::image::tar_header({.path = "big"}, (std::uint64_t{1} << 50) + 1)));
@@ -144,14 +145,14 @@ TEST_CASE("an archive ends at a size that no layer has, at another mark, and at 
   CHECK_FALSE(found_in_tar(std::string(512, '\0') + header_with("etc/alpine-release")));
 }
 
-TEST_CASE("entries about the next one tell nothing, those of all other types do") {
+TEST_CASE("the search ignores entries that describe the next entry, and uses all other types") {
   for (const char type : {'L', 'K', 'x', 'g'})
     CHECK_MESSAGE(!found_in_tar(header_with("etc/alpine-release", type)), type);
   for (const char type : {'0', '\0', '1', '2', '7'})
     CHECK_MESSAGE(found_in_tar(header_with("etc/alpine-release", type)) == Libc::musl, type);
 }
 
-TEST_CASE("a path may have its beginning in the field for it, which other archives use otherwise") {
+TEST_CASE("the prefix field is the beginning of a path in POSIX archives, but not in GNU archives") {
   const std::string posix("ustar\0", 6);
   std::string header = header_with("alpine-release", '0', 345, "etc");
   CHECK_FALSE(found_in_tar(header));

@@ -1,4 +1,4 @@
-// What registries keep of images: what is read of it, and what is refused.
+// The documents that registries store for images: the parts that mlk reads and the documents that it refuses.
 #include "cli/image/manifest.h"
 
 #include <functional>
@@ -83,7 +83,7 @@ mlk::Error configuration_refusal(const std::string& bytes, std::size_t layers = 
 
 }  // namespace
 
-TEST_CASE("manifests of OCI and of Docker are read, the lowest layer first") {
+TEST_CASE("manifests of OCI and of Docker are parsed, the lowest layer first") {
   const Manifest oci = read_manifest(manifest_of());
   CHECK_FALSE(oci.is_docker());
   CHECK(oci.configuration.digest == digest_with('c'));
@@ -94,7 +94,7 @@ TEST_CASE("manifests of OCI and of Docker are read, the lowest layer first") {
   CHECK(read_manifest(manifest_of(json::array(), docker_types.manifest)).is_docker());
 }
 
-TEST_CASE("what a document says of its type counts more than the header, and the header has parameters") {
+TEST_CASE("the media type in a document has priority over the header, and the header may have parameters") {
   json untyped = manifest_of();
   untyped.erase("mediaType");
   CHECK(read_manifest(untyped, std::string(docker_types.manifest) + "; charset=utf-8").is_docker());
@@ -104,7 +104,7 @@ TEST_CASE("what a document says of its type counts more than the header, and the
   CHECK(read_manifest(untyped, docker_types.manifest).is_docker());
 }
 
-TEST_CASE("the entry of an index is chosen by system, architecture and variant, and signatures are none") {
+TEST_CASE("choose() selects an entry by system, architecture and variant, and never a signature") {
   const Index index =
       read_index(index_of({entry('1', platform("amd64", "", "windows")), entry('2', nullptr),
                            entry('3', platform("unknown", "", "unknown")), entry('4', platform("arm", "v6")),
@@ -129,7 +129,7 @@ TEST_CASE("the entry of an index is chosen by system, architecture and variant, 
   CHECK(error_of([] { (void)chosen({}, {"linux", "amd64", ""}); }).hint().empty());
 }
 
-TEST_CASE("amd64 is amd64/v1, arm64 is arm64/v8 and arm is arm/v7, in whatever order an index has them") {
+TEST_CASE("amd64 is amd64/v1, arm64 is arm64/v8 and arm is arm/v7, in any order of the entries") {
   struct Row {
     std::vector<std::pair<std::string, std::string>> entries;  // architecture, variant
     Platform wanted;
@@ -144,12 +144,12 @@ TEST_CASE("amd64 is amd64/v1, arm64 is arm64/v8 and arm is arm/v7, in whatever o
       {{{"arm64", "v9"}, {"arm64", "v8"}}, {"linux", "arm64", ""}, 1},
       {{{"arm64", "v9"}, {"arm64", ""}}, {"linux", "arm64", "v8"}, 1},
       {{{"arm", "v6"}, {"arm", "v7"}, {"arm", "v8"}}, {"linux", "arm", ""}, 1},
-      {{{"arm", "v5"}, {"arm", "v6"}}, {"linux", "arm", ""}, 1},  // the newest that runs there
+      {{{"arm", "v5"}, {"arm", "v6"}}, {"linux", "arm", ""}, 1},  // the newest variant that runs on arm/v7
       {{{"arm", "v6"}, {"arm", "v5"}}, {"linux", "arm", "v7"}, 0},
       {{{"amd64", "v4"}, {"amd64", "v2"}, {"amd64", "v3"}}, {"linux", "amd64", "v3"}, 2},
       {{{"amd64", "v4"}, {"amd64", "v2"}}, {"linux", "amd64", "v3"}, 1},
       {{{"amd64", "v4"}}, {"linux", "amd64", "v3"}, -1},
-      {{{"amd64", "v4"}, {"amd64", "v3"}}, {"linux", "amd64", ""}, 1},  // no other is there
+      {{{"amd64", "v4"}, {"amd64", "v3"}}, {"linux", "amd64", ""}, 1},  // no older variant exists
       {{{"riscv64", "rva22"}, {"riscv64", ""}}, {"linux", "riscv64", ""}, 1},
       {{{"riscv64", "rva22"}}, {"linux", "riscv64", "rva20"}, -1},
   };
@@ -175,7 +175,7 @@ TEST_CASE("an entry that needs features of the system comes last") {
         digest_with('1'));
 }
 
-TEST_CASE("an entry may leave its platform open, where no entry has one") {
+TEST_CASE("the only entry that leaves its platform open is chosen if no entry has a platform") {
   const Platform wanted{"linux", "amd64", ""};
   const json signature = entry('3', platform("unknown", "", "unknown"));
   CHECK(chosen(read_index(index_of(json::array({entry('1', nullptr)}))), wanted) == digest_with('1'));
@@ -187,13 +187,13 @@ TEST_CASE("an entry may leave its platform open, where no entry has one") {
           mlk::ExitCode::not_found);
 }
 
-TEST_CASE("a hint with an index's own words steers no terminal") {
+TEST_CASE("a hint with text from an index contains no control characters") {
   const Index index = read_index(index_of(json::array({entry('1', platform("\x1b[2J"))})));
   CHECK(error_of([&] { (void)chosen(index, {"linux", "amd64", ""}); }).hint().find('\x1b') ==
         std::string::npos);
 }
 
-TEST_CASE("what is neither a manifest nor an index is refused, schema 1 and both at once too") {
+TEST_CASE("documents that are neither a manifest nor an index, are both, or have schema 1 are refused") {
   json both = manifest_of();
   both["manifests"] = json::array();
   json old = {{"schemaVersion", 1}, {"name", "x"}, {"fsLayers", json::array()}};
@@ -212,7 +212,7 @@ TEST_CASE("what is neither a manifest nor an index is refused, schema 1 and both
     CHECK(manifest_refusal(bad).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("parts without a digest, a size or a shape are refused") {
+TEST_CASE("descriptors without a digest or a size, and malformed parts of a manifest, are refused") {
   const auto refused = [](const json& layer) {
     return std::string(manifest_refusal(manifest_of(json::array({layer})).dump()).what());
   };
@@ -259,7 +259,7 @@ TEST_CASE("parts without a digest, a size or a shape are refused") {
         mlk::ExitCode::failure);
 }
 
-TEST_CASE("layers, depth and values are bounded") {
+TEST_CASE("a manifest has a bounded number of layers, levels and values") {
   json layers = json::array();
   for (std::size_t i = 0; i < mlk::image::most_layers; ++i) layers.push_back(part('1'));
   CHECK(manifest_refusal(manifest_of(layers).dump()).code() == mlk::ExitCode::ok);
@@ -274,7 +274,7 @@ TEST_CASE("layers, depth and values are bounded") {
         std::string::npos);
 }
 
-TEST_CASE("a configuration has as many layers as its manifest, each with a digest") {
+TEST_CASE("a configuration must have as many layers as its manifest, each with a digest") {
   const json good = configuration_with({digest_with('1')});
   const auto read = mlk::image::parse_configuration(good.dump(), 1, "image x");
   CHECK(read.platform.text() == "linux/amd64");
@@ -296,7 +296,7 @@ TEST_CASE("a configuration has as many layers as its manifest, each with a diges
   CHECK(configuration_refusal(odd.dump()).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("a variable is found by its whole name, in what may have any shape") {
+TEST_CASE("a variable is found by its whole name, and a malformed configuration has no variables") {
   const auto value = [](const json& config, const std::string& name) {
     mlk::image::Configuration configuration;
     configuration.whole = {{"config", config}};
@@ -310,7 +310,7 @@ TEST_CASE("a variable is found by its whole name, in what may have any shape") {
     CHECK(value(odd, "A").empty());
 }
 
-TEST_CASE("a platform is two or three words, and an architecture alone is of linux") {
+TEST_CASE("a platform is two or three words, and an architecture alone means linux") {
   CHECK(mlk::image::parse_platform("arm64").text() == "linux/arm64");
   CHECK(mlk::image::parse_platform("windows/amd64").text() == "windows/amd64");
   CHECK(mlk::image::parse_platform("linux/arm/v7").text() == "linux/arm/v7");
@@ -319,7 +319,7 @@ TEST_CASE("a platform is two or three words, and an architecture alone is of lin
     CHECK(error_of([&] { (void)mlk::image::parse_platform(bad); }).code() == mlk::ExitCode::usage);
 }
 
-TEST_CASE("what is said of a part is read, and the purpose of a layer of mlk's own") {
+TEST_CASE("a descriptor has its type, digest and size, and the purpose of a layer that mlk has made") {
   json layer = part('1', std::uint64_t{1} << 42);
   layer["annotations"] = {{mlk::image::purpose_annotation, "python"}, {"other", "x"}};
   json odd = part('2', 0);
@@ -341,7 +341,7 @@ TEST_CASE("what is said of a part is read, and the purpose of a layer of mlk's o
   CHECK(manifest_refusal(manifest_of(json::array({layer})).dump()).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("an entry of an index has a platform with its features, and the part that it names") {
+TEST_CASE("an entry of an index has its platform with features, and the descriptor of its manifest") {
   json special = platform("arm", "v7", "windows");
   special["os.features"] = {"win32k", 5};
   json odd = platform("amd64");
@@ -361,7 +361,7 @@ TEST_CASE("an entry of an index has a platform with its features, and the part t
   CHECK_FALSE(index.entries[3].platform.is_unsaid);
 }
 
-TEST_CASE("variants are compared as numbers, with or without their letter, and features come after all") {
+TEST_CASE("variants are compared as numbers, with or without v, and entries with features come last") {
   struct Row {
     std::vector<std::pair<std::string, bool>> entries;  // variant, whether it needs a feature
     std::string wanted;
@@ -373,8 +373,8 @@ TEST_CASE("variants are compared as numbers, with or without their letter, and f
       {{{"v10", false}, {"v9", false}}, "", 1},
       {{{"v10", false}}, "v9", -1},
       {{{"v9", false}}, "v10", 0},
-      {{{"rva", false}, {"v123", false}}, "", 1},   // three digits are a number
-      {{{"rva", false}, {"v1234", false}}, "", 0},  // four are none
+      {{{"rva", false}, {"v123", false}}, "", 1},   // three digits are a valid number
+      {{{"rva", false}, {"v1234", false}}, "", 0},  // four digits are not
       {{{"rva", false}, {"v9x", false}}, "", 0},
       {{{"rva", false}, {"v", false}}, "", 0},
       {{{"rva", false}}, "v8", -1},
@@ -383,7 +383,7 @@ TEST_CASE("variants are compared as numbers, with or without their letter, and f
       {{{"v7", true}, {"v6", false}}, "v8", 1},
       {{{"v9", true}, {"v10", false}}, "", 1},
       {{{"rva", true}, {"v10", true}}, "", 1},
-      {{{"v7", false}, {"v9", false}}, "", 0},  // an older one runs there for sure
+      {{{"v7", false}, {"v9", false}}, "", 0},  // the older variant certainly runs on v8
       {{{"v7", false}, {"", false}}, "v8", 1},
   };
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -402,7 +402,7 @@ TEST_CASE("variants are compared as numbers, with or without their letter, and f
 }
 
 TEST_CASE(
-    "a platform that is not there is told with the image, and one that is no platform with an example") {
+    "the error for a missing platform names the image, and for an invalid one the hint has an example") {
   const Index index = read_index(index_of(json::array({entry('1', platform("amd64"))})));
   CHECK(std::string(error_of([&] { (void)chosen(index, {"linux", "arm", "v5"}); }).what()) ==
         "image x is not there for linux/arm/v5");
@@ -415,7 +415,7 @@ TEST_CASE(
     CHECK(error_of([&] { (void)mlk::image::parse_platform(bad); }).code() == mlk::ExitCode::usage);
 }
 
-TEST_CASE("the entries of an index and the layers of a configuration are bounded as those of a manifest") {
+TEST_CASE("the entries of an index and the layers of a configuration have the bound of most_layers") {
   json entries = json::array(), ids = json::array();
   for (std::size_t i = 0; i < mlk::image::most_layers; ++i) {
     entries.push_back(entry('1', platform("amd64")));
@@ -431,7 +431,7 @@ TEST_CASE("the entries of an index and the layers of a configuration are bounded
         "image x: it has 501 diff_ids, more than 500");
 }
 
-TEST_CASE("each fault of a configuration is told in words of its own") {
+TEST_CASE("each fault of a configuration has its own message") {
   const auto told = [](const json& whole, std::size_t layers = 1) {
     return std::string(configuration_refusal(whole.dump(), layers).what());
   };
@@ -461,6 +461,6 @@ TEST_CASE("a document may be nested 50 levels deep and have 200000 values") {
   const std::string none = "image x: it is neither a manifest nor an index";
   CHECK(told(49, 1).starts_with(none));
   CHECK(told(50, 1).find("nested deeper than 50 levels") != std::string::npos);
-  CHECK(told(1, 199'998).starts_with(none));  // with the object and the list
+  CHECK(told(1, 199'998).starts_with(none));  // 200,000 together with the object and the list
   CHECK(told(1, 199'999).find("more than 200000 values") != std::string::npos);
 }

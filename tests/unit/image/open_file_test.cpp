@@ -1,4 +1,4 @@
-// Files are read whole, or not at all.
+// Functions that read a file whole, or not at all.
 #include "cli/image/open_file.h"
 
 #include <cerrno>
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What each way to read a file gives: its bytes, or the words of the error.
+// The result of an action that reads a file: the bytes, or the message of the error.
 template <class Read>
 std::string outcome_of(const Read& read) {
   try {
@@ -26,7 +26,7 @@ std::string outcome_of(const Read& read) {
 
 }  // namespace
 
-TEST_CASE("a file of another size than it had is refused in each way to read it, and no byte more is given") {
+TEST_CASE("each way to read a file refuses another size, and passes on no more bytes than expected") {
   const TemporaryFolder folder;
   const mlk::image::OpenFile open(folder.path(), O_RDONLY | O_DIRECTORY);
   constexpr std::uint64_t part = 256 << 10;
@@ -55,7 +55,7 @@ TEST_CASE("a file of another size than it had is refused in each way to read it,
   }
 }
 
-TEST_CASE("what cannot be opened is told by its path, with the system's words and a hint where it changes") {
+TEST_CASE("an error has the path and the system's reason, and for a changing file a hint") {
   const TemporaryFolder folder;
   const mlk::image::OpenFile open(folder.path(), O_RDONLY | O_DIRECTORY);
   const auto take = [](std::string_view) {};
@@ -83,7 +83,7 @@ TEST_CASE("what cannot be opened is told by its path, with the system's words an
   }
 }
 
-TEST_CASE("a way down may begin at a link, goes on after blank parts, and tells which folder it lacks") {
+TEST_CASE("WayDown may begin at a link, skips empty parts, and reports which folder is missing") {
   const TemporaryFolder folder;
   folder.write("real/a/b/f", "x");
   fs::create_directory_symlink("real", folder.path() / "top");
@@ -100,7 +100,7 @@ TEST_CASE("a way down may begin at a link, goes on after blank parts, and tells 
   CHECK(mlk::image::name_of_path("a/").empty());
 }
 
-TEST_CASE("a file that was opened is closed at its end, and no program that is started has it") {
+TEST_CASE("OpenFile closes its file, and started programs do not inherit it") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("f", "");
   const int first = mlk::image::OpenFile(file, O_RDONLY).number();

@@ -1,4 +1,4 @@
-// What pip says it would install.
+// Reports of pip about the packages that it would install.
 #include "cli/image/pip_report.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ mlk::Error report_error(const std::string& report) {
 
 }  // namespace
 
-TEST_CASE("a report of pip gives sorted packages with their digests, in either place where pip writes them") {
+TEST_CASE("a report of pip gives sorted packages, with digests from both places where pip writes them") {
   const auto resolved = parse_pip_report(report_with(R"(
     {"download_info":{"url":"https://x/torch.whl","archive_info":{"hash":"sha256=bb","hashes":{"sha256":"bb"}}},
      "is_direct":false,"requested":true,"metadata":{"metadata_version":"2.1","name":"torch","version":"2.1.0+cpu"}},
@@ -44,7 +44,7 @@ TEST_CASE("a report of pip gives sorted packages with their digests, in either p
   CHECK(parse_pip_report(report_with(""), of_image).empty());
 }
 
-TEST_CASE("what pip has no digest for, or would build, is refused by name") {
+TEST_CASE("a package that has no digest, or that pip would build, is refused by name") {
   const std::string metadata = R"(,"metadata":{"name":"own","version":"0.1"}})";
   for (const std::string& source : Lines{
            R"({"download_info":{"url":"file:///home/me/own","dir_info":{}})",
@@ -69,7 +69,7 @@ TEST_CASE("a report that was made for another Python than the image's is refused
   CHECK(std::string(error.what()).find("does not choose for the image's Python") != std::string::npos);
 }
 
-TEST_CASE("exactly what was resolved is installed, with its digest and its login") {
+TEST_CASE("pinned requirements have the exact versions, the digests and the logins") {
   const std::vector<mlk::image::ResolvedPackage> two{{"own", "0", "sha256=cc", "https://x/own.whl"},
                                                      {"six", "1.16.0", "sha512=aa", ""}};
   CHECK(mlk::image::pinned(two, {"https://me:word@x/own.whl#egg=own", "https://y/own.whl"}) ==
@@ -78,7 +78,7 @@ TEST_CASE("exactly what was resolved is installed, with its digest and its login
   CHECK(mlk::image::pinned({}, {}).empty());
 }
 
-TEST_CASE("the programs of a package are those of its entry points") {
+TEST_CASE("the programs of a package come from its entry points") {
   const auto scripts = mlk::image::entry_scripts(
       "[other]\nx = a:b\n[console_scripts]\n# y = a:b\ntorchrun = torch.distributed.run:main\n"
       "own-tool=own.cli:App.run [extra]\n../bad = a:b\n.hidden = a:b\nspaced out = a:b\nnone = a\ninjected = "
@@ -94,7 +94,7 @@ TEST_CASE("the programs of a package are those of its entry points") {
   CHECK(scripts[1].second.find("sys.exit(App.run())") != std::string::npos);
 }
 
-TEST_CASE("what pip was looking at last is told without logins and files of mlk's own") {
+TEST_CASE("the package that pip collected last is reported without logins and without files of mlk's own") {
   using mlk::image::last_collected;
   CHECK(last_collected("").empty());
   CHECK(last_collected(
@@ -107,7 +107,7 @@ TEST_CASE("what pip was looking at last is told without logins and files of mlk'
         "/x/own (from a)");
 }
 
-TEST_CASE("what is no report is refused") {
+TEST_CASE("text that is no report is refused") {
   for (const std::string& bad : Lines{"", "pip 23", "null", "[]", "{}", R"({"install":null})",
                                       R"({"install":{}})", std::string(300, '[')})
     CHECK_MESSAGE(
@@ -121,7 +121,7 @@ TEST_CASE("what is no report is refused") {
   }
 }
 
-TEST_CASE("of several digests the first that pip checks is taken") {
+TEST_CASE("if a package has several digests, the first algorithm that pip checks wins") {
   const auto digest = [](const std::string& archive) {
     return parse_pip_report(report_with(R"({"download_info":{"archive_info":)" + archive +
                                         R"(},"metadata":{"name":"a","version":"1"}})"),
@@ -153,7 +153,7 @@ TEST_CASE("packages of one name are sorted by their versions and digests") {
   CHECK(shown == "a1x=1 a1x=2 a2x=1 b1x=1 ");
 }
 
-TEST_CASE("the URL of a package is kept only where it was named itself") {
+TEST_CASE("the URL of a package is kept only if a requirement named the URL") {
   const auto url = [](const std::string& is_direct) {
     return parse_pip_report(
                report_with(
@@ -169,7 +169,7 @@ TEST_CASE("the URL of a package is kept only where it was named itself") {
   CHECK(url("").empty());
 }
 
-TEST_CASE("pip is asked for digests of all packages or of none, by the algorithms that it takes") {
+TEST_CASE("pinned requirements have digests for all packages or none, by algorithms that pip accepts") {
   using mlk::image::pinned;
   CHECK(pinned({{"a", "1", "sha256=aa", ""}}, {}) == "a==1 --hash=sha256:aa\n");
   CHECK(pinned({{"a", "1", "sha384=aa", ""}}, {}) == "a==1 --hash=sha384:aa\n");
@@ -181,7 +181,7 @@ TEST_CASE("pip is asked for digests of all packages or of none, by the algorithm
   CHECK(pinned({{"a", "1", "md5=aa", ""}}, {"https://me@x/a.whl"}) == "a==1\n");
 }
 
-TEST_CASE("programs are read from the sections for them, until the next section") {
+TEST_CASE("programs are read only from the sections of scripts, up to the next section") {
   const auto names = [](const std::string& text) {
     Lines out;
     for (const auto& [name, script] : mlk::image::entry_scripts(text)) out.push_back(name);
@@ -198,7 +198,7 @@ TEST_CASE("programs are read from the sections for them, until the next section"
         "    sys.exit(c())\n");
 }
 
-TEST_CASE("what pip was looking at is cut and steers no terminal") {
+TEST_CASE("the name of the last collected package is cut and contains no control characters") {
   using mlk::image::last_collected;
   const std::string told = last_collected("Collecting " + std::string(1000, 'a'));
   CHECK(told.starts_with(std::string(250, 'a')));
@@ -207,7 +207,7 @@ TEST_CASE("what pip was looking at is cut and steers no terminal") {
   CHECK(last_collected("  Collecting a\nProcessing b\nCollected c").starts_with("b"));
 }
 
-TEST_CASE("a report of another environment tells which pip has made it, and what it has said") {
+TEST_CASE("the error for a report of another environment names the version of pip and the wrong value") {
   const mlk::Error error = report_error(R"({"pip_version":"23.1","environment":{},"install":[]})");
   CHECK(
       std::string(error.what()) ==

@@ -1,4 +1,4 @@
-// What pip is told: settings that stay, and the environment of the image.
+// The input of pip: the settings that mlk keeps, and the environment of the image.
 #include "cli/image/pip.h"
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@ using mlk::image::PipSettings;
 
 }  // namespace
 
-TEST_CASE("of pip's settings those stay that say where packages come from and how the network is reached") {
+TEST_CASE("kept settings of pip are those for the sources of packages and the access to the network") {
   const auto listed = [](const std::string& text) { return kept_settings(text, {}, "/home/me"); };
   CHECK(listed("").empty());
   CHECK(listed("global.index-url='https://one/'\n") == PipSettings{{"PIP_INDEX_URL", "https://one/"}});
@@ -51,14 +51,14 @@ TEST_CASE("of pip's settings those stay that say where packages come from and ho
     CHECK_MESSAGE(listed(noise).empty(), std::string(noise));
 }
 
-TEST_CASE("a variable of pip wins over install, and install over global") {
+TEST_CASE("a variable of pip wins over the section install, and install wins over global") {
   const std::string both = "install.index-url='https://install/'\nglobal.index-url='https://global/'\n";
   CHECK(kept_settings(both, {}, "/x").at("PIP_INDEX_URL") == "https://install/");
   CHECK(kept_settings(both, {{"PIP_INDEX_URL", "https://mine/"}, {"PIP_USER", "1"}, {"PATH", "/bin"}},
                       "/x") == PipSettings{{"PIP_INDEX_URL", "https://mine/"}});
 }
 
-TEST_CASE("relative paths of settings are those of the folder in which the command was typed") {
+TEST_CASE("relative paths in settings are relative to the folder in which the command was typed") {
   const auto value = [](const std::string& key, const std::string& text) {
     return kept_settings("", {{key, text}}, "/home/me").at(key);
   };
@@ -70,7 +70,7 @@ TEST_CASE("relative paths of settings are those of the folder in which the comma
   CHECK(value("PIP_PROXY", "host:80") == "host:80");
 }
 
-TEST_CASE("markers compare with what is known of an image, and what is not known is said") {
+TEST_CASE("markers compare with the known values of an image, and unknown values are listed") {
   const auto named = marker_environment({{"linux", "arm64", ""}, "3.9", "3.9.18"});
   CHECK(named.known.at("python_version") == "3.9");
   CHECK(named.known.at("python_full_version") == "3.9.18");
@@ -82,7 +82,7 @@ TEST_CASE("markers compare with what is known of an image, and what is not known
   CHECK(named.known.at("implementation_name") == "cpython");
   CHECK(named.known.at("platform_python_implementation") == "CPython");
   CHECK(named.known.size() == 11);
-  CHECK(named.unknown.size() == 2);  // of the node: platform_release, platform_version
+  CHECK(named.unknown.size() == 2);  // values of the node: platform_release, platform_version
   const auto minor = marker_environment({{"linux", "amd64", ""}, "3.9"});
   CHECK(minor.known.at("python_full_version") == "3.9.0");
   CHECK(minor.unknown.size() == 4);
@@ -92,7 +92,7 @@ TEST_CASE("markers compare with what is known of an image, and what is not known
   CHECK(own.unknown.empty());
 }
 
-TEST_CASE("machines have the names that Linux gives them") {
+TEST_CASE("machine_name() returns the name that Linux uses") {
   for (const auto& [architecture, name] : std::map<std::string, std::string>{{"amd64", "x86_64"},
                                                                              {"arm64", "aarch64"},
                                                                              {"386", "i686"},
@@ -114,7 +114,7 @@ TEST_CASE("a full version of Python has three numbers") {
     CHECK_MESSAGE(mlk::image::full_version(bad).empty(), std::string(bad));
 }
 
-TEST_CASE("values of settings are read as Python has written them, and empty ones say nothing") {
+TEST_CASE("values of settings are read as Python's repr() has written them, and empty values are ignored") {
   const auto proxy = [](const std::string& text) {
     const PipSettings found = kept_settings("global.proxy=" + text, {}, "/home/me");
     return found.empty() ? "none" : found.at("PIP_PROXY");
@@ -132,7 +132,7 @@ TEST_CASE("values of settings are read as Python has written them, and empty one
   CHECK(kept_settings("", {{"pip_proxy", "a"}, {"XPIP_PROXY", "a"}, {"PIP_", "a"}}, "/x").empty());
 }
 
-TEST_CASE("paths of all settings that hold some are absolute, and variables in them stay") {
+TEST_CASE("paths in all settings that hold paths become absolute, and variables in them stay") {
   for (const char* key : {"find-links", "cert", "client-cert", "cache-dir"}) {
     const PipSettings found = kept_settings(std::string("global.") + key + "='a  ./b $HOME/c'", {}, "/w");
     REQUIRE(found.size() == 1);
@@ -141,7 +141,7 @@ TEST_CASE("paths of all settings that hold some are absolute, and variables in t
   CHECK(kept_settings("global.trusted-host='a'", {}, "/w").at("PIP_TRUSTED_HOST") == "a");
 }
 
-TEST_CASE("the environment of an image has each value that markers compare") {
+TEST_CASE("the environment of an image has each value with which markers compare") {
   const auto environment = marker_environment({{"linux", "386", ""}, "3.10"});
   CHECK(environment.known == std::map<std::string, std::string>{{"implementation_name", "cpython"},
                                                                 {"implementation_version", "3.10.0"},
@@ -164,7 +164,7 @@ TEST_CASE("the environment of an image has each value that markers compare") {
   }
 }
 
-TEST_CASE("parts of a version have three digits at most") {
+TEST_CASE("a part of a version has at most three digits") {
   CHECK(mlk::image::minor_version("999.999.x") == "999.999");
   CHECK(mlk::image::minor_version("1000.1").empty());
   CHECK(mlk::image::full_version("999.999.999") == "999.999.999");

@@ -1,11 +1,11 @@
-// Images that were sent a moment ago.
+// Images that this machine has just pushed.
 #include "cli/image/pushed.h"
 
 #include <doctest/doctest.h>
 
 #include "tests/unit/util/temporary_folder.h"
 
-TEST_CASE("an image counts as just pushed for an hour, and older notes go with the next one") {
+TEST_CASE("an image is just pushed for an hour, and the next note removes older notes") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a'), other = "sha256:" + std::string(64, 'b');
   CHECK_FALSE(mlk::image::is_just_pushed(folder.path(), one));
@@ -24,7 +24,7 @@ TEST_CASE("an image counts as just pushed for an hour, and older notes go with t
   CHECK_FALSE(std::filesystem::exists(folder.path() / "x"));
 }
 
-TEST_CASE("notes that are young stay beside a new one, those of a clock that was set back too") {
+TEST_CASE("a new note leaves young notes, and notes from before the clock was set back") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a'), other = "sha256:" + std::string(64, 'b');
   mlk::image::note_pushed(folder.path(), one);
@@ -37,7 +37,7 @@ TEST_CASE("notes that are young stay beside a new one, those of a clock that was
   CHECK(std::filesystem::status(folder.path() / "pushed").permissions() == std::filesystem::perms::owner_all);
 }
 
-TEST_CASE("an image that cannot be noted is not just pushed, and no error is thrown") {
+TEST_CASE("an image that cannot be noted is not just pushed, and note_pushed() throws no error") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a');
   const std::filesystem::path file = folder.write("file", "");

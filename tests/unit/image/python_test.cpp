@@ -1,4 +1,4 @@
-// Packages of Python as a layer, with a program in PATH that plays python3 and its pip.
+// Packages of Python as a layer. A program in PATH plays python3 and its pip.
 #include "cli/image/python.h"
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ using Lines = std::vector<std::string>;
 
 constexpr std::size_t enough = 16 << 20;
 
-// A variable of this process until the end of the test.
+// Sets a variable of this process until the end of the test.
 class Variable {
  public:
   Variable(const char* name, const std::string& value) : name_(name) {
@@ -50,7 +50,8 @@ class Variable {
   std::string before_;
 };
 
-// Packages are "six" 1.16.0 alone; calls are counted in `calls`. MACHINE is in what differs between machines.
+// The only package is "six" 1.16.0. `calls` lists the calls. MACHINE marks content that differs between
+// machines.
 const std::string playing_pip = R"(
 cat > "$PLAYED/input"
 case "$*" in *pip._internal.configuration*) cat "$PLAYED/settings" 2>/dev/null; exit 0 ;; esac
@@ -79,7 +80,7 @@ six-1.16.0.dist-info/RECORD,,
 end
 )";
 
-// A folder of programs that is all of PATH beside the shell's own, a cache and a file of requirements.
+// A folder of programs in PATH beside those of the shell, a cache, and a file of requirements.
 class Machine {
  public:
   explicit Machine(const std::string& script = playing_pip, const std::string& name = "one")
@@ -128,7 +129,7 @@ std::vector<mlk::image::TarFile> files_in(const std::string& tar) { return mlk::
 
 }  // namespace
 
-TEST_CASE("wheels may have the names of platforms from the newest glibc to the oldest") {
+TEST_CASE("the platform names of wheels go from the newest glibc to the oldest") {
   const Lines amd64 = mlk::image::wheel_platforms({"linux", "amd64", ""}, Libc::glibc);
   CHECK(amd64.front() == "manylinux_2_28_x86_64");
   for (const char* name :
@@ -170,7 +171,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("pip is told the platform and the versions that it has chosen, and installs them once") {
+TEST_CASE("pip gets the platform and the versions that it has resolved, and installs them once") {
   const Machine machine;
   Lines notes;
   PythonPackages packages = machine.packages();
@@ -184,7 +185,7 @@ TEST_CASE("pip is told the platform and the versions that it has chosen, and ins
                             "--platform manylinux_2_17_x86_64", "--no-deps -r ", "--report "})
     CHECK_MESSAGE(calls.find(words) != calls.npos, std::string(words));
   CHECK(mlk::read_file(machine.folder().path() / "pinned", enough) == "six==1.16.0 --hash=sha256:aa\n");
-  machine.report("six", "1.16.0", "bb");  // built again with the same version
+  machine.report("six", "1.16.0", "bb");  // the package is built again with the same version
   CHECK(mlk::image::python_layer(packages, "mlk/python").file != layer.file);
   machine.report("six", "1.16.0", "aa", "3.12");
   packages.target.version = "3.12";
@@ -192,7 +193,7 @@ TEST_CASE("pip is told the platform and the versions that it has chosen, and ins
   CHECK(machine.installations() == 3);
 }
 
-TEST_CASE("for an image with musl pip is asked for wheels of musl, which are kept apart") {
+TEST_CASE("for an image with musl, pip gets the platforms of musl, and the cache stores another layer") {
   const Machine machine;
   PythonPackages packages = machine.packages();
   const Layer layer = mlk::image::python_layer(packages, "mlk/python");
@@ -203,7 +204,7 @@ TEST_CASE("for an image with musl pip is asked for wheels of musl, which are kep
   CHECK(machine.calls().find("manylinux") == std::string::npos);
 }
 
-TEST_CASE("pip runs in a folder of its own, with the settings of the network and without the others") {
+TEST_CASE("pip runs in a folder of its own, with the user's settings of the network and no other settings") {
   const Machine machine;
   machine.folder().write("code/trap.py", "");
   machine.folder().write("settings",
@@ -222,7 +223,7 @@ TEST_CASE("pip runs in a folder of its own, with the settings of the network and
   CHECK(machine.calls().find("word") == std::string::npos);
 }
 
-TEST_CASE("requirements that would run something of the folder never reach pip") {
+TEST_CASE("pip never gets requirements that would run code from the folder") {
   const Machine machine;
   for (const char* line : {"-e .", "./own", "own @ git+https://x/own.git", "--no-binary=six", "-e ../own"}) {
     machine.folder().write("code/requirements.txt", std::string("six\n") + line + "\n");
@@ -232,7 +233,7 @@ TEST_CASE("requirements that would run something of the folder never reach pip")
   CHECK_FALSE(fs::exists(machine.folder().path() / "calls"));
 }
 
-TEST_CASE("a folder of packages is made once, and counts as used whenever it is") {
+TEST_CASE("a folder of packages is made once, and each use marks it as used") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   CHECK(fs::exists(folder / "six/__init__.py"));
@@ -243,7 +244,7 @@ TEST_CASE("a folder of packages is made once, and counts as used whenever it is"
   CHECK(mlk::image::unused_layers(machine.packages().cache, std::chrono::hours(24)).empty());
 }
 
-TEST_CASE("a folder of packages to which others could write is made anew") {
+TEST_CASE("a folder of packages to which other users could write is made anew") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   std::ofstream(folder / "six/__init__.py") << "planted";
@@ -254,13 +255,13 @@ TEST_CASE("a folder of packages to which others could write is made anew") {
   CHECK((fs::status(folder).permissions() & fs::perms::others_write) == fs::perms::none);
 }
 
-TEST_CASE("an empty list of packages is an empty folder") {
+TEST_CASE("an empty list of packages gives an empty folder") {
   const Machine machine;
   machine.folder().write("report", report_with(""));
   CHECK(fs::is_empty(mlk::image::python_folder(machine.packages())));
 }
 
-TEST_CASE("what pip says is told with what helps") {
+TEST_CASE("an error shows pip's message with a hint") {
   mlk::Error error = python_error("echo '/usr/bin/python3: No module named pip' >&2; exit 1");
   CHECK(error.code() == mlk::ExitCode::failure);
   CHECK(std::string(error.what()) == "code.python: the python3 of this machine has no pip");
@@ -311,7 +312,7 @@ TEST_CASE("an installation that fails leaves nothing in the cache") {
   CHECK(fs::is_empty(machine.packages().cache));
 }
 
-TEST_CASE("a user who stops ends pip") {
+TEST_CASE("an interruption by the user ends pip") {
   const Machine machine("sleep 600");
   PythonPackages packages = machine.packages();
   packages.go_on = [] { return false; };
@@ -323,7 +324,7 @@ TEST_CASE("a user who stops ends pip") {
   }
 }
 
-TEST_CASE("a machine without Python says so") {
+TEST_CASE("a machine without Python is an error that names python3") {
   const TemporaryFolder empty;
   const Variable path("PATH", empty.path().string());
   empty.write("requirements.txt", "");
@@ -344,7 +345,7 @@ TEST_CASE("a machine without Python says so") {
   fails_with([] { return mlk::image::own_python(); }, "python3");
 }
 
-TEST_CASE("a python3 that does not say its version is told") {
+TEST_CASE("a python3 that does not print its version is an error") {
   const std::string said = R"(echo '{"python_full_version": "3.12.4", "os_name": "posix", "x": 5}')";
   for (const std::string& script :
        Lines{"echo three", "exit 1", said + "; exit 1", "echo '{}'", "echo 3.12"}) {
@@ -374,7 +375,7 @@ TEST_CASE("all names of platforms for glibc, the newest first") {
   CHECK(mlk::image::wheel_platforms({"linux", "arm64", ""}, Libc::glibc) == with("aarch64", false));
 }
 
-TEST_CASE("pip is told the version of Python as far as it is known, and the names of its programs' form") {
+TEST_CASE("pip gets the known part of the Python version, and the names of its ABIs") {
   struct Row {
     const char *version, *full, *words;
   };
@@ -403,7 +404,7 @@ TEST_CASE("pip is told the version of Python as far as it is known, and the name
                                   "--no-compile --progress-bar off --target "));
 }
 
-TEST_CASE("constraints and places of packages reach pip where there are some") {
+TEST_CASE("pip gets constraints and sources of packages if the requirements have some") {
   const Machine machine;
   (void)mlk::image::python_layer(machine.packages(), "mlk/python");
   CHECK(machine.calls().find("--constraint") == std::string::npos);
@@ -420,7 +421,7 @@ TEST_CASE("constraints and places of packages reach pip where there are some") {
         "--index-url=https://x/\nsix==1.16.0 --hash=sha256:cc\n");
 }
 
-TEST_CASE("packages of another name, version or platform are another layer") {
+TEST_CASE("packages of another name, version or platform give another layer") {
   const Machine machine;
   PythonPackages packages = machine.packages();
   std::vector<fs::path> files{mlk::image::python_layer(packages, "mlk/python").file};
@@ -435,7 +436,7 @@ TEST_CASE("packages of another name, version or platform are another layer") {
   CHECK(machine.installations() == 4);
 }
 
-TEST_CASE("of what was installed only the list of a package is changed, and its entry points make programs") {
+TEST_CASE("mlk changes only the RECORD of a package, and writes the programs of its entry points") {
   const Machine machine(playing_pip + R"(
 mkdir -p "$2/own.egg-info" "$2/own"
 printf '[console_scripts]\nown = own:main\n' > "$2/own.egg-info/entry_points.txt"
@@ -453,7 +454,7 @@ printf '../../bin/kept\n' > "$2/own/RECORD"
   CHECK(std::count(paths.begin(), paths.end(), "a/b/c/bin/own") == 0);
 }
 
-TEST_CASE("each way in which pip fails has its code and its hint") {
+TEST_CASE("each failure of pip has its exit code and its hint") {
   struct Row {
     const char* said;
     mlk::ExitCode code;
@@ -483,7 +484,7 @@ TEST_CASE("each way in which pip fails has its code and its hint") {
   CHECK(std::string(error.what()).find(std::string(601, '0')) == std::string::npos);
 }
 
-TEST_CASE("of the versions that pip names the last five are shown") {
+TEST_CASE("an error shows the last five of the versions that pip lists") {
   const auto shown = [](const std::string& versions) {
     return std::string(
         python_error("echo 'ERROR: Could not find a version that satisfies x==9 (from versions: " + versions +
@@ -501,7 +502,7 @@ TEST_CASE("of the versions that pip names the last five are shown") {
   CHECK(std::string(cut_off.what()).ends_with("a, b, c, d, e, f (from versions: 1, 2"));
 }
 
-TEST_CASE("an image with musl is told apart where pip finds no wheel") {
+TEST_CASE("the error for a missing wheel names musl if the image has musl") {
   const Machine machine("echo 'ERROR: No matching distribution' >&2; exit 1");
   PythonPackages packages = machine.packages();
   packages.target.libc = Libc::musl;
@@ -514,7 +515,7 @@ TEST_CASE("an image with musl is told apart where pip finds no wheel") {
   }
 }
 
-TEST_CASE("a refusal of the program that starts pip is read in its own form, and in no other") {
+TEST_CASE("a refusal by the program that starts pip is accepted only in its exact form") {
   const auto refused = [](const std::string& what) {
     return python_error("case \"$*\" in *pip._internal.configuration*) exit;; esac; echo '" + what +
                         "' > refusal.json; exit 97");
@@ -525,12 +526,12 @@ TEST_CASE("a refusal of the program that starts pip is read in its own form, and
   CHECK(std::string(marker.what()).ends_with("depends on what is not known of it: a < b"));
   CHECK(marker.hint().ends_with("code: {python_version: \"3.11.4\"}"));
   CHECK(refused(R"({"build": true})").hint().starts_with("name a wheel of it instead"));
-  // Of a call that went well nothing is refused.
+  // A refusal is ignored if pip succeeds.
   const mlk::Error none = python_error("echo '{\"build\": true}' > refusal.json; exit 0");
   CHECK(std::string(none.what()) == "code.python: pip gave no report of what it would install");
 }
 
-TEST_CASE("files of pip's settings are those that the user names, and none if it is the empty one") {
+TEST_CASE("pip's file of settings is the one that the user names, and no file if that is /dev/null") {
   const Machine machine("case \"$*\" in *pip._internal.configuration*) env > \"$PLAYED/listing\";; esac\n" +
                         playing_pip);
   machine.folder().write("settings", "global.index-url='https://one/'\n");
@@ -556,7 +557,7 @@ TEST_CASE("files of pip's settings are those that the user names, and none if it
   CHECK(variables().find("PIP_INDEX_URL") == std::string::npos);
 }
 
-TEST_CASE("the program that starts pip is told the environment and what is not known") {
+TEST_CASE("the program that starts pip gets the known environment and the unknown values") {
   const Machine machine;
   (void)mlk::image::python_layer(machine.packages(), "mlk/python");
   const nlohmann::json told =
@@ -569,7 +570,7 @@ TEST_CASE("the program that starts pip is told the environment and what is not k
   CHECK(told["refusal"].get<std::string>().ends_with("/refusal.json"));
 }
 
-TEST_CASE("a folder of packages that others may write to is made anew, and closed") {
+TEST_CASE("a folder of packages that other users may write to is made anew and closed to them") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   CHECK(fs::status(folder).permissions() == fs::perms::owner_all);
@@ -581,7 +582,7 @@ TEST_CASE("a folder of packages that others may write to is made anew, and close
   CHECK(machine.installations() == 2);
 }
 
-TEST_CASE("requirements that are not there or too long leave nothing in the cache") {
+TEST_CASE("missing or too long requirements leave nothing in the cache") {
   const Machine machine;
   machine.folder().write("code/requirements.txt", std::string((4 << 20) - 4, '#') + "\nsix");
   CHECK_NOTHROW((void)mlk::image::python_folder(machine.packages()));

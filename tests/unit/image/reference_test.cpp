@@ -1,4 +1,4 @@
-// Names of images, as Docker reads them, and what is refused.
+// Names of images as Docker reads them, and the names that mlk refuses.
 #include "cli/image/reference.h"
 
 #include <string>
@@ -37,7 +37,7 @@ mlk::Error repository_refusal(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a name without a registry lies on Docker Hub, and one without a slash in its library") {
+TEST_CASE("a name without a registry is on Docker Hub, and a name without a slash is in its library/") {
   CHECK(parse_reference("python").text() == "docker.io/library/python:latest");
   CHECK(parse_reference("python:3.11-slim").text() == "docker.io/library/python:3.11-slim");
   CHECK(parse_reference("team/trainer").text() == "docker.io/team/trainer:latest");
@@ -59,7 +59,7 @@ TEST_CASE("the first part is a registry when it has a dot, a colon or a capital 
   CHECK(parse_reference("ghcr.io/python").repository == "python");
 }
 
-TEST_CASE("a digest counts more than a tag, and both are kept") {
+TEST_CASE("a digest has priority over a tag, and parse_reference() keeps both") {
   const Reference digest = parse_reference("team/x@" + some_digest);
   CHECK(digest.tag.empty());
   CHECK(digest.version() == some_digest);
@@ -74,7 +74,7 @@ TEST_CASE("a digest counts more than a tag, and both are kept") {
     CHECK_MESSAGE(name_refusal(bad).code() == mlk::ExitCode::usage, bad);
 }
 
-TEST_CASE("parts of a repository have lower-case letters and digits with one separator between them") {
+TEST_CASE("parts of a repository are lower-case letters and digits with one separator between them") {
   for (const std::string& good : Texts{"a.b", "a_b", "a__b", "a-b", "a---b", "0/1/2/3", "a.b_c-d"})
     CHECK_MESSAGE(name_refusal("r.example/" + good).code() == mlk::ExitCode::ok, good);
   for (const std::string& bad :
@@ -96,7 +96,7 @@ TEST_CASE("a tag has up to 128 letters, digits and a few marks") {
   CHECK(std::string(name_refusal("x:a\x1b[31m").what()).find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a registry that no URL can name is refused before anything is asked") {
+TEST_CASE("parse_reference() refuses a registry that no URL can name") {
   for (const std::string& bad : Texts{":5000",
                                       "r.example:",
                                       "r.example:0",
@@ -157,7 +157,7 @@ TEST_CASE("a digest is sha256 and 64 small hexadecimal digits") {
     CHECK_FALSE(mlk::image::is_digest(bad));
 }
 
-TEST_CASE("letters and digits count from the first to the last, and no byte beside them") {
+TEST_CASE("names accept all letters and digits, and no byte next to these ranges") {
   for (const std::string& good : Texts{"az09", "0", "z"})
     CHECK_MESSAGE(name_refusal("r.example/" + good).code() == mlk::ExitCode::ok, good);
   for (const char c : std::string("`{:AZ~@+=,"))
@@ -176,7 +176,7 @@ TEST_CASE("letters and digits count from the first to the last, and no byte besi
     CHECK_FALSE(mlk::image::is_digest("sha256:" + std::string(63, 'a') + c));
 }
 
-TEST_CASE("ports go from 1 to 65535") {
+TEST_CASE("a port is a number from 1 to 65535") {
   for (const char* port : {"1", "80", "65535", "00080"})
     CHECK_MESSAGE(name_refusal(std::string("r.example:") + port + "/x").code() == mlk::ExitCode::ok,
                   std::string(port));
@@ -185,7 +185,7 @@ TEST_CASE("ports go from 1 to 65535") {
                   std::string(port));
 }
 
-TEST_CASE("a refusal says what is wrong with the name, and of a digest only what comes after the @") {
+TEST_CASE("a refusal names the fault, and for a bad digest shows only the text from the @ on") {
   const auto told = [](const std::string& text) { return std::string(name_refusal(text).what()); };
   CHECK(told("x@sha256:abc") ==
         "'@sha256:abc' in the name of an image: after @ stands sha256: and 64 hexadecimal digits");
@@ -202,7 +202,7 @@ TEST_CASE("a refusal says what is wrong with the name, and of a digest only what
   CHECK(told("r.example/" + std::string(1000, 'a')).size() < 500);
 }
 
-TEST_CASE("a repository of Docker Hub is named as an image of it, without a tag") {
+TEST_CASE("parse_repository() reads a repository of Docker Hub as an image name without a tag") {
   CHECK(parse_repository("python").text() == "docker.io/library/python");
   CHECK(parse_repository("index.docker.io/team/x").text() == "docker.io/team/x");
   CHECK(parse_reference("x@" + some_digest).text() == "docker.io/library/x@" + some_digest);

@@ -1,4 +1,4 @@
-// Which lines of a file of requirements are safe to give to pip, and how they look to it.
+// The lines of a file of requirements that are safe for pip, and the form in which pip gets them.
 #include "cli/image/requirements.h"
 
 #include <map>
@@ -40,7 +40,7 @@ mlk::Error requirement_refusal(const RequirementFiles& files) {
 
 }  // namespace
 
-TEST_CASE("each requirement is a package, a wheel, or what would be built") {
+TEST_CASE("each requirement is a package, a wheel, or a source that pip would build") {
   const std::vector<std::pair<std::string, Wanted>> table{
       {"six", Wanted::package},
       {"six==1.16.0", Wanted::package},
@@ -86,7 +86,7 @@ TEST_CASE("each requirement is a package, a wheel, or what would be built") {
   CHECK(classify_requirement("./own.whl[extra]").place == "./own.whl");
 }
 
-TEST_CASE("a file of requirements is given to pip line by line, with absolute paths") {
+TEST_CASE("pip gets a file of requirements line by line, with absolute paths") {
   CHECK(wanted_of("# all\n\nsix==1.16.0  # why\ncow\\\nsay==6.1\n") == "six==1.16.0\ncowsay==6.1\n");
   CHECK(wanted_of("\xef\xbb\xbfsix\r\n") == "six\n");
   CHECK(wanted_of("own @ https://x/o.whl#sha256=aa\n") == "own @ https://x/o.whl#sha256=aa\n");
@@ -99,7 +99,7 @@ TEST_CASE("a file of requirements is given to pip line by line, with absolute pa
   CHECK(wanted_of("--only-binary=:none:\nsix") == "six\n");
 }
 
-TEST_CASE("options that say where packages are stay, also for what is installed") {
+TEST_CASE("options for the sources of packages stay, also for the installation") {
   const Requirements found = read_all({{"requirements.txt",
                                         "-i https://x/\n--extra-index-url=https://${TOKEN}@y/ --pre\n"
                                         "--trusted-host y\n-f wheels\n--find-links https://z/w\nsix\n"
@@ -112,7 +112,7 @@ TEST_CASE("options that say where packages are stay, also for what is installed"
   CHECK(found.constraints.empty());
 }
 
-TEST_CASE("words are quoted as in a shell: within single quotes a backslash stands for itself") {
+TEST_CASE("words are quoted as in a shell, and a backslash within single quotes is literal") {
   const auto links = [](const std::string& word) { return wanted_of("--find-links " + word + "\nsix\n"); };
   CHECK(links("'two words'") == links("\"two words\""));
   CHECK(links("'two words'") == links("two\\ words"));
@@ -122,7 +122,7 @@ TEST_CASE("words are quoted as in a shell: within single quotes a backslash stan
   CHECK(links(R"(a'b'"c")") == links("abc"));
 }
 
-TEST_CASE("files that a file names are read from its folder, and constraints stay constraints") {
+TEST_CASE("included files are read from the folder of the including file, and constraints stay constraints") {
   const Requirements found = read_all({{"requirements.txt", "-r sub/more.txt\n-c limits.txt\nsix\n"},
                                        {"sub/more.txt", "--requirement=again.txt\ncowsay\n"},
                                        {"sub/again.txt", "tomli\n"},
@@ -132,7 +132,7 @@ TEST_CASE("files that a file names are read from its folder, and constraints sta
   CHECK(found.constraints == "six<2\ntomli<3\n");
 }
 
-TEST_CASE("what would be built here is refused with its file, its line and what to do") {
+TEST_CASE("a source that pip would build is refused with its file, its line and a hint") {
   const std::vector<std::pair<std::string, std::string>> table{
       {"-e .", "is a folder, which would be built"},
       {"-e.", "is a folder, which would be built"},
@@ -171,7 +171,7 @@ TEST_CASE("what would be built here is refused with its file, its line and what 
             .find("name each other") != std::string::npos);
 }
 
-TEST_CASE("a login in a URL is told to nobody") {
+TEST_CASE("no message shows a login in a URL") {
   using mlk::image::without_logins;
   CHECK(without_logins("own @ git+https://me:word@x/own.git@main", "***@") ==
         "own @ git+https://***@x/own.git@main");
@@ -182,7 +182,7 @@ TEST_CASE("a login in a URL is told to nobody") {
             .find("word") == std::string::npos);
 }
 
-TEST_CASE("archives of all endings are sources, and other programs than git have repositories too") {
+TEST_CASE("archives of all endings are sources, and repositories may be of other programs than git") {
   for (const char* ending : {".zip", ".tar.gz", ".tgz", ".tar", ".tar.bz2", ".tbz", ".tar.xz", ".txz",
                              ".tar.lzma", ".tlz", ".tar.lz"}) {
     for (const char* begin :
@@ -222,7 +222,7 @@ TEST_CASE("a URL begins with a scheme, and comes after the name and its extras")
   CHECK(classify_requirement("a/own[x] ; os_name == 'posix'").place == "a/own");
 }
 
-TEST_CASE("comments begin at a blank, and a line that goes on ends with a backslash") {
+TEST_CASE("a comment begins after a blank, and a backslash at the end continues a line") {
   CHECK(wanted_of("six#x\n") == "six#x\n");
   CHECK(wanted_of("six\t# x\n") == "six\n");
   CHECK(wanted_of("six # x # y\n") == "six\n");
@@ -271,7 +271,7 @@ TEST_CASE("options are kept or refused, each with its value") {
         std::string(line));
 }
 
-TEST_CASE("files may name each other sixteen deep") {
+TEST_CASE("files may include each other sixteen deep") {
   RequirementFiles files{{"requirements.txt", "-r 1.txt\n"}};
   for (int i = 1; i < 16; ++i) files[std::to_string(i) + ".txt"] = "-r " + std::to_string(i + 1) + ".txt\n";
   files["16.txt"] = "six\n";
@@ -282,7 +282,7 @@ TEST_CASE("files may name each other sixteen deep") {
         "code.python: 17.txt is one of more than 16 files that name each other");
 }
 
-TEST_CASE("a file beside a package and a file elsewhere are refused, whatever names them") {
+TEST_CASE("an included file beside a package, or on another machine, is refused for each option") {
   const auto told = [](const std::string& line) {
     return std::string(requirement_refusal({{"requirements.txt", line}, {"x.txt", "six"}}).what());
   };
@@ -293,7 +293,7 @@ TEST_CASE("a file beside a package and a file elsewhere are refused, whatever na
   CHECK(told("-r x.txt") == "accepted");
 }
 
-TEST_CASE("variables with a value are replaced, in capital letters and in whole brackets only") {
+TEST_CASE("a variable is replaced if it has a value, capital letters and complete braces") {
   const std::vector<std::pair<std::string, std::string>> table{
       {"${TOKEN}", "word"},
       {"a${TOKEN}b${TOKEN}", "awordbword"},
@@ -316,7 +316,7 @@ TEST_CASE("variables with a value are replaced, in capital letters and in whole 
   CHECK(wanted_of("-f ${TOKEN}") == "--find-links=/code/word\n");
 }
 
-TEST_CASE("options of constraints are theirs, and a wheel of another folder is that of the first file") {
+TEST_CASE("options of constraints stay with the constraints, and wheels are relative to the first file") {
   const Requirements found = read_all({{"requirements.txt", "-c sub/c.txt\n-r sub/r.txt\nsix\n"},
                                        {"sub/c.txt", "--no-index\nsix<2\n"},
                                        {"sub/r.txt", "./w/own.whl\n-r ../more.txt\n"},
@@ -326,13 +326,13 @@ TEST_CASE("options of constraints are theirs, and a wheel of another folder is t
   CHECK(found.wanted == "/code/w/own.whl\ncow\nsix\n");
 }
 
-TEST_CASE("a long line is cut where it is told") {
+TEST_CASE("a message shows a long line cut") {
   const std::string told = requirement_refusal({{"requirements.txt", "./" + std::string(1000, 'a')}}).what();
   CHECK(told.find("'./" + std::string(150, 'a')) != std::string::npos);
   CHECK(told.find(std::string(201, 'a')) == std::string::npos);
 }
 
-TEST_CASE("a login ends before the path, the question and the place of a URL") {
+TEST_CASE("a login ends before the path, the query and the fragment of a URL") {
   using mlk::image::without_logins;
   for (const char* same :
        {"https://x?a@b", "https://x#a@b", "https://x a@b", "https://x", "https://", "a@b", "://x/@y"})
@@ -342,7 +342,7 @@ TEST_CASE("a login ends before the path, the question and the place of a URL") {
   CHECK(without_logins("a://b@c?d a://e@f#g", "") == "a://c?d a://f#g");
 }
 
-TEST_CASE("wheels are looked for beside the file that says so, or else in the folder of the first one") {
+TEST_CASE("--find-links is relative to its own file, or else to the folder of the first file") {
   const TemporaryFolder folder;
   folder.write("sub/beside/x", "");
   const auto links = [&](const std::string& value) {

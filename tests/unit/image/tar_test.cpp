@@ -1,4 +1,4 @@
-// Archives that were written are read again; others are refused.
+// The reader accepts archives of the writer, and refuses other archives.
 #include "cli/image/tar.h"
 
 #include <doctest/doctest.h>
@@ -33,7 +33,7 @@ std::string refusal(const std::string& tar) {
 
 }  // namespace
 
-TEST_CASE("what is written is read again, long names too") {
+TEST_CASE("the reader returns the entries that were written, also long names") {
   const std::string name(300, 'n'), target(200, 't');
   const std::string tar = tar_of({{{.path = "a", .kind = Kind::folder}, ""},
                                   {{.path = "a/" + name, .kind = Kind::file, .executable = true}, "content"},
@@ -80,7 +80,7 @@ TEST_CASE("an archive that is cut off at any place, or of another kind, is refus
   CHECK(refusal(number).find("a number in it is none") != std::string::npos);
 }
 
-TEST_CASE("gzip gives back what it was given, and refuses more than is allowed") {
+TEST_CASE("gunzip() returns the bytes that gzip() was given, and refuses more bytes than allowed") {
   const std::string text(100'000, 'a');
   const std::string packed = mlk::image::gzip(text);
   CHECK(mlk::image::gunzip(packed, text.size()) == text);
@@ -90,7 +90,7 @@ TEST_CASE("gzip gives back what it was given, and refuses more than is allowed")
   CHECK_THROWS_AS(mlk::image::gunzip("nonsense", 100), mlk::Error);
 }
 
-TEST_CASE("a long gzip file is the same in whatever parts its bytes come, and is read whole") {
+TEST_CASE("a long gzip file does not depend on the parts in which its bytes come, and is read whole") {
   std::string text;
   for (unsigned i = 0, draw = 1; text.size() < 3'000'000; ++i) {
     draw = draw * 1664525 + 1013904223;
@@ -113,7 +113,7 @@ TEST_CASE("a long gzip file is the same in whatever parts its bytes come, and is
     CHECK(in_parts(part) == packed);
 }
 
-TEST_CASE("an archive is unpacked into a folder, and never over a file that is there") {
+TEST_CASE("an archive is unpacked into a folder, and never over an existing file") {
   const TemporaryFolder folder;
   const std::string tar = tar_of({{{.path = "d", .kind = Kind::folder}, ""},
                                   {{.path = "d/f", .kind = Kind::file, .executable = true}, "text"},
@@ -126,7 +126,7 @@ TEST_CASE("an archive is unpacked into a folder, and never over a file that is t
                        mlk::Error);
 }
 
-TEST_CASE("links inside of the folder lead up only at their beginning, so that no chain of them leads out") {
+TEST_CASE("a link leads up only at the beginning of its target, so that no chain of links leads out") {
   using mlk::image::leads_inside;
   CHECK(leads_inside("a/b/l", "../c"));
   CHECK(leads_inside("a/b/l", "../../c/d"));
@@ -136,7 +136,7 @@ TEST_CASE("links inside of the folder lead up only at their beginning, so that n
   CHECK_FALSE(leads_inside("a/l", "../b/../../c"));
 }
 
-TEST_CASE("paths of more than 4096 bytes are refused before they are looked at") {
+TEST_CASE("paths of more than 4096 bytes are refused before they are checked") {
   const auto deep = [](std::size_t bytes) {
     std::string path(bytes, 'a');
     for (std::size_t i = 1; i < bytes; i += 2) path[i] = '/';
@@ -150,7 +150,7 @@ TEST_CASE("paths of more than 4096 bytes are refused before they are looked at")
   CHECK(refusal(tar_of({{{.path = deep(2'000'000)}, ""}})) != "accepted");
 }
 
-TEST_CASE("a user who stops ends the reading and the unpacking at the next entry") {
+TEST_CASE("an interruption ends the reading and the unpacking at the next entry") {
   const TemporaryFolder folder;
   const std::string tar = tar_of({{{.path = "a"}, "1"}, {{.path = "b"}, "2"}, {{.path = "c"}, "3"}});
   int calls = 0;
@@ -167,7 +167,7 @@ TEST_CASE("a user who stops ends the reading and the unpacking at the next entry
   CHECK_FALSE(std::filesystem::exists(folder.path() / "b"));
 }
 
-TEST_CASE("names and targets of up to 100 bytes stand in the header, longer ones before it") {
+TEST_CASE("names and targets of up to 100 bytes are in the header, and longer ones in an entry before it") {
   struct Row {
     Kind kind;
     std::size_t name, target, blocks;
@@ -188,7 +188,7 @@ TEST_CASE("names and targets of up to 100 bytes stand in the header, longer ones
   }
 }
 
-TEST_CASE("fields of a header are octal digits, and a size of 8 GiB and more is in bytes") {
+TEST_CASE("fields of a header are octal digits, and a size of 8 GiB or more is in base 256") {
   const auto field = [](const std::string& header, std::size_t at, std::size_t width) {
     return header.substr(at, width);
   };
@@ -225,7 +225,7 @@ TEST_CASE("fields of a header are octal digits, and a size of 8 GiB and more is 
   }
 }
 
-TEST_CASE("contents fill whole blocks, and an archive ends with two of them") {
+TEST_CASE("contents fill whole blocks, and an archive ends with two blocks") {
   using mlk::image::tar_padding;
   CHECK(tar_padding(0) == 0);
   CHECK(tar_padding(1) == 511);
@@ -239,7 +239,7 @@ TEST_CASE("contents fill whole blocks, and an archive ends with two of them") {
   CHECK(tar.size() == 1024);
 }
 
-TEST_CASE("headers of other writers are refused at the first field that is none of ours") {
+TEST_CASE("headers of other writers are refused if a field differs from those of mlk's writer") {
   const auto changed = [](std::size_t at, const std::string& bytes, const TarEntry& entry = {.path = "a"}) {
     return refusal(tar_of({{entry, ""}}).replace(at, bytes.size(), bytes));
   };
@@ -261,7 +261,7 @@ TEST_CASE("headers of other writers are refused at the first field that is none 
   CHECK_FALSE(executable(0677));
 }
 
-TEST_CASE("no entry lies below a link or a file, however deep, and paths have no parts that lead elsewhere") {
+TEST_CASE("an entry below a link or a file at any depth is refused, and so is a path with unsafe parts") {
   const auto told = [](const std::vector<std::pair<TarEntry, std::string>>& entries) {
     return refusal(tar_of(entries));
   };
@@ -277,7 +277,7 @@ TEST_CASE("no entry lies below a link or a file, however deep, and paths have no
   CHECK(told({{{.path = "l", .kind = Kind::link, .target = std::string(4096, 't')}, ""}}) == "accepted");
 }
 
-TEST_CASE("a link leads inside by as many steps up as its path has folders") {
+TEST_CASE("a link leads inside if it has at most as many steps up as its path has folders") {
   using mlk::image::leads_inside;
   struct Row {
     const char *path, *target;

@@ -1,4 +1,4 @@
-// Files that archives bring.
+// Writes the files of archives.
 #include "cli/image/unpack.h"
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 using mlk::image::write_new_file;
 }  // namespace
 
-TEST_CASE("a new file has its content and its bit, and the folders above it are made") {
+TEST_CASE("a new file has its content and its executable bit, and the folders above it are made") {
   const TemporaryFolder folder;
   const std::string large(3 << 20, 'x');
   write_new_file(folder.path() / "a/b/plain", large);
@@ -28,7 +28,7 @@ TEST_CASE("a new file has its content and its bit, and the folders above it are 
   CHECK(may_be_executed("program"));
 }
 
-TEST_CASE("no file is written over another one, through a link or below a file") {
+TEST_CASE("no file is written over an existing file, through a link or below a file") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("file", "before");
   fs::create_symlink("target", folder.path() / "dangling");
@@ -42,7 +42,7 @@ TEST_CASE("no file is written over another one, through a link or below a file")
   CHECK_FALSE(fs::exists(folder.path() / "target"));
 }
 
-TEST_CASE("files, links and folders of an archive are unpacked each, with folders that it does not name") {
+TEST_CASE("unpack() makes the files, links and folders of an archive, and folders that it does not name") {
   const TemporaryFolder folder;
   using Kind = mlk::image::TarEntry::Kind;
   std::string tar;

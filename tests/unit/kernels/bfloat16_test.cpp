@@ -18,7 +18,7 @@ using mlk::test::area;
 using mlk::test::furthest_apart;
 using mlk::test::Numbers;
 
-TEST_CASE("a float becomes the nearest bfloat16, of two the even one") {
+TEST_CASE("a float becomes the nearest bfloat16, or the even one of two equally near ones") {
   CHECK(to_bfloat16(0).value() == 0);
   CHECK(to_bfloat16(1).value() == 1);
   CHECK(to_bfloat16(-2.5f).value() == -2.5f);
@@ -34,7 +34,7 @@ TEST_CASE("a float becomes the nearest bfloat16, of two the even one") {
   CHECK(std::isnan(to_bfloat16(std::bit_cast<float>(0x7f800001u)).value()));
 }
 
-TEST_CASE("each instruction set rounds as one number alone is rounded") {
+TEST_CASE("each instruction set rounds numbers like to_bfloat16") {
   std::vector<float> in;
   for (std::uint64_t bits = 0; bits < 1ull << 32; bits += 65521)
     in.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
@@ -53,7 +53,7 @@ TEST_CASE("each instruction set rounds as one number alone is rounded") {
   }
 }
 
-TEST_CASE("a product with bfloat16 is that of the rounded inputs, summed as floats") {
+TEST_CASE("a product with bfloat16 is the product of the rounded inputs, summed as floats") {
   if (!multiplies_bfloat16())
     MESSAGE("skipped: products of this processor's own: it does not multiply bfloat16");
   Numbers numbers;

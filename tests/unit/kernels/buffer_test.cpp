@@ -1,4 +1,4 @@
-// Where tensors lie, and how the host gets at them.
+// Where tensors lie, and how the host reads and writes them.
 #include "kernels/buffer.h"
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 using namespace mlk::kernels;
 
-TEST_CASE("a buffer begins as zeros at a cache line, and is empty when it was moved from") {
+TEST_CASE("a new buffer has zeros and begins at a cache line, and a buffer that was moved from is empty") {
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     Buffer<float> floats;
     CHECK(floats.empty());

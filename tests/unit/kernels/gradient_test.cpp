@@ -1,4 +1,4 @@
-// Every operation of a backward pass against finite differences of its forward one, in both implementations.
+// Every backward operation against finite differences of its forward operation, in both implementations.
 #include <cmath>
 #include <vector>
 

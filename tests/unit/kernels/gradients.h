@@ -12,7 +12,7 @@
 
 namespace mlk::test {
 
-// What a loss would be: the sum of the outputs, each with a weight, which is then the gradient by it.
+// Represents a loss: the sum of the outputs, each with a weight, which is then the gradient by that output.
 inline double weighted(const std::vector<float>& outputs, const std::vector<float>& weights) {
   double sum = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i)

@@ -98,7 +98,7 @@ TEST_CASE("with beta 0 gemm overwrites NaN") {
   }
 }
 
-TEST_CASE("gemm over nothing gives zeros, or scales what was there") {
+TEST_CASE("gemm with an empty inner side gives zeros, or scales the earlier result") {
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     auto ops = make();
     CAPTURE(ops->name());
@@ -172,7 +172,7 @@ TEST_CASE("elementwise operations give the same bits on the processor as in the 
   }
 }
 
-TEST_CASE("vectors are scaled and added up where they lie as well as elsewhere") {
+TEST_CASE("vectors are scaled and added up in place and into other vectors") {
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     const auto ops = make();
     CAPTURE(ops->name());
@@ -193,7 +193,7 @@ TEST_CASE("vectors are scaled and added up where they lie as well as elsewhere")
   }
 }
 
-TEST_CASE("scaled by 0 even NaN becomes 0") {
+TEST_CASE("a NaN that is scaled by 0 becomes 0") {
   for (auto make : {make_reference_ops, +[] { return make_cpu_ops(); }}) {
     const auto ops = make();
     const std::vector<float> x(19, not_a_number);
@@ -365,8 +365,8 @@ TEST_CASE("the gradient of the cross entropy is its finite difference, also in p
 }
 
 TEST_CASE(
-    "the processor's cross entropy and its gradient agree with the reference, also where nothing is left of "
-    "a class") {
+    "the processor's cross entropy and its gradient agree with the reference, also for classes of "
+    "probability 0") {
   auto reference = make_reference_ops(), ops = make_cpu_ops();
   Numbers numbers;
   const std::pair<int, int> shapes[] = {{1, 1},   {3, 2},     {64, 10},  {301, 63},

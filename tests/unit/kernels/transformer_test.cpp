@@ -74,7 +74,7 @@ const AttentionShape attention_shapes[] = {{0, 5, 2, 4},   {2, 0, 2, 4},    {1, 
 
 }  // namespace
 
-TEST_CASE("GELU is that of GPT-2 at known points, and its ends are 0 and the number itself") {
+TEST_CASE("GELU agrees with GPT-2 at known points, and far from 0 it is 0 or the number itself") {
   on_each_implementation([](Ops& ops) {
     const Floats bias(8, 0.5f);
     // Without the bias: values of torch.nn.functional.gelu(x, approximate='tanh').
@@ -208,7 +208,8 @@ TEST_CASE("an embedding is the row of the token plus the row of its place in the
   });
 }
 
-TEST_CASE("the first position of attention sees itself, the last the mean of all, by likeness to its query") {
+TEST_CASE(
+    "in attention the first position sees itself, and the last one the mean of all, weighted by its query") {
   on_each_implementation([](Ops& ops) {
     const AttentionShape shape{1, 2, 1, 1};
     const Floats qkv = {0, 1, 3, /**/ 2, 2, 7};
@@ -247,7 +248,7 @@ TEST_CASE("the processor's attention agrees with the reference, and large scores
         CAPTURE(shape.head_size);
         const Floats qkv = times(size, numbers(3 * vectors_of(shape))), delta = numbers(vectors_of(shape));
         const auto expected = attend(*reference, shape, qkv, delta), got = attend(*ops, shape, qkv, delta);
-        // A score is a sum of head_size products, rounded: so far may its exponential be off.
+        // A score is a rounded sum of head_size products; its exponential may be wrong by this bound.
         const double bound = 1e-6 * size * size * size * shape.head_size;
         CHECK(furthest_apart(got.out, expected.out) <= bound);
         CHECK(furthest_apart(got.log_sums, expected.log_sums) <= bound);
@@ -307,7 +308,7 @@ TEST_CASE("gradients are clipped to a norm, and left alone below it") {
   });
 }
 
-TEST_CASE("the operations of layers by three threads give the bits of one") {
+TEST_CASE("the operations of layers by three threads give the bits of one thread") {
   auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
   Numbers numbers;
   const int rows = 700, columns = 301;

@@ -10,7 +10,7 @@
 using namespace mlk::kube;
 using Texts = std::vector<std::string>;
 
-TEST_CASE("access is asked for several things at once, and the answers keep their order") {
+TEST_CASE("several questions about access run at once, and the answers keep the order of the questions") {
   FakeServer server;
   std::mutex mutex;
   json spec;
@@ -41,7 +41,7 @@ TEST_CASE("access is asked for several things at once, and the answers keep thei
   CHECK(whoami(client).groups == Texts{"g"});
 }
 
-TEST_CASE("access is asked for another user in that one's name, and in no other request") {
+TEST_CASE("questions about another user's access impersonate that user, and other requests do not") {
   FakeServer server;
   std::mutex mutex;
   Texts names;
@@ -60,7 +60,7 @@ TEST_CASE("access is asked for another user in that one's name, and in no other 
   CHECK(names == Texts{""});
 }
 
-TEST_CASE("an old cluster is refused by its version") {
+TEST_CASE("a cluster with an old Kubernetes version is refused") {
   FakeServer server;
   std::string version = R"({"major":"1","minor":"30+","gitVersion":"v1.30.1-gke"})";
   server.http->Get("/version", [&](const auto&, auto& response) { answer(response, 200, version); });
@@ -85,7 +85,7 @@ TEST_CASE("an old cluster is refused by its version") {
   }
 }
 
-TEST_CASE("what is asked of one's rights has the subresource, and the namespace only where there is one") {
+TEST_CASE("a question about access has the subresource, and a namespace only for namespaced objects") {
   FakeServer server;
   std::mutex mutex;
   std::vector<json> bodies;
@@ -109,7 +109,7 @@ TEST_CASE("what is asked of one's rights has the subresource, and the namespace 
   CHECK_FALSE(bodies[2]["spec"]["resourceAttributes"].contains("subresource"));
 }
 
-TEST_CASE("who one is, as far as the server says it") {
+TEST_CASE("whoami() returns the name and the groups of the server's answer and skips wrong types") {
   FakeServer server;
   std::string said, body;
   server.http->Post("/apis/authentication.k8s.io/v1/selfsubjectreviews",
@@ -143,7 +143,7 @@ TEST_CASE("a version is compared by its major number first") {
   CHECK(is_enough(3, 0));
 }
 
-TEST_CASE("a server that says no version is named") {
+TEST_CASE("the error for a server that gives no version names the server") {
   FakeServer server;
   server.http->Get("/version", [](const auto&, auto& response) { answer(response, 200, "{}"); });
   const Config config = server.start();

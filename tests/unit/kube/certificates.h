@@ -36,9 +36,9 @@ struct Certificate {
 
 struct CertificateWish {
   std::string name = "test";
-  std::string alternatives = "IP:127.0.0.1";  // empty: an authority
-  const Certificate* issuer = nullptr;        // null: itself
-  long valid_seconds = 3600;                  // negative: it has expired
+  std::string alternatives = "IP:127.0.0.1";  // empty: the certificate is an authority
+  const Certificate* issuer = nullptr;        // null: self-signed
+  long valid_seconds = 3600;                  // negative: the certificate has expired
 };
 
 inline Certificate make_certificate(const CertificateWish& wish) {

@@ -35,7 +35,7 @@ TEST_CASE("paths and queries are encoded") {
   CHECK(path_of(resources::jobs, "") == "/apis/batch/v1/jobs");
 }
 
-TEST_CASE("an empty name is never taken for all objects of a kind") {
+TEST_CASE("a request with an empty name is refused, and never means all objects of a kind") {
   FakeServer server;
   std::atomic<int> requests = 0;
   const auto count = [&](const httplib::Request&, httplib::Response& response) {
@@ -51,7 +51,7 @@ TEST_CASE("an empty name is never taken for all objects of a kind") {
   CHECK(requests == 0);
 }
 
-TEST_CASE("the bound of a patient request is on silence") {
+TEST_CASE("the time-out of a patient request limits only silence") {
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
     const bool falls_silent = request.has_param("silent");
@@ -79,7 +79,7 @@ TEST_CASE("the bound of a patient request is on silence") {
   CHECK(error_of([&] { client.send(request); }).status() == 0);
 }
 
-TEST_CASE("every verb is asked for as Kubernetes wants it") {
+TEST_CASE("each verb sends the method, path, query and body that Kubernetes expects") {
   FakeServer server;
   std::vector<std::string> seen;
   std::mutex mutex;
@@ -111,7 +111,7 @@ TEST_CASE("every verb is asked for as Kubernetes wants it") {
         R"("propagationPolicy":"Foreground"})");
 }
 
-TEST_CASE("a Status becomes an error with its reason, and a missing object is not found") {
+TEST_CASE("a Status becomes an error with its reason, and find() of a missing object returns nothing") {
   FakeServer server;
   server.http->Get("/api/v1/namespaces/n/pods/x", [](const auto&, auto& response) {
     answer(response, 404, status_body(404, "NotFound", "pods \\\"x\\\" not found"));
@@ -155,7 +155,7 @@ TEST_CASE("a 404 that is not an API server's says nothing about the object") {
   }
 }
 
-TEST_CASE("fields of a server that are of a wrong type count as missing") {
+TEST_CASE("fields of a wrong type in a server's answer count as missing") {
   FakeServer server;
   server.http->Get("/api/v1/namespaces/n/pods", [](const auto&, auto& response) {
     answer(response, 200,
@@ -188,7 +188,7 @@ TEST_CASE("refused credentials name the server, the user and the file") {
   CHECK(error.code() == ExitCode::cluster);
 }
 
-TEST_CASE("what an answer tells of managed fields is left out, and nothing else") {
+TEST_CASE("the managed fields of an answer are removed, and nothing else") {
   const std::string fields =
       R"(,"managedFields":[{"manager":"mlk","fieldsV1":{"k:{\"a\":\"]\\\"}":{"x":[1,[2]]}}}])";
   const auto list = [](const std::string& in) {
@@ -211,11 +211,11 @@ TEST_CASE("an answer that is not JSON is an error") {
   CHECK(error_of([&] { client.get(resources::pods, "n", "x"); }).reason() == "Unreadable");
 }
 
-TEST_CASE("a busy server that says when to come back is asked again, any other is not") {
+TEST_CASE("a request is repeated only if the busy server sends Retry-After within the time-out") {
   FakeServer server;
   std::atomic<int> with = 0, without = 0, always = 0;
   server.http->Post("/with", [&](const auto& request, auto& response) {
-    if (request.body != "body") return answer(response, 500, "");  // also in the second attempt
+    if (request.body != "body") return answer(response, 500, "");  // each attempt must have the body
     if (with++ < 2) response.set_header("Retry-After", "0");
     answer(response, with <= 2 ? 429 : 200, "{}");
   });
@@ -240,7 +240,7 @@ TEST_CASE("a busy server that says when to come back is asked again, any other i
   CHECK(client.send({.path = "/always"}).status == 503);
   CHECK(always == 10);
   CHECK(client.send({.path = "/later", .timeout = milliseconds(2000)}).status ==
-        429);  // no use waiting beyond the bound
+        429);  // a wait beyond the time-out is useless
 }
 
 TEST_CASE("a GET is repeated on a new connection when the old one breaks, a POST never") {
@@ -276,7 +276,7 @@ TEST_CASE("a GET is repeated on a new connection when the old one breaks, a POST
   }
 }
 
-TEST_CASE("a server that does not answer is given up in time") {
+TEST_CASE("a request to a server that does not answer fails at its time-out") {
   FakeServer server;
   server.http->Get(".*", [&](const auto&, auto&) { server.hang(); });
   Client client(server.start());
@@ -285,7 +285,7 @@ TEST_CASE("a server that does not answer is given up in time") {
   CHECK(std::string(error.what()).find("no answer within 0.3 s") != std::string::npos);
 }
 
-TEST_CASE("a port where nobody listens is refused in plain words") {
+TEST_CASE("the error for a port without a listener says that the connection was refused") {
   Config config;
   {
     FakeServer server;
@@ -317,7 +317,7 @@ TEST_CASE("many requests run at the same time") {
   CHECK(most >= 4);
 }
 
-TEST_CASE("a client that is closed ends what is under way") {
+TEST_CASE("the end of a client ends its running requests") {
   FakeServer server;
   server.http->Get(".*", [&](const auto&, auto&) { server.hang(); });
   std::future<Answer> answer;
@@ -328,7 +328,7 @@ TEST_CASE("a client that is closed ends what is under way") {
   CHECK_THROWS_AS(answer.get().value(), ApiError);
 }
 
-TEST_CASE("warnings of the server are passed on once each") {
+TEST_CASE("each warning of the server reaches on_warning once") {
   FakeServer server;
   server.http->Post(".*", [&](const auto&, auto& response) {
     response.set_header("Warning", "299 - \"unknown field \\\"x\\\"\"");
@@ -368,7 +368,7 @@ TEST_CASE("lists come in pages and name the kind of their items") {
 }
 
 TEST_CASE(
-    "pages of large objects get shorter, those of small ones longer, and objects are cut as they come") {
+    "pages of large objects get shorter, pages of small objects get longer, and each object is transformed") {
   FakeServer server;
   std::vector<std::string> limits;
   server.http->Get(".*", [&](const auto& request, auto& response) {
@@ -389,7 +389,7 @@ TEST_CASE(
   CHECK(name_of(list.items[0]) == "a");
 }
 
-TEST_CASE("a list whose pages do not end is given up") {
+TEST_CASE("a list with endless pages is an error after 1000 pages") {
   FakeServer server;
   int pages = 0;
   server.http->Get(".*", [&](const auto&, auto& response) {
@@ -403,14 +403,14 @@ TEST_CASE("a list whose pages do not end is given up") {
   CHECK(pages == 1000);
 }
 
-TEST_CASE("answers that are large together are refused, though each for itself would do") {
+TEST_CASE("an answer is refused if all unfinished answers together are too large") {
   FakeServer server;
   std::atomic<bool> refused = false;
   const std::string block(10u << 20, ' ');
   server.http->Get(".*", [&](const auto&, auto& response) {
     response.set_chunked_content_provider("application/json",
                                           [&, begun = false](std::size_t, httplib::DataSink& sink) mutable {
-                                            // Nothing of an answer is given back before one was refused.
+                                            // No answer ends before one was refused.
                                             const std::string part = begun ? " " : block;
                                             begun = true;
                                             if (refused) {
@@ -434,7 +434,7 @@ TEST_CASE("answers that are large together are refused, though each for itself w
   CHECK(too_large >= 1);
 }
 
-TEST_CASE("a list that grows too old between its pages is asked for as a whole") {
+TEST_CASE("a list whose snapshot expires between pages is requested again without pages") {
   FakeServer server;
   int whole = 0;
   server.http->Get(".*", [&](const auto& request, auto& response) {
@@ -454,7 +454,7 @@ TEST_CASE("a list that grows too old between its pages is asked for as a whole")
   CHECK(whole == 1);
 }
 
-TEST_CASE("metadata alone is asked for by the Accept header") {
+TEST_CASE("a list of metadata alone sends the Accept header of PartialObjectMetadataList") {
   FakeServer server;
   std::string accept;
   server.http->Get(".*", [&](const auto& request, auto& response) {

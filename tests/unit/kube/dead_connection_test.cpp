@@ -1,4 +1,4 @@
-// Connections that end without a sign: the server keeps them open and answers on new ones only.
+// Connections that die without a sign: the server keeps them open and answers only on new connections.
 
 #include <future>
 #include <map>
@@ -15,7 +15,7 @@ namespace {
 using namespace mlk::kube;
 using std::chrono::milliseconds;
 
-// Answers as HTTP/1.1 on each connection up to a request, and says nothing on that connection from then on.
+// Answers on each HTTP/1.1 connection until a certain request comes, and then is silent on that connection.
 class Deaf {
  public:
   explicit Deaf(std::string deaf_to) : deaf_to_(std::move(deaf_to)) {
@@ -63,7 +63,7 @@ TEST_CASE("a request on a dead connection is sent again over another one") {
   CHECK(server.asked("/version") >= 1);
 }
 
-TEST_CASE("a change that may be made twice is sent again, and one that may not is not") {
+TEST_CASE("after a dead connection a change is sent again only if the server may apply it twice") {
   Deaf server("");
   Client client(server.start());
   client.patch(resources::pods, "n", "x", {{"metadata", {{"labels", {{"a", "b"}}}}}});
@@ -71,14 +71,14 @@ TEST_CASE("a change that may be made twice is sent again, and one that may not i
   const nlohmann::json versioned = {{"metadata", {{"resourceVersion", "7"}}}};
   CHECK_THROWS_AS(client.patch(resources::pods, "n", "y", versioned), ApiError);
   CHECK(server.asked("/api/v1/namespaces/n/pods/y") == 1);
-  const nlohmann::json list = nlohmann::json::array();  // it may add to a list
+  const nlohmann::json list = nlohmann::json::array();  // a JSON patch may add to a list
   CHECK_THROWS_AS(client.patch(resources::pods, "n", "w", list, PatchType::json_patch), ApiError);
   CHECK(server.asked("/api/v1/namespaces/n/pods/w") == 1);
   CHECK_THROWS_AS(client.create(resources::pods, "n", {{"metadata", {{"name", "z"}}}}), ApiError);
   CHECK(server.asked("/api/v1/namespaces/n/pods") == 1);
 }
 
-TEST_CASE("a stream over a dead connection ends, and says that nothing is wrong with the next one") {
+TEST_CASE("a stream over a dead connection ends as silent, so that the next one may start at once") {
   Deaf server("/log");
   Client client(server.start());
   std::promise<StreamEnd> ended;
@@ -90,7 +90,7 @@ TEST_CASE("a stream over a dead connection ends, and says that nothing is wrong 
   CHECK(end.silent);
 }
 
-TEST_CASE("a silent connection is kept while no other one is answered") {
+TEST_CASE("a silent connection is kept until another connection gets an answer") {
   FakeServer server;
   std::atomic<bool> up = false;
   std::atomic<int> checks = 0, logs = 0;
@@ -110,7 +110,7 @@ TEST_CASE("a silent connection is kept while no other one is answered") {
   const auto stream = client.stream(
       {.path = "/log", .timeout = milliseconds(0)}, [](std::string_view) {},
       [&](const StreamEnd&) { over = true; });
-  REQUIRE(eventually([&] { return checks >= 3; }));  // each in its turn, after the one before has failed
+  REQUIRE(eventually([&] { return checks >= 3; }));  // each check starts after the one before has failed
   CHECK_FALSE(over);
   up = true;
   CHECK(eventually([&] { return over.load(); }));

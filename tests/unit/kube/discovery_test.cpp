@@ -7,13 +7,13 @@
 
 using namespace mlk::kube;
 
-TEST_CASE("an apiVersion has its document below /api without a group, and below /apis with one") {
+TEST_CASE("the discovery document is below /api without a group, and below /apis with a group") {
   CHECK(discovery_path("v1") == "/api/v1");
   CHECK(discovery_path("batch/v1") == "/apis/batch/v1");
   CHECK(discovery_path("a/../b") == "/apis/a/..%2Fb");
 }
 
-TEST_CASE("of a discovery document those kinds are taken of which objects can be created") {
+TEST_CASE("a discovery document gives the kinds whose objects can be created") {
   const std::vector<Resource> found = resources_in(json::parse(R"({"resources": [
       {"name": "widgets", "kind": "Widget", "namespaced": true, "verbs": ["get", "create"]},
       {"name": "widgets/status", "kind": "Widget", "namespaced": true, "verbs": ["create"]},
@@ -32,7 +32,7 @@ TEST_CASE("of a discovery document those kinds are taken of which objects can be
   CHECK(path_of(found[1], "ns", "a") == "/apis/example.dev/v1/globes/a");
 }
 
-TEST_CASE("what is of a wrong type in a discovery document counts as missing") {
+TEST_CASE("fields of a wrong type in a discovery document count as missing") {
   for (const char* text :
        {"null", "[]", "{}", R"({"resources": 7})", R"({"resources": [7, {}, {"verbs": "create"}]})",
         R"({"resources": [{"name": 7, "kind": "X", "verbs": ["create"]}]})",
@@ -42,8 +42,7 @@ TEST_CASE("what is of a wrong type in a discovery document counts as missing") {
     CHECK_MESSAGE(resources_in(json::parse(text), "v1").empty(), text);
 }
 
-TEST_CASE(
-    "a cluster is asked once for the kinds of an apiVersion; one that it does not know serves nothing") {
+TEST_CASE("a client asks once for the kinds of an apiVersion, and an unknown apiVersion serves no kind") {
   FakeServer server;
   std::atomic<int> asked = 0;
   server.http->Get("/apis/example.dev/v1", [&](const auto&, auto& response) {

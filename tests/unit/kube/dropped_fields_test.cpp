@@ -10,7 +10,7 @@ using mlk::kube::dropped_fields;
 using nlohmann::json;
 using Paths = std::vector<std::string>;
 
-TEST_CASE("what a server adds or writes in another form is not missing") {
+TEST_CASE("fields that a server adds or writes in another form are not reported as missing") {
   const json sent = json::parse(R"({
     "kind": "Job", "metadata": {"name": "x", "labels": {"mlk.dev/run": "r"}, "creationTimestamp": null},
     "spec": {"suspend": false, "backoffLimit": 0, "template": {"spec": {
@@ -26,7 +26,7 @@ TEST_CASE("what a server adds or writes in another form is not missing") {
   CHECK(dropped_fields(sent, answered).empty());
 }
 
-TEST_CASE("missing fields are told by their paths") {
+TEST_CASE("missing fields are reported by their paths") {
   const json sent = json::parse(R"({"metadata": {"annotations": {"a.b/c": "x"}}, "spec": {
     "podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": [{"action": "Ignore"}, {"action": "FailJob", "onExitCodes": {"values": [64]}}]},
     "template": {"spec": {"containers": [
@@ -54,19 +54,19 @@ TEST_CASE("missing fields are told by their paths") {
   CHECK(dropped_fields(sent, answered) == Paths{"spec.podFailurePolicy"});
 }
 
-TEST_CASE("numbers count as set when they are not zero, and false does not") {
+TEST_CASE("a missing number other than zero is reported, a missing zero, false or empty text is not") {
   CHECK(dropped_fields({{"a", 1}, {"b", true}, {"c", 0}, {"d", false}, {"e", ""}}, json::object()) ==
         Paths{"a", "b"});
   CHECK(dropped_fields({{"a", {{"b", {{"c", nullptr}}}}}}, json::object()).empty());
 }
 
-TEST_CASE("a Secret's text is found in its data") {
+TEST_CASE("the stringData of a Secret is compared with its data") {
   const json sent = {{"kind", "Secret"}, {"stringData", {{"key", "v"}, {"other", "w"}}}};
   CHECK(dropped_fields(sent, {{"kind", "Secret"}, {"data", {{"key", "dg=="}, {"other", "dw=="}}}}).empty());
   CHECK(dropped_fields(sent, {{"kind", "Secret"}, {"data", {{"key", "dg=="}}}}) == Paths{"stringData.other"});
 }
 
-TEST_CASE("failures of the network are told in words that help") {
+TEST_CASE("errors for network failures name the cause and a remedy") {
   using mlk::kube::Failure;
   mlk::kube::Config config;
   config.server = "https://h:6443";
@@ -93,7 +93,7 @@ TEST_CASE("failures of the network are told in words that help") {
   CHECK(error.hint() == "check proxy-url in /f (context c)");
 }
 
-TEST_CASE("labels and annotations are found by keys with slashes, and missing ones are empty") {
+TEST_CASE("labels and annotations are found by keys with slashes, and a missing label is empty text") {
   const json object = json::parse(
       R"({"metadata": {"name": "x", "uid": 7, "labels": {"a/b.c": "v", "n": 1}, "annotations": null}})");
   CHECK(mlk::kube::label_of(object, "a/b.c") == "v");
@@ -104,7 +104,7 @@ TEST_CASE("labels and annotations are found by keys with slashes, and missing on
   CHECK(mlk::kube::uid_of(object).empty());
 }
 
-TEST_CASE("of items with the same key the one at the same place is meant") {
+TEST_CASE("items with the same key are compared with the item at the same index") {
   const json sent = json::parse(R"({"tolerations": [{"key": "k", "effect": "A"},
       {"key": "k", "effect": "B", "tolerationSeconds": 3}]})");
   CHECK(dropped_fields(sent, sent).empty());
@@ -113,7 +113,7 @@ TEST_CASE("of items with the same key the one at the same place is meant") {
   CHECK(dropped_fields(sent, answered) == Paths{"tolerations[k].tolerationSeconds"});
 }
 
-TEST_CASE("items are found by mountPath, name, key or topologyKey, in this order") {
+TEST_CASE("items are matched by mountPath, name, key or topologyKey, in this order") {
   const auto dropped_of = [](const char* item, const char* answered) {
     return dropped_fields({{"l", {json::parse(item)}}}, {{"l", {json::parse("{}"), json::parse(answered)}}});
   };
@@ -128,28 +128,28 @@ TEST_CASE("items are found by mountPath, name, key or topologyKey, in this order
   CHECK(dropped_fields({{"l", {{{"name", 7}, {"x", 1}}}}}, {{"l", {{{"name", 7}}}}}) == Paths{"l[0].x"});
 }
 
-TEST_CASE("a map, a list and a single value do not stand for each other") {
+TEST_CASE("a map, a list or a scalar in the place of another kind is reported as missing") {
   CHECK(dropped_fields({{"a", "x"}}, {{"a", json::object()}}) == Paths{"a"});
   CHECK(dropped_fields({{"a", {{"b", 1}}}}, {{"a", {1}}}) == Paths{"a"});
   CHECK(dropped_fields({{"a", {1, 2}}}, {{"a", "1"}}) == Paths{"a"});
   CHECK(dropped_fields({{"a", {1, 2}}}, {{"a", {1}}}) == Paths{"a[1]"});
-  CHECK(dropped_fields({{"a", "x"}}, {{"a", 7}}).empty());  // the server writes it in another form
+  CHECK(dropped_fields({{"a", "x"}}, {{"a", 7}}).empty());  // the server may write a scalar in another form
   CHECK(dropped_fields(json(), json::object()) == Paths{""});
 }
 
-TEST_CASE("lists and maps of nothing say nothing, and a fraction says something") {
+TEST_CASE("missing lists and maps of empty values are not reported, a missing fraction is") {
   CHECK(dropped_fields(json::parse(R"({"a": [0, "", [], {"b": false}], "c": 0.0})"), json::object()).empty());
   CHECK(dropped_fields({{"a", 0.5}, {"b", {0, 1}}}, json::object()) == Paths{"a", "b"});
 }
 
-TEST_CASE("keys that a path cannot hold are in quotes") {
+TEST_CASE("keys with special characters are quoted in a path") {
   for (const char* key : {"a.b", "a/b", "a b", "a[b", "a]b"})
     CHECK(dropped_fields({{"x", {{key, 1}}}}, {{"x", {{"other", 1}}}}) ==
           Paths{"x[\"" + std::string(key) + "\"]"});
   CHECK(dropped_fields({{"a-b_c", 1}}, json::object()) == Paths{"a-b_c"});
 }
 
-TEST_CASE("of a Secret's text only what is set is looked for, beside all other fields") {
+TEST_CASE("an empty text in stringData is not reported, other missing fields of the Secret are") {
   const json sent = {{"kind", "Secret"}, {"immutable", true}, {"stringData", {{"a.b", "v"}, {"none", ""}}}};
   CHECK(dropped_fields(sent, {{"kind", "Secret"}}) == Paths{"immutable", "stringData[\"a.b\"]"});
   CHECK(dropped_fields({{"stringData", "flat"}}, json::object()) == Paths{"stringData"});

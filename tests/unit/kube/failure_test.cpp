@@ -1,4 +1,4 @@
-// What kept us from an answer, or from a good one, as it is told: a row for each cause.
+// The errors for missing answers and for bad answers: a row for each cause.
 #include "cli/kube/failure.h"
 
 #include <string>
@@ -26,7 +26,7 @@ std::string told(const ApiError& error) {
   return std::to_string(error.status()) + " " + error.reason() + " | " + error.what() + " | " + error.hint();
 }
 
-TEST_CASE("each cause for which there is no answer has its own words, and says what to look at") {
+TEST_CASE("each cause of a missing answer has its own message and hint") {
   struct Row {
     Kind kind;
     const char* what;
@@ -64,7 +64,7 @@ TEST_CASE("each cause for which there is no answer has its own words, and says w
   }
 }
 
-TEST_CASE("what is not known is left out of the words") {
+TEST_CASE("error messages leave out unknown details") {
   CHECK(std::string(unreachable_error({.kind = Kind::broken}, some_config()).what()) ==
         "cannot reach https://api.example:6443: the connection broke");
   CHECK(std::string(unreachable_error({.kind = Kind::other}, some_config()).what()) ==
@@ -82,7 +82,7 @@ TEST_CASE("what is not known is left out of the words") {
   CHECK(unreachable_error({.kind = Kind::proxy, .hint = "H"}, config).hint() == "H in /f (context c)");
 }
 
-TEST_CASE("credentials that are missing for good are a 401, others may come back") {
+TEST_CASE("missing credentials are a 401 only if no retry can bring them") {
   Failure failure{.kind = Kind::credentials, .detail = "D", .hint = "H"};
   CHECK(told(unreachable_error(failure, some_config())) == "0 NoCredentials | /g: user \"me\": D | H");
   failure.for_good = true;
@@ -92,7 +92,7 @@ TEST_CASE("credentials that are missing for good are a 401, others may come back
   CHECK(std::string(unreachable_error(failure, config).what()) == "/f: user \"me\": D");
 }
 
-TEST_CASE("an answer without a Status has a reason by its number, and a hint where one can do something") {
+TEST_CASE("the status number of an answer without a Status decides its reason and its hint") {
   struct Row {
     int status;
     const char* reason;
@@ -122,7 +122,7 @@ TEST_CASE("an answer without a Status has a reason by its number, and a hint whe
   }
 }
 
-TEST_CASE("credentials that are not accepted are named with the file that they come from") {
+TEST_CASE("the error for refused credentials names the user and the file") {
   Config config = some_config();
   const std::string hint = "renew the credentials there, or choose another context with --context";
   CHECK(told(status_error(401, "", "x", &config)) ==
@@ -137,7 +137,7 @@ TEST_CASE("credentials that are not accepted are named with the file that they c
   CHECK(told(status_error(401, "", "x", nullptr)) == "401 Unauthorized | x: the server answers 401 | ");
 }
 
-TEST_CASE("a 404 says that an object is not there only in the words of an API server") {
+TEST_CASE("a 404 means a missing object only if its body is a Status") {
   const Config config = some_config();
   CHECK(
       told(status_error(404, R"({"kind": "Status", "reason": "NotFound", "message": "pods \"a\" not found"})",
@@ -148,7 +148,7 @@ TEST_CASE("a 404 says that an object is not there only in the words of an API se
   CHECK(status_error(404, "nothing here", "", nullptr).hint().empty());
 }
 
-TEST_CASE("of what a server says one printable line of bounded length is shown, and of a page nothing") {
+TEST_CASE("an error shows one bounded printable line of the server's text, and nothing of an HTML page") {
   const auto message = [](const std::string& body) {
     return std::string(status_error(500, body, "", nullptr).what());
   };
@@ -167,7 +167,7 @@ TEST_CASE("of what a server says one printable line of bounded length is shown, 
         "Odd");
 }
 
-TEST_CASE("a reason that a Status leaves out goes by the number, and so does an empty message") {
+TEST_CASE("the status number replaces a missing reason and an empty message of a Status") {
   CHECK(status_error(409, R"({"kind": "Status"})", "", nullptr).reason() == "Conflict");
   CHECK(std::string(status_error(409, R"({"kind": "Status", "message": " \n "})", "x", nullptr).what()) ==
         "x: the server answers 409");
@@ -177,7 +177,7 @@ TEST_CASE("a reason that a Status leaves out goes by the number, and so does an 
   CHECK(told(started) == "503 Odd | x: m | the server is busy or starting: try again in a while");
 }
 
-TEST_CASE("no answer, a busy server and a broken one may pass") {
+TEST_CASE("a missing answer, 429 and 5xx may pass, other statuses may not") {
   const std::pair<int, bool> rows[] = {{0, true},    {200, false}, {404, false}, {428, false}, {429, true},
                                        {430, false}, {499, false}, {500, true},  {503, true}};
   for (const auto& [status, passes] : rows) CHECK_MESSAGE(may_pass(status) == passes, status);

@@ -22,7 +22,8 @@
 #include "cli/kube/login/kubeconfig.h"
 #include "tests/unit/kube/certificates.h"
 
-// Set the handlers of `http`, then start(). Create the clients after it, so that they are gone before it.
+// Set the handlers of `http`, then start(). Create clients after the server, so that they are destroyed
+// before it.
 class FakeServer {
  public:
   FakeServer() : http(std::make_unique<httplib::Server>()) { set_up(); }
@@ -44,7 +45,7 @@ class FakeServer {
   std::string listen(const std::string& address = "127.0.0.1") {
     const int port = http->bind_to_any_port(address);
     if (port <= 0) throw std::runtime_error("no port");
-    ::listen(socket_, 512);  // httplib's queue of five makes clients that come all at once wait for seconds
+    ::listen(socket_, 512);  // with httplib's queue of five, many clients at once wait for seconds
     thread_ = std::thread([this] { http->listen_after_bind(); });
     while (!http->is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return scheme_ + "://" + mlk::http::in_url(address) + ":" + std::to_string(port);
@@ -92,8 +93,8 @@ inline std::string status_body(int code, const std::string& reason, const std::s
          R"(,"reason":")" + reason + R"(","message":")" + message + "\"}";
 }
 
-// Reads one request after the other; what `script` returns for the n-th (from 0) goes out as it is; the
-// connection is closed after an answer that does not end in "\r\n\r\n{}" or when it is empty.
+// Reads one request after the other, and sends the text that `script` returns for the n-th request (from 0).
+// Closes the connection after an empty text, or one that does not end in "\r\n\r\n{}".
 class RawServer {
  public:
   explicit RawServer(std::function<std::string(int, const std::string&)> script)
@@ -177,7 +178,7 @@ class RawServer {
   std::thread thread_;
 };
 
-// Waits until it is so, at most ten seconds.
+// Waits until the condition is true, at most ten seconds.
 inline bool eventually(const std::function<bool()>& condition) {
   for (int i = 0; i < 1000; ++i) {
     if (condition()) return true;

@@ -1,4 +1,4 @@
-// Why a server has answered 403, from what it says.
+// The cause of a 403, by the server's message.
 #include "cli/kube/forbidden.h"
 
 #include <set>
@@ -10,7 +10,7 @@
 
 namespace mlk::kube {
 
-TEST_CASE("what a server says with 403 tells whose no it is") {
+TEST_CASE("the message of a 403 decides its cause") {
   struct Row {
     const char* message;
     Forbidden why;
@@ -56,7 +56,7 @@ TEST_CASE("what a server says with 403 tells whose no it is") {
   for (const Row& row : rows) CHECK_MESSAGE(why_forbidden(row.message) == row.why, row.message);
 }
 
-TEST_CASE("each no has its own advice, and only that of the roles asks for a permission") {
+TEST_CASE("each cause of a 403 has its own hint, and only the hint for roles asks for a permission") {
   std::set<std::string> hints;
   for (const Forbidden why :
        {Forbidden::rights, Forbidden::quota, Forbidden::terminating, Forbidden::admission,
@@ -70,7 +70,7 @@ TEST_CASE("each no has its own advice, and only that of the roles asks for a per
   CHECK(status_error(403, body, "", nullptr).hint() == hint_for(Forbidden::quota));
 }
 
-TEST_CASE("the advice to each no names what to change") {
+TEST_CASE("the hint for each cause of a 403 names the thing to change") {
   const struct {
     Forbidden why;
     const char* part;

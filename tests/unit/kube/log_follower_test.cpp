@@ -41,7 +41,7 @@ LogTimes quick_follower() {
   return times;
 }
 
-// Keeps telling the follower about the pod until it is so.
+// Updates the follower with the pod until the condition is true.
 bool drive(LogFollower& follower, const json& pod, const std::function<bool()>& condition) {
   return eventually([&] {
     follower.update(pod);
@@ -51,11 +51,10 @@ bool drive(LogFollower& follower, const json& pod, const std::function<bool()>& 
 
 }  // namespace
 
-TEST_CASE(
-    "a follower comes back after breaks without losing or repeating a line, and ends with the container") {
+TEST_CASE("a follower reconnects without losing or repeating a line, and ends with the container") {
   LogServer logs;
   logs.answers = {{stamp("01", "a") + stamp("02", "b"), "cut"},
-                  {stamp("02", "b") + stamp("02", "c")},  // an orderly end that is none
+                  {stamp("02", "b") + stamp("02", "c")},  // ends in good order too early
                   {stamp("02", "b") + stamp("02", "c") + stamp("03", "d"), "cut"},
                   {stamp("03", "d") + stamp("03", "e")}};
   Client client(logs.start());
@@ -74,7 +73,7 @@ TEST_CASE(
   CHECK(seen[3] == "timestamps=true&container=main&sinceTime=2026-11-21T07%3A40%3A03Z");
 }
 
-TEST_CASE("after each break of a log that had said something the wait is as short as after the first") {
+TEST_CASE("after each break of a log that had sent lines the wait is the shortest again") {
   LogServer logs;
   for (int second = 11; second < 41; ++second) {
     const std::string now = std::to_string(second), before = std::to_string(second - 1);
@@ -86,7 +85,7 @@ TEST_CASE("after each break of a log that had said something the wait is as shor
   CHECK(drive(follower, pod_with("running"), [&] { return lines.get().size() == 31; }));
 }
 
-TEST_CASE("who wants a log from now on asks for its last second: the API knows no smaller number") {
+TEST_CASE("a follower that starts now requests the last second, the smallest number of the API") {
   LogServer logs;
   Client client(logs.start());
   Lines lines;
@@ -96,7 +95,7 @@ TEST_CASE("who wants a log from now on asks for its last second: the API knows n
   CHECK(logs.seen()[0] == "timestamps=true&container=main&follow=true&sinceSeconds=1");
 }
 
-TEST_CASE("a container that was restarted is read to the end of its last life first") {
+TEST_CASE("after a restart the follower first reads the previous incarnation to its end") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")}, {stamp("01", "a") + stamp("01", "b")}, {stamp("01", "fresh"), "stay"}};
   Client client(logs.start());
@@ -110,12 +109,12 @@ TEST_CASE("a container that was restarted is read to the end of its last life fi
   CHECK(logs.seen()[2] == "timestamps=true&container=main&follow=true");
 }
 
-TEST_CASE("a silent stream is opened anew, and one that lingers after the end is left") {
+TEST_CASE("a silent stream is reopened, also after the end of its container") {
   LogServer logs;
   logs.answers = {{stamp("01", "a"), "stay"},
                   {stamp("01", "a") + stamp("02", "b"), "stay"},
                   {stamp("02", "b") + stamp("02", "c")}};
-  logs.repeat_last = true;  // a slow machine may find it silent more often
+  logs.repeat_last = true;  // on a slow machine the stream may be silent more often
   Client client(logs.start());
   Lines lines;
   LogTimes times = quick_follower();
@@ -126,7 +125,7 @@ TEST_CASE("a silent stream is opened anew, and one that lingers after the end is
   CHECK(lines.get() == Texts{"a", "b", "c"});
 }
 
-TEST_CASE("lines without a time are told as the node's, and count for nothing when the log is opened again") {
+TEST_CASE("lines without a time become notes of the node and do not change the position in the log") {
   const std::string full = "failed to create fsnotify watcher: too many open files\n";
   LogServer logs;
   logs.answers = {
@@ -145,10 +144,10 @@ TEST_CASE("lines without a time are told as the node's, and count for nothing wh
   CHECK(follower.problem().empty());
   const Texts seen = logs.seen();
   CHECK(seen[0].find("follow=true") != std::string::npos);
-  CHECK(seen[1].find("follow") == std::string::npos);  // the node cannot: it is asked again and again
+  CHECK(seen[1].find("follow") == std::string::npos);  // the node cannot follow, so the follower polls it
 }
 
-TEST_CASE("a node that could not follow is asked to follow again after a time") {
+TEST_CASE("after a while the follower asks a node that could not follow to follow again") {
   LogServer logs;
   logs.answers = {
       {"failed to create fsnotify watcher: too many open files\n"}, {""}, {stamp("01.1", "a"), "stay"}};
@@ -162,7 +161,7 @@ TEST_CASE("a node that could not follow is asked to follow again after a time") 
   for (const std::string& target : logs.seen()) CHECK(target.find("follow=true") != std::string::npos);
 }
 
-TEST_CASE("a log that was rotated between two streams is told") {
+TEST_CASE("a log that was rotated between two streams gives a note") {
   LogServer logs;
   logs.answers = {{stamp("01.1", "a") + stamp("01.2", "b")}, {stamp("05.1", "c"), "stay"}};
   Client client(logs.start());
@@ -172,7 +171,7 @@ TEST_CASE("a log that was rotated between two streams is told") {
   CHECK(follower.notes() == Texts{"it has rotated the log of p: lines may be missing"});
 }
 
-TEST_CASE("a refusal counts when it has lasted: an API server that has just started refuses everything") {
+TEST_CASE("a 403 ends a follower only after a while, because a starting API server refuses everything") {
   LogServer logs;
   logs.answers = {{"forbidden", "", 403}, {"forbidden", "", 403}, {stamp("01", "a")}, {"forbidden", "", 403}};
   logs.repeat_last = true;
@@ -189,8 +188,7 @@ TEST_CASE("a refusal counts when it has lasted: an API server that has just star
   CHECK(follower.problem() == "forbidden");
 }
 
-TEST_CASE(
-    "of a pod that is gone nothing lacks if its log had ended in good order, and its end lacks if not") {
+TEST_CASE("the log of a deleted pod is complete only if its last stream ended in good order") {
   for (const bool broke : {false, true}) {
     CAPTURE(broke);
     LogServer logs;
@@ -204,7 +202,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a refused log says why, and a pod that is gone ends the follower") {
+TEST_CASE("problem() gives the reason of a refused log, and a deleted pod ends the follower") {
   LogServer logs;
   logs.answers = {{"container is waiting to start", "", 400}, {"pods not found", "", 404}};
   Client client(logs.start());
@@ -216,7 +214,7 @@ TEST_CASE("a refused log says why, and a pod that is gone ends the follower") {
   CHECK(follower.problem() == "deleted with the pod");
 }
 
-TEST_CASE("a log that its node has no more ends the follower of a container that has ended") {
+TEST_CASE("a follower of an ended container ends if the node no longer has the log") {
   LogServer logs;
   logs.answers = {{"previous terminated container not found", "", 400}};
   logs.repeat_last = true;
@@ -228,7 +226,7 @@ TEST_CASE("a log that its node has no more ends the follower of a container that
   CHECK(logs.seen().size() == 1);
 }
 
-TEST_CASE("the rest of the log of a container that has ended is asked for again when the server was busy") {
+TEST_CASE("a follower of an ended container retries when the server is busy") {
   for (const int status : {429, 500, 503}) {
     LogServer logs;
     logs.answers = {{"too many requests", "", status}, {stamp("01", "the end")}};
@@ -240,7 +238,7 @@ TEST_CASE("the rest of the log of a container that has ended is asked for again 
   }
 }
 
-TEST_CASE("a container's state of wrong types counts as none") {
+TEST_CASE("a container state with fields of wrong types counts as missing") {
   LogServer logs;
   Client client(logs.start());
   Lines lines;
@@ -269,7 +267,7 @@ TEST_CASE("a follower can be destroyed while it reads") {
 
 namespace {
 
-// Takes so many lines and no more.
+// Accepts at most `most` lines.
 struct FullReader {
   Lines lines;
   std::atomic<std::size_t> most = 2;
@@ -288,8 +286,7 @@ struct FullReader {
 
 }  // namespace
 
-TEST_CASE(
-    "a log that was let go for lack of room goes on where it was, also after the container was restarted") {
+TEST_CASE("a log closed for lack of room continues at its position, also after a restart of the container") {
   LogServer logs;
   const std::string first = stamp("01", "a") + stamp("01", "b") + stamp("02", "c");
   logs.answers = {
@@ -315,7 +312,7 @@ TEST_CASE(
   CHECK(logs.seen()[2].find("previous=true") != std::string::npos);
 }
 
-TEST_CASE("what is left of a container's last life is read when there is room again") {
+TEST_CASE("the rest of a previous incarnation is read when there is room again") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")},
                   {stamp("01", "a") + stamp("02", "b") + stamp("02", "c")},
@@ -332,7 +329,7 @@ TEST_CASE("what is left of a container's last life is read when there is room ag
   CHECK(full.lines.get() == Texts{"a", "b", "c", "fresh"});
 }
 
-TEST_CASE("a container that its pod has ended before has no log, and one that had begun has") {
+TEST_CASE("a container has no log if its pod ended before the container started") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")}};
   Client client(logs.start());
@@ -363,7 +360,7 @@ TEST_CASE("a container that its pod has ended before has no log, and one that ha
   CHECK(lines.get() == Texts{"a"});
 }
 
-TEST_CASE("the log of a container that runs before the others is followed like theirs") {
+TEST_CASE("the log of an init container is followed") {
   LogServer logs;
   logs.answers = {{stamp("01", "a"), "stay"}};
   Client client(logs.start());
@@ -376,7 +373,7 @@ TEST_CASE("the log of a container that runs before the others is followed like t
   CHECK(logs.seen()[0] == "timestamps=true&container=first&follow=true");
 }
 
-TEST_CASE("of lives of a container that nobody can read any more nothing is asked for") {
+TEST_CASE("a follower does not request incarnations that can no longer be read") {
   for (const bool twice : {true, false}) {
     CAPTURE(twice);
     LogServer logs;
@@ -389,11 +386,11 @@ TEST_CASE("of lives of a container that nobody can read any more nothing is aske
     const json later = twice ? pod_with("running", 2, true) : pod_with("running", 1, false);
     REQUIRE(drive(follower, later, [&] { return lines.get().size() == 2; }));
     CHECK(lines.get() == Texts{"a", "fresh"});
-    CHECK(logs.seen()[1] == "timestamps=true&container=main&follow=true");  // from its start
+    CHECK(logs.seen()[1] == "timestamps=true&container=main&follow=true");  // from the start of the new log
   }
 }
 
-TEST_CASE("a container that is started again after its end is followed again") {
+TEST_CASE("a finished follower continues if its container is restarted") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")}, {stamp("01", "a")}, {stamp("05", "fresh"), "stay"}};
   Client client(logs.start());
@@ -408,7 +405,7 @@ TEST_CASE("a container that is started again after its end is followed again") {
   CHECK(logs.seen()[1].find("previous=true") != std::string::npos);
 }
 
-TEST_CASE("a last life whose log is gone does not keep the next one waiting") {
+TEST_CASE("a missing log of the previous incarnation does not delay the next log") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")},
                   {"previous terminated container not found", "", 400},
@@ -423,7 +420,7 @@ TEST_CASE("a last life whose log is gone does not keep the next one waiting") {
   CHECK(follower.problem().empty());
 }
 
-TEST_CASE("a last life whose log breaks off is read again") {
+TEST_CASE("a broken log of the previous incarnation is read again") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")},
                   {stamp("01", "a") + stamp("02", "b"), "cut"},
@@ -438,7 +435,7 @@ TEST_CASE("a last life whose log breaks off is read again") {
   CHECK(lines.get() == Texts{"a", "b", "c", "fresh"});
 }
 
-TEST_CASE("credentials that are refused end a follower") {
+TEST_CASE("refused credentials end a follower") {
   LogServer logs;
   logs.answers = {{"Unauthorized", "", 401}};
   logs.repeat_last = true;
@@ -450,8 +447,8 @@ TEST_CASE("credentials that are refused end a follower") {
         std::string::npos);
 }
 
-TEST_CASE("a node's sentences are told once each, and twenty of them at most") {
-  std::string said = "\n";  // of an empty line nothing is told
+TEST_CASE("notes() has each message of a node once, and at most twenty messages") {
+  std::string said = "\n";  // an empty line gives no note
   for (int i = 0; i < 25; ++i) said += "sentence " + std::to_string(i) + "\nsentence 0\n";
   LogServer logs;
   logs.answers = {{said + stamp("01", "a"), "stay"}};

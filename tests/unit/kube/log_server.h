@@ -1,4 +1,4 @@
-// An API server that plays the logs of pods.
+// An API server that serves scripted logs of pods.
 #pragma once
 
 #include <mutex>

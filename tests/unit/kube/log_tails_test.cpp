@@ -14,7 +14,7 @@ using Clock = std::chrono::steady_clock;
 
 const std::string line = "2026-11-21T07:40:25Z text\n";
 
-// Logs that the test writes, and what was handed on of them, in the order of their arrival.
+// Logs that the test writes, and the answers that `take` got, in the order of their arrival.
 struct Tails {
   std::map<std::string, std::pair<int, std::string>> logs;  // by pod: the status, and the text
   FakeServer server;
@@ -43,7 +43,7 @@ struct Tails {
   }
 };
 
-TEST_CASE("a log is whole if it has fewer lines and bytes than were asked for, and cut off at the bytes") {
+TEST_CASE("a tail is whole below the requested lines and bytes, and cut off at the requested bytes") {
   struct Row {
     int lines;
     std::size_t bytes;
@@ -61,7 +61,7 @@ TEST_CASE("a log is whole if it has fewer lines and bytes than were asked for, a
   }
 }
 
-TEST_CASE("what is not answered with 200 has no lines, whatever the answer says") {
+TEST_CASE("an answer other than 200 has no lines, whatever its body is") {
   for (const int status : {400, 404, 500}) {
     const TailAnswer answer = Tails().answer(status, line, 3, 1000);
     CHECK(answer.status == status);
@@ -71,7 +71,7 @@ TEST_CASE("what is not answered with 200 has no lines, whatever the answer says"
   }
 }
 
-TEST_CASE("who takes a log may ask for further ones, and one that does not answer holds up no other") {
+TEST_CASE("a receiver may add further logs, and a silent log does not delay other logs") {
   Tails logs;
   logs.logs = {{"a", {200, line}}, {"b", {200, line}}};
   Client client(logs.server.start());
@@ -86,11 +86,11 @@ TEST_CASE("who takes a log may ask for further ones, and one that does not answe
   CHECK(logs.taken[0].first == "a");
   CHECK(logs.taken[1].first == "b");
   logs.taken.clear();
-  tails.read(Clock::now() + 1s);  // what was left at the deadline is forgotten
+  tails.read(Clock::now() + 1s);  // read() dropped the remaining logs at the deadline
   CHECK(logs.taken.empty());
 }
 
-TEST_CASE("a server that cannot be reached is told as status 0") {
+TEST_CASE("a server that cannot be reached gives status 0") {
   Tails logs;
   Config config = logs.server.start();
   logs.server.http->stop();

@@ -30,16 +30,16 @@ TEST_CASE("a line of a log is a time and a text") {
   CHECK_FALSE(parse_log_line(""));
 }
 
-TEST_CASE("of a line that rewrites itself, as a progress bar does, its last state is shown") {
+TEST_CASE("a line that rewrites itself, such as a progress bar, has its last state") {
   const std::string stamp = "2026-11-21T07:40:25Z ";
   const auto lines =
       parse_log(stamp + "1%\r2%\rmlk step=3\n" + stamp + "\033[31mnext\033[K\nno time\rat all");
-  REQUIRE(lines.size() == 2);  // without a time it is none of the program's
+  REQUIRE(lines.size() == 2);  // a line without a time does not come from the program
   CHECK(lines[0].text == "mlk step=3");
   CHECK(lines[1].text == "\033[31mnext\033[0m");
 }
 
-TEST_CASE("coming back, as many lines of the last second are skipped as are known") {
+TEST_CASE("after a reconnect as many lines of the last second are skipped as are known") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     auto line = parse_log_line("2026-11-21T07:40:" + text);
@@ -56,11 +56,11 @@ TEST_CASE("coming back, as many lines of the last second are skipped as are know
   CHECK(take("02.3Z d"));
   position.resume();
   CHECK_FALSE(take("02.1Z b"));
-  CHECK(take("05.0Z e"));  // the log was rotated meanwhile: nothing new is lost
+  CHECK(take("05.0Z e"));  // the log was rotated meanwhile: no new line is skipped
   CHECK(take("05.1Z f"));
 }
 
-TEST_CASE("coming back, no line is doubled or lost after the node's clock was set back") {
+TEST_CASE("after a reconnect no line is repeated or lost if the node's clock was set back") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     auto line = parse_log_line("2026-11-21T07:40:" + text);
@@ -79,14 +79,14 @@ TEST_CASE("coming back, no line is doubled or lost after the node's clock was se
   CHECK(take("05.4Z h"));
 }
 
-TEST_CASE("a log is read at once, with its options") {
+TEST_CASE("read_log() returns the present log and sends all options") {
   LogServer logs;
   logs.answers = {{stamp("01", "one") + stamp("02", "") + "without a time\n" + stamp("03", "last")},
                   {"waiting to start", "", 400}};
   Client client(logs.start());
   const auto lines =
       read_log(client, "n", "p", {.container = "main", .tail_lines = 5, .previous = true, .limit_bytes = 99});
-  REQUIRE(lines.size() == 3);  // what has no time is the kubelet's
+  REQUIRE(lines.size() == 3);  // a line without a time comes from the kubelet
   CHECK(lines[0].text == "one");
   CHECK(lines[1].text.empty());
   CHECK(lines[2].text == "last");
@@ -100,7 +100,7 @@ TEST_CASE("a log is read at once, with its options") {
   }
 }
 
-TEST_CASE("why a log does not come is said without what differs between the pods of a node") {
+TEST_CASE("the error for a missing log leaves out the address, which differs between the pods of a node") {
   const auto said = [](int status, const std::string& message) {
     const std::string body = json({{"kind", "Status"}, {"message", message}}).dump();
     return std::string(log_error({status, "", body}, Config()).what());
@@ -112,7 +112,7 @@ TEST_CASE("why a log does not come is said without what differs between the pods
   CHECK(std::string(log_error({0, "it broke", ""}, Config()).what()) == "it broke");
 }
 
-TEST_CASE("what a node says of a log is told for what it means, in a bounded line") {
+TEST_CASE("a message of a node becomes one bounded line with its meaning") {
   const std::string lacking = "it is out of inotify instances, so its logs are asked for again and again";
   CHECK(kubelet_said("failed to create fsnotify watcher: x") == lacking);
   CHECK(kubelet_said("inotify_init: too many open files") == lacking);
@@ -126,7 +126,7 @@ TEST_CASE("what a node says of a log is told for what it means, in a bounded lin
   CHECK(rotated("p") == "it has rotated the log of p: lines may be missing");
 }
 
-TEST_CASE("why a log does not come keeps its status, and a log that is not there by another word is told") {
+TEST_CASE("the error for a missing log keeps its status and unknown messages") {
   const auto error = [](int status, const std::string& message) {
     const std::string body = json({{"kind", "Status"}, {"message", message}}).dump();
     return log_error({status, "", body}, Config());
@@ -142,7 +142,7 @@ TEST_CASE("why a log does not come keeps its status, and a log that is not there
   CHECK(broken.status() == 0);
 }
 
-TEST_CASE("a log that was not cut says so, and one that has lost lines says so for good") {
+TEST_CASE("was_cut() is false for a complete log, and stays true after a loss of lines") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     return position.take(*parse_log_line("2026-11-21T07:40:" + text));

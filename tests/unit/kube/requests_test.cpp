@@ -1,4 +1,4 @@
-// What is asked for, word by word: paths, queries and headers. No server.
+// The exact paths, queries and headers of requests. No server.
 #include <doctest/doctest.h>
 
 #include "cli/kube/client.h"
@@ -44,7 +44,7 @@ TEST_CASE("each kind has its path and its apiVersion") {
   CHECK(path_of(resources::pods, "", "x") == "/api/v1/pods/x");
 }
 
-TEST_CASE("a list is asked for with its selectors, and a watch for its bookmarks too") {
+TEST_CASE("the request for a list has its selectors, and a watch also requests bookmarks") {
   const Request plain = list_request(resources::pods, "n", {}, false);
   CHECK(plain.method == "GET");
   CHECK(plain.path == "/api/v1/namespaces/n/pods");
@@ -68,7 +68,7 @@ TEST_CASE("objects are described by their plural, name and namespace") {
   CHECK(describe(resources::nodes, "", "x") == "nodes/x");
 }
 
-TEST_CASE("a log is asked for from its whole second on, and otherwise by lines or seconds") {
+TEST_CASE("a log request has a start time, or else numbers of lines and seconds") {
   const Request plain = log_request("n", "p", {});
   CHECK(plain.path == "/api/v1/namespaces/n/pods/p/log");
   CHECK(plain.accept == "*/*");
@@ -97,7 +97,7 @@ TEST_CASE("a log is asked for from its whole second on, and otherwise by lines o
                                                       {"limitBytes", "5"}});
 }
 
-TEST_CASE("all that the configuration says of the server reaches the connection") {
+TEST_CASE("all settings of the server in the configuration reach the connection") {
   Config config;
   config.server = "https://h:6443";
   config.ca_pem = "CA";
@@ -127,7 +127,7 @@ TEST_CASE("all that the configuration says of the server reaches the connection"
   CHECK_FALSE(access.compression);
 }
 
-TEST_CASE("a token goes before a password, and without either nothing is presented") {
+TEST_CASE("a token has precedence over a password, and without both no credential is sent") {
   const auto presented = [](const Config& config) {
     ClusterLogin login(config, {});
     const auto turn = login.next(mlk::http::SteadyTime{} + seconds(100));
@@ -146,7 +146,7 @@ TEST_CASE("a token goes before a password, and without either nothing is present
   CHECK(presented(config) == "Bearer t0k|C|K");
 }
 
-TEST_CASE("the same credential is presented as the same, so that its connections are used again") {
+TEST_CASE("an unchanged credential stays the same object, so that its connections are reused") {
   Config config;
   config.token = "t";
   ClusterLogin login(config, {});

@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// What a stream brought, from the loop's thread.
+// The lines and the end of a stream; the loop's thread writes them.
 struct Collected {
   std::mutex mutex;
   std::vector<std::string> lines;
@@ -50,7 +50,7 @@ std::string chunked(const std::vector<std::string>& chunks, bool complete) {
   return complete ? out + "0\r\n\r\n" : out;
 }
 
-// Lines for ever.
+// Sends lines for ever.
 void endless(FakeServer& server) {
   server.http->Get(".*", [&](const auto&, auto& response) {
     response.set_chunked_content_provider("application/json", [&](std::size_t, httplib::DataSink& sink) {
@@ -62,7 +62,7 @@ void endless(FakeServer& server) {
 
 }  // namespace
 
-TEST_CASE("a stream brings whole lines, however they are cut on the way") {
+TEST_CASE("a stream delivers whole lines, however the network cuts them") {
   RawServer server([](int, const std::string&) { return chunked({"o", "ne\ntw", "o\n\nth", "ree"}, true); });
   Client client(server.config());
   Collected got;
@@ -76,7 +76,7 @@ TEST_CASE("a stream brings whole lines, however they are cut on the way") {
   CHECK(opened == 200);
 }
 
-TEST_CASE("a broken stream says so, and keeps the half line to itself") {
+TEST_CASE("a broken stream ends with an error and does not deliver half a line") {
   RawServer server([](int, const std::string&) { return chunked({"one\ntw"}, false); });
   Client client(server.config());
   Collected got;
@@ -112,7 +112,7 @@ TEST_CASE("a line over 16 MiB ends the stream") {
   CHECK(got.end->error.find("a line of more than 16 MiB") != std::string::npos);
 }
 
-TEST_CASE("a stream whose answer does not begin is given up, one that has begun may be quiet") {
+TEST_CASE("a stream fails if its answer does not begin in time, and may be silent afterwards") {
   FakeServer server;
   server.http->Get("/silent", [&](const auto&, auto&) { server.hang(); });
   server.http->Get("/quiet", [&](const auto&, auto& response) {
@@ -145,7 +145,7 @@ TEST_CASE("no callback runs after a stream has been destroyed") {
         {.path = "/x"}, [&count](std::string_view) { ++*count; }, [](StreamEnd) { FAIL("ended"); });
     if (i % 2 == 0) REQUIRE(eventually([&] { return *count > 0; }));
     stream.reset();
-    count.reset();  // a late callback would now touch what is gone
+    count.reset();  // a late callback would now use freed memory
   }
 }
 
@@ -168,11 +168,11 @@ TEST_CASE("a stream may be destroyed in its own callback") {
         [](StreamEnd) {});
   }
   REQUIRE(eventually([&] { return lines > 0; }));
-  client.send({.method = "PUT", .path = "/nothing"});  // the loop goes on
+  client.send({.method = "PUT", .path = "/nothing"});  // the loop still works
   CHECK(lines == 1);
 }
 
-TEST_CASE("a stream that outlives its client is silent") {
+TEST_CASE("a stream that outlives its client makes no more calls") {
   FakeServer server;
   endless(server);
   std::unique_ptr<Stream> stream;

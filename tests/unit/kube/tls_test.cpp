@@ -10,7 +10,7 @@ using namespace mlk::kube;
 
 namespace {
 
-// What send() makes of it: "200", or the error.
+// The outcome of send(): "200", or the error.
 std::string outcome(const Config& config) {
   Client client(config);
   try {
@@ -31,7 +31,7 @@ void answer_all(FakeServer& server) {
 
 }  // namespace
 
-TEST_CASE("a server is trusted when its authority is the configured one, and no other") {
+TEST_CASE("a server is trusted only if the configured authority signed its certificate") {
   const Certificate authority = make_authority("cluster ca"), other = make_authority("another ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   answer_all(server);
@@ -48,7 +48,7 @@ TEST_CASE("a server is trusted when its authority is the configured one, and no 
   CHECK(outcome(config) == "200");
 }
 
-TEST_CASE("a certificate out of its dates, or of another name, is refused by what is wrong with it") {
+TEST_CASE("the error for an expired certificate, or one with another name, gives the reason") {
   const Certificate authority = make_authority("cluster ca");
   SUBCASE("expired") {
     FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority, -60}));
@@ -69,7 +69,7 @@ TEST_CASE("a certificate out of its dates, or of another name, is refused by wha
   }
 }
 
-TEST_CASE("the host in requests stays the server's when TLS goes by another name") {
+TEST_CASE("the Host header stays the server's if tls-server-name is another name") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "DNS:api.example", &authority}));
   std::string host;
@@ -84,7 +84,7 @@ TEST_CASE("the host in requests stays the server's when TLS goes by another name
   CHECK("https://" + host == config.server);
 }
 
-TEST_CASE("a client certificate is shown to a server that asks for it") {
+TEST_CASE("a client certificate is sent to a server that requests it") {
   const Certificate authority = make_authority("cluster ca");
   const Certificate client = make_certificate({"me", "DNS:me", &authority});
   X509_STORE* store = X509_STORE_new();  // the server takes it over
@@ -105,7 +105,7 @@ TEST_CASE("a client certificate is shown to a server that asks for it") {
   CHECK(contains(outcome(config), "certificate or key of user \"researcher\" cannot be used"));
 }
 
-TEST_CASE("tokens, passwords and impersonation go into headers over TLS") {
+TEST_CASE("tokens, passwords and impersonation are sent in headers over TLS") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::string authorization, user;
@@ -135,7 +135,7 @@ TEST_CASE("tokens, passwords and impersonation go into headers over TLS") {
   CHECK(authorization == "Basic bWU6cHc=");
 }
 
-TEST_CASE("a token in a file that was renewed is sent after a refusal, once") {
+TEST_CASE("after a 401 a renewed token file is read and the request is sent once more") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::atomic<int> requests = 0;
@@ -149,7 +149,7 @@ TEST_CASE("a token in a file that was renewed is sent after a refusal, once") {
   config.token_file = folder.write("token", "old\n").string();
   Client client(config);
   CHECK(client.send({.path = "/x"}).status == 401);
-  CHECK(requests == 1);  // nothing new to try
+  CHECK(requests == 1);  // there is no new token to try
   folder.write("token", " new\n");
   CHECK(client.send({.path = "/x"}).status == 200);
   CHECK(requests == 3);
@@ -164,8 +164,8 @@ TEST_CASE("a server without TLS behind https is an error, not a hang") {
   CHECK(contains(outcome(config), "no TLS connection"));
 }
 
-TEST_CASE("streams beyond the connections of HTTP/2 get their own from a server of HTTP/1, also in a burst") {
-  constexpr int many = 50;  // ten more
+TEST_CASE("many streams at once to an HTTP/1 server get a connection each") {
+  constexpr int many = 50;  // ten more than the limit of connections
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   server.http->Get(".*", [&](const auto&, auto& response) {

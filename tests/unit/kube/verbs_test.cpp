@@ -1,4 +1,4 @@
-// What the verbs of the client ask for, and what they make of answers.
+// The requests of the client's verbs, and their handling of answers.
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -16,7 +16,7 @@ using mlk::ExitCode;
 
 namespace {
 
-// Answers every request with one object, and notes what was asked.
+// Answers every request with one object, and records the requests.
 struct NotingServer {
   std::mutex mutex;
   std::vector<std::string> seen;
@@ -53,7 +53,7 @@ std::string thrown_by(const std::function<void()>& action) {
 
 }  // namespace
 
-TEST_CASE("an object that is created is stored, and unknown fields of it are refused") {
+TEST_CASE("create() sends no dryRun and asks the server to refuse unknown fields") {
   NotingServer server;
   Client client(server.start());
   client.create(resources::pods, "n", {{"a", 1}});
@@ -61,7 +61,7 @@ TEST_CASE("an object that is created is stored, and unknown fields of it are ref
         "POST /api/v1/namespaces/n/pods?fieldManager=mlk&fieldValidation=Strict application/json {\"a\":1}");
 }
 
-TEST_CASE("each kind of patch says what it is, and a merge patch is the usual one") {
+TEST_CASE("each type of patch has its content type, and a merge patch is the default") {
   NotingServer server;
   Client client(server.start());
   const std::string path = "PATCH /api/v1/namespaces/n/pods/x?fieldManager=mlk&fieldValidation=Strict ";
@@ -79,7 +79,7 @@ TEST_CASE("each kind of patch says what it is, and a merge patch is the usual on
   CHECK(server.last() == path + "application/merge-patch+json {\"b\":2}");
 }
 
-TEST_CASE("what is deleted without a word goes in the background, whichever incarnation it is") {
+TEST_CASE("remove() without options deletes any incarnation with background propagation") {
   NotingServer server;
   Client client(server.start());
   client.remove(resources::pods, "n", "x");
@@ -90,7 +90,7 @@ TEST_CASE("what is deleted without a word goes in the background, whichever inca
   CHECK(server.last().find(R"("gracePeriodSeconds":5)") != std::string::npos);
 }
 
-TEST_CASE("warnings come with patches too, and need nobody who listens") {
+TEST_CASE("answers to patches can have warnings, and on_warning may be empty") {
   NotingServer server;
   Client client(server.start());
   client.create(resources::pods, "n", json::object());
@@ -102,7 +102,7 @@ TEST_CASE("warnings come with patches too, and need nobody who listens") {
   CHECK(warnings == std::vector<std::string>{"old"});
 }
 
-TEST_CASE("only an object that is not there is not found: all other errors pass through") {
+TEST_CASE("find() returns nothing only for a missing object and throws all other errors") {
   NotingServer server;
   const Config config = server.start();
   Client client(config);
@@ -136,7 +136,7 @@ TEST_CASE("only an object that is not there is not found: all other errors pass 
         "200 Unreadable | the server's answer is not a JSON object | ");
 }
 
-TEST_CASE("an apiVersion that the cluster does not know is asked for once, too") {
+TEST_CASE("the client also asks only once for an unknown apiVersion") {
   NotingServer server;
   server.status = 404;
   Client client(server.start());
@@ -149,7 +149,7 @@ TEST_CASE("an apiVersion that the cluster does not know is asked for once, too")
 
 namespace {
 
-// Gives pages of these sizes in bytes, and each says that another one follows but the last.
+// Returns pages of these sizes in bytes; each page but the last says that another page follows.
 std::vector<std::string> limits_for(const std::vector<std::size_t>& pages, int first_page) {
   std::vector<std::string> limits;
   std::size_t page = 0;
@@ -166,7 +166,7 @@ std::vector<std::string> limits_for(const std::vector<std::size_t>& pages, int f
   return limits;
 }
 
-// Gives page after page with one object in each, for ever.
+// Returns pages with one object each, for ever.
 struct EndlessPages {
   int asked = 0;
   Response operator()(const Request&) {
@@ -180,7 +180,7 @@ struct EndlessPages {
 
 }  // namespace
 
-TEST_CASE("the size of a page follows that of the one before, between 10 and 500 objects") {
+TEST_CASE("the size of the last page decides the limit of the next, between 10 and 500 objects") {
   using Limits = std::vector<std::string>;
   constexpr std::size_t mebi = 1u << 20;
   CHECK(limits_for({1, 1, 1, 1}, 100) == Limits{"100", "200", "400", "500"});
@@ -191,7 +191,7 @@ TEST_CASE("the size of a page follows that of the one before, between 10 and 500
   CHECK(limits_for({8 * mebi + 1, 1}, 11) == Limits{"11", "10"});
 }
 
-TEST_CASE("who wants some objects asks for no page more than needed") {
+TEST_CASE("a list with `enough` requests no more pages than needed") {
   EndlessPages pages;
   const auto send = [&](const Request& request) { return pages(request); };
   const ListResult three = list_pages(send, resources::pods, "n", {.enough = 3}, nullptr);
@@ -208,7 +208,7 @@ TEST_CASE("who wants some objects asks for no page more than needed") {
   }
 }
 
-TEST_CASE("a list that is refused at once is an error, and only a later page makes it begin anew") {
+TEST_CASE("a 410 for the first page of a list is an error and does not restart the list") {
   int asked = 0;
   const auto refused = [&](const Request&) {
     ++asked;
@@ -219,7 +219,7 @@ TEST_CASE("a list that is refused at once is an error, and only a later page mak
   CHECK(asked == 1);
 }
 
-TEST_CASE("objects of a list keep what they say of their kind, and get what they do not say") {
+TEST_CASE("objects of a list keep their kind and apiVersion, and get missing ones") {
   const auto send = [](const Request&) {
     return Response{200, R"({"items":[{}, {"kind":"Own","apiVersion":"own/v1"}]})", {}};
   };
@@ -234,7 +234,7 @@ TEST_CASE("objects of a list keep what they say of their kind, and get what they
   CHECK(list_pages(none, resources::pods, "n", {}, nullptr).items.empty());
 }
 
-TEST_CASE("managed fields are left out with all brackets in them, wherever they stand") {
+TEST_CASE("managed fields with nested brackets and quotes are removed whole") {
   const auto object = [](const std::string& in) { return R"({"metadata":{"a":"b")" + in + R"(},"c":[1]})"; };
   CHECK(without_managed_fields(object(R"(,"managedFields":[{"manager":[[],[2]]},{"manager":1}])")) ==
         object(""));

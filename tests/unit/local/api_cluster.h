@@ -1,4 +1,4 @@
-// An API without sockets, and what tests send to it.
+// An API without sockets, and requests and objects that tests send to it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a fresh cluster holds, and what lies in its state folder: names of files, addresses, volumes, keys.
+// The objects of a fresh cluster, and the content of its state folder: file names, addresses, volumes, keys.
 #include <algorithm>
 #include <memory>
 #include <set>
@@ -44,7 +44,7 @@ unsigned mode_of(const std::filesystem::path& path) {
   return info.st_mode & 07777;
 }
 
-// The object without what the store and chance have added.
+// The object without the fields that the store adds and without random values.
 json plain(const Object& object) {
   json copy = *object;
   CHECK(copy["metadata"].at("uid").get<std::string>().size() == 36);
@@ -53,7 +53,7 @@ json plain(const Object& object) {
   return copy;
 }
 
-// What `call` throws, as "exit code | text | hint".
+// The error that `call` throws, as "exit code | text | hint".
 template <class Call>
 std::string error_of(const Call& call) {
   try {
@@ -131,7 +131,7 @@ TEST_CASE("seeding adds only missing objects, and changes no existing one") {
               {{"name", "default"}, {"namespace", "lab"}, {"creationTimestamp", "2026-11-21T12:00:00Z"}}}});
 }
 
-TEST_CASE("a uid is a UUID of version 4, and its other digits take every value") {
+TEST_CASE("a uid is a UUID of version 4 whose other digits are random") {
   std::vector<std::set<char>> seen(36);
   std::set<std::string> all;
   for (int i = 0; i < 1000; ++i) {
@@ -192,7 +192,7 @@ TEST_CASE("the files of the cluster have their fixed names below the state home"
   CHECK(paths.log() == root / "server.log");
 }
 
-TEST_CASE("the state folder is made for its owner alone, or made so") {
+TEST_CASE("the state folder is created with mode 0700, and an existing folder gets this mode") {
   const Folder folder;
   const std::filesystem::path made = folder.path() / "a" / "b" / "local";
   make_state_folder(made);
@@ -208,7 +208,7 @@ TEST_CASE("the state folder is made for its owner alone, or made so") {
   CHECK(std::filesystem::exists(made / "kept"));
 }
 
-TEST_CASE("a state folder that is a link, a file or another user's is refused") {
+TEST_CASE("a state folder that is a link, is a file, or belongs to another user is refused") {
   const Folder folder;
   const std::filesystem::path target = folder.path() / "target", link = folder.path() / "link",
                               file = folder.path() / "file";
@@ -268,7 +268,9 @@ TEST_CASE("a cluster is lost when its server has left an address and holds no lo
             " | use it there, or set XDG_STATE_HOME to a folder of this machine");
 }
 
-TEST_CASE("a volume is the folder that was given for it, else that of its claim, else of the host") {
+TEST_CASE(
+    "the folder of a volume is the given one, or else the folder of its claim, or else the folder on the "
+    "host") {
   const Home home;
   const auto folder_of = [](const json& volume) { return volume_folder("lab", "data", volume).string(); };
   const std::string claim = (home.paths.claims() / "lab" / "c").string();
@@ -292,13 +294,13 @@ TEST_CASE("a volume is the folder that was given for it, else that of its claim,
   }
 }
 
-TEST_CASE("the program knows its own file") {
+TEST_CASE("own_program() returns the file of the program") {
   const std::filesystem::path program = own_program();
   CHECK(program.is_absolute());
   CHECK(std::filesystem::equivalent(program, "/proc/self/exe"));
 }
 
-TEST_CASE("keys are made once, kept for their owner alone, and made anew when the file is damaged") {
+TEST_CASE("credentials are created once with mode 0600, and created again if the file is damaged") {
   const Folder folder;
   const std::filesystem::path file = folder.path() / "credentials.json";
   const Credentials made = load_credentials(file);
@@ -317,14 +319,14 @@ TEST_CASE("keys are made once, kept for their owner alone, and made anew when th
   CHECK(load_credentials(file).token == other.token);
 }
 
-TEST_CASE("a lock that nobody can take is told from one that somebody has") {
+TEST_CASE("a lock file that cannot be opened has an error, and a free lock file has none") {
   const Folder folder;
   CHECK(FileLock(folder.path() / "free").error() == 0);
   CHECK(FileLock(folder.path() / "none" / "lock").error() == ENOENT);
   CHECK(FileLock(folder.path()).error() == EISDIR);
 }
 
-TEST_CASE("certificates that the clock makes invalid are made anew") {
+TEST_CASE("certificates that are invalid at the present time are created again") {
   for (const auto& [from, until] : {std::pair(-7200, -3600), std::pair(3600, 7200)}) {
     const Folder folder;
     const std::filesystem::path file = folder.path() / "credentials.json";
@@ -335,7 +337,7 @@ TEST_CASE("certificates that the clock makes invalid are made anew") {
         last(X509_gmtime_adj(nullptr, until), ASN1_TIME_free);
     REQUIRE(X509_set1_notBefore(certificate.get(), first.get()) == 1);
     REQUIRE(X509_set1_notAfter(certificate.get(), last.get()) == 1);
-    REQUIRE(i2d_re_X509_tbs(certificate.get(), nullptr) > 0);  // or its former encoding would be written
+    REQUIRE(i2d_re_X509_tbs(certificate.get(), nullptr) > 0);  // otherwise OpenSSL writes its former encoding
     const std::unique_ptr<BIO, decltype(&BIO_free)> bio(BIO_new(BIO_s_mem()), BIO_free);
     REQUIRE(PEM_write_bio_X509(bio.get(), certificate.get()) == 1);
     char* data = nullptr;
@@ -347,7 +349,7 @@ TEST_CASE("certificates that the clock makes invalid are made anew") {
   }
 }
 
-TEST_CASE("the certificates are good for ten years before and after now, each for its purpose alone") {
+TEST_CASE("the certificates are valid for ten years before and after now, each only for its purpose") {
   const Credentials made = make_credentials();
   CHECK(made.token.size() == 64);
   CHECK(made.token.find_first_not_of("0123456789abcdef") == std::string::npos);
@@ -388,7 +390,7 @@ TEST_CASE("the certificates are good for ten years before and after now, each fo
   CHECK(X509_verify(server.get(), X509_get0_pubkey(server.get())) != 1);
 }
 
-TEST_CASE("the kubeconfig has the one cluster, its user and the context of both") {
+TEST_CASE("the kubeconfig has one cluster, one user, and a context with this cluster and user") {
   const Credentials credentials{"authority", "certificate", "key", "token"};
   CHECK(kubeconfig_text(credentials, "https://127.0.0.1:4711") == R"({
   "apiVersion": "v1",

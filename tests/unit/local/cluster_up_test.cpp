@@ -1,5 +1,5 @@
-// How the server is started, found, stopped and missed. The test forks the server: `up` starts a script in
-// its place.
+// How the server is started, found, stopped, and reported as lost. The test forks the server: `up` starts a
+// script in its place.
 #include <csignal>
 #include <fcntl.h>
 #include <functional>
@@ -38,11 +38,11 @@ bool comes_true(const std::function<bool()>& done) {
   return false;
 }
 
-// A process that runs `body`, killed at the end of the test should it still live.
+// A process that runs `body`. The destructor kills it if it still lives.
 class Forked {
  public:
   explicit Forked(const std::function<int()>& body) {
-    std::cout.flush();  // or the process would say again what this one has not said yet
+    std::cout.flush();  // otherwise the child would print the buffered text of this process again
     pid_ = ::fork();
     if (pid_ == 0) ::_exit(body());
   }
@@ -72,7 +72,7 @@ struct Cluster {
   Cluster() { ::setenv("XDG_STATE_HOME", folder.path().c_str(), 1); }
   ~Cluster() { ::unsetenv("XDG_STATE_HOME"); }
 
-  // What `up` starts: it notes its arguments and its process, then goes on with `script`.
+  // The program that `up` starts: it records its arguments and its process, and then runs `script`.
   std::filesystem::path program(const std::string& script) const {
     const std::filesystem::path file = folder.path() / "program";
     write_text(file, "#!/bin/sh\necho \"$# $1 $2\" >> \"" + calls().string() + "\"\n" + script + "\n");
@@ -83,7 +83,7 @@ struct Cluster {
   std::string called() const {
     return std::filesystem::exists(calls()) ? read_file(calls(), 1000) : std::string();
   }
-  // The real server, with what it says in a file.
+  // The real server, with its output in a file.
   int serve_here() const {
     const int said = ::open((folder.path() / "said").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
     ::dup2(said, 2);
@@ -105,7 +105,7 @@ std::string up_error(const Call& call) {
   return "";
 }
 
-TEST_CASE("a server that is up is found with its address, used again, and stopped for good") {
+TEST_CASE("a running server is found by its address and is used again, and it stays stopped after down") {
   const Cluster cluster;
   CHECK_FALSE(running());
   Forked server([&] { return cluster.serve_here(); });
@@ -163,7 +163,7 @@ TEST_CASE("a server that is up is found with its address, used again, and stoppe
   CHECK(parse_json(read_file(cluster.paths.root / "credentials.json", 100000), "") == saved);
 }
 
-TEST_CASE("a server ends by SIGINT and SIGHUP too, and one that is killed is lost") {
+TEST_CASE("SIGINT and SIGHUP end a server too, and a killed server is reported as lost") {
   for (const int number : {SIGINT, SIGHUP, SIGKILL}) {
     CAPTURE(number);
     const Cluster cluster;
@@ -217,7 +217,8 @@ TEST_CASE("up waits for a server that is starting already, and starts no other")
         "1 | the local cluster did not start | see " + cluster.paths.log().string());
 }
 
-TEST_CASE("a server that ends before it answers is told at once from one that takes too long") {
+TEST_CASE(
+    "up reports a server that ends early at once, with another message than for a server that is too slow") {
   CHECK(UpOptions{}.timeout == std::chrono::seconds(20));
   const Cluster cluster;
   CHECK(up_error([&] { up(cluster.options("exit 1")); }) ==
@@ -238,7 +239,7 @@ TEST_CASE("a server that ends before it answers is told at once from one that ta
         "1 | the local cluster did not start | see " + cluster.paths.log().string());
 }
 
-TEST_CASE("folders of volumes are added to those of earlier calls, and must be there") {
+TEST_CASE("volume folders are added to those of earlier calls of up, and must exist") {
   const Cluster cluster;
   const std::filesystem::path one = cluster.folder.path() / "one", two = cluster.folder.path() / "two";
   std::filesystem::create_directory(one);
@@ -272,7 +273,7 @@ TEST_CASE("folders of volumes are added to those of earlier calls, and must be t
   CHECK(given().at("e") == one.string());
 }
 
-// A supervisor that holds the lock of its pod's folder and leaves when it is told to.
+// A supervisor that holds the lock of its pod's folder until it is asked to stop.
 int hold_until_told(const PodFolder& folder) {
   sigset_t signals;
   ::sigemptyset(&signals);
@@ -284,9 +285,7 @@ int hold_until_told(const PodFolder& folder) {
   return lock.held() ? 0 : 1;
 }
 
-TEST_CASE(
-    "down waits until the server is gone, and notes that it was stopped, also without a word on a full "
-    "disk") {
+TEST_CASE("down waits for the end of the server and records that it was stopped, also on a full disk") {
   for (const bool full : {false, true}) {
     CAPTURE(full);
     const Cluster cluster;
@@ -302,7 +301,7 @@ TEST_CASE(
         ::sigwait(&signals, &number);
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
         write_text(cluster.folder.path() / "left", "");
-        if (full) {  // a folder in the place of the note cannot be written over, by root neither
+        if (full) {  // not even root can overwrite a folder in the place of the note
           std::filesystem::remove(cluster.paths.server());
           std::filesystem::create_directory(cluster.paths.server());
         }
@@ -322,7 +321,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("down gives each pod its own grace, but no more than is asked for, and names those it stopped") {
+TEST_CASE("down gives each pod its own grace period, at most the given one, and names the stopped pods") {
   struct Case {
     std::optional<long> own, asked;
     long given;
@@ -362,7 +361,7 @@ TEST_CASE("down ignores pods that have ended and pods that never started") {
   CHECK(stopped.elsewhere.empty());
   CHECK_FALSE(ended.stop());
   CHECK_FALSE(empty.stop());
-  // Its supervisor may be about to take the lock: it reads this before it starts anything.
+  // The supervisor of this pod may be about to take the lock. It reads the request before it starts anything.
   REQUIRE(waiting.stop());
   CHECK(waiting.stop()->grace_seconds == 3);
 }

@@ -29,7 +29,7 @@ bool within_patience(const std::function<bool()>& condition) {
 
 Time now_by_clock() { return std::chrono::system_clock::now(); }
 
-// A state folder, with a program that is no supervisor: it stays until the test is over.
+// A state folder, with a program in place of the supervisor that runs until the test is over.
 struct Looped {
   static inline const std::string uid = "controllers-loop-test-" + std::to_string(::getpid());
   Folder folder;
@@ -60,7 +60,7 @@ struct Looped {
   }
 };
 
-TEST_CASE("the fifo of notices is the user's alone, stays, and is used again") {
+TEST_CASE("the fifo of notices has mode 0600, is kept, and is used again") {
   Looped looped;
   for (int i = 0; i < 2; ++i) {
     const Controllers controllers(looped.store, looped.logs, looped.paths, looped.program);
@@ -72,7 +72,7 @@ TEST_CASE("the fifo of notices is the user's alone, stays, and is used again") {
   CHECK(std::filesystem::exists(looped.paths.fifo()));
 }
 
-TEST_CASE("where there is something else in place of the fifo there are no controllers, and it is said why") {
+TEST_CASE("the controllers fail with the reason if the path of the fifo is not a fifo") {
   Looped looped;
   const Paths occupied(looped.folder.path() / "occupied");
   std::filesystem::create_directories(occupied.fifo());
@@ -103,7 +103,7 @@ TEST_CASE("the loop handles the objects that exist at its start, and each later 
   }
 }
 
-TEST_CASE("garbage goes, old events go, and new ones stay") {
+TEST_CASE("the loop deletes garbage and old events, and keeps new events") {
   Looped looped;
   looped.create_event("old", now_by_clock() - std::chrono::hours(2));
   looped.create_event("new", now_by_clock());
@@ -116,8 +116,8 @@ TEST_CASE("garbage goes, old events go, and new ones stay") {
 }
 
 TEST_CASE(
-    "a supervisor's notice has its pod looked at, however its bytes come, and a nonsense one is passed "
-    "over") {
+    "the loop syncs the pod in a supervisor's notice, however its bytes arrive, and ignores an invalid "
+    "notice") {
   for (const char* parts : {"whole", "halves", "among others", "after nonsense"}) {
     CAPTURE(parts);
     Looped looped;
@@ -146,7 +146,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("changes and notices are seen as they come, not only when everything is looked at") {
+TEST_CASE("the loop handles changes and notices when they arrive, and not only at the next sweep") {
   Looped looped;
   const Controllers controllers(looped.store, looped.logs, looped.paths, looped.program);
   const PodFolder record(looped.paths.pods() / Looped::uid);
@@ -159,8 +159,8 @@ TEST_CASE("changes and notices are seen as they come, not only when everything i
   const auto plant = [&](const std::string& name) {
     looped.create_event(name, now_by_clock() - std::chrono::hours(2));
   };
-  // Only when everything is looked at do old events go: one that stays shows that this has not happened in
-  // the meantime. A round in which it has says nothing.
+  // Old events expire only in a sweep. So an old event that still exists shows that no sweep has happened
+  // meanwhile. A round with a sweep proves nothing.
   bool between = false;
   for (int round = 0; round < 20; ++round) {
     const std::string old = "old-" + std::to_string(round);
@@ -196,7 +196,7 @@ TEST_CASE("changes and notices are seen as they come, not only when everything i
   ::close(fifo);
 }
 
-TEST_CASE("after the end of the loop nothing is called any more, and pods live on") {
+TEST_CASE("after the end of the loop the controllers change nothing, and pods continue to run") {
   Looped looped;
   looped.create_pod();
   {

@@ -1,4 +1,4 @@
-// What the controllers do with objects: rules about failures, events, garbage, statuses; no process is
+// The controllers' effects on objects: rules about failures, events, garbage, statuses. No process is
 // started.
 #include <doctest/doctest.h>
 
@@ -33,20 +33,20 @@ std::string time_of(const json& status, const std::string& type) {
 
 }  // namespace
 
-TEST_CASE("a rule about a condition holds while the condition has the wanted status") {
+TEST_CASE("a rule about a condition matches while the condition has the wanted status") {
   const auto action = [](const json& pattern, const std::string& status) {
     const json spec = {
         {"podFailurePolicy", {{"rules", {{{"action", "Ignore"}, {"onPodConditions", {pattern}}}}}}}};
     return match_failure(spec, failed_with(1, status)).action;
   };
-  const json disrupted = {{"type", "DisruptionTarget"}};  // without a status, True is meant
+  const json disrupted = {{"type", "DisruptionTarget"}};  // a missing status means True
   CHECK(action(disrupted, "True") == FailureAction::ignore);
   CHECK(action(disrupted, "False") == FailureAction::count);
   CHECK(action({{"type", "DisruptionTarget"}, {"status", "False"}}, "False") == FailureAction::ignore);
   CHECK(action({{"type", "Ready"}}, "True") == FailureAction::count);
 }
 
-TEST_CASE("a rule about exit codes is about containers that failed, and about the one that it names") {
+TEST_CASE("a rule about exit codes matches only failed containers, and only the container that it names") {
   const auto action = [](const json& rule, const json& failed) {
     const json spec = {{"podFailurePolicy", {{"rules", {{{"action", "FailJob"}, {"onExitCodes", rule}}}}}}};
     return match_failure(spec, failed).action;
@@ -64,7 +64,7 @@ TEST_CASE("a rule about exit codes is about containers that failed, and about th
   CHECK(action(of_side, two) == FailureAction::fail_job);
 }
 
-TEST_CASE("a pod without an owner gets its grace while it runs, and goes at once when it has ended") {
+TEST_CASE("an orphan pod gets its grace period while it runs, and is deleted at once when it has ended") {
   for (const char* phase : {"Pending", "Running", "Succeeded", "Failed"}) {
     CAPTURE(phase);
     const Folder folder;
@@ -85,7 +85,7 @@ TEST_CASE("a pod without an owner gets its grace while it runs, and goes at once
   }
 }
 
-TEST_CASE("a condition that changes gets the time of the change, the others keep theirs") {
+TEST_CASE("a changed condition gets the time of the change, and the other conditions keep their times") {
   json changing = {{"metadata", {{"name", "p"}, {"uid", "u"}}},
                    {"spec", {{"containers", {{{"name", "main"}, {"image", "i"}}}}}}};
   PodState state;
@@ -97,7 +97,7 @@ TEST_CASE("a condition that changes gets the time of the change, the others keep
   CHECK(running.at("startTime") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE("equal events are one that is counted, and an hour after its last time it goes") {
+TEST_CASE("equal events are stored as one event with a count, which expires an hour after the last of them") {
   const Folder folder;
   Store store(folder.path());
   const json about = {{"kind", "Pod"}, {"metadata", {{"name", "p"}, {"namespace", "ns"}, {"uid", "u"}}}};
@@ -119,7 +119,7 @@ TEST_CASE("equal events are one that is counted, and an hour after its last time
   CHECK(left[0]->at("lastTimestamp") == "2026-11-21T12:30:00Z");
 }
 
-TEST_CASE("a Job that fails does not wait for pods that no node has") {
+TEST_CASE("a failing Job does not wait for pods without a node") {
   const Folder folder;
   Store store(folder.path());
   json failing = job(2, {{"maxFailedIndexes", 0}, {"backoffLimitPerIndex", 0}});

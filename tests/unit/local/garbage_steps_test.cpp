@@ -1,4 +1,4 @@
-// Garbage, step by step: whole metadata of what waits and of what goes.
+// Garbage collection, step by step: whole metadata of waiting and of deleted objects.
 #include <doctest/doctest.h>
 
 #include "cli/local/garbage.h"
@@ -34,7 +34,8 @@ json metadata_in(const Store& store, const char* plural, const std::string& name
   return metadata;
 }
 
-TEST_CASE("an owner that goes in the foreground loses the finalizer of that alone, when nothing blocks it") {
+TEST_CASE(
+    "an owner in foreground deletion loses only the foreground finalizer, when no dependent blocks it") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", thing_named("a", waiting({"x.io/f", "foregroundDeletion", "x.io/g"})));
@@ -56,7 +57,7 @@ TEST_CASE("an owner that goes in the foreground loses the finalizer of that alon
   json of_b = metadata_in(store, "secrets", "ns", "of-b");
   CHECK(of_b.at("deletionTimestamp") == "2026-11-21T12:00:00Z");
   CHECK(of_b.at("deletionGracePeriodSeconds") == 0);
-  // It is marked once.
+  // The collector marks the object only once.
   collect_garbage(store, noon + seconds(9));
   CHECK(metadata_in(store, "secrets", "ns", "of-b") == of_b);
   store.modify("secrets", "ns", "of-b", [](json& object) { object["metadata"].erase("finalizers"); });
@@ -64,8 +65,7 @@ TEST_CASE("an owner that goes in the foreground loses the finalizer of that alon
   CHECK(metadata_in(store, "configmaps", "ns", "b").is_null());
 }
 
-TEST_CASE(
-    "a dependent that does not block goes with an owner that goes in the foreground, which does not wait") {
+TEST_CASE("an owner in foreground deletion does not wait for a dependent that does not block it") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", thing_named("a", waiting({"foregroundDeletion"})));
@@ -78,7 +78,8 @@ TEST_CASE(
   CHECK(metadata_in(store, "secrets", "ns", "s").contains("deletionTimestamp"));
 }
 
-TEST_CASE("an orphan pod on a node has 30 s where it says nothing else, and nothing when no node has it") {
+TEST_CASE(
+    "an orphan pod on a node gets its grace period or 30 s, and an orphan pod without a node gets none") {
   const Folder folder;
   Store store(folder.path());
   const json lost = {{"ownerReferences", json::array({reference_to("gone", true)})},
@@ -103,7 +104,7 @@ TEST_CASE("an orphan pod on a node has 30 s where it says nothing else, and noth
   CHECK(grace("e", {{"nodeName", "local"}}, {{"phase", "Failed"}}) == "2026-11-21T12:00:00Z 0");
 }
 
-TEST_CASE("objects that only the server makes are not garbage, whatever their owner references say") {
+TEST_CASE("objects that only the server creates are not garbage, whatever their owner references are") {
   const Folder folder;
   Store store(folder.path());
   store.create("serviceaccounts",
@@ -113,7 +114,7 @@ TEST_CASE("objects that only the server makes are not garbage, whatever their ow
 }
 
 TEST_CASE(
-    "an object that belongs to none stays, and so does one whose owner is of another kind and namespace") {
+    "the collector keeps an object without an owner, and one whose owner has another kind and namespace") {
   const Folder folder;
   Store store(folder.path());
   store.create("jobs", {{"metadata", {{"name", "j"}, {"namespace", "other"}, {"uid", "u-j"}}}});
@@ -150,7 +151,7 @@ TEST_CASE("deleting a namespace deletes its contents, then its account, then its
   CHECK(store.find("serviceaccounts", "other", "default"));
 }
 
-TEST_CASE("a namespace with a finalizer of somebody else waits for that one") {
+TEST_CASE("a deleted namespace waits until a finalizer of somebody else is removed") {
   Cluster cluster;
   cluster.send("POST", "/api/v1/namespaces", {{"metadata", {{"name", "team"}}}});
   cluster.send("DELETE", "/api/v1/namespaces/team");
@@ -160,7 +161,7 @@ TEST_CASE("a namespace with a finalizer of somebody else waits for that one") {
   CHECK(metadata_in(cluster.store, "namespaces", "", "team").at("finalizers") == json{"x.io/f"});
 }
 
-TEST_CASE("a namespace is not emptied for a finalizer alone, nor for a deletion that is not the server's") {
+TEST_CASE("a namespace keeps its contents if it has only the finalizer or only a deletion time") {
   Cluster cluster;
   for (const char* name : {"team", "other"}) {
     cluster.send("POST", "/api/v1/namespaces", {{"metadata", {{"name", name}}}});

@@ -1,4 +1,4 @@
-// Garbage, while others go on making objects.
+// Garbage collection while other threads create objects.
 #include "cli/local/garbage.h"
 
 #include <atomic>

@@ -14,7 +14,8 @@
 namespace mlk::local::samples {
 
 struct Node {
-  // What is left of a lost pod is found by its uid, also what another run of these tests has started.
+  // The kubelet finds the processes of a lost pod by its uid, also processes that another run of these tests
+  // has started. So each run has its own uid.
   static inline const std::string uid = "kubelet-test-" + std::to_string(::getpid());
   Folder folder;
   Paths paths{folder.path()};
@@ -46,7 +47,7 @@ struct Node {
     now += std::chrono::seconds(1);
     kubelet.step(now, sweep);
   }
-  // It is scheduled, then its supervisor is started.
+  // First the pod is scheduled, then its supervisor is started.
   void start(const json& patch = json::object()) {
     create(patch);
     step();

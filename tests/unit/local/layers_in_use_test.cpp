@@ -1,9 +1,9 @@
-// What of the cache of layers the objects of the local cluster name.
+// The layers of the cache that the objects of the local cluster name.
 #include <doctest/doctest.h>
 
 #include "cli/local/local.h"
 
-TEST_CASE("folders of code and packages are found in any text by their whole names") {
+TEST_CASE("folders of code and of packages are found in any text, only by their whole names") {
   const std::string digits(64, 'a'), folder = "code-" + digits;
   using Names = std::set<std::string>;
   CHECK(mlk::local::layers_named_in("").empty());

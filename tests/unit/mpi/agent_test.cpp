@@ -31,7 +31,7 @@ struct Pod {
     return link;
   }
 
-  // A process of the program that has asked for it.
+  // A process that has asked for the program.
   Link begin(std::uint32_t rank) const {
     Link link = connect();
     say_to(link, Type::process, encode(End{.rank = rank}));
@@ -46,7 +46,7 @@ struct Pod {
   }
 };
 
-// What a command writes, and what is said last.
+// The outputs of a command, and the last frame of its connection.
 struct Heard {
   std::string out, err, last;
 };
@@ -66,7 +66,7 @@ Heard all_of(Link link) {
   }
 }
 
-// The first line of a command that tells its process.
+// The process id of a command, which its first line contains.
 pid_t pid_of(Link& link) {
   const std::string line = next_of(link);
   REQUIRE(line.starts_with("output 1 "));
@@ -88,14 +88,14 @@ TEST_CASE("a command of mpirun runs in a shell, and both outputs and the exit co
   CHECK(all_of(pod.run("head -c 3000000 /dev/zero")).out.size() == 3000000);
 }
 
-TEST_CASE("the last output of a command is waited for, but not for ever") {
+TEST_CASE("the agent waits for the last output of a command, but only for a limited time") {
   const Pod pod;
   CHECK(all_of(pod.run("(sleep 0.2; echo late) & exit 0")).out == "late\n");
   const Heard heard = all_of(pod.run("sleep 100 & exit 5"));
   CHECK(heard.last == "ended 0 5");
 }
 
-TEST_CASE("a command without its mpirun is ended, with what it started") {
+TEST_CASE("a command whose mpirun is gone is ended with its child processes") {
   const Pod pod;
   pid_t pid = 0;
   {
@@ -106,7 +106,7 @@ TEST_CASE("a command without its mpirun is ended, with what it started") {
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("the launcher is told of a part of MPI that cannot be run, once") {
+TEST_CASE("the agent reports a part of MPI that cannot be run to the launcher, once") {
   for (const auto& [command, code] : {std::pair{"exec /no/such/orted", "127"}, {"exec /etc/passwd", "126"}}) {
     Pod pod;
     Link leader = pod.lead();
@@ -117,7 +117,7 @@ TEST_CASE("the launcher is told of a part of MPI that cannot be run, once") {
   }
 }
 
-TEST_CASE("a process learns the program, the folder and whose log is its own") {
+TEST_CASE("a process gets the program, the folder and the process id of its agent") {
   const Pod pod;
   Link link = pod.connect();
   say_to(link, Type::process, encode(End{.rank = 3}));
@@ -125,7 +125,7 @@ TEST_CASE("a process learns the program, the folder and whose log is its own") {
                              std::filesystem::current_path().string() + " train two words");
 }
 
-TEST_CASE("the end of a process is known before it goes, and a failure is told to the launcher") {
+TEST_CASE("the agent acknowledges the end of a process, and reports a failure to the launcher") {
   const Pod pod;
   Link leader = pod.lead();
   Link good = pod.begin(0), bad = pod.begin(1);
@@ -134,7 +134,7 @@ TEST_CASE("the end of a process is known before it goes, and a failure is told t
   CHECK(next_of(leader) == "failed 1 7 told");
 }
 
-TEST_CASE("the pod ends with the code that the launcher says, and its last line names the rank at fault") {
+TEST_CASE("the pod ends with the code from the launcher, and its last line names the rank at fault") {
   struct Row {
     std::vector<End> ends;
     int code;
@@ -172,7 +172,7 @@ TEST_CASE("the pod ends with the code that the launcher says, and its last line 
   }
 }
 
-TEST_CASE("nothing that runs in the pod is left when it ends") {
+TEST_CASE("at the end of the pod none of its processes remains") {
   Pod pod;
   Link leader = pod.lead();
   Link command = pod.run("echo $$; sleep 100");
@@ -182,7 +182,7 @@ TEST_CASE("nothing that runs in the pod is left when it ends") {
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("a newer launcher takes the older one's place, and nothing of the older one's try goes on") {
+TEST_CASE("a newer launcher replaces the older one, and the agent ends the attempt of the older one") {
   const Pod pod;
   Link older = pod.lead();
   Link command = pod.run("echo $$; trap '' TERM; sleep 100"), process = pod.begin(0);
@@ -195,14 +195,14 @@ TEST_CASE("a newer launcher takes the older one's place, and nothing of the olde
   CHECK(next_of(newer, 100) == "silence");
 }
 
-TEST_CASE("the first launcher ends nothing that was there before it") {
+TEST_CASE("the first launcher does not end a process that was connected before it") {
   const Pod pod;
   Link process = pod.begin(0);
   const Link leader = pod.lead();
   CHECK(next_of(process, 100) == "silence");
 }
 
-TEST_CASE("a failure of an older try is not told as the cause of the newer one's end") {
+TEST_CASE("a failure in an older attempt is not reported as the cause of a newer attempt's end") {
   Pod pod;
   {
     Link older = pod.lead();
@@ -215,7 +215,7 @@ TEST_CASE("a failure of an older try is not told as the cause of the newer one's
   CHECK(pod.agent.err().empty());
 }
 
-TEST_CASE("without its launcher nothing of the try goes on, and the pod waits for the next one") {
+TEST_CASE("when the launcher is lost, the agent ends the attempt and waits for the next launcher") {
   Pod pod;
   std::optional<Link> leader = pod.lead();
   Link command = pod.run("echo $$; sleep 100"), process = pod.begin(0);
@@ -227,7 +227,7 @@ TEST_CASE("without its launcher nothing of the try goes on, and the pod waits fo
   CHECK(pod.agent.runs());
 }
 
-TEST_CASE("a pod to which no launcher comes gives up after its patience; one with a launcher does not") {
+TEST_CASE("a pod without a launcher ends after its patience, and a pod with a launcher does not") {
   Pod pod(300);
   std::optional<Link> leader = pod.lead();
   CHECK(next_of(*leader, 1200) == "silence");
@@ -237,7 +237,7 @@ TEST_CASE("a pod to which no launcher comes gives up after its patience; one wit
   CHECK(pod.agent.err() == "mlk: no launcher has come: worker/0 is not there\n");
 }
 
-TEST_CASE("a pod that is told to end tells its processes and its launcher, and ends after the last process") {
+TEST_CASE("a pod that gets SIGTERM informs its processes and its launcher, and ends after the last process") {
   for (const int signal : {SIGTERM, SIGINT}) {
     Pod pod;
     Link leader = pod.lead(), process = pod.begin(0);
@@ -261,14 +261,14 @@ TEST_CASE("a pod that is told to end tells its processes and its launcher, and e
   CHECK(pod.agent.code() == 143);
 }
 
-TEST_CASE("a pod without processes ends at once when it is told to") {
+TEST_CASE("a pod without processes ends at once on SIGTERM") {
   Pod pod;
   const Link leader = pod.lead();
   pod.agent.signal(SIGTERM);
   CHECK(pod.agent.code() == 143);
 }
 
-TEST_CASE("what nobody says first, or twice, ends a connection; the others go on") {
+TEST_CASE("an unexpected or repeated first frame closes its connection, and the other connections continue") {
   const Pod pod;
   Link leader = pod.lead();
   Link first = pod.connect();
@@ -286,7 +286,7 @@ TEST_CASE("what nobody says first, or twice, ends a connection; the others go on
   CHECK(next_of(leader, 100) == "silence");
 }
 
-TEST_CASE("who does not have the run's key is sent away") {
+TEST_CASE("the agent rejects a client without the run's key") {
   const Pod pod;
   const Link proof_that_it_listens = pod.connect();
   std::optional<Link> stranger =
@@ -295,19 +295,19 @@ TEST_CASE("who does not have the run's key is sent away") {
   CHECK_FALSE(wait_until_ready(*stranger, 5000));
 }
 
-TEST_CASE("many connections that prove nothing leave room for those that have the key") {
+TEST_CASE("many unauthenticated connections leave room for connections with the key") {
   const Pod pod;
   Link leader = pod.lead();
   std::vector<Link> strangers;
   for (int i = 0; i < 600; ++i) {
     std::optional<Link> one = connect_to(pod.environment.own, test_key, 5000);
-    if (one) strangers.push_back(std::move(*one));  // none says a word
+    if (one) strangers.push_back(std::move(*one));  // none sends anything
   }
   CHECK(all_of(pod.run("echo here")).out == "here\n");
   CHECK(next_of(leader, 100) == "silence");
 }
 
-TEST_CASE("a pod whose processes do not end when they are told to ends when its time is over") {
+TEST_CASE("a pod whose processes ignore SIGTERM ends at its time limit") {
   PodEnvironment environment = pods(1);
   CHECK(environment.time_to_stop_ms == 25000);  // Kubernetes kills after 30 s
   environment.time_to_stop_ms = 300;
@@ -324,7 +324,7 @@ TEST_CASE("a pod whose processes do not end when they are told to ends when its 
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("a second order to end gives a pod no more time, and its program hears of it once") {
+TEST_CASE("a second SIGTERM gives a pod no more time, and its program gets one signal") {
   PodEnvironment environment = pods(1);
   environment.time_to_stop_ms = 1500;
   Child agent([&] { return serve(environment, {"train"}); });
@@ -341,7 +341,8 @@ TEST_CASE("a second order to end gives a pod no more time, and its program hears
   CHECK(next_of(process) == "closed");
 }
 
-TEST_CASE("who proves nothing in time is sent away, who has said what he wants is not") {
+TEST_CASE(
+    "the agent closes a connection without a first frame in time, and keeps the connection of a launcher") {
   PodEnvironment environment = pods(1);
   CHECK(environment.time_to_prove_ms == 10000);
   environment.time_to_prove_ms = 300;
@@ -357,7 +358,7 @@ TEST_CASE("who proves nothing in time is sent away, who has said what he wants i
   CHECK(next_of(leader, 100) == "silence");
 }
 
-TEST_CASE("an agent keeps no descriptor of what has ended") {
+TEST_CASE("an agent keeps no descriptor of an ended command or connection") {
   const Pod pod;
   Link leader = pod.lead();
   const long before = descriptors(pod.agent.pid());
@@ -380,10 +381,10 @@ TEST_CASE("an agent keeps no descriptor of what has ended") {
   CHECK(in_time([&] { return descriptors(pod.agent.pid()) == before; }));
 }
 
-TEST_CASE("a command of mpirun gets no descriptor of the agent, and hears all signals") {
+TEST_CASE("a command of mpirun gets no descriptor of the agent, and has no signal blocked or ignored") {
   const PodEnvironment environment = pods(1);
   Child agent([&] {
-    ::close_range(3, ~0U, 0);  // of whoever runs the tests
+    ::close_range(3, ~0U, 0);  // descriptors of the parent of the tests
     return serve(environment, {"train"});
   });
   const auto run = [&](const std::string& text) {

@@ -1,4 +1,4 @@
-// Processes that mlk-mpi starts: what is waited for, and with whom they end.
+// Processes that mlk-mpi starts: what it waits for, and with which process they end.
 #include "mpi/children.h"
 
 #include <csignal>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t long_ms = 60'000, short_ms = 300;
 
-TEST_CASE("what a program says is read to its end, with its exit code") {
+TEST_CASE("the output of a program is read to its end, with its exit code") {
   const Said said = said_by({"sh", "-c", "echo one; sleep 0.1; echo two; exit 3"}, long_ms);
   CHECK(said.text == "one\ntwo\n");
   CHECK(said.code == 3);
@@ -23,14 +23,14 @@ TEST_CASE("what a program says is read to its end, with its exit code") {
   CHECK(said_by({"mlk-no-such-program"}, long_ms).code == 127);
 }
 
-TEST_CASE("only the beginning of what a program says is kept") {
+TEST_CASE("only the beginning of a program's output is kept") {
   const Said said = said_by({"sh", "-c", "head -c 3000000 /dev/zero"}, long_ms);
   CHECK(said.in_time);
   CHECK(said.text.size() >= 1 << 16);
   CHECK(said.text.size() < 1 << 17);
 }
 
-TEST_CASE("a program that does not end is killed with what it has started") {
+TEST_CASE("a program that does not end is killed with its child processes") {
   for (const char* script : {"echo first; sleep 1000 & wait", "exec 1>&-; sleep 1000", "yes"}) {
     const Said said = said_by({"sh", "-c", script}, short_ms);
     CHECK_MESSAGE(!said.in_time, script);
@@ -38,13 +38,13 @@ TEST_CASE("a program that does not end is killed with what it has started") {
   }
 }
 
-TEST_CASE("a program that has ended is not waited for any longer when another one holds its output") {
+TEST_CASE("reading ends with the program, also when another process holds its output open") {
   const Said said = said_by({"sh", "-c", "echo version; sleep 5 & exit 0"}, long_ms);
   CHECK(said.in_time);
   CHECK(said.text == "version\n");
 }
 
-TEST_CASE("a process whose parent has ended before it could follow it ends by itself") {
+TEST_CASE("end_with() ends a process whose parent has already ended") {
   for (const bool parent_lives : {true, false}) {
     const pid_t own = ::getpid(), child = ::fork();
     if (child == 0) {
@@ -57,7 +57,7 @@ TEST_CASE("a process whose parent has ended before it could follow it ends by it
   }
 }
 
-TEST_CASE("a process is ended with the others whatever its name is") {
+TEST_CASE("kill_descendants() kills a process with any name") {
   for (const char* name : {"load", "load (2) x", ") S 1 (", "(", ")"}) {
     CAPTURE(name);
     Child child([name] {
@@ -83,7 +83,7 @@ TEST_CASE("a process is ended with the others whatever its name is") {
   }
 }
 
-TEST_CASE("to hear what programs say leaves no descriptor, and their errors are not shown") {
+TEST_CASE("said_by() leaves no descriptor, and does not print the errors of the program") {
   Child child([] {
     const long before = descriptors(::getpid());
     for (const char* script : {"echo out; echo err >&2", "exit 3", "exec 1>&-; exit 0"})
@@ -96,7 +96,7 @@ TEST_CASE("to hear what programs say leaves no descriptor, and their errors are 
   CHECK(child.err() == "");
 }
 
-TEST_CASE("nothing remains to be waited for of a program that was heard") {
+TEST_CASE("said_by() leaves no child to wait for") {
   Child child([] {
     (void)said_by({"true"}, long_ms);
     (void)said_by({"sleep", "1000"}, short_ms);

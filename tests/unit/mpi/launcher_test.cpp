@@ -1,4 +1,4 @@
-// How mpirun is called, and who is at fault when it fails.
+// How mpirun is called, and which process is at fault when it fails.
 #include "mpi/launcher.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ PodEnvironment three_pods() {
   return environment;
 }
 
-TEST_CASE("the kind of mpirun is known by what it says of its version") {
+TEST_CASE("the kind of mpirun follows from its version text") {
   CHECK(flavour_of("mpirun (Open MPI) 5.0.3\n") == Flavour::open_mpi);
   CHECK(flavour_of("mpirun.openmpi (OpenRTE) 4.1.4\n") == Flavour::open_mpi);
   CHECK(flavour_of("HYDRA build details:\n    Version: 4.0.2\n") == Flavour::hydra);
@@ -25,7 +25,7 @@ TEST_CASE("the kind of mpirun is known by what it says of its version") {
   CHECK_FALSE(flavour_of(""));
 }
 
-TEST_CASE("each kind of mpirun has its own form of the hosts and its own words") {
+TEST_CASE("each kind of mpirun has its own host file format and its own command line") {
   const PodEnvironment environment = three_pods();
   CHECK(host_file(Flavour::open_mpi, environment) ==
         "x-worker-0.x slots=2\nx-worker-1.x slots=2\nx-worker-2.x slots=2\n");
@@ -35,7 +35,8 @@ TEST_CASE("each kind of mpirun has its own form of the hosts and its own words")
                                           "-wdir", "/", "-n", "6", "/mlk-mpi", "--rank"});
 }
 
-TEST_CASE("a host is found by its whole name, and by that before the first dot, but not part of an address") {
+TEST_CASE(
+    "a host is found by its whole name or by the part before the first dot, but not by part of an address") {
   PodEnvironment environment = three_pods();
   REQUIRE(environment.find("x-worker-2.x") != nullptr);
   CHECK(environment.find("x-worker-2.x")->port == "7071");
@@ -67,12 +68,12 @@ TEST_CASE("a process that was aborted is at fault only if no other failed by its
   CHECK(at_fault({{1, {.rank = 3, .code = 139, .told = false}}, failed}, false, 7)->end.code == 139);
 }
 
-TEST_CASE("nobody is at fault for what failed when a pod was lost") {
+TEST_CASE("no process is at fault when a pod was lost") {
   CHECK_FALSE(at_fault({{1, {.rank = 3, .code = 1, .told = false}}}, true, 1));
   CHECK_FALSE(at_fault({}, true, 137));
 }
 
-TEST_CASE("of processes that were told to end the one with a code of its own is at fault, or else mpirun") {
+TEST_CASE("among processes that were told to end, one with a code of its own is at fault, or else mpirun") {
   const std::vector<Reported> reports{{2, {.rank = 4, .code = 143, .told = true}},
                                       {1, {.rank = 2, .code = 9, .told = true}}};
   CHECK(at_fault(reports, false, 9)->pod == 1);

@@ -30,7 +30,7 @@ struct Said {
   std::string out, err;
 };
 
-// What a process with this environment reads of its surroundings.
+// The settings that a process with this environment reads.
 Said surroundings(const std::map<std::string, std::string>& environment) {
   Child child([&] {
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -77,21 +77,21 @@ TEST_CASE("a pod reads its surroundings from the environment, and its key from a
   CHECK(surroundings(whole).err == "mlk: the run's key cannot be read from " + path + "\n");
 }
 
-TEST_CASE("on one machine hosts are addresses of it, which no name is short for") {
+TEST_CASE("a pod is on one machine if its host is a loopback address") {
   PodEnvironment environment = pods(1);
   CHECK(environment.on_one_machine());
   environment.own = parse_address("x-worker-0.x");
   CHECK_FALSE(environment.on_one_machine());
 }
 
-TEST_CASE("a connection is there when the other end has the key, and ends when it goes") {
+TEST_CASE("a connection is ready when the other end has the key, and ends when the other end closes it") {
   const PodEnvironment environment = pods(1);
   CHECK_FALSE(connect_to(environment.own, test_key, 1000));
   CHECK_FALSE(connect_to({"no-such-host.invalid", "7070"}, test_key, 1000));
   const int listener = listen_at(environment.own);
   std::optional<Link> client = connect_to(environment.own, test_key, 1000);
   REQUIRE(client);
-  CHECK_FALSE(wait_until_ready(*client, 50));  // nobody has said anything
+  CHECK_FALSE(wait_until_ready(*client, 50));  // the other end has sent nothing
   CHECK(client->events() == POLLIN);
   {
     Link server(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), Session::Side::server,
@@ -105,7 +105,7 @@ TEST_CASE("a connection is there when the other end has the key, and ends when i
   ::close(listener);
 }
 
-TEST_CASE("a pod listens at its address again right after it has ended") {
+TEST_CASE("a pod can listen at its address again right after its end") {
   const PodEnvironment environment = pods(1);
   for (int turn = 0; turn < 2; ++turn) {
     const int listener = listen_at(environment.own);
@@ -122,7 +122,7 @@ TEST_CASE("a process ends with its exit code, or with 128 and the signal") {
   CHECK(code_of(SIGKILL) == 137);
 }
 
-TEST_CASE("what was asked of this process and what became of its children is read once, and told apart") {
+TEST_CASE("read_signals() returns stop requests and ended children separately, each once") {
   Child child([] {
     const int fd = take_signals();
     const auto reads = [fd](bool stop, bool child_ended) {
@@ -145,7 +145,7 @@ TEST_CASE("what was asked of this process and what became of its children is rea
   CHECK(child.code() == 0);
 }
 
-TEST_CASE("a program that was started reads nothing, writes where it is told, and is not deaf to signals") {
+TEST_CASE("a started program has no input, writes to the given descriptors, and gets signals") {
   Child child([] {
     (void)take_signals();
     int status = 0;
@@ -173,7 +173,8 @@ TEST_CASE("a program that was started reads nothing, writes where it is told, an
         "err\nmlk: /no/such/program: No such file or directory\nmlk: /etc/passwd: Permission denied\n");
 }
 
-TEST_CASE("all that is below a process is killed, orphans too, but not what is excepted and below that") {
+TEST_CASE(
+    "kill_descendants() kills all descendants and orphans except the given process and its descendants") {
   const TemporaryFolder folder;
   const std::string begun = (folder.path() / "begun").string();
   Child child([&] {
@@ -201,7 +202,7 @@ TEST_CASE("all that is below a process is killed, orphans too, but not what is e
   ::kill(kept, SIGKILL);
 }
 
-TEST_CASE("no socket is left of a connection that has gone or did not come about") {
+TEST_CASE("a closed or failed connection leaves no socket") {
   const PodEnvironment environment = pods(1);
   const long before = descriptors(::getpid());
   CHECK_FALSE(connect_to(environment.own, test_key, 1000));
@@ -220,14 +221,14 @@ TEST_CASE("no socket is left of a connection that has gone or did not come about
   }
   CHECK(descriptors(::getpid()) == before + 1);
   ::close(listener);
-  ::close(listen_at({"x-worker-0.x", "0"}));  // a name, for which all interfaces are looked for
+  ::close(listen_at({"x-worker-0.x", "0"}));  // for a name it listens on all interfaces
   CHECK(descriptors(::getpid()) == before);
 }
 
-TEST_CASE("an address that does not answer is given up after the time, and no socket is left of it") {
+TEST_CASE("connect_to() abandons an address that does not answer after the timeout, and leaves no socket") {
   const PodEnvironment environment = pods(1);
   const int listener = listen_at(environment.own);
-  REQUIRE(::listen(listener, 0) == 0);  // the system answers the first one or two alone
+  REQUIRE(::listen(listener, 0) == 0);  // the system accepts only the first one or two
   const long before = descriptors(::getpid());
   std::vector<Link> connected;
   bool gave_up_one = false;
@@ -241,7 +242,7 @@ TEST_CASE("an address that does not answer is given up after the time, and no so
   ::close(listener);
 }
 
-TEST_CASE("the file of the key is closed when it has been read") {
+TEST_CASE("the file of the key is closed after reading") {
   const TemporaryFolder folder;
   const std::string path = folder.write("key", test_key).string();
   Child child([&] {
@@ -256,7 +257,7 @@ TEST_CASE("the file of the key is closed when it has been read") {
   CHECK(child.code() == 0);
 }
 
-TEST_CASE("sockets are not handed on, do not block, and find out within 15 s that a host is silent") {
+TEST_CASE("sockets are closed on exec, do not block, and detect a silent host within 15 s") {
   const PodEnvironment environment = pods(1);
   const int listener = listen_at(environment.own);
   const std::optional<Link> client = connect_to(environment.own, test_key, 1000);
@@ -280,13 +281,13 @@ TEST_CASE("sockets are not handed on, do not block, and find out within 15 s tha
   ::close(listener);
 }
 
-TEST_CASE("to write to a connection that has gone is no signal, but its end") {
+TEST_CASE("a write to a closed connection ends the connection, and causes no signal") {
   Child child([] {
     ::signal(SIGPIPE, SIG_DFL);
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) != 0) return 1;
     Link server(ends[0], Session::Side::server, test_key);
-    if ((server.events() & POLLOUT) == 0) return 2;  // it speaks first
+    if ((server.events() & POLLOUT) == 0) return 2;  // the server sends first
     ::close(ends[1]);
     if (server.flush()) return 3;
     return server.work(POLLHUP) ? 4 : 0;
@@ -294,7 +295,7 @@ TEST_CASE("to write to a connection that has gone is no signal, but its end") {
   CHECK(child.code() == 0);
 }
 
-TEST_CASE("what has not come yet is no end of a connection") {
+TEST_CASE("a connection without new bytes has not ended") {
   int ends[2];
   REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends) == 0);
   Link client(ends[0], Session::Side::client, test_key);
@@ -303,9 +304,9 @@ TEST_CASE("what has not come yet is no end of a connection") {
   CHECK_FALSE(client.work(POLLIN));
 }
 
-TEST_CASE("a program that was started gets no descriptor but its three, and no signal of ours ignored") {
+TEST_CASE("a started program gets only its three descriptors, and no ignored signal of ours") {
   Child child([] {
-    ::close_range(3, ~0U, 0);  // of whoever runs the tests
+    ::close_range(3, ~0U, 0);  // descriptors of the parent of the tests
     (void)take_signals();
     int status = 0;
     for (const std::string script : {tell_descriptors, "cat /proc/self/status"}) {

@@ -28,7 +28,7 @@ namespace mlk::mpi {
 inline constexpr char test_key[] = "0123456789abcdef0123456789abcdef";
 inline constexpr int patience_of_tests_ms = 20000;
 
-// True as soon as it holds; false after 20 s.
+// True as soon as `holds` returns true; false after 20 s.
 inline bool in_time(const std::function<bool()>& holds) {
   for (const std::int64_t until = now_ms() + patience_of_tests_ms; !holds(); ::usleep(5000)) {
     if (now_ms() > until) return false;
@@ -36,13 +36,15 @@ inline bool in_time(const std::function<bool()>& holds) {
   return true;
 }
 
-// A function in a process of its own. Its outputs are kept; it is killed at the end, with all below it.
+// A function in a process of its own. Its outputs are stored. The destructor kills it with all its
+// descendants.
 class Child {
  public:
   explicit Child(const std::function<int()>& program) {
     for (int& fd : outputs_) {
       fd = ::memfd_create("output", MFD_CLOEXEC);
-      // Its position is not locked: what two processes write at once would lie over each other.
+      // The position of a file is not locked, so concurrent writes of two processes would overwrite each
+      // other.
       REQUIRE(::fcntl(fd, F_SETFL, O_APPEND) == 0);
     }
     int begun[2];
@@ -107,7 +109,8 @@ class Child {
   std::optional<int> code_;
 };
 
-// So many pods on this machine, seen by the first one, at addresses that no other test has at the same time.
+// So many pods on this machine, as the first pod sees them, at addresses that no other test uses at the same
+// time.
 inline PodEnvironment pods(int count) {
   static int used = 0;
   PodEnvironment environment;
@@ -129,7 +132,7 @@ inline PodEnvironment seen_by(PodEnvironment environment, std::size_t pod) {
   return environment;
 }
 
-// Connects to what listens there, as soon as it does.
+// Connects to the address as soon as a process listens there.
 inline Link reach(const Address& where) {
   std::optional<Link> link;
   REQUIRE(in_time([&] {
@@ -139,8 +142,8 @@ inline Link reach(const Address& where) {
   return std::move(*link);
 }
 
-// What the other end says next, as a text: the type and what belongs to it. "closed" at the end of the
-// connection, "silence" after the time.
+// The next frame of the other end as text: its type and its values. "closed" at the end of the connection,
+// "silence" after the time.
 inline std::string said_by(const Frame& frame) {
   const auto byte = [&](std::size_t at) { return number(std::to_integer<int>(frame.payload.at(at))); };
   const auto end = [&](const char* name) {
@@ -190,7 +193,7 @@ inline std::string next_of(Link& link, int timeout_ms = patience_of_tests_ms) {
   }
 }
 
-// Nothing but the end of the connection comes any more, after what was on its way.
+// Whether the connection ends, after the frames that were already on their way.
 inline bool closes(Link& link) {
   std::string said = next_of(link);
   while (said != "closed" && said != "silence") said = next_of(link);
@@ -207,13 +210,14 @@ inline void say_to(Link& link, Type type, std::uint8_t byte) {
   say_to(link, type, std::span(&payload, 1));
 }
 
-// How many descriptors a process has open; of this one as many more as it takes to look, each time.
+// The number of open descriptors of a process. For this process the number includes the descriptors of this
+// check.
 inline long descriptors(pid_t pid) {
   const std::filesystem::directory_iterator folder("/proc/" + number(pid) + "/fd");
   return std::distance(begin(folder), end(folder));
 }
 
-// For a shell: which descriptors beside the three of every program it has got, then a line end.
+// A shell command that prints the descriptors beside the three of every program, and a line end.
 inline constexpr char tell_descriptors[] =
     "n=3; while [ $n -lt 64 ]; do if [ -e /proc/$$/fd/$n ]; then printf '%s ' $n; fi; n=$((n + 1)); done; "
     "echo";
@@ -226,7 +230,7 @@ inline unsigned long long signals_of(const std::string& status, const std::strin
 }
 inline bool has_signal(unsigned long long set, int signal) { return (set >> (signal - 1) & 1) != 0; }
 
-// Whether nothing of what mlk-mpi does with its own signals is left in that process.
+// Whether the process has inherited none of mlk-mpi's own signal settings.
 inline bool hears_our_signals(const std::string& status) {
   for (const int signal : {SIGTERM, SIGINT, SIGCHLD}) {
     if (has_signal(signals_of(status, "SigBlk"), signal)) return false;

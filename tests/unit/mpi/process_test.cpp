@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* rank_variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
 
-// The test as the agent of a pod, whose log is that of a process that sleeps.
+// The test as the agent of a pod, whose log is the log of a sleeping process.
 struct Played {
   PodEnvironment environment = pods(1);
   int listener = listen_at(environment.own);
@@ -29,7 +29,7 @@ struct Played {
     return {::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK), Session::Side::server, key};
   }
 
-  // A process of this rank that has been given the program.
+  // The connection of a process with this rank, after it got the program.
   Link give(const std::vector<std::string>& words, const std::string& folder = "/") const {
     Link link = accept();
     CHECK(next_of(link).starts_with("process "));
@@ -45,7 +45,7 @@ int as_rank(const PodEnvironment& environment, const char* variable = nullptr, c
   return run_process(environment);
 }
 
-TEST_CASE("a process says its rank, whichever MPI has started it") {
+TEST_CASE("a process sends its rank, whichever MPI has started it") {
   for (const char* variable : rank_variables) {
     const Played agent;
     Child process([&] { return as_rank(agent.environment, variable, "17"); });
@@ -65,13 +65,13 @@ TEST_CASE("a process becomes the program, in its folder, and writes to the log o
   CHECK(next_of(link) == "ended 2 4");
   CHECK(agent.log.out() == "/usr\n");
   CHECK(agent.log.err() == "two words\n");
-  CHECK(process.runs());  // until the agent knows
+  CHECK(process.runs());  // until the agent acknowledges the end
   say_to(link, Type::ended);
   CHECK(process.code() == 4);
   CHECK(process.out().empty());
 }
 
-TEST_CASE("a program that nobody can run ends as in a shell, and the log says why") {
+TEST_CASE("a program that cannot be run ends with the code of a shell, and the log has the reason") {
   const Played agent;
   for (const auto& [program, code, text] :
        {std::tuple{"/no/such/program", "127", "mlk: /no/such/program: No such file or directory\n"},
@@ -88,7 +88,8 @@ TEST_CASE("a program that nobody can run ends as in a shell, and the log says wh
 const std::vector<std::string> ends_when_told{"sh", "-c",
                                               "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done"};
 
-TEST_CASE("a program that was asked to end is not at fault for its end, whoever asked") {
+TEST_CASE(
+    "the end of a program that was asked to end is marked as told, for a request by the agent or by mpirun") {
   for (const bool by_agent : {true, false}) {
     const Played agent;
     Child process([&] { return as_rank(agent.environment); });
@@ -105,8 +106,7 @@ TEST_CASE("a program that was asked to end is not at fault for its end, whoever 
   }
 }
 
-TEST_CASE(
-    "a program gets the very signal that the agent names, also one that came together with the program") {
+TEST_CASE("a program gets the signal that the agent names, also if it arrives together with the program") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sleep", "100"});
@@ -136,7 +136,7 @@ TEST_CASE("a program ends with the process that mpirun has started") {
   CHECK(in_time([&] { return !is_alive(program); }));
 }
 
-TEST_CASE("a process without an agent, or whose agent does not say a program, ends with 126") {
+TEST_CASE("a process without an agent, or with an agent that sends no program, ends with 126") {
   SUBCASE("nobody listens") {
     const PodEnvironment environment = pods(1);
     Child process([&] { return as_rank(environment); });
@@ -170,7 +170,8 @@ TEST_CASE("a process without an agent, or whose agent does not say a program, en
   }
 }
 
-TEST_CASE("on one machine Open MPI keeps its shared memory in the folder of the pod, unless one says where") {
+TEST_CASE(
+    "on one machine Open MPI keeps its shared memory in the folder of the pod, unless a variable is set") {
   for (const char* set : {"", "/elsewhere"}) {
     Played agent;
     agent.environment.folder = "/pods/x-0";
@@ -185,7 +186,7 @@ TEST_CASE("on one machine Open MPI keeps its shared memory in the folder of the 
   }
 }
 
-TEST_CASE("a program begins with no signal blocked and none of ours ignored, whatever mpirun has left") {
+TEST_CASE("a program starts with no signal blocked and none of ours ignored, whatever mpirun has set") {
   const Played agent;
   Child process([&] {
     sigset_t set;
@@ -202,10 +203,10 @@ TEST_CASE("a program begins with no signal blocked and none of ours ignored, wha
     CHECK_FALSE(has_signal(signals_of(status, "SigIgn"), signal));
 }
 
-TEST_CASE("a program gets no descriptor but its three") {
+TEST_CASE("a program gets only its three descriptors") {
   const Played agent;
   Child process([&] {
-    ::close_range(3, ~0U, 0);  // of whoever runs the tests
+    ::close_range(3, ~0U, 0);  // descriptors of the parent of the tests
     return as_rank(agent.environment);
   });
   Link link = agent.give({"sh", "-c", tell_descriptors});
@@ -213,7 +214,7 @@ TEST_CASE("a program gets no descriptor but its three") {
   CHECK(agent.log.out() == "\n");
 }
 
-TEST_CASE("a process that is interrupted asks its program to end, as one that is terminated does") {
+TEST_CASE("a process asks its program to end on SIGINT, as on SIGTERM") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give(ends_when_told);
@@ -222,7 +223,7 @@ TEST_CASE("a process that is interrupted asks its program to end, as one that is
   CHECK(next_of(link) == "ended 0 9 told");
 }
 
-TEST_CASE("a program that a signal ends, though nobody of ours sent it, was not told to") {
+TEST_CASE("a program that is ended by a signal of others is not marked as told") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "kill -9 $$"});
@@ -231,7 +232,8 @@ TEST_CASE("a program that a signal ends, though nobody of ours sent it, was not 
   CHECK(process.code() == 137);
 }
 
-TEST_CASE("a process whose agent goes while it hears of the end, ends with the code of the program") {
+TEST_CASE(
+    "a process whose agent closes the connection after the end report ends with the code of the program") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   {
@@ -241,7 +243,7 @@ TEST_CASE("a process whose agent goes while it hears of the end, ends with the c
   CHECK(process.code() == 4);
 }
 
-TEST_CASE("an end is known by the agent's answer to it alone, and a signal of none is none") {
+TEST_CASE("only the agent's answer acknowledges an end, and a signal frame without a signal is ignored") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "trap 'exit 5' USR1; echo ready; while :; do sleep 0.01; done"});
@@ -257,7 +259,7 @@ TEST_CASE("an end is known by the agent's answer to it alone, and a signal of no
   CHECK(process.code() == 5);
 }
 
-TEST_CASE("a process and its program end with the part of mpirun that has started them") {
+TEST_CASE("a process and its program end with the part of mpirun that has started the process") {
   const Played agent;
   Child orted([&] {
     if (::fork() == 0) ::_exit(as_rank(agent.environment));
@@ -272,7 +274,7 @@ TEST_CASE("a process and its program end with the part of mpirun that has starte
   CHECK(in_time([&] { return !is_alive(program); }));
 }
 
-TEST_CASE("a program whose pod has no log writes to where mpirun reads") {
+TEST_CASE("a program whose pod has no log writes to the outputs that mpirun reads") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.accept();
@@ -284,7 +286,7 @@ TEST_CASE("a program whose pod has no log writes to where mpirun reads") {
   CHECK(process.err() == "err\n");
 }
 
-TEST_CASE("outside of one machine nobody says to Open MPI where its shared memory is") {
+TEST_CASE("on several machines the folder of Open MPI's shared memory is not set") {
   const int listener = listen_at({"0.0.0.0", "0"});
   sockaddr_in bound{};
   socklen_t size = sizeof bound;

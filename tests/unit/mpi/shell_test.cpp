@@ -1,4 +1,4 @@
-// What mpirun takes for a remote shell, with the test as the agent of the other pod.
+// The remote shell of mpirun, with the test as the agent of the other pod.
 #include "mpi/shell.h"
 
 #include <sys/ioctl.h>
@@ -25,7 +25,7 @@ Bytes output_of(int stream, std::string_view text) {
   return payload;
 }
 
-// A pipe that takes no more than it holds, with a shell that writes to it. The test has the end that is read.
+// A full pipe to which a shell writes. The test has the read end.
 struct FullPipe {
   explicit FullPipe(const PodEnvironment& environment) : listener(listen_at(environment.own)) {
     REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
@@ -53,7 +53,7 @@ struct FullPipe {
   FullPipe(const FullPipe&) = delete;
   FullPipe& operator=(const FullPipe&) = delete;
 
-  // Until the shell has ended.
+  // Reads until the shell has ended.
   std::string read() const {
     std::string out;
     char buffer[4096];
@@ -73,7 +73,7 @@ struct FullPipe {
   std::optional<Link> link;
 };
 
-TEST_CASE("a remote command's outputs come out where they were written, and its exit code is the shell's") {
+TEST_CASE("both outputs of a remote command go to the same descriptors, and its exit code is the shell's") {
   const PodEnvironment environment = pods(2);
   const int listener = listen_at(environment.all[1]);
   Child shell([&] { return run_remotely(environment, environment.all[1].host, "orted --some words"); });
@@ -90,7 +90,7 @@ TEST_CASE("a remote command's outputs come out where they were written, and its 
   ::close(listener);
 }
 
-TEST_CASE("an output that does not block is written whole, also when its reader pauses") {
+TEST_CASE("a non-blocking output is written completely, also when its reader pauses") {
   const PodEnvironment environment = pods(1);
   FullPipe pipe(environment);
   say_to(*pipe.link, Type::ended, encode(End{.code = 0}));
@@ -98,7 +98,7 @@ TEST_CASE("an output that does not block is written whole, also when its reader 
   CHECK(pipe.shell->code() == 0);
 }
 
-TEST_CASE("a command whose output nobody reads any more goes on without it, and keeps the other one") {
+TEST_CASE("a command whose output nobody reads continues without this output, and keeps the other output") {
   PodEnvironment environment = pods(1);
   CHECK(environment.time_to_be_read_ms == 60000);
   environment.time_to_be_read_ms = 300;
@@ -111,7 +111,7 @@ TEST_CASE("a command whose output nobody reads any more goes on without it, and 
   CHECK(pipe.read().size() < pipe.said.size());
 }
 
-TEST_CASE("an end that says no code is a lost command") {
+TEST_CASE("an end frame without a code counts as a lost command") {
   const PodEnvironment environment = pods(1);
   const int listener = listen_at(environment.own);
   Child shell([&] { return run_remotely(environment, environment.own.host, "true"); });
@@ -122,7 +122,7 @@ TEST_CASE("an end that says no code is a lost command") {
   ::close(listener);
 }
 
-TEST_CASE("a remote command that cannot be run says why, with the code of a lost connection") {
+TEST_CASE("a remote command that cannot be run reports the reason, with the code of a lost connection") {
   const PodEnvironment environment = pods(1);
   const std::string host = environment.own.host;
   SUBCASE("no host of the run") {

@@ -24,7 +24,7 @@ Bytes taken_from(Session& session) {
   return bytes;
 }
 
-// Carries all that both have to say, `piece` bytes at a time.
+// Transfers all output of both sessions, `piece` bytes at a time.
 void carry(Session& a, Session& b, std::size_t piece = 1 << 20) {
   while (!a.output().empty() || !b.output().empty()) {
     for (auto [from, to] : {std::pair{&a, &b}, std::pair{&b, &a}}) {
@@ -41,7 +41,7 @@ struct Pair {
   Pair() { carry(client, server); }
 };
 
-TEST_CASE("two that have the key understand each other, in whatever pieces the bytes arrive") {
+TEST_CASE("two sessions with the same key exchange frames, in whatever pieces the bytes arrive") {
   for (const std::size_t piece : {1u, 3u, 100000u}) {
     Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
     carry(client, server, piece);
@@ -62,14 +62,14 @@ TEST_CASE("two that have the key understand each other, in whatever pieces the b
   }
 }
 
-TEST_CASE("another key is refused by either side, before a frame is taken") {
+TEST_CASE("each side refuses another key before it accepts a frame") {
   Session client(Side::client, "another key, as long as the right", nonce_of(1));
   Session server(Side::server, key, nonce_of(2));
   carry(client, server);
   CHECK(server.broken());
   CHECK_FALSE(client.ready());
 
-  // A server without the key that says what it likes.
+  // A server without the key that sends arbitrary bytes.
   Session careful(Side::client, key, nonce_of(1));
   Session impostor(Side::server, "another key, as long as the right", nonce_of(2));
   (void)careful.receive(taken_from(impostor));
@@ -78,7 +78,7 @@ TEST_CASE("another key is refused by either side, before a frame is taken") {
   CHECK(careful.broken());
 }
 
-TEST_CASE("what one connection said cannot be said again in another") {
+TEST_CASE("the bytes of one connection cannot be replayed in another") {
   Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
   (void)client.receive(taken_from(server));
   const Bytes said = taken_from(client);
@@ -88,7 +88,7 @@ TEST_CASE("what one connection said cannot be said again in another") {
   CHECK_FALSE(next.receive(said));
 }
 
-TEST_CASE("the proof of a server is none of a client, although both nonces are the same") {
+TEST_CASE("the proof of a server is invalid as the proof of a client with the same nonces") {
   Session client(Side::client, key, nonce_of(1)), server(Side::server, key, nonce_of(2));
   Bytes greeting = taken_from(server);
   (void)client.receive(greeting);
@@ -101,7 +101,7 @@ TEST_CASE("the proof of a server is none of a client, although both nonces are t
   CHECK_FALSE(victim.receive(greeting));
 }
 
-TEST_CASE("a frame that was changed, repeated, left out or is not known ends the connection") {
+TEST_CASE("a changed, repeated, missing or unknown frame breaks the connection") {
   const auto survives = [](auto change) {
     Pair pair;
     pair.client.send(Type::run, bytes_of("echo one"));
@@ -125,7 +125,7 @@ TEST_CASE("a frame that was changed, repeated, left out or is not known ends the
   CHECK_FALSE(survives([](Bytes& first, Bytes& second) { std::swap(first, second); }));
 }
 
-TEST_CASE("a stranger cannot fill the memory, and what does not begin with our words is sent away at once") {
+TEST_CASE("input before the handshake is bounded, and a wrong magic is rejected at once") {
   Session server(Side::server, key, nonce_of(2));
   CHECK_FALSE(server.receive(bytes_of("GET / HTTP/1.1\r\n")));
   Session patient(Side::server, key, nonce_of(2));
@@ -133,7 +133,7 @@ TEST_CASE("a stranger cannot fill the memory, and what does not begin with our w
   CHECK_FALSE(patient.receive(Bytes(100000)));
 }
 
-TEST_CASE("a program is read as it was written, and broken payloads are refused") {
+TEST_CASE("a decoded program equals the encoded one, and broken payloads are refused") {
   const Program program{.agent = 17, .folder = "/mlk/code", .words = {"./hello", "", "two words"}};
   CHECK(decode_program(encode(program)) == program);
   CHECK_FALSE(decode_program({}));

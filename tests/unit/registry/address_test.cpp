@@ -1,4 +1,4 @@
-// Which addresses mlk goes to when a registry names them.
+// The addresses to which mlk connects when a registry names them.
 #include "cli/registry/address.h"
 
 #include <vector>
@@ -14,7 +14,7 @@ using Urls = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("the address of a registry is its name, but that of Docker Hub") {
+TEST_CASE("the address of a registry is its name, except for Docker Hub") {
   CHECK(mlk::registry::url_of("registry.example:5000", true) == "https://registry.example:5000");
   CHECK(mlk::registry::url_of("[::1]:5000", false) == "http://[::1]:5000");
   CHECK(mlk::registry::url_of("docker.io", true) == "https://registry-1.docker.io");
@@ -22,7 +22,7 @@ TEST_CASE("the address of a registry is its name, but that of Docker Hub") {
   CHECK(mlk::registry::url_of("docker.io.example", true) == "https://docker.io.example");
 }
 
-TEST_CASE("an encrypted registry leads only to encrypted places") {
+TEST_CASE("mlk follows an encrypted registry only to encrypted URLs") {
   const std::string from = "https://registry.example";
   CHECK(wrong_with_target(from, "https://storage.example/x").empty());
   CHECK(wrong_with_target(from, "https://registry.example:444/x").empty());
@@ -34,7 +34,7 @@ TEST_CASE("an encrypted registry leads only to encrypted places") {
     CHECK_MESSAGE(wrong_with_target(from, bad) == "a place that is no URL for it", bad);
 }
 
-TEST_CASE("a registry elsewhere does not lead into this machine, however that is written") {
+TEST_CASE("mlk does not follow a remote registry to this machine, in any spelling of its address") {
   const std::string from = "http://registry.example";
   for (const std::string& host :
        Urls{"localhost", "LOCALHOST", "LocalHost:5000", "localhost.", "registry.localhost", "a.LocalHost.",
@@ -43,14 +43,14 @@ TEST_CASE("a registry elsewhere does not lead into this machine, however that is
     CHECK_MESSAGE(wrong_with_target(from, "http://" + host + "/x") == "an address of this machine", host);
   for (const std::string& host : Urls{"localhost.example", "128.0.0.1", "notlocalhost"})
     CHECK_MESSAGE(wrong_with_target(from, "http://" + host + "/x").empty(), host);
-  // Registries of this machine may: tests and people have several.
+  // A registry on this machine may lead to another one, because tests and users have several.
   CHECK(wrong_with_target("http://localhost:5000", "http://127.0.0.1:6000/x").empty());
   CHECK(wrong_with_target("http://127.0.0.1:5000", "http://localhost:6000/x").empty());
   CHECK(wrong_with_target("http://registry.localhost:5000", "http://127.0.0.1:6000/x").empty());
   CHECK(wrong_with_target("http://LOCALHOST.:5000", "http://[::1]:6000/x").empty());
 }
 
-TEST_CASE("no registry leads to the link of this machine, where clouds hand out logins") {
+TEST_CASE("mlk follows no registry to a link-local address, where clouds hand out logins") {
   for (const std::string& from : Urls{"http://registry.example", "http://localhost:5000"}) {
     for (const std::string& host :
          Urls{"169.254.169.254", "169.254.0.1:80", "0xa9fea9fe", "2852039166", "0.0.0.0", "0", "[fe80::1]",
@@ -80,7 +80,7 @@ TEST_CASE("a Location is a path of the same server, or a URL") {
     CHECK_MESSAGE(resolve(base, bad).empty(), bad);
 }
 
-TEST_CASE("the same server has the same scheme, host and port") {
+TEST_CASE("two URLs are of the same server if they have the same scheme, host and port") {
   CHECK(is_same_server("https://a.example", "https://a.example:443/x?y"));
   CHECK_FALSE(is_same_server("https://a.example", "http://a.example:443"));
   CHECK_FALSE(is_same_server("https://a.example:80", "http://a.example"));

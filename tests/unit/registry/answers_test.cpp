@@ -1,4 +1,4 @@
-// What the answers of registries mean.
+// The interpretation of answers of registries.
 #include "cli/registry/answers.h"
 
 #include <utility>
@@ -27,7 +27,7 @@ Reply failed(Failure::Kind kind) {
 
 }  // namespace
 
-TEST_CASE("the first error of an answer is told in the registry's own words") {
+TEST_CASE("words_of() gives the first error of an answer in the registry's own words") {
   CHECK(words_of(R"({"errors":[{"code":"DENIED","message":"no quota"},{"code":"X"}]})") ==
         "DENIED: no quota");
   CHECK(words_of(R"({"errors":[{"code":"DENIED"}]})") == "DENIED");
@@ -37,7 +37,7 @@ TEST_CASE("the first error of an answer is told in the registry's own words") {
   CHECK(words_of(R"({"errors":[{"code":"DENIED","message":7}]})") == "DENIED");
 }
 
-TEST_CASE("words of any shape are short, and steer no terminal") {
+TEST_CASE("the words of an error of any shape are short and contain no control characters") {
   for (const char* odd : {"", "<html>", "[]", "null", "{}", R"({"errors":[]})", R"({"errors":{}})",
                           R"({"errors":["x"]})", R"({"errors":["x",{"code":"DENIED"}]})",
                           R"([{"code":"DENIED"}])", R"({"errors":[{"code":5,"message":[]}]})"})
@@ -50,12 +50,12 @@ TEST_CASE("words of any shape are short, and steer no terminal") {
           std::string(size, 'x'));
 }
 
-TEST_CASE("an answer that is nested deeply, or has very many values, says nothing") {
+TEST_CASE("words_of() is empty for an answer that is nested deeply or has very many values") {
   const auto with_detail = [](const std::string& detail) {
     return words_of(R"({"errors":[{"code":"DENIED","detail":)" + detail + "}]}");
   };
   const auto nested = [](std::size_t levels) { return std::string(levels, '[') + std::string(levels, ']'); };
-  CHECK(with_detail(nested(17)) == "DENIED");  // twenty levels in all
+  CHECK(with_detail(nested(17)) == "DENIED");  // twenty levels in total
   CHECK(with_detail(nested(18)).empty());
   const auto values = [](int count) {
     std::string out = "[0";
@@ -66,7 +66,7 @@ TEST_CASE("an answer that is nested deeply, or has very many values, says nothin
   CHECK(with_detail(values(10'100)).empty());
 }
 
-TEST_CASE("trying again helps against overload and lost connections, and against nothing else") {
+TEST_CASE("a retry may help against overload and lost connections, and against no other failure") {
   for (const int status : {408, 425, 429, 500, 502, 503, 504}) CHECK(may_pass(answered(status)));
   for (const int status : {0,   200, 201, 301, 307, 400, 401, 403, 404, 405, 407, 409,
                            416, 424, 426, 428, 430, 431, 499, 501, 505, 506, 507, 599})
@@ -79,18 +79,18 @@ TEST_CASE("trying again helps against overload and lost connections, and against
         Kind::too_large, Kind::other, Kind::proxy, Kind::client_certificate, Kind::credentials}) {
     Reply reply = failed(kind);
     CHECK_FALSE(may_pass(reply));
-    reply.status = 503;  // of an answer that did not come whole
+    reply.status = 503;  // the status of an incomplete answer
     CHECK_FALSE(may_pass(reply));
   }
 }
 
-TEST_CASE("redirects are those with a place to go to") {
+TEST_CASE("only a status that comes with a Location is a redirect") {
   for (const int status : {301, 302, 303, 307, 308}) CHECK(mlk::registry::is_redirect(status));
   for (const int status : {0, 200, 300, 304, 305, 306, 309, 400})
     CHECK_FALSE(mlk::registry::is_redirect(status));
 }
 
-TEST_CASE("each failure has words for after a colon") {
+TEST_CASE("describe() has words for each failure") {
   using Kind = Failure::Kind;
   const std::vector<std::pair<Kind, const char*>> words{
       {Kind::refused, "nothing listens there"},

@@ -1,4 +1,4 @@
-// The image on which another one is built: found by name, platform and mirror.
+// Base images: found by name, platform and mirror.
 #include "cli/registry/base.h"
 
 #include <atomic>
@@ -51,10 +51,10 @@ TEST_CASE("an image is found by its tag, with the digest of its manifest and the
   CHECK(found.size == 8);
   CHECK(found.image.manifest.layers.size() == 2);
   CHECK(found.image.configuration.platform.text() == "linux/amd64");
-  CHECK(played.count("GET /v2/team/x/blobs/") == 1);  // no layer
+  CHECK(played.count("GET /v2/team/x/blobs/") == 1);  // the configuration, and no layer
 }
 
-TEST_CASE("of an image for several platforms that of this machine is taken, or the one that is asked for") {
+TEST_CASE("an image for several platforms gives the image of the wanted platform, or else of this machine") {
   PlayedRegistry played;
   const std::string own = mlk::registry::own_platform().architecture;
   const std::string here = add_image(played, "team/x", "", {"here"}, own),
@@ -67,7 +67,7 @@ TEST_CASE("of an image for several platforms that of this machine is taken, or t
   CHECK(base_error(played, "many", Platform{"linux", "s390x", ""}).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("the only platform of an index is taken, and what is signed beside it is none") {
+TEST_CASE("the only platform of an index is taken, and a signature is no platform") {
   PlayedRegistry played;
   const std::string there = add_image(played, "team/x", "", {"there"}, "riscv64");
   add_index(played, "one", {index_entry(there, "riscv64"), index_entry(there, "unknown")});
@@ -75,7 +75,7 @@ TEST_CASE("the only platform of an index is taken, and what is signed beside it 
   CHECK(base_error(played, "one", Platform{"linux", "amd64", ""}).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("an image for another platform than was asked for is refused") {
+TEST_CASE("an image for another platform than the wanted one is refused") {
   PlayedRegistry played;
   add_image(played, "team/x", "1", {"one"}, "\x1b[2J");
   const mlk::Error error = base_error(played, "1", Platform{"linux", "arm64", ""});
@@ -83,7 +83,7 @@ TEST_CASE("an image for another platform than was asked for is refused") {
   CHECK(std::string(error.what()).ends_with("is for linux/?[2J, not for linux/arm64"));
 }
 
-TEST_CASE("an image that is not there is told with a hint about logins") {
+TEST_CASE("the error for a missing image has a hint about logins") {
   PlayedRegistry played;
   const mlk::Error error = base_error(played, "1");
   CHECK(error.code() == mlk::ExitCode::not_found);
@@ -92,7 +92,7 @@ TEST_CASE("an image that is not there is told with a hint about logins") {
   CHECK(error.hint() == "a private image needs a login: docker login " + played.name);
 }
 
-TEST_CASE("an index that leads to nothing, or through more than three to others, is refused") {
+TEST_CASE("an index without an image, or nested more than three deep, is refused") {
   PlayedRegistry played;
   const std::string own = mlk::registry::own_platform().architecture;
   add_index(played, "gone", json::array({index_entry("sha256:" + std::string(64, 'a'), own)}));
@@ -103,7 +103,7 @@ TEST_CASE("an index that leads to nothing, or through more than three to others,
     CAPTURE(depth);
     const std::string tag = "index-" + std::to_string(depth);
     json to_inner = index_entry(inner, own);
-    if (depth == 2) to_inner.erase("platform");  // the inner index says it
+    if (depth == 2) to_inner.erase("platform");  // the inner index has the platform
     add_index(played, tag, json::array({to_inner}));
     inner = "sha256:" + mlk::sha256_hex(played.manifests["team/x"][tag]);
     played.manifests["team/x"][inner] = played.manifests["team/x"][tag];
@@ -115,7 +115,7 @@ TEST_CASE("an index that leads to nothing, or through more than three to others,
   }
 }
 
-TEST_CASE("a mirror is asked first, and passed over when it lacks the image or fails") {
+TEST_CASE("a mirror is tried first, and skipped if it lacks the image or fails") {
   PlayedRegistry played, mirror;
   const std::string digest = add_image(played, "team/x", "1", {"one"});
   std::vector<std::string> notes;
@@ -140,7 +140,7 @@ TEST_CASE("a mirror is asked first, and passed over when it lacks the image or f
   CHECK(played.asked.empty());
 }
 
-TEST_CASE("the C library of an image is seen in its first layers, of which no more is read than tells it") {
+TEST_CASE("the C library of an image is found in its first layers, and mlk reads no further") {
   PlayedRegistry played;
   const auto layer_of = [](const std::string& path) {
     std::string tar;
@@ -162,7 +162,7 @@ TEST_CASE("the C library of an image is seen in its first layers, of which no mo
   CHECK(played.count("GET /v2/team/x/blobs/") == before + 2);  // the configuration and one layer
 }
 
-TEST_CASE("the platform of this machine is named as images name it") {
+TEST_CASE("own_platform() names the platform of this machine as images do") {
   const Platform own = mlk::registry::own_platform();
   CHECK(own.os == "linux");
   CHECK(own.variant.empty());
@@ -173,7 +173,7 @@ TEST_CASE("the platform of this machine is named as images name it") {
 #endif
 }
 
-TEST_CASE("an image for one platform is taken when that, or none, is asked for") {
+TEST_CASE("an image for one platform is taken if the wanted platform is the same or is not given") {
   PlayedRegistry played;
   const std::string digest = add_image(played, "team/x", "1", {"one"}, "riscv64");
   CHECK(find_image({}, played.reference(), std::nullopt).reference.digest == digest);
@@ -181,7 +181,7 @@ TEST_CASE("an image for one platform is taken when that, or none, is asked for")
   CHECK(base_error(played, "1", Platform{"linux", "amd64", ""}).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("the layers are known before the configuration is read") {
+TEST_CASE("find_image() calls know_layers before it reads the configuration") {
   PlayedRegistry played;
   const std::string digest = add_image(played, "team/x", "1", {"one", "three"});
   int told = 0;
@@ -196,7 +196,7 @@ TEST_CASE("the layers are known before the configuration is read") {
   CHECK(told == 1);
 }
 
-TEST_CASE("an index whose manifest is not there says so") {
+TEST_CASE("an index whose manifest is missing is an error") {
   PlayedRegistry played;
   add_index(played, "gone",
             json::array(
@@ -205,7 +205,7 @@ TEST_CASE("an index whose manifest is not there says so") {
         "image " + played.name + "/team/x:gone: its index names a manifest that is not there");
 }
 
-TEST_CASE("a user who stops while a mirror is asked is not led to the registry") {
+TEST_CASE("after an interruption during a request to a mirror, mlk does not ask the registry") {
   PlayedRegistry played, mirror;
   add_image(played, "team/x", "1", {"one"});
   std::atomic<bool> go_on = true;
@@ -225,7 +225,7 @@ TEST_CASE("a user who stops while a mirror is asked is not led to the registry")
   CHECK(played.asked.empty());
 }
 
-TEST_CASE("a mirror of another registry is not asked, and one that fails is passed over without a word") {
+TEST_CASE("the mirror of another registry is not used, and a failing mirror is skipped without a message") {
   PlayedRegistry played, mirror;
   const std::string digest = add_image(played, "team/x", "1", {"one"});
   mirror.before = [](const httplib::Request&, httplib::Response& response) {
@@ -241,7 +241,7 @@ TEST_CASE("a mirror of another registry is not asked, and one that fails is pass
   CHECK_FALSE(mirror.asked.empty());
 }
 
-TEST_CASE("an image that is named by its digest is found by that, whatever its tag names") {
+TEST_CASE("an image that is named by digest and tag is found by its digest") {
   PlayedRegistry played;
   const std::string first = add_image(played, "team/x", "1", {"one"});
   add_image(played, "team/x", "1", {"two"});

@@ -1,4 +1,4 @@
-// Blobs of a registry: read in spite of losses, mounted, and never taken for what they are not.
+// Blobs of a registry: read in spite of lost connections, mounted, and always checked.
 #include <atomic>
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ std::string read_all(Registry& registry, const Descriptor& blob) {
   return out;
 }
 
-// Sends this many bytes of a blob, and cuts the connection before the others.
+// Sends this many bytes of a blob, and then cuts the connection.
 bool send_some(PlayedRegistry& played, const std::string& bytes, std::size_t count, const Request& request,
                Response& response) {
   const std::size_t from = played.take_range(request);
@@ -52,7 +52,7 @@ bool send_half(PlayedRegistry& played, const std::string& bytes, const Request& 
 
 }  // namespace
 
-TEST_CASE("a blob that is cut goes on where it was, and its digest is that of the whole") {
+TEST_CASE("reading a blob continues after a lost connection, and the digest covers the whole blob") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(1'000'000);
   played.add_blob(repository, bytes);
@@ -67,7 +67,7 @@ TEST_CASE("a blob that is cut goes on where it was, and its digest is that of th
   CHECK(played.heads.back().find("Range")->second == "bytes=875000-");
 }
 
-TEST_CASE("a registry that gives a few bytes over each connection is given up") {
+TEST_CASE("reading ends if a registry sends only a few bytes over each connection") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(1000);
   played.add_blob(repository, bytes);
@@ -82,7 +82,7 @@ TEST_CASE("a registry that gives a few bytes over each connection is given up") 
   CHECK(connections == 5);
 }
 
-TEST_CASE("a registry that does not know ranges sends the whole again, of which the rest is taken") {
+TEST_CASE("if a registry ignores ranges and sends the whole blob again, the known bytes are skipped") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(1'000'000);
   played.add_blob(repository, bytes);
@@ -97,7 +97,7 @@ TEST_CASE("a registry that does not know ranges sends the whole again, of which 
   CHECK(read_all(registry, described(bytes)) == bytes);
 }
 
-TEST_CASE("a blob with other content, more or fewer bytes than was said is refused") {
+TEST_CASE("a blob with other content, more bytes or fewer bytes than expected is refused") {
   PlayedRegistry played;
   const Descriptor blob = described("content");
   Registry registry({}, played.reference());
@@ -115,7 +115,7 @@ TEST_CASE("a blob with other content, more or fewer bytes than was said is refus
   CHECK(refused("cont") == "/team/x has fewer bytes than its manifest says");
 }
 
-TEST_CASE("a blob that is not there, or too large for memory, is told") {
+TEST_CASE("a blob that is missing, or too large for memory, is an error") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   CHECK(registry_error([&] { (void)read_all(registry, described("gone")); }).code() ==
@@ -128,7 +128,7 @@ TEST_CASE("a blob that is not there, or too large for memory, is told") {
   CHECK_FALSE(registry.has_blob(repository, described("gone").digest));
 }
 
-TEST_CASE("a taker that has enough ends the reading, and what it throws comes out") {
+TEST_CASE("`take` ends the reading by returning false, and its exceptions pass through") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(4 << 20);
   played.add_blob(repository, bytes);
@@ -142,7 +142,7 @@ TEST_CASE("a taker that has enough ends the reading, and what it throws comes ou
   CHECK(read_all(registry, described(bytes)) == bytes);
 }
 
-TEST_CASE("a redirect leads to another server without the login, and to none that is wrong") {
+TEST_CASE("a redirect is followed without the login, and not to a forbidden server") {
   PlayedRegistry played, storage;
   const std::string bytes = "content";
   storage.add_blob("stored", bytes);
@@ -170,10 +170,10 @@ TEST_CASE("a redirect leads to another server without the login, and to none tha
     CHECK_MESSAGE(std::string(error.what()).find("and mlk does not go there") != std::string::npos,
                   error.what());
   }
-  CHECK(registry.has_blob(repository, described(bytes).digest));  // that it leads somewhere says enough
+  CHECK(registry.has_blob(repository, described(bytes).digest));  // a redirect means that the blob exists
 }
 
-TEST_CASE("redirects in a circle end, and one to the registry itself has its login") {
+TEST_CASE("redirects in a circle end, and a redirect to the registry itself gets its login") {
   PlayedRegistry played;
   const std::string bytes = "content";
   played.add_blob(repository, bytes);
@@ -196,7 +196,7 @@ TEST_CASE("redirects in a circle end, and one to the registry itself has its log
             .find("to more and more places") != std::string::npos);
 }
 
-TEST_CASE("manifests of a registry that only leads to others are read there") {
+TEST_CASE("manifests of a registry that only redirects are read at the target") {
   PlayedRegistry played, behind;
   behind.manifests["own/x"]["1"] = "{}";
   played.before = [&](const Request& request, Response& response) {
@@ -209,7 +209,7 @@ TEST_CASE("manifests of a registry that only leads to others are read there") {
   CHECK(registry.find_digest(repository, "1") == "sha256:" + mlk::sha256_hex("{}"));
 }
 
-TEST_CASE("a blob of another repository is mounted, or the registry says that it does not do that") {
+TEST_CASE("mount_blob() mounts a blob of another repository, or returns false if the mount is refused") {
   PlayedRegistry played;
   const std::string digest = played.add_blob("base/y", "content");
   Registry registry({}, played.reference());
@@ -221,7 +221,7 @@ TEST_CASE("a blob of another repository is mounted, or the registry says that it
     played.before = [&](const Request&, Response& response) { return answered_with(response, status); };
     CHECK_FALSE(registry.mount_blob(repository, digest, "base/y"));
   }
-  // A token server that gives no token for the other repository.
+  // The token server gives no token for the other repository.
   played.before = [&](const Request& request, Response& response) {
     if (request.path == "/token") return answered_with(response, 403);
     response.set_header("WWW-Authenticate", "Bearer realm=\"" + played.url + "/token\"");
@@ -230,7 +230,7 @@ TEST_CASE("a blob of another repository is mounted, or the registry says that it
   CHECK_FALSE(registry.mount_blob(repository, digest, "base/y"));
 }
 
-TEST_CASE("a blob that comes in pieces is read for as long as each piece is more than 64 KiB") {
+TEST_CASE("a blob in pieces is read as long as each connection gives more than 64 KiB") {
   for (const std::size_t piece : {std::size_t{64 << 10}, std::size_t{(64 << 10) + 1}}) {
     CAPTURE(piece);
     PlayedRegistry played;
@@ -253,7 +253,7 @@ TEST_CASE("a blob that comes in pieces is read for as long as each piece is more
   }
 }
 
-TEST_CASE("a refusal in the middle of a blob is told at once") {
+TEST_CASE("a refusal in the middle of a blob is reported at once") {
   PlayedRegistry played;
   const std::string bytes = mlk::random_bytes(100'000);
   int connections = 0;
@@ -269,7 +269,7 @@ TEST_CASE("a refusal in the middle of a blob is told at once") {
   CHECK(connections == 2);
 }
 
-TEST_CASE("a blob of no bytes is not asked for, and the whole of one is compared with its digest") {
+TEST_CASE("a blob of no bytes is not requested, and its digest is still checked") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   CHECK(read_all(registry, described("")).empty());
@@ -279,7 +279,7 @@ TEST_CASE("a blob of no bytes is not asked for, and the whole of one is compared
   CHECK(registry_error([&] { (void)read_all(registry, wrong); }).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("a user who stops ends a mount, and is not taken for a registry that does none") {
+TEST_CASE("an interruption ends a mount with an error, and does not look like a refused mount") {
   PlayedRegistry played;
   std::atomic<bool> go_on = true;
   played.before = [&](const Request& request, Response&) {

@@ -1,4 +1,4 @@
-// What registries ask for when they answer 401.
+// The challenges in 401 answers of registries.
 #include "cli/registry/challenge.h"
 
 #include <doctest/doctest.h>
@@ -22,7 +22,7 @@ TEST_CASE("a challenge has a scheme and parameters, with and without quotes") {
                                           {"scope", "repository:a/b:pull,push"}});
 }
 
-TEST_CASE("several challenges in one value are told apart, and the first of a parameter counts") {
+TEST_CASE("several challenges in one value are separated, and the first of equal parameters wins") {
   const std::vector<Challenge> found =
       parse_challenges(R"(, Negotiate, basic Realm="a \"b\" \\", ,BEARER realm = "x", realm="y",Digest)");
   REQUIRE(found.size() == 4);
@@ -33,7 +33,7 @@ TEST_CASE("several challenges in one value are told apart, and the first of a pa
   CHECK(found[3].scheme == "digest");
 }
 
-TEST_CASE("a value without quotes ends where no word can go on, and tabs are blanks") {
+TEST_CASE("a value without quotes ends at the first character that is not in words, and tabs are blanks") {
   const auto first = [](const std::string& header) {
     const std::vector<Challenge> found = parse_challenges(header);
     return found.empty() ? Parameters{} : found[0].parameters;
@@ -52,7 +52,7 @@ TEST_CASE("a parameter without a comma before it belongs to no challenge") {
   CHECK(found[0].parameters == Parameters{{"realm", "x"}});
 }
 
-TEST_CASE("what cannot be read ends the list, and what came before stays") {
+TEST_CASE("the first part that cannot be parsed ends the list, and the challenges before it stay") {
   for (const std::string& empty :
        std::vector<std::string>{"", " ", ",,", "\"", "=", "\x01", "\xff", "(comment)"})
     CHECK_MESSAGE(parse_challenges(empty).empty(), empty);
@@ -77,7 +77,7 @@ TEST_CASE("at most sixteen challenges and sixteen parameters of each are read") 
   CHECK(read.contains("p15"));
 }
 
-TEST_CASE("bearer is answered before basic, and only with a realm") {
+TEST_CASE("bearer is preferred to basic, and needs a realm") {
   const auto best = [](const std::string& header) {
     const auto found = best_of(parse_challenges(header));
     return found ? found->scheme + " " +

@@ -22,7 +22,7 @@ std::string auths(const std::string& key, const std::string& user_and_password) 
   return R"({"auths":{")" + key + R"(":{"auth":")" + base64_encode(user_and_password) + R"("}}})";
 }
 
-// "user:password" or "token TOKEN" of what is found; "none".
+// The found login as "user:password" or "token TOKEN", or "none".
 std::string shown(const std::optional<Login>& login) {
   if (!login) return "none";
   return login->identity_token.empty() ? login->user + ":" + login->password
@@ -44,7 +44,7 @@ mlk::Error login_error(const std::string& text, const std::string& image = "r.ex
   }
 }
 
-// What a helper of this script gives for a registry.
+// The error for a registry whose helper is this script.
 mlk::Error helper_error(const std::string& script, const std::string& name = "played") {
   const PlayedPrograms programs;
   programs.add("docker-credential-" + name, script);
@@ -53,7 +53,7 @@ mlk::Error helper_error(const std::string& script, const std::string& name = "pl
 
 }  // namespace
 
-TEST_CASE("a login is found by its registry, in the old spellings too") {
+TEST_CASE("a login is found by the name of its registry, also in the old spellings") {
   for (const char* key : {"r.example", "https://r.example", "http://r.example/", "https://r.example/v2/",
                           "https://r.example/v1/", "r.example/v2", "r.example/"})
     CHECK_MESSAGE(found_in({auths(key, "me:secret")}, "r.example/team/x") == "me:secret", std::string(key));
@@ -70,7 +70,7 @@ TEST_CASE("the login of another registry or port is not taken") {
   CHECK(found_in({auths("r.example", "me:secret")}, "r.example:5000/x") == "none");
 }
 
-TEST_CASE("a login of a repository counts more than that of its team, and that more than the registry's") {
+TEST_CASE("the login of a repository has priority over its team's, and the team's over the registry's") {
   CHECK(mlk::registry::login_keys(parse_reference("r.example/a/b:1")) ==
         Names{"r.example/a/b", "r.example/a", "r.example"});
   CHECK(mlk::registry::login_keys(parse_reference("python")) ==
@@ -82,18 +82,18 @@ TEST_CASE("a login of a repository counts more than that of its team, and that m
   CHECK(found_in({text}, "r.example/ab") == "one:1");
 }
 
-TEST_CASE("a repository that is named like a version of the protocol keeps its login for itself") {
+TEST_CASE("the login of a repository that is named like a protocol version is not a login of the registry") {
   CHECK(found_in({auths("r.example/team/v2", "me:secret")}, "r.example/team/v2") == "me:secret");
   CHECK(found_in({auths("r.example/team/v2", "me:secret")}, "r.example/team/other") == "none");
 }
 
-TEST_CASE("the first file that has a login counts, and one without is passed over") {
+TEST_CASE("the first file with a login wins, and a file without a login is skipped") {
   CHECK(found_in({"", "{}", R"({"auths":{"r.example":{}}})", auths("r.example", "me:secret"),
                   auths("r.example", "other:x")},
                  "r.example/x") == "me:secret");
 }
 
-TEST_CASE("a password may have colons, and an identity token counts in place of it") {
+TEST_CASE("a password may have colons, and an identity token replaces the password") {
   CHECK(found_in({auths("r.example", "me:a:b:")}, "r.example/x") == "me:a:b:");
   CHECK(found_in({auths("r.example", std::string("me:secret\0\0", 11))}, "r.example/x") == "me:secret");
   CHECK(found_in({R"({"auths":{"r.example":{"auth":")" + base64_encode("00000000:") +
@@ -102,7 +102,7 @@ TEST_CASE("a password may have colons, and an identity token counts in place of 
   CHECK(found_in({R"({"auths":{"r.example":{"identitytoken":"abc"}}})"}, "r.example/x") == "token abc");
 }
 
-TEST_CASE("a broken file is told by name, and nothing of it is repeated") {
+TEST_CASE("the error for a broken file has its name and no part of its text") {
   const std::string secret = base64_encode("me:secret");
   for (const std::string& bad :
        Names{R"({"auths":{"r.example":{"auth":")" + secret + R"("}})", "secret", "[\"secret\"]",
@@ -122,7 +122,7 @@ TEST_CASE("a broken file is told by name, and nothing of it is repeated") {
     CHECK(std::string(login_error(odd).what()) == "none");
 }
 
-TEST_CASE("files are asked in the order of Docker, Podman and Skopeo") {
+TEST_CASE("files are read in the order of Docker, Podman and Skopeo") {
   const auto files = [](const std::map<std::string, std::string>& variables) {
     Names out;
     for (const fs::path& file : mlk::registry::login_files([&](const std::string& name) {
@@ -144,7 +144,7 @@ TEST_CASE("files are asked in the order of Docker, Podman and Skopeo") {
   CHECK(files({{"XDG_CONFIG_HOME", "/c"}}) == Names{"/c/containers/auth.json"});
 }
 
-TEST_CASE("a helper of the registry counts more than the store, and gets the registry's name") {
+TEST_CASE("the helper of a registry has priority over the store, and gets the registry's name") {
   const PlayedPrograms programs;
   programs.add("docker-credential-own",
                R"(read name; echo "{\"Username\":\"own\",\"Secret\":\"$1 $name\"}")");
@@ -157,7 +157,7 @@ TEST_CASE("a helper of the registry counts more than the store, and gets the reg
   CHECK(found_in({text}, "none.example/x") == "none");
 }
 
-TEST_CASE("where a helper has no login, the file and those after it may have one") {
+TEST_CASE("if a helper has no login, its file and the next files are searched") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "echo credentials not found in native keychain; exit 1");
   const std::string with_store =
@@ -168,14 +168,14 @@ TEST_CASE("where a helper has no login, the file and those after it may have one
   CHECK(found_in({with_store}, "r.example/x") == "me:secret");
 }
 
-TEST_CASE("the user <token> of a helper means an identity token") {
+TEST_CASE("if a helper gives the user <token>, the secret is an identity token") {
   CHECK(shown(mlk::registry::parse_helper_answer(R"({"Username":"<token>","Secret":"abc"})", "h")) ==
         "token abc");
   CHECK(shown(mlk::registry::parse_helper_answer(R"({"Username":"me","Secret":"abc"})", "h")) == "me:abc");
   CHECK(shown(mlk::registry::parse_helper_answer("{}", "h")) == "none");
 }
 
-TEST_CASE("a helper that is not installed has no login, and the file and those after it may have one") {
+TEST_CASE("if a helper is not installed, its file and the next files are searched") {
   const std::string store = R"({"credsStore":"no-such-helper"})";
   const std::string own = R"({"credHelpers":{"r.example":"no-such-helper"},"auths":{"r.example":{"auth":")" +
                           base64_encode("me:secret") + R"("}}})";
@@ -191,7 +191,7 @@ TEST_CASE("a helper that is not installed has no login, and the file and those a
         "there is no program docker-credential-no-such-helper, which " + file.string() + " names for logins");
 }
 
-TEST_CASE("a helper that fails or prints garbage is told by name, and its words are not") {
+TEST_CASE("the error for a helper that fails or prints garbage has its name, but not its output") {
   mlk::Error error{mlk::ExitCode::ok, ""};
   for (const char* script : {"echo secret; exit 3", "echo secret >&2; exit 3"}) {
     error = helper_error(script);
@@ -205,7 +205,7 @@ TEST_CASE("a helper that fails or prints garbage is told by name, and its words 
   }
 }
 
-TEST_CASE("the name of a helper is no path, and steers no terminal") {
+TEST_CASE("the name of a helper must not be a path, and is printed without control characters") {
   for (const char* name : {"../evil", "/bin/sh", "a/b"}) {
     const mlk::Error error = login_error(std::string(R"({"credsStore":")") + name + "\"}");
     CHECK(std::string(error.what()) ==
@@ -215,7 +215,7 @@ TEST_CASE("the name of a helper is no path, and steers no terminal") {
   CHECK((error.what() + error.hint()).find('\x1b') == std::string::npos);
 }
 
-TEST_CASE("a user who stops does not wait for a helper") {
+TEST_CASE("an interruption ends the wait for a helper") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "sleep 600");
   const TemporaryFolder folder;
@@ -228,7 +228,7 @@ TEST_CASE("a user who stops does not wait for a helper") {
   }
 }
 
-TEST_CASE("a file that holds nothing but blanks and line ends has no login, and is not broken") {
+TEST_CASE("a file with only blanks and line ends has no login, and is no error") {
   for (const std::string& nothing : Names{"", "\n", "\r\n", " ", "\t\n \n"}) {
     CHECK_MESSAGE(std::string(login_error(nothing).what()) == "none", nothing);
     CHECK(found_in({nothing, auths("r.example", "me:secret")}, "r.example/x") == "me:secret");
@@ -256,7 +256,7 @@ TEST_CASE("a file of logins has at most 4 MiB, twenty levels and 100,000 values"
   CHECK_FALSE(accepted(values(99'999)));
 }
 
-TEST_CASE("only the paths of the protocol's versions are taken from a key") {
+TEST_CASE("only the path of a protocol version is removed from a key") {
   CHECK(found_in({auths("r.example//", "me:secret")}, "r.example/x") == "me:secret");
   for (const char* key : {"r.example/v3", "https://r.example/v1/x", "r.example/v", "ftp://r.example",
                           "https:/r.example", "http:r.example"})
@@ -264,7 +264,7 @@ TEST_CASE("only the paths of the protocol's versions are taken from a key") {
   CHECK(found_in({auths("https://r.example/v3/", "me:secret")}, "r.example/v3/x") == "me:secret");
 }
 
-TEST_CASE("a login may have any of its parts, and the encoded one counts more than the plain one") {
+TEST_CASE("a login may have any of its members, and the encoded member has priority over the plain ones") {
   const std::vector<std::pair<std::string, std::string>> rows{
       {R"({"username":"me"})", "me:"},
       {R"({"password":"secret"})", ":secret"},
@@ -278,7 +278,7 @@ TEST_CASE("a login may have any of its parts, and the encoded one counts more th
     CHECK_MESSAGE(found_in({R"({"auths":{"r.example":)" + entry + "}}"}, "r.example/x") == login, entry);
 }
 
-TEST_CASE("what is wrong with a login is said, and that it can be made anew") {
+TEST_CASE("the error for a broken login names the fault and has a hint to log in again") {
   const std::vector<std::pair<std::string, std::string>> rows{
       {R"({"auth":"!"})", ": a login in it is not base64"},
       {R"({"auth":")" + base64_encode("me") + R"("})", ": a login in it has no password"}};
@@ -292,7 +292,7 @@ TEST_CASE("what is wrong with a login is said, and that it can be made anew") {
   CHECK(std::string(login_error("[]").what()).ends_with(" is no object of JSON"));
 }
 
-TEST_CASE("a helper is found by the old spellings of a registry, and counts more than the file") {
+TEST_CASE("a helper is found by the old spellings of a registry, and has priority over the file") {
   const PlayedPrograms programs;
   programs.add("docker-credential-own", R"(echo '{"Username":"own","Secret":"x"}')");
   CHECK(found_in({R"({"credHelpers":{"https://r.example/v1/":"own"}})"}, "r.example/x") == "own:x");
@@ -303,7 +303,7 @@ TEST_CASE("a helper is found by the old spellings of a registry, and counts more
   CHECK(found_in({R"({"credHelpers":{"r.example":5},)" + entry + "}"}, "r.example/x") == "me:secret");
 }
 
-TEST_CASE("a user who does not stop gets the login of a helper") {
+TEST_CASE("without an interruption a helper's login is returned") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", R"(echo '{"Username":"me","Secret":"x"}')");
   const TemporaryFolder folder;
@@ -311,14 +311,14 @@ TEST_CASE("a user who does not stop gets the login of a helper") {
                          parse_reference("r.example/x"), [] { return true; })) == "me:x");
 }
 
-TEST_CASE("a helper that has no login may say so in its errors too") {
+TEST_CASE("a helper without a login may say so also on its standard error") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "echo credentials not found in native keychain >&2; exit 1");
   CHECK(found_in({R"({"credsStore":"played"})", auths("r.example", "me:secret")}, "r.example/x") ==
         "me:secret");
 }
 
-TEST_CASE("a helper prints at most 1 MiB") {
+TEST_CASE("the output of a helper has at most 1 MiB") {
   const std::string answer = R"({"Username":"me","Secret":"x"})";
   const auto padded_to = [&](std::size_t size) {
     return helper_error("printf '%s' '" + answer + "'; head -c " + std::to_string(size - answer.size()) +
@@ -328,7 +328,7 @@ TEST_CASE("a helper prints at most 1 MiB") {
   CHECK(padded_to((1 << 20) + 1).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("a helper may have a user alone, or a secret alone") {
+TEST_CASE("a helper may give only a user, or only a secret") {
   using mlk::registry::parse_helper_answer;
   CHECK(shown(parse_helper_answer(R"({"Username":"me"})", "h")) == "me:");
   CHECK(shown(parse_helper_answer(R"({"Secret":"abc"})", "h")) == ":abc");
@@ -336,7 +336,7 @@ TEST_CASE("a helper may have a user alone, or a secret alone") {
   CHECK(shown(parse_helper_answer(R"({"Username":5,"Secret":[]})", "h")) == "none");
 }
 
-TEST_CASE("a helper that fails for Docker Hub is told with the name that it was asked for") {
+TEST_CASE("the error of a helper for Docker Hub has the name that the helper got") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", "exit 2");
   const mlk::Error error = login_error(R"({"credsStore":"played"})", "python");
@@ -344,7 +344,7 @@ TEST_CASE("a helper that fails for Docker Hub is told with the name that it was 
   CHECK(error.hint() == "see what it says: echo https://index.docker.io/v1/ | docker-credential-played get");
 }
 
-TEST_CASE("a place of logins that is a folder is told") {
+TEST_CASE("a file of logins that is a folder is an error") {
   const TemporaryFolder folder;
   CHECK_THROWS_AS((void)find_login({folder.path()}, parse_reference("r.example/x"), {}), mlk::Error);
 }

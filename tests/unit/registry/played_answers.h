@@ -1,4 +1,4 @@
-// What tests ask of registries that they play, and what these answer.
+// Requests to registries that tests play, and answers of these registries.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ using Response = PlayedRegistry::Response;
 inline const std::string repository = "team/x";
 inline constexpr char manifest_text[] = R"({"schemaVersion":2})";
 
-// What the action has thrown; ok: nothing.
+// The error that the action has thrown; with the code ok if it has thrown nothing.
 inline mlk::Error registry_error(const std::function<void()>& action) {
   try {
     action();
@@ -31,14 +31,14 @@ inline bool answered_with(Response& response, int status, const std::string& bod
   return true;
 }
 
-// Waits for next to nothing.
+// Access with very short waits.
 inline mlk::registry::Access hasty() {
   mlk::registry::Access out;
   out.haste = 10'000;
   return out;
 }
 
-// Asks for tokens, which it gives at /token: "t1", "t2"; one of them is good at a time.
+// Requires tokens, and gives them at /token: "t1", "t2". Only one token is valid at a time.
 struct TokenGuard {
   std::string realm;
   int given = 0;
@@ -65,7 +65,7 @@ inline void upload(mlk::registry::Registry& registry, const std::string& bytes) 
   registry.upload(repository, described(bytes), [&](const auto& take) { take(bytes); }, {});
 }
 
-// 17 MiB without a pattern that would hide a part in the wrong place.
+// 17 MiB without a pattern, because a pattern could hide a part in the wrong place.
 inline std::string large_blob() {
   std::string out = mlk::random_bytes(1 << 20);
   for (int i = 0; i < 4; ++i) out += out;

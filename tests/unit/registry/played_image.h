@@ -1,4 +1,4 @@
-// Images that a test puts into registries that it plays, and new ones above them.
+// Images that a test puts into registries that it plays, and new images above them.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 #include "cli/registry/base.h"
 #include "tests/unit/registry/played_registry.h"
 
-// Puts an image of these layers into the registry, and returns the digest of its manifest.
+// Puts an image with these layers into the registry, and returns the digest of its manifest.
 inline std::string add_image(PlayedRegistry& played, const std::string& repository, const std::string& tag,
                              const std::vector<std::string>& layers,
                              const std::string& architecture = "amd64") {
@@ -40,7 +40,7 @@ inline std::string add_image(PlayedRegistry& played, const std::string& reposito
   return digest;
 }
 
-// A layer of one file in this folder.
+// A layer with one file, in this folder.
 inline mlk::image::Addition own_layer(const TemporaryFolder& folder, const std::string& content,
                                       const std::string& purpose = "code") {
   mlk::image::LayerWriter writer(folder.path() / ("layer-" + purpose));

@@ -1,4 +1,4 @@
-// Programs in PATH, which a test plays, and files of logins.
+// Programs in PATH that a test plays, and files of logins.
 #pragma once
 
 #include <cstdlib>
@@ -7,7 +7,7 @@
 
 #include "tests/unit/util/temporary_folder.h"
 
-// While it lives, PATH is a folder of its own before the folders of the shell's programs.
+// While it exists, PATH begins with its own folder, before the folders of the shell's programs.
 class PlayedPrograms {
  public:
   PlayedPrograms() : before_(std::getenv("PATH")) {

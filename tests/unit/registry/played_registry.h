@@ -19,7 +19,7 @@ class PlayedRegistry {
  public:
   using Request = httplib::Request;
   using Response = httplib::Response;
-  // True: it has answered. Called with the lock held, for one request after the other.
+  // Returns true if it has answered. Called with the lock held, so for one request at a time.
   using Before = std::function<bool(const Request&, Response&)>;
 
   PlayedRegistry() : PlayedRegistry(std::make_unique<FakeServer>()) {}
@@ -53,7 +53,7 @@ class PlayedRegistry {
     blobs[repository][digest] = bytes;
     return digest;
   }
-  // How many requests begin so.
+  // The number of requests that begin with this text.
   int count(const std::string& start) {
     const std::lock_guard lock(mutex);
     int out = 0;
@@ -61,7 +61,7 @@ class PlayedRegistry {
     return out;
   }
 
-  // The first byte that the request wants. The library would cut the answer as well.
+  // The first byte that the request wants. Removes the range, because the library would cut the answer too.
   std::size_t take_range(const Request& request) const {
     const_cast<Request&>(request).ranges.clear();
     const std::string range = request.get_header_value("Range");
@@ -80,7 +80,7 @@ class PlayedRegistry {
 
  private:
   void answer_it(const Request& request, Response& response) {
-    // "/v2/", the repository, what is asked for, and its name
+    // "/v2/", the repository, the kind of content, and its name
     static const std::regex shape("/v2/([a-z0-9/]+)/(blobs/uploads|blobs|manifests|tags)/(.*)");
     std::smatch parts;
     if (request.path == "/v2/") {

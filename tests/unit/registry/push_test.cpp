@@ -1,4 +1,4 @@
-// Images on their way to a registry: what is sent, in which order, and what is not when something fails.
+// Pushes of images: the content and the order of requests, and the state after a failure.
 #include "cli/registry/push.h"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ struct Built {
   }
 };
 
-// A layer of exactly these bytes, which no registry looks into.
+// A layer of exactly these bytes. No registry reads the content of a layer.
 mlk::image::Layer raw_layer(const TemporaryFolder& folder, const std::string& name,
                             const std::string& bytes) {
   const std::string digest = "sha256:" + mlk::sha256_hex(bytes);
@@ -73,7 +73,7 @@ TEST_CASE("layers of a base in another registry stream through, and the manifest
   CHECK(to.manifests["team/x"]["new"] == built.composed.manifest);
   CHECK(to.asked.back() == "PUT /v2/team/x/manifests/new");
   CHECK(pushed.digest == built.composed.digest);
-  CHECK(pushed.layers_sent == 4);  // two of the base are the same
+  CHECK(pushed.layers_sent == 4);  // two layers of the base are the same
   CHECK(pushed.layers_there + pushed.layers_mounted == 0);
   std::uint64_t all = 10 + built.composed.configuration_blob.size;  // "lower" and "upper"
   for (const auto& layer : built.composed.own) all += layer.blob.size;
@@ -84,12 +84,12 @@ TEST_CASE("layers of a base in another registry stream through, and the manifest
   CHECK(to.count("POST /v2/team/x/blobs/uploads/?mount") == 0);
 }
 
-TEST_CASE("what is there is not sent again") {
+TEST_CASE("blobs and images that the registry has are not sent again") {
   PlayedRegistry from, to;
   const Built built(from);
   (void)built.push_to(to);
   const int posts = to.count("POST ");
-  Pushed pushed = built.push_to(to);  // the same tag: one question tells
+  Pushed pushed = built.push_to(to);  // the same tag: one request suffices
   CHECK(pushed.digest == built.composed.digest);
   CHECK(pushed.layers_there == 5);
   CHECK(to.count("PUT /v2/team/x/manifests/") == 1);
@@ -113,7 +113,7 @@ TEST_CASE("an image without a tag is stored under its digest") {
   CHECK(to.asked.back() == "PUT /v2/team/x/manifests/" + built.composed.digest);
 }
 
-TEST_CASE("within a registry layers are mounted, and sent where it does not do that") {
+TEST_CASE("layers within a registry are mounted, or sent if the registry does not mount") {
   PlayedRegistry played;
   const Built built(played);
   const Pushed pushed = built.push_to(played);
@@ -130,7 +130,7 @@ TEST_CASE("within a registry layers are mounted, and sent where it does not do t
   CHECK(again.is_whole_in(stubborn));
 }
 
-TEST_CASE("a base in the same repository is there") {
+TEST_CASE("the layers of a base in the same repository are already there") {
   PlayedRegistry played;
   const Built built(played, "team/x");
   const Pushed pushed = built.push_to(played);
@@ -138,7 +138,7 @@ TEST_CASE("a base in the same repository is there") {
   CHECK(pushed.layers_sent == 2);
 }
 
-TEST_CASE("no tag names an image of which a part is missing") {
+TEST_CASE("a tag never names an image with a missing part") {
   PlayedRegistry from, to;
   const Built built(from);
   const auto fails = [&] {
@@ -161,7 +161,7 @@ TEST_CASE("no tag names an image of which a part is missing") {
   fails();
 }
 
-TEST_CASE("a layer whose file has changed is not sent as the one that it was") {
+TEST_CASE("a layer whose file has changed is not stored under its old digest") {
   PlayedRegistry to;
   const Built built;
   for (const std::string& now : {std::string("short"), std::string(built.composed.own[0].blob.size, 'x')}) {
@@ -172,7 +172,7 @@ TEST_CASE("a layer whose file has changed is not sent as the one that it was") {
   }
 }
 
-TEST_CASE("a user who stops ends the upload") {
+TEST_CASE("an interruption by the user ends the upload") {
   PlayedRegistry to;
   const Built built;
   std::atomic<bool> go_on = true;
@@ -193,7 +193,7 @@ TEST_CASE("a user who stops ends the upload") {
   CHECK(to.manifests["team/x"].empty());
 }
 
-TEST_CASE("a layer that was damaged in the cache is deleted before anything of it is sent") {
+TEST_CASE("a layer that was damaged in the cache is deleted, and no part of it is sent") {
   PlayedRegistry to;
   const Built built;
   const mlk::image::Layer& layer = built.composed.own[0];
@@ -208,14 +208,14 @@ TEST_CASE("a layer that was damaged in the cache is deleted before anything of i
     CHECK(error.hint() == "type the command again: it is made anew");
   }
   CHECK_FALSE(std::filesystem::exists(layer.file));
-  // The configuration may go out beside it.
+  // The configuration may be sent in parallel.
   std::vector<std::string> sent;
   for (const auto& [digest, bytes] : to.blobs["team/x"]) sent.push_back(digest);
   CHECK(std::find(sent.begin(), sent.end(), layer.blob.digest) == sent.end());
   CHECK(to.count("POST ") <= 1);
 }
 
-TEST_CASE("a damaged layer that the registry has already is not read") {
+TEST_CASE("a damaged layer is not read if the registry has the layer") {
   PlayedRegistry to;
   const Built built;
   (void)built.push_to(to);
@@ -225,7 +225,7 @@ TEST_CASE("a damaged layer that the registry has already is not read") {
   CHECK(std::filesystem::exists(built.composed.own[0].file));
 }
 
-TEST_CASE("a layer of up to 1 MiB is sent unasked where the base is missing, and a larger one is not") {
+TEST_CASE("if the base is missing, mlk sends layers of up to 1 MiB without a HEAD request") {
   PlayedRegistry from, to;
   Built built(from);
   const std::string bytes = mlk::random_bytes((1 << 20) + 1);
@@ -241,9 +241,9 @@ TEST_CASE("a layer of up to 1 MiB is sent unasked where the base is missing, and
   CHECK(asked_for(small.blob.digest) == 0);
   CHECK(asked_for(configuration) == 0);
   CHECK(asked_for(large.blob.digest) == 1);
-  CHECK(asked_for(built.composed.of_base[0].digest) == 2);  // the first one tells of the base
+  CHECK(asked_for(built.composed.of_base[0].digest) == 2);  // the first request asks for the base
   CHECK(asked_for(built.composed.of_base[1].digest) == 1);
-  // Where the base is there, the others may be as well.
+  // If the registry has the base, it may have the other blobs too.
   to.asked.clear();
   PushProgress progress;
   CHECK(built.push_to(to, progress, "another").layers_there == 4);
@@ -252,7 +252,7 @@ TEST_CASE("a layer of up to 1 MiB is sent unasked where the base is missing, and
   CHECK(asked_for(large.blob.digest) == 1);
 }
 
-TEST_CASE("layers that can be mounted are not asked for, unless that is refused") {
+TEST_CASE("mountable layers are not asked for, unless the registry refuses the mount") {
   PlayedRegistry played;
   const Built built(played);
   played.asked.clear();
@@ -261,7 +261,7 @@ TEST_CASE("layers that can be mounted are not asked for, unless that is refused"
   CHECK(played.count("HEAD /v2/team/x/blobs/") == 1);  // whether the base is there
   PlayedRegistry stubborn;
   const Built again(stubborn);
-  stubborn.add_blob("team/x", "upper");  // but not the first one
+  stubborn.add_blob("team/x", "upper");  // but not the first layer
   stubborn.before = [](const httplib::Request& request, httplib::Response& response) {
     response.status = 405;
     return request.has_param("mount");
@@ -273,7 +273,7 @@ TEST_CASE("layers that can be mounted are not asked for, unless that is refused"
   CHECK(stubborn.count(mounts) == 2);
 }
 
-TEST_CASE("where the first layer of a base is there, the others are asked for before they are mounted") {
+TEST_CASE("if the registry has the first layer of a base, mlk asks for the others before it mounts them") {
   PlayedRegistry played;
   const Built built(played);
   played.add_blob("team/x", "lower");
@@ -284,7 +284,7 @@ TEST_CASE("where the first layer of a base is there, the others are asked for be
   CHECK(played.count(mounts) == 1);
 }
 
-TEST_CASE("a layer is not mounted from the repository into which it goes") {
+TEST_CASE("a layer is not mounted from its target repository") {
   PlayedRegistry played;
   const Built built(played, "team/x");
   played.blobs["team/x"].erase(built.composed.of_base[0].digest);
@@ -292,7 +292,7 @@ TEST_CASE("a layer is not mounted from the repository into which it goes") {
   CHECK(played.count(mounts) == 0);
 }
 
-TEST_CASE("a registry that is known from the base is not asked again how it speaks") {
+TEST_CASE("mlk does not ask again whether the registry of the base speaks TLS") {
   PlayedRegistry played, other;
   const Built built(played);
   const auto greetings = [](PlayedRegistry& of) { return asked_whole(of, "GET /v2/"); };
@@ -306,7 +306,7 @@ TEST_CASE("a registry that is known from the base is not asked again how it spea
   CHECK(greetings(played) == 1);
 }
 
-TEST_CASE("layers of a base are mounted before the image is there, and once only") {
+TEST_CASE("BaseMount mounts the layers of a base before the push, and the push does not mount them again") {
   for (const bool refuses : {false, true}) {
     CAPTURE(refuses);
     PlayedRegistry played;
@@ -329,11 +329,11 @@ TEST_CASE("layers of a base are mounted before the image is there, and once only
     CHECK(pushed.layers_sent == (refuses ? 4 : 2));
     CHECK(built.is_whole_in(played));
     CHECK(played.count(mounts) == 2);
-    CHECK(played.count("HEAD /v2/team/x/manifests/") == 0);  // an image without its base is not there
+    CHECK(played.count("HEAD /v2/team/x/manifests/") == 0);  // without its base the image cannot be there
   }
 }
 
-TEST_CASE("a base that is there, or in another registry, is not mounted before the image is there") {
+TEST_CASE("BaseMount does not mount a base that the repository has or that is in another registry") {
   PlayedRegistry played, other;
   const Built here(played, "team/x"), elsewhere(other);
   {
@@ -360,7 +360,7 @@ TEST_CASE("a base that is there, or in another registry, is not mounted before t
   CHECK(played.count(mounts) == 0);
 }
 
-TEST_CASE("a base without layers is missing nowhere") {
+TEST_CASE("a base without layers is never missing") {
   PlayedRegistry from, to;
   const Built built(from);
   FoundImage bare = *built.base;
@@ -371,7 +371,7 @@ TEST_CASE("a base without layers is missing nowhere") {
   CHECK(to.count("HEAD ") == 0);
 }
 
-TEST_CASE("a registry that refuses to say whether it has a base is told by who asks for that") {
+TEST_CASE("a refusal of the request for the base is reported by base_was_missing() and has_mounted()") {
   PlayedRegistry from, to;
   const Built built(from);
   to.before = [](const httplib::Request& request, httplib::Response& response) {
@@ -384,7 +384,7 @@ TEST_CASE("a registry that refuses to say whether it has a base is told by who a
   CHECK_THROWS_AS((void)mount.has_mounted("x"), mlk::Error);
 }
 
-TEST_CASE("a tag is asked for before an image is sent, and a digest is not") {
+TEST_CASE("a push asks for its tag before it sends an image, but not for a digest") {
   PlayedRegistry to;
   const Built built;
   PushProgress progress;
@@ -395,7 +395,7 @@ TEST_CASE("a tag is asked for before an image is sent, and a digest is not") {
   CHECK(to.count("PUT /v2/team/x/manifests/new") == 1);
 }
 
-TEST_CASE("a large layer of one's own goes up from its file, whole") {
+TEST_CASE("a large layer of mlk's own is uploaded whole from its file") {
   PlayedRegistry to;
   Built built;
   std::string bytes = mlk::random_bytes(1 << 20);
@@ -405,7 +405,7 @@ TEST_CASE("a large layer of one's own goes up from its file, whole") {
   (void)built.push_to(to);
   CHECK(to.blobs["team/x"][built.composed.own[0].blob.digest] == bytes);
 
-  // Of its first part the registry keeps a piece: the file is read on from there.
+  // The registry stores a piece of the first part, and mlk continues to read the file from there.
   const std::string other = bytes.substr(3) + "another end";
   built.composed = mlk::image::compose(std::nullopt, {{raw_layer(built.folder, "other", other), "code"}}, {});
   to.asked.clear();
@@ -420,5 +420,5 @@ TEST_CASE("a large layer of one's own goes up from its file, whole") {
   (void)built.push_to(to);
   CHECK(failed);
   CHECK(to.blobs["team/x"][built.composed.own[0].blob.digest] == other);
-  CHECK(to.count("PATCH ") == 3);  // a layer that was put together wrongly would begin anew
+  CHECK(to.count("PATCH ") == 3);  // a wrongly assembled layer would begin again
 }

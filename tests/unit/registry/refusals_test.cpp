@@ -1,4 +1,4 @@
-// Registries that refuse: what is asked again, how often, and in which words it is told.
+// Registries that refuse: the requests that are retried, how often, and the messages.
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using mlk::registry::Access;
 using mlk::registry::Registry;
 
-// Of this many requests, each is answered with this status; then the registry answers as ever.
+// Answers this many requests with this status; after that the registry answers as usual.
 struct Refusing {
   int status, times;
   std::string retry_after{};
@@ -29,7 +29,7 @@ struct Refusing {
   }
 };
 
-// Proxies for registries that are not on this machine, while it lives.
+// While it exists, sets proxies for registries that are not on this machine.
 class Proxies {
  public:
   Proxies(const std::string& of_https, const std::string& of_http) {
@@ -61,7 +61,7 @@ class Proxies {
 
 }  // namespace
 
-TEST_CASE("a request is sent six times at most, after longer and longer waits") {
+TEST_CASE("a request is sent at most six times, with growing waits") {
   for (const int times : {5, 6}) {
     PlayedRegistry played;
     played.manifests[repository]["1"] = manifest_text;
@@ -74,13 +74,13 @@ TEST_CASE("a request is sent six times at most, after longer and longer waits") 
     const mlk::Error error = registry_error([&] { (void)registry.find_manifest(repository, "1"); });
     CHECK(refusing.asked == 6);
     CHECK(error.code() == (times == 5 ? mlk::ExitCode::ok : mlk::ExitCode::cluster));
-    // Of those of 0.5, 1, 2, 4 and 8 s only the last one is long enough to be told.
+    // Of the waits of 0.5, 1, 2, 4 and 8 s, only the last one is long enough for a message.
     CHECK(notes == std::vector<std::string>{"registry " + played.name +
                                             " answered with status 503; trying again in 8 s"});
   }
 }
 
-TEST_CASE("who has no patience asks once") {
+TEST_CASE("without is_patient a request is sent once") {
   PlayedRegistry played;
   Refusing refusing{503, 100};
   played.before = std::ref(refusing);
@@ -92,10 +92,10 @@ TEST_CASE("who has no patience asks once") {
   CHECK(refusing.asked == 1);
 }
 
-TEST_CASE("a registry may ask for a minute, and waits of five seconds are told") {
+TEST_CASE("a registry may ask for a wait of up to a minute, and waits of five seconds or more are reported") {
   struct Row {
     const char* asked;
-    const char* told;  // nullptr: it is not waited for; "": without a word
+    const char* told;  // nullptr: mlk does not wait; "": it waits without a message
   };
   for (const Row& row : std::vector<Row>{{"0", ""},
                                          {"4", ""},
@@ -103,7 +103,7 @@ TEST_CASE("a registry may ask for a minute, and waits of five seconds are told")
                                          {"60", "60 s"},
                                          {"61", nullptr},
                                          {"99999", nullptr},
-                                         {"1767225600", ""},  // a time, and not how long
+                                         {"1767225600", ""},  // a time, not a duration
                                          {"-60", ""},
                                          {"60s", ""}}) {
     CAPTURE(row.asked);
@@ -125,7 +125,7 @@ TEST_CASE("a registry may ask for a minute, and waits of five seconds are told")
   }
 }
 
-TEST_CASE("a registry that takes no token is asked three times, and no more") {
+TEST_CASE("a registry that accepts no token gets exactly three requests") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = [&](const Request& request, Response& response) {
@@ -141,7 +141,7 @@ TEST_CASE("a registry that takes no token is asked three times, and no more") {
   CHECK(played.count("GET /v2/team/x/manifests/1") == 3);
 }
 
-TEST_CASE("each answer that is no good one is told by its kind") {
+TEST_CASE("the error for a bad answer depends on the kind of the answer") {
   struct Row {
     int status;
     mlk::ExitCode code;
@@ -199,11 +199,11 @@ TEST_CASE("each answer that is no good one is told by its kind") {
   CHECK(forbidden.hint() == "delete them by the registry's own rules of retention");
 }
 
-TEST_CASE("a registry that is not there is told with the reason") {
+TEST_CASE("the error for an unreachable registry has the reason") {
   std::string name;
   {
     name = PlayedRegistry().name;
-  }  // a port where nothing listens any more
+  }  // a port where nothing listens anymore
   Access access = hasty();
   access.is_patient = false;
   Registry registry(access, {.registry = name, .repository = repository, .tag = "1"});
@@ -214,7 +214,7 @@ TEST_CASE("a registry that is not there is told with the reason") {
   CHECK(error.hint().empty());
 }
 
-TEST_CASE("five redirects are followed, and no sixth") {
+TEST_CASE("five redirects are followed, but not a sixth") {
   PlayedRegistry played;
   played.manifests[repository]["1"] = manifest_text;
   int hops = 0, left = 0;
@@ -235,7 +235,7 @@ TEST_CASE("five redirects are followed, and no sixth") {
   CHECK(hops == 6);
 }
 
-TEST_CASE("an upload that is led elsewhere goes there without the login, also when that is asked for") {
+TEST_CASE("an upload that is redirected elsewhere never sends the login there, even after a challenge") {
   for (const bool asks : {false, true}) {
     PlayedRegistry played, other;
     other.sessions["9"] = "";
@@ -267,7 +267,7 @@ TEST_CASE("an upload that is led elsewhere goes there without the login, also wh
   }
 }
 
-TEST_CASE("a login that a program which is not there would have is told, and done without") {
+TEST_CASE("if a login helper is not installed, mlk reports it and continues without a login") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = std::ref(guard);
@@ -295,8 +295,8 @@ TEST_CASE("a login that a program which is not there would have is told, and don
   CHECK(notes.size() == 1);
 }
 
-TEST_CASE("a registry elsewhere that speaks no TLS is spoken to only by who allows that") {
-  // What answers a tunnel's handshake: a server of plain HTTP, or one that ends the connection.
+TEST_CASE("a remote registry without TLS is used only if insecure is set") {
+  // The answer to the handshake through a tunnel: from a server of plain HTTP, or the end of the connection.
   const std::string opened = "HTTP/1.1 200 OK\r\n\r\n", end = opened,
                     garbage = opened + "HTTP/1.1 400 Bad Request\r\nContent-Length: 2\r\n\r\n{}";
   for (const std::string& instead_of_tls : {garbage, end}) {
@@ -326,7 +326,7 @@ TEST_CASE("a registry elsewhere that speaks no TLS is spoken to only by who allo
   }
 }
 
-TEST_CASE("a proxy that is not there is told, with the variable that names it") {
+TEST_CASE("the error for an unreachable proxy has the variable that names the proxy") {
   std::string nowhere;
   {
     nowhere = PlayedRegistry().url;
@@ -341,7 +341,7 @@ TEST_CASE("a proxy that is not there is told, with the variable that names it") 
   CHECK(error.hint() == "check HTTPS_PROXY and NO_PROXY");
 }
 
-TEST_CASE("a certificate for another name is told without a hint at authorities") {
+TEST_CASE("the error for a certificate of another name has no hint about authorities") {
   const Certificate authority = make_authority("own");
   PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.2", &authority}));
   const TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// One registry: who gets the login, and what is refused of its answers.
+// One registry: the receivers of its login, and the answers that mlk refuses.
 #include "cli/registry/registry.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::string head_of(const httplib::Headers& headers, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("what may pass is tried again, after the time that the registry asks for") {
+TEST_CASE("a temporary failure is retried after the time that the registry asks for") {
   PlayedRegistry played;
   played.manifests[repository]["1"] = manifest_text;
   int refused = 0;
@@ -39,7 +39,7 @@ TEST_CASE("what may pass is tried again, after the time that the registry asks f
   CHECK(refused == 3);
 }
 
-TEST_CASE("a registry that asks for an hour of patience is told at once, in its own words") {
+TEST_CASE("if a registry asks for a wait of an hour, mlk fails at once with the registry's words") {
   PlayedRegistry played;
   played.before = [&](const Request&, Response& response) {
     response.set_header("Retry-After", "3600");
@@ -53,7 +53,7 @@ TEST_CASE("a registry that asks for an hour of patience is told at once, in its 
   CHECK(played.count("GET /v2/team/x/manifests/1") == 1);
 }
 
-TEST_CASE("a user who stops waits for no registry") {
+TEST_CASE("an interruption ends the wait for a registry") {
   PlayedRegistry played;
   played.before = [&](const Request&, Response& response) {
     response.set_header("Retry-After", "59");
@@ -69,7 +69,7 @@ TEST_CASE("a user who stops waits for no registry") {
   CHECK(noted == "registry " + played.name + " answered with status 503; trying again in 59 s");
 }
 
-TEST_CASE("a token is fetched with the login when the registry asks for one, and again when it has ended") {
+TEST_CASE("a token is fetched with the login after a challenge, and again when the token has expired") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   played.before = std::ref(guard);
@@ -87,7 +87,7 @@ TEST_CASE("a token is fetched with the login when the registry asks for one, and
   CHECK(guard.logins == std::vector<std::string>{basic, basic});
 }
 
-TEST_CASE("a token that ends half-way through an upload is renewed, and nothing is lost") {
+TEST_CASE("a token that expires in the middle of an upload is renewed, and the upload completes") {
   PlayedRegistry played;
   TokenGuard guard{played.url};
   bool ended = false;
@@ -110,7 +110,7 @@ TEST_CASE("a token that ends half-way through an upload is renewed, and nothing 
   CHECK(sent >= bytes.size());
 }
 
-TEST_CASE("of several ways to log in, each in a header of its own, the one with a token is taken") {
+TEST_CASE("if several headers offer ways to log in, mlk takes the one with a token") {
   for (const bool bearer_first : {true, false}) {
     PlayedRegistry played;
     played.manifests[repository]["1"] = manifest_text;
@@ -134,7 +134,7 @@ TEST_CASE("of several ways to log in, each in a header of its own, the one with 
   }
 }
 
-TEST_CASE("a login that does not help is told with what helps, and is in no message") {
+TEST_CASE("the error for a refused login has a hint and does not show the login") {
   PlayedRegistry played;
   played.before = [&](const Request& request, Response& response) {
     if (request.path == "/v2/") return false;
@@ -153,7 +153,7 @@ TEST_CASE("a login that does not help is told with what helps, and is in no mess
   CHECK(played.count("GET /v2/team/x/tags/list") == 2);  // without a login, and with it
 }
 
-TEST_CASE("a manifest of another digest than was asked for, or than the registry says, is refused") {
+TEST_CASE("a manifest with another digest than the requested one, or a too large manifest, is refused") {
   PlayedRegistry played;
   const std::string digest = "sha256:" + mlk::sha256_hex(manifest_text);
   played.manifests[repository][digest] = "{}";
@@ -172,7 +172,7 @@ TEST_CASE("a manifest of another digest than was asked for, or than the registry
   CHECK(std::string(error.what()).find("is too large: more than 4.0 MiB") != std::string::npos);
 }
 
-TEST_CASE("a manifest that the registry stores under another digest is told") {
+TEST_CASE("put_manifest() fails if the registry stores a manifest under another digest") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   registry.put_manifest(repository, "1", mlk::image::oci_types.manifest, manifest_text);
@@ -185,7 +185,7 @@ TEST_CASE("a manifest that the registry stores under another digest is told") {
         mlk::ExitCode::failure);
 }
 
-TEST_CASE("an image is deleted by its digest, and a registry that forbids that is told") {
+TEST_CASE("an image is deleted by its digest, and a registry that forbids this is an error") {
   PlayedRegistry played;
   const std::string digest = "sha256:" + mlk::sha256_hex(manifest_text);
   played.manifests[repository][digest] = manifest_text;
@@ -197,7 +197,7 @@ TEST_CASE("an image is deleted by its digest, and a registry that forbids that i
         "registry " + played.name + " does not let anyone delete images");
 }
 
-TEST_CASE("tags come in pages, whose links stay at the registry") {
+TEST_CASE("tags are read in pages, and links to other servers are not followed") {
   PlayedRegistry played, other;
   std::string link = "</v2/team/x/tags/list?n=500&last=b>; rel=\"next\"";
   played.before = [&](const Request& request, Response& response) {
@@ -222,7 +222,7 @@ TEST_CASE("tags come in pages, whose links stay at the registry") {
   CHECK(other.count("") == 0);
 }
 
-TEST_CASE("a list of tags that never ends, is empty or has another shape ends") {
+TEST_CASE("tags() ends for a list of tags that never ends, is empty or is malformed") {
   PlayedRegistry played;
   std::string body = R"({"tags":["a"]})";
   played.before = [&](const Request& request, Response& response) {
@@ -243,7 +243,7 @@ TEST_CASE("a list of tags that never ends, is empty or has another shape ends") 
   CHECK(registry_error([&] { (void)registry.tags("gone", 7); }).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("certificates of a registry's own authority are trusted when they lie in its folder") {
+TEST_CASE("a registry's certificate is trusted if its authority is in the folder of the registry") {
   const Certificate authority = make_authority("own");
   PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
   played.manifests[repository]["1"] = manifest_text;
@@ -267,7 +267,7 @@ TEST_CASE("certificates of a registry's own authority are trusted when they lie 
   CHECK(unchecked.find_manifest(repository, "1"));
 }
 
-TEST_CASE("the authority of a registry counts where the registry leads, and for no other registry") {
+TEST_CASE("the authority of a registry is trusted for its redirects, and for no other registry") {
   const Certificate authority = make_authority("own");
   PlayedRegistry played(make_certificate({"registry", "IP:127.0.0.1", &authority}));
   PlayedRegistry storage(make_certificate({"storage", "IP:127.0.0.1", &authority}));
@@ -317,7 +317,7 @@ TEST_CASE("mirrors and the places of logins and certificates come from the envir
   }
 }
 
-TEST_CASE("each act asks for the rights that it needs") {
+TEST_CASE("each request asks for the scope that it needs") {
   CHECK(mlk::registry::pull_scope("a/b") == "repository:a/b:pull");
   CHECK(mlk::registry::push_scope("a/b") == "repository:a/b:pull,push");
   PlayedRegistry played;
@@ -349,7 +349,7 @@ TEST_CASE("each act asks for the rights that it needs") {
         Scopes{start + "%2Cpush&scope=repository%3Abase%2Fy%3Apull"});
 }
 
-TEST_CASE("manifests of all kinds are asked for, and one is stored under its own kind") {
+TEST_CASE("all types of manifests are accepted, and a manifest is stored under its own type") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   registry.put_manifest(repository, "1", mlk::image::docker_types.manifest, manifest_text);
@@ -360,13 +360,13 @@ TEST_CASE("manifests of all kinds are asked for, and one is stored under its own
                              mlk::image::docker_types.index, mlk::image::docker_types.manifest})
       CHECK_MESSAGE(accepted.find(type) != accepted.npos, type);
   };
-  CHECK(registry.find_manifest(repository, "1")->type == mlk::image::oci_types.manifest);  // of the answer
+  CHECK(registry.find_manifest(repository, "1")->type == mlk::image::oci_types.manifest);  // from the header
   asks_for_all();
   CHECK(registry.find_digest(repository, "1"));
   asks_for_all();
 }
 
-TEST_CASE("what a registry says of a manifest's digest counts, if it is one") {
+TEST_CASE("the digest header of a manifest is checked if it is a digest of sha256") {
   PlayedRegistry played;
   std::string said;
   played.before = [&](const Request& request, Response& response) {
@@ -394,7 +394,7 @@ TEST_CASE("what a registry says of a manifest's digest counts, if it is one") {
                                       " under another digest than it has");
 }
 
-TEST_CASE("a manifest that another push disturbs is sent again, six times at most") {
+TEST_CASE("a manifest that another push disturbs is sent at most six times") {
   PlayedRegistry played;
   int disturbed = 0, most = 5;
   std::string code = "DIGEST_INVALID";
@@ -423,7 +423,7 @@ TEST_CASE("a manifest that another push disturbs is sent again, six times at mos
   refused_after(1, "MANIFEST_INVALID");
 }
 
-TEST_CASE("tags are asked for by five hundred, in pages of 16 MiB at most") {
+TEST_CASE("tags are requested in pages of five hundred tags and at most 16 MiB") {
   PlayedRegistry played;
   std::string body = R"({"tags":["a"]})";
   body.resize(16 << 20, ' ');
@@ -443,7 +443,7 @@ TEST_CASE("tags are asked for by five hundred, in pages of 16 MiB at most") {
   CHECK(played.asked.empty());
 }
 
-TEST_CASE("the certificates of a registry have at most 1 MiB in each file") {
+TEST_CASE("each file of certificates of a registry has at most 1 MiB") {
   const TemporaryFolder folder;
   Access access;
   access.authorities = {folder.path()};
@@ -456,7 +456,7 @@ TEST_CASE("the certificates of a registry have at most 1 MiB in each file") {
   CHECK_FALSE(accepted_with((1 << 20) + 1));
 }
 
-TEST_CASE("certificates are looked for where the variables say, and then in the places of all users") {
+TEST_CASE("authorities are searched in the user's folders, and then in the folders of all users") {
   const auto folders_with = [](const std::string& home, const std::string& own) {
     return mlk::registry::usual_access([&](const std::string& name) {
              return name == "HOME" ? home : name == "XDG_CONFIG_HOME" ? own : std::string();
@@ -475,7 +475,7 @@ TEST_CASE("certificates are looked for where the variables say, and then in the 
   CHECK(folders_with("", "/c") == and_all({"/c/containers/certs.d"}));
 }
 
-TEST_CASE("a pair that names no mirror is repeated, but not where it may be a login") {
+TEST_CASE("the error for an invalid mirror shows the pair, unless it may contain a login") {
   const auto refused = [](const std::string& mirrors) {
     return registry_error([&] {
       (void)mlk::registry::usual_access(

@@ -21,7 +21,7 @@ using nlohmann::json;
 
 constexpr std::size_t plenty = 16 << 20;
 
-// An image with two different layers of a base, one of them twice, and one of its own.
+// An image with one own layer, and a base of two different layers, of which one occurs twice.
 struct Saved {
   PlayedRegistry from{};
   TemporaryFolder folder{}, out{};
@@ -46,7 +46,7 @@ struct Saved {
 
 }  // namespace
 
-TEST_CASE("a layout of OCI has every blob by its digest, and an index with the name") {
+TEST_CASE("an OCI layout has each blob under its digest, and an index with the name") {
   const Saved saved;
   for (const std::string& folder : {std::string("new"), std::string("empty"), std::string("slash/")}) {
     if (folder == "empty") fs::create_directory(saved.out.path() / folder);
@@ -69,7 +69,7 @@ TEST_CASE("a layout of OCI has every blob by its digest, and an index with the n
   CHECK(saved.names().size() == 3);
 }
 
-TEST_CASE("a folder that holds something is not written into") {
+TEST_CASE("save_oci() refuses a folder that is not empty") {
   const Saved saved;
   saved.out.write("full/x", "mine");
   saved.out.write("file", "mine");
@@ -87,7 +87,7 @@ TEST_CASE("a folder that holds something is not written into") {
   CHECK(mlk::read_file(saved.out.path() / "full/x", plenty) == "mine");
 }
 
-TEST_CASE("an image that cannot be saved whole leaves nothing, and a file before it as it was") {
+TEST_CASE("an image that cannot be saved whole leaves no files, and an existing file stays unchanged") {
   Saved saved;
   saved.out.write("archive.tar", "mine");
   saved.from.blobs["base/y"].erase(saved.composed.of_base[1].digest);
@@ -103,7 +103,7 @@ TEST_CASE("an image that cannot be saved whole leaves nothing, and a file before
   CHECK(mlk::read_file(saved.out.path() / "archive.tar", plenty) == "mine");
 }
 
-TEST_CASE("a disk that takes no more is told, and nothing is left on it") {
+TEST_CASE("a full disk is an error, and no file is left on it") {
   const Saved saved;
   rlimit usual{};
   REQUIRE(getrlimit(RLIMIT_FSIZE, &usual) == 0);
@@ -122,7 +122,7 @@ TEST_CASE("a disk that takes no more is told, and nothing is left on it") {
   CHECK(saved.names().empty());
 }
 
-TEST_CASE("an archive of Docker is read by tar, and names each layer in its place") {
+TEST_CASE("tar can read a Docker archive, and its manifest names the layers in order") {
   const Saved saved;
   saved.out.write("archive.tar", "before");
   save_docker_archive(saved.out.path() / "archive.tar", "r.example/x:1", saved.composed, saved.base);
@@ -142,7 +142,7 @@ TEST_CASE("an archive of Docker is read by tar, and names each layer in its plac
   REQUIRE(layers.size() == 4);
   CHECK(manifest[0]["Config"] == saved.composed.configuration_blob.digest.substr(7) + ".json");
   CHECK(layers[1] == saved.composed.of_base[1].digest.substr(7) + ".tar.gz");
-  // Two layers that are the same are one entry, which the manifest names twice.
+  // Two equal layers are one entry, and the manifest names this entry twice.
   const std::string whole = mlk::read_file(saved.out.path() / "archive.tar", plenty);
   int named = 0;
   const std::string lower = layers[0];
@@ -161,7 +161,7 @@ TEST_CASE("an archive without a name has no tags") {
   CHECK(mlk::read_file(folder.path() / "archive.tar", plenty).find(R"("RepoTags":[])") != std::string::npos);
 }
 
-TEST_CASE("a layer that was damaged in the cache is saved nowhere, and deleted") {
+TEST_CASE("a layer that was damaged in the cache is not saved, but deleted") {
   for (const bool as_archive : {false, true}) {
     const Saved saved;
     const fs::path file = saved.composed.own[0].file, to = saved.out.path() / "new";
@@ -182,7 +182,7 @@ TEST_CASE("a layer that was damaged in the cache is saved nowhere, and deleted")
   }
 }
 
-TEST_CASE("a user who stops leaves nothing, however late that is") {
+TEST_CASE("an interruption at any time leaves no files") {
   const Saved saved;
   const auto save = [&](bool as_archive, const std::function<bool()>& go_on) {
     const fs::path to = saved.out.path() / "new";
@@ -195,7 +195,7 @@ TEST_CASE("a user who stops leaves nothing, however late that is") {
   for (const bool as_archive : {false, true}) {
     int questions = 0;
     save(as_archive, [&] { return ++questions > 0; });
-    CHECK(questions >= 3);  // before the layer, while it is checked, and while it is copied
+    CHECK(questions >= 3);  // before the layer, during its check, and during its copy
     fs::remove_all(saved.out.path() / "new");
     for (int last = 0; last < questions; ++last) {
       int left = last;
@@ -210,7 +210,7 @@ TEST_CASE("a user who stops leaves nothing, however late that is") {
   }
 }
 
-TEST_CASE("a place below a file is told, and the file stays as it was") {
+TEST_CASE("a target below a file is an error, and the file stays unchanged") {
   const Saved saved;
   saved.out.write("file", "mine");
   const fs::path to = saved.out.path() / "file/new";

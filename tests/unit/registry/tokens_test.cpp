@@ -1,4 +1,4 @@
-// The authorization of requests: what is sent to token servers, and which ones are asked.
+// The authorization of requests: the requests to token servers, and the servers that mlk uses.
 #include "cli/registry/tokens.h"
 
 #include <utility>
@@ -26,7 +26,7 @@ struct Asked {
   std::string method, url, authorization, body, type{};
 };
 
-// A token server that the test plays: token "t1", "t2", ... of this lifetime, or what `reply` gives.
+// A token server that the test plays. It gives the tokens "t1", "t2", ... of this lifetime, or `reply`.
 struct TokenServer {
   std::vector<Asked> asked{};
   int lifetime = 300;
@@ -69,14 +69,14 @@ mlk::Error token_error(TokenServer& server, const std::string& challenge = beare
 
 }  // namespace
 
-TEST_CASE("nothing is sent before the registry has asked, and then the password or a token") {
+TEST_CASE("no credential is sent before a challenge, and after it the password or a token") {
   TokenServer server;
   Tokens plain = server.tokens(Login{"me", "a:b", ""});
   CHECK(plain.authorization("s").empty());
   CHECK(plain.renew("s", "Basic realm=\"x\"", ""));
   const std::string basic = "Basic " + mlk::base64_encode("me:a:b");
   CHECK(plain.authorization("s") == basic);
-  CHECK_FALSE(plain.renew("s", "Basic realm=\"x\"", basic));  // it was refused
+  CHECK_FALSE(plain.renew("s", "Basic realm=\"x\"", basic));  // the password was refused
   CHECK(server.asked.empty());
   Tokens with_token = server.tokens(Login{"me", "a:b", ""});
   CHECK(with_token.renew("repository:a/b:pull", bearer, ""));
@@ -88,7 +88,7 @@ TEST_CASE("nothing is sent before the registry has asked, and then the password 
   CHECK(server.asked[0].authorization == basic);
 }
 
-TEST_CASE("each scope has a token of its own, which is kept while it lives") {
+TEST_CASE("each scope has its own token, which is reused until it expires") {
   TokenServer server;
   Tokens tokens = server.tokens();
   CHECK(tokens.renew("a", bearer, ""));
@@ -97,7 +97,7 @@ TEST_CASE("each scope has a token of its own, which is kept while it lives") {
   CHECK(tokens.authorization("b c") == "Bearer t2");
   CHECK(server.asked[1].url.ends_with("&scope=b&scope=c"));
   CHECK(server.asked[0].authorization.empty());
-  // One that was refused is given up, but not one that another thread has renewed meanwhile.
+  // A refused token is dropped, but not a token that another thread has renewed meanwhile.
   CHECK(tokens.renew("a", bearer, "Bearer t1"));
   CHECK(tokens.authorization("a") == "Bearer t3");
   CHECK(tokens.renew("a", bearer, "Bearer t1"));
@@ -107,7 +107,7 @@ TEST_CASE("each scope has a token of its own, which is kept while it lives") {
   CHECK(tokens.authorization("d") == "Bearer t5");
 }
 
-TEST_CASE("an identity token is posted, and is in no URL") {
+TEST_CASE("an identity token is sent in the body of a POST, and is in no URL") {
   TokenServer server;
   Tokens tokens = server.tokens(Login{"", "", "id/1 &="});
   CHECK(tokens.renew("s", bearer, ""));
@@ -130,7 +130,7 @@ TEST_CASE("a realm may have a query of its own") {
   CHECK(server.asked[0].url == "https://auth.example/token?x=1&scope=s");
 }
 
-TEST_CASE("the login is asked for once, also when there is none") {
+TEST_CASE("`login` is called once, also if there is no login") {
   int asked = 0;
   TokenServer server;
   Tokens tokens(
@@ -146,7 +146,7 @@ TEST_CASE("the login is asked for once, also when there is none") {
   CHECK(asked == 1);
 }
 
-TEST_CASE("a token server that is not encrypted, lies in this machine or is no URL gets no login") {
+TEST_CASE("a token server that is not encrypted, is on this machine or is no URL gets no login") {
   for (const std::string& realm : std::vector<std::string>{
            "http://auth.example/token", "https://localhost/token", "https://127.0.0.1/token",
            "https://[::1]/token", "https://169.254.169.254/latest", "file:///etc/passwd", "/token", "",
@@ -161,7 +161,7 @@ TEST_CASE("a token server that is not encrypted, lies in this machine or is no U
   CHECK(mlk::registry::wrong_with_realm("http://127.0.0.1:1/token", "http://localhost:5000").empty());
 }
 
-TEST_CASE("what a token server says is told by its name, and the login in no message") {
+TEST_CASE("errors of a token server have its name, and no message has the login") {
   TokenServer server;
   const auto refused = [&](const Reply& reply,
                            const std::optional<Login>& login = Login{"me", "secret", ""}) {
@@ -190,7 +190,7 @@ TEST_CASE("what a token server says is told by its name, and the login in no mes
   CHECK(refused(lost).code() == mlk::ExitCode::interrupted);
 }
 
-TEST_CASE("a token is text that can stand in a head, in either member and with a bounded life") {
+TEST_CASE("a token is text that fits into a header, from either member, with a bounded lifetime") {
   CHECK(parse_token(R"({"token":"a"})", "x").text == "a");
   CHECK(parse_token(R"({"access_token":"b"})", "x").text == "b");
   CHECK(parse_token(R"({"token":"a"})", "x").lifetime == seconds(60));
@@ -205,14 +205,14 @@ TEST_CASE("a token is text that can stand in a head, in either member and with a
     CHECK_THROWS_WITH_AS((void)parse_token(bad, "the server"), "the server gave no token", mlk::Error);
 }
 
-TEST_CASE("a token is used until ten seconds before its end, a short one for half of its life") {
+TEST_CASE("a token is used until ten seconds before its end, or for half of a short lifetime") {
   const std::vector<std::pair<int, int>> rows{{0, 0},   {1, 0},   {2, 1},   {10, 5},   {19, 9},
                                               {20, 10}, {21, 11}, {60, 50}, {300, 290}};
   for (const auto& [lifetime, used] : rows)
     CHECK(mlk::registry::time_of_use(seconds(lifetime)).count() == used);
 }
 
-TEST_CASE("a token has at most 64 KiB, and a day of life") {
+TEST_CASE("a token has at most 64 KiB and a lifetime of at most a day") {
   const auto with_size = [](std::size_t size) { return R"({"token":")" + std::string(size, 'a') + "\"}"; };
   CHECK(parse_token(with_size(64 << 10), "x").text.size() == 64 << 10);
   CHECK_THROWS_AS((void)parse_token(with_size((64 << 10) + 1), "x"), mlk::Error);
@@ -222,7 +222,7 @@ TEST_CASE("a token has at most 64 KiB, and a day of life") {
   CHECK(parse_token(R"({"token":"a","expires_in":86401})", "x").lifetime == seconds(86'400));
 }
 
-TEST_CASE("of two members with a token the usual one counts, and one that is no text does not") {
+TEST_CASE("the member token has priority over access_token, and a member that is no text is ignored") {
   CHECK(parse_token(R"({"access_token":"b","token":"a"})", "x").text == "a");
   CHECK(parse_token(R"({"access_token":"b","token":5})", "x").text == "b");
   CHECK(parse_token(R"({"access_token":5,"token":"a"})", "x").text == "a");
@@ -236,7 +236,7 @@ TEST_CASE("of two members with a token the usual one counts, and one that is no 
   CHECK_THROWS_AS((void)parse_token(nested(20), "x"), mlk::Error);
 }
 
-TEST_CASE("where a token server must not be asked, the reason is said") {
+TEST_CASE("wrong_with_realm() returns the reason why mlk must not use a token server") {
   struct Row {
     const char *realm, *registry, *wrong;
   };
@@ -256,13 +256,13 @@ TEST_CASE("where a token server must not be asked, the reason is said") {
       "registry r.example sends mlk for a token to a place that is not encrypted, and mlk does not go there");
 }
 
-TEST_CASE("a registry that asks in another way than before is answered in that way") {
+TEST_CASE("if a registry changes its challenge, the authorization changes too") {
   TokenServer server;
   Tokens tokens = server.tokens(Login{"me", "secret", ""});
   const std::string basic = "Basic " + mlk::base64_encode("me:secret");
   REQUIRE(tokens.renew("s", bearer, ""));
   CHECK(tokens.authorization("s") == "Bearer t1");
-  CHECK_FALSE(tokens.renew("s", "Negotiate", "Bearer t1"));  // mlk cannot: what it has stays
+  CHECK_FALSE(tokens.renew("s", "Negotiate", "Bearer t1"));  // mlk does not support it; the token stays
   CHECK(tokens.authorization("s") == "Bearer t1");
   CHECK(tokens.renew("s", "Basic realm=\"x\"", "Bearer t1"));
   CHECK(tokens.authorization("s") == basic);
@@ -271,7 +271,7 @@ TEST_CASE("a registry that asks in another way than before is answered in that w
   CHECK(server.asked.size() == 1);
 }
 
-TEST_CASE("without a login nothing is sent where a password is asked for") {
+TEST_CASE("without a login no authorization is sent for a basic challenge") {
   TokenServer server;
   Tokens tokens = server.tokens();
   CHECK_FALSE(tokens.renew("s", "Basic realm=\"x\"", ""));

@@ -1,4 +1,4 @@
-// What follows from the devices that a pod asks for: memory at /dev/shm, and NVIDIA_VISIBLE_DEVICES.
+// The effects of devices on a pod: memory at /dev/shm, and NVIDIA_VISIBLE_DEVICES.
 #include "cli/render/devices.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ json shared_memory(const json& pod) {
 
 constexpr char run[] = "name: x\nmode: single\nrun: a\n";
 
-TEST_CASE("a pod with a GPU has memory at /dev/shm, and one without sees no GPU") {
+TEST_CASE("a pod with a GPU has memory at /dev/shm, and a pod without a GPU sees no GPU") {
   for (const std::string program : {"train: {data: {path: /d}, steps: 1}\n", "run: a\n"}) {
     const std::string text = "name: x\nmode: ps\n" + program + "workers: {gpu: 1}\n";
     const json server = pod_of(text), worker = pod_of(text, true);
@@ -54,7 +54,7 @@ TEST_CASE("a pod with a GPU has memory at /dev/shm, and one without sees no GPU"
   CHECK_FALSE(shared_memory(both).is_null());
 }
 
-TEST_CASE("what the file or a patch says of /dev/shm and NVIDIA_VISIBLE_DEVICES stays") {
+TEST_CASE("/dev/shm and NVIDIA_VISIBLE_DEVICES of the file or of a patch stay") {
   CHECK(visible_devices(pod_of(std::string(run) + "env: {NVIDIA_VISIBLE_DEVICES: all}\n"))["value"] == "all");
   const std::string own =
       "workers: {gpu: 1}\n"
@@ -65,7 +65,7 @@ TEST_CASE("what the file or a patch says of /dev/shm and NVIDIA_VISIBLE_DEVICES 
   CHECK(entry(pod["volumes"], "name", "mlk-shm").is_null());
 }
 
-TEST_CASE("a device that only a patch asks for counts") {
+TEST_CASE("a device that only a patch asks for is treated like a device of the file") {
   const std::string patch = "patch: {pod: {spec: {containers: [{name: main, resources: RESOURCES}]}}}\n";
   for (const std::string resources : {"{limits: {nvidia.com/mig-1g.10gb: 1}}",
                                       "{limits: {example.org/gpu-memory: 4}}", "{claims: [{name: gpu}]}"}) {
@@ -75,7 +75,7 @@ TEST_CASE("a device that only a patch asks for counts") {
   }
 }
 
-TEST_CASE("a pod that a patch has broken is left to the cluster, which says what is wrong") {
+TEST_CASE("a pod that a patch has broken stays unchanged, so that the cluster reports the mistake") {
   for (const char* text :
        {R"({})", R"({"spec": []})", R"({"spec": {"containers": null}})",
         R"({"spec": {"containers": ["main", 1]}})", R"({"spec": {"containers": [{"name": "side"}]}})",

@@ -36,7 +36,7 @@ TEST_CASE("a splice inside other text becomes part of it") {
   CHECK(evaluated("${n}${n}") == "33");
 }
 
-TEST_CASE("a literal splice is written with two dollars, and Kubernetes' own passes through") {
+TEST_CASE("$${ becomes a literal ${, and Kubernetes' own $(NAME) stays") {
   CHECK(evaluated("$${n} costs $5 $(MLK_RANK) $$") == "${n} costs $5 $(MLK_RANK) $$");
 }
 
@@ -44,7 +44,7 @@ TEST_CASE("a splice of null leaves out its key or entry") {
   CHECK(evaluated("a: ${nothing}\nb: [1, \"${nothing}\", 2]\n") == json{{"b", {1, 2}}});
 }
 
-TEST_CASE("a map with $if is there only when its value is something") {
+TEST_CASE("a map with $if stays only if the value of $if is not empty, null, false or 0") {
   for (const char* something : {"${n}", "${yes}", "${word}", "${list}"}) {
     CHECK(evaluated(std::string("a: {b: 1, $if: \"") + something + "\"}") == json{{"a", {{"b", 1}}}});
   }
@@ -63,19 +63,19 @@ TEST_CASE("an unknown name is an error with template, line and column") {
   CHECK(refusal("a: x${n").find("not closed") != std::string::npos);
 }
 
-TEST_CASE("an entry of a list that its condition leaves out is gone, and $if itself is never seen") {
+TEST_CASE("an entry of a list whose $if is false is removed, and the result has no $if") {
   CHECK(evaluated("[{$if: '${no}', a: 1}, 2, {$if: '${yes}', b: '${n}'}]") == json::array({2, {{"b", 3}}}));
   CHECK(evaluated("{$if: '${no}', a: 1}").is_null());
   CHECK(evaluated("a: {$if: some text}\nb: {$if: \"\"}\nc: {$if: null}\n") == json{{"a", json::object()}});
   CHECK(evaluated("a: null\nb: 1.5\nc: \"7\"\n") == json{{"a", nullptr}, {"b", 1.5}, {"c", "7"}});
 }
 
-TEST_CASE("numbers and booleans become text as JSON writes them, and a missing step is told where it is") {
+TEST_CASE("numbers and booleans become text as in JSON, and a mistake has its place") {
   CHECK(evaluated("<${half}|${no}|${zero}|${blank}>") == "<0.5|false|0|>");
   CHECK(refusal("a: ${word.length}").find("there is no ${word.length}") != std::string::npos);
   CHECK(refusal("a: ${qqqqqqqq}").starts_with("t.yaml:1:4: there is no ${qqqqqqqq}\n"));
   CHECK(refusal("a: x${n").starts_with("t.yaml:1:4: '${' is not closed; a literal one is written $${"));
-  CHECK(refusal("a: ${wrd}\nb: ${hlf}\n").find("'half'") != std::string::npos);  // all at once
+  CHECK(refusal("a: ${wrd}\nb: ${hlf}\n").find("'half'") != std::string::npos);  // one error has all mistakes
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The examples are valid, short and complete; labels are those that the rest of mlk looks for.
+// The examples are valid, short and complete; the templates have the labels that the rest of mlk selects by.
 #include <algorithm>
 #include <filesystem>
 
@@ -38,7 +38,7 @@ TEST_CASE("every example has fewer than 25 lines, begins with a comment, and ren
     const std::string text = read_file(entry.path(), limit);
     CHECK(std::count(text.begin(), text.end(), '\n') < 25);
     CHECK(text.starts_with("# "));
-    if (text.find("\nsweep:") != std::string::npos) continue;  // tests/unit/sweeps has those
+    if (text.find("\nsweep:") != std::string::npos) continue;  // tests/unit/sweeps checks sweeps
     const Experiment experiment = test::load(text);
     CHECK(experiment.name == name);
     const Rendered run = render(experiment, files_of(experiment, folder), Templates(), {});
@@ -47,7 +47,7 @@ TEST_CASE("every example has fewer than 25 lines, begins with a comment, and ren
   CHECK(examples >= 5);
 }
 
-TEST_CASE("the templates use the labels that the rest of mlk looks for") {
+TEST_CASE("the templates have the labels that the rest of mlk selects by") {
   const Templates templates;
   const Rendered run = render(test::load("name: x\nmode: single\nrun: a\n"), {}, templates, {});
   for (const char* label : {labels::run, labels::name, labels::mode, labels::hash, labels::managed_by}) {

@@ -1,4 +1,4 @@
-// The variables of frameworks, the built-in ones and those of the user's own templates.
+// The variables of built-in frameworks, and of frameworks from the user's own templates.
 #include <algorithm>
 #include <map>
 
@@ -40,7 +40,7 @@ const json& pod_of_role(const Rendered& run, const std::string& role) {
   return (*found)["spec"]["template"];
 }
 
-// What a container finds, as Kubernetes puts earlier variables into later ones.
+// The environment of a container after Kubernetes has put earlier variables into later ones.
 std::map<std::string, std::string> environment_of(const json& pod, const std::string& rank) {
   std::map<std::string, std::string> out;
   for (const json& entry : pod["spec"]["containers"][0]["env"]) {
@@ -54,7 +54,7 @@ std::map<std::string, std::string> environment_of(const json& pod, const std::st
   return out;
 }
 
-TEST_CASE("torch gets what torch.distributed reads from its environment") {
+TEST_CASE("torch gets the variables that torch.distributed reads") {
   const Rendered run = run_with("mode: allreduce\nframework: torch\nworkers: {count: 3}\n");
   auto found = environment_of(pod_of_role(run, "worker"), "2");
   CHECK(found["MASTER_ADDR"] == run.run + "-worker-0." + run.run);
@@ -66,7 +66,7 @@ TEST_CASE("torch gets what torch.distributed reads from its environment") {
   CHECK(found["MLK_RANK"] == "2");
 }
 
-TEST_CASE("TensorFlow gets the addresses of all roles by its names, and its task") {
+TEST_CASE("TensorFlow gets the addresses of all roles under its own role names, and its task") {
   const Rendered run =
       run_with("mode: ps\nframework: tensorflow\nworkers: {count: 2}\nservers: {count: 1}\n");
   const auto host = [&](const std::string& pod) { return run.run + "-" + pod + "." + run.run + ":7070"; };
@@ -77,7 +77,7 @@ TEST_CASE("TensorFlow gets the addresses of all roles by its names, and its task
         json{{"cluster", cluster}, {"task", {{"type", "ps"}, {"index", 0}}}});
 }
 
-TEST_CASE("JAX gets the address of its first process") {
+TEST_CASE("JAX gets the address of the first process") {
   const Rendered run = run_with("mode: allreduce\nframework: jax\nworkers: {count: 2}\n");
   auto found = environment_of(pod_of_role(run, "worker"), "1");
   CHECK(found["JAX_COORDINATOR_ADDRESS"] == run.run + "-worker-0." + run.run + ":7070");
@@ -85,14 +85,14 @@ TEST_CASE("JAX gets the address of its first process") {
   CHECK(found["JAX_PROCESS_ID"] == "1");
 }
 
-TEST_CASE("none sets nothing, and env replaces what a framework sets") {
+TEST_CASE("framework none sets no variables, and env replaces the variables of a framework") {
   const Rendered none = run_with("mode: single\nframework: none\n");
   CHECK_FALSE(environment_of(pod_of_role(none, "worker"), "0").contains("RANK"));
   const Rendered own = run_with("mode: single\nframework: torch\nenv: {MASTER_PORT: 1234}\n");
   CHECK(environment_of(pod_of_role(own, "worker"), "0")["MASTER_PORT"] == "1234");
 }
 
-TEST_CASE("pods of a framework say that they learn their port from variables") {
+TEST_CASE("pods of a framework have the annotation mlk.dev/port-by-variables") {
   const auto annotations_of = [](const std::string& text) {
     return pod_of_role(run_with("mode: single\n" + text), "worker")["metadata"].value("annotations",
                                                                                       json::object());
@@ -101,7 +101,7 @@ TEST_CASE("pods of a framework say that they learn their port from variables") {
   CHECK(annotations_of("framework: none\n").empty());
 }
 
-TEST_CASE("a framework of one's own has variables, a part of the pods and further objects") {
+TEST_CASE("a framework of the user can set variables, change pods and add objects") {
   const Templates templates = with_framework(
       "role_names: {worker: chief}\n"
       "outside: [server]\n"
@@ -156,11 +156,11 @@ TEST_CASE("pods of mpi have the key of the run, the helper, and all addresses, a
                          [&](const json& volume) { return volume["name"] == name; });
   };
   CHECK(with("mlk-helper")["configMap"] == json({{"name", helper}, {"defaultMode", 0555}}));
-  CHECK(with("mlk-secret")["secret"]["defaultMode"] == 0444);  // the user of the image is not known
+  CHECK(with("mlk-secret")["secret"]["defaultMode"] == 0444);  // the image's user is unknown
   CHECK(run.objects.back()["spec"]["successPolicy"]["rules"] == json({{{"succeededIndexes", "0"}}}));
 }
 
-TEST_CASE("the helper of mpi is one for all runs, and small enough to travel") {
+TEST_CASE("the helper of mpi is the same object for all runs, and at most 200 KiB") {
   const auto helper_of = [](const char* text) {
     for (const json& object : run_with(text).objects) {
       if (object["metadata"]["labels"].value("mlk.dev/shared", "") == "helper") return object;
@@ -173,7 +173,7 @@ TEST_CASE("the helper of mpi is one for all runs, and small enough to travel") {
   CHECK(helper_of("mode: allreduce\nframework: torch\n").is_null());
 }
 
-TEST_CASE("mistakes in a framework are named with their place") {
+TEST_CASE("the error for a mistake in a framework has its place") {
   const std::string text = "mode: single\nframework: mine\n";
   CHECK(refusal_of_framework(text, with_framework("enviroment: {A: b}\n"))
             .starts_with("/home/mine.yaml:1:1: unknown key 'enviroment'; did you mean 'environment'?"));
@@ -219,7 +219,7 @@ TEST_CASE("a program with elastic or processes is started by the framework's lau
         "processes needs a framework with a launcher, and jax has none");
 }
 
-TEST_CASE("addresses of more pods than a variable can hold are refused") {
+TEST_CASE("a run is refused if the addresses of its pods do not fit in a variable") {
   CHECK(refusal_of_framework("mode: allreduce\nframework: tensorflow\nworkers: {count: 5000}\n")
             .starts_with("templates/frameworks/tensorflow.yaml: TF_CONFIG has "));
   CHECK(refusal_of_framework("mode: allreduce\nframework: torch\nworkers: {count: 5000}\n") == "accepted");

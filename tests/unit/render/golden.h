@@ -1,4 +1,4 @@
-// Golden files: what is rendered now against what is in tests/golden/. MLK_UPDATE_GOLDEN=1 rewrites them.
+// Golden files: compares rendered objects with the files in tests/golden/. MLK_UPDATE_GOLDEN=1 rewrites them.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ inline Experiment load(const std::string& text, const Templates& templates = Tem
 // All objects as one List, as `kubectl create -f` takes it.
 nlohmann::json as_list(const Rendered& rendered);
 
-// Fails the running test when tests/golden/<name>.json has something else.
+// Fails the running test if tests/golden/<name>.json has other content.
 void check_golden(const std::string& name, const nlohmann::json& objects);
 
 }  // namespace mlk::test

@@ -1,5 +1,5 @@
-// The objects of every job type and of the hard parts, whole. tests/e2e/test_golden.py gives them to a real
-// API server.
+// All objects of every job type and of the hard features. tests/e2e/test_golden.py sends them to a real API
+// server.
 #include "tests/unit/render/golden.h"
 
 #include <doctest/doctest.h>

@@ -26,7 +26,7 @@ TEST_CASE("containers merge by name, and new ones follow") {
                                       {"name":"side","image":"b"}]})"));
 }
 
-TEST_CASE("a variable or volume of the same name is replaced: it can have one source only") {
+TEST_CASE("a variable or volume of the same name is replaced, because it can have only one source") {
   CHECK(
       merged(R"({"env":[{"name":"A","value":"1"},{"name":"B","value":"2"}]})",
              R"({"env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}]})") ==
@@ -37,7 +37,7 @@ TEST_CASE("a variable or volume of the same name is replaced: it can have one so
         json::parse(R"({"volumes":[{"name":"v","hostPath":{"path":"/x"}}]})"));
 }
 
-TEST_CASE("mounts go by their path: one volume may be mounted twice") {
+TEST_CASE("mounts merge by their path, because one volume may be mounted twice") {
   CHECK(merged(R"({"volumeMounts":[{"name":"v","mountPath":"/a"}]})",
                R"({"volumeMounts":[{"name":"v","mountPath":"/b"},{"name":"w","mountPath":"/a"}]})") ==
         json::parse(R"({"volumeMounts":[{"name":"w","mountPath":"/a"},{"name":"v","mountPath":"/b"}]})"));
@@ -50,7 +50,7 @@ TEST_CASE("tolerations and imagePullSecrets append") {
             R"({"tolerations":[{"key":"a"},{"key":"a"}],"imagePullSecrets":[{"name":"x"},{"name":"y"}]})"));
 }
 
-TEST_CASE("init containers and ports merge by name, and what has no name follows") {
+TEST_CASE("init containers and ports merge by name, and entries without a name are appended") {
   CHECK(merged(R"({"initContainers":[{"name":"a","image":"i","tty":true}]})",
                R"({"initContainers":[{"name":"a","image":"j"},{"name":"b"}]})") ==
         json::parse(R"({"initContainers":[{"name":"a","image":"j","tty":true},{"name":"b"}]})"));
@@ -62,7 +62,7 @@ TEST_CASE("init containers and ports merge by name, and what has no name follows
         json::parse(R"({"containers":[7,{"image":"i"},{"image":"j"}]})"));
 }
 
-TEST_CASE("a list that is none on one side is replaced, and new keys come as they are") {
+TEST_CASE("a list that meets a value that is no list is replaced, and new keys are added unchanged") {
   CHECK(merged(R"({"containers":{"a":1}})", R"({"containers":[{"name":"b"}]})") ==
         json::parse(R"({"containers":[{"name":"b"}]})"));
   CHECK(merged(R"({"containers":[{"name":"b"}]})", R"({"containers":{"a":1}})") ==

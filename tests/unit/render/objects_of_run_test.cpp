@@ -49,7 +49,7 @@ Templates with_job_type(const std::string& text) {
   return templates;
 }
 
-TEST_CASE("the folder for checkpoints gets the uid of the owner, wherever a container has it") {
+TEST_CASE("own() adds the owner's uid to the folder for checkpoints in every container") {
   const std::string checkpoints = std::string(one_program) + "checkpoint: {volume: {pvc: c}}\n";
   Rendered run = whole_run(checkpoints + "metrics: {tensorboard: true}\n", {}, {});
   const std::string before = "/mlk/checkpoints/" + run.run;
@@ -70,7 +70,7 @@ TEST_CASE("the folder for checkpoints gets the uid of the owner, wherever a cont
   CHECK(job.find("\"" + before + "\"") == std::string::npos);
 }
 
-TEST_CASE("a folder for checkpoints that the user has chosen stays") {
+TEST_CASE("own() does not change a folder for checkpoints that the user has chosen") {
   Rendered run = whole_run(std::string(one_program) +
                                "checkpoint: {volume: {pvc: c}}\npatch: {pod: {spec: {containers: [{name: "
                                "main, env: [{name: MLK_CHECKPOINTS, value: /mine}]}]}}}\n",
@@ -79,12 +79,12 @@ TEST_CASE("a folder for checkpoints that the user has chosen stays") {
   CHECK(run.objects.back().dump().find("\"/mine\"") != std::string::npos);
 }
 
-TEST_CASE("objects refer to their owner as Kubernetes asks") {
+TEST_CASE("owner references have the form that Kubernetes expects") {
   CHECK(owner_references("x-abcde", "u") == json::parse(R"([{"apiVersion": "v1", "kind": "ConfigMap",
         "name": "x-abcde", "uid": "u", "blockOwnerDeletion": false}])"));
 }
 
-TEST_CASE("a name and a hash that are given take the place of the experiment's own") {
+TEST_CASE("a given identity replaces the name and the hash from the experiment") {
   RenderOptions options;
   options.identity = Identity{"sweep-abcde", std::string(64, 'e')};
   options.attempt = 3;
@@ -95,7 +95,7 @@ TEST_CASE("a name and a hash that are given take the place of the experiment's o
   CHECK_FALSE(find_object(run, "Job", "sweep-abcde-worker").is_null());
 }
 
-TEST_CASE("the first attempt has no number in its name, and the second has") {
+TEST_CASE("the name of the first attempt has no number, and the name of the second has one") {
   const Experiment experiment = test::load(one_program);
   const Identity first = identify(experiment, json::object(), Templates(), 1);
   CHECK(first.run == "x-" + first.run.substr(2, 5));
@@ -103,7 +103,7 @@ TEST_CASE("the first attempt has no number in its name, and the second has") {
   CHECK(first.hash.size() == 64);
 }
 
-TEST_CASE("where images go to is no part of the name of a run, nor are templates of mlk itself") {
+TEST_CASE("neither the registry nor mlk's own templates change the name of a run") {
   const std::string plain = whole_run(one_program).hash;
   CHECK(whole_run(std::string(one_program) + "registry: registry.example/team\n").hash == plain);
   Templates templates;
@@ -116,7 +116,7 @@ TEST_CASE("where images go to is no part of the name of a run, nor are templates
         std::map<std::string, std::string>{{"shapes/service.yaml", sha256_hex(text)}});
 }
 
-TEST_CASE("the record of a run has what was asked for, and nothing of what was not") {
+TEST_CASE("the record of a run has the given values, and no keys for missing values") {
   RenderOptions options;
   options.version = "1.2.3";
   const Rendered run = whole_run(one_training, {}, options);
@@ -127,7 +127,7 @@ TEST_CASE("the record of a run has what was asked for, and nothing of what was n
   contents.code = CodeArchive{.digest = std::string(64, '1'), .bytes = "b"};
   const std::string with_code = std::string(one_program) + "code: .\n";
   CHECK_FALSE(
-      whole_run(with_code, contents).owner["data"].contains("code"));  // nothing is known of its origin
+      whole_run(with_code, contents).owner["data"].contains("code"));  // the origin of the code is unknown
   contents.code->source = R"({"commit":"c0ffee"})";
   CHECK(whole_run(with_code, contents).owner["data"]["code"] == contents.code->source);
   const json& annotations = run.owner["metadata"]["annotations"];
@@ -141,7 +141,7 @@ TEST_CASE("the record of a run has what was asked for, and nothing of what was n
   CHECK_FALSE(said.owner["metadata"]["annotations"].contains("mlk.dev/steps"));
 }
 
-TEST_CASE("a run of epochs says epochs to the runtime, and no steps to anybody") {
+TEST_CASE("a run with epochs has epochs and no steps in its configuration and its record") {
   const std::string text = "name: x\nmode: single\nimage: i\ntrain: {data: {path: /d}, epochs: 3}\n";
   const json config = runtime_config(test::load(text));
   CHECK(config["epochs"] == 3);
@@ -151,7 +151,7 @@ TEST_CASE("a run of epochs says epochs to the runtime, and no steps to anybody")
   CHECK_FALSE(runtime_config(test::load(one_training)).contains("epochs"));
 }
 
-TEST_CASE("the runtime is told the times in seconds, the sample, and a worker for each process") {
+TEST_CASE("the runtime's configuration has times in seconds, the sample and the processes") {
   const json config = runtime_config(
       test::load("name: x\nmode: ps\nimage: i\ntrain: {model: {type: gpt, weights: /d/w}, sample: {tokens: "
                  "5}, steps: 1,\n"
@@ -169,7 +169,7 @@ TEST_CASE("the runtime is told the times in seconds, the sample, and a worker fo
   CHECK_FALSE(config["data"].contains("path"));
 }
 
-TEST_CASE("names of files that travel are those that a ConfigMap can have as keys") {
+TEST_CASE("a file is sent with the run only if its name can be a key of a ConfigMap") {
   const std::string text = std::string(one_program) + "data: [{name: d, mount: /d, files: f}]\n";
   const auto with_file = [&](const std::string& name) {
     return refusal_of_run(text, {{{"d", {{name, "1"}}}}});
@@ -184,7 +184,7 @@ TEST_CASE("names of files that travel are those that a ConfigMap can have as key
         "'_' and '.' only");
 }
 
-TEST_CASE("all files together travel up to 900 KiB, their names included") {
+TEST_CASE("all files of a run together may have 900 KiB, with their names") {
   const std::string text =
       std::string(one_program) + "data: [{name: c, mount: /c, files: e}, {name: d, mount: /d, files: f}]\n";
   const auto with_bytes = [&](std::size_t second) {
@@ -196,7 +196,7 @@ TEST_CASE("all files together travel up to 900 KiB, their names included") {
         "data 'd': f holds 501 KiB, and at most 900 KiB can travel with a run in all `files:`");
 }
 
-TEST_CASE("digests are of the files that travel, and of the code") {
+TEST_CASE("digests_of() has the files that are sent with the run, and the code") {
   const Experiment experiment =
       test::load(std::string(one_program) +
                  "data: [{name: d, mount: /d, files: f}, {name: p, mount: /p, pvc: claim}]\ncode: .\n");
@@ -208,7 +208,7 @@ TEST_CASE("digests are of the files that travel, and of the code") {
   CHECK_FALSE(digests_of(experiment, contents).contains("code.tar"));
 }
 
-TEST_CASE("each folder of files has a map of its own, and a run that uses another's has none") {
+TEST_CASE("each folder of files has its own ConfigMap, and a run that uses another's files has none") {
   const std::string text =
       std::string(one_program) + "data: [{name: c, mount: /c, files: e}, {name: d, mount: /d, files: f}]\n";
   const FileContents contents{{{"c", {{"a", "1"}}}, {"d", {{"b", "2"}}}}};
@@ -227,7 +227,7 @@ TEST_CASE("each folder of files has a map of its own, and a run that uses anothe
                      [](const json& each) { return each["kind"] == "ConfigMap"; }));
 }
 
-TEST_CASE("what is more special is merged later: framework, job type, patch, patch of the role") {
+TEST_CASE("fragments are merged in this order: framework, job type, patch, patch of the role") {
   Templates templates = with_job_type(
       "roles:\n  - name: a\n    ends_run: true\n    environment: {WHO: type, TYPE: t}\n"
       "    pod: {spec: {hostname: type, dnsPolicy: type, priority: 2, schedulerName: type}}\n"
@@ -262,7 +262,7 @@ TEST_CASE("what is more special is merged later: framework, job type, patch, pat
   CHECK(env.find(R"({"name":"FRAMEWORK","value":"f"})") != std::string::npos);
 }
 
-TEST_CASE("the layer that breaks a pod or a Job is named") {
+TEST_CASE("the error for a broken pod or Job names the layer at fault") {
   const auto refused = [&](const std::string& role, const std::string& framework, const std::string& text) {
     Templates templates = with_job_type("roles: [{name: a, ends_run: true" + role + "}]\n");
     templates.add("frameworks/own.yaml", {framework, "/home/me/own.yaml"});
@@ -307,7 +307,7 @@ TEST_CASE("further objects of job types and frameworks have the labels and the n
   CHECK(refusal_of_run(text, {}, templates) == "/home/me/own.yaml: objects[0]: apiVersion must be text");
 }
 
-TEST_CASE("no object may have kind and name of another, or of the owner") {
+TEST_CASE("two objects with the same kind and name are refused, also if one is the owner") {
   const auto with_objects = [](const std::string& objects) {
     return refusal_of_run("name: x\nmode: mine\nimage: i\nrun: a\n", {},
                           with_job_type("roles: [{name: a, ends_run: true}]\nobjects: [" + objects + "]\n"));
@@ -322,7 +322,7 @@ TEST_CASE("no object may have kind and name of another, or of the owner") {
             .starts_with("/home/me/owner.yaml: the owner must be the ConfigMap x-"));
 }
 
-TEST_CASE("names of hosts have at most 63 characters, that of the last rank counts") {
+TEST_CASE("a run is refused if the host name of its last rank has more than 63 characters") {
   const std::string text = "name: a123456789012345678901234567890123456789\nmode: mine\nimage: i\nrun: a\n";
   RenderOptions options;
   options.attempt = 2;
@@ -337,7 +337,7 @@ TEST_CASE("names of hosts have at most 63 characters, that of the last rank coun
         std::string::npos);
 }
 
-TEST_CASE("a parameter has the type of its default, and any where that is null") {
+TEST_CASE("a parameter has the type of its default, or any type if the default is null") {
   const Templates templates =
       with_job_type("parameters: {depth: 1, word: w, anything: null}\nroles: [{name: a, ends_run: true}]\n");
   const auto given = [&](const std::string& parameters) {
@@ -350,7 +350,7 @@ TEST_CASE("a parameter has the type of its default, and any where that is null")
   CHECK(given("qqqqqqqq: 1") == "job type mine has no parameter 'qqqqqqqq'");
 }
 
-TEST_CASE("a role of one's own needs all that its template counts") {
+TEST_CASE("a role of the user's job type needs all pods that its template counts") {
   const Rendered run = whole_run("name: x\nmode: mine\nimage: i\nrun: a\n", {}, {},
                                  with_job_type("roles: [{name: a, count: 3, ends_run: true}]\n"));
   const json job = find_object(run, "Job", run.run + "-a");
@@ -359,7 +359,7 @@ TEST_CASE("a role of one's own needs all that its template counts") {
   CHECK(job["spec"]["maxFailedIndexes"] == 0);
 }
 
-TEST_CASE("each warning says what is wrong") {
+TEST_CASE("each warning about checkpoints and data has its own text") {
   using Warnings = std::vector<std::string>;
   const std::string image = "name: x\nmode: single\nimage: i\n", steps = "steps: 1}\n";
   const std::string volume = "checkpoint: {volume: {pvc: c}}\n";
@@ -380,7 +380,7 @@ TEST_CASE("each warning says what is wrong") {
             .warnings.empty());
 }
 
-TEST_CASE("GPUs of all roles count together against those of this machine") {
+TEST_CASE("the GPUs of all roles together are compared with the GPUs of this machine") {
   RenderOptions options;
   options.local = true;
   options.local_gpus = 1;
@@ -400,7 +400,7 @@ TEST_CASE("GPUs of all roles count together against those of this machine") {
                                  "with `gpu: 0` they compute on its processors"});
 }
 
-TEST_CASE("the helper's map is named by its digest") {
+TEST_CASE("the ConfigMap of the helper is named by its digest") {
   const Rendered run = whole_run("name: x\nmode: single\nimage: i\nframework: mpi\nrun: a\n");
   const auto map = std::find_if(run.objects.begin(), run.objects.end(),
                                 [](const json& each) { return each["kind"] == "ConfigMap"; });

@@ -1,4 +1,4 @@
-// How programs find packages of Python.
+// PYTHONPATH and PATH for packages of Python.
 #include "cli/render/packages.h"
 
 #include <doctest/doctest.h>
@@ -17,7 +17,7 @@ json with_packages(json environment, const std::string& of_base, bool on_machine
 
 }  // namespace
 
-TEST_CASE("a list of folders gets another at its beginning, once") {
+TEST_CASE("path_first() puts a folder at the beginning of a list, but only once") {
   CHECK(mlk::path_first("/a", "/b:/c") == "/a:/b:/c");
   CHECK(mlk::path_first("/a", "/a:/b") == "/a:/b");
   CHECK(mlk::path_first("/a", "/a") == "/a");
@@ -27,7 +27,7 @@ TEST_CASE("a list of folders gets another at its beginning, once") {
   CHECK(mlk::path_first("", "").empty());
 }
 
-TEST_CASE("packages come before what the experiment says of PYTHONPATH and PATH, and the image's come last") {
+TEST_CASE("packages come before the experiment's PYTHONPATH and PATH, and the base image's come last") {
   const json said = {{{"name", "PYTHONPATH"}, {"value", "src"}},
                      {{"name", "PATH"}, {"value", "/opt/bin:/bin"}}};
   json found = with_packages(said, "/opt/site", false);
@@ -39,19 +39,19 @@ TEST_CASE("packages come before what the experiment says of PYTHONPATH and PATH,
   CHECK(found[0]["value"] == "/mlk/python:/opt/site");
 }
 
-TEST_CASE("where the experiment says nothing the image does, and on this machine the pod") {
+TEST_CASE("without PYTHONPATH in the experiment the image sets it, on this machine the pod") {
   CHECK(with_packages(json::array(), "/opt/site", false) == json::array());
   CHECK(with_packages(json::array(), "", true) == json{{{"name", "PYTHONPATH"}, {"value", "/mlk/python"}}});
 }
 
-TEST_CASE("a list of folders in a Secret is extended as well") {
+TEST_CASE("a list of folders in a Secret is extended by a second variable") {
   const json from = {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}};
   CHECK(with_packages({{{"name", "PYTHONPATH"}, {"valueFrom", from}}}, "/opt/site", false) ==
         json{{{"name", "MLK_OWN_PYTHONPATH"}, {"valueFrom", from}},
              {{"name", "PYTHONPATH"}, {"value", "/mlk/python:$(MLK_OWN_PYTHONPATH):/opt/site"}}});
 }
 
-TEST_CASE("a list of folders in a Secret with nothing behind it has no empty end, and none is added for it") {
+TEST_CASE("a list of folders in a Secret without a base PYTHONPATH has no colon at its end") {
   const json from = {{"secretKeyRef", {{"name", "s"}, {"key", "k"}}}};
   CHECK(with_packages({{{"name", "PATH"}, {"valueFrom", from}}}, "/opt/site", false) ==
         json{{{"name", "MLK_OWN_PATH"}, {"valueFrom", from}},

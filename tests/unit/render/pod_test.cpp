@@ -1,4 +1,4 @@
-// What stands in the pod of a role: its variables, volumes, working folder and rules of failure.
+// The pod of a role: its variables, volumes, working folder and failure rules.
 #include "cli/render/pod.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ json pod_spec_of(const Rendered& run, const std::string& role = "worker") {
   return job_of_role(run, role)["spec"]["template"]["spec"];
 }
 
-// The value of a variable of the first container; "<unset>" without one.
+// The value of a variable of the first container; "<unset>" if the variable is missing.
 std::string value_in(const json& spec, const std::string& name) {
   for (const json& entry : spec["containers"][0]["env"]) {
     if (entry["name"] == name) return entry.value("value", "");
@@ -56,7 +56,7 @@ FileContents with_code(CodeArchive code) {
   return out;
 }
 
-TEST_CASE("a role with a dash in its name has one without in its variables") {
+TEST_CASE("the names of variables have an underscore for a dash in a role's name") {
   Templates templates;
   templates.add("jobs/mine.yaml", {"roles: [{name: my-role, count: 2, ends_run: true}]", "mine.yaml"});
   const Rendered run =
@@ -68,7 +68,7 @@ TEST_CASE("a role with a dash in its name has one without in its variables") {
   CHECK(value_in(spec, "MLK_ADDRESS") == run.run + "-my-role-$(MLK_RANK)." + run.run + ":7070");
 }
 
-TEST_CASE("GPUs and first weights are the workers', also where servers have GPUs") {
+TEST_CASE("only workers get MLK_GPUS and MLK_WEIGHTS, even if servers have GPUs") {
   const Rendered run = run_of(
       "name: x\nmode: ps\nimage: i\n"
       "train: {model: {type: mlp, weights: /d/w.safetensors}, data: {path: /d}, steps: 1}\n"
@@ -83,7 +83,7 @@ TEST_CASE("GPUs and first weights are the workers', also where servers have GPUs
   CHECK_FALSE(pod_spec_of(without)["containers"][0]["resources"]["limits"].contains("nvidia.com/gpu"));
 }
 
-TEST_CASE("a program whose image has a home of its own keeps that, and has a name") {
+TEST_CASE("a program keeps the home of its image's user, and gets a user name") {
   FileContents contents;
   contents.user.image = ImageUser{"1234", "/home/app"};
   const json spec = pod_spec_of(run_of(plain_program, contents));
@@ -93,7 +93,7 @@ TEST_CASE("a program whose image has a home of its own keeps that, and has a nam
   CHECK(spec["securityContext"]["runAsUser"] == 1234);
 }
 
-TEST_CASE("where the namespace gives the user nothing is said of a group of files, nor how it is set") {
+TEST_CASE("a pod has no user and no file group if the namespace assigns the user") {
   FileContents contents;
   contents.user.is_assigned = true;
   const json context = pod_spec_of(run_of(plain_program, contents))["securityContext"];
@@ -102,7 +102,7 @@ TEST_CASE("where the namespace gives the user nothing is said of a group of file
   CHECK(context["runAsNonRoot"] == true);
 }
 
-TEST_CASE("event files and a port of metrics are told only where the experiment asks for them") {
+TEST_CASE("MLK_TENSORBOARD and MLK_METRICS_PORT are set only if the experiment asks for them") {
   const std::string volume = std::string(plain_program) + "checkpoint: {volume: {pvc: c}}\n";
   CHECK(value_in(pod_spec_of(run_of(volume)), "MLK_TENSORBOARD") == "<unset>");
   CHECK(value_in(pod_spec_of(run_of(volume + "metrics: {tensorboard: false}\n")), "MLK_TENSORBOARD") ==
@@ -114,15 +114,14 @@ TEST_CASE("event files and a port of metrics are told only where the experiment 
   CHECK_FALSE(job_of_role(run_of(volume))["spec"]["template"]["metadata"].contains("annotations"));
 }
 
-TEST_CASE("a folder of checkpoints has the name of its run, and eight digits of the owner") {
+TEST_CASE("the folder for checkpoints has the name of the run and eight digits of the owner's uid") {
   CHECK(checkpoint_folder("x-abcde", "") == "x-abcde");
   CHECK(checkpoint_folder("x-abcde", "0f8fad5b-d9cb") == "x-abcde-0f8fad5b");
   CHECK(checkpoint_folder("x-abcde", "0f8") == "x-abcde-0f8");
   CHECK(pod_address("x-abcde", "worker", "3") == "x-abcde-worker-3.x-abcde:7070");
 }
 
-TEST_CASE(
-    "packages of the code come first in what the experiment says of PYTHONPATH, those of the base last") {
+TEST_CASE("the experiment's PYTHONPATH gets the code's packages in front and the base image's at its end") {
   const std::string text =
       std::string(plain_program) + "code: {path: ., python: requirements.txt}\nenv: {PYTHONPATH: src}\n";
   CodeArchive code{.digest = std::string(64, '1'), .bytes = "b", .layer_file = "-"};
@@ -135,7 +134,7 @@ TEST_CASE(
   CHECK(value_in(pod_spec_of(run_of(without, with_code(code))), "PYTHONPATH") == "src");
 }
 
-TEST_CASE("on this machine packages and code are mounted from its folders") {
+TEST_CASE("on this machine packages and code are mounted from folders of the machine") {
   CodeArchive code{.digest = std::string(64, '1'), .bytes = "", .on_machine = "/cache/code"};
   FileContents contents = with_code(code);
   contents.python_on_machine = "/cache/python";
@@ -158,7 +157,7 @@ TEST_CASE("on this machine packages and code are mounted from its folders") {
                      [](const json& each) { return each["kind"] == "ConfigMap"; }));
 }
 
-TEST_CASE("code in a layer is in its folder already: nothing is unpacked and nothing is mounted") {
+TEST_CASE("code in an image layer is neither unpacked nor mounted") {
   const FileContents layer =
       with_code({.digest = std::string(64, '1'), .bytes = "", .layer_file = "/cache/layer.tar"});
   const std::string text = std::string(plain_program) + "code: .\n";
@@ -170,7 +169,7 @@ TEST_CASE("code in a layer is in its folder already: nothing is unpacked and not
         "/mlk/code/src");
 }
 
-TEST_CASE("an archive is unpacked into its folder, and the program starts in the folder that workdir names") {
+TEST_CASE("an archive is unpacked into its folder, and the program starts in workdir") {
   const FileContents archive = with_code({.digest = std::string(64, '1'), .bytes = "b"});
   const auto command = [&](const std::string& more) {
     return pod_spec_of(run_of(std::string(plain_program) + "code: .\n" + more, archive))["containers"][0];
@@ -192,7 +191,7 @@ TEST_CASE("an archive is unpacked into its folder, and the program starts in the
   CHECK(script.find("$(") == std::string::npos);
 }
 
-TEST_CASE("where only a folder for checkpoints is made, the program's own words follow one name") {
+TEST_CASE("if the script makes only the folder for checkpoints, the program follows one name") {
   const json command = pod_spec_of(
       run_of(std::string(plain_program) + "checkpoint: {volume: {pvc: c}}\n"))["containers"][0]["command"];
   REQUIRE(command.size() == 6);
@@ -202,7 +201,7 @@ TEST_CASE("where only a folder for checkpoints is made, the program's own words 
   CHECK(command[2].get<std::string>().find("tar ") == std::string::npos);
 }
 
-TEST_CASE("code that is known to be there is mounted and not sent again") {
+TEST_CASE("code whose ConfigMap exists is mounted and not sent again") {
   const FileContents known = with_code({.digest = std::string(64, '2'), .bytes = ""});
   const Rendered run = run_of(std::string(plain_program) + "code: .\n", known);
   CHECK(std::none_of(run.objects.begin(), run.objects.end(),
@@ -210,7 +209,7 @@ TEST_CASE("code that is known to be there is mounted and not sent again") {
   CHECK(named(pod_spec_of(run)["volumes"], "mlk-code")["configMap"]["name"] == "mlk-code-2222222222222222");
 }
 
-TEST_CASE("the map of code has the digest and the bytes, and a name by the digest") {
+TEST_CASE("the ConfigMap of code has the digest and the bytes, and a name from the digest") {
   const Rendered run = run_of(std::string(plain_program) + "code: .\n",
                               with_code({.digest = std::string(64, 'd'), .bytes = "xy"}));
   const auto map = std::find_if(run.objects.begin(), run.objects.end(),
@@ -222,7 +221,7 @@ TEST_CASE("the map of code has the digest and the bytes, and a name by the diges
   CHECK(base64_decode((*map)["binaryData"]["code.tar.gz"].get<std::string>()) == "xy");
 }
 
-TEST_CASE("the key of the run is readable for all where the user is an image's, else for the group alone") {
+TEST_CASE("the key of the run is readable by all users for other images, else only by the group") {
   CHECK(named(pod_spec_of(run_of(training_ps))["volumes"], "mlk-secret")["secret"]["defaultMode"] == 0440);
   const Rendered mpi = run_of("name: x\nmode: allreduce\nimage: i\nframework: mpi\nrun: a\n");
   CHECK(named(pod_spec_of(mpi)["volumes"], "mlk-secret")["secret"]["defaultMode"] == 0444);
@@ -232,7 +231,7 @@ json disruption_rule(const std::string& text) {
   return job_of_role(run_of(text))["spec"]["podFailurePolicy"]["rules"][0];
 }
 
-TEST_CASE("a lost pod is no failure of its run, unless restart.on leaves preemption out") {
+TEST_CASE("a lost pod does not fail its run, unless restart.on has no preemption") {
   const std::string text = plain_program;
   CHECK(disruption_rule(text)["action"] == "Ignore");
   CHECK(disruption_rule(text + "restart: {on: [preemption, 3]}\n")["action"] == "Ignore");
@@ -241,7 +240,7 @@ TEST_CASE("a lost pod is no failure of its run, unless restart.on leaves preempt
         json::array({{{"type", "DisruptionTarget"}, {"status", "True"}}}));
 }
 
-TEST_CASE("rules of exit codes are of the program alone, and there is none where no code is final") {
+TEST_CASE("the rule of exit codes is for the program's container, and is absent without final codes") {
   const json rules = job_of_role(run_of(plain_program))["spec"]["podFailurePolicy"]["rules"];
   REQUIRE(rules.size() == 2);
   CHECK(rules[1]["action"] == "FailJob");
@@ -251,7 +250,7 @@ TEST_CASE("rules of exit codes are of the program alone, and there is none where
   CHECK(job_of_role(run_of(any))["spec"]["podFailurePolicy"]["rules"].size() == 1);
 }
 
-TEST_CASE("both ends of a range of codes are tried again, and their neighbours are not") {
+TEST_CASE("a range of exit codes in restart.on includes both ends and not their neighbours") {
   const json rules =
       job_of_role(run_of(std::string(plain_program) +
                          "restart: {on: [\"5-7\", \"254-255\"]}\n"))["spec"]["podFailurePolicy"]["rules"];
@@ -261,7 +260,7 @@ TEST_CASE("both ends of a range of codes are tried again, and their neighbours a
   CHECK(codes.count(0) == 0);
 }
 
-TEST_CASE("containers beside the program keep the last words that they say, unless a patch decides") {
+TEST_CASE("containers beside the program report the end of their logs, unless a patch decides") {
   const std::string patch =
       "patch: {pod: {spec: {initContainers: [{name: first, image: i}],\n"
       "  containers: [{name: side, image: i}, {name: own, image: i, terminationMessagePolicy: File}]}}}\n";
@@ -273,7 +272,7 @@ TEST_CASE("containers beside the program keep the last words that they say, unle
   CHECK(named(spec["containers"], "main")["terminationMessagePolicy"] == "File");
 }
 
-TEST_CASE("the image that was built stands in place of the experiment's, in the pods and in the record") {
+TEST_CASE("a built image replaces the experiment's image in the pods and in the record") {
   FileContents contents;
   contents.image = "registry.example/team/x@sha256:1";
   const Rendered built = run_of(plain_program, contents);
@@ -286,7 +285,7 @@ TEST_CASE("the image that was built stands in place of the experiment's, in the 
         "mlk-runtime:local");
 }
 
-TEST_CASE("last words are kept of containers beside the program, and of the program its own rule counts") {
+TEST_CASE("keep_last_words() changes the containers beside the program, not the program's") {
   json pod = json::parse(R"({"spec": {"containers": [{"name": "main"}, {"name": "side"}, 7],
                                       "initContainers": {"a": 1}}})");
   keep_last_words(pod);

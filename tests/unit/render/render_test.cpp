@@ -1,4 +1,4 @@
-// Names and identity, what travels with a run, templates of the user's.
+// Names and identity, files that are sent with a run, and the user's templates.
 #include <algorithm>
 #include <set>
 
@@ -51,13 +51,12 @@ std::string variable(const json& job, const std::string& name) {
   return "<unset>";
 }
 
-TEST_CASE("the same experiment is the same run; what runs is part of its name, words for people are not") {
+TEST_CASE("one experiment has one name, which depends on the programs and not on notes or tags") {
   const Rendered first = rendered(ps);
   CHECK(first.run.size() == std::string("x-").size() + 5);
   CHECK(rendered(ps).run == first.run);
   CHECK(rendered(std::string(ps) + "note: n\ntags: [t]\n").hash == first.hash);
-  CHECK(rendered(std::string(ps) + "restart: {retries: 3}\n").hash ==
-        first.hash);  // the default, written out
+  CHECK(rendered(std::string(ps) + "restart: {retries: 3}\n").hash == first.hash);  // the default value
   CHECK(rendered(std::string(ps) + "restart: {retries: 4}\n").hash != first.hash);
   CHECK(rendered(std::string(ps) + "image: i\n").hash != first.hash);
   CHECK(rendered(ps, {{{"d", {{"a", "2"}}}}}).hash != first.hash);
@@ -69,7 +68,7 @@ TEST_CASE("the same experiment is the same run; what runs is part of its name, w
   CHECK(first.owner["metadata"]["labels"]["mlk.dev/hash"] == first.hash.substr(0, 16));
 }
 
-TEST_CASE("a worker with several GPUs has a process for each, which the runtime counts as workers") {
+TEST_CASE("a worker with several GPUs has a process for each, and the runtime counts processes") {
   const char* text =
       "name: x\nmode: allreduce\ntrain: {data: {path: /d}, steps: 1}\nworkers: {count: 3, min: 2, gpu: 4}\n"
       "data: [{name: d, mount: /d, files: f}]\n";
@@ -81,16 +80,16 @@ TEST_CASE("a worker with several GPUs has a process for each, which the runtime 
   CHECK(variable(job, "MLK_GPUS") == "4");
 }
 
-TEST_CASE("a template of the user's is part of the run's identity") {
+TEST_CASE("a template of the user changes the identity of the run") {
   Templates templates;
   templates.add("shapes/service.yaml",
                 {templates.find("shapes/service.yaml")->text + "# mine\n", "/home/me/service.yaml"});
   CHECK(rendered(ps, files, {}, templates).hash != rendered(ps).hash);
 }
 
-TEST_CASE("every object belongs to the owner, once it is known") {
+TEST_CASE("own() makes every object belong to the owner") {
   const std::string uid = "11112222-3333-4444-5555-666677778888";
-  // Whatever a patch says: it would outlive the run.
+  // Whatever a patch says: an object without an owner would outlive the run.
   const char* patched = "checkpoint: {volume: {pvc: c}}\npatch: {job: {metadata: {ownerReferences: null}}}\n";
   Rendered run = rendered(std::string(ps) + patched, files);
   CHECK_FALSE(run.owner["metadata"].contains("ownerReferences"));
@@ -114,7 +113,7 @@ TEST_CASE("objects come in the order of their creation") {
   CHECK(kinds == std::vector<std::string>{"ConfigMap", "Secret", "ConfigMap", "Service", "Job", "Job"});
 }
 
-TEST_CASE("the key of a run is given, or a placeholder says that it is not") {
+TEST_CASE("the Secret has the given key of the run, or else a placeholder") {
   RenderOptions options;
   options.secret = std::string(64, 'f');
   const Rendered with = rendered(ps, files, options);
@@ -126,7 +125,7 @@ TEST_CASE("the key of a run is given, or a placeholder says that it is not") {
       "placeholder"));
 }
 
-TEST_CASE("seeds are the first 64 of each role, and no list when there is no such role") {
+TEST_CASE("seeds are the first 64 pods of each role, and a missing role has no seeds") {
   const Rendered run =
       rendered("name: x\nmode: ps\nrun: a\nworkers: {count: 100}\nservers: {count: 2}\n", {});
   const json& job = object(run, "Job", run.run + "-worker");
@@ -138,7 +137,7 @@ TEST_CASE("seeds are the first 64 of each role, and no list when there is no suc
   CHECK(variable(object(single, "Job", single.run + "-worker"), "MLK_SEEDS_SERVER") == "<unset>");
 }
 
-TEST_CASE("programs of the user's get no configuration, data path and key of mlk's") {
+TEST_CASE("a program of the user gets no MLK_CONFIG, MLK_DATA and MLK_SECRET") {
   const Rendered run = rendered("name: x\nmode: single\nrun: a\n", {});
   const json& job = object(run, "Job", run.run + "-worker");
   for (const char* name : {"MLK_CONFIG", "MLK_DATA", "MLK_SECRET"}) CHECK(variable(job, name) == "<unset>");
@@ -157,13 +156,13 @@ std::set<int> final_codes(const std::string& text) {
   return codes;
 }
 
-TEST_CASE("which exit codes are final") {
+TEST_CASE("the program and restart.on decide which exit codes are final") {
   const std::string train = "train: {data: {path: /d}, steps: 1}\n",
                     any = "restart: {on: [preemption, any]}\n";
   CHECK(final_codes("name: x\nmode: single\n" + train) == std::set<int>{64, 65, 66, 67});
   CHECK(final_codes("name: x\nmode: ps\n" + train) == std::set<int>{64, 65, 66, 67});
   CHECK(final_codes("name: x\nmode: ps\n" + train + any) == std::set<int>{64, 65, 66, 67});
-  // A program that is not there does not come by waiting.
+  // A retry does not help a missing program.
   const std::set<int> not_there{126, 127, 128};
   CHECK(final_codes("name: x\nmode: ps\nrun: a\n") == not_there);
   CHECK(final_codes("name: x\nmode: allreduce\nrun: a\n") == not_there);
@@ -178,7 +177,7 @@ TEST_CASE("which exit codes are final") {
   CHECK_MESSAGE(chosen.count(143) + chosen.count(137) == 0, "the ends of ranks whose run is stopped");
 }
 
-TEST_CASE("files that do not fit are refused with folder, size and a way out") {
+TEST_CASE("the error for files that cannot be sent names the folder and the size") {
   CHECK(refusal(ps, {{{"d", {{"big", std::string(901 * 1024, 'x')}}}}}) ==
         "data 'd': f holds 902 KiB, and at most 900 KiB can travel with a run in all `files:`");
   CHECK(refusal(ps, {{{"d", {{"a b", "1"}}}}}).find("the file 'a b' in f cannot travel") !=
@@ -186,7 +185,7 @@ TEST_CASE("files that do not fit are refused with folder, size and a way out") {
   CHECK(refusal(ps, {}) == "data 'd': f holds no files");
 }
 
-TEST_CASE("a name that is too long with rank and attempt is refused") {
+TEST_CASE("a name is refused if rank and attempt make its host name too long") {
   const std::string text = "name: a123456789012345678901234567890123456789\nmode: mine\nrun: a\n";
   Templates templates;
   templates.add("jobs/mine.yaml", {"roles: [{name: abcdefghij, count: 5000, ends_run: true}]", "mine.yaml"});
@@ -196,7 +195,7 @@ TEST_CASE("a name that is too long with rank and attempt is refused") {
   CHECK_THROWS_AS(rendered(text, {}, options, templates), Error);
 }
 
-TEST_CASE("warnings: no volume for checkpoints, data that no volume holds") {
+TEST_CASE("a missing checkpoint volume, and data on no volume, give warnings") {
   const std::string with_image = std::string(ps) + "image: i\n";
   CHECK(rendered(with_image).warnings.size() == 1);
   CHECK(rendered(with_image + "checkpoint: {volume: {pvc: c}}\n").warnings.empty());
@@ -209,7 +208,7 @@ TEST_CASE("warnings: no volume for checkpoints, data that no volume holds") {
             .warnings.size() == 2);
 }
 
-TEST_CASE("GPUs are a warning where this machine has fewer than the pods ask for") {
+TEST_CASE("a warning says that this machine has fewer GPUs than the pods ask for") {
   const auto warnings = [](int workers, int gpus, int there) {
     RenderOptions options;
     options.local = there >= 0;
@@ -221,7 +220,7 @@ TEST_CASE("GPUs are a warning where this machine has fewer than the pods ask for
         .warnings;
   };
   using Warnings = std::vector<std::string>;
-  CHECK(warnings(2, 1, -1).empty());  // another cluster
+  CHECK(warnings(2, 1, -1).empty());  // not the embedded cluster
   CHECK(warnings(2, 0, 0).empty());
   CHECK(warnings(2, 2, 4).empty());
   CHECK(warnings(2, 1, 0) ==
@@ -235,7 +234,7 @@ TEST_CASE("GPUs are a warning where this machine has fewer than the pods ask for
                  "until others have ended"});
 }
 
-TEST_CASE("memory in which no container starts is a warning, and a plain number is taken for Mi") {
+TEST_CASE("memory too small for a container gives a warning, and for a plain number it suggests Mi") {
   const auto warnings = [](const std::string& memory) {
     return rendered("name: x\nmode: single\nimage: i\nrun: a\nworkers: {memory: " + memory + "}\n", {})
         .warnings;
@@ -250,7 +249,7 @@ TEST_CASE("memory in which no container starts is a warning, and a plain number 
   for (const char* enough : {"4194304", "4Mi", "2Gi"}) CHECK(warnings(enough).empty());
 }
 
-TEST_CASE("an experiment without an image is a warning, unless it is for the embedded cluster") {
+TEST_CASE("an experiment without an image gives a warning, except for the embedded cluster") {
   const char text[] = "name: x\nmode: single\nrun: a\n";
   RenderOptions options;
   CHECK(rendered(text, {}, options).warnings ==
@@ -260,7 +259,7 @@ TEST_CASE("an experiment without an image is a warning, unless it is for the emb
   CHECK(rendered(text, {}, options).warnings.empty());
 }
 
-TEST_CASE("a job type of the user's: roles, parameters and objects from one file") {
+TEST_CASE("a job type of the user gives roles, parameters and objects from one file") {
   Templates templates;
   templates.add("jobs/mine.yaml", {R"(
 parameters: {depth: 1}
@@ -279,7 +278,7 @@ objects:
   CHECK_FALSE(object(run, "Job", run.run + "-worker")["spec"].contains("successPolicy"));
   const json& extra = object(run, "ConfigMap", run.run + "-extra");
   CHECK(extra["data"]["depth"] == "d=7");
-  CHECK(extra["metadata"]["labels"]["mlk.dev/run"] == run.run);  // by which it is found, and deleted
+  CHECK(extra["metadata"]["labels"]["mlk.dev/run"] == run.run);  // mlk finds objects by this label
   CHECK(extra["metadata"]["labels"]["own"] == "kept");
   CHECK(refusal(text + "parameters: {detph: 7}\n", {}, templates) ==
         "job type mine has no parameter 'detph'; did you mean 'depth'?");
@@ -288,7 +287,7 @@ objects:
   CHECK(refusal(text + "roles: {ps: {}}\n", {}, templates) == "job type mine has no role 'ps'");
 }
 
-TEST_CASE("a patch that breaks the head of an object is named") {
+TEST_CASE("the error for a broken head of an object names the patch") {
   const auto patched = [](const std::string& patch) {
     return refusal("name: x\nmode: single\nrun: a\npatch: {" + patch + "}\n", {});
   };
@@ -312,7 +311,7 @@ TEST_CASE("a patch that breaks the head of an object is named") {
   CHECK(patched("job: {metadata: {labels: {team: a}}}, pod: {metadata: {labels: {team: a}}}") == "accepted");
 }
 
-TEST_CASE("a template that makes no object is named, unless its $if leaves it out") {
+TEST_CASE("the error for a result that is no object names the template; $if may leave objects out") {
   const auto with_objects = [](const std::string& objects) {
     Templates templates;
     templates.add("jobs/mine.yaml",
@@ -335,7 +334,7 @@ TEST_CASE("a template that makes no object is named, unless its $if leaves it ou
             .starts_with("/home/me/pod.yaml: the label mlk.dev/run of the pod must be x-"));
 }
 
-TEST_CASE("mistakes in a job type are told with file, line and column") {
+TEST_CASE("the error for a mistake in a job type has file, line and column") {
   Templates templates;
   templates.add("jobs/mine.yaml", {"roles:\n  - {name: chief, end_run: true}\n", "/home/me/mine.yaml"});
   const std::string message = refusal("name: x\nmode: mine\nrun: a\n", {}, templates);
@@ -350,7 +349,7 @@ FileContents with_digest(char digit, const std::string& source) {
   return out;
 }
 
-TEST_CASE("the digest of the code is part of the run's identity, what git says of it is not") {
+TEST_CASE("the digest of the code changes the run's identity, the code's git commit does not") {
   const std::string text = "name: x\nmode: single\nimage: i\nrun: [a, b]\ncode: .\n";
   const Rendered first = rendered(text, with_digest('1', ""));
   CHECK(rendered(text, with_digest('1', "{\"commit\":\"2\"}")).hash == first.hash);
@@ -358,7 +357,7 @@ TEST_CASE("the digest of the code is part of the run's identity, what git says o
   CHECK(rendered(text + "workdir: src\n", with_digest('1', "")).hash != first.hash);
 }
 
-TEST_CASE("a trial of a sweep that is a run mounts the code that the sweep has sent") {
+TEST_CASE("a trial that is a run mounts the code that its sweep has sent") {
   RenderOptions options;
   options.files_of = "sweep-abcde";
   const Rendered trial =

@@ -1,4 +1,4 @@
-// Mistakes in job types and frameworks, and how templates are found and read.
+// Mistakes in job types and frameworks, and the search for templates.
 #include <algorithm>
 
 #include <doctest/doctest.h>
@@ -44,7 +44,7 @@ bool says(const std::string& text, const std::string& part) {
   return found;
 }
 
-TEST_CASE("each mistake in a job type has its own words") {
+TEST_CASE("each mistake in a job type has its own message") {
   const auto role = [](const std::string& fields) {
     return refusal_of_job_type("roles: [{name: a, ends_run: true" + fields + "}]\n");
   };
@@ -84,7 +84,7 @@ TEST_CASE("a role's name is a label of at most ten characters") {
   says(refusal_of_job_type("roles: [{ends_run: true}]\n"), "a role needs a name");
 }
 
-TEST_CASE("a job type is what its file says, and what it does not say is the default") {
+TEST_CASE("a job type has the values of its file, and defaults for missing values") {
   Templates templates;
   templates.add("jobs/mine.yaml",
                 {"roles:\n"
@@ -112,7 +112,7 @@ TEST_CASE("a job type is what its file says, and what it does not say is the def
   CHECK(type.objects.items.size() == 1);
 }
 
-TEST_CASE("each key of a framework has its kind") {
+TEST_CASE("a key of a framework with a value of the wrong kind is refused") {
   CHECK(refusal_of_own_framework("{}\n") == "accepted");
   for (const char* map : {"environment", "pod", "job", "role_names"})
     says(refusal_of_own_framework(std::string(map) + ": [1]\n"),
@@ -127,7 +127,7 @@ TEST_CASE("each key of a framework has its kind") {
   says(refusal_of_own_framework("qqqqqqqq: 1\n"), "unknown key 'qqqqqqqq'; there are role_names, outside, ");
 }
 
-TEST_CASE("a framework is what its file says, and none has no name") {
+TEST_CASE("a framework has the values of its file, and framework none is empty") {
   Templates templates;
   templates.add("frameworks/own.yaml",
                 {"always_launch: true\nkey: true\nhelper: mlk-mpi\noutside: [b]\nrole_names: {a: c}\n"
@@ -158,7 +158,7 @@ TEST_CASE("a framework is what its file says, and none has no name") {
   CHECK_FALSE(load_framework(templates, "own").always_launch);
 }
 
-TEST_CASE("a program of a framework that always launches is launched, of whatever size its pods are") {
+TEST_CASE("with always_launch the launcher starts the program for every size of pods") {
   const auto command_of = [](const std::string& text, const std::string& framework) {
     Templates templates;
     templates.add("frameworks/own.yaml", {framework, "own.yaml"});
@@ -174,7 +174,7 @@ TEST_CASE("a program of a framework that always launches is launched, of whateve
         json{"x", "2", "a"});
 }
 
-TEST_CASE("a variable of a framework holds 128 KiB with its name, and not a byte more") {
+TEST_CASE("a variable of a framework may have 128 KiB with its name, and not a byte more") {
   const auto with_value = [](std::size_t bytes) {
     Templates templates;
     templates.add("frameworks/own.yaml",
@@ -206,7 +206,7 @@ TEST_CASE("templates are found by their folder, and only files of YAML are job t
   CHECK(templates.find("jobs/mine.yaml")->source == "a");
 }
 
-TEST_CASE("a template is read once, and again when it was replaced") {
+TEST_CASE("a template is parsed once, and again after it was replaced") {
   Templates templates;
   int read = 0;
   const auto tree = [&] {
@@ -223,7 +223,7 @@ TEST_CASE("a template is read once, and again when it was replaced") {
 }
 
 TEST_CASE(
-    "a template that is not there is named, and messages name the file of the user or the built-in path") {
+    "the error for a missing template names it, and messages have the user's file or the built-in path") {
   Templates templates;
   try {
     (void)load_framework(templates, "gone");
@@ -238,7 +238,7 @@ TEST_CASE(
   CHECK(name_of_template(templates, "jobs/gone.yaml") == "templates/jobs/gone.yaml");
 }
 
-TEST_CASE("the cluster of a framework has each role by its name there, and the addresses are of one role") {
+TEST_CASE("cluster_text has each role under its name in the framework, addresses has one role") {
   Framework framework;
   framework.name = "own";
   framework.role_names = {{"server", "ps"}};

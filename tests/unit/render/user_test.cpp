@@ -1,4 +1,4 @@
-// As whom the pods of a run run: what the file says, what is known of the image, what the namespace does.
+// The user of the pods, by the file, the image and the namespace.
 #include "cli/render/user.h"
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ UserFacts of_image(const std::string& user, const std::string& home = "") {
   return {.image = ImageUser{user, home}};
 }
 
-// "number group files_group root? home name source guess?", each null or empty one as "-".
+// "number group files_group root? home name source guess?", with "-" for each null or empty value.
 std::string chosen_for(const Experiment& experiment, const UserFacts& facts) {
   const PodUser user = choose_user(experiment, facts);
   const auto number = [](const json& value) { return value.is_null() ? "-" : value.dump(); };
@@ -33,8 +33,7 @@ std::string chosen_for(const Experiment& experiment, const UserFacts& facts) {
          text(user.source) + (user.is_guess ? " guess" : "");
 }
 
-TEST_CASE(
-    "the user of a program is that of the file, else the image's number, else the namespace's, else 1000") {
+TEST_CASE("the user of a program comes from the file, else the namespace, else the image, else it is 1000") {
   const UserFacts unknown, assigned{.is_assigned = true},
       both{.is_assigned = true, .image = ImageUser{"1234", ""}}, here{.on_machine = true};
   const std::string guess = "1000 - 65532 /mlk/home mlk default guess";
@@ -62,7 +61,7 @@ TEST_CASE(
       {"", of_image("1234", "/root"), "1234 - 65532 /mlk/home mlk image"},
       {"", of_image("1234", "/root/x"), "1234 - 65532 /mlk/home mlk image"},
       {"", of_image("1234", "/rooted"), "1234 - 65532 - mlk image"},
-      {"", of_image("app", "/home/app"), guess},  // another's
+      {"", of_image("app", "/home/app"), guess},  // the home of another user
       {"", assigned, "- - - /mlk/home mlk namespace"},
       {"", both, "- - - /mlk/home mlk namespace"},
       {"user: 1001\n", assigned, "1001 - - /mlk/home mlk file"},
@@ -81,7 +80,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the bundled runtime has the number of its image, and the group of its files is that of programs") {
+TEST_CASE("the bundled runtime has the number of its image, and the same file group as programs") {
   const UserFacts unknown, assigned{.is_assigned = true}, here{.on_machine = true};
   CHECK(chosen_for(training(), unknown) == "65532 65532 65532 - - -");
   CHECK(chosen_for(training(), here) == "65532 65532 65532 - - -");
@@ -89,7 +88,7 @@ TEST_CASE("the bundled runtime has the number of its image, and the group of its
   CHECK(chosen_for(training("user: 1001\n"), unknown) == "1001 - 65532 - - file");
 }
 
-TEST_CASE("a guess is told in one sentence, and nothing else is") {
+TEST_CASE("note_on_user() has one sentence for a guess, and is empty otherwise") {
   const auto note = [](const UserFacts& facts, const std::string& why = "", const std::string& more = "") {
     return note_on_user(program(more), facts, why);
   };
@@ -110,7 +109,7 @@ TEST_CASE("a guess is told in one sentence, and nothing else is") {
   CHECK(note_on_user(training(), {}, "").empty());
 }
 
-TEST_CASE("the user is auto, image or a number, and nothing else") {
+TEST_CASE("user: accepts only auto, image or a number") {
   const auto said = [](const std::string& value) {
     try {
       (void)program("user: " + value + "\n");
@@ -127,7 +126,7 @@ TEST_CASE("the user is auto, image or a number, and nothing else") {
   CHECK(said("2147483648").find("from 0 to 2147483647") != std::string::npos);
 }
 
-TEST_CASE("the user that was chosen is no part of the name of a run, one that the file names is") {
+TEST_CASE("the name of a run depends on the user in the file, not on the user that mlk chooses") {
   const auto name = [](const std::string& more, const UserFacts& facts) {
     FileContents files;
     files.user = facts;
@@ -155,8 +154,7 @@ std::string variable_in(const json& pod, const std::string& name) {
   return "<unset>";
 }
 
-TEST_CASE(
-    "a program has a home that is the pod's own, a name, and threads as many as CPUs; env: replaces each") {
+TEST_CASE("a program has a home in the pod, a user name and a thread for each CPU; env: replaces these") {
   const json pod = pod_of(render(program("workers: {cpu: 3500m}\n"), {}, Templates(), {}));
   CHECK(variable_in(pod, "HOME") == "/mlk/home");
   CHECK(variable_in(pod, "USER") == "mlk");
@@ -178,7 +176,7 @@ TEST_CASE(
   CHECK_FALSE(replaced.contains("volumes"));
 }
 
-TEST_CASE("threads are shared out to the processes of a pod, and each has one at least") {
+TEST_CASE("threads are divided among the processes of a pod, and each process has at least one") {
   const auto threads = [](const std::string& workers) {
     return variable_in(
         pod_of(render(program("framework: torch\nworkers: " + workers + "\n"), {}, Templates(), {})),
@@ -201,7 +199,7 @@ TEST_CASE("on this machine a program keeps the user's own home, name and number"
   CHECK_FALSE(pod.contains("volumes"));
 }
 
-TEST_CASE("root and the image's own user are asked for as they are") {
+TEST_CASE("`user: 0` and `user: image` are rendered without runAsNonRoot") {
   const json root = pod_of(render(program("user: 0\n"), {}, Templates(), {}))["securityContext"];
   CHECK(root["runAsUser"] == 0);
   CHECK_FALSE(root.contains("runAsNonRoot"));
@@ -210,7 +208,7 @@ TEST_CASE("root and the image's own user are asked for as they are") {
   CHECK_FALSE(image.contains("runAsNonRoot"));
 }
 
-TEST_CASE("what is known of users passes from process to process whole") {
+TEST_CASE("facts about users survive the conversion to JSON and back") {
   for (const UserFacts& facts : {UserFacts{}, UserFacts{.on_machine = true}, UserFacts{.is_assigned = true},
                                  of_image("app", "/h"), of_image("", "")}) {
     const UserFacts again = parse_user_facts(to_json(facts));
@@ -224,14 +222,14 @@ TEST_CASE("what is known of users passes from process to process whole") {
         to_json(of_image("", "/h")));
 }
 
-TEST_CASE("the record of a run keeps the number and where it is from") {
+TEST_CASE("the record of a run has the user's number and its source") {
   const Rendered run = render(program(), {}, Templates(), {});
   CHECK(json::parse(run.owner["data"]["user"].get<std::string>()) ==
         json{{"number", 1000}, {"from", "default"}});
   CHECK_FALSE(render(training(), {}, Templates(), {}).owner["data"].contains("user"));
 }
 
-TEST_CASE("the number of an image's user is one that may be asked for, and never root's") {
+TEST_CASE("number_of_user() returns a number that Kubernetes accepts, and never root's") {
   const struct {
     const char* user;
     long long number;  // 0: none

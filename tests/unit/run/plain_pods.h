@@ -1,4 +1,4 @@
-// A pod and a Job of a run, as the API gives them.
+// A pod and a Job of a run, as the API returns them.
 #pragma once
 
 #include <string>

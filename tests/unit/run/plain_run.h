@@ -12,7 +12,7 @@ using json = nlohmann::json;
 
 inline const Time now = *parse_time("2026-01-03T12:00:00Z");
 
-// A run of three workers and a server, all of them running.
+// A run of three workers and a server. All four are running.
 struct Run {
   RunObjects objects;
 

@@ -73,7 +73,7 @@ struct Submitter {
   }
   void let_everything_in() { cluster.before({}); }
 
-  // An owner without its objects: what a submit leaves that is cut off after its first object.
+  // An owner without its objects, as a submit leaves it if it is cut off after its first object.
   std::string cut_off() {
     cluster.before([this](const local::Request& request) -> std::optional<local::Answer> {
       if (request.method == "POST" && request.path.ends_with("/services")) interrupted = true;

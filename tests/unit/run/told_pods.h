@@ -1,4 +1,4 @@
-// Pods and what diagnosis says of them, for its tests.
+// Pods and the diagnosis of them, for the tests of diagnosis.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// A driven sweep as the API server gives it, of which a test plays the driver and the Job controller.
+// A driven sweep as the API server gives it. The test plays its driver and the Job controller.
 #pragma once
 
 #include <stdexcept>
@@ -15,7 +15,7 @@ namespace mlk::test {
 
 using nlohmann::json;
 
-// Of two trials: written down, and not started yet.
+// A sweep of two trials, which are registered and not started yet.
 struct DrivenSweep {
   sweeps::SweepObjects objects;
 
@@ -36,7 +36,7 @@ struct DrivenSweep {
   static std::string run_name(int number) {
     return sweeps::trial_run("s-abcde", sweeps::hash_of(sweeps::Point{{"lr", number}}));
   }
-  // Starts a run for the trial; without a pod it waits.
+  // Starts a run for the trial; a run without a pod waits.
   void start(int number, const std::string& pod_phase = "") {
     const std::string run = run_name(number);
     json owner = owner_of(run, "s"), job = job_of(run);
@@ -58,7 +58,7 @@ struct DrivenSweep {
     }
     throw std::runtime_error("it has no Job");
   }
-  // As the Job controller says it.
+  // Writes the end of the trial's Job as the Job controller does.
   void end(int number, bool well) {
     job(number)["status"] = {{well ? "completedIndexes" : "failedIndexes", "0"},
                              {"conditions",
@@ -73,7 +73,7 @@ struct DrivenSweep {
   void mark(const char* annotation, const std::string& value = "2026-11-23T10:00:00Z") {
     objects.owner["metadata"]["annotations"][annotation] = value;
   }
-  // A Job with the driver, of which no pod is there yet.
+  // Adds the Job of a driver without a pod yet.
   void add_driver() {
     json driver = job_of("s-abcde", "driver");
     driver["metadata"]["labels"]["mlk.dev/sweep"] = "s-abcde";

@@ -1,4 +1,4 @@
-// Controllers that a test plays on a cluster which it holds.
+// Controllers that a test plays on its own cluster.
 #pragma once
 
 #include <atomic>
@@ -13,15 +13,16 @@
 
 namespace mlk::test {
 
-// Ends every Job of a run as soon as it is there, with a pod that tells a result, or a log that does; as the
+// Ends every Job of a run as soon as it exists, with a pod that reports a result or has a log, as the
 // controllers would.
 class PlayedControllers {
  public:
   static constexpr int runs_on = -1;
 
-  // `code`: of the trial with that learning rate; runs_on: until its Job is suspended.
-  // `log`: what the program of that trial has printed, which then leaves no result.
-  // `ended`: when all of them have.
+  // `code`: the exit code of the trial with that learning rate; runs_on: the trial runs until its Job is
+  // suspended.
+  // `log`: the output of that trial's program, which then leaves no result.
+  // `ended`: the time at which all trials have ended.
   PlayedControllers(FakeCluster& cluster, std::function<int(double lr)> code,
                     std::function<std::string(double lr)> log = {},
                     std::string ended = "2026-11-23T10:00:05Z")
@@ -40,7 +41,7 @@ class PlayedControllers {
     thread_.join();
   }
 
-  // The log of a pod; to be put before the cluster.
+  // Answers a request for the log of a pod; the test puts it before the cluster.
   std::optional<local::Answer> answer(const local::Request& asked) {
     const std::size_t end = asked.path.find("-worker-0-abcde/log");
     if (!log_ || asked.method != "GET" || end == std::string::npos) return std::nullopt;
@@ -61,14 +62,14 @@ class PlayedControllers {
   }
 
   void step() {
-    // From the store: 50 requests a second would take more of the processor than what is tested.
+    // Reads the store directly: 50 requests a second would take more of the processor than the tested code.
     for (const local::Object& job : cluster_.store.list("jobs", "default")) play(*job);
   }
 
   void play(const json& job) {
     const std::string name = job["metadata"]["name"], run = job["metadata"]["labels"]["mlk.dev/run"];
     const std::string role = job["metadata"]["labels"].value("mlk.dev/role", "");
-    if (role == "driver" || role == "trial") return;  // of a sweep, which is no run
+    if (role == "driver" || role == "trial") return;  // a Job of a sweep, not of a run
     const std::string pod_name = pod_of(run, "")["metadata"]["name"];
     if (job["spec"].value("suspend", false)) {
       if (cluster_.has("pods", pod_name))
@@ -87,7 +88,7 @@ class PlayedControllers {
         {{"name", "main"}, {"state", code == runs_on ? running : json{{"terminated", end_of(code, lr)}}}}};
     if (!cluster_.has("pods", pod_name)) {
       cluster_.store.create("pods", pod);
-    } else if (code != runs_on) {  // it has run until now
+    } else if (code != runs_on) {  // the trial has run until now
       cluster_.store.modify("pods", "default", pod_name,
                             [&](json& there) { there["status"] = pod["status"]; });
     }

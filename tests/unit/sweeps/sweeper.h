@@ -1,4 +1,4 @@
-// A sweep that a test starts on a cluster which it holds.
+// A sweep that a test starts on its own cluster.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@
 
 namespace mlk::test {
 
-// A tenth of the usual, for drivers that a test cuts off.
+// A tenth of the usual times, for drivers that a test cuts off.
 inline constexpr sweeps::LeaseTimes short_lease{.duration = std::chrono::milliseconds(1500),
                                                 .renew_deadline = std::chrono::milliseconds(1000),
                                                 .renew_every = std::chrono::milliseconds(400),
@@ -40,7 +40,7 @@ struct Sweeper {
   bool retry_failed = false;
   std::size_t most_points_bytes = sweeps::most_points_bytes;
 
-  // `trials`: of search tpe.
+  // `trials`: the number of trials of search tpe.
   sweeps::Definition define(const std::vector<std::string>& words, const std::string& trials = "") const {
     PrepareOptions options;
     if (!trials.empty()) options.overrides.set.push_back("sweep.search={tpe: {trials: " + trials + "}}");
@@ -74,7 +74,7 @@ struct Sweeper {
     kube::Client client(cluster.config());
     return sweeps::batches_of(sweeps::fetch_sweep(client, "default", sweep, sweeps::WithPods::no));
   }
-  // The points of all trials, each with its number; fails when one is there twice, or lacks its Job.
+  // The points of all trials, by number. Fails if a trial exists twice or has no Job.
   std::map<int, sweeps::Point> trials(const std::string& sweep) {
     std::map<int, sweeps::Point> out;
     std::set<std::string> hashes;
@@ -104,7 +104,7 @@ struct Sweeper {
                           .judge_every = std::chrono::milliseconds(50),
                           .lease = short_lease});
   }
-  // Drives it until so many trials run, and leaves it there: its name.
+  // Drives the sweep until so many trials run, and leaves it in this state. Returns its name.
   std::string drive_until_running(const std::vector<std::string>& words, int running) {
     const auto stop_driving = [&](const sweeps::SweepStatus& status) {
       if (status.counts.running == running) interrupted = true;
@@ -114,7 +114,7 @@ struct Sweeper {
     return define(words).identity.run;
   }
 
-  // As the Job controller says it. Without `ended` the Job goes on.
+  // Writes the status of a Job as the Job controller does. Without `ended` the Job has not finished.
   void set_job_status(const std::string& job, const std::string& completed, const std::string& failed = "",
                       bool ended = true) {
     nlohmann::json status = nlohmann::json::object();
@@ -130,14 +130,14 @@ struct Sweeper {
                 "application/merge-patch+json");
   }
 
-  // The `which`-th request that writes something is lost, before it arrives or after it was carried out, and
-  // the command is interrupted there.
+  // Where a command is cut off: the `which`-th request that writes is lost, before the server gets it or
+  // after the server has executed it, and the command is interrupted.
   enum class Cut { before, after };
-  // For tests that cut off every request once, in turn before and after: a request that is lost before it
-  // arrives leaves the same as the one before it whose answer is lost.
+  // For tests that cut off every request once, alternately before and after: losing a request before it
+  // arrives has the same effect as losing the answer to the request before it.
   static int first_to_cut(Cut cut) { return cut == Cut::before ? 0 : 1; }
   static constexpr int to_next_to_cut = 2;
-  // `otherwise` sees what is not cut off.
+  // `otherwise` gets the requests that are not cut off.
   void cut_off_at(int which, Cut cut, FakeCluster::Step otherwise = {}) {
     cluster.before(
         [this, which, cut, otherwise = std::move(otherwise), count = std::make_shared<std::atomic<int>>(0)](

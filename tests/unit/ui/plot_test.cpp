@@ -1,4 +1,4 @@
-// Plots: whole pictures of small inputs.
+// Plots: complete pictures of small inputs.
 #include "cli/ui/plot.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ PlotOptions labelled(bool ascii = false) {
   return options;
 }
 
-TEST_CASE("points stand where their values are, between axes with round numbers") {
+TEST_CASE("points are at the places of their values, between axes with round numbers") {
   CHECK(shown(scatter({{0, 0}, {1, 1}, {2, 4}, {3, 9}, {4, 16}}, small())) == R"(
    │                                   ⠈
 10 ┤
@@ -44,7 +44,7 @@ TEST_CASE("points stand where their values are, between axes with round numbers"
 )");
 }
 
-TEST_CASE("a plot in ASCII tells one, two and more points in one place, and has its labels") {
+TEST_CASE("a plot in ASCII has different signs for one, two and more points in one place, and has labels") {
   CHECK(shown(scatter({{0, 0}, {1, 1}, {2, 4}, {2, 4}, {3, 9}, {4, 16}, {4, 16}, {4, 16}}, labelled(true))) ==
         R"(
 accuracy
@@ -59,7 +59,7 @@ accuracy
 )");
 }
 
-TEST_CASE("a logarithmic axis has powers of ten, or numbers between, and no place for zero") {
+TEST_CASE("a logarithmic axis has powers of ten, or numbers between them, and no place for zero") {
   PlotOptions options = labelled();
   options.x.logarithmic = true;
   CHECK(shown(scatter({{0.0001, 0.1}, {0.001, 0.5}, {0.01, 0.9}, {0.1, 0.95}, {0, 9}, {1, 0.1}, {-1, 9}},
@@ -87,7 +87,7 @@ accuracy
 )");
 }
 
-TEST_CASE("one point alone stands in the middle") {
+TEST_CASE("a single point is in the middle") {
   CHECK(shown(scatter({{0, 0}}, small())) == R"(
  1 ┤
    │
@@ -99,10 +99,10 @@ TEST_CASE("one point alone stands in the middle") {
 )");
 }
 
-TEST_CASE("categories have places side by side, and points of no category are left out") {
+TEST_CASE("categories are side by side, and points without a category are left out") {
   PlotOptions options = small();
   options.categories = {"sgd", "adam", "momentum"};
-  options.x.logarithmic = true;  // of categories it means nothing
+  options.x.logarithmic = true;  // categories ignore this
   CHECK(shown(scatter({{0, 0.1}, {1, 0.5}, {1, 0.6}, {2, 0.4}, {3, 9}, {-1, 9}}, options)) == R"(
     │                 ⠈
 0.5 ┤                 ⠈
@@ -148,7 +148,7 @@ c lr=1, momentum=0.9
 )");
 }
 
-TEST_CASE("curves on a logarithmic axis leave a gap where a value is no number") {
+TEST_CASE("curves have a gap where a value is not a number, also on a logarithmic axis") {
   PlotOptions options = small();
   options.height = 7;
   options.y.logarithmic = true;
@@ -194,11 +194,11 @@ TEST_CASE("curves with colours are drawn with dots, each in the colour of its le
   CHECK(colored.find("┤\x1b[33m⠉\x1b[0m") != std::string::npos);
   CHECK(colored.find("┤\x1b[36m⣀\x1b[0m") != std::string::npos);
   CHECK(colored.find("\x1b[36m━\x1b[0m up  \x1b[33m━\x1b[0m down") != std::string::npos);
-  options.ascii = true;  // no dots there
+  options.ascii = true;  // ASCII has no dots
   CHECK(shown(lines(series, options, Style(true))).find("\x1b[36ma\x1b[0m") != std::string::npos);
 }
 
-TEST_CASE("no point with a place gives no picture") {
+TEST_CASE("a plot without points that have a place is empty") {
   CHECK(scatter({}, small()).empty());
   CHECK(scatter({{no_number, 1}, {1, no_number}, {1, 1e301}, {-HUGE_VAL, 1}}, small()).empty());
   CHECK(lines({}, small()).empty());
@@ -208,7 +208,7 @@ TEST_CASE("no point with a place gives no picture") {
   CHECK(scatter({{1, 0}, {1, -5}}, options).empty());
 }
 
-TEST_CASE("series after the 26th are counted, not drawn") {
+TEST_CASE("the series after the 26th are counted and not drawn") {
   const std::vector<PlotSeries> many(28, {"x", {{0, 0}, {1, 1}}});
   const std::string picture = shown(lines(many, small(true)));
   CHECK(picture.find("z x") != std::string::npos);
@@ -224,7 +224,7 @@ TEST_CASE("labels and names have one line, no control characters, and fit") {
   for (const std::string& line : picture) CHECK(width_of(line) <= 40);
 }
 
-// All pictures of these points, in every width and kind.
+// Checks the pictures of these points in every width and kind.
 void check_widths(const PlotPoints& points) {
   for (const std::size_t width : {0u, 24u, 40u, 41u, 80u, 400u, 100000u}) {
     for (int kind = 0; kind < 16; ++kind) {
@@ -244,7 +244,7 @@ void check_widths(const PlotPoints& points) {
   }
 }
 
-TEST_CASE("a picture is as wide as asked at most, whatever the values") {
+TEST_CASE("a picture is never wider than requested, whatever the values are") {
   const double least = std::numeric_limits<double>::denorm_min();
   check_widths({{1, 2}, {30, 40}});
   check_widths({{1e300, -1e300}, {-1e300, 1e300}});

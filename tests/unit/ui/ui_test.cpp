@@ -47,7 +47,7 @@ TEST_CASE("a table fits its terminal, at 60 and at 120 columns") {
   }
 }
 
-TEST_CASE("numbers are never cut off: texts make room, the name of a row last") {
+TEST_CASE("numbers are never cut off; texts are shortened, and the first column last") {
   Table table({"RUN", "MODE", "STEP", "LOSS", "AGE", "DIFFERS IN", "WHY"});
   table.add({"mnist-abcde", "allreduce", "3000/3000 (12s ago)", "-1.5e-05", "1h5m",
              "train.optimizer.lr=0.1 train.optimizer.momentum=0.9", "2 of 3 trials failed"});
@@ -65,7 +65,7 @@ TEST_CASE("numbers are never cut off: texts make room, the name of a row last") 
   CHECK(printed(table, 80).find("mnist-abcde") != std::string::npos);
 }
 
-TEST_CASE("colours do not move columns") {
+TEST_CASE("colours do not change the alignment of columns") {
   const std::string colored = printed(example(), 60, Style(true));
   CHECK(colored.find("\x1b[32mRunning\x1b[0m") != std::string::npos);
   std::string plain;
@@ -98,12 +98,12 @@ TEST_CASE("width counts columns, not bytes") {
   CHECK(pad("é", 3) == "é  ");
 }
 
-TEST_CASE("where only ASCII is shown, bars and shortened cells are ASCII") {
+TEST_CASE("with ascii bars and shortened cells have only ASCII characters") {
   CHECK(bar(6, 2, 1, 6, true) == "##+...");
   CHECK(printed(example(), 60, Style(false, true)).find("worker/0-3: cannot .\n") != std::string::npos);
 }
 
-TEST_CASE("colour only for a terminal without NO_COLOR, unless it is asked for") {
+TEST_CASE("with auto only a terminal without NO_COLOR gets colours, and always and never decide alone") {
   CHECK(wants_color("auto", true, ""));
   CHECK_FALSE(wants_color("auto", false, ""));
   CHECK_FALSE(wants_color("auto", true, "1"));
@@ -114,7 +114,7 @@ TEST_CASE("colour only for a terminal without NO_COLOR, unless it is asked for")
   CHECK(color_of("worker/1") == color_of("worker/1"));
 }
 
-TEST_CASE("elsewhere than on a terminal there is no live line, only lines that stay") {
+TEST_CASE("without a terminal progress writes no live line, only lines that stay") {
   std::ostringstream out;
   {
     Progress progress(out, false, [] { return std::size_t{80}; });
@@ -126,7 +126,7 @@ TEST_CASE("elsewhere than on a terminal there is no live line, only lines that s
   CHECK(out.str() == "a line\n");
 }
 
-TEST_CASE("on a terminal progress is one live line, which makes way for others and leaves nothing behind") {
+TEST_CASE("on a terminal progress is one live line, below other lines, and is removed at the end") {
   std::ostringstream out;
   {
     Progress progress(out, true, [] { return std::size_t{12}; });
@@ -139,12 +139,12 @@ TEST_CASE("on a terminal progress is one live line, which makes way for others a
 
 TEST_CASE("a curve falls where its values fall") {
   CHECK(sparkline({4, 3, 2, 1}, 4) == "█▆▃▁");
-  CHECK(sparkline({8, 8, 0, 0}, 2) == "█▁");  // two values in a column
+  CHECK(sparkline({8, 8, 0, 0}, 2) == "█▁");  // two values share a column
   CHECK(sparkline({1, 1, 1}, 10) == "▁▁▁");
   CHECK(sparkline({3, 0}, 10, true) == "^_");
 }
 
-TEST_CASE("a curve of values that are no numbers, or too large ones, is drawn all the same") {
+TEST_CASE("a curve leaves out values that are not numbers, and can draw very large values") {
   const double big = std::numeric_limits<double>::max();
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(sparkline({}, 10) == "");

@@ -28,7 +28,7 @@ ExitCode read_code(const std::filesystem::path& path, std::size_t limit = 1000) 
   return ExitCode::ok;
 }
 
-// Sets a variable of the environment for the length of a test.
+// Sets an environment variable for the duration of a test.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -65,7 +65,7 @@ TEST_CASE("a file is read whole, up to its limit") {
   CHECK(mlk::read_file(folder.write("empty", ""), 0).empty());
 }
 
-TEST_CASE("a folder or device in place of a file is refused by its kind") {
+TEST_CASE("read_file() of a folder or a device is an error with a code for its kind") {
   const TemporaryFolder folder;
   CHECK(read_code(folder.path() / "nothing") == ExitCode::not_found);
   CHECK(read_code(folder.path()) == ExitCode::usage);
@@ -73,14 +73,14 @@ TEST_CASE("a folder or device in place of a file is refused by its kind") {
   CHECK(mlk::read_file("/dev/null", 10).empty());
 }
 
-TEST_CASE("a file over the limit is not read, whatever its size") {
+TEST_CASE("a file over the limit is refused without reading it, whatever its size") {
   const TemporaryFolder folder;
   const auto file = folder.write("sparse", "");
   std::filesystem::resize_file(file, std::uintmax_t(1) << 40);
   CHECK(read_code(file) == ExitCode::usage);
 }
 
-TEST_CASE("a folder is visited; one that is not there or cannot be read is named") {
+TEST_CASE("visit_folder() visits all entries, and its error names a missing or unreadable folder") {
   const TemporaryFolder folder;
   folder.write("a", "");
   folder.write("b", "");
@@ -111,7 +111,7 @@ TEST_CASE("a pipe is read to its end") {
   CHECK(mlk::run_process(command).output == "hello");
 }
 
-TEST_CASE("a socket is read to its end, up to the limit, also where somebody made it non-blocking") {
+TEST_CASE("a socket is read to its end, up to the limit, even if it is non-blocking") {
   const auto read_from = [](const std::string& sent, std::size_t limit) {
     int ends[2];
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
@@ -134,7 +134,7 @@ TEST_CASE("a socket is read to its end, up to the limit, also where somebody mad
   CHECK(read_from("name: x", 6) == "standard input is too large: more than 6 bytes");
 }
 
-TEST_CASE("a file is replaced at once, with its mode and nothing left aside") {
+TEST_CASE("an atomic write replaces the file, sets its mode and leaves no temporary file") {
   const TemporaryFolder folder;
   const auto file = folder.write("x", "old");
   mlk::write_file_atomically(file, "new text", 0600);
@@ -147,7 +147,7 @@ TEST_CASE("a file is replaced at once, with its mode and nothing left aside") {
   CHECK(count == 1);
 }
 
-TEST_CASE("writing where nothing can be written is an error that leaves nothing behind") {
+TEST_CASE("a failed atomic write is an error and leaves no temporary file") {
   const TemporaryFolder folder;
   const std::string nowhere = folder.path() / "no" / "such" / "folder";
   CHECK_THROWS_WITH_AS(mlk::write_file_atomically(nowhere, "x"),
@@ -159,20 +159,20 @@ TEST_CASE("writing where nothing can be written is an error that leaves nothing 
   CHECK(count == 1);
 }
 
-TEST_CASE("the folders of mlk follow XDG and fall back to below HOME") {
+TEST_CASE("the folders of mlk follow XDG, with defaults below HOME") {
   const Variable home("HOME", "/home/someone");
   {
     const Variable state("XDG_STATE_HOME", "/state"), config("XDG_CONFIG_HOME", "relative"),
         cache("XDG_CACHE_HOME", nullptr);
     CHECK(mlk::state_home() == "/state/mlk");
-    CHECK(mlk::config_home() == "/home/someone/.config/mlk");  // relative paths are to be ignored
+    CHECK(mlk::config_home() == "/home/someone/.config/mlk");  // relative paths are ignored
     CHECK(mlk::cache_home() == "/home/someone/.cache/mlk");
   }
   const Variable none("HOME", nullptr), state("XDG_STATE_HOME", nullptr);
   CHECK_THROWS_AS(mlk::state_home(), Error);
 }
 
-TEST_CASE("a link that others put where a file is written before its time leads it nowhere") {
+TEST_CASE("an atomic write ignores a link that others have put in place of the temporary file") {
   const TemporaryFolder folder;
   const std::filesystem::path victim = folder.write("victim", "untouched");
   std::filesystem::create_symlink(victim, folder.path() / ("x.tmp-" + std::to_string(::getpid())));

@@ -9,22 +9,22 @@ TEST_CASE("SHA-256 gives the published digests") {
   CHECK(mlk::sha256_hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST_CASE("names from digests are base32 in lower case, of the length asked for") {
-  // base32 of the digest of "abc", cut.
+TEST_CASE("names from digests are lower-case base32 with the requested length") {
+  // The beginning of the base32 of the digest of "abc".
   CHECK(mlk::sha256_base32("abc", 5) == "xj4bn");
   CHECK(mlk::sha256_base32("abc", 51).size() == 51);
   CHECK(mlk::sha256_base32("abc", 0).empty());
   CHECK(mlk::sha256_base32("abd", 5) != "xj4bn");
 }
 
-TEST_CASE("base64 agrees with the vectors of RFC 4648 both ways") {
+TEST_CASE("base64 encodes and decodes the test vectors of RFC 4648") {
   const std::pair<const char*, const char*> vectors[] = {
       {"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="}, {"fooba", "Zm9vYmE="}};
   for (const auto& [plain, encoded] : vectors) {
     CHECK(mlk::base64_encode(plain) == encoded);
     CHECK(mlk::base64_decode(encoded) == plain);
   }
-  CHECK(mlk::base64_decode("Zm9v\nYg==\n") == "foob");  // as kubeconfig files fold it
+  CHECK(mlk::base64_decode("Zm9v\nYg==\n") == "foob");  // folded as in kubeconfig files
   CHECK(mlk::base64_decode("AAA=") == std::string(2, '\0'));
 }
 

@@ -10,14 +10,14 @@
 
 using namespace mlk;
 
-TEST_CASE("ranks are listed by their ranges") {
+TEST_CASE("ranges() lists ranks as ranges") {
   CHECK(Indexes({}).ranges().empty());
   CHECK(Indexes({7}).ranges() == "7");
   CHECK(Indexes({0, 1}).ranges() == "0-1");
   CHECK(Indexes({0, 1, 2, 5, 7, 8}).ranges() == "0-2,5,7-8");
 }
 
-TEST_CASE("a list of indexes is read as far as it is one") {
+TEST_CASE("valid_parts_of() reads the valid parts of a list of indexes") {
   CHECK(Indexes::valid_parts_of("") == Indexes{});
   CHECK(Indexes::valid_parts_of("0") == Indexes{0});
   CHECK(Indexes::valid_parts_of("0,2-4") == Indexes{0, 2, 3, 4});
@@ -27,7 +27,7 @@ TEST_CASE("a list of indexes is read as far as it is one") {
   CHECK(Indexes::valid_parts_of("100000").empty());
 }
 
-TEST_CASE("the number at a place of a list is found by its ranges") {
+TEST_CASE("number_at_place() finds the number at a place in a list of ranges") {
   CHECK(number_at_place("0-8", 3) == 3);
   CHECK(number_at_place("4-6,9,20-21", 0) == 4);
   CHECK(number_at_place("4-6,9,20-21", 3) == 9);
@@ -37,18 +37,18 @@ TEST_CASE("the number at a place of a list is found by its ranges") {
   CHECK(number_at_place("x,2-1,5", 0) == 5);
 }
 
-TEST_CASE("ranks go up to 99999, in a list of places too") {
+TEST_CASE("ranks up to 99999 are accepted, also by number_at_place()") {
   CHECK(Indexes::valid_parts_of("99998-99999") == Indexes{99998, 99999});
   CHECK(Indexes::valid_parts_of("99999-100000").empty());
   CHECK(number_at_place("99999", 0) == 99999);
   CHECK(number_at_place("100000,5", 0) == 5);
   CHECK(number_at_place("4-6,9", 2) == 6);
-  CHECK(number_at_place("4-6,9", 4) == 4);  // beyond its end
+  CHECK(number_at_place("4-6,9", 4) == 4);  // beyond the end of the list
   CHECK(number_at_place("4-6,-9,9", 3) == 9);
   CHECK(Indexes({3, 5, 6, 8}).ranges() == "3,5-6,8");
 }
 
-TEST_CASE("an index is taken out of its range, at its ends and in its middle") {
+TEST_CASE("erase() removes an index at the ends and in the middle of a range") {
   Indexes set = {1, 2, 3, 4, 5, 9};
   set.erase(3);
   CHECK(set.text() == "1,2,4,5,9");
@@ -66,7 +66,7 @@ TEST_CASE("an index is taken out of its range, at its ends and in its middle") {
   CHECK(Indexes{1, 2}.ranges() == "1-2");
 }
 
-TEST_CASE("a set of indexes knows its members, its size and its text") {
+TEST_CASE("a set of indexes has the right members, size and text") {
   Indexes set;
   for (const int index : {5, 3, 4, 9, 0, 1, 3}) set.insert(index);
   CHECK(set.text() == "0,1,3-5,9");
@@ -86,7 +86,7 @@ TEST_CASE("a set of indexes knows its members, its size and its text") {
   CHECK(Indexes::parse("3,1-2,2")->text() == "1-3");
 }
 
-TEST_CASE("a set of indexes is the same whatever order they come in, and however it is cut") {
+TEST_CASE("a set of indexes behaves like std::set for random insertions and cuts") {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
     Indexes set, other;
@@ -118,7 +118,7 @@ TEST_CASE("a set of indexes is the same whatever order they come in, and however
   }
 }
 
-TEST_CASE("a text with the whole of a large Job is one run, and overlaps count once") {
+TEST_CASE("overlapping ranges with all indexes of a large Job become one range") {
   const auto all = Indexes::parse("5-99999,0-10");
   REQUIRE(all);
   CHECK(all->size() == 100000);
@@ -126,7 +126,7 @@ TEST_CASE("a text with the whole of a large Job is one run, and overlaps count o
   CHECK(all->first_absent(0) == 100000);
 }
 
-TEST_CASE("sets of indexes are written and read as a Job's status has them") {
+TEST_CASE("sets of indexes are written and read in the form of a Job's status") {
   for (const std::string text : {"", "0", "0,1", "0-2", "1,3-5,7", "0-4,8,9"}) {
     CAPTURE(text);
     const auto indexes = Indexes::parse(text);

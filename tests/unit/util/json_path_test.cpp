@@ -9,7 +9,7 @@
 using namespace mlk;
 using nlohmann::json;
 
-TEST_CASE("values of another kind than asked for are as if they were not there") {
+TEST_CASE("values of an unexpected type are treated as missing") {
   const json object = R"({"a": {"b": 3, "text": "x", "list": [1], "time": "2026-01-03T12:00:00Z",
                                "large": 18446744073709551615, "small": -5000000000}})"_json;
   CHECK(at_path(object, {"a", "b"}) == 3);
@@ -39,7 +39,7 @@ TEST_CASE("whole numbers of any size become an int without overflow") {
   CHECK(number_of(object, {"a", "b"}, -1) == -1);
 }
 
-TEST_CASE("text is told as it is, and every other value as JSON") {
+TEST_CASE("text_or_json() returns text unchanged, and every other value as JSON") {
   CHECK(text_or_json("a b") == "a b");
   CHECK(text_or_json(json{{"a", {1, true}}}) == R"({"a":[1,true]})");
   CHECK(text_or_json(nullptr) == "null");

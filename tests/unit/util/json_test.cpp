@@ -38,12 +38,12 @@ TEST_CASE("JSON that is nested too deeply is refused before it becomes a value")
   for (int i = 0; i < 400'000; ++i) objects += "{\"a\":";
   CHECK(problem(objects) == "x: nested deeper than 200 levels");
   CHECK(mlk::json_or_null(nested(1'000'000)).is_null());
-  // Neither a quote that is escaped nor brackets of a string mislead the count.
+  // An escaped quote and brackets in a string do not change the count.
   CHECK(problem(R"(["\"[[[", [[1]]])", {.depth = 2}) == "x: nested deeper than 2 levels");
   CHECK(problem(R"(["\\", "[[[[[["])", {.depth = 1}).empty());
 }
 
-TEST_CASE("JSON of more values than anybody has is refused") {
+TEST_CASE("JSON with more values than the bound is refused") {
   CHECK(problem("[1,2,3]", {.depth = 9, .values = 4}).empty());
   CHECK(problem("[1,2,3]", {.depth = 9, .values = 3}) == "x: more than 3 values");
   CHECK(problem("[{},{},[]]", {.depth = 9, .values = 4}) == "x: more than 4 values");
@@ -57,7 +57,7 @@ TEST_CASE("text that is not JSON is refused, and the error does not repeat it") 
   CHECK(problem("{\"token\": hunter2}").find("hunter") == std::string::npos);
 }
 
-TEST_CASE("the error of text that is not JSON knows where it stopped") {
+TEST_CASE("the error for text that is not JSON has the byte where the parser stopped") {
   try {
     mlk::parse_json("[1,\n 2,]", "x");
     FAIL("nothing was thrown");
@@ -68,7 +68,7 @@ TEST_CASE("the error of text that is not JSON knows where it stopped") {
   }
 }
 
-TEST_CASE("the text of a value is UTF-8 without terminal controls, and reads back the same") {
+TEST_CASE("json_text() is UTF-8 without terminal controls, and parses to the same value") {
   const json value = {{"a\x1b", "\u009b31m\u202e\x7f\u2028 gr\u00fcn\nb"}};
   const std::string text = mlk::json_text(value);
   CHECK(text == "{\"a\\u001b\":\"\\u009b31m\\u202e\\u007f\\u2028 gr\u00fcn\\nb\"}");

@@ -11,7 +11,7 @@ namespace {
 using mlk::number_beside_signs;
 using mlk::number_of_word;
 
-TEST_CASE("a number is one to the end of its word") {
+TEST_CASE("a word is a number only if its whole text is a number") {
   for (const auto& [word, value] : std::initializer_list<std::pair<const char*, double>>{
            {"0", 0},
            {"12", 12},
@@ -38,7 +38,7 @@ TEST_CASE("a number is one to the end of its word") {
   }
 }
 
-TEST_CASE("signs beside a number do not hide it, but those within make it none") {
+TEST_CASE("signs beside a number are ignored, but signs between digits are not") {
   for (const char* text : {"0.5", "0.5,", "(0.5)", "[0.5],", "'0.5'.", "\"0.5\";", "=0.5", ": 0.5", "0.5%",
                            "~0.5", "<0.5>", "**0.5**", "“0.5”", "0.5...", "0.5-"}) {
     CAPTURE(text);
@@ -53,7 +53,7 @@ TEST_CASE("signs beside a number do not hide it, but those within make it none")
   }
 }
 
-TEST_CASE("numbers that JSON lacks have a word") {
+TEST_CASE("numbers that JSON lacks become nan, inf and -inf") {
   CHECK(mlk::word_of_number(std::nan("")) == "nan");
   CHECK(mlk::word_of_number(-std::numeric_limits<double>::infinity()) == "-inf");
   CHECK(mlk::word_of_number(std::numeric_limits<double>::infinity()) == "inf");
@@ -62,7 +62,7 @@ TEST_CASE("numbers that JSON lacks have a word") {
 
 }  // namespace
 
-TEST_CASE("a whole number is one from its first to its last character") {
+TEST_CASE("parse_int() accepts only a text that is a whole number") {
   CHECK(mlk::parse_int("0", -1) == 0);
   CHECK(mlk::parse_int("-3", 7) == -3);
   CHECK(mlk::parse_int("2147483647", -1) == 2147483647);

@@ -1,4 +1,4 @@
-// Files that users ask for: devices, pipes, links, modes, and what stays when it is cut off.
+// Files that users name: devices, pipes, links, modes, and unfinished files.
 #include "cli/util/output_file.h"
 
 #include <fcntl.h>
@@ -40,8 +40,7 @@ struct Umask {
 }  // namespace
 
 TEST_CASE(
-    "only a plain file of one's own with one name is replaced, a folder is refused, the rest is written in "
-    "its place") {
+    "a plain file of this user with one name is replaced, a folder is refused, others are written in place") {
   CHECK(way_to_write(std::nullopt) == WriteWay::as_new);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 1, true}) == WriteWay::replaced);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 2, true}) == WriteWay::in_place);
@@ -53,7 +52,7 @@ TEST_CASE(
   CHECK(way_to_write(Goal{S_IFDIR | 0755, 1, true}) == WriteWay::refused);
 }
 
-TEST_CASE("a new file has the mode that the umask leaves, and one that is there keeps its own") {
+TEST_CASE("a new file gets its mode by the umask, and an existing file keeps its mode") {
   const TemporaryFolder folder;
   const Umask narrow(077);
   write_user_file(folder.path() / "new", "x");
@@ -69,7 +68,7 @@ TEST_CASE("a new file has the mode that the umask leaves, and one that is there 
   CHECK(entries_of(folder.path()) == 3);
 }
 
-TEST_CASE("a link is followed and stays a link, also one that leads to nothing yet") {
+TEST_CASE("a link is followed and stays a link, even if its target does not exist yet") {
   const TemporaryFolder folder;
   fs::create_directory(folder.path() / "sub");
   folder.write("sub/file", "old");
@@ -86,7 +85,7 @@ TEST_CASE("a link is followed and stays a link, also one that leads to nothing y
   CHECK(entries_of(folder.path() / "sub") == 2);
 }
 
-TEST_CASE("a pipe gets the bytes and stays a pipe, and a device is written") {
+TEST_CASE("a pipe gets the bytes and stays a pipe, and a device is written in place") {
   const TemporaryFolder folder;
   const fs::path pipe = folder.path() / "p";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -98,7 +97,7 @@ TEST_CASE("a pipe gets the bytes and stays a pipe, and a device is written") {
   CHECK(fs::is_character_file("/dev/null"));
 }
 
-TEST_CASE("a file with a second name keeps both, and a folder is no file") {
+TEST_CASE("a file with two names keeps both names, and a folder is refused") {
   const TemporaryFolder folder;
   folder.write("one", "long before");
   fs::create_hard_link(folder.path() / "one", folder.path() / "two");
@@ -110,7 +109,7 @@ TEST_CASE("a file with a second name keeps both, and a folder is no file") {
                        mlk::Error);
 }
 
-TEST_CASE("of a file that is not finished nothing stays, and what was there is as it was") {
+TEST_CASE("an unfinished file leaves nothing behind, and the old file stays unchanged") {
   const TemporaryFolder folder;
   folder.write("old", "before");
   {
@@ -123,7 +122,7 @@ TEST_CASE("of a file that is not finished nothing stays, and what was there is a
   CHECK(entries_of(folder.path()) == 1);
 }
 
-TEST_CASE("what a shell has opened already is written to, and not replaced") {
+TEST_CASE("a file that a shell has opened already is appended to and not replaced") {
   const TemporaryFolder folder;
   const fs::path file = folder.write("log", "before\n");
   const int fd = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);

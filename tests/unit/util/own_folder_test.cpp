@@ -1,4 +1,4 @@
-// Folders whose files are trusted.
+// Folders whose files mlk trusts.
 #include "cli/util/own_folder.h"
 
 #include <sys/stat.h>
@@ -23,7 +23,7 @@ struct stat status_of_mode(mode_t mode, uid_t owner) {
 
 }  // namespace
 
-TEST_CASE("what others own or may write to is not one's own") {
+TEST_CASE("a file that others own or may write to is not the user's own") {
   const uid_t me = ::geteuid();
   CHECK(is_own(status_of_mode(S_IFREG | 0600, me)));
   CHECK(is_own(status_of_mode(S_IFREG | 0755, me)));
@@ -32,7 +32,7 @@ TEST_CASE("what others own or may write to is not one's own") {
   CHECK_FALSE(is_own(status_of_mode(S_IFREG | 0600, me + 1)));
 }
 
-TEST_CASE("a folder is made with those above it, closed to others, and closed if it was open") {
+TEST_CASE("make_own_folder() makes parents, and closes the folder to other users, also an existing one") {
   const TemporaryFolder folder;
   const fs::path made = folder.path() / "a/b";
   mlk::make_own_folder(made, "hint");
@@ -44,8 +44,7 @@ TEST_CASE("a folder is made with those above it, closed to others, and closed if
   CHECK(is_own(made));
 }
 
-TEST_CASE(
-    "a link, a file and a folder of another user are refused with the hint, one that is not there is not") {
+TEST_CASE("a link, a file and a folder of another user are refused, and a missing folder is not") {
   const TemporaryFolder folder;
   fs::create_directory(folder.path() / "real");
   fs::create_directory_symlink("real", folder.path() / "link");

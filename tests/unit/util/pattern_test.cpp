@@ -8,17 +8,17 @@
 
 using namespace mlk;
 
-TEST_CASE("a pattern is found anywhere in a text, unless it says where") {
+TEST_CASE("a pattern without anchors is found anywhere in a text") {
   CHECK(Pattern("res").is_found_in("a resnet"));
   CHECK(Pattern("^a.*t$").is_found_in("a resnet"));
   CHECK_FALSE(Pattern("RES").is_found_in("a resnet"));
   CHECK(Pattern("RES", LetterCase::is_ignored).is_found_in("a resnet"));
   CHECK_FALSE(Pattern("^res").is_found_in("a resnet"));
   CHECK_FALSE(Pattern("x").is_found_in(""));
-  CHECK(Pattern("^n.$").is_found_in("n\xc3\xa9"));  // a character, not a byte
+  CHECK(Pattern("^n.$").is_found_in("n\xc3\xa9"));  // `.` is a character, not a byte
 }
 
-TEST_CASE("the first group tells what it matches where the pattern is first found") {
+TEST_CASE("first_group_in() returns the first group of the first match") {
   CHECK(Pattern("a(\\d)").first_group_in("a1 a2") == "1");
   CHECK(Pattern("(?:a|b)(\\d)(\\d)").first_group_in("b12") == "1");
   CHECK(Pattern("a(b)?").first_group_in("a") == "");
@@ -27,7 +27,7 @@ TEST_CASE("the first group tells what it matches where the pattern is first foun
   CHECK(Pattern("(.*)").first_group_in(std::string("a\0b", 3)) == std::string("a\0b", 3));
 }
 
-TEST_CASE("what is no pattern is refused with the reason") {
+TEST_CASE("an invalid pattern is refused with the reason") {
   CHECK(why_no_pattern("a(b)c").empty());
   CHECK(why_no_pattern("") == "is empty");
   CHECK(why_no_pattern("(a") == "is not valid: missing ): (a");

@@ -18,26 +18,26 @@ std::string through(const std::string& text, PrintableStream::Sequences allowed)
   return out.str();
 }
 
-// Takes nothing, as a full disk.
+// Accepts no bytes, like a full disk.
 class Full : public std::streambuf {};
 
 }  // namespace
 
-TEST_CASE("everything written to a stream leaves it printable") {
+TEST_CASE("all text passes the stream in printable form") {
   CHECK(through("plain\tgr\u00fcn\n", {}) == "plain\tgr\u00fcn\n");
   CHECK(through("\x1b]0;title\x07 \u009b2J \x9b \u202e", {.colors = true, .live_line = true}) ==
         "?]0;title? ?2J ? ?");
   CHECK(through("\x1b[31mred\x1b[0m\r\x1b[Kx", {}) == "?[31mred?[0m??[Kx");
 }
 
-TEST_CASE("of control sequences those pass that mlk itself writes, where it writes them") {
+TEST_CASE("only mlk's own control sequences pass, and only where they are allowed") {
   const std::string own = "\r\x1b[K\x1b[1;31mred\x1b[0m";
   CHECK(through(own, {.colors = true, .live_line = true}) == own);
   CHECK(through(own, {.colors = false, .live_line = true}) == "\r\x1b[K?[1;31mred?[0m");
   CHECK(through("a\rb\x1b[2K", {.colors = true, .live_line = true}) == "a?b?[2K");
 }
 
-TEST_CASE("what another program reads passes as it is, after what was written before") {
+TEST_CASE("output for another program passes unchanged, after earlier output") {
   std::ostringstream out;
   {
     bool all_bytes = false;
@@ -53,7 +53,7 @@ TEST_CASE("what another program reads passes as it is, after what was written be
         "c?");
 }
 
-TEST_CASE("a character or sequence that is written in pieces is judged as a whole") {
+TEST_CASE("a character or sequence that is written in pieces is checked as a whole") {
   std::ostringstream out;
   std::string text, expected;
   for (int i = 0; i < 30'000; ++i) {
@@ -68,7 +68,7 @@ TEST_CASE("a character or sequence that is written in pieces is judged as a whol
   CHECK(same);
 }
 
-TEST_CASE("a stream whose target takes no more says so, and keeps its state when the door is gone") {
+TEST_CASE("a stream with a full target fails, and stays failed after the PrintableStream is gone") {
   Full full;
   std::ostream out(&full);
   {

@@ -36,7 +36,7 @@ ExitCode code_of(const Command& command) {
 
 }  // namespace
 
-TEST_CASE("output, errors and the exit code of a process are captured apart") {
+TEST_CASE("stdout, stderr and the exit code of a process are captured separately") {
   const auto result = run_process(shell("echo out; echo err >&2; exit 3"));
   CHECK(result.output == "out\n");
   CHECK(result.error == "err\n");
@@ -45,13 +45,13 @@ TEST_CASE("output, errors and the exit code of a process are captured apart") {
   CHECK_FALSE(result.ok());
 }
 
-TEST_CASE("arguments reach the program as they are, without a shell") {
+TEST_CASE("arguments reach the program unchanged, without a shell") {
   Command command;
   command.argv = {"printf", "%s|", "a b", "$HOME", "*", ""};
   CHECK(run_process(command).output == "a b|$HOME|*||");
 }
 
-TEST_CASE("a program that lies where one happens to stand is not run for its name alone") {
+TEST_CASE("a program that is found through a relative entry of PATH is refused") {
   const TemporaryFolder folder;
   const std::filesystem::path file = folder.write("mlk-test-program", "#!/bin/sh\necho ran\n");
   std::filesystem::permissions(file, std::filesystem::perms::owner_all);
@@ -75,13 +75,13 @@ TEST_CASE("a program that lies where one happens to stand is not run for its nam
   const std::string refused =
       "\"mlk-test-program\" was found in '" + beside + "', which PATH names relative to the working folder";
   CHECK(run_with(beside) == refused);
-  CHECK(run_with(beside + ":" + folder.path().string()) == refused);  // the first one counts
+  CHECK(run_with(beside + ":" + folder.path().string()) == refused);  // the first entry decides
   CHECK(run_with(folder.path().string() + ":" + beside) == "ran\n");
   command.argv = {beside + "/mlk-test-program"};
   CHECK(run_with("") == "ran\n");
 }
 
-TEST_CASE("input larger than a pipe goes in while output comes out") {
+TEST_CASE("input larger than a pipe is written while output is read") {
   Command command;
   command.argv = {"cat"};
   command.input = std::string(3'000'000, 'x') + "end";
@@ -90,13 +90,13 @@ TEST_CASE("input larger than a pipe goes in while output comes out") {
   CHECK(result.output == command.input);
 }
 
-TEST_CASE("a program that does not read its input is no error") {
+TEST_CASE("a program that does not read its input gives no error") {
   Command command = shell("exit 0");
   command.input = std::string(1'000'000, 'x');
   CHECK(run_process(command).ok());
 }
 
-TEST_CASE("variables are added to the environment, or replace what is there") {
+TEST_CASE("variables are added to the environment, or replace existing ones") {
   ::setenv("MLK_TEST_VARIABLE", "before", 1);
   Command command = shell("echo $MLK_TEST_VARIABLE $OTHER; test -n \"$PATH\" && echo path");
   command.env = {{"MLK_TEST_VARIABLE", "after"}, {"OTHER", "new"}};
@@ -104,7 +104,7 @@ TEST_CASE("variables are added to the environment, or replace what is there") {
   ::unsetenv("MLK_TEST_VARIABLE");
 }
 
-TEST_CASE("an empty environment holds nothing but what is given") {
+TEST_CASE("with empty_env the environment has only the given variables") {
   Command command;
   command.argv = {"env"};
   command.empty_env = true;
@@ -112,20 +112,20 @@ TEST_CASE("an empty environment holds nothing but what is given") {
   CHECK(run_process(command).output == "ONLY=this\n");
 }
 
-TEST_CASE("a process runs in the folder that is asked for") {
+TEST_CASE("a process runs in the given folder") {
   const TemporaryFolder folder;
   Command command = shell("pwd -P");
   command.folder = folder.path().string();
   CHECK(run_process(command).output == std::filesystem::canonical(folder.path()).string() + "\n");
 }
 
-TEST_CASE("the signal that ended a process is told") {
+TEST_CASE("the result has the signal that ended the process") {
   const auto result = run_process(shell("kill -TERM $$"));
   CHECK(result.signal == SIGTERM);
   CHECK(result.exit_code == -1);
 }
 
-TEST_CASE("a process over its time is killed with its children") {
+TEST_CASE("a process is killed with its children at its time-out") {
   const TemporaryFolder folder;
   const std::string pid_file = (folder.path() / "pid").string();
   Command command = shell("sleep 1000 & echo $! > " + pid_file + "; wait");
@@ -138,7 +138,7 @@ TEST_CASE("a process over its time is killed with its children") {
   file >> pid;
   REQUIRE(pid > 0);
   bool gone = false;
-  for (int i = 0; i < 500 && !gone; ++i) {  // its new parent reaps it when it gets round to it
+  for (int i = 0; i < 500 && !gone; ++i) {  // its new parent may reap it a while later
     std::ifstream status("/proc/" + std::to_string(pid) + "/stat");
     std::string number, name, state;
     gone = ::kill(pid, 0) != 0 || (status >> number >> name >> state && state == "Z");
@@ -147,7 +147,7 @@ TEST_CASE("a process over its time is killed with its children") {
   CHECK(gone);
 }
 
-TEST_CASE("a grandchild that keeps the pipes open does not hold up the end") {
+TEST_CASE("a grandchild that keeps the pipes open does not delay the end") {
   const TemporaryFolder folder;
   const std::string pid_file = (folder.path() / "pid").string();
   Command command = shell("sleep 1000 & echo $! > " + pid_file + "; echo done");
@@ -160,7 +160,7 @@ TEST_CASE("a grandchild that keeps the pipes open does not hold up the end") {
   CHECK(result.ok());
 }
 
-TEST_CASE("a program that is not there, cannot run or prints too much is an error that names it") {
+TEST_CASE("a program that is missing, cannot run or prints too much is an error") {
   Command command;
   command.argv = {"no-such-program-of-mlk"};
   CHECK(code_of(command) == ExitCode::not_found);
@@ -175,7 +175,7 @@ TEST_CASE("a program that is not there, cannot run or prints too much is an erro
   CHECK(code_of(Command()) == ExitCode::usage);
 }
 
-TEST_CASE("stderr can go where ours goes") {
+TEST_CASE("with inherit_error the child writes to our stderr") {
   Command command = shell("echo out");
   command.inherit_error = true;
   const auto result = run_process(command);
@@ -194,7 +194,7 @@ TEST_CASE("several threads run processes at the same time") {
   for (std::size_t i = 0; i < outputs.size(); ++i) CHECK(outputs[i] == std::to_string(i) + "\n");
 }
 
-TEST_CASE("a process that its caller has had enough of is ended, and is no time-out") {
+TEST_CASE("a process is killed without a time-out if go_on returns false") {
   Command command = shell("echo begun; exec sleep 1000");
   command.go_on = [](const mlk::ProcessResult& so_far) { return so_far.output.empty(); };
   const auto result = run_process(command);
@@ -205,9 +205,9 @@ TEST_CASE("a process that its caller has had enough of is ended, and is no time-
   CHECK(result.output == "begun\n");
 }
 
-TEST_CASE("a process of the terminal is in our process group, any other leads its own") {
+TEST_CASE("a process with of_terminal is in our process group, other processes lead their own") {
   Command command = shell("cut -d' ' -f5 /proc/$$/stat; echo $$");
-  const std::string own = run_process(command).output;  // its group, and itself
+  const std::string own = run_process(command).output;  // its process group and its own number
   CHECK(own.substr(0, own.find('\n') + 1) == own.substr(own.find('\n') + 1));
   command.of_terminal = true;
   CHECK(run_process(command).output.starts_with(std::to_string(::getpgrp()) + "\n"));

@@ -13,13 +13,13 @@ using mlk::Colors;
 std::string removed(std::string_view line) { return mlk::program_line(line, Colors::removed); }
 std::string kept(std::string_view line) { return mlk::program_line(line, Colors::kept); }
 
-TEST_CASE("a line of a program is what a terminal would show of it") {
+TEST_CASE("program_line() returns the text that a terminal would show") {
   const std::vector<std::pair<std::string, std::string>> lines = {
       {"", ""},
       {"plain\ttext", "plain\ttext"},
       {"from windows\r", "from windows"},
       {"from windows\r\n", "from windows\n"},
-      // What follows a return replaces what stood there.
+      // Text after a carriage return replaces the old text.
       {"\r 1%\r 50%\r100%", "100%"},
       {" 1%\r 50%\r\r", " 50%"},
       {"\r\r", ""},
@@ -56,7 +56,7 @@ TEST_CASE("a line of a program is what a terminal would show of it") {
       {"\033[31\033[32mtwo", "two"},
       {"ring\a\x0f\x0e", "ring"},
       {std::string("a\0b", 3), "ab"},
-      // What is left of control characters, and what is no UTF-8.
+      // The remaining control characters, and bytes that are no UTF-8.
       {"a\x01\x7f\x9b\u202e", "a????"},
       {"50%|█████     | 1/2 \r100%|██████████| 2/2 ", "100%|██████████| 2/2 "},
   };
@@ -67,7 +67,7 @@ TEST_CASE("a line of a program is what a terminal would show of it") {
   }
 }
 
-TEST_CASE("colours stay where they are wanted, end with the line, and are those that a terminal would show") {
+TEST_CASE("kept colours are reset at the end of the line and are those that a terminal would show") {
   CHECK(kept("\033[1;31mred\033[0m plain") == "\033[1;31mred\033[0m plain");
   CHECK(kept("\033[1;31mred") == "\033[1;31mred\033[0m");
   CHECK(kept("\033[31mred\033[m") == "\033[31mred\033[m");
@@ -79,7 +79,7 @@ TEST_CASE("colours stay where they are wanted, end with the line, and are those 
   CHECK(kept(once) == once);
 }
 
-TEST_CASE("of bars one below the other the last states are left, and other lines stay") {
+TEST_CASE("program_text() keeps the last states of bars below each other, and all other lines") {
   CHECK(mlk::program_text("") == "");
   CHECK(mlk::program_text("one\n\n\033[31mtwo\033[0m\n") == "one\n\ntwo\n");
   CHECK(mlk::program_text("\router 0/2\n\rinner 1/2\033[A\n\rinner 2/2\033[A\router 1/2\nend") ==

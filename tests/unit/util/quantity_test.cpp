@@ -8,7 +8,7 @@
 
 using namespace mlk;
 
-TEST_CASE("every unit of a quantity") {
+TEST_CASE("quantities with every unit are parsed") {
   const std::pair<const char*, double> table[] = {{"1", 1},
                                                   {"3n", 3e-9},
                                                   {"3u", 3e-6},

@@ -8,7 +8,7 @@ using mlk::hide_surrogate_pairs;
 using mlk::show_surrogate_pairs;
 using namespace std::string_literals;
 
-TEST_CASE("pairs of escapes are hidden with their length, and nothing else is") {
+TEST_CASE("only pairs of escapes are hidden, and the length of the text stays the same") {
   CHECK(hide_surrogate_pairs(R"("\ud83d\ude00")") ==
         "\"\\0d83d\x01\x01"
         "de00\"");
@@ -21,7 +21,7 @@ TEST_CASE("pairs of escapes are hidden with their length, and nothing else is") 
            R"("\ud83d \ude00")",  // two halves that are no pair
            R"("\ude00\ud83d")",   // the low half first
            R"("\ud83d\ud83d")",   // two high halves
-           R"("\ud83d\u0041")",   // another character behind it
+           R"("\ud83d\u0041")",   // another character after it
            R"("\\ud83d\ude00")",  // the backslash is escaped: text, and a lone half
            R"("\ud83d\ude0")",    // too short
            R"("\ud83g\ude00")",   // not a number
@@ -32,8 +32,7 @@ TEST_CASE("pairs of escapes are hidden with their length, and nothing else is") 
     CHECK(hide_surrogate_pairs(text) == text);
 }
 
-TEST_CASE(
-    "a pair is one character where the parser made a zero byte of its beginning, else as it was written") {
+TEST_CASE("a pair after a zero byte becomes one character, and other pairs become the escapes again") {
   CHECK(show_surrogate_pairs("a\0d83d\x01\x01"
                              "de00b"s) == "a\U0001f600b");
   CHECK(show_surrogate_pairs("\0d83d\x01\x01"
@@ -44,7 +43,7 @@ TEST_CASE(
                              "dc00"s) == "\U0010ffff\U00010000");
   for (const std::string text : {R"(\ud83d\ude00)", R"(a\\\uD83D\uDe00 \ud83d\ude01\ud83d\ude02)", "plain"})
     CHECK(show_surrogate_pairs(hide_surrogate_pairs(text)) == text);
-  // What texts have of their own as escapes.
+  // Texts that have such bytes from their own escapes.
   for (const std::string& text : {"\x01\x01"s, "\0\x01\x01"s,
                                   "abcde\x01\x01"
                                   "de00"s,

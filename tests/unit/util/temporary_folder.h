@@ -1,4 +1,4 @@
-// A folder that is gone at the end of the test, also when it fails.
+// A folder that is removed at the end of the test, also if the test fails.
 #pragma once
 
 #include <cstdlib>

@@ -15,13 +15,13 @@ TEST_CASE("text is split at every separator and joined again") {
   CHECK(mlk::join({"", ""}, ",") == ",");
 }
 
-TEST_CASE("blanks at the ends are trimmed, those within stay") {
+TEST_CASE("trim() removes blanks at both ends and keeps inner blanks") {
   CHECK(mlk::trim("  a b\r\n") == "a b");
   CHECK(mlk::trim("\t\n ").empty());
   CHECK(mlk::trim("").empty());
 }
 
-TEST_CASE("a word at the start is a word, not a beginning of one") {
+TEST_CASE("starts_with_word() matches a whole word, not the beginning of a word") {
   CHECK(mlk::starts_with_word("mlk step=1", "mlk"));
   CHECK(mlk::starts_with_word("mlk", "mlk"));
   CHECK_FALSE(mlk::starts_with_word("mlkx step", "mlk"));
@@ -35,7 +35,7 @@ TEST_CASE("a label has lower-case letters, digits and inner hyphens, at most 63"
   CHECK_FALSE(mlk::is_label(std::string(64, 'a')));
 }
 
-TEST_CASE("the nearest candidate is one that a slip of the fingers explains") {
+TEST_CASE("nearest() finds a candidate that differs by a typing mistake") {
   const Parts words{"workers", "servers", "restart", "image"};
   CHECK(nearest("wrokers", words) == "workers");
   CHECK(nearest("sevrers", words) == "servers");
@@ -43,7 +43,7 @@ TEST_CASE("the nearest candidate is one that a slip of the fingers explains") {
   CHECK(nearest("completely", words).empty());
   CHECK(nearest("", words).empty());
   CHECK(nearest(std::string(100, 'x'), words).empty());
-  CHECK(nearest("xyz", {"abc"}).empty());  // short words leave less room
+  CHECK(nearest("xyz", {"abc"}).empty());  // short words allow fewer differences
 }
 
 TEST_CASE("text is cut between characters") {
@@ -55,12 +55,12 @@ TEST_CASE("text is cut between characters") {
   CHECK(mlk::cut("\x80\x80\x80", 1).empty());  // no characters at all
 }
 
-TEST_CASE("control characters of others do not reach the terminal") {
+TEST_CASE("control characters from outside do not reach the terminal") {
   CHECK(mlk::printable("a\x1b[31mb\tc\nd\x7f") == "a?[31mb\tc\nd?");
   CHECK(mlk::printable("grün") == "grün");
 }
 
-TEST_CASE("a word for a shell is quoted where the shell would take it apart") {
+TEST_CASE("a word for a shell is quoted if the shell would split or change it") {
   CHECK(mlk::shell_word("/home/me/.kube/config") == "/home/me/.kube/config");
   CHECK(mlk::shell_word("") == "''");
   CHECK(mlk::shell_word("kube config") == "'kube config'");

@@ -14,7 +14,7 @@
 
 using mlk::ThreadPool;
 
-TEST_CASE("all tasks are done before work() returns, those that tasks have added as well") {
+TEST_CASE("work() returns after all tasks are done, also tasks that tasks have added") {
   std::atomic<int> done = 0;
   ThreadPool pool({.most = 3, .when_waiting = 8});
   const std::function<void(int)> act = [&](int depth) {
@@ -26,7 +26,7 @@ TEST_CASE("all tasks are done before work() returns, those that tasks have added
   CHECK(done == 1 + 4 + 16 + 64 + 256 + 1024);
 }
 
-TEST_CASE("few tasks are done by the caller alone") {
+TEST_CASE("the caller alone does a few tasks") {
   std::set<std::thread::id> threads;
   ThreadPool pool({.most = 3, .when_waiting = 8});
   for (int i = 0; i < 5; ++i) pool.add([&] { threads.insert(std::this_thread::get_id()); });
@@ -34,7 +34,7 @@ TEST_CASE("few tasks are done by the caller alone") {
   CHECK(threads == std::set{std::this_thread::get_id()});
 }
 
-TEST_CASE("tasks that wait for each other are done at the same time, at once or after a while") {
+TEST_CASE("tasks that wait for each other run at the same time, with and without a pace") {
   constexpr std::ptrdiff_t all = 4;
   for (const mlk::Helpers helpers :
        {mlk::Helpers{.most = all - 1}, mlk::Helpers{.most = all - 1, .pace = std::chrono::milliseconds(1)}}) {
@@ -46,7 +46,7 @@ TEST_CASE("tasks that wait for each other are done at the same time, at once or 
   }
 }
 
-TEST_CASE("where tasks take little time no helper begins before its time") {
+TEST_CASE("no helper starts before the pace if tasks are short") {
   std::set<std::thread::id> threads;
   std::mutex mutex;
   ThreadPool pool({.most = 9, .pace = std::chrono::hours(1)});
@@ -60,7 +60,7 @@ TEST_CASE("where tasks take little time no helper begins before its time") {
   CHECK(threads.size() == 1);
 }
 
-TEST_CASE("helpers become more only while no task ends") {
+TEST_CASE("the number of helpers grows only while no task ends") {
   std::set<std::thread::id> threads;
   std::mutex mutex;
   ThreadPool pool({.most = 9, .pace = std::chrono::milliseconds(100), .first = 2});
@@ -72,12 +72,12 @@ TEST_CASE("helpers become more only while no task ends") {
     });
   }
   pool.work();
-  CHECK(threads.size() <= 3);  // with the caller, at the end
+  CHECK(threads.size() <= 3);  // two helpers and the caller
 }
 
 TEST_CASE("a pool without tasks has nothing to do") { ThreadPool({.most = 3}).work(); }
 
-TEST_CASE("what a task throws comes out of work(), and no task begins after it") {
+TEST_CASE("work() rethrows the exception of a task, and no task begins after it") {
   std::atomic<int> begun = 0;
   ThreadPool pool({.most = 0});
   for (int i = 0; i < 100; ++i) {
@@ -89,7 +89,7 @@ TEST_CASE("what a task throws comes out of work(), and no task begins after it")
   CHECK(begun == 10);
 }
 
-TEST_CASE("a pool whose work nobody waits for drops what has not begun") {
+TEST_CASE("a pool that is destroyed without work() drops tasks that have not begun") {
   std::atomic<int> begun = 0;
   {
     ThreadPool pool({.most = 0});

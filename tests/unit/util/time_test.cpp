@@ -61,7 +61,7 @@ TEST_CASE("durations are read in units, or as seconds") {
   }
 }
 
-TEST_CASE("durations are shown by their two largest units") {
+TEST_CASE("durations are shown with their two largest units") {
   CHECK(mlk::format_duration(seconds(0)) == "0s");
   CHECK(mlk::format_duration(seconds(59)) == "59s");
   CHECK(mlk::format_duration(seconds(200)) == "3m20s");
@@ -71,7 +71,7 @@ TEST_CASE("durations are shown by their two largest units") {
   CHECK(mlk::format_duration(seconds(-5)) == "0s");
 }
 
-TEST_CASE("a recorded time of the future becomes now; others, and what is no time, stay") {
+TEST_CASE("a recorded time in the future becomes now, and other texts stay") {
   const mlk::Time now = *mlk::parse_time("2026-11-21T12:00:00Z");
   CHECK(mlk::past_time("2026-11-21T12:00:01Z", now) == "2026-11-21T12:00:00Z");
   CHECK(mlk::past_time("2026-11-21T12:00:00Z", now) == "2026-11-21T12:00:00Z");

@@ -15,7 +15,7 @@ TEST_CASE("characters of one to four bytes are read whole") {
   CHECK(mlk::first_character("").bytes == 0);
 }
 
-TEST_CASE("bytes that are no character are taken one at a time") {
+TEST_CASE("bytes that are no valid character are read one at a time") {
   // A lone continuation, a cut character, forms that are too long, a surrogate, and beyond the last
   // character.
   for (const char* text : {"\x9b", "\xe2\x96", "\xc1\x9b", "\xe0\x82\x9b", "\xf0\x80\x82\x9b", "\xed\xa0\x80",

@@ -1,4 +1,4 @@
-// What expressions of --where mean, and how their mistakes are told.
+// The meaning of expressions of --where, and the errors for their mistakes.
 #include "cli/where/expression.h"
 
 #include <cmath>
@@ -64,7 +64,7 @@ TEST_CASE("numbers compare by value") {
     check_matches(text, false);
 }
 
-TEST_CASE("whole numbers compare exactly, those beyond 2^53 and 2^63 too, however they are written") {
+TEST_CASE("whole numbers compare exactly, also beyond 2^53 and 2^63 and as text") {
   const json large = {{"n", 9007199254740993},
                       {"u", std::uint64_t{18446744073709551615u}},
                       {"m", -1},
@@ -127,7 +127,7 @@ TEST_CASE("text compares byte by byte, bare or in quotes of either kind") {
   check_matches("train.optimizer.type > 'sgd'", false);
 }
 
-TEST_CASE("the text of state and phase compares without regard to case, that of others with it") {
+TEST_CASE("text of state and phase compares without case, text of other names with case") {
   for (const char* text : {"state == Succeeded", "state==succeeded", "state == 'SUCCEEDED'",
                            "state in [failed, succeeded]", "state != failed", "state not in [failed]"})
     check_matches(text, true);
@@ -136,7 +136,7 @@ TEST_CASE("the text of state and phase compares without regard to case, that of 
   CHECK_FALSE(matches_values("mode == PS", {{"mode", "ps"}}));
 }
 
-TEST_CASE("a pattern is found in text, in no other value, and in that of state and phase in any case") {
+TEST_CASE("a pattern matches only text, and ignores case for state and phase") {
   for (const char* text :
        {"train.optimizer.type =~ 'gd'", "train.optimizer.type =~ '^s.d$'", R"(note =~ "\"te.t\"")",
         "state =~ '^succ'", "not train.optimizer.type =~ 'SGD'", "not lr =~ '0'", "not hidden =~ '128'",
@@ -145,7 +145,7 @@ TEST_CASE("a pattern is found in text, in no other value, and in that of state a
   check_matches("train.optimizer.type =~ '^gd'", false);
 }
 
-TEST_CASE("bare words are read as the experiment file reads them") {
+TEST_CASE("bare words have the types that they have in the experiment file") {
   check_matches("nesterov == true", true);
   check_matches("nesterov == 'true'", false);
   check_matches("nesterov == 1", false);
@@ -155,7 +155,7 @@ TEST_CASE("bare words are read as the experiment file reads them") {
   CHECK_FALSE(matches_values("id == '7'", {{"id", 7}}));
 }
 
-TEST_CASE("lists and maps are equal when all of their values are") {
+TEST_CASE("lists and maps are equal if all of their values are equal") {
   check_matches("hidden == [128,128]", true);
   check_matches("hidden == [ 128.0, 128 ]", true);
   check_matches("hidden != [128]", true);
@@ -176,7 +176,7 @@ TEST_CASE("in is true for each value of its list") {
   check_matches("lr not in []", true);
 }
 
-TEST_CASE("text that is a number wholly compares with a number as one, other text does not") {
+TEST_CASE("text that is a number compares with a number by value, other text does not") {
   const json values = {{"LR", "0.8"}, {"STEPS", "3000"}, {"E", "1e-3"}, {"MEMORY", "16Gi"}, {"M", "nan"}};
   for (const char* text :
        {"LR > 0.5", "LR == 0.80", "LR in [0.1, 0.8]", "LR != 1", "LR not in [1]", "LR == '0.8'", "LR < '1'",
@@ -191,7 +191,7 @@ TEST_CASE("text that is a number wholly compares with a number as one, other tex
   }
 }
 
-TEST_CASE("values of different types are unequal, and neither is the lesser one") {
+TEST_CASE("values of different types are unequal, and no order between them is true") {
   check_matches("lr == '0.01'", false);
   check_matches("lr != '0.01'", true);
   check_matches("lr < 'z'", false);
@@ -202,7 +202,7 @@ TEST_CASE("values of different types are unequal, and neither is the lesser one"
   check_matches("hidden > 5", false);
 }
 
-TEST_CASE("a value that is absent or null equals null, and fulfils no other comparison") {
+TEST_CASE("for an absent or null value only == null is true") {
   for (const std::string name : {"absent", "empty"}) {
     CAPTURE(name);
     for (const char* right : {" == null", " in [1, null]"}) CHECK(matches_values(name + right, one_trial));
@@ -216,7 +216,7 @@ TEST_CASE("a value that is absent or null equals null, and fulfils no other comp
   check_matches("lr == null", false);
 }
 
-TEST_CASE("numbers that JSON lacks are found, whether a value holds them as numbers or as words") {
+TEST_CASE("nan and inf match values that are numbers and values that are words") {
   const json words = {{"loss", "nan"}, {"gap", "inf"}, {"low", "-inf"}, {"lr", 0.01}, {"name", "x"}};
   for (const json& values : {one_trial, words}) {
     for (const char* text :
@@ -253,7 +253,7 @@ TEST_CASE("an expression without parts matches every trial") {
   CHECK(Expression().names().empty());
 }
 
-TEST_CASE("an expression is printed in one form, which means the same") {
+TEST_CASE("an expression is printed in a normal form with the same meaning") {
   CHECK(printed_expression("a==1&&b!=x||!c<2") == "a == 1 and b != \"x\" or not c < 2");
   CHECK(printed_expression("(a==1&&(b==2&&c==3))&&(d==4||e==5)") ==
         "a == 1 and b == 2 and c == 3 and (d == 4 or e == 5)");
@@ -268,7 +268,7 @@ TEST_CASE("an expression is printed in one form, which means the same") {
     CHECK(printed_expression(text) == text);
 }
 
-TEST_CASE("a mistake is shown where it is") {
+TEST_CASE("a mistake is shown at its place") {
   CHECK(parse_refusal("lr < 0.01 && state = Succeeded") ==
         "--where:1:20: '=' does not compare; write '=='\n"
         "  lr < 0.01 && state = Succeeded\n"
@@ -279,7 +279,7 @@ TEST_CASE("a mistake is shown where it is") {
         "                  ^");
 }
 
-TEST_CASE("every mistake has its words") {
+TEST_CASE("every mistake has its own message") {
   const auto said = [](const std::string& text) {
     const std::string all = parse_refusal(text);
     return all.substr(0, all.find('\n'));
@@ -352,7 +352,7 @@ std::string names_refusal(const std::string& text) {
   return refusal_of([&] { names_after_check(text); });
 }
 
-TEST_CASE("names are told with their places") {
+TEST_CASE("names() returns the names with their places") {
   const std::vector<NameUse> names =
       parse_expression("lr < 1 &&\n !(loss > 2 || lr == 3)", "--where").names();
   REQUIRE(names.size() == 3);
@@ -363,7 +363,7 @@ TEST_CASE("names are told with their places") {
   CHECK(names[2].name == "lr");
 }
 
-TEST_CASE("the end of a path stands for the path when no other ends so") {
+TEST_CASE("the end of a path means the path if only one path has this end") {
   CHECK(names_after_check("lr < 0.1 and optimizer.type == sgd and not loss > 1") ==
         "train.optimizer.lr < 0.1 and train.optimizer.type == \"sgd\" and not loss > 1");
   CHECK(to_string(check_names(parse_expression("loss < 1", ""), {"x.loss", "loss"})) == "loss < 1");
@@ -371,7 +371,7 @@ TEST_CASE("the end of a path stands for the path when no other ends so") {
   CHECK(names_refusal("mizer.lr < 1") != "accepted");
 }
 
-TEST_CASE("names that end several paths, or none, are refused together") {
+TEST_CASE("ambiguous and unknown names are refused in one error") {
   CHECK(names_refusal("type == sgd && lrr < 1 || los > 2 || zzzzzzzz == 1") ==
         "--where:1:1: 'type' is the end of model.type and of train.optimizer.type; write one of them\n"
         "  type == sgd && lrr < 1 || los > 2 || zzzzzzzz == 1\n"
@@ -387,7 +387,7 @@ TEST_CASE("names that end several paths, or none, are refused together") {
         "                                       ^");
 }
 
-TEST_CASE("the hint on an unknown name tells some of the known ones") {
+TEST_CASE("the hint for an unknown name lists some known names") {
   std::vector<std::string> many;
   for (int i = 10; i < 30; ++i) many.push_back("p" + std::to_string(i));
   try {
@@ -399,7 +399,7 @@ TEST_CASE("the hint on an unknown name tells some of the known ones") {
   CHECK(refusal_of([] { (void)check_names(parse_expression("a == 1", "x"), {}); }) != "accepted");
 }
 
-TEST_CASE("text that a field never has is refused") {
+TEST_CASE("a comparison with text that a field never has is refused") {
   const std::vector<std::string> states = {"Waiting", "Running", "Succeeded"};
   const auto said = [&](const std::string& text) {
     const std::string all =
@@ -414,7 +414,7 @@ TEST_CASE("text that a field never has is refused") {
     CHECK(said(text) == "accepted");
 }
 
-TEST_CASE("a whole number beyond the signed ones is larger than each of them") {
+TEST_CASE("a whole number beyond the signed range is larger than every signed number") {
   const json large = {{"u", std::uint64_t{18446744073709551614u}}, {"s", 9223372036854775807}};
   for (const char* text : {"u > 9223372036854775807", "u > -1", "u != -2", "u not in [-2, 5]",
                            "s == 9223372036854775807", "s > 9223372036854775806"}) {
@@ -427,7 +427,7 @@ TEST_CASE("a whole number beyond the signed ones is larger than each of them") {
   }
 }
 
-TEST_CASE("names and bare words have letters, digits, and the signs of paths and versions") {
+TEST_CASE("names and bare words may have letters, digits, and the signs of paths and versions") {
   for (const char* word :
        {"a_b", "a.b", "a-b", "a+b", "a/b", "a@b", "Zz", "9a", "\xc3\xa4", "andy", "0.1.2"}) {
     CAPTURE(word);
@@ -443,14 +443,14 @@ TEST_CASE("names and bare words have letters, digits, and the signs of paths and
     CHECK(parse_refusal(std::string("a == ") + word).find("is written '") != std::string::npos);
 }
 
-TEST_CASE("blanks of every kind may stand between the words, or none") {
+TEST_CASE("any blanks may be between the words, or none") {
   CHECK(matches_values("\ta\r\n==\t1 ", {{"a", 1}}));
   CHECK(matches_values("a>=1&&a<=1||a!=1", {{"a", 1}}));
   CHECK(matches_values("a in[ ]or a==NULL", json::object()));
   CHECK(matches_values("a == {} and b == []", {{"a", json::object()}, {"b", json::array()}}));
 }
 
-TEST_CASE("a refusal comes with an example, and ages take units that other names do not") {
+TEST_CASE("a refusal has an example as its hint, and only ages and durations accept units") {
   try {
     parse_expression("lr <", "--where");
     FAIL("accepted");
@@ -465,7 +465,7 @@ TEST_CASE("a refusal comes with an example, and ages take units that other names
                 .find(", must follow '" + std::string(op) + "'") != std::string::npos);
 }
 
-TEST_CASE("a short list of names is told whole, and of one name there is only that") {
+TEST_CASE("the hint for an unknown name lists all names of a short list") {
   const auto hint_of = [](const std::vector<std::string>& known) {
     try {
       (void)check_names(parse_expression("unheard == 1", "--where"), known);
@@ -482,7 +482,7 @@ TEST_CASE("a short list of names is told whole, and of one name there is only th
   CHECK(hint_of({}) == "");
 }
 
-TEST_CASE("text that a field never has is refused by equality and in lists, by the case of its field") {
+TEST_CASE("impossible text is refused by ==, != and in, with or without case as its field compares") {
   const auto said = [](const std::string& text, const std::string& name) {
     const std::string all =
         refusal_of([&] { check_values(parse_expression(text, "--where"), name, {"ps", "single"}); });

@@ -17,7 +17,7 @@ namespace {
 
 using Gemm = decltype(&avx2_gemm);
 
-// Those that this processor has.
+// The products that this processor can run.
 std::vector<Gemm> own_gemms() {
   std::vector<Gemm> gemms;
   if (has_avx2_gemm()) gemms.push_back(avx2_gemm);
@@ -34,7 +34,7 @@ void check_against_the_reference(Gemm gemm, int m, int n, int k) {
       for (const auto& [alpha, beta] : {std::pair(1.0f, 0.0f), {0.7f, 0.0f}, {0.7f, 1.0f}, {1.0f, 0.5f}}) {
         const bool turned_a = ta == Transpose::yes, turned_b = tb == Transpose::yes;
         const int lda = (turned_a ? m : k) + 3, ldb = (turned_b ? k : n) + 5, ldc = n + 2;
-        // The last rows end where they end: nothing beyond may be read.
+        // The buffers end with the last row: products must not read beyond it.
         const auto a = numbers(area(turned_a ? k : m, lda) - 3), b = numbers(area(turned_b ? n : k, ldb) - 5);
         auto expected = numbers(area(m, ldc));
         if (beta == 0) {
@@ -65,7 +65,7 @@ void check_against_the_reference(Gemm gemm, int m, int n, int k) {
 void check_that_it_may_be_cut(Gemm gemm) {
   Numbers numbers;
   std::vector<float> space;
-  // Some parts are wider than high and some are not: products may choose by that how they go about it.
+  // Some parts are wider than high and some are not, because products may choose their method by that.
   const int m = 70, n = 330, k = 400, row = 48, column = 32;
   for (Transpose ta : {Transpose::no, Transpose::yes}) {
     for (Transpose tb : {Transpose::no, Transpose::yes}) {
@@ -89,7 +89,7 @@ void check_that_it_may_be_cut(Gemm gemm) {
 
 }  // namespace
 
-TEST_CASE("our own products agree with the reference and leave alone what is beside the result") {
+TEST_CASE("our own products agree with the reference and do not write beside the result") {
   const int sizes[][3] = {{1, 1, 1},      {6, 16, 8},     {7, 17, 9},     {4, 8, 3},      {5, 15, 257},
                           {64, 9, 300},   {13, 300, 256}, {23, 1100, 61}, {40, 290, 700}, {230, 33, 20},
                           {435, 16, 270}, {14, 32, 64},   {29, 47, 18},   {530, 70, 30}};
@@ -100,6 +100,6 @@ TEST_CASE("our own products agree with the reference and leave alone what is bes
   }
 }
 
-TEST_CASE("the bits of our own products do not depend on how they are cut") {
+TEST_CASE("the bits of our own products do not depend on how the result is cut into calls") {
   for (Gemm gemm : own_gemms()) check_that_it_may_be_cut(gemm);
 }

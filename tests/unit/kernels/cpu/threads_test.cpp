@@ -46,7 +46,7 @@ TEST_CASE("a pool shares its parts among all its threads") {
   CHECK(met == 3);
 }
 
-TEST_CASE("an exception of a part is rethrown when all parts are over, and the pool goes on") {
+TEST_CASE("an exception of a part is rethrown when all parts have ended, and the pool stays usable") {
   ThreadPool pool(3);
   for (int time = 0; time < 20; ++time) {
     std::atomic<int> over{0};
@@ -65,7 +65,7 @@ TEST_CASE("an exception of a part is rethrown when all parts are over, and the p
 TEST_CASE("a pool that was never used ends") { const ThreadPool pool(4); }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need address space without end
-TEST_CASE("a process that may have no more threads computes with those that it has") {
+TEST_CASE("a process that cannot start more threads computes with the threads that it has") {
   const pid_t child = fork();
   if (child == 0) {
     alarm(30);
@@ -82,10 +82,10 @@ TEST_CASE("a process that may have no more threads computes with those that it h
 }
 #endif
 
-TEST_CASE("gemm by three threads agrees with one, along either side of the result") {
+TEST_CASE("gemm by three threads agrees with gemm by one thread, along either side of the result") {
   auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
   Numbers numbers;
-  // Some are below, some above what is worth another thread.
+  // Some sizes are too small for another thread, and some are large enough.
   const int sizes[][3] = {{509, 130, 211}, {130, 509, 211},  {2000, 1, 3000}, {1, 2000, 3000},
                           {10, 512, 1280}, {300, 1200, 600}, {1200, 300, 600}};
   for (const auto& [m, n, k] : sizes) {
@@ -103,7 +103,7 @@ TEST_CASE("gemm by three threads agrees with one, along either side of the resul
   }
 }
 
-TEST_CASE("updates by three threads give the bits of one") {
+TEST_CASE("updates by three threads give the bits of one thread") {
   auto alone = make_reference_ops(), shared = make_cpu_ops(3);
   Numbers numbers;
   const std::size_t size = 300'001;
@@ -132,7 +132,7 @@ TEST_CASE("updates by three threads give the bits of one") {
   CHECK(a == b);
 }
 
-TEST_CASE("biases and sums of rows by three threads give the bits of one") {
+TEST_CASE("biases and sums of rows by three threads give the bits of one thread") {
   auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
   Numbers numbers;
   for (const auto& [rows, columns] : {std::pair{700, 301}, {30'001, 7}, {3, 70'001}}) {
@@ -150,7 +150,7 @@ TEST_CASE("biases and sums of rows by three threads give the bits of one") {
   }
 }
 
-TEST_CASE("losses by three threads give the bits of one") {
+TEST_CASE("losses by three threads give the bits of one thread") {
   auto alone = make_cpu_ops(1), shared = make_cpu_ops(3);
   Numbers numbers;
   for (const auto& [rows, classes] : {std::pair{30'000, 11}, {900, 301}, {3, 70'001}}) {

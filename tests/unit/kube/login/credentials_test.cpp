@@ -1,4 +1,4 @@
-// When a credential is used, given up and asked for anew: no process, no clock.
+// When a credential is used, dropped and requested again. No process, no clock.
 #include "cli/kube/login/credentials.h"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ Config with_oidc(const std::string& claims) {
 
 }  // namespace
 
-TEST_CASE("a plugin is asked once, and its answer serves until it expires") {
+TEST_CASE("a plugin is called once, and its credential is used until it expires") {
   Credentials credentials(with_plugin());
   CHECK(credentials.next(begin_time, at_noon).send == nullptr);
   CHECK_FALSE(credentials.next(begin_time, at_noon).error.has_value());
@@ -46,7 +46,7 @@ TEST_CASE("a plugin is asked once, and its answer serves until it expires") {
   CHECK(credentials.next(begin_time, at_noon + seconds(6)).send == nullptr);
 }
 
-TEST_CASE("an answer that has expired when it comes serves for a while: the clocks may disagree") {
+TEST_CASE("a credential that has expired on arrival is used for a while, as clocks may differ") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a", at_noon - seconds(60)), begin_time, at_noon);
   CHECK(credentials.next(begin_time, at_noon).send != nullptr);
@@ -54,25 +54,25 @@ TEST_CASE("an answer that has expired when it comes serves for a while: the cloc
   CHECK(credentials.next(begin_time + seconds(10), at_noon + seconds(10)).send == nullptr);
 }
 
-TEST_CASE("an answer without an end serves until the server refuses it") {
+TEST_CASE("a credential without an expiry is used until the server refuses it") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a"), begin_time, at_noon);
   CHECK(credentials.next(begin_time, at_noon + seconds(1'000'000)).send->token == "a");
 }
 
-TEST_CASE("many requests that are refused with one credential ask for one other") {
+TEST_CASE("many requests refused with one credential cause one call for a new credential") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a"), begin_time, at_noon);
   const CredentialPtr first = credentials.next(begin_time, at_noon).send;
   CHECK(credentials.refused(first, begin_time));
   CHECK(credentials.next(begin_time, at_noon).send == nullptr);
-  CHECK(credentials.refused(first, begin_time));  // the other one is on its way
+  CHECK(credentials.refused(first, begin_time));  // the new credential is on its way
   credentials.renew(token_until("b"), begin_time, at_noon);
-  CHECK(credentials.refused(first, begin_time));  // it is there
+  CHECK(credentials.refused(first, begin_time));  // the new credential is there
   CHECK(credentials.next(begin_time, at_noon).send->token == "b");
 }
 
-TEST_CASE("a server that refuses everything does not have the plugin run for each request") {
+TEST_CASE("a server that refuses every credential does not cause a plugin call for each request") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a"), begin_time, at_noon);
   CHECK(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time));
@@ -84,10 +84,10 @@ TEST_CASE("a server that refuses everything does not have the plugin run for eac
   credentials.renew(token_until("c"), begin_time, at_noon);
   const CredentialPtr third = credentials.next(begin_time, at_noon).send;
   credentials.accepted(third);
-  CHECK(credentials.refused(third, begin_time + seconds(12)));  // what was good once is worth another try
+  CHECK(credentials.refused(third, begin_time + seconds(12)));  // it had been accepted
 }
 
-TEST_CASE("an id-token is sent until shortly before its end, and then the error says how to go on") {
+TEST_CASE("an id-token is sent until shortly before its expiry, and then the error has a hint") {
   Credentials credentials(with_oidc(R"({"exp": 1795348800})"));  // at_noon
   CHECK(credentials.next(begin_time, at_noon - seconds(11)).send != nullptr);
   const auto late = credentials.next(begin_time, at_noon - seconds(10));
@@ -103,7 +103,7 @@ TEST_CASE("an id-token is sent until shortly before its end, and then the error 
         std::string("the id-token of auth-provider oidc is missing"));
 }
 
-TEST_CASE("the token of a file is read again every minute, and keeps its certificate") {
+TEST_CASE("the token file is read again every minute, and the client certificate stays") {
   const TemporaryFolder folder;
   Config config;
   config.token = "old";
@@ -118,14 +118,14 @@ TEST_CASE("the token of a file is read again every minute, and keeps its certifi
   CHECK(renewed->certificate_pem == "C");
 }
 
-TEST_CASE("what is fixed is never asked for again") {
+TEST_CASE("a fixed credential is never requested again") {
   Config config;
   config.token = "t";
   Credentials credentials(config);
   CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time));
 }
 
-TEST_CASE("a second refusal counts again ten seconds after the first") {
+TEST_CASE("a second refusal requests a new credential only ten seconds after the first") {
   const auto refused_after = [](std::chrono::milliseconds later) {
     Credentials credentials(with_plugin());
     credentials.renew(token_until("a"), begin_time, at_noon);
@@ -137,7 +137,7 @@ TEST_CASE("a second refusal counts again ten seconds after the first") {
   CHECK(refused_after(seconds(10)));
 }
 
-TEST_CASE("that an older credential was accepted says nothing of the newer one") {
+TEST_CASE("an accepted older credential does not make the newer one accepted") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a"), begin_time, at_noon);
   const CredentialPtr first = credentials.next(begin_time, at_noon).send;
@@ -147,7 +147,7 @@ TEST_CASE("that an older credential was accepted says nothing of the newer one")
   CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time + seconds(1)));
 }
 
-TEST_CASE("an answer that ends at this moment is borrowed, and a good one after it is not") {
+TEST_CASE("a credential that expires right now is used for ten seconds, a later good one to its expiry") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a", at_noon), begin_time, at_noon);
   CHECK(credentials.next(begin_time + seconds(9), at_noon + seconds(9)).send != nullptr);
@@ -157,13 +157,13 @@ TEST_CASE("an answer that ends at this moment is borrowed, and a good one after 
   CHECK(credentials.next(begin_time + seconds(60), at_noon + seconds(60)).send != nullptr);
 }
 
-TEST_CASE("an id-token without an end is told as such") {
+TEST_CASE("the error for an id-token without an expiry says so") {
   CHECK(Credentials(with_oidc("{}")).next(begin_time, at_noon).error->what() ==
         std::string("the id-token of auth-provider oidc is no JSON Web Token with an end"));
   CHECK(Credentials(with_oidc("{}")).next(begin_time, at_noon).error->code() == mlk::ExitCode::cluster);
 }
 
-TEST_CASE("what is fixed is sent with its certificate") {
+TEST_CASE("a fixed token is sent with its client certificate") {
   Config config;
   config.token = "t";
   config.client_certificate_pem = "C";

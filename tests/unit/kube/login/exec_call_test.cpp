@@ -1,4 +1,4 @@
-// Credential plugins as processes, and what becomes of requests that wait for them.
+// Credential plugins as processes, and requests that wait for them.
 #include "cli/kube/login/exec_call.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::string answer_with(const std::string& status) {
   return R"({"kind": "ExecCredential", "apiVersion": ")" + exec_version + R"(", "status": )" + status + "}";
 }
 
-// A plugin that is a script of the shell; it notes each call in the file `calls`.
+// A plugin that is a shell script; it records each call in the file `calls`.
 class PluginScript {
  public:
   explicit PluginScript(const std::string& text) {
@@ -39,7 +39,7 @@ class PluginScript {
     config.exec->command = path.string();
     config.exec->mode = InteractiveMode::never;
   }
-  // Prints what the n-th file "answer-N" holds, the last one again and again.
+  // The n-th call prints the file "answer-N"; later calls print the last file.
   static std::string by_turns() {
     return "cd \"$(dirname \"$0\")\"\nn=$(wc -l < calls)\nwhile [ ! -e answer-$((n)) ]; do n=$((n - 1)); "
            "done\n"
@@ -74,7 +74,7 @@ bool has_part(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("a plugin gets its arguments as they are, its variables, and what it is told") {
+TEST_CASE("a plugin gets its arguments unchanged, its variables, and KUBERNETES_EXEC_INFO") {
   PluginScript script(
       "printf '%s|%s|%s|%s' \"$1\" \"$2\" \"$REGION\" \"$KUBERNETES_EXEC_INFO\" > \"$(dirname "
       "\"$0\")/seen\"\n"
@@ -111,8 +111,8 @@ TEST_CASE("a plugin that is missing, fails or prints too much is an error with a
   CHECK(loud.problem().find("s3cret") == std::string::npos);
 }
 
-TEST_CASE("a plugin that hangs is ended with its children, by its time-out and by whoever has had enough") {
-  // The file "child" comes with its content, or a reader that is quick would find it empty.
+TEST_CASE("a plugin that hangs is killed with its children, by its time-out or by an interrupt") {
+  // The script renames the file "child" into place, so that no reader finds it empty.
   const std::string hangs =
       "cd \"$(dirname \"$0\")\"\nsleep 1000 & echo $! > new; mv new child; "
       "wait\n";
@@ -132,7 +132,7 @@ TEST_CASE("a plugin that hangs is ended with its children, by its time-out and b
   PluginScript slow(hangs);
   PluginHost host;
   host.patience = seconds(1);
-  // A plugin on a busy machine may have no child yet when its time is over: it gets more time then.
+  // On a busy machine the plugin may have no child yet at its time-out; then the test gives it more time.
   for (; !has_child(slow) && host.patience < seconds(100); host.patience *= 2) {
     has_part(slow.problem(host), "did not end within " + std::to_string(host.patience.count()) + " s");
   }
@@ -144,7 +144,7 @@ TEST_CASE("a plugin that hangs is ended with its children, by its time-out and b
   CHECK(child_is_gone(interrupted));
 }
 
-TEST_CASE("what a plugin says is handed on, without secrets") {
+TEST_CASE("the stderr of a plugin is passed on without secrets") {
   PluginScript script("echo 'open https://login in hunter2' >&2\nprintf '%s' '" +
                       answer_with(R"({"token": "t0ken"})") + "'\necho 'never print t0ken' >&2\n");
   script.config.exec->env = {{"PASSWORD", "hunter2"}};
@@ -155,7 +155,7 @@ TEST_CASE("what a plugin says is handed on, without secrets") {
   CHECK(said == std::vector<std::string>{"open https://login in ***", "never print ***"});
 }
 
-TEST_CASE("many requests at once ask a plugin once, and a refusal asks it once more and sends each again") {
+TEST_CASE("many requests share one plugin call, and a refusal causes one more call and repeats each") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::atomic<int> refusals = 0, requests = 0;
@@ -183,14 +183,14 @@ TEST_CASE("many requests at once ask a plugin once, and a refusal asks it once m
   for (auto& one : answers) CHECK(one.get().value().status == 200);
   CHECK(end.get_future().get().status == 200);
   CHECK(lines == 1);
-  CHECK(opened == std::vector<int>{200});  // nobody hears of the refusal
+  CHECK(opened == std::vector<int>{200});  // the caller does not see the refusal
   CHECK(requests == 21);
   CHECK(refusals >= 1);
   CHECK(refusals <= 21);
   CHECK(script.calls() == 2);
 }
 
-TEST_CASE("a credential that a stream was opened with is renewed whenever it is refused") {
+TEST_CASE("a credential that the server accepted for a stream is renewed whenever it is refused") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::atomic<char> good = '2';
@@ -214,7 +214,7 @@ TEST_CASE("a credential that a stream was opened with is renewed whenever it is 
   config.exec = script.config.exec;
   Client client(config);
   good = '9';
-  CHECK(client.send({.path = "/x"}).status == 401);  // of t1 and of t2
+  CHECK(client.send({.path = "/x"}).status == 401);  // for t1 and for t2
   std::atomic<bool> opened = false;
   const auto stream =
       client.stream({.path = "/stream"}, [&](std::string_view) { opened = true; }, [](StreamEnd) {});
@@ -224,7 +224,7 @@ TEST_CASE("a credential that a stream was opened with is renewed whenever it is 
   CHECK(script.calls() == 3);
 }
 
-TEST_CASE("a refusal of the second credential too is the answer") {
+TEST_CASE("a 401 for the second credential too is the answer to the caller") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::atomic<int> requests = 0;
@@ -245,7 +245,7 @@ TEST_CASE("a refusal of the second credential too is the answer") {
   CHECK(script.calls() == 2);
 }
 
-TEST_CASE("a client certificate of a plugin is presented, and a newer one on a new connection") {
+TEST_CASE("a plugin's client certificate is sent, and a newer one opens a new connection") {
   const Certificate authority = make_authority("cluster ca");
   X509_STORE* store = X509_STORE_new();  // the server takes it over
   X509_STORE_add_cert(store, authority.x509.get());
@@ -277,8 +277,7 @@ TEST_CASE("a client certificate of a plugin is presented, and a newer one on a n
   CHECK(names == std::vector<std::string>{"one", "one", "two"});
 }
 
-TEST_CASE(
-    "a request whose plugin fails says so, and a client that is closed does not wait for one that hangs") {
+TEST_CASE("a request reports the failure of its plugin, and a closed client does not wait for a plugin") {
   FakeServer server;
   PluginScript fails("exit 3\n");
   Config config = server.start();
@@ -303,12 +302,12 @@ TEST_CASE(
     CHECK(eventually([&] { return hangs.calls() == 1; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     CHECK(answer.wait_for(seconds(0)) ==
-          std::future_status::timeout);  // its time does not run while a user logs in
+          std::future_status::timeout);  // the time-out does not run during a login
   }
   CHECK(answer.get().unreachable.find("the client was closed") != std::string::npos);
 }
 
-TEST_CASE("a redirect is not followed, and no credential goes to where it leads") {
+TEST_CASE("a redirect is not followed, so its target gets no credential") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   FakeServer other(make_certificate({"other", "IP:127.0.0.1", &authority}));
@@ -328,7 +327,7 @@ TEST_CASE("a redirect is not followed, and no credential goes to where it leads"
   CHECK(visits == 0);
 }
 
-TEST_CASE("what a plugin says while it waits for the user is told at once, and is no part of its error") {
+TEST_CASE("the stderr of a waiting plugin is passed on at once, and is not repeated in its error") {
   PluginScript script(
       "here=$(dirname \"$0\")\necho 'open this page' >&2\n"
       "while [ ! -e \"$here/told\" ]; do sleep 0.05; done\necho 'access denied' >&2\nexit 3\n");
@@ -343,13 +342,13 @@ TEST_CASE("what a plugin says while it waits for the user is told at once, and i
   CHECK(problem.find("open this page") == std::string::npos);
   REQUIRE_FALSE(said.empty());
   CHECK(said.front() == "open this page");
-  // Its last words were told already, or are in the error: in one of them, once.
+  // The last line was either passed on or is in the error, but not both.
   const bool told = std::count(said.begin(), said.end(), "access denied") == 1;
   CHECK(told != (problem.find(": access denied") != std::string::npos));
   CHECK(said.size() == (told ? 2 : 1));
 }
 
-TEST_CASE("until when a plugin's credential is good is known when the plugin has said so") {
+TEST_CASE("credential_end() has a value only if the plugin gave an expiry") {
   FakeServer server;
   server.http->Get(".*", [](const auto&, auto& response) { answer(response, 200, "{}"); });
   Config config = server.start();
@@ -368,7 +367,7 @@ TEST_CASE("until when a plugin's credential is good is known when the plugin has
   }
 }
 
-TEST_CASE("a line of a plugin that comes in two pieces is told as one, or is whole in its error") {
+TEST_CASE("a line of a plugin in two pieces is passed on as one line, or is whole in the error") {
   for (const bool fails : {false, true}) {
     PluginScript script(
         "here=$(dirname \"$0\")\nprintf 'wait\\nopen this ' >&2\n"

@@ -1,4 +1,4 @@
-// Entries, answers and words of credential plugins, and who calls them.
+// Entries, answers and messages of credential plugins, and their caller.
 #include "cli/kube/login/exec_plugin.h"
 
 #include <atomic>
@@ -41,7 +41,7 @@ std::string plugin_refusal(const json& fields) {
   return "accepted";
 }
 
-// The end that a plugin's answer tells; "none", or "refused".
+// The expiry in a plugin's answer; "none", or "refused".
 std::string answered_end(const std::string& expires) {
   const json answer = {{"kind", "ExecCredential"},
                        {"apiVersion", beta_version},
@@ -73,7 +73,7 @@ TEST_CASE("all fields of a plugin's entry are read") {
   CHECK(plugin.provide_cluster_info);
 }
 
-TEST_CASE("what a plugin's entry does not say has a default, and null says nothing") {
+TEST_CASE("missing and null fields of a plugin's entry have defaults") {
   const ExecPlugin plugin = read_plugin({{"args", nullptr}, {"env", nullptr}, {"interactiveMode", nullptr}});
   CHECK(plugin.mode == InteractiveMode::if_available);
   CHECK(plugin.args.empty());
@@ -85,7 +85,7 @@ TEST_CASE("what a plugin's entry does not say has a default, and null says nothi
   CHECK(read_plugin({{"interactiveMode", "IfAvailable"}}).mode == InteractiveMode::if_available);
 }
 
-TEST_CASE("what no process can be given is refused") {
+TEST_CASE("a plugin's entry that no process can run with is refused") {
   const std::string zero("a\0b", 3);
   CHECK(plugin_refusal({{"args", "a"}}) == "here: exec: args is not a list | ");
   CHECK(plugin_refusal({{"env", {{"name", "A"}}}}) == "here: exec: env is not a list | ");
@@ -103,7 +103,7 @@ TEST_CASE("what no process can be given is refused") {
   CHECK(plugin_refusal({{"apiVersion", ""}}).starts_with("here: exec has no apiVersion | set it to "));
 }
 
-TEST_CASE("a plugin's end may be told in any zone, and has to be a time of a day") {
+TEST_CASE("the expiry of a credential may be in any time zone and must be a full time") {
   CHECK(answered_end("2099-01-01T00:00:00Z") == "2099-01-01T00:00:00Z");
   CHECK(answered_end("2099-01-01T02:30:00+02:30") == "2099-01-01T00:00:00Z");
   CHECK(answered_end("2098-12-31T19:00:00-05:00") == "2099-01-01T00:00:00Z");
@@ -116,7 +116,7 @@ TEST_CASE("a plugin's end may be told in any zone, and has to be a time of a day
     CHECK_MESSAGE(answered_end(bad) == "refused", bad);
 }
 
-TEST_CASE("a plugin is told that its server is not checked, and nothing of what is usual") {
+TEST_CASE("a plugin learns that TLS is not verified, and gets no fields with usual values") {
   ExecPlugin plugin = read_plugin({{"provideClusterInfo", true}});
   Config config;
   config.server = "https://h";
@@ -127,7 +127,7 @@ TEST_CASE("a plugin is told that its server is not checked, and nothing of what 
   CHECK(json::parse(exec_info(plugin, config, false))["spec"]["cluster"] == json{{"server", "https://h"}});
 }
 
-TEST_CASE("secrets of four characters and more are hidden, the longest first, and each line of them") {
+TEST_CASE("secrets of four or more characters are hidden, the longest first, and also each line") {
   ExecPlugin plugin = read_plugin(json::object());
   plugin.env = {{"A", "abc"}, {"B", "wxyz"}, {"C", "wxyz-more"}, {"D", "line one\n  line two \n"}};
   CHECK(without_secrets("abc wxyz wxyz-more wxyzwxyz", plugin, "") == "abc *** *** ******");
@@ -138,7 +138,7 @@ TEST_CASE("secrets of four characters and more are hidden, the longest first, an
   CHECK(without_secrets("a\x1b[1m", plugin, "") == "a?[1m");
 }
 
-TEST_CASE("the error of a plugin says how it ended, with the end of its words in one line") {
+TEST_CASE("the error of a plugin says how it ended and has the end of its stderr in one line") {
   const ExecPlugin plugin = read_plugin(json::object());
   const auto told = [&](mlk::ProcessResult result, ExitCode code = ExitCode::cluster) {
     const Error error = exec_failure(plugin, result, seconds(9));
@@ -166,7 +166,7 @@ TEST_CASE("the error of a plugin says how it ended, with the end of its words in
         "run \"aws\" by hand, or log in again as its documentation says; `mlk context` names the entry");
 }
 
-TEST_CASE("a plugin that is missing is told with the hint of its entry, of bounded length") {
+TEST_CASE("the error for a missing plugin has the bounded hint of its entry") {
   ExecPlugin plugin = read_plugin(json::object());
   const Error plain = exec_missing(plugin, "no program");
   CHECK(std::string(plain.what()) == "credential plugin \"aws\" cannot be run: no program");
@@ -176,7 +176,7 @@ TEST_CASE("a plugin that is missing is told with the hint of its entry, of bound
   CHECK(exec_missing(plugin, "").hint() == std::string(1998, 'h'));
 }
 
-TEST_CASE("a caller of plugins makes one call at a time, and the next when its answer was taken") {
+TEST_CASE("a PluginCaller makes one call at a time, and the next after its answer was taken") {
   std::mutex mutex;
   std::condition_variable wake;
   bool go_on = false;
@@ -198,7 +198,7 @@ TEST_CASE("a caller of plugins makes one call at a time, and the next when its a
   }
   wake.notify_all();
   REQUIRE(eventually([&] { return ended == 1; }));
-  caller.start();  // its answer has not been taken
+  caller.start();  // the answer has not been taken
   CHECK(calls == 1);
   const auto answer = caller.take();
   REQUIRE(answer.has_value());
@@ -210,7 +210,7 @@ TEST_CASE("a caller of plugins makes one call at a time, and the next when its a
   CHECK(caller.take()->credential.token == "t2");
 }
 
-TEST_CASE("whatever a call of a plugin throws is its answer") {
+TEST_CASE("an exception of a plugin call becomes its answer") {
   std::atomic<int> calls = 0, ended = 0;
   PluginCaller caller(
       [&](const auto&) -> Credential {
@@ -233,7 +233,7 @@ TEST_CASE("whatever a call of a plugin throws is its answer") {
   CHECK(second->error->code() == ExitCode::failure);
 }
 
-TEST_CASE("a caller that is stopped gives up the call that is under way") {
+TEST_CASE("a PluginCaller that is stopped abandons its running call") {
   std::atomic<bool> begun = false, gave_up = false;
   {
     PluginCaller caller(

@@ -19,7 +19,7 @@ namespace {
 
 const std::string at_h = "server: 'https://h'";
 
-// What a kubeconfig with one context means, or the error and its hint.
+// The configuration from a kubeconfig with one context, or the error and its hint.
 class OneContext {
  public:
   OneContext() { places.service_account = folder.path() / "none"; }
@@ -34,7 +34,7 @@ class OneContext {
     flags.kubeconfig = folder.write("config", text).string();
     return load_config(flags, places);
   }
-  // Without the folder: "FOLDER".
+  // Replaces the path of the folder by "FOLDER".
   std::string refused(const std::function<void()>& action) const {
     try {
       action();
@@ -60,7 +60,7 @@ class OneContext {
 
 }  // namespace
 
-TEST_CASE("booleans are those of YAML 1.1, in upper and lower case") {
+TEST_CASE("booleans have the words of YAML 1.1, in upper and lower case") {
   OneContext files;
   for (const char* yes : {"true", "True", "yes", "YES", "on", "On", "y", "Y"})
     CHECK_MESSAGE(files.load(at_h + ", insecure-skip-tls-verify: " + yes, "").insecure, yes);
@@ -78,7 +78,7 @@ TEST_CASE("answers are compressed unless the cluster says otherwise") {
   CHECK_FALSE(files.load(at_h + ", disable-compression: true", "").compression);
 }
 
-TEST_CASE("a server without a scheme is https where anything of TLS is spoken of") {
+TEST_CASE("a server without a scheme is https if the entry has settings of TLS") {
   OneContext files;
   files.folder.write("a.pem", "A");
   CHECK(files.load("server: 'h:1', certificate-authority: a.pem", "").server == "https://h:1");
@@ -90,7 +90,7 @@ TEST_CASE("a server without a scheme is https where anything of TLS is spoken of
     CHECK(files.refusal_of("server: " + std::string(blanks), "").find("is not a URL") != std::string::npos);
 }
 
-TEST_CASE("a client certificate does not go over plain http either") {
+TEST_CASE("a client certificate over plain http is refused too") {
   OneContext files;
   files.folder.write("a.pem", "A");
   CHECK(
@@ -111,7 +111,7 @@ TEST_CASE("proxies speak http, https or socks5") {
           "FOLDER/config: cluster \"k\": proxy-url is none of http://, https:// and socks5:// | ");
 }
 
-TEST_CASE("files with absolute paths are themselves") {
+TEST_CASE("absolute paths of files are not changed") {
   OneContext files;
   const std::string authority = files.folder.write("elsewhere/ca.pem", "CA").string();
   const std::string token = files.folder.write("elsewhere/token", " t0k\n").string();
@@ -122,7 +122,7 @@ TEST_CASE("files with absolute paths are themselves") {
   CHECK(config.login == Login::token_file);
 }
 
-TEST_CASE("a token that stands beside its file is sent until the file is read") {
+TEST_CASE("a token beside tokenFile is sent until the file is read") {
   OneContext files;
   files.folder.write("token", "from-file");
   CHECK(files.load(at_h, "token: given, tokenFile: token").token == "given");
@@ -132,7 +132,7 @@ TEST_CASE("a token that stands beside its file is sent until the file is read") 
         "FOLDER/config: user \"u\": the token holds control characters | ");
 }
 
-TEST_CASE("a password beside the file of a token is one way too many only with a name") {
+TEST_CASE("a password beside tokenFile is refused only if there is a username") {
   OneContext files;
   files.folder.write("token", "t");
   CHECK(files.load(at_h, "tokenFile: token, password: pw").login == Login::token_file);
@@ -141,7 +141,7 @@ TEST_CASE("a password beside the file of a token is one way too many only with a
   CHECK(config.password == "pw");
 }
 
-TEST_CASE("impersonation needs a name, and no header is cut in two") {
+TEST_CASE("impersonation needs `as`, and its headers cannot hold line breaks") {
   OneContext files;
   const std::string none =
       "FOLDER/config: user \"u\" has as-uid, as-groups or as-user-extra, but no \"as\" | ";
@@ -155,7 +155,7 @@ TEST_CASE("impersonation needs a name, and no header is cut in two") {
   CHECK(files.load(at_h, "as: a").impersonation.size() == 1);
 }
 
-TEST_CASE("providers that nobody knows are told with a way out, and an id-token is one line") {
+TEST_CASE("the error for an unknown auth-provider has a hint, and an id-token is one line") {
   OneContext files;
   CHECK(files.refusal_of(at_h, "auth-provider: {name: other}") ==
         "FOLDER/config: user \"u\": there is no auth-provider \"other\" any more | log in by a credential "
@@ -167,7 +167,7 @@ TEST_CASE("providers that nobody knows are told with a way out, and an id-token 
         "FOLDER/config: user \"u\": the id-token holds control characters | ");
 }
 
-TEST_CASE("a cluster's extension reaches the plugin of its user, by its name") {
+TEST_CASE("the cluster's extension with the right name reaches the user's plugin") {
   OneContext files;
   const std::string plugin = "exec: {command: x, apiVersion: client.authentication.k8s.io/v1beta1}";
   const std::string extension =
@@ -179,7 +179,7 @@ TEST_CASE("a cluster's extension reaches the plugin of its user, by its name") {
             .exec->cluster_extension.empty());
 }
 
-TEST_CASE("errors of contexts say what there is") {
+TEST_CASE("errors about contexts list the existing names") {
   OneContext files;
   CHECK(files.refusal_of(at_h, "", {"", "e", ""}) ==
         "context \"e\" does not exist in FOLDER/config | there are: c, d");
@@ -197,7 +197,7 @@ TEST_CASE("errors of contexts say what there is") {
       files.refused([&] { load_config({"", "e", ""}, files.places); }).starts_with("context \"e\" does not"));
 }
 
-TEST_CASE("names, lists and kinds of a file may be missing or empty, and not of a wrong form") {
+TEST_CASE("names, lists and kinds may be missing or empty, but a wrong form is refused") {
   OneContext files;
   const Kubeconfig file = parse_kubeconfig(
       "kind: ''\nclusters: null\nusers: [{name: 7, user: {as-groups: [a, null, 8, [b]], token: 1, x: null}}, "
@@ -233,7 +233,7 @@ TEST_CASE("a kubeconfig has at most 32 levels and 10000 values") {
   CHECK_THROWS_AS(parse_kubeconfig(values(10'001), "/f"), Error);
 }
 
-TEST_CASE("the service account of a pod counts only when address, port and token are there") {
+TEST_CASE("the service account of a pod is used only if address, port and token exist") {
   OneContext files;
   const auto fill = [&] {
     files.places = ConfigPlaces();
@@ -246,7 +246,7 @@ TEST_CASE("the service account of a pod counts only when address, port and token
   const auto loaded = [&] { return files.refused([&] { load_config({}, files.places); }); };
   fill();
   const Config config = load_config({}, files.places);
-  CHECK(config.name_space == "default");  // there is no file that names another
+  CHECK(config.name_space == "default");  // there is no file with another namespace
   CHECK(config.login == Login::service_account);
   CHECK(config.token_file == (files.folder.path() / "account" / "token").string());
   CHECK(config.user == "service account");
@@ -268,7 +268,7 @@ TEST_CASE("the service account of a pod counts only when address, port and token
   CHECK(loaded() == "FOLDER/account/token holds control characters | ");
 }
 
-TEST_CASE("a context goes before the service account of a pod") {
+TEST_CASE("a context has precedence over the service account of a pod") {
   OneContext files;
   files.places.service_account = files.folder.path() / "account";
   files.places.service_host = "10.0.0.1";
@@ -279,7 +279,7 @@ TEST_CASE("a context goes before the service account of a pod") {
   CHECK(files.load_text("clusters: []\n").server == "https://10.0.0.1:6443");
 }
 
-TEST_CASE("the places of this process are those of its environment") {
+TEST_CASE("places_of_process() reads the environment") {
   const struct {
     const char* name;
     std::string ConfigPlaces::* field;

@@ -71,7 +71,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("the fields of a context come together") {
+TEST_CASE("a context gives the settings of its cluster, user and namespace") {
   Files files;
   const Config config =
       files.load(kubeconfig("server: 'https://h:6443/prefix/', tls-server-name: n, proxy-url: "
@@ -88,7 +88,7 @@ TEST_CASE("the fields of a context come together") {
   CHECK(config.source == (files.folder.path() / "config").string());
 }
 
-TEST_CASE("the first file to define a name wins whole, and so does the first current-context") {
+TEST_CASE("the first file with a name gives the whole entry, the first current-context wins") {
   Files files;
   const auto one = files.folder.write(
       "one/config",
@@ -102,7 +102,7 @@ TEST_CASE("the first file to define a name wins whole, and so does the first cur
   const Config config = load_config({}, files.places);
   CHECK(config.token == "from-one");         // not merged field by field
   CHECK(config.name_space == "default");     // the context of the first file has none
-  CHECK(config.server == "https://h:6443");  // a name that the first does not define
+  CHECK(config.server == "https://h:6443");  // only the second file defines this name
   CHECK(config.ca_pem == "authority");       // relative to its own file
   CHECK(config.token_file == (files.folder.path() / "one" / "tok").string());
   CHECK(config.source == one.string());
@@ -132,7 +132,7 @@ TEST_CASE("flags choose context and namespace") {
   CHECK(has(files.problem(kubeconfig(https, "", "namespace: No/Name")), "is not the name of a namespace"));
 }
 
-TEST_CASE("certificates and keys come from files or from base64, and the way they are written decides") {
+TEST_CASE("certificates and keys come from files or from base64, as their field says") {
   Files files;
   files.folder.write("cert.pem", "CERT");
   files.folder.write("key.pem", "KEY");
@@ -144,7 +144,7 @@ TEST_CASE("certificates and keys come from files or from base64, and the way the
   CHECK(config.client_key_pem == "KEY");
 }
 
-TEST_CASE("what does not go together is refused, naming file and entry, never showing a secret") {
+TEST_CASE("the error for conflicting fields names file and entry, and never shows a secret") {
   Files files;
   files.folder.write("x.pem", "X");
   files.folder.write("empty", " \n");
@@ -189,7 +189,7 @@ TEST_CASE("what does not go together is refused, naming file and entry, never sh
   }
 }
 
-TEST_CASE("programs for credentials are not needed where there is a token") {
+TEST_CASE("a plugin is not needed if there is a token") {
   Files files;
   const std::string exec = "exec: {command: x, apiVersion: client.authentication.k8s.io/v1beta1}";
   CHECK_FALSE(files.load(kubeconfig(https, "token: t, " + exec)).exec.has_value());
@@ -225,7 +225,7 @@ TEST_CASE("impersonation becomes headers") {
   CHECK(config.impersonation == expected);
 }
 
-TEST_CASE("a broken file is named with what is wrong in it") {
+TEST_CASE("the error for a broken file names the file and its mistake") {
   Files files;
   CHECK(has(files.problem("clusters: [\n"),
             "usage: kubeconfig " + (files.folder.path() / "config").string() + ": line"));
@@ -243,7 +243,7 @@ TEST_CASE("a broken file is named with what is wrong in it") {
   CHECK(has(Files::problem_of([&] { load_config(folder, files.places); }), "is a folder"));
 }
 
-TEST_CASE("a file that is small as it is written and huge or endless as it is read is refused") {
+TEST_CASE("a small file that expands to a huge or endless tree is refused") {
   Files files;
   CHECK(has(files.problem("clusters: &a [*a]\n"), "nested deeper than 32 levels"));
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
@@ -255,14 +255,14 @@ TEST_CASE("a file that is small as it is written and huge or endless as it is re
   }
   CHECK(bomb.size() < 1024);
   CHECK(has(files.problem(bomb), "more than 10000 values with all aliases written out"));
-  constexpr int levels = 100'000;  // of JSON, whose reader has no bound of its own
+  constexpr int levels = 100'000;  // for JSON: its reader has no bound of its own
   std::string deep = "{\"clusters\": [{\"name\": \"k\", \"cluster\": {\"a\": ";
   for (int i = 0; i < levels; ++i) deep += "{\"a\":";
   deep += "1" + std::string(levels, '}') + "}}]}";
   CHECK(has(files.problem(deep), "nested deeper than 32 levels"));
 }
 
-TEST_CASE("references that lead nowhere are refused with what there is") {
+TEST_CASE("a reference to a missing context, cluster or user is refused") {
   Files files;
   CHECK(has(files.problem("current-context: c\ncontexts: [{name: c, context: {cluster: gone}}]\n"),
             "context \"c\" names the cluster \"gone\", which does not exist"));
@@ -274,7 +274,7 @@ TEST_CASE("references that lead nowhere are refused with what there is") {
   CHECK(has(files.problem("current-context: gone\n"), "context \"gone\" does not exist"));
 }
 
-TEST_CASE("JSON is as good as YAML") {
+TEST_CASE("a kubeconfig may be JSON") {
   Files files;
   const Config config = files.load(R"({"current-context": "c", "kind": "Config",
 	"clusters": [{"name": "k", "cluster": {"server": "https://h", "insecure-skip-tls-verify": true}}],
@@ -285,7 +285,7 @@ TEST_CASE("JSON is as good as YAML") {
   CHECK(config.name_space == "default");
 }
 
-TEST_CASE("without any configuration the error says where one was looked for") {
+TEST_CASE("without any configuration the error lists the places that were read") {
   Files files;
   CHECK(Files::problem_of([&] { load_config({}, files.places); }) ==
         "cluster: no kubeconfig: " + files.places.home + "/.kube/config not found");

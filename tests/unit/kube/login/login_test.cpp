@@ -41,7 +41,7 @@ bool includes_text(const std::string& whole, const std::string& part) {
   return whole.find(part) != std::string::npos;
 }
 
-// The folder of a case, and what its kubeconfig means.
+// The folder of a case, and the configuration from its kubeconfig.
 class LoginCase {
  public:
   explicit LoginCase(const YAML::Node& given) : case_(given) {
@@ -122,7 +122,7 @@ ExecPlugin plugin_of(const std::string& mode) {
 
 }  // namespace
 
-TEST_CASE("a kubeconfig means the login that the rules of client-go say") {
+TEST_CASE("a kubeconfig gives the login that client-go's rules define") {
   CHECK(login_cases()["logins"].size() + login_cases()["answers"].size() +
             login_cases()["terminals"].size() >=
         60);
@@ -134,7 +134,7 @@ TEST_CASE("a kubeconfig means the login that the rules of client-go say") {
   }
 }
 
-TEST_CASE("the answer of a plugin is taken when it is whole, and its error never shows it") {
+TEST_CASE("a plugin's answer is accepted only if it is complete, and no error shows it") {
   const ExecPlugin plugin = plugin_of("Never");
   for (const YAML::Node& given : login_cases()["answers"]) {
     const std::string rule = node_text(given["rule"]);
@@ -174,7 +174,7 @@ TEST_CASE("a plugin may ask the user when its mode and the terminal allow it") {
   }
 }
 
-TEST_CASE("a plugin is told about the cluster only where the entry says so, and then all of it") {
+TEST_CASE("a plugin gets all settings of the cluster only if its entry asks for them") {
   Config config;
   config.server = "https://h:6443/prefix";
   config.ca_pem = "CA";
@@ -194,7 +194,7 @@ TEST_CASE("a plugin is told about the cluster only where the entry says so, and 
     "proxy-url": "http://p:3128", "disable-compression": true, "config": {"audience": "x", "retries": 3}}})"));
 }
 
-TEST_CASE("a cluster's extension reaches its plugin with the types that it was written with") {
+TEST_CASE("the cluster's extension keeps the types of its YAML values") {
   const std::string extension =
       "{text: a, quoted: '3', number: 3, fraction: 0.5, truth: true, nothing: null, list: [1, b]}";
   const Kubeconfig file = parse_kubeconfig(
@@ -207,7 +207,7 @@ TEST_CASE("a cluster's extension reaches its plugin with the types that it was w
                                   "nothing": null, "list": [1, "b"]})"));
 }
 
-TEST_CASE("what a plugin says is shown without control characters and without what is secret") {
+TEST_CASE("the stderr of a plugin is shown without control characters and secrets") {
   ExecPlugin plugin = plugin_of("Never");
   plugin.env = {{"PASSWORD", "hunter2"}, {"REGION", "eu"}};
   mlk::ProcessResult result;
@@ -220,7 +220,7 @@ TEST_CASE("what a plugin says is shown without control characters and without wh
             "credential plugin \"aws\" failed with exit code 7: no ?[31mluck; with *** in eu: ***, ***"));
 }
 
-TEST_CASE("refused credentials that have expired are told with their end") {
+TEST_CASE("the error for refused and expired credentials has their expiry") {
   const auto now = *mlk::parse_time("2026-11-26T12:00:00Z");
   const auto said = [&](const char* token_end) {
     Config config;

@@ -1,4 +1,4 @@
-// Tokens: what a header can hold, files that others renew, and when a login ends.
+// Tokens: texts for headers, files that other programs renew, and the expiry of logins.
 #include "cli/kube/login/token.h"
 
 #include <filesystem>
@@ -20,7 +20,7 @@ const Token::Time token_begin = Token::Time{} + seconds(1000);
 
 std::string jwt_of(const std::string& claims) { return "e30." + mlk::base64_encode(claims) + ".c2ln"; }
 
-// The end of a token with these claims; "none" without one.
+// The expiry of a token with these claims; "none" if it has no expiry.
 std::string jwt_end(const std::string& claims) {
   const auto end = token_end(jwt_of(claims));
   return end ? mlk::format_time(*end) : "none";
@@ -28,13 +28,13 @@ std::string jwt_end(const std::string& claims) {
 
 }  // namespace
 
-TEST_CASE("a header holds all but control characters") {
+TEST_CASE("a header can hold every character except control characters") {
   for (const char* good : {"", "abc", "a b", "~", "\xc3\xa4"}) CHECK_MESSAGE(fits_in_header(good), good);
   for (const char* bad : {"\x1f", "a\nb", "a\r", "\t", "\x7f"}) CHECK_FALSE(fits_in_header(bad));
   CHECK_FALSE(fits_in_header(std::string_view("a\0b", 3)));
 }
 
-TEST_CASE("a token's file is read at first, then every minute, and soon again when it could not be read") {
+TEST_CASE("a token file is read at first, then every minute, and ten seconds after a failed read") {
   const TemporaryFolder folder;
   const std::string file = folder.write("token", " one\n").string();
   Token token("given", file);
@@ -49,7 +49,7 @@ TEST_CASE("a token's file is read at first, then every minute, and soon again wh
   CHECK(token.current(token_begin + seconds(130)) == "three");
 }
 
-TEST_CASE("a file that is empty, or that no header can hold, leaves the last token in use") {
+TEST_CASE("a token file that is empty or does not fit in a header leaves the last token in use") {
   const TemporaryFolder folder;
   for (const char* text : {"", " \n", "a\nX: y"}) {
     Token token("given", folder.write("token", text).string());
@@ -57,7 +57,7 @@ TEST_CASE("a file that is empty, or that no header can hold, leaves the last tok
   }
 }
 
-TEST_CASE("after a refusal the file is read at once, and only another token is worth another try") {
+TEST_CASE("after a refusal the token file is read at once, and only a new token leads to a retry") {
   const TemporaryFolder folder;
   Token token("given", folder.write("token", "one").string());
   CHECK(token.current(token_begin) == "one");
@@ -66,14 +66,14 @@ TEST_CASE("after a refusal the file is read at once, and only another token is w
   CHECK(token.renew("one", token_begin + seconds(2)));
   CHECK(token.current(token_begin + seconds(2)) == "two");
   folder.write("token", "three");
-  CHECK(token.renew("one", token_begin + seconds(3)));  // there is a newer one already
+  CHECK(token.renew("one", token_begin + seconds(3)));  // there is already a newer token
   CHECK(token.current(token_begin + seconds(3)) == "two");
   Token fixed("given", "");
   CHECK_FALSE(fixed.renew("other", token_begin));
   CHECK(fixed.current(token_begin) == "given");
 }
 
-TEST_CASE("the end of a JSON Web Token is its exp, where that is a time") {
+TEST_CASE("the expiry of a JSON Web Token is its `exp` if that is a valid time") {
   CHECK(jwt_end(R"({"exp": 4070908800})") == "2099-01-01T00:00:00Z");
   CHECK(jwt_end(R"({"exp": 4070908800.9})") == "2099-01-01T00:00:00Z");
   CHECK(jwt_end(R"({"exp": 0})") == "1970-01-01T00:00:00Z");
@@ -84,7 +84,7 @@ TEST_CASE("the end of a JSON Web Token is its exp, where that is a time") {
        {"", "abc", "e30.e30", "e30.eyJleHAiOjQwNzA5MDg4MDB9", "a.eyJleHAiOjF9.b.c", "a.???.b"})
     CHECK_MESSAGE(!token_end(none), none);
   CHECK(token_end("a.eyJleHAiOjF9.b"));
-  // "-" and "_" stand for "+" and "/" in its base64.
+  // The base64 of tokens has "-" and "_" instead of "+" and "/".
   std::string claims = "{\"a\": \"xxxo\xc3\xa4xxx>>>\", \"exp\": 60}", payload = mlk::base64_encode(claims);
   REQUIRE(payload.find('+') != std::string::npos);
   REQUIRE(payload.find('/') != std::string::npos);  // with any other digit it is no UTF-8
@@ -94,14 +94,14 @@ TEST_CASE("the end of a JSON Web Token is its exp, where that is a time") {
   CHECK(mlk::format_time(*token_end("a." + payload + ".b")) == "1970-01-01T00:01:00Z");
 }
 
-TEST_CASE("a certificate ends when it says, and what is none has no end") {
+TEST_CASE("a certificate has an expiry, and text that is no certificate has none") {
   const Certificate made = make_certificate({"me", "DNS:me"});
   CHECK(certificate_end(made.pem()).has_value());
   CHECK_FALSE(certificate_end("no certificate").has_value());
   CHECK_FALSE(certificate_end("").has_value());
 }
 
-TEST_CASE("a credential ends as its issuer says, otherwise with the first of its parts") {
+TEST_CASE("a credential expires when its issuer says, otherwise with its earliest part") {
   const std::string early = jwt_of(R"({"exp": 60})"), late = jwt_of(R"({"exp": 7258118400})");
   const std::string certificate = make_certificate({"me", "DNS:me"}).pem();
   const auto of_certificate = certificate_end(certificate);
@@ -114,14 +114,14 @@ TEST_CASE("a credential ends as its issuer says, otherwise with the first of its
   CHECK_FALSE(end_of({"opaque", "", ""}).has_value());
 }
 
-TEST_CASE("an end is told with the time that is left or gone") {
+TEST_CASE("the text of an expiry has the time that is left or gone") {
   const mlk::Time now = *mlk::parse_time("2026-11-26T12:00:00Z");
   CHECK(text_of_end(now + seconds(3600), now) == "until 2026-11-26T13:00:00Z (1h left)");
   CHECK(text_of_end(now, now) == "until 2026-11-26T12:00:00Z (0s left)");
   CHECK(text_of_end(now - seconds(1), now) == "expired 2026-11-26T11:59:59Z (1s ago)");
 }
 
-TEST_CASE("each way to log in has its words") {
+TEST_CASE("each way to log in has its own text") {
   const auto way = [](Login login, const std::string& certificate = "") {
     Config config;
     config.login = login;

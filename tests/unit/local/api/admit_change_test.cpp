@@ -1,4 +1,4 @@
-// What is checked and filled in again when an object is changed, and what stays out of objects.
+// Rules and defaults that apply again when an object is changed, and fields that are removed from objects.
 #include <doctest/doctest.h>
 
 #include "cli/local/api/admit.h"
@@ -47,7 +47,7 @@ TEST_CASE("a name has lower-case letters and digits, and none of their neighbour
     CHECK_MESSAGE(!is_dns_subdomain(bad), bad);
 }
 
-TEST_CASE("a changed object keeps the rules of a new one, and gets its defaults again") {
+TEST_CASE("a change of an object is checked by the rules for new objects, and fills in the defaults again") {
   const json job = kept("jobs", job_named("j"));
   CHECK(after_change("jobs", job, {{"spec", {{"suspend", nullptr}}}}) == job);
   const auto refused = [](const char* plural, const json& before, const json& patch) {
@@ -85,7 +85,7 @@ TEST_CASE("the generation is counted from 1, of kinds that have one") {
                   .contains("generation"));
 }
 
-TEST_CASE("kinds without defaults, and objects without a spec, stay as they are") {
+TEST_CASE("objects without a spec, and objects of kinds without defaults, do not change") {
   const json bare = R"({"metadata": {"name": "a", "uid": "u"}})"_json;
   for (const char* plural : {"pods", "services", "configmaps", "leases", "events", "nodes"})
     CHECK_MESSAGE(defaulted(plural, bare) == bare, plural);
@@ -148,7 +148,8 @@ json merged_lists(const json& before, const json& patch) {
 }
 
 TEST_CASE(
-    "a list is replaced whole when it is empty, holds more than objects, or there is none to merge with") {
+    "a patch replaces a whole list if its list is empty or holds values that are no objects, or if the "
+    "object has no list") {
   const json before = R"({"env": [{"name": "a", "value": "1"}]})"_json;
   CHECK(merged_lists(before, R"({"env": []})"_json) == R"({"env": []})"_json);
   CHECK(merged_lists(before, R"({"env": [{"name": "b"}, 5]})"_json) == R"({"env": [{"name": "b"}, 5]})"_json);
@@ -164,7 +165,8 @@ TEST_CASE(
         R"({"m": {"finalizers": "a"}})"_json);
 }
 
-TEST_CASE("an element without the field that tells it apart is a new one, and odd ones that are there stay") {
+TEST_CASE(
+    "a patch appends an element without the merge key, and keeps existing elements that have no merge key") {
   CHECK(merged_lists(R"({"env": [{"name": "a"}]})"_json, R"({"env": [{"value": "1"}]})"_json) ==
         R"({"env": [{"name": "a"}, {"value": "1"}]})"_json);
   CHECK(merged_lists(R"({"env": [5, {"value": "1"}, {"name": "a"}]})"_json,
@@ -172,7 +174,7 @@ TEST_CASE("an element without the field that tells it apart is a new one, and od
         R"({"env": [5, {"value": "1"}, {"name": "a", "value": "2"}]})"_json);
 }
 
-TEST_CASE("a merge patch replaces lists whole, and knows no directives") {
+TEST_CASE("a merge patch replaces whole lists, and does not interpret directives") {
   const auto merged = [](const json& before, const json& patch) {
     return apply_patch("application/merge-patch+json; charset=utf-8", before, patch.dump());
   };

@@ -1,4 +1,4 @@
-// What happens to an object on its way in: names, limits, what the server owns, and what may not change.
+// The admission of objects: names, limits, fields of the server, and immutable fields.
 #include "cli/local/api/admit.h"
 
 #include <doctest/doctest.h>
@@ -65,7 +65,7 @@ json bare_pod(const json& spec = json::object()) {
 
 }  // namespace
 
-TEST_CASE("names are subdomains, of Services and Namespaces labels") {
+TEST_CASE("names of Services and Namespaces are DNS labels, other names are DNS subdomains") {
   const std::string most(253, 'a'), label(63, 'a');
   for (const std::string& good : {std::string("a"), std::string("1"), std::string("a.b-c.1"), most})
     CHECK_MESSAGE(is_dns_subdomain(good), good);
@@ -119,7 +119,7 @@ TEST_CASE("labels and annotations have names and values of these forms") {
             .starts_with("422 metadata.annotations: Too long"));
 }
 
-TEST_CASE("an owner is named whole") {
+TEST_CASE("an owner reference must have all its fields") {
   const json whole = {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"name", "o"}, {"uid", "u"}};
   const auto with = [](const json& owner) {
     return refused_new("configmaps",
@@ -151,14 +151,15 @@ TEST_CASE("keys of ConfigMaps and Secrets can be file names, and encoded values 
   CHECK(with("configmaps", "binaryData", "k", "!") == "400 ConfigMap \"a\": binaryData[k] is not base64");
   CHECK(with("secrets", "data", "k", "!") == "400 Secret \"a\": data[k] is not base64");
   CHECK(with("secrets", "data", "k", "dmFsdWU=") == "taken");
-  CHECK(with("services", "data", "a/b", "v") != "taken");  // for want of a spec
+  CHECK(with("services", "data", "a/b", "v") != "taken");  // refused because the spec is missing
   // Both parts together are bounded.
   const std::string half(600 * 1024, 'x');
   json two = map_named("a", {{"data", {{"k", half}, {"l", half}}}});
   CHECK(refused_new("configmaps", two) == "422 []: Too long: may not be more than 1048576 bytes");
 }
 
-TEST_CASE("a new object has the server's fields, and a client cannot set them") {
+TEST_CASE(
+    "the server sets its own fields in a new object, and ignores the values that a client gives for them") {
   json sent = map_named("a");
   for (const char* field : {"resourceVersion", "deletionTimestamp", "managedFields", "selfLink"})
     sent["metadata"][field] = "x";
@@ -240,7 +241,7 @@ TEST_CASE("the generation counts changes of the spec alone") {
   CHECK_FALSE(changed("configmaps", map, {{"data", {{"k", "w"}}}}).at("metadata").contains("generation"));
 }
 
-TEST_CASE("a change names the object, its version and its uid as they are, or not at all") {
+TEST_CASE("the name, version and uid in a change are either absent or equal to those of the object") {
   const json before = stored("configmaps", map_named("a"));
   const auto with = [&](const char* field, const json& value) {
     return refused_change("configmaps", before, {{"metadata", {{field, value}}}});
@@ -258,7 +259,7 @@ TEST_CASE("a change names the object, its version and its uid as they are, or no
   CHECK(with("name", "b") == "400 the name of the object (b) does not match the name on the URL (a)");
 }
 
-TEST_CASE("the immutable fields of a ConfigMap or Secret with `immutable`, and of every Secret") {
+TEST_CASE("ConfigMaps and Secrets with `immutable` have immutable fields, and so has every Secret") {
   const json open = stored("configmaps", map_named("a"));
   CHECK(refused_change("configmaps", open, {{"data", {{"k", "w"}}}}) == "taken");
   CHECK(refused_change("configmaps", open, {{"immutable", true}}) == "taken");
@@ -316,7 +317,7 @@ TEST_CASE("the mutable fields of a pod") {
   CHECK(refused_change("pods", before, {{"metadata", {{"labels", {{"l", "1"}}}}}}) == "taken");
 }
 
-TEST_CASE("the deadline of a pod may be set later, and be lowered, but not be raised or taken away") {
+TEST_CASE("the deadline of a pod may be added and lowered, but not raised or removed") {
   json before = stored("pods", bare_pod());
   const auto with = [&](const json& seconds) {
     return refused_change("pods", before, {{"spec", {{"activeDeadlineSeconds", seconds}}}});

@@ -38,7 +38,7 @@ struct Listed {
   }
 };
 
-TEST_CASE("a list says its version, and each item everything but its type") {
+TEST_CASE("a list has a version, and its items have all fields except their type") {
   Listed listed;
   const json version = {{"resourceVersion", std::to_string(listed.cluster.store.revision())}};
   CHECK(listed.cluster.ask("GET", "/api/v1/configmaps") == listed.list(version, {0, 1, 2, 3}));
@@ -67,7 +67,7 @@ TEST_CASE("pages follow one another over namespaces, and say how many are left")
       metadata["remainingItemCount"] = 3 - i;
     }
     CHECK(page == listed.list(metadata, {i}));
-    // What comes later is on none of the pages.
+    // Objects that are created later are on none of the pages.
     cluster.send("POST", maps, map_named("a-" + std::to_string(i)));
     cluster.send("DELETE", "/api/v1/namespaces/default-2/configmaps/b");
   }
@@ -86,7 +86,7 @@ TEST_CASE("pages of a selection contain and count only selected objects") {
   CHECK_FALSE(second.at("metadata").contains("remainingItemCount"));
 }
 
-TEST_CASE("where a page ends is in its token, with the version") {
+TEST_CASE("the continue token of a page has the end of the page and the version") {
   Listed listed;
   const json first = listed.cluster.ask("GET", maps + "?limit=1");
   const json token = json::parse(base64_decode(first.at("metadata").at("continue").get<std::string>()));
@@ -104,7 +104,7 @@ TEST_CASE("objects that are in no namespace are listed by their names") {
         std::vector<std::string>{"b", "default"});
 }
 
-TEST_CASE("a list of exactly one moment is as it was then") {
+TEST_CASE("a list of exactly one version shows the objects as they were at that version") {
   Listed listed;
   const std::string then = listed.all[1].at("metadata").at("resourceVersion");
   listed.cluster.send("DELETE", maps + "/z");
@@ -115,7 +115,7 @@ TEST_CASE("a list of exactly one moment is as it was then") {
   CHECK(names(listed.cluster.ask("GET", maps + "?resourceVersion=" + then)) == std::vector<std::string>{"x"});
 }
 
-TEST_CASE("lists come as tables and as metadata where that is wanted") {
+TEST_CASE("lists are sent as tables or as metadata if the client asks for them") {
   Listed listed;
   const auto as = [&](const std::string& form) {
     return json::parse(

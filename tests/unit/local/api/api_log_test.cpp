@@ -1,4 +1,4 @@
-// The requests for the log of a pod: what is refused, and what the options come to.
+// The requests for the log of a pod: refused requests, and the effects of the options.
 #include <atomic>
 #include <thread>
 
@@ -54,7 +54,7 @@ struct Talking {
   }
 };
 
-TEST_CASE("a log is read whole, or as its options say") {
+TEST_CASE("a log is read as a whole, or in the part that the options select") {
   Talking talking;
   CHECK(talking.read("") == "one\ntwo\nthree\nfour\n");
   CHECK(talking.read("?container=main") == "one\ntwo\nthree\nfour\n");
@@ -74,7 +74,7 @@ TEST_CASE("a log can be read since a time, of whole seconds, or since some secon
   CHECK(talking.read("?sinceTime=2026-11-21T12:00:02Z") == "");
 }
 
-TEST_CASE("options of a log that make no sense are refused in these words") {
+TEST_CASE("invalid options of a log request are refused with these messages") {
   Talking talking;
   Cluster& cluster = talking.cluster;
   const auto refused = [&](const std::string& query) { return cluster.ask("GET", log_path + query); };
@@ -112,7 +112,8 @@ TEST_CASE("options of a log that make no sense are refused in these words") {
   CHECK(cluster.ask("PUT", log_path).at("code") == 405);
 }
 
-TEST_CASE("a pod that waits says why there is no log yet; one that no node has has an empty one") {
+TEST_CASE(
+    "the log of a waiting pod is refused with the reason, and the log of a pod without a node is empty") {
   Talking talking;
   Cluster& cluster = talking.cluster;
   const auto why = [&](const json& status) {
@@ -140,7 +141,8 @@ TEST_CASE("a pod that waits says why there is no log yet; one that no node has h
   CHECK_FALSE(nothing.stream);
 }
 
-TEST_CASE("a follower of a log gets it to its end: the pod has ended, is deleted, or is another one") {
+TEST_CASE(
+    "a follower of a log gets all lines until the pod has ended, is deleted, or is replaced by another pod") {
   for (const char* how : {"ended", "gone", "replaced", "stopped"}) {
     CAPTURE(how);
     Talking talking;

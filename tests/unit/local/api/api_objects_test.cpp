@@ -1,4 +1,4 @@
-// Objects as they come back from being made, changed, listed and deleted: whole answers.
+// The complete answers to requests that create, change, list and delete objects.
 #include <doctest/doctest.h>
 
 #include "tests/unit/local/api_cluster.h"
@@ -88,7 +88,7 @@ TEST_CASE("a new object has the status of its kind, and the status that a client
         std::vector<std::string>{"default", "default"});
 }
 
-TEST_CASE("unknown fields are said in a warning wherever an object is taken, unless they are to be ignored") {
+TEST_CASE("every request with an object gets a warning about unknown fields, unless it asks to ignore them") {
   Cluster cluster;
   const json typo = map_named("a", {{"dat", 1}, {"x", 2}});
   const std::string both = "unknown field \"dat\", unknown field \"x\"";
@@ -124,7 +124,7 @@ TEST_CASE("unknown fields are said in a warning wherever an object is taken, unl
         "unknown field \"dat\"");
 }
 
-TEST_CASE("a dry run answers as if it were none, and leaves everything as it was") {
+TEST_CASE("a dry run gets the answer of a real request, and changes nothing") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   const std::uint64_t before = cluster.store.revision();
@@ -146,7 +146,7 @@ TEST_CASE("a dry run answers as if it were none, and leaves everything as it was
   CHECK(cluster.store.revision() == before);
 }
 
-TEST_CASE("deleting at once answers with the deleted object's name, kind and group") {
+TEST_CASE("the answer to an immediate deletion has the deleted object's name, kind and group") {
   Cluster cluster;
   const json map = cluster.ask("POST", maps, map_named("a"));
   const json job = cluster.ask("POST", jobs, job_named("j"));
@@ -163,8 +163,8 @@ TEST_CASE("deleting at once answers with the deleted object's name, kind and gro
 }
 
 TEST_CASE(
-    "deleting an object with a grace or a finalizer answers with the marked object, which keeps its first "
-    "mark") {
+    "deleting an object with a grace period or a finalizer returns the marked object, which keeps its "
+    "first mark") {
   Cluster cluster;
   const json held = cluster.ask("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   json going = held;
@@ -187,14 +187,14 @@ TEST_CASE(
   CHECK(sooner.at("metadata").at("deletionGracePeriodSeconds") == 5);
   CHECK(cluster.ask("DELETE", pods + "/p?gracePeriodSeconds=0").at("status") == "Success");
   CHECK(cluster.code("POST", pods, pod) == 201);
-  // More than the query can say is said in the body, and less than nothing is nothing.
+  // A value in the query overrides the value in the body, and a negative value counts as 0.
   CHECK(cluster.ask("DELETE", pods + "/p?gracePeriodSeconds=999999999", {{"gracePeriodSeconds", 1}})
             .at("metadata")
             .at("deletionGracePeriodSeconds") == 999999999);
   CHECK(cluster.ask("DELETE", pods + "/p", {{"gracePeriodSeconds", -1}}).at("status") == "Success");
 }
 
-TEST_CASE("an object that is not a pod has no grace, whatever is requested") {
+TEST_CASE("an object that is not a pod has no grace period, even if the request gives one") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   const json going = cluster.ask("DELETE", maps + "/a", {{"gracePeriodSeconds", 9}});
@@ -202,7 +202,7 @@ TEST_CASE("an object that is not a pod has no grace, whatever is requested") {
   CHECK(going.at("metadata").at("deletionTimestamp") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE("in the foreground an object waits with a finalizer of its own, once, behind those that it has") {
+TEST_CASE("a foreground deletion appends its finalizer to the object's own finalizers, once") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   for (int i = 0; i < 2; ++i)
@@ -212,13 +212,14 @@ TEST_CASE("in the foreground an object waits with a finalizer of its own, once, 
   CHECK(cluster.ask("DELETE", maps + "/b", {{"propagationPolicy", "Foreground"}})
             .at("metadata")
             .at("finalizers") == json{"foregroundDeletion"});
-  // The query comes before the body.
+  // The query overrides the body.
   cluster.send("POST", maps, map_named("c"));
   CHECK(cluster.ask("DELETE", maps + "/c?propagationPolicy=Background", {{"propagationPolicy", "Foreground"}})
             .at("status") == "Success");
 }
 
-TEST_CASE("a deletion applies only to the object in its preconditions, and names the one that it found") {
+TEST_CASE(
+    "a deletion whose preconditions do not match is refused with the values of the object that was found") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   const std::string uid = a.at("metadata").at("uid"), version = a.at("metadata").at("resourceVersion");
@@ -240,7 +241,7 @@ TEST_CASE("a deletion applies only to the object in its preconditions, and names
   CHECK(refused({{"uid", ""}, {"resourceVersion", version}}) == gone_answer(a, "", "configmaps"));
 }
 
-TEST_CASE("a namespace that is deleted says so, and waits until it is empty") {
+TEST_CASE("a deleted namespace has the phase Terminating and waits with a finalizer until it is empty") {
   Cluster cluster;
   const json team = cluster.ask("POST", teams, {{"metadata", {{"name", "team"}}}});
   json going = team;
@@ -253,7 +254,7 @@ TEST_CASE("a namespace that is deleted says so, and waits until it is empty") {
   CHECK(answer == going);
 }
 
-TEST_CASE("orphans lose the reference to their owner alone, whatever they are and wherever") {
+TEST_CASE("an orphan of any kind and namespace loses only the reference to the deleted owner") {
   Cluster cluster;
   const json owner = cluster.ask("POST", maps, map_named("owner"));
   const json other = cluster.ask("POST", maps, map_named("other"));
@@ -297,12 +298,12 @@ TEST_CASE("deleting a collection answers with the list of its objects") {
         std::vector<std::string>{"b"});
   CHECK(cluster.code("GET", maps + "/b") == 404);
   CHECK(cluster.code("GET", teams + "/team/configmaps/a") == 200);
-  // Namespaces are in none, so that all of them can be meant.
+  // Namespaces are in no namespace, so a request can select all of them.
   CHECK(names(cluster.ask("DELETE", teams + "?fieldSelector=metadata.name=team")) ==
         std::vector<std::string>{"team"});
 }
 
-TEST_CASE("an object is changed where it is, and a change of nothing keeps its version") {
+TEST_CASE("an update replaces the object, and an update without a difference keeps its version") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   const Answer same = cluster.send("PUT", maps + "/a", a);
@@ -321,7 +322,7 @@ TEST_CASE("an object is changed where it is, and a change of nothing keeps its v
   CHECK(not_there.at("message") == "configmaps \"none\" not found");
 }
 
-TEST_CASE("an applied object is made with the name of its path, and afterwards merged") {
+TEST_CASE("the first apply creates an object with the name in the path, and later ones are merged into it") {
   Cluster cluster;
   const std::string apply = "application/apply-patch+yaml";
   json object = map_named("other", labelled("1"));

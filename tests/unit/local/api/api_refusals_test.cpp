@@ -1,4 +1,4 @@
-// What the API refuses and defaults, as the API server does: its answers to the same requests were the model.
+// Refusals and defaults of the API, like the API server's: its answers to the same requests were the model.
 #include <doctest/doctest.h>
 
 #include "cli/util/hash.h"
@@ -7,7 +7,7 @@
 using namespace mlk::local;
 using namespace mlk::local::samples;
 
-TEST_CASE("refusals are worded and shaped as by the API server") {
+TEST_CASE("refusals have the wording and the fields of the API server's refusals") {
   Cluster cluster;
   const auto shape = [](json status) {
     status.erase("metadata");
@@ -52,7 +52,7 @@ TEST_CASE("refusals are worded and shaped as by the API server") {
   CHECK(cluster.code("POST", jobs, bare) == 422);
 }
 
-TEST_CASE("a ConfigMap or Secret holds 1 MiB and no byte more") {
+TEST_CASE("a ConfigMap or Secret holds at most 1 MiB") {
   Cluster cluster;
   const std::string full(1 << 20, 'x');
   CHECK(cluster.code("POST", maps, map_named("full", {{"data", {{"k", full}}}})) == 201);
@@ -70,7 +70,7 @@ TEST_CASE("a ConfigMap or Secret holds 1 MiB and no byte more") {
         "Secret \"t\" is invalid: data: Too long: may not be more than 1048576 bytes");
 }
 
-TEST_CASE("a port of a Service targets itself, unless it says another") {
+TEST_CASE("the target port of a Service is the port itself, unless the Service names another target") {
   Cluster cluster;
   json service = {{"apiVersion", "v1"}, {"kind", "Service"}, {"metadata", {{"name", "s"}}}};
   service["spec"] = {{"clusterIP", "None"},

@@ -1,4 +1,4 @@
-// What the API answers to requests that it cannot follow: whole Status objects.
+// The answers of the API to invalid requests: whole Status objects.
 #include <doctest/doctest.h>
 
 #include "tests/unit/local/api_cluster.h"
@@ -42,7 +42,7 @@ void check_answer(Cluster& cluster, const std::string& method, const std::string
   CHECK_FALSE(answer.stream);
 }
 
-TEST_CASE("paths that name nothing, and methods that are not for a path, are refused in these words") {
+TEST_CASE("unknown paths, and methods that a path does not have, are refused with these messages") {
   Cluster cluster;
   const json nowhere = status_object(404, "NotFound", "the server could not find the requested resource");
   for (const char* path : {"/",
@@ -94,7 +94,7 @@ TEST_CASE("paths that name nothing, and methods that are not for a path, are ref
   CHECK(cluster.store.find("serviceaccounts", "default", "default"));
 }
 
-TEST_CASE("bodies that are no objects of the kind are refused in these words") {
+TEST_CASE("bodies that are not objects of the kind are refused with these messages") {
   Cluster cluster;
   const auto bad = [](const std::string& message) { return status_object(400, "BadRequest", message); };
   check_answer(cluster, "POST", maps, bad("the body is not an object"), "[]");
@@ -135,7 +135,7 @@ TEST_CASE("bodies that are no objects of the kind are refused in these words") {
                map_named("a"));
 }
 
-TEST_CASE("an object with values of the wrong type deep inside is a bad request, not a fault of the server") {
+TEST_CASE("an object with a nested value of the wrong type gets 400, and no server error") {
   Cluster cluster;
   const json refused = cluster.ask("POST", maps, {{"metadata", "x"}});
   CHECK(refused.at("code") == 400);
@@ -145,7 +145,7 @@ TEST_CASE("an object with values of the wrong type deep inside is a bad request,
   CHECK(json::parse(odd.body).at("code") == 400);
 }
 
-TEST_CASE("a fault of the server is said to be one") {
+TEST_CASE("an internal error is answered as a server error") {
   Cluster cluster;
   std::filesystem::remove_all(cluster.folder.path() / "objects" / "configmaps");
   write_text(cluster.folder.path() / "objects" / "configmaps", "no folder");
@@ -158,7 +158,7 @@ TEST_CASE("a fault of the server is said to be one") {
   CHECK(status == status_object(500, "InternalError", message));
 }
 
-TEST_CASE("options that are not known are refused in these words") {
+TEST_CASE("unknown options are refused with these messages") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const std::string unsupported = "FieldValueNotSupported";
@@ -209,7 +209,7 @@ TEST_CASE("numbers in a query are whole and not negative") {
                  status_object(400, "BadRequest", std::string("invalid value for ") + name + ": \"-5\""));
 }
 
-TEST_CASE("a list from a page or a moment that is not to be had is refused in these words") {
+TEST_CASE("a list of an unavailable page or version is refused with these messages") {
   Cluster cluster;
   const json not_valid = status_object(400, "BadRequest", "continue key is not valid");
   // In turn: no base64, no JSON, no object; no revision, a negative one, a text, no name, an odd name.
@@ -239,7 +239,7 @@ TEST_CASE("watches with an invalid selector are refused before they begin") {
                status_object(400, "BadRequest", "unable to parse requirement: \"a b\""));
 }
 
-TEST_CASE("a form that is not served is refused wherever an object is answered, and nothing is done") {
+TEST_CASE("a request that accepts no served media type gets 406 and has no effect") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const json expected =
@@ -267,7 +267,7 @@ TEST_CASE("a form that is not served is refused wherever an object is answered, 
   CHECK(cluster.ask("GET", maps + "/a").at("data").at("k") == "v");
 }
 
-TEST_CASE("nothing is made in a namespace that is going") {
+TEST_CASE("the server creates nothing in a namespace that is being deleted") {
   Cluster cluster;
   cluster.send("POST", "/api/v1/namespaces", {{"metadata", {{"name", "team"}}}});
   cluster.send("DELETE", "/api/v1/namespaces/team");
@@ -294,14 +294,14 @@ TEST_CASE("health is plain text, at three paths and for every method") {
   CHECK(cluster.code("GET", "/healthz/etcd") == 404);
 }
 
-TEST_CASE("documents are answered with and without a slash at the end, and only to GET") {
+TEST_CASE("discovery documents are served with and without a trailing slash, and only for GET") {
   Cluster cluster;
   CHECK(cluster.ask("GET", "/api/") == cluster.ask("GET", "/api"));
   CHECK(cluster.ask("GET", "/apis/batch/v1/").at("kind") == "APIResourceList");
   CHECK(cluster.code("POST", "/version", json::object()) == 404);
 }
 
-TEST_CASE("reviews are answered by their kinds, with all that was asked") {
+TEST_CASE("a review is answered with its kind and with the spec of the request") {
   Cluster cluster;
   const std::string access = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
   const json asked = {{"apiVersion", "x"}, {"kind", "x"}, {"spec", {{"a", 1}}}};
@@ -322,7 +322,7 @@ TEST_CASE("reviews are answered by their kinds, with all that was asked") {
             {"userInfo": {"username": "local", "groups": ["system:authenticated"]}}})"_json);
 }
 
-TEST_CASE("a request says nothing by default but that it reads and writes JSON, and an answer is good JSON") {
+TEST_CASE("by default a request is a GET that reads and writes JSON, and an answer is JSON with status 200") {
   const Request request;
   CHECK(request.method == "GET");
   CHECK(request.content_type == "application/json");

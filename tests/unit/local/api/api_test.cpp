@@ -118,7 +118,7 @@ TEST_CASE(
   CHECK(!cluster.ask("GET", jobs + "/j").at("spec").contains("backofLimit"));
 }
 
-TEST_CASE("values of the wrong type are refused, as the typed API does it") {
+TEST_CASE("values of the wrong type are refused, as by the typed API of Kubernetes") {
   Cluster cluster;
   CHECK(cluster.code("POST", jobs, job_named("j", {{"completions", "2"}})) == 400);
   CHECK(cluster.code("POST", jobs,
@@ -185,7 +185,7 @@ TEST_CASE("immutable fields do not change") {
             .at("generation") == 3);
 }
 
-TEST_CASE("an update has to know the newest version") {
+TEST_CASE("an update without the newest version is refused") {
   Cluster cluster;
   json object = cluster.ask("POST", maps, map_named("a"));
   object["data"]["k"] = "w";
@@ -221,7 +221,7 @@ TEST_CASE("the four kinds of patches") {
             .at("k") == "2");
 }
 
-TEST_CASE("lists filter, page, and show one moment on all pages") {
+TEST_CASE("lists are filtered and paged, and all pages show the same version") {
   Cluster cluster;
   for (const char* name : {"a", "b", "c", "d"}) {
     cluster.send(
@@ -241,7 +241,7 @@ TEST_CASE("lists filter, page, and show one moment on all pages") {
   CHECK(second.at("metadata").at("resourceVersion") == first.at("metadata").at("resourceVersion"));
 }
 
-TEST_CASE("a list can be of exactly one earlier moment, or of one that is not older") {
+TEST_CASE("a list can show exactly an earlier version, or a version that is not older") {
   Cluster cluster;
   const json first = cluster.ask("POST", maps, map_named("a"));
   const std::string then = first.at("metadata").at("resourceVersion");
@@ -253,7 +253,7 @@ TEST_CASE("a list can be of exactly one earlier moment, or of one that is not ol
   CHECK(cluster.code("GET", maps + "?resourceVersion=999999") == 504);
 }
 
-TEST_CASE("the status of a namespace and its end are no kinds of objects in it") {
+TEST_CASE("the paths `status` and `finalize` of a namespace are not read as kinds of objects in it") {
   Cluster cluster;
   CHECK(cluster.ask("PUT", "/api/v1/namespaces/default/status", json::object()).at("kind") == "Namespace");
   CHECK(cluster.ask("PUT", "/api/v1/namespaces/default/finalize", json::object()).at("message") ==
@@ -311,7 +311,7 @@ TEST_CASE("a watch can begin with the existing objects, and marks their end") {
   CHECK(events[1].at("object").at("metadata").at("annotations").at("k8s.io/initial-events-end") == "true");
 }
 
-TEST_CASE("deleting obeys preconditions, and deletes the dependents of an object") {
+TEST_CASE("a deletion checks its preconditions, and also deletes the dependents of the object") {
   Cluster cluster;
   const json owner = cluster.ask("POST", maps, map_named("owner"));
   const json reference = {{"apiVersion", "v1"},
@@ -329,7 +329,7 @@ TEST_CASE("deleting obeys preconditions, and deletes the dependents of an object
   CHECK(cluster.code("GET", maps + "/child") == 404);
 }
 
-TEST_CASE("orphans stay, and in the foreground the owner goes last") {
+TEST_CASE("orphans are kept, and a foreground deletion deletes the owner last") {
   Cluster cluster;
   for (const std::string policy : {"Orphan", "Foreground"}) {
     const json owner = cluster.ask("POST", maps, map_named("owner"));
@@ -349,7 +349,7 @@ TEST_CASE("orphans stay, and in the foreground the owner goes last") {
   }
 }
 
-TEST_CASE("in the foreground an owner waits for the dependents that block its deletion, and for no others") {
+TEST_CASE("a foreground deletion waits only for the dependents that block the deletion of their owner") {
   for (const bool blocks : {true, false}) {
     Cluster cluster;
     const json owner = cluster.ask("POST", maps, map_named("owner"));
@@ -382,7 +382,7 @@ TEST_CASE("a collection can be deleted by its labels") {
   CHECK(names(cluster.ask("GET", maps)) == std::vector<std::string>{"b"});
 }
 
-TEST_CASE("a namespace can be made and takes everything in it along when it goes") {
+TEST_CASE("a namespace can be created, and its deletion deletes everything in it") {
   Cluster cluster;
   CHECK(cluster.code("POST", "/api/v1/namespaces",
                      {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", "team"}}}}) == 201);
@@ -395,7 +395,7 @@ TEST_CASE("a namespace can be made and takes everything in it along when it goes
   CHECK(cluster.code("GET", "/api/v1/namespaces/team/configmaps/a") == 404);
 }
 
-TEST_CASE("a Job makes its pods, and they go with it") {
+TEST_CASE("a Job creates its pods, and deleting the Job deletes the pods") {
   Cluster cluster;
   cluster.send("POST", jobs, job_named("j"));
   step_jobs(cluster.store, noon);
@@ -439,7 +439,8 @@ TEST_CASE("logs of a pod that has not started are refused or empty, as in Kubern
   CHECK(cluster.code("GET", pods + "/p/log?sinceSeconds=9223372036854775807") == 400);
 }
 
-TEST_CASE("a change of an object does not change its status, and a change of its status nothing else") {
+TEST_CASE(
+    "an update of an object does not change its status, and an update of its status changes nothing else") {
   Cluster cluster;
   const std::string merge = "application/merge-patch+json";
   cluster.send("POST", jobs, job_named("j"));
@@ -456,7 +457,7 @@ TEST_CASE("a change of an object does not change its status, and a change of its
   CHECK(changed.at("status").at("active") == 7);
 }
 
-TEST_CASE("a finalizer that is asked for twice is there once") {
+TEST_CASE("a finalizer that two requests add is in the list once") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const json patch = {{"metadata", {{"finalizers", {"example.com/hold"}}}}};

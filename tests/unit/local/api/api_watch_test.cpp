@@ -1,4 +1,4 @@
-// What a watch sends: whole events, from each kind of beginning and to each kind of end.
+// The whole events that a watch sends, for each kind of beginning and of end.
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -51,8 +51,7 @@ json bookmark_at(std::uint64_t revision, bool initial = false) {
 
 const json label_one = {{"metadata", {{"labels", {{"l", "1"}}}}}};
 
-TEST_CASE(
-    "each change is an event with the object as it became, in order, of this kind and namespace alone") {
+TEST_CASE("a watch sends each change of its kind and namespace in order, with the object after the change") {
   Cluster cluster;
   const WatchOptions options = watch_from(cluster);
   const json made = cluster.ask("POST", maps, map_named("a"));
@@ -118,8 +117,7 @@ TEST_CASE("a watch without a version, or of version 0, begins with the selected 
   }
 }
 
-TEST_CASE(
-    "asked for initial events, a watch marks where they end, from any version, and goes on from there") {
+TEST_CASE("a watch with initial events marks their end, for any version, and then sends later changes") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   WatchOptions options = watch_from(cluster);
@@ -128,13 +126,13 @@ TEST_CASE(
   CHECK(watched(cluster, "configmaps", options, 2) == std::vector<json>{event_with("ADDED", a), end});
   options.timeout = std::chrono::seconds(0);
   CHECK(watched(cluster, "configmaps", options, 9) == std::vector<json>{event_with("ADDED", a), end});
-  // Whoever goes at the mark hears nothing more.
+  // A client that disconnects at the mark gets nothing more.
   options.bookmarks = true;
   options.revision = "1";
   CHECK(watched(cluster, "configmaps", options, 2).size() == 2);
 }
 
-TEST_CASE("a watch that has nothing to say ends at its time, with a bookmark where bookmarks are wanted") {
+TEST_CASE("a watch without changes ends at its timeout, with a bookmark if the client wants bookmarks") {
   Cluster cluster;
   WatchOptions options = watch_from(cluster);
   options.timeout = std::chrono::seconds(0);
@@ -144,7 +142,7 @@ TEST_CASE("a watch that has nothing to say ends at its time, with a bookmark whe
         std::vector<json>{bookmark_at(cluster.store.revision())});
 }
 
-TEST_CASE("a watch of changes that the server no longer knows ends with that error") {
+TEST_CASE("a watch from a version that the history no longer has ends with that error") {
   Cluster cluster;
   WatchOptions options;
   options.revision = "0000";  // a version before the first
@@ -156,7 +154,7 @@ TEST_CASE("a watch of changes that the server no longer knows ends with that err
                 "message": "too old resource version: 0 (1)", "code": 410})-"_json)});
 }
 
-TEST_CASE("events have the form that the client asks for") {
+TEST_CASE("watch events have the media type that the client asks for") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const auto first = [&](const std::string& accept) {
@@ -181,7 +179,7 @@ TEST_CASE("events have the form that the client asks for") {
   CHECK(table.at("rows").at(0) == json{{"cells", {"a", 1, "0s"}}, {"object", partial}});
 }
 
-TEST_CASE("a watch obeys the options of its request") {
+TEST_CASE("a watch uses the options of its request") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a", label_one));
   const json b = cluster.ask("POST", maps, map_named("b"));
@@ -234,7 +232,7 @@ TEST_CASE("a watch from before the start of a server is refused with its version
   CHECK(api.handle(request).status == 200);
 }
 
-TEST_CASE("a stopped API ends its streams, also those that wait in vain") {
+TEST_CASE("a stopped API ends all its streams, also streams that wait for changes") {
   Cluster cluster;
   const Answer answer =
       cluster.send("GET", maps + "?watch=1&resourceVersion=" + std::to_string(cluster.store.revision()));
@@ -250,14 +248,14 @@ TEST_CASE("a stopped API ends its streams, also those that wait in vain") {
     over = true;
   });
   while (!over) {
-    cluster.api.stop();  // wakes those that wait by now
+    cluster.api.stop();  // wakes streams that wait by now
     std::this_thread::yield();
   }
   client.join();
   CHECK_FALSE(abandoned);
 }
 
-TEST_CASE("a watch whose client has gone ends before it sends anything") {
+TEST_CASE("a watch whose client has disconnected ends before it sends anything") {
   Cluster cluster;
   WatchOptions options = watch_from(cluster);
   cluster.send("POST", maps, map_named("a"));

@@ -1,4 +1,4 @@
-// What deleting a pod and applying an object come to, by the values of both.
+// The results of deleting a pod and of applying an object, for different values.
 #include <doctest/doctest.h>
 
 #include "tests/unit/local/api_cluster.h"
@@ -8,7 +8,7 @@ namespace {
 
 using namespace samples;
 
-// The grace that a pod is given when it is deleted; nothing when it is gone at once.
+// The grace period of a deleted pod; nullopt if the pod is gone at once.
 std::optional<long> grace_of(const json& spec, const std::string& phase, const json& options = nullptr) {
   Cluster cluster;
   json pod = pod_without_job();
@@ -21,7 +21,7 @@ std::optional<long> grace_of(const json& spec, const std::string& phase, const j
   return left->at("metadata").at("deletionGracePeriodSeconds").get<long>();
 }
 
-TEST_CASE("a pod that runs gets the grace that is asked for, else its own, else 30 s") {
+TEST_CASE("a deleted running pod gets the grace period of the request, or else its own, or else 30 s") {
   const json on_node = {{"nodeName", "local"}};
   const json patient = {{"nodeName", "local"}, {"terminationGracePeriodSeconds", 70}};
   CHECK(grace_of(on_node, "Running") == 30);
@@ -31,7 +31,7 @@ TEST_CASE("a pod that runs gets the grace that is asked for, else its own, else 
   CHECK(grace_of(patient, "Pending") == 70);
 }
 
-TEST_CASE("a pod that has ended, that no node has, or that gets no grace is gone at once") {
+TEST_CASE("a pod that has ended, has no node, or gets no grace period is deleted at once") {
   const json on_node = {{"nodeName", "local"}};
   for (const char* phase : {"Succeeded", "Failed"}) CHECK_FALSE(grace_of(on_node, phase));
   CHECK_FALSE(grace_of(json::object(), "Pending"));

@@ -1,4 +1,4 @@
-// The documents by which clients learn what is served, whole.
+// The complete discovery documents, from which clients learn the served resources.
 #include "cli/local/api/discovery.h"
 
 #include <doctest/doctest.h>
@@ -14,7 +14,7 @@ using namespace nlohmann::literals;
 
 json document(const std::string& path) { return discover(path).value_or(json("none")); }
 
-// How kubectl's files of API resources have it: name, singular, namespaced, kind.
+// A resource as in kubectl's files of API resources: name, singular, namespaced, kind.
 json served(const std::string& name, const std::string& singular, bool namespaced, const std::string& kind,
             const json& verbs, const json& short_names = nullptr) {
   json resource = {{"name", name},
@@ -94,7 +94,7 @@ TEST_CASE("the other groups have these resources") {
                json::array({served("selfsubjectreviews", "", false, "SelfSubjectReview", {"create"})})));
 }
 
-TEST_CASE("all groups are listed in their order, and each says its only version") {
+TEST_CASE("all groups are listed in their order, each with its only version") {
   const std::vector<std::string> groups = {"batch", "coordination.k8s.io", "authorization.k8s.io",
                                            "authentication.k8s.io"};
   json all = json::array();
@@ -108,7 +108,9 @@ TEST_CASE("all groups are listed in their order, and each says its only version"
   CHECK(document("/apis") == json{{"kind", "APIGroupList"}, {"apiVersion", "v1"}, {"groups", all}});
 }
 
-TEST_CASE("OpenAPI says where its parts are, and which kinds take patches with these parameters") {
+TEST_CASE(
+    "the OpenAPI index names its documents, and they list the kinds that can be patched with these "
+    "parameters") {
   CHECK(document("/openapi/v3") == R"({"paths": {
     "api/v1": {"serverRelativeURL": "/openapi/v3/api/v1"},
     "apis/batch/v1": {"serverRelativeURL": "/openapi/v3/apis/batch/v1"},
@@ -139,7 +141,7 @@ TEST_CASE("there is no document at any other path") {
     CHECK_MESSAGE(!discover(path), path);
 }
 
-TEST_CASE("each kind is found by its group, version and plural, and nothing else is") {
+TEST_CASE("a kind is found only by its group, version and plural") {
   const struct {
     const char* api_version;
     const char* plural;

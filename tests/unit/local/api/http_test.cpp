@@ -57,7 +57,7 @@ std::string map_text(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the certificate holds for its authority, and only the token opens the door") {
+TEST_CASE("a client verifies the certificate with the authority, and needs the token") {
   const Served served;
   const auto good = served.client()->Get("/version");
   REQUIRE(good);
@@ -85,7 +85,7 @@ TEST_CASE("bodies have a limit, and a DELETE needs none") {
   CHECK(served.client()->Delete(maps_path + "/a")->status == 200);
 }
 
-TEST_CASE("lines of a watch come as they happen, also to a client that takes compressed answers") {
+TEST_CASE("a watch sends each line at once, also to a client that accepts compressed answers") {
   Served served;
   std::atomic<int> lines{0};
   std::thread watcher([&] {
@@ -115,7 +115,7 @@ TEST_CASE("lines of a watch come as they happen, also to a client that takes com
 
 namespace {
 
-// A client that has connected, and waits at most 20 s for what comes.
+// A client that has connected, and waits at most 20 s for an answer.
 class Idler {
  public:
   explicit Idler(int port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -143,14 +143,15 @@ class Idler {
 
 }  // namespace
 
-TEST_CASE("silent connections are closed for new ones, and a client with the token gets in") {
+TEST_CASE(
+    "silent connections are closed to make room for new ones, and a client with the token can connect") {
   const Served served;
   std::vector<std::unique_ptr<Idler>> idlers;
   for (int i = 0; i < 200; ++i) idlers.push_back(std::make_unique<Idler>(served.server.port()));
   CHECK(served.client()->Get("/version")->status == 200);
   CHECK(idlers.front()->is_closed_by_server());
-  // The newest stays open. It comes last, since on a busy machine the others take longer than one may say
-  // nothing.
+  // The newest connection stays open. It is made last, since on a busy machine the others take longer than a
+  // connection may be silent.
   const Idler newest(served.server.port());
   CHECK(served.client()->Get("/version")->status == 200);
   char byte;
@@ -170,7 +171,7 @@ TEST_CASE("headers have a limit, so a client without the token cannot fill the m
     std::size_t sent = 0;
     const std::string begin = "GET /version HTTP/1.1\r\n";
     SSL_write(tls.get(), begin.data(), static_cast<int>(begin.size()));
-    // More than fits into the buffers of the sockets.
+    // Sends more than the buffers of the sockets can hold.
     while (sent < (64u << 20) && SSL_write(tls.get(), line.data(), static_cast<int>(line.size())) > 0)
       sent += line.size();
     CHECK(sent < (64u << 20));
@@ -178,7 +179,7 @@ TEST_CASE("headers have a limit, so a client without the token cannot fill the m
   CHECK(served.client()->Get("/version")->status == 200);
 }
 
-TEST_CASE("the value of a parameter goes from the first = to the next &, percent-encoded or not") {
+TEST_CASE("the value of a parameter is the text between the first = and the next &, percent-encoded or not") {
   const Served served;
   json labelled = json::parse(map_text("a"));
   labelled["metadata"]["labels"] = {{"l", "1"}};
@@ -211,7 +212,7 @@ TEST_CASE("stopping ends the streams that are open") {
   watcher.join();
 }
 
-TEST_CASE("the controllers make the pods of a Job while clients look on") {
+TEST_CASE("the controllers create the pods of a Job while clients watch") {
   Served served;
   const Controllers controllers(served.store, served.logs, served.paths, "/nowhere/mlk");
   const json gpu = {{"limits", {{"nvidia.com/gpu", 1}}}};  // so that no process is started

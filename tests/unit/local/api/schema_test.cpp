@@ -209,14 +209,14 @@ void check_types(const Kind& kind, const json& object, const json::json_pointer&
   }
 }
 
-TEST_CASE("every field of every kind is known, and takes values of its type alone") {
+TEST_CASE("the schema has every field of every kind, and each field accepts only values of its type") {
   for (const Kind& kind : kinds()) {
     CAPTURE(kind.kind);
     const json object = whole_object(kind.kind);
     CHECK(refused_fields(kind, object) == "taken");
     if (kind.kind != "Job") check_types(kind, object, json::json_pointer(), "");
   }
-  // Of a Job what pods do not have; its pods themselves are as those above.
+  // Checks only the fields of a Job that pods do not have, since the pods of a Job are checked above.
   json object = whole_object("Job");
   object["spec"]["template"] = R"({"metadata": {"name": ""}, "spec": {"nodeName": ""}})"_json;
   check_types(kind_of("jobs"), object, json::json_pointer(), "");

@@ -22,7 +22,7 @@ std::string refused_labels(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("values and keys of label selectors have the letters of labels") {
+TEST_CASE("values and keys of label selectors may have only the characters of labels") {
   for (const char* good :
        {"a=b", "x.io/a-b_c=1.2-3_4", "a in (b,c)", "a in (b, c )", "a notin (b)", " a = b ", "a==b",
         "a=", "!a", "! a", "a,b,!c", "a in ()", "a!=", "a in (b),c", "A=B"})
@@ -33,7 +33,7 @@ TEST_CASE("values and keys of label selectors have the letters of labels") {
   CHECK(refused_labels("x,a b,y") == "400 unable to parse requirement: \"a b\"");
 }
 
-TEST_CASE("a label that is missing is in no set, and outside of every one") {
+TEST_CASE("an object without the label matches no `in` and every `notin`") {
   const json bare = R"({"metadata": {"name": "x"}})"_json, odd = R"({"metadata": {"labels": {"a": 5}}})"_json;
   for (const json& object : {bare, odd, json::object()}) {
     for (const char* holds : {"", "a!=b", "a notin (b,c)", "!a"}) CHECK(LabelSelector(holds).matches(object));
@@ -47,7 +47,7 @@ TEST_CASE("a label that is missing is in no set, and outside of every one") {
   CHECK(LabelSelector("a notin (c)").matches(x));
 }
 
-TEST_CASE("each kind is selected by the fields that Kubernetes knows for it") {
+TEST_CASE("each kind can be selected by the fields that Kubernetes supports for it") {
   const std::pair<const char*, std::vector<const char*>> table[] = {
       {"pods",
        {"metadata.name", "metadata.namespace", "spec.nodeName", "spec.restartPolicy", "spec.schedulerName",

@@ -1,4 +1,4 @@
-// Who a connection comes from, and which one is closed when there are too many.
+// The user of a connection, and which connection is closed when there are too many.
 #include "cli/local/api/unauthenticated.h"
 
 #include <array>
@@ -66,7 +66,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("a connection of one's own is known, and one that its client has closed belongs to nobody") {
+TEST_CASE("the user of a peer is found for an own connection, and not after its client has closed it") {
   OnLoopback loopback;
   loopback.client = loopback.connected();
   loopback.accept();
@@ -77,7 +77,7 @@ TEST_CASE("a connection of one's own is known, and one that its client has close
   CHECK_FALSE(user_of_peer(Pair().socket()));
 }
 
-TEST_CASE("a connection of another user is known as theirs") {
+TEST_CASE("the user of a peer is found for a connection of another user") {
   constexpr uid_t other = 65534;
   if (::geteuid() != 0) return;  // to become another user needs root
   OnLoopback loopback;
@@ -96,7 +96,7 @@ TEST_CASE("a connection of another user is known as theirs") {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("one connection too many closes the oldest of its own side alone") {
+TEST_CASE("one connection too many closes only the oldest connection of the same side") {
   std::vector<std::unique_ptr<Pair>> ours, others;
   UnauthenticatedConnections connections(3);
   const auto add = [&](std::vector<std::unique_ptr<Pair>>& to, Side side) {
@@ -115,7 +115,7 @@ TEST_CASE("one connection too many closes the oldest of its own side alone") {
   for (int i = 0; i < 3; ++i) add(ours, Side::ours);
   CHECK(open_of(ours) == std::vector<bool>{false, true, true, true});
   CHECK(open_of(others) == std::vector<bool>{false, false, true, true, true});
-  // Whoever has shown the token, or has gone, is counted no longer.
+  // A connection that has shown the token, or has closed, does not count any more.
   connections.leave(ours[1]->socket());
   connections.leave(others[2]->socket());
   add(ours, Side::ours);

@@ -1,4 +1,4 @@
-// How objects go out: the forms that clients ask for, and the tables that kubectl prints.
+// The forms of objects that clients ask for, and the tables that kubectl prints.
 #include "cli/local/api/view.h"
 
 #include <doctest/doctest.h>
@@ -110,7 +110,7 @@ TEST_CASE("a Job's row shows its outcome") {
   CHECK(row_of("jobs", json::object()) == "Name=x Status=Running Completions=0/1 Duration= Age=45s");
 }
 
-TEST_CASE("the rows of the other kinds") {
+TEST_CASE("the rows of the other kinds have these cells") {
   CHECK(row_of("configmaps", R"({"data": {"a": "", "b": ""}, "binaryData": {"c": ""}})"_json) ==
         "Name=x Data=3 Age=45s");
   CHECK(row_of("secrets", R"({"type": "Opaque", "data": {"a": ""}})"_json) ==
@@ -130,7 +130,7 @@ TEST_CASE("the rows of the other kinds") {
   CHECK(row_of("events", json::object()).starts_with("Last Seen=<unknown> "));
 }
 
-TEST_CASE("a table names its columns, and carries the metadata of each object") {
+TEST_CASE("a table has the names of its columns and the metadata of each object") {
   const json map =
       R"({"kind": "ConfigMap", "metadata": {"name": "x", "resourceVersion": "7"}, "data": {"k": "v"}})"_json;
   const json table = show(kind_of("configmaps"), map, View::table, noon);
@@ -148,7 +148,9 @@ TEST_CASE("a table names its columns, and carries the metadata of each object") 
   CHECK(show(kind_of("configmaps"), map, View::object, noon) == map);
 }
 
-TEST_CASE("a list has its kind and version, and a page also the continue token and the rest's size") {
+TEST_CASE(
+    "a list has its kind and version, and a page also has the continue token and the number of remaining "
+    "objects") {
   const json map = R"({"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "x"}, "spec": {}})"_json;
   ListPage page{{std::make_shared<const json>(map)}, "9", "", 0};
   CHECK(show_list(kind_of("jobs"), page, View::object, noon) ==

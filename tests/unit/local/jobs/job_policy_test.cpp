@@ -29,7 +29,7 @@ json with_condition(json of, const std::string& type, const std::string& status)
 
 }  // namespace
 
-TEST_CASE("the first rule that fits decides, and says where it stands") {
+TEST_CASE("the first matching rule decides, and its message has the position of the rule") {
   const json rules = R"([{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}},
     {"action": "FailJob", "onPodConditions": [{"type": "A"}, {"type": "B", "status": "False"}]},
     {"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [3, 4]}},
@@ -50,7 +50,7 @@ TEST_CASE("the first rule that fits decides, and says where it stands") {
   CHECK(matched(rules, with_condition(pod(0, "Failed", 7), "A", "True")).action == FailureAction::ignore);
 }
 
-TEST_CASE("without a policy, a rule that fits, or an end, a failure counts") {
+TEST_CASE("a failure counts if there is no policy, no matching rule, or no end of the pod") {
   const json rules = R"([{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [7]}}])"_json;
   CHECK(match_failure(json::object(), pod(0, "Failed", 7)).action == FailureAction::count);
   CHECK(matched(rules, pod(0, "Failed", 8)).action == FailureAction::count);
@@ -66,7 +66,7 @@ TEST_CASE("without a policy, a rule that fits, or an end, a failure counts") {
   CHECK(matched(rules, waiting).action == FailureAction::count);
 }
 
-TEST_CASE("a policy about success is met by the first of its rules that is") {
+TEST_CASE("the first rule of a success policy that is met decides") {
   CHECK_FALSE(matched_success_rule(json::object(), *mlk::Indexes::parse("0-9")));
   const json count = R"([{"succeededCount": 2}])"_json;
   CHECK_FALSE(success_rule(count, "0"));
@@ -112,7 +112,7 @@ TEST_CASE("a pod of a Job is read from its metadata and its status") {
   CHECK_FALSE(bare.tracked);
 }
 
-TEST_CASE("a pod that is being deleted has failed at once, or when it has ended, as the Job wants it") {
+TEST_CASE("a pod that is being deleted has failed at once or at its end, as podReplacementPolicy says") {
   json going = pod(0, "Running");
   going["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z";
   CHECK(JobPod::of(going, false).failed);
@@ -129,7 +129,7 @@ TEST_CASE("a pod that is being deleted has failed at once, or when it has ended,
   CHECK(JobPod::of(pod(0, "Failed", 1), true).finished);
 }
 
-TEST_CASE("a pod ended with the last of its containers, or when its deletion began") {
+TEST_CASE("the end of a pod is the end of its last container, or the begin of its deletion") {
   json two = pod(0, "Failed", 1);
   json& statuses = two["status"]["containerStatuses"];
   statuses.push_back(statuses[0]);

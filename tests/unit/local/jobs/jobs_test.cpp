@@ -1,4 +1,4 @@
-// The Job controller at work on a store: whole pods and events, and what becomes of pods of others.
+// The Job controller with a store: whole pods and events, and its effects on pods of others.
 #include "cli/local/jobs/jobs.h"
 
 #include <doctest/doctest.h>
@@ -49,7 +49,7 @@ json finalizers_of(const Cluster& cluster, const std::string& name) {
   return stored_pod(cluster, name).at("metadata").value("finalizers", json());
 }
 
-TEST_CASE("a pod that a Job makes is as if a client had made it, with an event about it") {
+TEST_CASE("a pod that a Job creates equals a pod that a client creates, and has an event") {
   Cluster cluster;
   const json made =
       cluster.ask("POST", jobs,
@@ -159,10 +159,11 @@ TEST_CASE("the controller is the first owner that is a Job and says that it cont
   CHECK(finalizers_of(cluster, "p") == json{"x.io/f"});
 }
 
-TEST_CASE("pods of a Job that is gone, or going, are let go, and keep the finalizers of others") {
+TEST_CASE(
+    "pods of a Job that is deleted or being deleted lose its finalizer, and keep the finalizers of others") {
   Cluster cluster;
   cluster.store.create("pods", held_pod("orphan", {{"kind", "Job"}, {"uid", "gone"}, {"controller", true}}));
-  json left = held_pod("left", json::object());  // by a Job that was deleted with --cascade=orphan
+  json left = held_pod("left", json::object());  // left by a Job that was deleted with --cascade=orphan
   left["metadata"]["ownerReferences"] = json::array();
   cluster.store.create("pods", left);
   json going = job(1);
@@ -179,7 +180,7 @@ TEST_CASE("pods of a Job that is gone, or going, are let go, and keep the finali
   CHECK(finalizers_of(cluster, "left") == json{"x.io/f"});
   CHECK(finalizers_of(cluster, "own") == json{"x.io/f"});
   CHECK_FALSE(stored_pod(cluster, "alone").at("metadata").contains("finalizers"));
-  CHECK(cluster.store.list("pods").size() == 4);  // it makes none
+  CHECK(cluster.store.list("pods").size() == 4);  // the Job creates no pods
   CHECK(*cluster.store.get("jobs", "default", "j") == [&] {
     json same = going;
     same["metadata"]["resourceVersion"] =
@@ -188,7 +189,7 @@ TEST_CASE("pods of a Job that is gone, or going, are let go, and keep the finali
   }());
 }
 
-TEST_CASE("a pod that a Job removes gets its grace on a node, and has failed at once without one") {
+TEST_CASE("a pod that a Job removes gets its grace period on a node, and has failed at once without a node") {
   Cluster cluster;
   cluster.send("POST", jobs, job_named("j", {{"completions", 4}, {"parallelism", 4}}));
   step_jobs(cluster.store, noon);
@@ -219,10 +220,10 @@ TEST_CASE("a pod that a Job removes gets its grace on a node, and has failed at 
   CHECK(seen(0) == json{"2026-11-21T12:00:08Z", 7, "Pending", false});
   CHECK(seen(1) == json{"2026-11-21T12:00:31Z", 30, "Pending", false});
   CHECK(seen(2) == json{"2026-11-21T12:00:03Z", 3, "Pending", false});
-  CHECK_FALSE(cluster.store.find("pods", "default", name(3)));  // it was let go before it was removed
+  CHECK_FALSE(cluster.store.find("pods", "default", name(3)));  // it was released before it was removed
 }
 
-TEST_CASE("a Job that cannot be handled does not hold up the others") {
+TEST_CASE("a Job that cannot be handled does not delay the other Jobs") {
   Cluster cluster;
   json broken = job(1);
   broken["metadata"]["name"] = "a-broken";
@@ -233,7 +234,7 @@ TEST_CASE("a Job that cannot be handled does not hold up the others") {
   CHECK(cluster.store.list("pods").size() == 2);
 }
 
-TEST_CASE("a Job that has ended goes when its time to live is over, and says when that is") {
+TEST_CASE("a finished Job is deleted at the end of its time to live, and the step returns this time") {
   const char* time = "2026-11-21T11:59:50Z";
   for (const char* type : {"Complete", "Failed"}) {
     const Folder folder;
@@ -251,7 +252,7 @@ TEST_CASE("a Job that has ended goes when its time to live is over, and says whe
   }
 }
 
-TEST_CASE("after a clock was set back a Job that has ended lives no longer than its time to live") {
+TEST_CASE("after a clock was set back a finished Job is kept no longer than its time to live") {
   const Folder folder;
   Store store(folder.path());
   store_ended(store, "j", json::array({condition_of("Complete", "True", "2037-01-01T00:00:00Z")}), 15);
@@ -262,7 +263,7 @@ TEST_CASE("after a clock was set back a Job that has ended lives no longer than 
   CHECK_FALSE(store.find("jobs", "default", "j"));
 }
 
-TEST_CASE("without a time to live, or a time of its end, a Job that has ended stays, and makes no pods") {
+TEST_CASE("a finished Job without a time to live or without an end time is kept, and creates no pods") {
   const Folder folder;
   Store store(folder.path());
   const json time = "2026-11-21T11:00:00Z";
@@ -275,7 +276,7 @@ TEST_CASE("without a time to live, or a time of its end, a Job that has ended st
   CHECK(store.list("events").empty());
 }
 
-TEST_CASE("of the times at which Jobs want to be looked at the earliest counts") {
+TEST_CASE("a step returns the earliest time at which a Job needs the next step") {
   for (const auto& [first, second] : {std::pair(20, 10), {10, 20}}) {
     const Folder folder;
     Store store(folder.path());

@@ -1,5 +1,5 @@
-// Jobs as sweeps make them: thousands of indexes of which a few run at a time, hundreds that fail, and pods
-// that have ended go when they become too many.
+// Jobs as sweeps create them: thousands of indexes with a few running at a time, hundreds of failures, and
+// ended pods that are deleted when there are too many.
 #include <algorithm>
 #include <set>
 
@@ -30,7 +30,7 @@ json sweep_job(int completions, const json& patch = json::object()) {
   return whole;
 }
 
-// A cluster of which the test is the clock and the kubelet. Trials end one after the other, each third
+// A cluster whose clock and kubelet are played by the test. Trials end one after the other, each third one
 // with 64.
 struct Played {
   explicit Played(json whole) : job(std::move(whole)) {}
@@ -98,7 +98,7 @@ struct Played {
 
 }  // namespace large_jobs
 
-TEST_CASE("the next indexes of a large Job are started, whatever has ended before them") {
+TEST_CASE("a large Job starts its next indexes, whatever indexes have ended before") {
   using namespace large_jobs;
   json large = sweep_job(20'000, {{"parallelism", 4}});
   large["status"]["completedIndexes"] = "0-9999,10001,10004-10009";
@@ -114,7 +114,7 @@ TEST_CASE("the next indexes of a large Job are started, whatever has ended befor
   CHECK(actions.status.at("active") == 4);
 }
 
-TEST_CASE("each trial is counted once, also when the pods that have ended do not stay") {
+TEST_CASE("each trial is counted once, also when ended pods are deleted") {
   using namespace large_jobs;
   Played played(sweep_job(300));
   for (int i = 0; i < 10'000 && !is_finished(played.job); ++i) {
@@ -144,7 +144,8 @@ TEST_CASE("hundreds of trials may fail, and one more than maxFailedIndexes ends 
   CHECK(played.active() == 0);
 }
 
-TEST_CASE("a large Job is made narrower, wider, suspended and resumed while it runs, and loses no trial") {
+TEST_CASE(
+    "a running large Job loses no trial when its parallelism changes or when it is suspended and resumed") {
   using namespace large_jobs;
   Played played(sweep_job(200, {{"parallelism", 8}}));
   REQUIRE(played.run_until(40));
@@ -170,7 +171,7 @@ TEST_CASE("a large Job is made narrower, wider, suspended and resumed while it r
   CHECK(std::set<int>(played.started.begin(), played.started.end()).size() == 200);
 }
 
-TEST_CASE("of pods that have ended the last ones stay, and those that a Job has not counted yet") {
+TEST_CASE("the youngest ended pods are kept, and also the ended pods that a Job has not counted yet") {
   const samples::Folder folder;
   Store store(folder.path());
   const auto create = [&](const std::string& name, const char* phase, const char* made) {

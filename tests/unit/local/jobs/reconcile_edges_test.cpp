@@ -1,4 +1,4 @@
-// The Job controller's decisions where two pods, or two times, could be taken for one another.
+// The Job controller's decisions in cases where two pods, or two times, could be confused.
 #include <doctest/doctest.h>
 
 #include "cli/local/jobs/reconcile.h"
@@ -30,7 +30,7 @@ TEST_CASE("after any number of failures an index waits ten minutes at most") {
     CHECK(passed(many, {pod(0, "Failed", 1, failures)}).again == noon + seconds(600));
 }
 
-TEST_CASE("after a clock was set back no index waits for the time that a failure was told at") {
+TEST_CASE("after a clock was set back no index waits for a failure time in the future") {
   for (const json& spec : {json{{"backoffLimitPerIndex", 3}}, json{{"backoffLimit", 3}}}) {
     const JobActions actions =
         passed(job(1, spec), {ended_at(pod(0, "Failed", 1, 0), "2026-11-21T12:50:00Z")});
@@ -47,7 +47,7 @@ TEST_CASE("after a clock was set back the deadline of a Job counts from now") {
   CHECK(actions.again == noon + seconds(60));
 }
 
-TEST_CASE("of failed pods with equal numbers the last one counts, and the others are let go") {
+TEST_CASE("if failed pods have equal numbers of failures, the last one is held and the others are released") {
   const json first = ended_at(pod(0, "Failed", 1, 1), "2026-11-21T12:00:50Z"),
              second = pod(0, "Failed", 1, 1);
   const JobActions actions = passed(job(1), {first, second});
@@ -55,7 +55,7 @@ TEST_CASE("of failed pods with equal numbers the last one counts, and the others
   CHECK(actions.release == only_name(first));
 }
 
-TEST_CASE("a failed pod is held while no other pod of its index carries a larger number on") {
+TEST_CASE("a failed pod is held until another pod of its index has a larger number of failures") {
   const json failed = pod(0, "Failed", 1, 1);
   CHECK(passed(job(2), {failed, pod(0, "Running", 0, 1)}).release.empty());
   CHECK(passed(job(2), {failed, pod(1, "Running", 0, 2)}).release.empty());
@@ -63,7 +63,7 @@ TEST_CASE("a failed pod is held while no other pod of its index carries a larger
   CHECK(passed(job(2), {failed, pod(0, "Pending", 0, 2)}).release == only_name(failed));
 }
 
-TEST_CASE("a pod without an index that has ended, or is going, is let go; one that runs is left") {
+TEST_CASE("a pod without an index is released when it has ended or is being deleted, and not while it runs") {
   for (const char* phase : {"Succeeded", "Failed"}) {
     json alien = pod(0, phase, 1);
     alien["metadata"]["annotations"].erase("batch.kubernetes.io/job-completion-index");
@@ -88,7 +88,7 @@ TEST_CASE("ranks may end together after the last success, not after a failure") 
   CHECK(two.again == noon + seconds(1));
 }
 
-TEST_CASE("a condition that says nothing of its status, or that it is not so, decides nothing") {
+TEST_CASE("a condition without a type, or without the status True, decides nothing") {
   for (const char* condition :
        {R"({"type": "FailureTarget"})", R"({"type": "SuccessCriteriaMet", "status": "Unknown"})",
         R"({"status": "True"})"}) {
@@ -100,7 +100,7 @@ TEST_CASE("a condition that says nothing of its status, or that it is not so, de
   }
 }
 
-TEST_CASE("a Job that has no pods left ends in one step, whatever ends it") {
+TEST_CASE("a Job without pods ends in one step, whatever the reason is") {
   const struct {
     json spec, status;
     const char* type;

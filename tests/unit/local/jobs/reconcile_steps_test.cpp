@@ -1,4 +1,4 @@
-// The Job controller's numbers, events and delays, and what it does when the size of a Job changes.
+// The Job controller's numbers, events and delays, and its actions when the size of a Job changes.
 #include <algorithm>
 
 #include <doctest/doctest.h>
@@ -58,11 +58,11 @@ const json without_limit_by_index = {{"backoffLimitPerIndex", nullptr}};
 
 }  // namespace
 
-TEST_CASE("the numbers of a Job count its pods as they are, and those that are made now") {
+TEST_CASE("the numbers of a Job count its present pods and the pods that are created now") {
   const json status = stepped(job(5), {ready(pod(0, "Running")), pod(1, "Running"),
                                        going(ready(pod(2, "Running"))), pod(3, "Succeeded")})
                           .status;
-  CHECK(status.at("active") == 3);  // two, and one that is made for index 4
+  CHECK(status.at("active") == 3);  // two pods, and one that is created for index 4
   CHECK(status.at("ready") == 1);
   CHECK(status.at("terminating") == 1);
   CHECK(status.at("succeeded") == 1);
@@ -75,7 +75,7 @@ TEST_CASE("the numbers of a Job count its pods as they are, and those that are m
   CHECK_FALSE(stepped(job(1, without_limit_by_index), {}).status.contains("failedIndexes"));
 }
 
-TEST_CASE("a pod that is removed now counts as ending, no longer as active") {
+TEST_CASE("a pod that is removed now is counted as terminating, and no longer as active") {
   const json status =
       stepped(job(2, {{"parallelism", 1}}), {ready(pod(0, "Running")), ready(pod(1, "Running"))}).status;
   CHECK(status.at("active") == 1);
@@ -83,7 +83,7 @@ TEST_CASE("a pod that is removed now counts as ending, no longer as active") {
   CHECK(status.at("terminating") == 1);
 }
 
-TEST_CASE("a pod that ended is listed first, then let go, then counted") {
+TEST_CASE("an ended pod is first listed, then released, then counted") {
   const json good = pod(0, "Succeeded"), bad = pod(1, "Failed", 1);
   const json common = job(3, {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 5}});
   const JobActions first = stepped(common, {good, bad});
@@ -113,7 +113,7 @@ TEST_CASE("a pod beyond the size of a Job does not count") {
   CHECK_FALSE(actions.status.contains("succeeded"));
   CHECK(actions.status.at("uncountedTerminatedPods") == json::object());
   CHECK(actions.release.size() == 3);
-  CHECK(actions.remove.size() == 1);  // the one of index 4
+  CHECK(actions.remove.size() == 1);  // the pod of index 4
   one["status"]["completedIndexes"] = "0,3";
   one["status"]["failedIndexes"] = "2";
   const JobActions smaller = stepped(one, {});
@@ -142,7 +142,8 @@ TEST_CASE("the delay of an index doubles up to ten minutes, and counts ignored f
   }
 }
 
-TEST_CASE("of an index the pod with the most failures counts, and indexes wait each for itself") {
+TEST_CASE(
+    "the pod with the most failures decides the delay of its index, and each index has a delay of its own") {
   const json many = job(2, {{"backoffLimitPerIndex", 9}});
   const JobActions actions =
       stepped(many, {pod(0, "Failed", 1, 3), pod(0, "Failed", 1, 2)}, noon + seconds(79));
@@ -155,14 +156,14 @@ TEST_CASE("of an index the pod with the most failures counts, and indexes wait e
   CHECK(due.create.at(0).ignored == 0);
 }
 
-TEST_CASE("an index is given up when it has failed more often than its limit") {
+TEST_CASE("an index fails when it has more failures than its limit") {
   for (const auto& [failures, limit, given_up] : {std::tuple(1, 2, false), {2, 2, true}, {0, 0, true}}) {
     CAPTURE(failures);
     const json status =
         stepped(job(2, {{"backoffLimitPerIndex", limit}}), {pod(0, "Failed", 1, failures)}).status;
     CHECK(status.at("failedIndexes") == (given_up ? "0" : ""));
   }
-  // One that has succeeded meanwhile, or whose failure is counted already, is not.
+  // An index that has succeeded meanwhile, or whose failure is counted already, does not fail.
   json done = job(2, {{"backoffLimitPerIndex", 0}});
   done["status"]["completedIndexes"] = "0";
   CHECK(stepped(done, {pod(0, "Failed", 1)}).status.at("failedIndexes") == "");
@@ -170,12 +171,12 @@ TEST_CASE("an index is given up when it has failed more often than its limit") {
             .status.at("failedIndexes") == "");
 }
 
-TEST_CASE("a running pod of an index that was given up is removed") {
+TEST_CASE("a running pod of a failed index is removed") {
   const json failing = pod(0, "Failed", 1, 2), still = pod(0, "Running", 0, 1), other = pod(1, "Running");
   CHECK(stepped(job(3), {failing, still, other}).remove == names_of_samples({still}));
 }
 
-TEST_CASE("maxFailedIndexes is how many may fail, not one less") {
+TEST_CASE("maxFailedIndexes failed indexes are allowed, and one more ends the Job") {
   const auto verdict = [](int most) {
     json failing = job(4, {{"maxFailedIndexes", most}, {"backoffLimitPerIndex", 0}});
     failing["status"]["failedIndexes"] = "0,1";
@@ -185,7 +186,7 @@ TEST_CASE("maxFailedIndexes is how many may fail, not one less") {
   CHECK(verdict(2) == "none");
 }
 
-TEST_CASE("all indexes wait together where failures are counted together, from the last failure on") {
+TEST_CASE("if failures are counted together, all indexes wait together from the last failure") {
   const json common = job(2, {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 9}});
   const auto at = [](json object, const char* time) {
     object["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = time;
@@ -196,7 +197,7 @@ TEST_CASE("all indexes wait together where failures are counted together, from t
   CHECK(stepped(common, two, noon + seconds(5)).again == noon + seconds(25));
   CHECK(indexes_created(stepped(common, {pod(0, "Failed", 1)}, noon + seconds(10))) ==
         std::vector<int>{0, 1});
-  // A success begins anew.
+  // A success resets the common delay.
   CHECK(indexes_created(stepped(common, {pod(0, "Failed", 1), pod(1, "Succeeded")})) == std::vector<int>{0});
   const std::vector<json> anew = {at(pod(0, "Failed", 1), "2026-11-21T12:00:05Z"), pod(1, "Succeeded")};
   CHECK(stepped(common, anew, noon + seconds(5)).again == noon + seconds(15));
@@ -205,7 +206,7 @@ TEST_CASE("all indexes wait together where failures are counted together, from t
             .again == noon + seconds(20));
 }
 
-TEST_CASE("more failures than backoffLimit end the Job, counted ones and new ones, but not ignored ones") {
+TEST_CASE("more failures than backoffLimit end the Job: counted and new failures, but not ignored failures") {
   json limited = job(3, {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 1}});
   const auto reason = [&](const std::vector<json>& pods) {
     return stepped(limited, pods).status.value("/conditions/0/reason"_json_pointer, "none");
@@ -223,7 +224,7 @@ TEST_CASE("more failures than backoffLimit end the Job, counted ones and new one
 TEST_CASE("every end has its condition, its message, its time and its event") {
   const json ended = job(1);
   JobActions good = stepped(ended, {counted(pod(0, "Succeeded"))});
-  CHECK(good.status.value("conditions", json::array()).empty());  // nobody has counted it
+  CHECK(good.status.value("conditions", json::array()).empty());  // the success is not counted yet
   json done = job(1);
   done["status"]["completedIndexes"] = "0";
   good = stepped(done, {});
@@ -253,7 +254,7 @@ TEST_CASE("every end has its condition, its message, its time and its event") {
   }
 }
 
-TEST_CASE("a decision stays, whatever happens later") {
+TEST_CASE("a decision about the end of a Job does not change later") {
   json decided = job(2);
   decided["status"]["conditions"] =
       R"([{"type": "FailureTarget", "status": "True", "reason": "Why", "message": "because"}])"_json;
@@ -282,7 +283,7 @@ TEST_CASE("a success policy waits two seconds for ranks that end together") {
   CHECK(stepped(all, {pod(0, "Succeeded")}).status.at("conditions").at(0).at("reason") == "SuccessPolicy");
 }
 
-TEST_CASE("a suspended Job has no deadline, and its conditions and events tell its history") {
+TEST_CASE("a suspended Job has no deadline, and its conditions and events record suspending and resuming") {
   const json running = pod(0, "Running"), ending = going(pod(1, "Running"));
   json suspended = job(2, {{"suspend", true}, {"activeDeadlineSeconds", 1}});
   const JobActions actions = stepped(suspended, {running, ending, pod(0, "Failed", 1)});
@@ -311,7 +312,7 @@ TEST_CASE("a deadline ends a Job at its second, not before") {
   CHECK(stepped(limited, {pod(0, "Running")}, noon + seconds(5)).remove.size() == 1);
 }
 
-TEST_CASE("pods that are still ending use up parallelism where their place is theirs until they have ended") {
+TEST_CASE("terminating pods use up parallelism, unless podReplacementPolicy replaces them at once") {
   const json wide = job(4, {{"parallelism", 2}});
   CHECK(indexes_created(stepped(wide, {going(pod(0, "Running")), pod(1, "Running")})).empty());
   CHECK(indexes_created(stepped(wide, {going(pod(0, "Running"))})) == std::vector<int>{1});
@@ -356,7 +357,7 @@ TEST_CASE("a pod of a Job has its template, a name of its own and the annotation
                   .contains("batch.kubernetes.io/job-index-ignored-failure-count"));
 }
 
-TEST_CASE("a Job is finished when it says so") {
+TEST_CASE("a Job is finished if its condition Complete or Failed is True") {
   for (const auto& [type, status, finished] : {std::tuple("Complete", "True", true),
                                                {"Failed", "True", true},
                                                {"Failed", "False", false},

@@ -1,4 +1,4 @@
-// The Job controller's decisions, as tables of pods and what follows from them.
+// The Job controller's decisions, as tables of pods and the resulting actions.
 #include "cli/local/jobs/reconcile.h"
 
 #include <algorithm>
@@ -37,7 +37,7 @@ std::vector<std::string> conditions(const JobActions& actions) {
   return result;
 }
 
-// Steps on as the caller would: the status is stored, released pods lose their finalizer.
+// Simulates further steps of the caller: the status is stored, and released pods lose their finalizer.
 JobActions settle(json job, std::vector<json> pods, mlk::Time now = noon) {
   JobActions actions;
   for (int i = 0; i < 5; ++i) {
@@ -84,13 +84,13 @@ TEST_CASE("the first step sets the start time") {
   CHECK(decide(fresh, {}).status.at("startTime") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE("an index that is done is not started again, also when its pod is gone") {
+TEST_CASE("a completed index is not started again, also when its pod is gone") {
   json half = job(2);
   half["status"]["completedIndexes"] = "0";
   CHECK(created(decide(half, {})) == std::vector<int>{1});
 }
 
-TEST_CASE("a failed index comes back 10 s after its first failure, then after 20 s and 40 s") {
+TEST_CASE("a failed index is restarted 10 s after its first failure, then after 20 s and 40 s") {
   const struct {
     int failures;
     int delay;
@@ -106,14 +106,14 @@ TEST_CASE("a failed index comes back 10 s after its first failure, then after 20
   }
 }
 
-TEST_CASE("a failed pod is kept until its replacement carries the number of failures on") {
+TEST_CASE("a failed pod is kept until its replacement has the number of failures") {
   const json failed = pod(0, "Failed", 1);
   CHECK(decide(job(1), {failed}).release.empty());
   const json next = pod(0, "Running", 0, 1);
   CHECK(decide(job(1), {failed, next}).release == std::vector<std::string>{failed["metadata"]["name"]});
 }
 
-TEST_CASE("an index that failed more often than backoffLimitPerIndex fails, and the others go on") {
+TEST_CASE("an index with more failures than backoffLimitPerIndex fails, and the other indexes continue") {
   const JobActions actions = settle(job(2), {pod(0, "Failed", 1, 2), pod(1, "Running")});
   CHECK(actions.status.at("failedIndexes") == "0");
   CHECK(created(actions).empty());
@@ -147,7 +147,7 @@ TEST_CASE("the Job ends only when the last of its pods has ended") {
   CHECK(conditions(over).size() == 2);
 }
 
-TEST_CASE("a final exit code fails the Job and says which pod it was") {
+TEST_CASE("a final exit code fails the Job, and the message names the pod") {
   const JobActions actions =
       settle(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 64), pod(1, "Failed", 143)});
   CHECK(conditions(actions) ==
@@ -157,7 +157,7 @@ TEST_CASE("a final exit code fails the Job and says which pod it was") {
   CHECK(message.find("failed with exit code 64 matching FailJob rule at index 1") != std::string::npos);
 }
 
-TEST_CASE("a disruption is no failure: the index comes back and its count stays") {
+TEST_CASE("a disruption is no failure: the index is restarted and its number of failures does not change") {
   const JobActions actions =
       decide(job(1, {{"podFailurePolicy", policy}}), {disrupted(pod(0, "Failed", 64))}, noon + seconds(10));
   REQUIRE(actions.create.size() == 1);
@@ -166,8 +166,7 @@ TEST_CASE("a disruption is no failure: the index comes back and its count stays"
   CHECK(actions.status.value("failed", 0) == 0);
 }
 
-TEST_CASE(
-    "a rule of exit codes is about containers that failed: NotIn does not hold for one that ended with 0") {
+TEST_CASE("a rule with NotIn does not match a container that ended with 0") {
   const json rules = {
       {"podFailurePolicy",
        {{"rules", {{{"action", "FailJob"}, {"onExitCodes", {{"operator", "NotIn"}, {"values", {1, 2}}}}}}}}}};
@@ -191,7 +190,7 @@ TEST_CASE(
   CHECK(created(decide(job(1, at_once), {ending}, noon + seconds(10))) == std::vector<int>{0});
 }
 
-TEST_CASE("FailIndex gives an index up at its first failure") {
+TEST_CASE("FailIndex fails an index at its first failure") {
   CHECK(settle(job(2, {{"podFailurePolicy", policy}}), {pod(0, "Failed", 3), pod(1, "Running")})
             .status.at("failedIndexes") == "0");
 }
@@ -210,7 +209,7 @@ TEST_CASE("a success policy ends the Job early and stops the remaining pods") {
   CHECK(conditions(settle(job(2, by_index), {pod(0, "Succeeded")}, noon + seconds(3))).size() == 2);
 }
 
-TEST_CASE("suspending stops the pods and forgets the start; resuming starts them again") {
+TEST_CASE("suspending stops the pods and removes the start time, and resuming starts the pods again") {
   const json running = pod(0, "Running");
   json suspended = job(1, {{"suspend", true}});
   const JobActions actions = decide(suspended, {running});
@@ -225,16 +224,15 @@ TEST_CASE("suspending stops the pods and forgets the start; resuming starts them
   CHECK(again.status.contains("startTime"));
 }
 
-TEST_CASE(
-    "a pod that suspending ended is let go, so that its rank comes back at once and without a failure") {
+TEST_CASE("a pod that suspending ended is released, so that its rank restarts at once without a failure") {
   const json by_index{{"backoffLimitPerIndex", 3}};
   const json ended = deleted(pod(0, "Failed"));
-  CHECK(decide(job(1, by_index), {ended}).release.empty());  // it holds the number of failures
+  CHECK(decide(job(1, by_index), {ended}).release.empty());  // the pod stores the number of failures
   json suspended = job(1, {{"backoffLimitPerIndex", 3}, {"suspend", true}});
   CHECK(decide(suspended, {ended}).release == std::vector<std::string>{ended["metadata"]["name"]});
 }
 
-TEST_CASE("ranks that suspending ends are given up neither for their number of failures nor for their code") {
+TEST_CASE("ranks that suspending ends do not fail by their number of failures or by their exit code") {
   const json last_try = pod(0, "Running", 0, 3);
   json suspended = job(1, {{"backoffLimitPerIndex", 3}, {"maxFailedIndexes", 0}, {"suspend", true}});
   const std::string name = last_try["metadata"]["name"];
@@ -250,8 +248,7 @@ TEST_CASE("ranks that suspending ends are given up neither for their number of f
   CHECK(after.status.value("failedIndexes", "") == "");
 }
 
-TEST_CASE(
-    "a Job of which an index was given up has failed when all others are over, whatever its success policy") {
+TEST_CASE("a Job with a failed index fails when all other indexes have ended, even with a success policy") {
   const json by_count = {{"successPolicy", {{"rules", {{{"succeededCount", 2}}}}}},
                          {"backoffLimitPerIndex", 0}};
   const std::vector<json> pods = {pod(0, "Succeeded"), pod(1, "Succeeded"), pod(2, "Failed", 1)};
@@ -259,21 +256,21 @@ TEST_CASE(
         std::vector<std::string>{"FailureTarget=FailedIndexes", "Failed=FailedIndexes"});
 }
 
-TEST_CASE("with podReplacementPolicy Failed a pod that is still ending blocks its index, else it does not") {
+TEST_CASE("a terminating pod blocks its index only with podReplacementPolicy Failed") {
   const json ending = deleted(pod(0, "Running"));
   CHECK(created(decide(job(1), {ending})).empty());
   const json at_once = {{"podReplacementPolicy", "TerminatingOrFailed"}, {"backoffLimitPerIndex", nullptr}};
   CHECK(created(decide(job(1, at_once), {ending}, noon + seconds(10))) == std::vector<int>{0});
 }
 
-TEST_CASE("a Job ends at its deadline, and asks to be looked at then") {
+TEST_CASE("a Job ends at its deadline, and asks for a sync at that time") {
   const json limited = job(1, {{"activeDeadlineSeconds", 7200}});  // since 11:00
   CHECK(decide(limited, {pod(0, "Running")}).again == noon + seconds(3600));
   CHECK(conditions(decide(limited, {pod(0, "Running")}, noon + seconds(3600))) ==
         std::vector<std::string>{"FailureTarget=DeadlineExceeded"});
 }
 
-TEST_CASE("without a limit for each index all failures count together") {
+TEST_CASE("without backoffLimitPerIndex all failures are counted together") {
   const json common = {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 1}};
   CHECK(conditions(settle(job(2, common), {pod(0, "Failed", 1), pod(1, "Running")})).empty());
   CHECK(conditions(settle(job(2, common), {pod(0, "Failed", 1), pod(1, "Failed", 1)})) ==
@@ -293,7 +290,7 @@ TEST_CASE("a crash between any two actions counts no failure twice and loses non
   const JobActions first = decide(stored, {failed});
   CHECK(first.release.size() == 1);
   CHECK(first.status.value("failed", 0) == 0);
-  stored["status"] = first.status;  // and then the server was killed, before the pod was released
+  stored["status"] = first.status;  // then the server was killed before it released the pod
   const JobActions second = decide(stored, {failed});
   CHECK(second.status == first.status);
   CHECK(second.release == first.release);
@@ -304,7 +301,7 @@ TEST_CASE("a crash between any two actions counts no failure twice and loses non
   CHECK(decide(stored, {failed}).status.at("failed") == 1);
 }
 
-TEST_CASE("a pod of a Job has the labels and variables that programs and other controllers look for") {
+TEST_CASE("a pod of a Job has the labels and variables that programs and other controllers read") {
   const json made = pod_of(job(3), {2, 1, 0}, "abcde");
   const json& metadata = made.at("metadata");
   CHECK(metadata.at("name") == "j-2-abcde");

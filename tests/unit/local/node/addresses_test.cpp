@@ -1,4 +1,4 @@
-// Which address and which port a host gets, and what of it is saved.
+// The address and the port of a host, and how they are saved.
 #include "cli/local/node/addresses.h"
 
 #include <netinet/in.h>
@@ -39,7 +39,7 @@ TEST_CASE("an address is the hash of the name, in 127.64.0.0/10, with neither 0 
   CHECK(addresses.address_of("lab", "w-0") != "127.121.181.107");
 }
 
-TEST_CASE("a host whose address is taken gets the next one, and keeps it") {
+TEST_CASE("a host whose address is taken gets and keeps the next address") {
   const Book book;
   samples::write_text(book.file, R"({"default/a": "127.121.181.107", "default/b": "127.121.181.108"})");
   Addresses addresses(book.file);
@@ -72,7 +72,7 @@ struct Listener {
 };
 
 TEST_CASE(
-    "ports are saved with their service, host and wanted number, and forgotten with the service or host") {
+    "a port is saved with its service, host and wanted number, and is forgotten with its service or host") {
   const Book book;
   Addresses addresses(book.file);
   const Listener taken;
@@ -113,7 +113,7 @@ TEST_CASE(
   CHECK(book.saved() == expected);
 }
 
-TEST_CASE("a port of its own is that of no other host, and nobody listens there at any address") {
+TEST_CASE("a host's own port is used by no other host, and no program listens on it at any address") {
   const Book book;
   Addresses addresses(book.file);
   const int first = addresses.own_port_of("default", "s", "w-0", 7070);
@@ -126,18 +126,18 @@ TEST_CASE("a port of its own is that of no other host, and nobody listens there 
   addresses.save();
   CHECK(Addresses(book.file).own_port_of("default", "s", "w-0", 7070) == first);
 
-  // Another service has it.
+  // Another service has the port.
   samples::write_text(book.file, json{{"ports", {{"default/t", {{"default/x-0:7070", first}}}}}}.dump());
   CHECK(Addresses(book.file).own_port_of("default", "s", "w-0", 7070) > first);
 
-  // Somebody listens there, at one address alone.
+  // A program listens on the port, only at one address.
   std::filesystem::remove(book.file);
   const Listener taken(first, 0x7f123456);
   REQUIRE(taken.port == first);
   CHECK(Addresses(book.file).own_port_of("default", "s", "w-0", 7070) > first);
 }
 
-TEST_CASE("the file is written when something is new, and not otherwise") {
+TEST_CASE("save() writes the file only if something has changed") {
   const Book book;
   Addresses addresses(book.file);
   addresses.save();

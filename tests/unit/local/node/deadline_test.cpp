@@ -17,7 +17,7 @@ using samples::json;
 using samples::Node;
 using namespace nlohmann::literals;
 
-// It is bound in the first second after noon, from which the deadline counts.
+// The pod is bound in the first second after noon, and the deadline counts from then.
 void start_limited(Node& node, int seconds) {
   node.start({{"spec", {{"activeDeadlineSeconds", seconds}, {"terminationGracePeriodSeconds", 7}}}});
   node.runs();
@@ -60,7 +60,7 @@ TEST_CASE("a pod that has run for activeDeadlineSeconds is asked to end within i
   }
 }
 
-TEST_CASE("a program that ends by itself before its supervisor is asked has not exceeded its deadline") {
+TEST_CASE("a program that ends by itself before the kubelet stops it has not exceeded its deadline") {
   using namespace deadlines;
   Node node;
   start_limited(node, 5);
@@ -72,7 +72,7 @@ TEST_CASE("a program that ends by itself before its supervisor is asked has not 
   CHECK_FALSE(node.record().stop());
 }
 
-TEST_CASE("the deadline counts on while no server runs, and the next one enforces it") {
+TEST_CASE("a deadline also passes while no server runs, and the next server enforces it") {
   using namespace deadlines;
   Node node;
   start_limited(node, 100);
@@ -91,7 +91,7 @@ TEST_CASE("the deadline counts on while no server runs, and the next one enforce
   if (!stop) ::kill(supervisor, SIGKILL);
   CHECK(stop.value_or(Stop{}).reason == deadline_reason);
   int status = 0;
-  CHECK(::waitpid(supervisor, &status, 0) == supervisor);  // it was told
+  CHECK(::waitpid(supervisor, &status, 0) == supervisor);  // the supervisor got SIGTERM
   CHECK(WTERMSIG(status) == SIGTERM);
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("a pod that is being deleted is asked to end once, also when its deadl
   CHECK_FALSE(node.record().stop());
 }
 
-TEST_CASE("a deadline counts from the start of the pod, and there is none before") {
+TEST_CASE("a deadline counts from the start of the pod, and a pod that has not started has none") {
   json pod = {{"spec", {{"activeDeadlineSeconds", 90}}}, {"status", {{"startTime", "2026-11-21T12:00:00Z"}}}};
   CHECK(deadline_of(pod) == samples::noon + std::chrono::seconds(90));
   pod["spec"]["activeDeadlineSeconds"] = "90";

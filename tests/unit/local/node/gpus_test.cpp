@@ -1,4 +1,4 @@
-// Which GPUs this machine has, and which of them pods get.
+// The GPUs of this machine, and the GPUs that pods get.
 #include "cli/local/node/gpus.h"
 
 #include <doctest/doctest.h>
@@ -73,7 +73,7 @@ TEST_CASE("CUDA_VISIBLE_DEVICES chooses among the GPUs of a machine as CUDA read
   CHECK(visible_gpus(0, "0,GPU-4a").empty());
 }
 
-TEST_CASE("pods get GPUs that no other pod has, and the next one waits until one has ended") {
+TEST_CASE("pods get GPUs that no other pod has, and the next pod waits until a pod has ended") {
   Machine machine;
   machine.store.create("pods", asking("a", "1"));
   machine.store.create("pods", asking("b", "2"));
@@ -97,7 +97,7 @@ TEST_CASE("pods get GPUs that no other pod has, and the next one waits until one
   CHECK(machine.variable("c") == "0,2");
 }
 
-TEST_CASE("the next server knows which GPUs pods have") {
+TEST_CASE("the next server reads from the pods which GPUs they have") {
   Machine machine;
   machine.store.create("pods", asking("a", "2"));
   machine.step();
@@ -108,7 +108,7 @@ TEST_CASE("the next server knows which GPUs pods have") {
   CHECK(machine.waits("b"));
 }
 
-TEST_CASE("a pod does not get GPUs that it gives itself") {
+TEST_CASE("an annotation that a client sets gives a pod no GPUs") {
   Machine machine;
   json pod = asking("a", "0");
   pod["metadata"]["annotations"]["mlk.dev/gpus"] = "0,2";

@@ -1,4 +1,4 @@
-// What the kubelet tells a program of its file_context, when it tries again, and what it clears away.
+// The context that the kubelet gives to a program, its retries, and its cleanup.
 #include <csignal>
 #include <fstream>
 #include <functional>
@@ -118,7 +118,8 @@ TEST_CASE(
   CHECK(value_of(node.record(), "TZ") == "not set");
 }
 
-TEST_CASE("before its program runs a pod has an empty file for last words, and files only its owner reads") {
+TEST_CASE(
+    "before its program runs a pod has an empty termination log, and files that only their owner can read") {
   Node node;
   node.store.create("secrets", {{"apiVersion", "v1"},
                                 {"kind", "Secret"},
@@ -135,8 +136,7 @@ TEST_CASE("before its program runs a pod has an empty file for last words, and f
   }
 }
 
-TEST_CASE(
-    "the status of a running pod has its address, that of its host name, which other pods are told too") {
+TEST_CASE("the status of a running pod has the address of its host name, which other pods get too") {
   Node node;
   node.store.create("services", {{"apiVersion", "v1"},
                                  {"kind", "Service"},
@@ -154,7 +154,7 @@ TEST_CASE(
   CHECK(node.at("/status/podIP") == address);
 }
 
-TEST_CASE("a pod that cannot be placed says so once, in the name of the scheduler") {
+TEST_CASE("a pod that cannot be scheduled has one event of the scheduler") {
   Node node;
   node.create(R"({"spec": {"containers": [{"name": "main", "image": "i", "command": ["work"],
       "resources": {"requests": {"nvidia.com/gpu": "1"}}}]}})"_json);
@@ -217,7 +217,7 @@ TEST_CASE("a pod that cannot start has the reason that Kubernetes gives, and one
   }
 }
 
-TEST_CASE("a pod that cannot even be read does not hold up those after it") {
+TEST_CASE("a pod that cannot be read does not delay the pods after it") {
   Node node;
   create_pod(node, "a", R"({"containers": [{"name": "main", "image": "i", "command": ["work"],
       "volumeMounts": [{"name": "of no volume", "mountPath": "/v"}]}]})"_json);
@@ -225,7 +225,8 @@ TEST_CASE("a pod that cannot even be read does not hold up those after it") {
   CHECK_FALSE(record_of(node, "a").start());
 }
 
-TEST_CASE("last words are cut at 4096 bytes, and those from the log at 80 lines and 2048 bytes") {
+TEST_CASE(
+    "a termination message is cut at 4096 bytes, and a message from the log at 80 lines and 2048 bytes") {
   const auto words = [](const std::string& own, const std::string& log, const Exit& exit) {
     Node node;
     node.start(R"({"spec": {"containers": [
@@ -296,7 +297,8 @@ TEST_CASE("a supervisor that does not start is tried again after pauses that dou
             "Warning Failed: the supervisor of the pod did not start: exit code 3: last words"});
 }
 
-TEST_CASE("of a supervisor that is killed the signal is told, and no words when it left none") {
+TEST_CASE(
+    "the message about a killed supervisor has the signal, and a line of its log only if there is one") {
   Node node("echo $$ >> \"$(dirname \"$0\")/started\"; kill -9 $$");
   node.start();
   REQUIRE(have_ended(node, 1));
@@ -305,9 +307,7 @@ TEST_CASE("of a supervisor that is killed the signal is told, and no words when 
         "the supervisor of the pod did not start: killed by signal 9");
 }
 
-TEST_CASE(
-    "a deleted pod that has ended, or never began, stays for its finalizers alone, and no longer counts its "
-    "grace") {
+TEST_CASE("only finalizers keep a deleted pod that has ended or never began, and its grace period is 0") {
   for (const bool began : {false, true}) {
     CAPTURE(began);
     Node node;
@@ -328,7 +328,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a pod that is deleted without a grace of its own has thirty seconds") {
+TEST_CASE("a pod that is deleted without a grace period gets thirty seconds") {
   Node node;
   node.start(R"({"metadata": {"finalizers": ["f"]}})"_json);
   node.runs();
@@ -339,7 +339,7 @@ TEST_CASE("a pod that is deleted without a grace of its own has thirty seconds")
   CHECK(node.record().stop()->grace_seconds == 30);
 }
 
-TEST_CASE("a supervisor whose pod is gone is told to end at once, and its folder goes when it has") {
+TEST_CASE("a supervisor whose pod is gone is stopped at once, and the folder is removed when it has ended") {
   Node node;
   const PodFolder stray(node.paths.pods() / "stray");
   std::filesystem::create_directories(stray.path());
@@ -414,7 +414,7 @@ TEST_CASE("a supervisor that outlives its pod is reaped when it ends") {
   CHECK_FALSE(std::filesystem::exists(process));
 }
 
-TEST_CASE("a supervisor is asked to stop once for each grace") {
+TEST_CASE("the kubelet asks a supervisor to stop once for each grace period") {
   Node node;
   node.start();
   node.runs();
@@ -426,7 +426,7 @@ TEST_CASE("a supervisor is asked to stop once for each grace") {
   CHECK(node.record().stop());
 }
 
-TEST_CASE("the address of a host is kept while a pod or a Job has it, and given back after") {
+TEST_CASE("the address of a host is kept while its pod or Job exists, and is free afterwards") {
   Node node;
   node.store.create("jobs", samples::job(1, {{"template", {{"spec", {{"subdomain", "s"}}}}}}));
   for (const char* name : {"a", "j-0", "j-1"}) create_pod(node, name);
@@ -465,7 +465,7 @@ TEST_CASE("the address of a pod without a name in a service is free again when i
   for (const char* host : {"j-1", "j-2", "next"}) CHECK(all.contains(std::string("default/") + host));
 }
 
-TEST_CASE("the volumes of a pod end with it, claims stay, and so does its log") {
+TEST_CASE("the volumes of a pod are removed at its end, and its claims and its log are kept") {
   Node node;
   node.store.create("configmaps",
                     {{"apiVersion", "v1"},
@@ -491,13 +491,14 @@ TEST_CASE("the volumes of a pod end with it, claims stay, and so does its log") 
   CHECK(node.logs.tail(Node::uid, 5, 100) == "words\n");
 }
 
-TEST_CASE("the pods of a service agree on a port while one of them is there, and choose anew after") {
+TEST_CASE(
+    "the pods of a service use the same port while one of them exists, and choose a new port afterwards") {
   Node node;
   node.store.create("services", {{"apiVersion", "v1"},
                                  {"kind", "Service"},
                                  {"metadata", {{"name", "s"}, {"namespace", "default"}, {"uid", "s"}}},
                                  {"spec", {{"clusterIP", "None"}}}});
-  // A program that is none of ours listens on all addresses.
+  // A program outside of the cluster listens on all addresses.
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   struct sockaddr_in where{};
   where.sin_family = AF_INET;
@@ -530,7 +531,7 @@ TEST_CASE("the pods of a service agree on a port while one of them is there, and
   node.step(true);
   CHECK(told("w-2", "s") == chosen);  // the first runs
   CHECK(told("other", "none") ==
-        chosen);  // it is of no service with pods, and forgets that one's ports alone
+        chosen);  // this pod is in a service without pods, so only the ports of that service are forgotten
   for (const char* name : {"w-0", "w-2"}) {
     record_of(node, name).write(Exit{0, 0, "2026-11-21T12:00:09Z", "2026-11-21T12:00:05Z", "", ""});
     node.kubelet.notice(Node::uid + "-" + name);

@@ -1,4 +1,4 @@
-// What the kubelet makes of a pod and of what its supervisor leaves behind. The test plays the supervisors.
+// The kubelet's handling of a pod and of the records of its supervisor. The test plays the supervisors.
 #include <map>
 #include <thread>
 
@@ -35,10 +35,10 @@ TEST_CASE("a pod is bound to the node, then its supervisor gets the program to r
   CHECK(by_default.record().start()->grace_seconds == 30);
 }
 
-TEST_CASE("a pod runs when its supervisor says so, once, and since then") {
+TEST_CASE("a pod is running since the time in its supervisor's record, and this is reported once") {
   Node node;
   node.start();
-  node.supervisor_says(Started{"2026-11-21T12:00:05Z", 0, Node::nobody()});  // it is about to start it
+  node.supervisor_says(Started{"2026-11-21T12:00:05Z", 0, Node::nobody()});  // no program runs yet
   CHECK(node.phase() == "Pending");
   node.runs();
   CHECK(node.phase() == "Running");
@@ -50,7 +50,7 @@ TEST_CASE("a pod runs when its supervisor says so, once, and since then") {
   CHECK(node.at("/metadata/resourceVersion") == version);
 }
 
-TEST_CASE("without notice a pod is looked at when all are") {
+TEST_CASE("a pod without a notice is read at the next sweep") {
   Node node;
   node.start();
   node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
@@ -76,7 +76,7 @@ TEST_CASE("the end of a program is the end of the pod, with the termination mess
   }
 }
 
-TEST_CASE("with FallbackToLogsOnError the end of the log is the message after a failure, and only then") {
+TEST_CASE("with FallbackToLogsOnError the end of the log is the message only after a failure") {
   const json fallback = R"({"spec": {"containers": [
       {"name": "main", "image": "i", "command": ["work"], "terminationMessagePolicy": "FallbackToLogsOnError"}]}})"_json;
   const auto said = [](const json& patch, int code, const std::string& own) {
@@ -94,7 +94,7 @@ TEST_CASE("with FallbackToLogsOnError the end of the log is the message after a 
   CHECK(said(json::object(), 1, "").empty());
 }
 
-TEST_CASE("a program that cannot be started fails its pod and says why") {
+TEST_CASE("a program that cannot be started fails its pod, and the status has the reason") {
   Node node;
   node.start();
   node.supervisor_says(
@@ -107,7 +107,7 @@ TEST_CASE("a program that cannot be started fails its pod and says why") {
                                  "Warning Failed: Error: failed to start container main: no such file"});
 }
 
-TEST_CASE("a supervisor that ends without a word while its program ran loses the pod") {
+TEST_CASE("a pod is lost when its supervisor ends without a record while the program ran") {
   Node node("exit 0");
   node.start();
   node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
@@ -123,7 +123,7 @@ TEST_CASE("a supervisor that ends without a word while its program ran loses the
   CHECK(node.record().exit()->started_at == "2026-11-21T12:00:05Z");
 }
 
-TEST_CASE("a missing input is reported in the pod's status and by one event, and tried again") {
+TEST_CASE("a missing input is reported in the pod's status and by one event, and the kubelet tries again") {
   Node node;
   const auto with_volume = [](const json& volume) {
     return json{{"spec",
@@ -146,7 +146,9 @@ TEST_CASE("a missing input is reported in the pod's status and by one event, and
   CHECK(node.record().start());
 }
 
-TEST_CASE("a pod with a scheduling gate waits, and one with too large requests names the missing resource") {
+TEST_CASE(
+    "a pod with a scheduling gate waits, and the status of a pod with too large requests names the "
+    "missing resource") {
   Node gated;
   gated.create(R"({"spec": {"schedulingGates": [{"name": "g"}]}})"_json);
   gated.step();
@@ -185,7 +187,7 @@ TEST_CASE("a deleted pod is asked to end within its grace, which a later deletio
   CHECK_FALSE(node.store.find("pods", "default", "p"));
 }
 
-TEST_CASE("a pod that is deleted before it started goes without a supervisor") {
+TEST_CASE("a pod that is deleted before its start is removed without a supervisor") {
   Node node;
   node.create();
   node.step();
@@ -195,7 +197,7 @@ TEST_CASE("a pod that is deleted before it started goes without a supervisor") {
   CHECK_FALSE(node.record().start());
 }
 
-TEST_CASE("a folder whose pod is gone is removed when all are looked at, that of a pod is not") {
+TEST_CASE("a sweep removes a folder whose pod is gone, and keeps the folder of an existing pod") {
   Node node;
   node.start();
   write_text(node.paths.pods() / "stray" / "log", "x");
@@ -206,7 +208,7 @@ TEST_CASE("a folder whose pod is gone is removed when all are looked at, that of
   CHECK(std::filesystem::exists(node.paths.pods() / Node::uid));
 }
 
-TEST_CASE("a server that comes back takes up a pod that an earlier one has started") {
+TEST_CASE("a restarted server continues with a pod that an earlier server has started") {
   Node node;
   node.start();
   node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});

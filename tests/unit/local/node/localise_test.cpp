@@ -76,7 +76,7 @@ json named(const std::string& name, json variable) {
 
 }  // namespace
 
-TEST_CASE("peer names become addresses in every form that DNS knows") {
+TEST_CASE("peer names in every form of DNS are replaced by addresses") {
   const auto replace = [](const std::string& text) {
     return replace_peers(text, "default", {"run"}, [](const std::string& host) { return "<" + host + ">"; });
   };
@@ -99,7 +99,7 @@ TEST_CASE("text that only resembles a peer name is not changed") {
   }
 }
 
-TEST_CASE("the port after a peer's name is the one on which that peer listens") {
+TEST_CASE("the port after a peer's name is replaced by the port on which this peer listens") {
   const auto local = [](const std::string& text) {
     return replace_peers(
         text, "default", {"run"}, [](const std::string&) { return "127.64.0.1"; },
@@ -115,7 +115,7 @@ TEST_CASE("the port after a peer's name is the one on which that peer listens") 
   CHECK(local("elsewhere.example:7070") == "elsewhere.example:7070");
 }
 
-TEST_CASE("mount paths become folders, the longest first and only whole components") {
+TEST_CASE("mount paths are replaced by folders, the longest first and only whole components") {
   const std::map<std::string, std::string> mounts = {
       {"/data", "/real/data"}, {"/data/mnist", "/real/mnist"}, {"/dev/termination-log", "/pod/message"}};
   const auto replace = [&](const std::string& text) { return replace_paths(text, mounts); };
@@ -198,7 +198,7 @@ TEST_CASE("a secret's value is never rewritten") {
   CHECK(env_of(localise(pod_with({{"env", env}}), place.file_context()), "S") == "run-worker-0.run");
 }
 
-TEST_CASE("volumes become folders and files for their owner alone") {
+TEST_CASE("volumes become folders and files that only their owner can read") {
   const json spec = {
       {"volumes",
        {{{"name", "config"}, {"configMap", {{"name", "config"}, {"defaultMode", 0644}}}},
@@ -234,7 +234,7 @@ TEST_CASE("volumes become folders and files for their owner alone") {
   CHECK(process.files[2].mode == 0400);
 }
 
-TEST_CASE("a part of a volume is made where it is missing, and may be named by a variable") {
+TEST_CASE("a missing subPath of a volume is created, and its name may contain a variable") {
   const json spec = {{"volumes", {{{"name", "claim"}, {"persistentVolumeClaim", {{"claimName", "ckpt"}}}}}}};
   json mount = {{"name", "claim"}, {"mountPath", "/ckpt"}, {"subPathExpr", "run/$(RANK)"}};
   const json env = {named("RANK", field("metadata.annotations['batch.kubernetes.io/job-completion-index']"))};
@@ -249,7 +249,7 @@ TEST_CASE("a part of a volume is made where it is missing, and may be named by a
             .find("CreateContainerConfigError: invalid subPath") == 0);
 }
 
-TEST_CASE("a volume that a local process cannot have is reported with a way out") {
+TEST_CASE("an unsupported kind of volume is reported with a hint") {
   const auto volume = [](const json& source) {
     json with_name = source;
     with_name["name"] = "v";

@@ -1,4 +1,4 @@
-// Volumes as folders and files, in every detail.
+// Volumes as folders and files, in detail.
 #include <doctest/doctest.h>
 
 #include "cli/local/node/localise.h"
@@ -37,7 +37,7 @@ Localised localised_pod(const char* spec, const std::map<std::string, std::strin
   }
 }
 
-// What becomes of a volume: its folder, as an argument that names its mount shows it.
+// The pod with one volume. An argument with the mount path shows the folder of the volume.
 Localised with_volume_of(const std::string& source,
                          const std::string& mount = R"({"name": "v", "mountPath": "/m"})",
                          const std::map<std::string, std::string>& given = {}) {
@@ -58,7 +58,7 @@ std::string files_of(const Localised& localised) {
 
 }  // namespace
 
-TEST_CASE("each kind of volume is a folder somewhere") {
+TEST_CASE("each supported kind of volume has its folder") {
   const auto folder = [](const std::string& source, const std::map<std::string, std::string>& given = {}) {
     const Localised made = with_volume_of(source, R"({"name": "v", "mountPath": "/m"})", given);
     return made.obstacle.empty() ? made.process.argv.at(1) : made.obstacle;
@@ -79,7 +79,7 @@ TEST_CASE("each kind of volume is a folder somewhere") {
   CHECK(folder(R"(, "configMap": {"name": "c"})", given) == "/pods/u/volumes/v");
 }
 
-TEST_CASE("folders are created for volumes whose folder nothing else creates") {
+TEST_CASE("the pod creates the folders of volumes that nothing else creates") {
   using Folders = std::vector<std::filesystem::path>;
   CHECK(with_volume_of(R"(, "emptyDir": {})").process.folders == Folders{"/pods/u/volumes/v"});
   CHECK(with_volume_of(R"(, "persistentVolumeClaim": {"claimName": "pvc"})").process.folders ==
@@ -89,20 +89,20 @@ TEST_CASE("folders are created for volumes whose folder nothing else creates") {
   const char* below = R"({"name": "v", "mountPath": "/m", "subPath": "a/b"})";
   CHECK(with_volume_of(R"(, "hostPath": {"path": "/h"})", below).process.folders == Folders{"/h/a/b"});
   CHECK(with_volume_of(R"(, "hostPath": {"path": "/h"})", below).process.argv.at(1) == "/h/a/b");
-  // In what is given nothing is made: the part is a file.
+  // Nothing is created in a volume with given contents, where the subPath is a file.
   CHECK(with_volume_of(R"(, "secret": {"secretName": "s"})", below).process.folders ==
         Folders{"/pods/u/volumes/v"});
   CHECK(with_volume_of(R"(, "emptyDir": {})", R"({"name": "v", "mountPath": "/m", "subPath": "a/../b"})")
             .obstacle == "CreateContainerConfigError: invalid subPath: \"a/../b\"");
 }
 
-TEST_CASE("keys become files of their owner, all of them or those that are named") {
+TEST_CASE("all keys or only the named keys become files that only their owner can read") {
   CHECK(files_of(with_volume_of(R"(, "configMap": {"name": "c"})")) ==
         "/pods/u/volumes/v/j=w,384;/pods/u/volumes/v/k=v,384;");
   CHECK(files_of(with_volume_of(R"(, "configMap": {"name": "c", "defaultMode": 365})")) ==  // 0555
         "/pods/u/volumes/v/j=w,320;/pods/u/volumes/v/k=v,320;");
   CHECK(files_of(with_volume_of(
-            R"(, "secret": {"secretName": "s", "defaultMode": 128})")) ==  // 0200: read all the same
+            R"(, "secret": {"secretName": "s", "defaultMode": 128})")) ==  // 0200: the owner can read it
         "/pods/u/volumes/v/k=secret,384;");
   CHECK(files_of(with_volume_of(R"(, "configMap": {"name": "c", "items": [{"key": "k", "path": "x/y"},
                                   {"key": "j", "path": "z", "mode": 448}]})")) ==
@@ -127,7 +127,7 @@ TEST_CASE("a missing volume source blocks a pod, unless it is optional") {
   }
 }
 
-TEST_CASE("the message of a program's end, its folder and its host have places of their own") {
+TEST_CASE("the termination message, the working folder and the host name of a process have local values") {
   const Localised plain = localised_pod(R"({"spec": {"containers": [{"args": ["/dev/termination-log"]}]}})");
   CHECK(plain.process.argv.at(1) == "/pods/u/termination-log");
   CHECK(plain.process.termination_message == "/pods/u/termination-log");
@@ -143,7 +143,7 @@ TEST_CASE("the message of a program's end, its folder and its host have places o
             .obstacle.find("no command") != std::string::npos);
 }
 
-TEST_CASE("a variable of the pod replaces the inherited one, in its place") {
+TEST_CASE("a variable of the pod replaces the inherited variable at the same position") {
   json pod = R"({"metadata": {"name": "p", "namespace": "ns"}, "spec": {"containers": [{"name": "main",
     "command": ["c"], "env": [{"name": "PATH", "value": "/own"}, {"name": "HOSTNAME", "value": "mine"}]}]}})"_json;
   PodContext around;
@@ -155,7 +155,7 @@ TEST_CASE("a variable of the pod replaces the inherited one, in its place") {
   CHECK(localise(pod, around).env == expected);
 }
 
-TEST_CASE("packages come first in the paths of a pod that mounts them, and the machine's PYTHONPATH last") {
+TEST_CASE("in a pod that mounts packages they are first in the paths, and the machine's PYTHONPATH is last") {
   json pod = R"({"metadata": {"name": "p", "namespace": "ns"}, "spec": {
     "volumes": [{"name": "mlk-python", "hostPath": {"path": "/cache/python-1"}}],
     "containers": [{"name": "main", "command": ["c"], "env": [{"name": "PYTHONPATH", "value": "/mlk/python:src"}],
@@ -179,7 +179,7 @@ TEST_CASE("packages come first in the paths of a pod that mounts them, and the m
   CHECK(variables().at("PYTHONPATH") == "/mlk/python:src");
 }
 
-TEST_CASE("where a path begins and ends") {
+TEST_CASE("a path begins and ends at these characters") {
   const std::map<std::string, std::string> mounts = {{"/m", "/real"}, {"/m/n", "/other"}};
   const std::pair<const char*, const char*> table[] = {{"/m/", "/real/"},
                                                        {"/m.txt", "/m.txt"},

@@ -1,4 +1,4 @@
-// Where a log begins a new file, what a reader gets of it, and when a follower stops.
+// When a log begins a new file, which lines a reader gets, and when a follower stops.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -36,7 +36,7 @@ std::string entry(int second, const std::string& text) {
          ".000000001Z stdout " + text + "\n";
 }
 
-TEST_CASE("a log file is full at half of the limit, and the one before it is dropped") {
+TEST_CASE("a log file is full at half of the limit, and the rotation drops the older file") {
   const Folder folder;
   const std::filesystem::path current = folder.path() / "log", older = folder.path() / "log.1";
   const auto in = [](const std::filesystem::path& file) {
@@ -44,7 +44,7 @@ TEST_CASE("a log file is full at half of the limit, and the one before it is dro
   };
   LogFile file(current, 21);
   CHECK(in(current).empty());
-  file.append("1234567890123\n");  // too much for the file, and no reason to begin another: this one is empty
+  file.append("1234567890123\n");  // too long, but an empty file is not rotated
   CHECK(in(current) == "1234567890123\n");
   CHECK(in(older) == "none");
   file.append("56789\n");
@@ -57,7 +57,7 @@ TEST_CASE("a log file is full at half of the limit, and the one before it is dro
   CHECK(in(older) == "56789\n890\n");
 }
 
-TEST_CASE("a log that is opened again goes on where it was, its size counted") {
+TEST_CASE("a log that is opened again is continued, and its old size counts") {
   const Folder folder;
   write_text(folder.path() / "log", "12345678\n");
   {
@@ -71,7 +71,7 @@ TEST_CASE("a log that is opened again goes on where it was, its size counted") {
   CHECK(read_file(folder.path() / "log.1", 100) == "12345678\n\n");
 }
 
-TEST_CASE("lines for which no file could be made are counted, once, until there is one") {
+TEST_CASE("lines are counted as lost, once each, while the log file cannot be created") {
   const Folder folder;
   LogFile file(folder.path() / "later/log", 1 << 20);
   file.append("a\nb\n");
@@ -84,7 +84,7 @@ TEST_CASE("lines for which no file could be made are counted, once, until there 
       Lines{"stderr F mlk: 3 lines are missing here: they could not be written", "stdout F d", "stdout F e"});
 }
 
-TEST_CASE("a log is its owner's alone, and has one descriptor however often it begins a new file") {
+TEST_CASE("a log has mode 0600, and uses one descriptor after any number of rotations") {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
                          std::filesystem::directory_iterator());
@@ -130,7 +130,7 @@ TEST_CASE("an entry has its time with nine digits, its stream, and whether its l
   }
 }
 
-TEST_CASE("a long line goes out in parts of 16 KiB as it comes, and the last part says that it ends") {
+TEST_CASE("a long line is written at once in parts of 16 KiB, and the last part is marked as the end") {
   constexpr std::size_t part = 16 * 1024;
   const Folder folder;
   LogFile file(folder.path() / "log", 1 << 20);
@@ -160,7 +160,7 @@ TEST_CASE("a long line goes out in parts of 16 KiB as it comes, and the last par
   CHECK(sizes() == Lines{P, P, "F1", P, F, "F1", P, P, P, "F5"});
 }
 
-TEST_CASE("of a progress bar what is there becomes a line after 2 s, of other text without an end nothing") {
+TEST_CASE("after 2 s the state of a progress bar is written as a line, and other unfinished text is not") {
   const Folder folder;
   LogFile file(folder.path() / "log", 1 << 20);
   LogStream out(file, "stdout");
@@ -214,7 +214,7 @@ TEST_CASE("complete lines of a log are read, and invalid ones are skipped") {
     CHECK_FALSE(parse_log_line(bad));
 }
 
-TEST_CASE("the end of a log has so many entries and bytes and no more, over both files") {
+TEST_CASE("tail() returns at most the given entries and bytes of both files") {
   const Folder folder;
   write_text(folder.path() / "p/log.1", entry(0, "F one") + "not an entry\n" + entry(1, "F two"));
   write_text(folder.path() / "p/log", entry(2, "P thr") + entry(3, "F ee") + entry(4, "F four"));
@@ -247,8 +247,7 @@ TEST_CASE("the last lines are counted over both files, and a negative number mea
   CHECK(read_log(folder.path(), {}) == "one\ntwo\n");  // between a rename and the new file
 }
 
-TEST_CASE(
-    "stamps stand before each line, not before each part, and a time given takes the lines from then on") {
+TEST_CASE("each line, and not each part, begins with a stamp, and `since` selects the lines from this time") {
   const Folder folder;
   write_text(folder.path() / "p/log",
              entry(0, "F zero") + entry(1, "P on") + entry(1, "P e") + entry(2, "F !") + entry(3, "F two"));
@@ -287,7 +286,7 @@ TEST_CASE("a reader that does not follow stops at the end of the log, whether or
         std::vector<std::size_t>{65'535 + 51, 65'535 + 51, 65'535 + 51, 255'000 - 3 * (65'535 + 51)});
 }
 
-TEST_CASE("a reader that wants no more is asked no more, be it by its answer or by its limit") {
+TEST_CASE("read() ends when the reader returns false or when the limit of bytes is reached") {
   const Folder folder;
   std::string log;
   for (int i = 0; i < 5000; ++i) log += entry(i % 60, "F " + std::string(50, 'x'));
@@ -370,7 +369,8 @@ class LogFollower {
   std::thread thread_;
 };
 
-TEST_CASE("followers of one pod and of others each get their own lines, also a follower that stays longer") {
+TEST_CASE(
+    "followers of the same pod and of other pods get the lines of their pod, also after others have ended") {
   const Folder folder;
   for (const char* uid : {"p", "q"})
     write_text(folder.path() / uid / "log", entry(0, std::string("F ") + uid));
@@ -408,7 +408,7 @@ TEST_CASE("a follower that begins before its pod has a log gets everything that 
     follower.end();
     logs.announce_all();
   }
-  // What is written before the end is known is read, even when nobody has said so.
+  // The reader reads lines that were written before it saw the end, also without an announcement.
   std::string text;
   LogOptions options;
   options.follow = true;

@@ -1,4 +1,4 @@
-// The records by which the server and a pod's supervisor talk, there and back, and what is none.
+// The records that the server and a pod's supervisor exchange, in both directions, and invalid records.
 #include "cli/local/node/pod_folder.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ struct Records {
   }
 };
 
-TEST_CASE("what one side writes the other reads, every value of it") {
+TEST_CASE("each record is read with all the values that were written") {
   const Records records;
   const PodFolder& pod = records.pod;
   CHECK(pod.uid() == "uid-1");
@@ -53,7 +53,7 @@ TEST_CASE("what one side writes the other reads, every value of it") {
   CHECK(exit->message == "gone");
 }
 
-TEST_CASE("a record that is missing, cut or of another shape is none") {
+TEST_CASE("a missing, cut or malformed record is read as nullopt") {
   const Records records;
   const PodFolder& pod = records.pod;
   CHECK_FALSE(pod.start());
@@ -69,7 +69,7 @@ TEST_CASE("a record that is missing, cut or of another shape is none") {
   }
 }
 
-TEST_CASE("an end whose code is no exit code is no good end") {
+TEST_CASE("a recorded end with an invalid exit code is read as a failure") {
   const Records records;
   for (const char* code : {R"("0")", "-1", "null", "99999999999"}) {
     records.put(
@@ -83,7 +83,7 @@ TEST_CASE("an end whose code is no exit code is no good end") {
   }
 }
 
-TEST_CASE("who is asked to stop finds the request, also when nobody is there to be told") {
+TEST_CASE("ask_to_stop() writes the request also when no supervisor can be signalled") {
   const Records records;
   CHECK_FALSE(records.pod.ask_to_stop({5, ""}));
   REQUIRE(records.pod.stop());

@@ -1,4 +1,4 @@
-// Logs of pods that are longer than what is read at once.
+// Logs of pods that are longer than one read.
 #include "cli/local/node/pod_log.h"
 
 #include <fstream>
@@ -11,7 +11,7 @@
 using namespace mlk::local;
 using mlk::local::samples::Folder;
 
-TEST_CASE("a limit of bytes holds over the whole answer, however many parts it comes in") {
+TEST_CASE("a limit of bytes applies to the whole answer, in however many parts it is sent") {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / "p");
   {
@@ -40,7 +40,7 @@ TEST_CASE("a limit of bytes holds over the whole answer, however many parts it c
   }
 }
 
-TEST_CASE("a line that fits into one entry of the log is one entry, a longer one is cut") {
+TEST_CASE("a line that fits into one entry of the log is one entry, and a longer line is cut") {
   for (const std::size_t size : {16 * 1024 - 1, 16 * 1024, 16 * 1024 + 1}) {
     CAPTURE(size);
     const Folder folder;

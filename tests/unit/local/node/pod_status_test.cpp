@@ -39,7 +39,7 @@ json exited(const Exit& exit, const std::string& termination_message = "") {
 
 }  // namespace
 
-TEST_CASE("a pod whose container waits") {
+TEST_CASE("the status of a pod whose container waits") {
   CHECK(pod_status(pod_of_one(), PodState{}, noon) == R"({
     "phase": "Pending", "hostIP": "127.0.0.1", "qosClass": "BestEffort", "startTime": "2026-11-21T12:00:00Z",
     "containerStatuses": [{"name": "main", "image": "i", "imageID": "", "restartCount": 0, "ready": false,
@@ -62,7 +62,7 @@ TEST_CASE("a pod whose container waits") {
         R"({"waiting": {"reason": "CreateContainerError", "message": "no command"}})"_json);
 }
 
-TEST_CASE("a pod whose container runs") {
+TEST_CASE("the status of a pod whose container runs") {
   PodState state;
   state.address = "127.64.0.1";
   state.running_since = "2026-11-21T11:59:00Z";
@@ -83,7 +83,7 @@ TEST_CASE("a pod whose container runs") {
   CHECK(condition_of(status, "DisruptionTarget").is_null());
 }
 
-TEST_CASE("a pod whose container ended well, with an error, or never began") {
+TEST_CASE("the status of a pod whose container succeeded, failed, or never began") {
   const json good = exited(exit_with(0), "done");
   CHECK(good.at("phase") == "Succeeded");
   CHECK(good.at("containerStatuses").at(0).at("state").at("terminated") ==
@@ -110,7 +110,7 @@ TEST_CASE("a pod whose container ended well, with an error, or never began") {
       "StartError");
 }
 
-TEST_CASE("a pod that was lost, or ended with the cluster, says so as that of a node that goes") {
+TEST_CASE("a pod that was lost, or ended with the cluster, has the status of a pod on a removed node") {
   const json lost = exited(exit_with(137, "Lost", "not located"));
   CHECK(lost.at("reason") == "NodeLost");
   CHECK(lost.at("message") == "not located");
@@ -135,7 +135,7 @@ TEST_CASE("the class of service follows from requests and limits") {
   CHECK(qos_of(R"({"limits": {"cpu": 1}, "requests": {"cpu": 1}})") == "Burstable");
 }
 
-TEST_CASE("a requested resource with a vendor's name does not exist here") {
+TEST_CASE("a requested resource with a vendor's name is missing on the node") {
   const auto why = [](const char* requests) {
     return why_unschedulable(pod_of_one({{"requests", json::parse(requests)}})).value_or("fits");
   };

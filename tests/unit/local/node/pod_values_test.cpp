@@ -106,7 +106,7 @@ TEST_CASE("resources are divided by their divisor and rounded up") {
                              R"({"resource": "limits.cpu"})"_json));
 }
 
-TEST_CASE("data of ConfigMaps is text or encoded, that of Secrets always encoded") {
+TEST_CASE("the data of ConfigMaps is text or encoded, and the data of Secrets is always encoded") {
   const Sources sources;
   CHECK(data_of(sources.objects.at("configmaps/c")) ==
         std::map<std::string, std::string>{{"k", "v"}, {"j", "w"}, {"b", "binary"}});
@@ -115,8 +115,7 @@ TEST_CASE("data of ConfigMaps is text or encoded, that of Secrets always encoded
   CHECK(data_of(json::object()).empty());
 }
 
-TEST_CASE(
-    "an environment takes whole objects with a prefix, and later values win in the place of the first") {
+TEST_CASE("envFrom adds whole objects with a prefix, and a later value takes the position of the first") {
   CHECK(
       environment_of(
           R"({"envFrom": [{"prefix": "P_", "configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]})") ==
@@ -133,7 +132,7 @@ TEST_CASE(
       "CPU=0;");
 }
 
-TEST_CASE("values of Secrets are not rewritten, but values that replace them are") {
+TEST_CASE("values of Secrets are not rewritten, but other values that override them are") {
   const char* mounted = R"(, "volumeMounts": [{"name": "v", "mountPath": "/data"}]})";
   const auto with_volume = [&](const std::string& env) {
     json pod = pod_of_fields;

@@ -1,4 +1,4 @@
-// What is said about a pod's process: its status, its log, its address.
+// The outputs about a pod's process: its status, its log, its address.
 #include <algorithm>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -73,7 +73,7 @@ TEST_CASE("a condition keeps the time of its last change") {
   CHECK(pod_status(pod, state, noon + std::chrono::hours(1)) == pod["status"]);
 }
 
-TEST_CASE("a pod that needs a resource without a node is not scheduled") {
+TEST_CASE("a pod that requests a resource that no node has is not scheduled") {
   json pod = plain_pod();
   CHECK(!why_unschedulable(pod));
   pod["spec"]["containers"][0]["resources"]["requests"] = {{"cpu", "1000"}, {"memory", "1Ti"}};
@@ -87,7 +87,7 @@ TEST_CASE("a pod that needs a resource without a node is not scheduled") {
   CHECK(*why_unschedulable(pod, 1) == "0/1 nodes are available: 1 Insufficient amd.com/gpu.");
 }
 
-TEST_CASE("bytes that are no UTF-8 cannot break a status") {
+TEST_CASE("bytes that are not UTF-8 do not break the JSON of a status") {
   CHECK(clean_text("good", 10) == "good");
   CHECK(clean_text("a\xff"
                    "b",
@@ -136,7 +136,8 @@ TEST_CASE("the options of a log request") {
   CHECK(read_log(folder.path() / "none", {}).empty());
 }
 
-TEST_CASE("a follower gets what is written while it waits, over a rotation, and ends with the pod") {
+TEST_CASE(
+    "a follower gets the lines that are written while it waits, across a rotation, and ends with the pod") {
   const Folder folder;
   write_text(folder.path() / "p/log", "2026-11-21T12:00:00.000000001Z stdout F 0\n");
   PodLogs logs(folder.path());
@@ -161,7 +162,7 @@ TEST_CASE("a follower gets what is written while it waits, over a rotation, and 
     for (int i = 1; i <= 20; ++i) {
       out.feed(std::to_string(i) + "\n");
       logs.announce("p");
-      // Who is two files behind loses lines: of two that wait for each other none is.
+      // A reader that is two files behind loses lines. So the writer waits for the reader here.
       for (int wait = 0; seen <= i && wait < 1000; ++wait)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -195,7 +196,7 @@ TEST_CASE("a log is bounded, and long lines are cut and joined again") {
         150000);
 }
 
-TEST_CASE("addresses are the same for ever, and no two hosts share one") {
+TEST_CASE("the address of a host never changes, and no two hosts share an address") {
   const Folder folder;
   std::set<std::string> seen;
   std::string first;
@@ -212,8 +213,7 @@ TEST_CASE("addresses are the same for ever, and no two hosts share one") {
   CHECK(Addresses(folder.path() / "none.json").address_of("default", "w-0") == first);
 }
 
-TEST_CASE(
-    "a port that another program has is not given to a pod, and all of its peers hear of the other one") {
+TEST_CASE("a pod gets no port that another program uses, and all its peers get the other port") {
   const Folder folder;
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   struct sockaddr_in all{};
@@ -238,7 +238,7 @@ TEST_CASE(
   CHECK(later.port_of("default", "run", "run-worker-1", 1 << 20) == 1 << 20);
 }
 
-TEST_CASE("addresses that no mlk has written are passed over") {
+TEST_CASE("addresses that mlk has not written are ignored") {
   const Folder folder;
   for (const char* text :
        {"", "[]", R"({"default/w-0": 5, "ports": 7})", R"({"ports": {"default/run": {"x": "y"}}})"}) {

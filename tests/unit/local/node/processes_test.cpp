@@ -75,7 +75,7 @@ struct State {
 };
 
 #ifdef F_OFD_SETLK
-// A lock that is no process': the system tells -1 for its holder, as it does for those of another machine.
+// A lock without a process: the system reports the holder -1, as for the locks of another machine.
 class LockOfNobody {
  public:
   explicit LockOfNobody(const std::filesystem::path& file)
@@ -95,7 +95,8 @@ class LockOfNobody {
 }  // namespace
 
 #ifdef F_OFD_SETLK
-TEST_CASE("a lock whose holder the system does not name is held elsewhere, and no process is signalled") {
+TEST_CASE(
+    "a lock whose holder the system does not report counts as held elsewhere, and no process is signalled") {
   const State state;
   const LockOfNobody lock(state.pod.lock());
   const Holder holder = state.pod.supervisor();
@@ -108,7 +109,7 @@ TEST_CASE("a lock whose holder the system does not name is held elsewhere, and n
   CHECK(stopped.pods.empty());
 }
 
-TEST_CASE("a server elsewhere is neither used, nor started again, nor stopped") {
+TEST_CASE("a server elsewhere is not used, not started again, and not stopped") {
   const State state;
   const LockOfNobody lock(state.paths.lock());
   write_address(state.paths, {::getpid(), 1});
@@ -120,7 +121,7 @@ TEST_CASE("a server elsewhere is neither used, nor started again, nor stopped") 
 }
 #endif
 
-TEST_CASE("a session is ended for a lost supervisor only while its number is that supervisor's") {
+TEST_CASE("the session of a lost supervisor is ended only while its number belongs to this supervisor") {
   const auto survives = [](const auto& change) {
     const Session session;
     ProcessId supervisor = session.id();
@@ -129,8 +130,8 @@ TEST_CASE("a session is ended for a lost supervisor only while its number is tha
     return session.is_alive();
   };
   CHECK(!survives([](ProcessId&) {}));
-  CHECK(survives([](ProcessId& id) { id.start += 1; }));        // the number is another process' now
-  CHECK(survives([](ProcessId& id) { id.boot = "earlier"; }));  // of another start of the machine
+  CHECK(survives([](ProcessId& id) { id.start += 1; }));        // the number now belongs to another process
+  CHECK(survives([](ProcessId& id) { id.boot = "earlier"; }));  // another start of the machine
   CHECK(survives([](ProcessId& id) { id = {}; }));
   CHECK(survives([](ProcessId& id) { id.pid = 1; }));
   CHECK(survives([](ProcessId& id) { id.pid = -1; }));
@@ -156,7 +157,7 @@ TEST_CASE("a process that left the session of a killed supervisor is found by th
   ::kill(supervisor, SIGKILL);
   ::waitpid(supervisor, nullptr, 0);
   CHECK(::kill(left, 0) == 0);
-  // No server has noticed: it is for down() to end what is left.
+  // No server has noticed the loss, so down() has to end the remaining processes.
   down(std::chrono::seconds(1));
   bool gone = false;
   for (int i = 0; i < 1000 && !gone; ++i) {
@@ -169,7 +170,7 @@ TEST_CASE("a process that left the session of a killed supervisor is found by th
   CHECK(gone);
 }
 
-TEST_CASE("state files that no mlk has written stop neither down nor status") {
+TEST_CASE("down and status work with state files that mlk has not written") {
   const std::string deep(100000, '[');
   const std::vector<std::string> texts = {
       "",
@@ -202,7 +203,7 @@ TEST_CASE("state files that no mlk has written stop neither down nor status") {
   }
 }
 
-TEST_CASE("folders where files should be stop neither down nor status") {
+TEST_CASE("down and status work with folders in place of state files") {
   for (const char* name : {"pods/p/process.json", "pods/p/stop.json", "pods/p/exit.json", "pods/p/lock",
                            "lock", "server.json", "pods/a-file"}) {
     const State state;
@@ -228,7 +229,7 @@ TEST_CASE("folders where files should be stop neither down nor status") {
   }
 }
 
-TEST_CASE("it is said when a supervisor cannot be started, and tried again") {
+TEST_CASE("a supervisor that cannot be started is reported, and the kubelet tries again") {
   const Folder folder;
   const Paths paths(folder.path());
   Store store(paths.objects());
@@ -254,7 +255,7 @@ TEST_CASE("it is said when a supervisor cannot be started, and tried again") {
   bool told = false;
   for (const Object& event : store.list("events")) told = told || event->at("type") == "Warning";
   CHECK(told);
-  // A pod that never started can be deleted all the same.
+  // A pod that never started can still be deleted.
   store.modify("pods", "default", "p", [](json& pod) {
     pod["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z";
     pod["metadata"]["deletionGracePeriodSeconds"] = 30;

@@ -1,4 +1,4 @@
-// What a supervisor writes of its program, what it gives it, and whom it tells.
+// The records and notices of a supervisor, and the environment of its program.
 #include <algorithm>
 #include <csignal>
 #include <cstring>
@@ -19,7 +19,7 @@ namespace {
 
 namespace supervisor_records {
 
-// A pod's folder, and the pipe by which a server would be told of it.
+// A pod's folder, and the fifo by which a server would get notices of the pod.
 struct Supervised {
   samples::Folder folder;
   std::filesystem::path fifo = folder.path() / "notices";
@@ -66,7 +66,7 @@ bool is_now(const std::string& text) {
   return time && *time <= now && *time > now - std::chrono::minutes(10);
 }
 
-TEST_CASE("a silent program gives two notices, of its start and of its end, and records of both") {
+TEST_CASE("a program without output causes a notice and a record of its start, and of its end") {
   const Supervised p;
   CHECK(p.run({"sh", "-c", "exit 3"}) == 0);
   CHECK(p.notices() == "p\np\n");
@@ -87,7 +87,7 @@ TEST_CASE("a silent program gives two notices, of its start and of its end, and 
   CHECK(is_now(exit->at));
 }
 
-TEST_CASE("a supervisor works without a server to tell, and without a reader of its pipe") {
+TEST_CASE("a supervisor works without a server and without a reader of its pipe") {
   Supervised p;
   ::close(p.fd);
   CHECK(p.run({"true"}) == 0);
@@ -96,7 +96,7 @@ TEST_CASE("a supervisor works without a server to tell, and without a reader of 
   CHECK(p.pod.exit()->code == 0);
 }
 
-TEST_CASE("a program that cannot be started is recorded with the reason, and told of once") {
+TEST_CASE("a program that cannot be started is recorded with the reason, and causes one notice") {
   const Supervised missing;
   CHECK(missing.run({"no-such-program"}) == 0);
   CHECK(missing.notices() == "p\n");
@@ -115,8 +115,7 @@ TEST_CASE("a program that cannot be started is recorded with the reason, and tol
 }
 
 TEST_CASE(
-    "a program has the given environment and its pod's mark, and begins in its folder or in that of the "
-    "pod") {
+    "a program has the given environment and its pod's mark, and starts in its own folder or in the pod's") {
   const Supervised p;
   p.run({"sh", "-c", "env | sort | grep -v '^PWD\\|^_\\|^SHLVL\\|^OLDPWD'; pwd -P; cat; echo $#", "x",
          "one two", ""});
@@ -127,9 +126,7 @@ TEST_CASE(
   CHECK(other.log() == "/usr\n");
 }
 
-TEST_CASE(
-    "the words of a program that ends at once are all in its log, of both streams, also without an end of "
-    "line") {
+TEST_CASE("all output of a program that ends at once is in its log, also without a newline at the end") {
   const Supervised p;
   p.run({"sh", "-c", "printf out; printf err >&2"});
   std::ifstream log(p.pod.path() / "log");
@@ -151,9 +148,7 @@ TEST_CASE("a program never waits for its output to be read, whichever stream it 
   }
 }
 
-TEST_CASE(
-    "a supervisor has nothing to do for a pod that was stopped, and fails for one that says not what to "
-    "run") {
+TEST_CASE("a supervisor starts nothing for a stopped pod, and fails for a pod without a command to run") {
   const Supervised stopped;
   stopped.pod.write(Start{"default/p", 5, {"true"}, {}, "/"});
   stopped.pod.write(Stop{5, "shutdown"});

@@ -1,4 +1,4 @@
-// A pod's process: how it is started, ended, and what is recorded of it.
+// A pod's process: its start, its end, and its records.
 #include <chrono>
 #include <csignal>
 #include <functional>
@@ -109,7 +109,7 @@ TEST_CASE("a supervisor runs the program with its environment, keeps its output 
   CHECK(log.find("problem\n") != std::string::npos);
 }
 
-TEST_CASE("a program that is not there ends as in Kubernetes, with code 128") {
+TEST_CASE("a program that does not exist ends with code 128, as in Kubernetes") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -123,7 +123,7 @@ TEST_CASE("a program that is not there ends as in Kubernetes, with code 128") {
   CHECK(pod.exit()->message.find("executable file not found in $PATH") != std::string::npos);
 }
 
-TEST_CASE("a program that a signal ends has code 128 + signal") {
+TEST_CASE("a program that is ended by a signal has code 128 + signal") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -133,7 +133,7 @@ TEST_CASE("a program that a signal ends has code 128 + signal") {
   CHECK(pod.exit()->signal == 9);
 }
 
-TEST_CASE("a stop gives the program SIGTERM and, when it does not listen, SIGKILL after its grace") {
+TEST_CASE("a stop sends SIGTERM to the program, and SIGKILL if it still runs after its grace period") {
   for (const bool listens : {true, false}) {
     const Folder folder;
     const PodFolder pod(folder.path() / "pods" / "p");
@@ -152,7 +152,7 @@ TEST_CASE("a stop gives the program SIGTERM and, when it does not listen, SIGKIL
   }
 }
 
-TEST_CASE("what the program leaves running goes with it") {
+TEST_CASE("processes that the program leaves running are ended with it") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -162,7 +162,7 @@ TEST_CASE("what the program leaves running goes with it") {
   CHECK(until([&] { return ::kill(left, 0) != 0; }));
 }
 
-TEST_CASE("a pod is started once: a second supervisor does nothing, nor one that comes too late") {
+TEST_CASE("a pod is started once: a second or late supervisor does nothing") {
   const Folder folder;
   const PodFolder pod(folder.path() / "pods" / "p");
   std::filesystem::create_directories(pod.path());
@@ -186,7 +186,7 @@ TEST_CASE("a pod that was stopped before it was started is not started") {
   CHECK(read_log(folder.path() / "pods", {}).empty());
 }
 
-TEST_CASE("what the program started in a session of its own goes with it, also when that does not listen") {
+TEST_CASE("a process in a session of its own is ended with the program, also if it ignores SIGTERM") {
   const Pod pod(
       "setsid sh -c 'trap \"\" TERM; echo $$; touch begun; sleep 1000; sleep 1000' & "
       "while [ ! -e begun ]; do sleep 0.01; done");
@@ -195,7 +195,7 @@ TEST_CASE("what the program started in a session of its own goes with it, also w
   CHECK(pod.pod.exit()->code == 0);
 }
 
-TEST_CASE("a stop ends what has left the process group, after the grace of the program") {
+TEST_CASE("a stop ends processes outside of the process group after the grace period of the program") {
   const Pod pod("setsid sleep 1000 & echo $!; trap '' TERM; while true; do sleep 0.05; done");
   supervise_apart(pod.pod.path(), [&](pid_t supervisor) {
     CHECK(until([&] { return !pod.log().empty(); }));
@@ -206,7 +206,7 @@ TEST_CASE("a stop ends what has left the process group, after the grace of the p
   CHECK(pod.pod.exit()->code == 137);
 }
 
-TEST_CASE("what the program left to others ends with the pod, and does not end it") {
+TEST_CASE("an orphan of the program ends with the pod, and its end does not end the pod") {
   const Pod pod("(setsid true &) ; (setsid sleep 1000 & echo $!) ; sleep 0.3; exit 5");
   supervise_apart(pod.pod.path());
   CHECK(!is_alive(std::stoi(pod.log())));
@@ -220,12 +220,12 @@ TEST_CASE("a program has three descriptors and no more") {
   CHECK(pod.log() == "0\n1\n2\n");
 }
 
-TEST_CASE("SIGTERM without a word why is a shutdown: the disk is full, or the machine goes down") {
+TEST_CASE("SIGTERM without stop.json is a shutdown: the disk is full, or the machine shuts down") {
   const Pod pod(lingers);
   supervise_apart(pod.pod.path(), [&](pid_t supervisor) {
     CHECK(until([&] { return pod.log() == "ready\n"; }));
     ::kill(supervisor, SIGTERM);
-    // The old supervisor would wait for ever.
+    // A supervisor that ignores this would wait for ever.
     if (!until([&] { return pod.pod.exit().has_value(); })) ::kill(supervisor, SIGKILL);
   });
   REQUIRE(pod.pod.exit().has_value());
@@ -247,7 +247,7 @@ TEST_CASE("down stops pods on a full disk") {
   ::unsetenv("XDG_STATE_HOME");
 }
 
-TEST_CASE("the record of an end that finds no room is written when there is some") {
+TEST_CASE("the record of an end is written as soon as the full disk has room") {
   const Pod pod("");
   Start start = shell("while [ ! -e go ]; do sleep 0.02; done; exit 7");
   start.working_folder = pod.pod.path();
@@ -264,7 +264,7 @@ TEST_CASE("the record of an end that finds no room is written when there is some
   CHECK(pod.pod.exit()->code == 7);
 }
 
-TEST_CASE("a log on a full disk loses whole lines, and says how many") {
+TEST_CASE("a log on a full disk loses whole lines, and records how many") {
   const Folder folder;
   std::filesystem::create_directories(folder.path() / "p");
   struct rlimit before{};
@@ -288,7 +288,7 @@ TEST_CASE("a log on a full disk loses whole lines, and says how many") {
         "first\nmlk: 3 lines are missing here: they could not be written\nfifth\nsixth\n");
 }
 
-TEST_CASE("a program that prints nothing but a progress bar is heard before it ends") {
+TEST_CASE("a program that prints only a progress bar has log lines before it ends") {
   Pod pod("printf '\\r 10%%'; sleep 0.1; printf '\\r 20%%'; sleep 60");
   supervise_apart(pod.pod.path(), [&](pid_t supervisor) {
     CHECK(until([&] { return pod.log() == "\r 10%\r 20%\n"; }));

@@ -1,4 +1,4 @@
-// The values that objects get which leave them out, and the rules that whole objects keep.
+// The default values of missing fields, and the rules for whole objects.
 #include "cli/local/state/defaults.h"
 
 #include <doctest/doctest.h>
@@ -52,7 +52,7 @@ json policy_of(const json& rule) { return {{"podFailurePolicy", {{"rules", json:
 
 }  // namespace
 
-TEST_CASE("a Job that says nothing is one pod, tried six times") {
+TEST_CASE("a Job without these fields has one pod, which is retried six times") {
   const json spec = job_with_defaults(json::object());
   CHECK(spec.at("completionMode") == "NonIndexed");
   CHECK(spec.at("completions") == 1);
@@ -180,7 +180,7 @@ TEST_CASE("the name of a Job leaves room for its largest index") {
   CHECK_FALSE(broken_in_job({{"completions", 0}}, json::object(), json::object(), name + "j").empty());
 }
 
-TEST_CASE("containers keep these rules") {
+TEST_CASE("containers are checked by these rules") {
   const std::string at = "spec.template.spec.containers[0].";
   CHECK(in_container({{"name", nullptr}}) == at + "name: Required value\n");
   CHECK(in_container({{"name", "A"}}) == at + "name: Invalid value: \"A\": a lowercase RFC 1123 label\n");
@@ -195,7 +195,7 @@ TEST_CASE("containers keep these rules") {
         at + "volumeMounts.name: Not found: \"none\"\n");
 }
 
-TEST_CASE("volumes and mounts keep these rules") {
+TEST_CASE("volumes and mounts are checked by these rules") {
   const std::string at = "spec.template.spec.containers[0].";
   const auto mounted = [](json mount, const json& volumes = R"([{"name": "v"}])"_json) {
     mount["name"] = "v";
@@ -238,7 +238,7 @@ TEST_CASE("a pod is one process that never restarts in place") {
   CHECK(broken_in_job(json::object(), {{"subdomain", "a.b"}}) == at + "subdomain: Invalid value: \"a.b\"\n");
 }
 
-TEST_CASE("a policy about failures keeps these rules") {
+TEST_CASE("podFailurePolicy is checked by these rules") {
   const std::string rules = "spec.podFailurePolicy.rules";
   const json codes = R"({"operator": "In", "values": [1]})"_json;
   const json conditions = R"([{"type": "DisruptionTarget"}])"_json;
@@ -272,7 +272,7 @@ TEST_CASE("a policy about failures keeps these rules") {
         "spec.podReplacementPolicy: Unsupported value: only Failed is allowed with podFailurePolicy\n");
 }
 
-TEST_CASE("a policy about success keeps these rules") {
+TEST_CASE("successPolicy is checked by these rules") {
   const auto with = [](const json& rule) {
     return broken_in_job({{"successPolicy", {{"rules", json::array({rule})}}}});
   };

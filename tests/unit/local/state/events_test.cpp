@@ -1,4 +1,4 @@
-// Events as they are stored, whole, and which of them go.
+// Whole events as they are stored, and which events expire.
 #include "cli/local/state/events.h"
 
 #include <doctest/doctest.h>
@@ -48,7 +48,7 @@ TEST_CASE("an event has its object, message, reason, times, source and count") {
   CHECK(event == expected);
 }
 
-TEST_CASE("events of other objects, reasons and messages are others") {
+TEST_CASE("events with another object, reason or message are stored separately") {
   const Folder folder;
   Store store(folder.path());
   json other = event_subject;
@@ -62,7 +62,9 @@ TEST_CASE("events of other objects, reasons and messages are others") {
   for (const Object& event : store.list("events")) CHECK(event->at("count") == 1);
 }
 
-TEST_CASE("an event about what has only a long name, is in the namespace default and named after it") {
+TEST_CASE(
+    "an event about an object with only a long name is in the namespace default, and is named after the "
+    "object") {
   const Folder folder;
   Store store(folder.path());
   const json bare = {{"metadata", {{"name", std::string(201, 'n')}}}};
@@ -77,14 +79,14 @@ TEST_CASE("an event about what has only a long name, is in the namespace default
                                            {"apiVersion", ""}});
 }
 
-TEST_CASE("an event that cannot be stored is no failure") {
+TEST_CASE("record_event() ignores an event that cannot be stored") {
   const Folder folder;
   Store store(folder.path());
-  record_event(store, json::object(), "c", "Normal", "R", "m", noon);  // of nothing that has a name
+  record_event(store, json::object(), "c", "Normal", "R", "m", noon);  // about an object without a name
   CHECK(store.list("events").empty());
 }
 
-TEST_CASE("an event goes when its last time is more than an hour ago, or it has none") {
+TEST_CASE("an event expires an hour after its last time, or at once if it has no time") {
   const Folder folder;
   Store store(folder.path());
   for (const auto& [name, time] : {std::pair("hour", json("2026-11-21T11:00:00Z")),
@@ -100,7 +102,7 @@ TEST_CASE("an event goes when its last time is more than an hour ago, or it has 
   CHECK(left == std::vector<std::string>{"hour", "new"});
 }
 
-TEST_CASE("of more than 2000 events the oldest go") {
+TEST_CASE("the oldest events beyond 2000 expire") {
   const Folder folder;
   const auto write = [&](int number, int second) {
     const std::string name = "e-" + std::to_string(number);

@@ -28,7 +28,7 @@ std::string refused_patch(const std::string& type, const std::string& body,
 
 }  // namespace
 
-TEST_CASE("strategic and apply patches merge maps, null takes a field out") {
+TEST_CASE("strategic and apply patches merge maps, and null removes a field") {
   const json before = R"({"a": {"b": 1, "c": 2}, "d": 3, "l": [1, 2]})"_json;
   const json patch = R"({"a": {"b": null, "e": {"f": 4}}, "d": 5, "l": [3], "n": null})"_json;
   const json after = R"({"a": {"c": 2, "e": {"f": 4}}, "d": 5, "l": [3]})"_json;
@@ -38,7 +38,7 @@ TEST_CASE("strategic and apply patches merge maps, null takes a field out") {
   CHECK(merged(R"({"a": 1})"_json, R"({"a": {"b": 2}})"_json) == R"({"a": {"b": 2}})"_json);
 }
 
-TEST_CASE("elements of these lists are told apart by a field and merged; new ones come last") {
+TEST_CASE("the elements of these lists are identified by a field and merged, and new elements are appended") {
   const std::pair<const char*, const char*> keys[] = {
       {"containers", "name"}, {"initContainers", "name"},    {"env", "name"},
       {"volumes", "name"},    {"volumeMounts", "mountPath"}, {"imagePullSecrets", "name"},
@@ -56,7 +56,7 @@ TEST_CASE("elements of these lists are told apart by a field and merged; new one
   CHECK(merged(json::object(), R"({"env": [{"name": "1"}]})"_json) == R"({"env": [{"name": "1"}]})"_json);
 }
 
-TEST_CASE("directives delete and replace") {
+TEST_CASE("directives of a strategic patch delete and replace elements") {
   const json before = R"({"env": [{"name": "a", "value": "1"}, {"name": "b"}], "m": {"x": 1, "y": 2}})"_json;
   CHECK(merged(before, R"({"env": [{"name": "a", "$patch": "delete"}]})"_json).at("env") ==
         R"([{"name": "b"}])"_json);
@@ -66,7 +66,7 @@ TEST_CASE("directives delete and replace") {
   CHECK(merged(before, R"({"m": {"$patch": "replace", "z": 3}})"_json).at("m") == R"({"z": 3})"_json);
   CHECK(merged(json::object(), R"({"env": [{"$patch": "replace"}, {"name": "c"}]})"_json).at("env") ==
         R"([{"name": "c"}])"_json);
-  // Said of the whole list, by an element that holds nothing else.
+  // An element with only the directive applies to the whole list.
   CHECK(merged(before, R"({"env": [{"name": "c"}, {"$patch": "replace"}]})"_json).at("env") ==
         R"([{"name": "c"}])"_json);
   CHECK(merged(before, R"({"env": [{"$patch": "replace"}]})"_json).at("env") == json::array());
@@ -74,7 +74,7 @@ TEST_CASE("directives delete and replace") {
         before);
 }
 
-TEST_CASE("finalizers are added to, and taken out of by name") {
+TEST_CASE("a strategic patch adds finalizers, and removes them by name") {
   const json before = R"({"metadata": {"finalizers": ["a", "b"]}})"_json;
   CHECK(merged(before, R"({"metadata": {"finalizers": ["b", "c"]}})"_json).at("metadata").at("finalizers") ==
         R"(["a", "b", "c"])"_json);
@@ -86,7 +86,7 @@ TEST_CASE("finalizers are added to, and taken out of by name") {
         R"({"metadata": {"finalizers": ["a"]}})"_json);
 }
 
-TEST_CASE("a JSON patch is a list of operations, and one that cannot be done is refused") {
+TEST_CASE("a JSON patch is a list of operations, and an operation that cannot be applied is refused") {
   const std::string type = "application/json-patch+json";
   CHECK(merged(R"({"a": 1})"_json,
                R"([{"op": "add", "path": "/b", "value": 2}, {"op": "remove", "path": "/a"}])"_json,
@@ -97,7 +97,7 @@ TEST_CASE("a JSON patch is a list of operations, and one that cannot be done is 
             .starts_with("422 "));
 }
 
-TEST_CASE("a JSON patch that copies more and more is refused before it fills the memory") {
+TEST_CASE("a JSON patch whose operations copy too many bytes is refused") {
   const std::string type = "application/json-patch+json";
   const auto copies = [](int count) {
     json patch = json::array();

@@ -1,4 +1,4 @@
-// The files of a store, its history and its bounds, and who hears of a change.
+// The files of a store, its history and its bounds, and the listeners of changes.
 #include <atomic>
 #include <sys/stat.h>
 #include <thread>
@@ -45,7 +45,8 @@ std::string refused_by_store(const std::function<void()>& action) {
 
 std::string text_in(const std::filesystem::path& file) { return read_file(file, 1 << 22); }
 
-TEST_CASE("an object is a file under its kind and namespace that only the user reads, and goes with it") {
+TEST_CASE(
+    "an object has a file of mode 0600 below its kind and namespace, which is removed with the object") {
   const Folder folder;
   Store store(folder.path());
   const Object a = store.create("configmaps", stored_thing("ns", "a"));
@@ -65,7 +66,7 @@ TEST_CASE("an object is a file under its kind and namespace that only the user r
   CHECK_FALSE(std::filesystem::exists(of_node));
 }
 
-TEST_CASE("a name of up to 200 bytes is that of its file, a longer one is cut and told apart") {
+TEST_CASE("a name of up to 200 bytes is the name of the file, and a longer name is cut and stays unique") {
   const Folder folder;
   Store store(folder.path());
   const std::string fits(200, 'a'), longer(201, 'b');
@@ -77,7 +78,7 @@ TEST_CASE("a name of up to 200 bytes is that of its file, a longer one is cut an
                                 (std::string(150, 'b') + "~" + sha256_hex(longer).substr(0, 32) + ".json")));
 }
 
-TEST_CASE("versions begin at 1, and after a start ten thousand on, as those before may have been given out") {
+TEST_CASE("versions begin at 1, and at 10001 after the next start, since lower versions may be in use") {
   const Folder folder;
   {
     Store store(folder.path());
@@ -91,7 +92,7 @@ TEST_CASE("versions begin at 1, and after a start ten thousand on, as those befo
   CHECK(text_in(folder.path() / "revision") == "20000");
 }
 
-TEST_CASE("where the file of versions is behind, or is gone, the objects say how far they have come") {
+TEST_CASE("if the file of versions is old or missing, the versions continue after those of the objects") {
   const Folder folder;
   for (const char* version : {"700", "650"}) {
     json old = stored_thing("ns", std::string("v") + version);
@@ -103,7 +104,7 @@ TEST_CASE("where the file of versions is behind, or is gone, the objects say how
   CHECK(text_in(folder.path() / "revision") == "10700");
 }
 
-TEST_CASE("files that are no objects are set aside, others that are no JSON are left alone") {
+TEST_CASE("files that are not objects are renamed, and files without the extension .json are ignored") {
   const Folder folder;
   const std::filesystem::path place = folder.path() / "configmaps/ns";
   const char* version = R"("resourceVersion": "5")";
@@ -128,7 +129,7 @@ TEST_CASE("files that are no objects are set aside, others that are no JSON are 
   CHECK(std::filesystem::exists(place / "note.txt"));
 }
 
-TEST_CASE("objects are listed by namespace and name, and of one kind and namespace alone") {
+TEST_CASE("objects are listed in the order of namespace and name, only for one kind and namespace") {
   const Folder folder;
   Store store(folder.path());
   for (const auto& [plural, space, name] : {std::tuple{"pods", "b", "a"},
@@ -202,7 +203,7 @@ TEST_CASE("a change cannot change the version, and a check can keep an object") 
   CHECK(store.remove("configmaps", "ns", "a", [](const json&) {}));
 }
 
-TEST_CASE("a deleted object is gone when its grace is 0 and nothing holds it") {
+TEST_CASE("a deleted object is removed when its grace period is 0 and it has no finalizer") {
   const auto left = [](const json& metadata) {
     const Folder folder;
     Store store(folder.path());
@@ -221,7 +222,7 @@ TEST_CASE("a deleted object is gone when its grace is 0 and nothing holds it") {
   CHECK(left({{"deletionGracePeriodSeconds", 0}}));
 }
 
-TEST_CASE("a change says its version, its type, its kind, and the object before and after") {
+TEST_CASE("a change has its version, type and kind, and the object before and after") {
   const Folder folder;
   Store store(folder.path());
   std::uint64_t seen = store.revision();
@@ -263,8 +264,8 @@ TEST_CASE("a change says its version, its type, its kind, and the object before 
 }
 
 TEST_CASE(
-    "an earlier state of one kind and namespace has the later deleted objects and lacks the later created "
-    "ones") {
+    "a snapshot of an earlier version has objects that were deleted later, and no objects that were "
+    "created later") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", stored_thing("a", "x"));
@@ -311,7 +312,7 @@ TEST_CASE("the history holds 64 MiB of objects; versions before that are too old
       text[0] = static_cast<char>('A' + i % 2);
       object["data"]["v"] = text;
     });
-  // 64 changes of 1 MiB each, after eight small ones: those have gone.
+  // 64 changes of 1 MiB each follow eight small changes, which the history does not have any more.
   std::uint64_t seen = 8;
   CHECK(refused_by_store([&] { store.changes_after(seen, "", past); }) ==
         "410 Expired too old resource version: 8 (9)");
@@ -346,7 +347,7 @@ TEST_CASE("one listener is called once for each change, after it can be seen in 
   CHECK(calls == 3);
 }
 
-TEST_CASE("a wait for changes returns at the first one, or when it is woken") {
+TEST_CASE("changes_after() returns at the first change, or when it is woken") {
   const Folder folder;
   Store store(folder.path());
   for (const bool wake : {false, true}) {

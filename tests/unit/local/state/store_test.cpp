@@ -1,4 +1,4 @@
-// Objects on disk: what a crash leaves, what a watch sees.
+// Objects on disk: the state after a crash, and the changes that a watch sees.
 #include "cli/local/state/store.h"
 
 #include <fstream>
@@ -59,7 +59,7 @@ TEST_CASE("objects and the order of revisions outlive the store") {
   CHECK(version_of(store.create("configmaps", object("c"))) > before);
 }
 
-TEST_CASE("revisions grow also when the store was killed and its last objects are gone") {
+TEST_CASE("revisions also increase after the store was killed and its last objects are gone") {
   const Folder folder;
   std::uint64_t last = 0;
   for (int i = 0; i < 3; ++i) {
@@ -71,7 +71,7 @@ TEST_CASE("revisions grow also when the store was killed and its last objects ar
   }
 }
 
-TEST_CASE("a file that a crash left aside, or that is no object, is not an object") {
+TEST_CASE("a temporary file that a crash has left, or a file without an object, is not loaded") {
   const Folder folder;
   {
     Store(folder.path()).create("configmaps", object("good"));
@@ -84,7 +84,7 @@ TEST_CASE("a file that a crash left aside, or that is no object, is not an objec
   CHECK(std::filesystem::exists(place / "bad.json.broken"));
 }
 
-TEST_CASE("a file of versions that no store has written is passed over") {
+TEST_CASE("an invalid file of versions is ignored") {
   for (const char* text : {"", "x", "-1", "99999999999999999999999", "[[[["}) {
     CAPTURE(text);
     const Folder folder;
@@ -110,7 +110,7 @@ TEST_CASE("names of any length that Kubernetes allows fit into a file name") {
   CHECK(Store(folder.path()).list("configmaps").size() == 2);
 }
 
-TEST_CASE("creating an object twice, and changing a missing one, are refused") {
+TEST_CASE("creating an existing object and changing a missing object are refused") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", object("a"));
@@ -121,7 +121,7 @@ TEST_CASE("creating an object twice, and changing a missing one, are refused") {
   CHECK(!store.find("configmaps", "ns", "big"));
 }
 
-TEST_CASE("a change that changes nothing is no change") {
+TEST_CASE("a modification without a difference keeps the version") {
   const Folder folder;
   Store store(folder.path());
   const auto before = version_of(store.create("configmaps", object("a")));
@@ -143,7 +143,7 @@ TEST_CASE("a watch sees each change once and in order") {
   CHECK(store.changes_after(seen, "configmaps", at_once).empty());
 }
 
-TEST_CASE("a watch from before this start is told to list again") {
+TEST_CASE("a watch from before this start gets 410, so that the client lists again") {
   const Folder folder;
   std::uint64_t old = 0;
   {
@@ -155,7 +155,7 @@ TEST_CASE("a watch from before this start is told to list again") {
   CHECK(code_of([&] { store.changes_after(old, "configmaps", at_once); }) == 410);
 }
 
-TEST_CASE("a list can be seen as it was, as long as the history reaches") {
+TEST_CASE("a list can be read as it was at an earlier version, as far back as the history reaches") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", object("a"));
@@ -185,7 +185,8 @@ TEST_CASE("a deleted object stays until its last finalizer is gone") {
   CHECK(!store.find("configmaps", "ns", "a"));
 }
 
-TEST_CASE("the history keeps the state of an object before its last change, also if that was its deletion") {
+TEST_CASE(
+    "the history has the state of an object before its last change, also if this change was its deletion") {
   const Folder folder;
   Store store(folder.path());
   json held = object("a");
@@ -203,7 +204,7 @@ TEST_CASE("the history keeps the state of an object before its last change, also
   REQUIRE(changes.size() == 1);
   CHECK(changes[0].type == Change::Type::deleted);
   CHECK(changes[0].before->at("metadata").at("labels").at("l") ==
-        "1");  // by which a watch knows that it saw it
+        "1");  // so a watch knows that it has seen the object
 }
 
 TEST_CASE("label selectors") {

@@ -1,4 +1,4 @@
-// Submitting a run whose Job was deleted while its pods go on: nothing is trained beside them.
+// Submitting a run whose Job was deleted while its pods go on: no training starts beside these pods.
 #include <set>
 
 #include <doctest/doctest.h>
@@ -15,11 +15,11 @@ using mlk::SubmitOutcome;
 using mlk::test::Submitter;
 using nlohmann::json;
 
-// A run of which only the pod goes on. The node ends a pod when the test says so.
+// A run that has only its running pod left. The node ends a pod when the test requests it.
 struct BesidePods : Submitter {
   const std::string pods = mlk::test::pods_path + "/";
   std::string run, pod;
-  std::vector<std::string> done;  // what was asked of pods, and which Jobs were made, in this order
+  std::vector<std::string> done;  // the requests about pods and the created Jobs, in order
 
   BesidePods() {
     run = submit().run;
@@ -45,7 +45,9 @@ using Doings = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("without --again a run whose pods go on is told as gone, and nothing is done to them") {
+TEST_CASE(
+    "without --again a run whose pods go on without its Job is reported as gone, and its pods are left "
+    "alone") {
   BesidePods left;
   for (int i = 0; i < 2; ++i) {
     const mlk::Submitted again = left.submit();
@@ -58,7 +60,7 @@ TEST_CASE("without --again a run whose pods go on is told as gone, and nothing i
   CHECK(left.done.empty());
 }
 
-TEST_CASE("--again ends the pods that go on, and trains only when they have ended") {
+TEST_CASE("--again ends the pods that go on, and starts the training only when these pods have ended") {
   BesidePods left;
   left.again = true;
   bool ends = false;
@@ -80,7 +82,7 @@ TEST_CASE("--again ends the pods that go on, and trains only when they have ende
                                                ", whose Job is gone, and waiting for its end"});
 }
 
-TEST_CASE("a pod that is ending is not asked again, and is waited for all the same") {
+TEST_CASE("a pod that is ending gets no second request to end, but --again waits for it") {
   BesidePods left;
   left.again = true;
   left.cluster.store.modify("pods", "default", left.pod, [](json& object) {
@@ -92,7 +94,7 @@ TEST_CASE("a pod that is ending is not asked again, and is waited for all the sa
   CHECK(left.done == Doings{"it has ended", "make a Job"});
 }
 
-TEST_CASE("whoever does not want to wait for the pods gets out, and nothing is trained beside them") {
+TEST_CASE("a user who interrupts the wait for the pods gets out, and no training starts beside them") {
   BesidePods left;
   left.again = true;
   left.on_note = [&](const std::string&) { left.interrupted = true; };
@@ -101,7 +103,7 @@ TEST_CASE("whoever does not want to wait for the pods gets out, and nothing is t
   CHECK_FALSE(left.cluster.has("configmaps", left.run + "-2"));
 }
 
-TEST_CASE("who may not end the pods trains nothing beside them") {
+TEST_CASE("a user who may not end the pods cannot start a training beside them") {
   BesidePods left;
   left.again = true;
   left.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -112,7 +114,7 @@ TEST_CASE("who may not end the pods trains nothing beside them") {
   CHECK_FALSE(left.cluster.has("configmaps", left.run + "-2"));
 }
 
-TEST_CASE("a dry run of --again says that pods would be ended, and ends none") {
+TEST_CASE("a dry run of --again reports that it would end pods, and ends no pods") {
   BesidePods left;
   left.again = left.dry_run = true;
   CHECK(left.submit().run == left.run + "-2");
@@ -120,7 +122,7 @@ TEST_CASE("a dry run of --again says that pods would be ended, and ends none") {
   CHECK_FALSE(left.metadata().contains("deletionTimestamp"));
 }
 
-TEST_CASE("pods that have ended, and those of other runs, are left alone by --again") {
+TEST_CASE("--again leaves alone ended pods and pods of other runs") {
   BesidePods left;
   left.again = true;
   left.end_pod();
@@ -133,7 +135,7 @@ TEST_CASE("pods that have ended, and those of other runs, are left alone by --ag
 TEST_CASE("a Job whose pods go on is not made again, whatever else a submit completes") {
   for (const bool service_too : {false, true}) {
     BesidePods left;
-    // A submit that was cut off before it could say that all was made.
+    // A submit that was cut off before it could mark that all objects were made.
     left.cluster.store.modify("configmaps", "default", left.run, [](json& owner) {
       owner["metadata"]["annotations"].erase(mlk::annotations::created);
     });
@@ -141,13 +143,13 @@ TEST_CASE("a Job whose pods go on is not made again, whatever else a submit comp
     CHECK(left.submit().outcome == (service_too ? SubmitOutcome::completed : SubmitOutcome::running));
     CHECK(left.done.empty());
     CHECK(left.cluster.has("services", left.run));
-    // From now on the owner says that the Job was made.
+    // From now on the owner records that the Job was made.
     CHECK(left.submit().outcome == SubmitOutcome::ended);
     CHECK(left.done.empty());
   }
 }
 
-TEST_CASE("objects without their owner are named with the command that deletes them") {
+TEST_CASE("objects that have lost their owner are named with the command that deletes them") {
   BesidePods left;
   left.cluster.store.modify("services", "default", left.run,
                             [](json& service) { service["metadata"].erase("ownerReferences"); });

@@ -1,4 +1,4 @@
-// A dry run on the server against a cluster that the test holds: what it stores, says and finds.
+// A dry run on the server, against a simulated cluster: what it stores, reports and finds.
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ TEST_CASE("a dry run on the server stores nothing") {
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
-TEST_CASE("a dry run on the server tells what a submit would find") {
+TEST_CASE("a dry run on the server reports what a submit would find") {
   Submitter submitter;
   const auto tried = [&submitter] {
     submitter.dry_run = true;
@@ -40,7 +40,7 @@ TEST_CASE("a dry run on the server tells what a submit would find") {
   const std::string run = submitter.submit().run;
   CHECK(tried().outcome == SubmitOutcome::running);
   CHECK(tried().run == run);
-  // A quota that the run itself has used up.
+  // The run itself has used up the quota.
   submitter.refuse_creating("jobs",
                             mlk::test::refusal(403, "Forbidden", "it is forbidden: exceeded quota: q"));
   CHECK(tried().outcome == SubmitOutcome::running);
@@ -57,7 +57,7 @@ TEST_CASE("a dry run on the server tells what a submit would find") {
   CHECK(tried().run == run + "-2");
 }
 
-TEST_CASE("a dry run on the server says what is accepted, and what is refused as a submit would") {
+TEST_CASE("a dry run on the server reports accepted objects, and refused objects as a submit would") {
   Submitter submitter;
   submitter.dry_run = true;
   const std::string run = submitter.submit().run;
@@ -72,7 +72,7 @@ TEST_CASE("a dry run on the server says what is accepted, and what is refused as
   CHECK(submitter.notes.size() == 2);
 }
 
-TEST_CASE("a dry run tells why an object is refused to those who may not read such objects") {
+TEST_CASE("a dry run reports why an object is refused also to a user who may not read such objects") {
   Submitter submitter;
   submitter.dry_run = true;
   const std::string service = "service/" + submitter.submit().run;
@@ -86,7 +86,7 @@ TEST_CASE("a dry run tells why an object is refused to those who may not read su
   CHECK_MESSAGE(said.find("exceeded quota: q") != std::string::npos, said);
 }
 
-TEST_CASE("a dry run asks for a pod of each Job, and tells what says nothing against the pod itself") {
+TEST_CASE("a dry run checks a pod of each Job, and only reports errors that do not concern the pod itself") {
   Submitter submitter;
   submitter.dry_run = true;
   std::vector<json> pods;

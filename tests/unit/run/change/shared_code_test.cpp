@@ -1,4 +1,4 @@
-// Code that runs share: sent once, owned by all that use it.
+// Code that runs share: sent once, owned by all runs that use it.
 #include <doctest/doctest.h>
 
 #include "cli/image/gzip.h"
@@ -24,7 +24,7 @@ std::string archive_of(const std::string& program) {
 }
 const std::string tar = archive_of("echo hello"), digest = mlk::sha256_hex(tar);
 
-// What stands for that code in the cluster, with this archive.
+// The object in the cluster that holds this archive as the code.
 json map_of_code(const std::string& packed) {
   return {{"apiVersion", "v1"},
           {"kind", "ConfigMap"},
@@ -57,7 +57,7 @@ std::vector<std::string> owners_of_code(const FakeCluster& cluster) {
 
 }  // namespace
 
-TEST_CASE("runs with the same code share it: it is sent once, and each of them owns it") {
+TEST_CASE("runs with the same code share one object, which is sent once and owned by each of them") {
   CodeSubmitter submitter("1");
   int sent = 0;
   submitter.cluster.before([&](const mlk::local::Request& request) {
@@ -80,7 +80,7 @@ TEST_CASE("runs with the same code share it: it is sent once, and each of them o
   CHECK(owners_of_code(submitter.cluster) == std::vector{first, second});
 }
 
-TEST_CASE("code that another submit changes or deletes at this moment is looked for again") {
+TEST_CASE("shared code that another submit changes or deletes at the same moment is read again") {
   CodeSubmitter submitter("1");
   submitter.submit();
   submitter.experiment = CodeSubmitter("2").experiment;
@@ -100,7 +100,7 @@ TEST_CASE("code that another submit changes or deletes at this moment is looked 
   CHECK(owners_of_code(submitter.cluster) == std::vector{second});
 }
 
-TEST_CASE("a ConfigMap of that name with another content is not taken for the code") {
+TEST_CASE("a ConfigMap with the name of the code but another content is not used") {
   CodeSubmitter submitter("1");
   submitter.cluster.ask("POST", "/api/v1/namespaces/default/configmaps",
                         {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"metadata", {{"name", code_map}}}});
@@ -110,7 +110,7 @@ TEST_CASE("a ConfigMap of that name with another content is not taken for the co
   CHECK(submitter.cluster.names("configmaps") == code_map + " ");
 }
 
-TEST_CASE("code that was made by hand serves, and is not owned, so that no run deletes it") {
+TEST_CASE("a shared object that was made by hand is used but not owned, so that no run deletes it") {
   CodeSubmitter submitter("1");
   submitter.cluster.ask("POST", mlk::test::config_maps_path, map_of_code(mlk::image::gzip(tar)));
   CHECK(submitter.submit().outcome == SubmitOutcome::created);
@@ -120,7 +120,7 @@ TEST_CASE("code that was made by hand serves, and is not owned, so that no run d
                   .contains("ownerReferences"));
 }
 
-TEST_CASE("code that a collector deletes while the run is created is created again") {
+TEST_CASE("shared code that the garbage collector deletes while the run is created is created again") {
   CodeSubmitter submitter("1");
   submitter.submit();
   submitter.experiment = CodeSubmitter("2").experiment;
@@ -133,7 +133,7 @@ TEST_CASE("code that a collector deletes while the run is created is created aga
   CHECK(owners_of_code(submitter.cluster) == std::vector{second});
 }
 
-TEST_CASE("another program under the name and the note of the code is refused, and nothing runs") {
+TEST_CASE("another program under the name and the digest of the code is refused, and nothing runs") {
   for (const std::string& packed :
        {mlk::image::gzip(archive_of("echo stolen")), std::string("no archive"), std::string()}) {
     CodeSubmitter submitter("1");
@@ -148,7 +148,7 @@ TEST_CASE("another program under the name and the note of the code is refused, a
   }
 }
 
-TEST_CASE("another program that takes the place of the code while the run is created is refused") {
+TEST_CASE("another program that replaces the code while the run is created is refused") {
   CodeSubmitter submitter("1");
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method != "POST" || !request.path.ends_with("/jobs")) return std::nullopt;
@@ -162,7 +162,7 @@ TEST_CASE("another program that takes the place of the code while the run is cre
   CHECK(submitter.refused().first == ExitCode::failure);
 }
 
-TEST_CASE("the content of a shared object is one file with its digest that nobody can change") {
+TEST_CASE("a shared object is accepted if it is immutable and holds one file with its digest") {
   const json good = map_of_code(mlk::image::gzip(tar));
   CHECK(mlk::holds_digest(good, digest));
   CHECK_FALSE(mlk::holds_digest(good, std::string(64, 'd')));
@@ -180,12 +180,12 @@ TEST_CASE("the content of a shared object is one file with its digest that nobod
   CHECK_FALSE(changed({{"binaryData", {{"more", ""}}}}));
   CHECK_FALSE(changed({{"data", {{"more", ""}}}}));
   CHECK(changed({{"data", json::object()}}));
-  // Helpers are not compressed.
+  // Helper files are not compressed.
   json helper = good;
   helper["binaryData"] = {{"mlk-mpi", mlk::base64_encode("program")}};
   CHECK(mlk::holds_digest(helper, mlk::sha256_hex("program")));
   CHECK_FALSE(mlk::holds_digest(helper, mlk::sha256_hex("another")));
-  // Only what is named so is unpacked.
+  // Only a file whose name ends with .gz is unpacked.
   helper["binaryData"] = {{"mlk-mpi", mlk::base64_encode(mlk::image::gzip("program"))}};
   CHECK_FALSE(mlk::holds_digest(helper, mlk::sha256_hex("program")));
 }

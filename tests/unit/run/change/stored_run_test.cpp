@@ -1,4 +1,4 @@
-// The record of a run, which others may have written: its names become files.
+// The record of a run. Other users may have written it, and its names become files.
 #include "cli/run/change/stored_run.h"
 
 #include <fstream>
@@ -38,7 +38,7 @@ std::string refusal_of(const json& experiment, const json& digests = json::objec
 
 }  // namespace
 
-TEST_CASE("a record whose folders and names are not such is refused by name") {
+TEST_CASE("a record with an invalid folder or file name is refused, and the error names it") {
   CHECK(refusal_of({{"name", "x"}, {"code", {{"path", "src"}}}, {"data", json::array()}}) == "");
   CHECK(refusal_of({{"data", {{{"name", "d"}, {"files", "/abs"}}}}}) == "");
   CHECK(refusal_of({{"data", {{{"name", "d"}, {"pvc", "c"}}}}}) == "");
@@ -61,7 +61,7 @@ TEST_CASE("a record whose folders and names are not such is refused by name") {
           begin + "data 'd': files is not the name of a folder");
 }
 
-TEST_CASE("the digest of code is one, and comes with code") {
+TEST_CASE("the digest of code must be valid, and needs code in the experiment") {
   const json code = {{"code", {{"path", "."}}}};
   CHECK(refusal_of(code, {{"code.tar", std::string(64, 'a')}}) == "");
   CHECK(refusal_of(code, {{"code.tar", "../../x"}}) ==
@@ -70,7 +70,7 @@ TEST_CASE("the digest of code is one, and comes with code") {
         "the record of run x-abcde was changed: it has no code");
 }
 
-TEST_CASE("a ConfigMap has files whose names are single parts of a path") {
+TEST_CASE("a file name in a ConfigMap must be a single part of a path") {
   const auto files = [](const std::string& name) {
     return mlk::files_in({{"metadata", {{"name", "m"}}}, {"binaryData", {{name, "YQ=="}}}});
   };
@@ -90,7 +90,7 @@ std::string tar_of(const std::string& program) {
 const std::string kept_tar = tar_of("echo kept"), kept_digest = mlk::sha256_hex(kept_tar);
 const std::string kept_map = "mlk-code-" + kept_digest.substr(0, 16);
 
-// A cluster that keeps what travelled with runs.
+// A cluster that stores the files of runs.
 struct Keeping {
   mlk::test::FakeCluster cluster;
   mlk::kube::Client client{cluster.config()};
@@ -136,7 +136,7 @@ mlk::StoredRun run_with_code(const json& source = json::object()) {
 
 }  // namespace
 
-TEST_CASE("a record gives the run, its hash, its experiment, its code with its origin, and its image") {
+TEST_CASE("a record has the run, its hash, its experiment, its code with origin, and its image") {
   json owner = owner_with({{"name", "x"}, {"code", {{"path", "."}}}},
                           {{"code.tar", std::string(64, 'a')}, {"data/a", "b"}});
   owner["data"]["code"] = R"({"path":"."})";
@@ -152,7 +152,7 @@ TEST_CASE("a record gives the run, its hash, its experiment, its code with its o
   CHECK(run.image == "team/x:1");
 }
 
-TEST_CASE("a record without an experiment, or of a name that no run can have, is refused") {
+TEST_CASE("a record without an experiment or with an invalid run name is refused") {
   for (const json& experiment : {json(), json::object(), json::array(), json("x")})
     CHECK(refusal_of(experiment) == "the record of run x-abcde does not have its experiment");
   json owner = owner_with({{"name", "x"}});
@@ -162,7 +162,8 @@ TEST_CASE("a record without an experiment, or of a name that no run can have, is
   CHECK_THROWS_AS(mlk::read_stored(owner), mlk::Error);
 }
 
-TEST_CASE("what of a ConfigMap is no base64 is refused by name, and one without files has none") {
+TEST_CASE(
+    "a file in a ConfigMap that is not base64 is refused by name, and a ConfigMap without files gives none") {
   const json map = {{"metadata", {{"name", "m"}}}};
   CHECK(mlk::files_in(map).empty());
   json other = map;
@@ -174,7 +175,7 @@ TEST_CASE("what of a ConfigMap is no base64 is refused by name, and one without 
   CHECK_THROWS_WITH_AS(mlk::files_in(other), "configmap/m: a is not base64", mlk::Error);
 }
 
-TEST_CASE("the record of a run is read from the cluster, that of a sweep and of a trial is refused") {
+TEST_CASE("the record of a run is read from the cluster, a record of a sweep or a trial is refused") {
   Keeping keeping;
   const auto add = [&](const std::string& run, const std::string& sweep) {
     json owner = mlk::test::owner_of(run);
@@ -202,7 +203,7 @@ TEST_CASE("the record of a run is read from the cluster, that of a sweep and of 
   CHECK(refused("x-none").code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("the folders of files that travelled are read by their names, and one that is gone is named") {
+TEST_CASE("the folders of files that travelled are read by name, and the error names a folder that is gone") {
   Keeping keeping;
   keeping.keep("x-abcde-data-d", {{"a", "YQ=="}, {"b", "Yg=="}});
   mlk::StoredRun run{
@@ -223,7 +224,7 @@ TEST_CASE("the folders of files that travelled are read by their names, and one 
   CHECK(keeping.error_of(run).what() == std::string("configmap/x-abcde-data-e of run x-abcde is gone"));
 }
 
-TEST_CASE("only an image that is named by its digest is that of the run") {
+TEST_CASE("only an image that is named by its digest is used as the image of the run") {
   Keeping keeping;
   mlk::StoredRun run{.run = "x-abcde",
                      .hash = "",
@@ -242,7 +243,7 @@ TEST_CASE("only an image that is named by its digest is that of the run") {
   CHECK(keeping.files(run).image == run.image);
 }
 
-TEST_CASE("code is read from its ConfigMap if that holds what the record says") {
+TEST_CASE("code is read from its ConfigMap if that holds the recorded digest") {
   {
     Keeping keeping;
     keeping.keep_code(kept_tar);
@@ -271,7 +272,7 @@ TEST_CASE("code is read from its ConfigMap if that holds what the record says") 
   }
 }
 
-TEST_CASE("code and packages that lie on this machine are used from there, unless they are gone") {
+TEST_CASE("code and packages on this machine are used from there, and it is an error if they are gone") {
   Keeping keeping;
   const TemporaryFolder folder;
   const std::string here = folder.path().string();
@@ -296,11 +297,11 @@ TEST_CASE("code in a layer stays in the image") {
   REQUIRE(files.code);
   CHECK(files.code->layer_file == "-");
   CHECK(files.code->bytes.empty());
-  // Only the word true means it.
+  // Only the value true marks a layer.
   CHECK(keeping.error_of(run_with_code({{"layer", "true"}})).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("the code that is kept on this machine is what was recorded, or it is refused") {
+TEST_CASE("code that is stored on this machine must be the recorded code, or it is refused") {
   const TemporaryFolder folder;
   folder.write("code/main.sh", "echo");
   const mlk::image::Code packed = mlk::image::pack_code(folder.path() / "code", {}, {.most_bytes = 1 << 20});
@@ -319,7 +320,7 @@ TEST_CASE("the code that is kept on this machine is what was recorded, or it is 
         (folder.path() / "none" / "code.tar.gz").string() + ", the code of run x-abcde, is gone");
 }
 
-TEST_CASE("code is read back from the layer of the image that is marked as code") {
+TEST_CASE("code is read back from the image layer that is marked as code") {
   const TemporaryFolder folder;
   folder.write("code/main.sh", "echo");
   const mlk::image::CodeLayers layers{.cache = folder.path() / "layers", .prefix = "mlk/code"};

@@ -1,4 +1,4 @@
-// Submitting against a cluster that the test holds: cut off, refused, repeated, beside what is being deleted.
+// Submitting to a simulated cluster: cut off, refused, repeated, and while other objects are being deleted.
 #include "cli/run/change/submission.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ const auto invalid = mlk::test::refusal(422, "Invalid", "the Job is invalid");
 
 }  // namespace
 
-TEST_CASE("a kind that mlk cannot create is refused before the cluster is asked") {
+TEST_CASE("an object of a kind that mlk cannot create is refused before any request to the cluster") {
   Submitter submitter;
   submitter.templates.add("jobs/mine.yaml",
                           {"roles: [{name: a, ends_run: true}]\n"
@@ -45,7 +45,8 @@ TEST_CASE("a kind that mlk cannot create is refused before the cluster is asked"
   CHECK(!wrote);
 }
 
-TEST_CASE("a template may make objects of any kind that the cluster serves, which is asked for once") {
+TEST_CASE(
+    "a template may make objects of any kind that the cluster serves, and mlk looks up each kind once") {
   Submitter submitter;
   submitter.with_objects(
       "{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: \"${run}-a\"}},"
@@ -74,7 +75,7 @@ TEST_CASE("the same kind of another apiVersion is another kind") {
         "mine.yaml makes Service x of apiVersion serving.example.dev/v1, which the cluster does not serve");
 }
 
-TEST_CASE("an object of the whole cluster has no owner in a namespace, and what becomes of it is told") {
+TEST_CASE("a cluster-scoped object gets no owner in a namespace, and mlk reports that it stays") {
   Submitter submitter;
   submitter.with_objects("{apiVersion: v1, kind: Namespace, metadata: {name: \"${run}-room\"}}");
   const std::string run = submitter.submit().run;
@@ -91,7 +92,7 @@ TEST_CASE("an object of the whole cluster has no owner in a namespace, and what 
   CHECK(submitter.submit().outcome == SubmitOutcome::running);
 }
 
-TEST_CASE("an object of the whole cluster is taken back when a later object of its run is refused") {
+TEST_CASE("a cluster-scoped object is taken back when a later object of its run is refused") {
   Submitter submitter;
   submitter.with_objects(
       "{apiVersion: v1, kind: Namespace, metadata: {name: \"${run}-room\"}},"
@@ -109,7 +110,7 @@ TEST_CASE("an object of the whole cluster is taken back when a later object of i
   CHECK(deleted[0] == deleted[1] + "-room");
 }
 
-TEST_CASE("a run is created whole, and all of it belongs to its owner") {
+TEST_CASE("a run is created completely, and all its objects belong to its owner") {
   Submitter submitter;
   const Submitted submitted = submitter.submit();
   CHECK(submitted.outcome == SubmitOutcome::created);
@@ -138,7 +139,7 @@ TEST_CASE("submitting again creates nothing, whatever state the run is in") {
   CHECK(submitter.cluster.names("jobs") + submitter.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("again makes the next run of an experiment that has ended, and of one that goes on nothing") {
+TEST_CASE("--again makes the next run of an experiment that has ended, and nothing for one that goes on") {
   Submitter submitter;
   submitter.again = true;
   const std::string run = submitter.submit().run;
@@ -158,7 +159,7 @@ TEST_CASE("a submit that was cut off is completed by the next one") {
   CHECK(submitter.cluster.has("jobs", run + "-worker"));
 }
 
-TEST_CASE("what the cluster refuses leaves nothing behind") {
+TEST_CASE("a submit that the cluster refuses leaves nothing behind") {
   Submitter submitter;
   submitter.refuse_creating("jobs", invalid);
   const auto [code, what] = submitter.refused();
@@ -167,7 +168,8 @@ TEST_CASE("what the cluster refuses leaves nothing behind") {
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
-TEST_CASE("an object of somebody else with the run's name is left alone, and nothing else is left behind") {
+TEST_CASE(
+    "another user's object with the run's name is left alone, and the submit leaves nothing else behind") {
   Submitter submitter;
   std::string name;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -188,7 +190,7 @@ TEST_CASE("an object of somebody else with the run's name is left alone, and not
   CHECK(submitter.cluster.has("services", name));
 }
 
-TEST_CASE("a refusal while an earlier submit is completed leaves the run of that one") {
+TEST_CASE("a refusal while an earlier submit is being completed leaves the earlier run in place") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   submitter.refuse_creating("jobs", invalid);
@@ -196,7 +198,7 @@ TEST_CASE("a refusal while an earlier submit is completed leaves the run of that
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE("an object of the run that is being deleted does not count as there") {
+TEST_CASE("an object of the run that is being deleted does not count as existing") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   const json first = submitter.cluster.store.get("services", "default", run)->at("metadata").at("uid");
@@ -213,7 +215,7 @@ TEST_CASE("an object of the run that is being deleted does not count as there") 
   CHECK(submitter.cluster.store.get("services", "default", run)->at("metadata").at("uid") != first);
 }
 
-TEST_CASE("a run of the same name that is being deleted is waited for") {
+TEST_CASE("a submit waits for a run of the same name that is being deleted") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   submitter.cluster.store.modify("configmaps", "default", run, [](json& owner) {
@@ -232,7 +234,7 @@ TEST_CASE("a run of the same name that is being deleted is waited for") {
   CHECK(submitter.notes.size() == 1);
 }
 
-TEST_CASE("an owner whose creation was not answered is ours all the same") {
+TEST_CASE("an owner whose creation got no answer still belongs to this submit") {
   Submitter submitter;
   int posts = 0;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -245,7 +247,7 @@ TEST_CASE("an owner whose creation was not answered is ours all the same") {
   CHECK(posts == 2);
 }
 
-TEST_CASE("an object of somebody else is not taken over") {
+TEST_CASE("another user's object is not taken over") {
   Submitter submitter;
   submitter.dry_run = true;
   const std::string run = submitter.submit().run;
@@ -258,7 +260,7 @@ TEST_CASE("an object of somebody else is not taken over") {
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE("who may not submit is told before anything is created") {
+TEST_CASE("a user who may not submit gets the error before anything is created") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;
@@ -291,7 +293,7 @@ TEST_CASE("a field that the cluster drops fails the submit, and leaves nothing b
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
-TEST_CASE("an answer that says nothing is asked for again, six times at most, and what is there stays") {
+TEST_CASE("a request with an inconclusive answer is sent at most six times, and existing objects stay") {
   for (const int status : {429, 500, 503}) {
     Submitter submitter;
     int posts = 0;
@@ -310,10 +312,10 @@ TEST_CASE("an answer that says nothing is asked for again, six times at most, an
   submitter.refuse_creating("jobs", mlk::test::refusal(409, "Conflict", "the quota is being changed"));
   CHECK(submitter.refused().first == ExitCode::cluster);
   CHECK(submitter.notes.size() == 5);
-  CHECK_FALSE(submitter.cluster.names("configmaps").empty());  // the next submit goes on from here
+  CHECK_FALSE(submitter.cluster.names("configmaps").empty());  // the next submit continues from here
 }
 
-TEST_CASE("what a refusal is depends on its code") {
+TEST_CASE("the kind of a refusal depends on its status code") {
   const auto refused = [](int status) {
     Submitter submitter;
     submitter.refuse_creating("configmaps", mlk::test::refusal(status, "Whatever", "no"));
@@ -326,8 +328,7 @@ TEST_CASE("what a refusal is depends on its code") {
   CHECK(refused(422).first == ExitCode::cannot_start);
 }
 
-TEST_CASE(
-    "an object of the run's name that nobody owns is not taken over, one of an earlier run is waited for") {
+TEST_CASE("an unowned object with the run's name is not taken over, an earlier run's object is waited for") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   json service = {{"apiVersion", "v1"},
@@ -337,7 +338,7 @@ TEST_CASE(
   submitter.cluster.ask("POST", "/api/v1/namespaces/default/services", service);
   CHECK(submitter.refused() ==
         std::pair(ExitCode::failure, "service/" + run + " exists and belongs to something else"));
-  CHECK(submitter.cluster.has("configmaps", run));  // it was there before this submit
+  CHECK(submitter.cluster.has("configmaps", run));  // it existed before this submit
   submitter.cluster.store.modify("services", "default", run, [](json& there) {
     there["metadata"]["ownerReferences"] = {
         {{"apiVersion", "v1"}, {"kind", "ConfigMap"}, {"name", "x"}, {"uid", "gone"}}};
@@ -351,7 +352,7 @@ TEST_CASE(
         std::vector<std::string>{"waiting for service/" + run + " of an earlier run to be deleted"});
 }
 
-TEST_CASE("whoever wants out while an object is waited for gets out, and the run stays as it is") {
+TEST_CASE("a user who interrupts the wait for an object gets out, and the run stays as it is") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   submitter.cluster.store.modify("services", "default", run, [](json& service) {
@@ -363,7 +364,7 @@ TEST_CASE("whoever wants out while an object is waited for gets out, and the run
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE("whoever interrupts a submit is told what may be incomplete, and how to go on") {
+TEST_CASE("an interrupted submit reports what may be incomplete, and how to continue") {
   Submitter submitter;
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     submitter.interrupted =
@@ -380,7 +381,7 @@ TEST_CASE("whoever interrupts a submit is told what may be incomplete, and how t
   }
 }
 
-TEST_CASE("what could not be taken back is named, with the command that does it") {
+TEST_CASE("an object that could not be taken back is named, with the command that deletes it") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method == "POST" && request.path.ends_with("/jobs")) return invalid;
@@ -394,7 +395,7 @@ TEST_CASE("what could not be taken back is named, with the command that does it"
   CHECK(submitter.notes[0] == "could not take back configmap/" + run + "; delete it with: mlk delete " + run);
 }
 
-TEST_CASE("all that may not be done is told at once") {
+TEST_CASE("all missing rights are reported at once") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;
@@ -411,7 +412,7 @@ TEST_CASE("all that may not be done is told at once") {
       "namespace 'default'");
 }
 
-TEST_CASE("a right that none of the run's objects needs is not asked for") {
+TEST_CASE("a right that no object of the run needs is not checked") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;
@@ -423,13 +424,14 @@ TEST_CASE("a right that none of the run's objects needs is not asked for") {
     return answer;
   });
   CHECK(submitter.submit().outcome == SubmitOutcome::created);
-  // A template that makes a Secret needs it.
+  // A template that makes a Secret needs this right.
   submitter.with_objects("{apiVersion: v1, kind: Secret, metadata: {name: \"${run}-a\"}}");
   CHECK(submitter.refused() ==
         std::pair(ExitCode::cluster, std::string("you may not create secrets in namespace 'default'")));
 }
 
-TEST_CASE("a role that the server does not know yet is asked for again, another refusal is not") {
+TEST_CASE(
+    "a request refused because the server does not know a role yet is repeated, another refusal is not") {
   Submitter submitter;
   int posts = 0;
   std::string message = "User me cannot create resource jobs in API group batch";
@@ -446,8 +448,8 @@ TEST_CASE("a role that the server does not know yet is asked for again, another 
                      [](const std::string& note) { return note.find("trying again") != std::string::npos; }));
 }
 
-TEST_CASE("what is refused although it is there is neither taken back nor made again") {
-  // A quota counts what was stored by a request whose answer was lost, and what another submit has stored.
+TEST_CASE("an object that is refused although it exists is neither taken back nor made again") {
+  // A quota counts objects from a request whose answer was lost, and objects of another submit.
   const auto full = mlk::test::refusal(403, "Forbidden", "it is forbidden: exceeded quota: q");
   for (const char* plural : {"configmaps", "services", "jobs"}) {
     for (const bool lost : {true, false}) {
@@ -470,7 +472,9 @@ TEST_CASE("what is refused although it is there is neither taken back nor made a
   }
 }
 
-TEST_CASE("a submit that ends when its owner is there leaves that, and if interrupted says how it goes on") {
+TEST_CASE(
+    "a submit that ends after its owner was made leaves the owner and, if interrupted, says how to "
+    "continue") {
   for (const ExitCode code : {ExitCode::interrupted, ExitCode::cluster, ExitCode::failure}) {
     Submitter submitter;
     submitter.owner_is_there = [&] { throw Error(code, "no"); };
@@ -485,13 +489,13 @@ TEST_CASE("a submit that ends when its owner is there leaves that, and if interr
   }
 }
 
-TEST_CASE("a server that has just started refuses nothing for good: what is there stays") {
+TEST_CASE("a refusal of a server that has just started is not final, and existing objects stay") {
   for (const char* message : {"User me cannot create resource jobs in API group batch",
                               "jobs.batch is forbidden: not yet ready to handle request"}) {
     Submitter submitter;
     submitter.refuse_creating("jobs", mlk::test::refusal(403, "Forbidden", message));
     CHECK(submitter.refused().first == ExitCode::cluster);
-    CHECK(submitter.notes.size() == 5);  // it was tried again
+    CHECK(submitter.notes.size() == 5);  // the request was repeated
     submitter.let_everything_in();
     const Submitted submitted = submitter.submit();
     CHECK(submitted.outcome == SubmitOutcome::completed);

@@ -1,4 +1,4 @@
-// What a submit asks of a cluster and no more, what it advises when it is refused, and what it waits for.
+// The requests of a submit to a cluster, its advice when it is refused, and what it waits for.
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -65,7 +65,7 @@ Step answer_posts(const std::string& plural, local::Answer answer) {
   };
 }
 
-TEST_CASE("a submit makes the owner, then its objects, each once, and reads none of them back") {
+TEST_CASE("a submit makes the owner, then its objects, each once, and does not read them back") {
   Advised advised;
   std::mutex mutex;
   Asked asked;
@@ -84,7 +84,7 @@ TEST_CASE("a submit makes the owner, then its objects, each once, and reads none
   CHECK(mark.find_first_not_of("0123456789abcdef") == std::string::npos);
 }
 
-TEST_CASE("a submit asks for the version beside its rights, in one round trip") {
+TEST_CASE("a submit asks for the version and its rights in one round trip") {
   Advised advised;
   std::atomic<bool> rights_asked = false, together = false;
   advised.cluster.before([&](const local::Request& request) -> std::optional<local::Answer> {
@@ -98,7 +98,7 @@ TEST_CASE("a submit asks for the version beside its rights, in one round trip") 
   CHECK(together);
 }
 
-TEST_CASE("each refusal has its code, its words and its advice") {
+TEST_CASE("each refusal has its exit code, its message and its advice") {
   using Told = std::tuple<ExitCode, std::string, std::string>;
   {
     Advised advised;
@@ -154,7 +154,7 @@ TEST_CASE("each refusal has its code, its words and its advice") {
   }
 }
 
-TEST_CASE("an object that belongs to something else is named, with a way out") {
+TEST_CASE("an object that belongs to another owner is named, with a way out") {
   Advised advised;
   const std::string run = advised.submit().run;
   advised.cluster.store.modify("services", "default", run,
@@ -174,7 +174,7 @@ TEST_CASE("an object that belongs to something else is named, with a way out") {
   CHECK(hint == "change the experiment's name, or delete that object");
 }
 
-TEST_CASE("an object that was there a moment ago and is gone is made again") {
+TEST_CASE("an object that existed a moment ago and is gone is made again") {
   for (const char* plural : {"configmaps", "services", "jobs"}) {
     Advised advised;
     int posts = 0;
@@ -195,8 +195,7 @@ TEST_CASE("an object that was there a moment ago and is gone is made again") {
 }
 
 TEST_CASE(
-    "an object that another call of the same submit has stored counts as made, if nothing was dropped of "
-    "it") {
+    "an object that another call of the same submit has stored counts as made, unless a field was dropped") {
   for (const bool drops : {false, true}) {
     Advised advised;
     int posts = 0;
@@ -226,7 +225,7 @@ TEST_CASE("an interruption before anything is created leaves nothing behind") {
   CHECK(advised.run() == "");
 }
 
-TEST_CASE("again starts from the first run of an experiment, also when that one has failed") {
+TEST_CASE("--again counts from the first run of an experiment, also if that run has failed") {
   Advised advised;
   const std::string run = advised.submit(true).run;
   const auto end = [&](const std::string& name) {

@@ -18,7 +18,7 @@ using namespace mlk;
 using nlohmann::json;
 using test::FakeCluster;
 
-// A run of two Jobs.
+// A run with two Jobs.
 struct RunOfTwo : FakeCluster {
   kube::Client client{config()};
 
@@ -50,7 +50,7 @@ struct RunOfTwo : FakeCluster {
 
 }  // namespace
 
-TEST_CASE("a run is marked and its Jobs are suspended, and all of that is taken back by its resume") {
+TEST_CASE("a stop marks a run and suspends its Jobs, and a resume takes back both") {
   RunOfTwo run;
   suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}});
   CHECK(run.suspended() == 2);
@@ -72,7 +72,7 @@ TEST_CASE("a stop whose first Job is refused leaves the run as it was") {
   CHECK(run.suspended() == 0);
 }
 
-TEST_CASE("a stop keeps its mark when a later Job is refused, or one has gone, or the server has trouble") {
+TEST_CASE("a stop keeps its mark if a later Job is refused, a Job is gone, or the server has trouble") {
   for (const auto& [status, first] : {std::pair(403, 1), {404, 0}, {409, 0}, {503, 0}}) {
     CAPTURE(status);
     RunOfTwo run;
@@ -86,7 +86,7 @@ TEST_CASE("a stop keeps its mark when a later Job is refused, or one has gone, o
   }
 }
 
-TEST_CASE("a stop that is said again keeps the time of the first one, and what it adds when it is refused") {
+TEST_CASE("a repeated stop keeps the time of the first one and adds its own annotations") {
   RunOfTwo run;
   suspend_run(run.client, "default", run.read());
   const std::string since = run.annotation(annotations::stopped);
@@ -95,7 +95,7 @@ TEST_CASE("a stop that is said again keeps the time of the first one, and what i
   CHECK(run.annotation("mlk.dev/why") == "tired");
 }
 
-TEST_CASE("a Job that goes on with a later generation than the stop left it with was resumed by another") {
+TEST_CASE("a Job that goes on with a later generation than the stop left was resumed by another command") {
   RunOfTwo run;
   const Generations left = suspend_run(run.client, "default", run.read());
   REQUIRE(left.size() == 2);

@@ -17,7 +17,7 @@ json version(const std::string& run, const std::string& hash, int second) {
 
 }  // namespace
 
-TEST_CASE("the version before a run is the newest older one that is not the same experiment") {
+TEST_CASE("the version before a run is the newest older run of a different experiment with the same name") {
   const std::vector<json> owners{version("x-a", "1", 1), version("x-b", "2", 2), version("x-b-2", "2", 3),
                                  version("x-c", "3", 4)};
   CHECK(mlk::version_before(owners, "x-c") == "x-b-2");
@@ -27,7 +27,7 @@ TEST_CASE("the version before a run is the newest older one that is not the same
   CHECK(mlk::version_before({}, "x-a") == std::nullopt);
 }
 
-TEST_CASE("sweeps, trials and what is being deleted are no versions") {
+TEST_CASE("sweeps, trials and runs that are being deleted are not versions") {
   std::vector<json> owners{version("x-a", "1", 1), version("x-b", "2", 2), version("x-c", "3", 3),
                            version("x-d", "4", 4), version("x-e", "5", 5)};
   owners[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:09Z";
@@ -38,13 +38,13 @@ TEST_CASE("sweeps, trials and what is being deleted are no versions") {
   CHECK(mlk::version_before(owners, "x-e") == "x-d");
 }
 
-TEST_CASE("of runs of one hash none is the version before another, nor is one of the same age") {
+TEST_CASE("a run with the same hash or the same age is not the version before another run") {
   CHECK(mlk::version_before({version("x-a", "1", 1), version("x-b", "1", 2)}, "x-b") == std::nullopt);
   CHECK(mlk::version_before({version("x-a", "1", 2), version("x-a", "2", 2)}, "x-a") == std::nullopt);
-  // In whatever order they are listed.
+  // The order of the list does not matter.
   CHECK(mlk::version_before({version("x-c", "3", 4), version("x-b", "2", 2), version("x-a", "1", 1)},
                             "x-c") == "x-b");
   json files = version("x-files", "9", 3);
-  files["metadata"]["labels"]["mlk.dev/run"] = "x-b";  // of a run, and none
+  files["metadata"]["labels"]["mlk.dev/run"] = "x-b";  // a ConfigMap of a run, but not a run
   CHECK(mlk::version_before({version("x-c", "3", 4), files, version("x-b", "2", 2)}, "x-c") == "x-b");
 }

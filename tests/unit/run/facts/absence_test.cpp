@@ -1,4 +1,4 @@
-// A Job that is not there: not yet, or not any more.
+// The absence of a Job: the Job is not made yet, or is gone.
 #include "cli/run/facts/absence.h"
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ using json = nlohmann::json;
 using test::now;
 using test::Run;
 
-// A run whose owner says that all objects were made.
+// A run whose owner records that all objects were made.
 struct Made : Run {
   Made() { mark(annotations::created, "r-worker"); }
   void mark(const char* annotation, const std::string& value) {
@@ -38,14 +38,14 @@ json owner_of_made(const std::string& made, const std::string& gone = "") {
 
 }  // namespace
 
-TEST_CASE("what the absence of a Job means: one row for each side of each condition") {
+TEST_CASE("the meaning of an absent Job: one row for each side of each condition") {
   struct Row {
     JobPresence presence;
     Absence meaning;
   };
   const Row rows[] = {
       {{.there = true}, Absence::none},
-      {{.there = true, .made = true, .found_gone = true}, Absence::none},  // somebody has made it again
+      {{.there = true, .made = true, .found_gone = true}, Absence::none},  // somebody has made the Job again
       {{.there = true, .run_deleting = true}, Absence::none},
       {{.run_young = true}, Absence::not_yet},
       {{.run_young = false}, Absence::cut_off},
@@ -61,7 +61,8 @@ TEST_CASE("what the absence of a Job means: one row for each side of each condit
   for (const Row& row : rows) CHECK(absence_of(row.presence) == row.meaning);
 }
 
-TEST_CASE("a Job that was made is looked for once more only if nothing is known of it") {
+TEST_CASE(
+    "a Job that was made and is missing is listed a second time only if its absence is not yet explained") {
   const std::set<std::string> none, one{"a"};
   using Names = std::vector<std::string>;
   CHECK(jobs_to_look_for(owner_of_made("a"), none) == Names{"a"});
@@ -83,8 +84,7 @@ TEST_CASE("a Job that was made is looked for once more only if nothing is known 
 }
 
 TEST_CASE(
-    "the Job that decides is named once all objects were made: the workers', or the one with a success "
-    "policy") {
+    "the mark of a created run names the deciding Job: the workers' Job, or the one with a success policy") {
   const auto job = [](const std::string& name, const std::string& role, json spec = json::object()) {
     return json{{"kind", "Job"},
                 {"apiVersion", "batch/v1"},
@@ -96,14 +96,14 @@ TEST_CASE(
   CHECK(name_of_deciding_job({job("r-a", "a"), job("r-learner", "learner", policy)}) == "r-learner");
   CHECK(name_of_deciding_job(
             {{{"kind", "Service"}, {"metadata", {{"name", "r"}}}}, job("r-a", "a", policy)}) == "r-a");
-  CHECK(name_of_deciding_job({job("r-prepare", "")}).empty());  // another controller makes the run's own
+  CHECK(name_of_deciding_job({job("r-prepare", "")}).empty());  // another controller makes the run's own Jobs
   CHECK(name_of_deciding_job({{{"kind", "Service"}, {"metadata", {{"name", "r"}}}}}).empty());
   json other = job("r-a", "a", policy);
   other["apiVersion"] = "batch.volcano.sh/v1alpha1";
   CHECK(name_of_deciding_job({other}).empty());
 }
 
-TEST_CASE("a run whose deciding Job is gone has ended, and nobody knows how") {
+TEST_CASE("a run whose deciding Job is gone is over, and its result is unknown") {
   Made run;
   run.lose("r-worker");
   RunStatus seen = run.seen();
@@ -120,7 +120,7 @@ TEST_CASE("a run whose deciding Job is gone has ended, and nobody knows how") {
   CHECK(to_json(seen).at("final") == true);
   CHECK(to_json(seen).at("phase") == "Incomplete");
   CHECK(exit_code(seen) == ExitCode::failure);
-  // Soon after the submit, too.
+  // The same holds soon after the submit.
   CHECK(run.seen(*parse_time("2026-01-03T11:00:05Z")).absence == Absence::gone);
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("a server's Job that ended well is not the end of a run whose deciding
   CHECK(run.phase() == "Incomplete");
 }
 
-TEST_CASE("a run goes on without a Job that does not decide, and tells it") {
+TEST_CASE("a run whose non-deciding Job is gone goes on and reports the missing Job") {
   Made run;
   run.lose("r-server");
   CHECK(run.phase() == "Running");
@@ -141,7 +141,7 @@ TEST_CASE("a run goes on without a Job that does not decide, and tells it") {
   CHECK(run.seen().absence == Absence::none);
 }
 
-TEST_CASE("a Service that is gone is a reason beside the phase while the run goes on, and no end") {
+TEST_CASE("a run whose Service is gone goes on and reports the missing Service beside its phase") {
   const std::string gone =
       "its Service is gone, so ranks do not find each other; submit the same file again to make it";
   Made run;
@@ -160,7 +160,7 @@ TEST_CASE("a Service that is gone is a reason beside the phase while the run goe
   CHECK(run.why().empty());
 }
 
-TEST_CASE("a Secret that is gone is told by the node of each pod that wants it") {
+TEST_CASE("a missing Secret is reported by the kubelet of each pod that needs it") {
   Made run;
   run.pending(run.pod(0));
   run.objects.events = {{{"type", "Warning"},
@@ -171,7 +171,7 @@ TEST_CASE("a Secret that is gone is told by the node of each pod that wants it")
   CHECK(run.why() == "worker/0: MountVolume.SetUp failed for volume \"key\" : secret \"r\" not found");
 }
 
-TEST_CASE("without the mark, of an earlier mlk or a submit that was cut off, a missing Job is not made yet") {
+TEST_CASE("in a run without the mark annotations::created, a missing Job counts as not made yet") {
   Run run;
   std::erase_if(run.objects.jobs, [](const json& job) { return job["metadata"]["name"] == "r-server"; });
   CHECK(observe(run.objects, now).absence == Absence::cut_off);
@@ -196,7 +196,7 @@ TEST_CASE("a recorded end stays when the Job is gone, and a stopped run without 
   CHECK(run.seen().absence == Absence::none);
 }
 
-TEST_CASE("who watched a Job to its end knows the end, also if the Job is deleted at once") {
+TEST_CASE("a watcher that saw a Job end knows the end, also if the Job is deleted at once") {
   for (const char* end : {"Complete", "Failed"}) {
     Made run;
     run.condition(end);
@@ -205,18 +205,18 @@ TEST_CASE("who watched a Job to its end knows the end, also if the Job is delete
     run.lose("r-worker");
     const RunObjects known = with_ended_jobs(run.objects, {{"r-worker", last}}, now);
     CHECK(is_final(observe(known, now).phase));
-    // A Job of an earlier run of the same name says nothing.
+    // A Job of an earlier run of the same name does not matter.
     json other = last;
     other["metadata"]["ownerReferences"][0]["uid"] = "earlier";
     CHECK(with_ended_jobs(run.objects, {{"r-worker", other}}, now).jobs.size() == 1);
-    // Nor does one that had not ended.
+    // A Job that had not ended does not matter either.
     other = last;
     other.erase("status");
     CHECK(with_ended_jobs(run.objects, {{"r-worker", other}}, now).jobs.size() == 1);
   }
 }
 
-TEST_CASE("pods that were killed with their deleted Job do not make the run a failed one") {
+TEST_CASE("a run whose pods were killed with their deleted Job is not a failed run") {
   Made run;
   run.job()["metadata"]["ownerReferences"] = {{{"uid", "owner-uid"}}};
   run.job()["spec"]["backoffLimitPerIndex"] = 0;
@@ -230,14 +230,15 @@ TEST_CASE("pods that were killed with their deleted Job do not make the run a fa
   CHECK(observe(known, now).absence == Absence::unsure);
 }
 
-TEST_CASE("a server's pods say nothing of the results of a run whose deciding Job is gone") {
+TEST_CASE("the pods of a server give no result for a run whose deciding Job is gone") {
   Made run;
   CHECK(logs_to_read(run.objects).size() == 3);
   run.lose("r-worker");
   CHECK(logs_to_read(run.objects).empty());
 }
 
-TEST_CASE("a suspended Job that never started has no pods yet; one that did has lost them") {
+TEST_CASE(
+    "a suspended Job that never started has no pods yet, a suspended Job that started has lost its pods") {
   Run run;
   run.objects.pods.clear();
   run.job()["spec"]["suspend"] = true;
@@ -247,7 +248,7 @@ TEST_CASE("a suspended Job that never started has no pods yet; one that did has 
   CHECK(run.phase() == "Queued");
 }
 
-TEST_CASE("of two runs of one second the one that was submitted later is the newer one") {
+TEST_CASE("if two runs were created in one second, the run that was submitted later is newer") {
   const auto owner = [](const std::string& name, const std::string& created, const std::string& submitted) {
     json out = {
         {"metadata", {{"name", name}, {"creationTimestamp", created}, {"annotations", json::object()}}}};
@@ -258,10 +259,10 @@ TEST_CASE("of two runs of one second the one that was submitted later is the new
   const json early = owner("x-zz", one, "1767441600000000001"),
              late = owner("x-aa", one, "1767441600000000002");
   CHECK(age_of(early) < age_of(late));
-  CHECK(age_of(owner("x-aa", one, "9")) < age_of(owner("x-zz", one, "10")));  // as numbers
-  CHECK(age_of(late) < age_of(owner("x-aa", two, "1")));                   // the cluster's time comes first
-  CHECK(age_of(owner("x-zz", one, "")) < age_of(late));                    // of an earlier mlk
-  CHECK(age_of(owner("x-aa", one, "")) < age_of(owner("x-zz", one, "")));  // then the name, so that it is one
+  CHECK(age_of(owner("x-aa", one, "9")) < age_of(owner("x-zz", one, "10")));  // compared as numbers
+  CHECK(age_of(late) < age_of(owner("x-aa", two, "1")));                      // the cluster's time first
+  CHECK(age_of(owner("x-zz", one, "")) < age_of(late));                       // of an earlier mlk
+  CHECK(age_of(owner("x-aa", one, "")) < age_of(owner("x-zz", one, "")));     // then the name
   CHECK(age_of(owner("x-zz", one, "12x")) < age_of(early));
   CHECK(submitted_at(Time(std::chrono::nanoseconds(1767441600000000002))) == "1767441600000000002");
 }

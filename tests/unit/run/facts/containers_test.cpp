@@ -1,5 +1,5 @@
-// What the containers of a pod say, and which of them is to blame for its end: a row for each side of each
-// condition.
+// The states of a pod's containers, and which container is to blame for the end of the pod: a row for each
+// side of each condition.
 #include "cli/run/facts/containers.h"
 
 #include <functional>
@@ -83,7 +83,7 @@ TEST_CASE("each container has its kind, its image and its own state, those befor
   CHECK_FALSE(read.main.runs);
   const Container &fetch = read.others[0], &proxy = read.others[1], &agent = read.others[3];
   CHECK(fetch.image == "git:1");
-  CHECK(fetch.restarts == 0);  // that one is of a container beside main
+  CHECK(fetch.restarts == 0);  // the restart belongs to a container beside main
   CHECK_FALSE(fetch.end);
   CHECK(proxy.runs);
   CHECK(proxy.let_main_start);
@@ -115,7 +115,7 @@ TEST_CASE("the only container of a pod is main whatever its name, unless it has 
   CHECK(only(3) == "main");
   CHECK(main_container_of({{"spec", {{"containers", json::array()}}}}) == "main");
   CHECK(main_container_of({{"spec", {{"containers", "x"}}}}) == "main");
-  // Its status is that of main, before the spec is known too.
+  // The status of the only container is the status of main, also before the spec is known.
   const PodContainers read = read_containers(
       R"({"status": {"containerStatuses": [{"name": "main", "restartCount": 2},
                                            {"name": "other", "restartCount": 3}]}})"_json);
@@ -129,7 +129,7 @@ TEST_CASE("only a container that runs once before main is called an init contain
   CHECK(title(container_of(plain, "a")) == "container a");
 }
 
-TEST_CASE("main waits for the first container before it that has not done its part") {
+TEST_CASE("main waits for the first init container or sidecar that is not done") {
   const auto holds = [](std::vector<Container> others, const std::function<void(PodFacts&)>& change = {}) {
     return name_or_none(holding_up(pod_beside(std::move(others), change)));
   };
@@ -172,7 +172,7 @@ TEST_CASE("a container beside main that failed first is to blame for a pod that 
   CHECK(to_blame(failed, [](PodFacts& pod) { pod.exit_code.reset(); }) == "a");
   CHECK(to_blame(failed, [](PodFacts& pod) { pod.pod_reason = "Evicted"; }) == "");
   CHECK(to_blame(failed, [](PodFacts& pod) { pod.disruption = "PreemptionByScheduler"; }) == "");
-  // What came with the deletion of the pod is no reason for it.
+  // An end that the deletion of the pod caused is not the reason for its failure.
   const auto deleted = [](std::optional<Time> asked) {
     return [asked](PodFacts& pod) {
       pod.deleting = true;
@@ -203,7 +203,7 @@ TEST_CASE("a container before main that failed is to blame for a main that does 
     CHECK(to_blame(before(init, 1), phase) == "a");
     CHECK(to_blame(before(init, 0), phase) == "");
   }
-  // The codes of sidecars do not count in the end of a pod.
+  // Exit codes of sidecars do not affect the end of a pod.
   CHECK(to_blame(ended_one(sidecar, "a", 1)) == "a");
   CHECK(to_blame(before(sidecar, 1)) == "a");
   CHECK(to_blame(ended_one(sidecar, "a", 1), "Failed") == "");
@@ -214,14 +214,14 @@ TEST_CASE("a container before main that failed is to blame for a main that does 
   };
   CHECK(to_blame(ended_one(init, "a", 1), "Pending", deleted) == "");
   CHECK(to_blame(before(init, 1), "Pending", deleted) == "a");
-  // Its newest end counts.
+  // The newest end of the container counts.
   Container again = before(init, 1);
   again.end = end_of_code(0);
   again.kind = sidecar;
   CHECK(to_blame(again) == "");
 }
 
-TEST_CASE("a pod whose program has ended waits for the others beside it, or else for sidecars that run") {
+TEST_CASE("a pod whose program has ended waits for plain containers, or else for running sidecars") {
   using Names = std::vector<std::string>;
   const auto waits = [](std::vector<Container> others, const std::function<void(PodFacts&)>& change = {}) {
     PodFacts pod = pod_beside(std::move(others));

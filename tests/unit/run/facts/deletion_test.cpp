@@ -1,4 +1,4 @@
-// Failures that came with the deletion of a Job, and those that were there before it.
+// Failures that the deletion of a Job has caused, and failures before the deletion.
 #include "cli/run/facts/deletion.h"
 
 #include <doctest/doctest.h>
@@ -39,7 +39,7 @@ struct Deleted : test::Run {
     condition(type, reason);
     job()["status"]["conditions"].back()["lastTransitionTime"] = time;
   }
-  // What is known when the Job has gone, to those who have seen it.
+  // The facts that a watcher of the Job knows when the Job is gone.
   RunStatus when_gone() const {
     RunObjects rest = objects;
     rest.jobs.erase(rest.jobs.begin());
@@ -50,7 +50,7 @@ struct Deleted : test::Run {
 
 }  // namespace
 
-TEST_CASE("whose doing a failure is: one row for each side of each condition") {
+TEST_CASE("failures caused by a deletion: one row for each side of each condition") {
   struct Row {
     std::optional<Time> failed;
     std::string deleted;
@@ -61,10 +61,10 @@ TEST_CASE("whose doing a failure is: one row for each side of each condition") {
       {{}, "", false},
       {parse_time(second_before), second_of_deletion, false},
       {parse_time("2026-01-03T11:59:49.9Z"), second_of_deletion, false},
-      {parse_time(second_of_deletion), second_of_deletion, true},  // in one second the deletion comes first
+      {parse_time(second_of_deletion), second_of_deletion, true},  // in one second deletion is first
       {parse_time(second_of_deletion), "2026-01-03T11:59:50.9Z", true},
       {parse_time(second_after), second_of_deletion, true},
-      {{}, second_of_deletion, true},  // nobody saw it before
+      {{}, second_of_deletion, true},  // a failure without a time
   };
   for (const Row& row : rows) {
     json job = json::object();
@@ -73,7 +73,9 @@ TEST_CASE("whose doing a failure is: one row for each side of each condition") {
   }
 }
 
-TEST_CASE("in the second of its deletion a Job without a time to live has failed first, if it says so") {
+TEST_CASE(
+    "a Job with ttlSecondsAfterFinished 0 that reports a failure in the second of its deletion failed "
+    "first") {
   struct Row {
     int time_to_live;
     std::string type, said, failed;
@@ -88,7 +90,7 @@ TEST_CASE("in the second of its deletion a Job without a time to live has failed
       {0, "FailureTarget", second_of_deletion, second_of_deletion, true},
       {0, "Failed", "", second_of_deletion, true},
       {1, "Failed", second_of_deletion, second_of_deletion, true},
-      {-1, "Failed", second_of_deletion, second_of_deletion, true},  // it has none: it lives on
+      {-1, "Failed", second_of_deletion, second_of_deletion, true},  // no time to live: it stays
   };
   for (const Row& row : rows) {
     json job = {{"metadata", {{"deletionTimestamp", second_of_deletion}}}, {"spec", json::object()}};
@@ -99,7 +101,7 @@ TEST_CASE("in the second of its deletion a Job without a time to live has failed
   }
 }
 
-TEST_CASE("a run whose Job goes in the second of its end has failed, with the program's own code") {
+TEST_CASE("a run whose Job is deleted in the second of its end has failed with the program's own code") {
   Deleted run;
   run.job()["spec"]["ttlSecondsAfterFinished"] = 0;
   for (int rank = 0; rank < 3; ++rank) run.fail(run.pod(rank), 3, second_of_deletion);
@@ -110,7 +112,7 @@ TEST_CASE("a run whose Job goes in the second of its end has failed, with the pr
   CHECK(exit_code(run.when_gone()) == ExitCode::run_failed);
 }
 
-TEST_CASE("a pod was told to go its grace before the time of its deletion, another object at that time") {
+TEST_CASE("the deletion of a pod was requested one grace period before its deletionTimestamp") {
   CHECK_FALSE(deletion_of(json::object()));
   CHECK(deletion_of({{"metadata", {{"deletionTimestamp", second_of_deletion}}}}) ==
         parse_time(second_of_deletion));
@@ -119,7 +121,7 @@ TEST_CASE("a pod was told to go its grace before the time of its deletion, anoth
                        {"deletionGracePeriodSeconds", 30}}}}) == parse_time(second_of_deletion));
 }
 
-TEST_CASE("a Job that says that it has failed after its deletion has not: the run is told as gone") {
+TEST_CASE("a Job that reports a failure after its deletion makes the run gone, not failed") {
   for (const std::string& time : {second_of_deletion, second_after}) {
     for (const int code : {1, 75, 143, 66}) {
       Deleted run;
@@ -139,7 +141,7 @@ TEST_CASE("a Job that says that it has failed after its deletion has not: the ru
   }
 }
 
-TEST_CASE("a rank that fails before it is its turn, since its peers are gone, fell with its Job as well") {
+TEST_CASE("a rank that fails early because its peers are gone also fell with its Job") {
   Deleted run;
   run.pod(1)["metadata"].erase("deletionTimestamp");
   run.fail(run.pod(1), 75, second_after);
@@ -164,7 +166,8 @@ TEST_CASE("a Job that had failed before its deletion has failed") {
   CHECK(run.when_gone().phase == Phase::failed);
 }
 
-TEST_CASE("a program that had failed beside a container that goes on has failed, whatever is deleted then") {
+TEST_CASE(
+    "a program that failed beside a running container has failed, also if its pod or Job is deleted later") {
   Deleted run;
   const auto end = [&](const std::string& time) {
     run.fail(run.pod(1), 3, time);
@@ -177,7 +180,7 @@ TEST_CASE("a program that had failed beside a container that goes on has failed,
   CHECK(run.phase() != "Failed");
 }
 
-TEST_CASE("a Job that has succeeded has, whatever is deleted then, and what is trained stays trained") {
+TEST_CASE("a succeeded Job or a trained run stays so after a later deletion") {
   Deleted run;
   run.says("Complete", second_after, "CompletionsReached");
   CHECK(run.phase() == "Succeeded");
@@ -188,7 +191,7 @@ TEST_CASE("a Job that has succeeded has, whatever is deleted then, and what is t
 }
 
 TEST_CASE(
-    "a time limit that passes while the Job is being deleted is no failure, one that passed before is") {
+    "a time limit that passes before the deletion of the Job is a failure, one that passes after it is not") {
   for (const auto& [time, failed] : {std::pair{second_before, true}, {second_after, false}}) {
     Deleted run;
     run.says("Failed", time, "DeadlineExceeded");
@@ -196,7 +199,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("without a deletion the code of a rank counts as ever: tries, rules of exit codes, disruptions") {
+TEST_CASE(
+    "without a deletion the exit code of a rank keeps its meaning: tries, rules of exit codes, disruptions") {
   Deleted run;
   run.job()["metadata"].erase("deletionTimestamp");
   for (int rank = 0; rank < 3; ++rank) run.pod(rank)["metadata"].erase("deletionTimestamp");
@@ -206,7 +210,7 @@ TEST_CASE("without a deletion the code of a rank counts as ever: tries, rules of
   CHECK(run.why() == "worker/1: exit code 1");
 }
 
-TEST_CASE("what failed before the deletion of its Job is told, what came with it is not") {
+TEST_CASE("a failure before the deletion of the Job is reported, a failure that the deletion caused is not") {
   Deleted run;
   run.job()["spec"]["backoffLimitPerIndex"] = 3;
   run.fail(run.pod(0), 3, second_before);

@@ -1,4 +1,4 @@
-// What is advised to a program that was denied a file.
+// The advice for a program that was denied a file.
 #include "cli/run/facts/denied.h"
 
 #include <doctest/doctest.h>
@@ -28,7 +28,7 @@ json pod_with_mounts(const json& number = 1000) {
   return pod;
 }
 
-TEST_CASE("a program that may not write is told as whom it ran, what lies there, and the key") {
+TEST_CASE("the advice for a program that may not write names its user, the volume and the key") {
   const auto advice = [](const std::string& said) { return advice_on_denied(said, pod_with_mounts()); };
   const std::string end = ": let it write there, or name another with `user:`)";
   CHECK(advice("PermissionError: [Errno 13] Permission denied: '/data/out.pt'") ==
@@ -41,12 +41,12 @@ TEST_CASE("a program that may not write is told as whom it ran, what lies there,
       " (it ran as uid 1000, which the image lets not do this; `user:` names another)";
   CHECK(advice("mkdir: cannot create directory '/app/out': Permission denied") == in_image);
   CHECK(advice("Permission denied: '/database/x'") == in_image);  // not /data
-  CHECK(advice("Permission denied: '/side/x'") == in_image);      // of another container
+  CHECK(advice("Permission denied: '/side/x'") == in_image);      // a mount of another container
   CHECK(advice_on_denied("Permission denied: '/nas/x'", pod_with_mounts(nullptr)) ==
         " (it ran as the image's user, and /nas is nas:/export" + end);
 }
 
-TEST_CASE("a volume that is mounted to be read is told with its own key") {
+TEST_CASE("the advice for a volume that is mounted read-only names the key of the volume") {
   const auto advice = [](const std::string& said) { return advice_on_denied(said, pod_with_mounts()); };
   CHECK(advice("OSError: [Errno 30] Read-only file system: '/still/x'") ==
         " (/still is mounted to be read: `read_only: false` lets it write)");
@@ -54,7 +54,9 @@ TEST_CASE("a volume that is mounted to be read is told with its own key") {
   CHECK(advice("OSError: [Errno 30] Read-only file system: '/x'").empty());
 }
 
-TEST_CASE("a program of --local that looks for a mount by its path is told that it lies elsewhere") {
+TEST_CASE(
+    "the advice for a program of --local that looks for a mount by its path says that the mount lies "
+    "elsewhere") {
   json pod = pod_with_mounts();
   const std::string said = "FileNotFoundError: [Errno 2] No such file or directory: '/data/train.csv'";
   CHECK(advice_on_denied(said, pod).empty());
@@ -79,7 +81,7 @@ TEST_CASE("other last words get no advice") {
         " (it ran as the image's user, which the image lets not do this; `user:` names another)");
 }
 
-TEST_CASE("each way to say that a file is denied or cannot be written is seen, in the last line alone") {
+TEST_CASE("each message about a denied or unwritable file is recognised, only in the last line") {
   const json pod = pod_with_mounts();
   for (const char* words : {"Permission denied", "permission denied", "EACCES"}) {
     CAPTURE(words);
@@ -96,7 +98,7 @@ TEST_CASE("each way to say that a file is denied or cannot be written is seen, i
   CHECK(advice_on_denied("EACCES EROFS: '/still/x'", pod).starts_with(" (/still is mounted to be read"));
 }
 
-TEST_CASE("a folder is named by its whole path, whatever stands beside it") {
+TEST_CASE("a line names a folder only by its whole path, whatever stands beside the path") {
   const auto place = [](const std::string& said) {
     const std::string advice = advice_on_denied("Permission denied: " + said, pod_with_mounts());
     const std::size_t from = advice.find(", and "), to = advice.find(" is ", from);
@@ -108,7 +110,7 @@ TEST_CASE("a folder is named by its whole path, whatever stands beside it") {
   for (const char* said : {"/mnt/data/x", "a/data", "./data", "../data", "_/data", "-/data", "~/data",
                            "9/data", "Z/data", "//data", "/data2", "/data-x", "/data.x", "\xc3\xa9/data"})
     CHECK_MESSAGE(place(said) == "the image", said);
-  CHECK(place("/data/host/x") == "/data/host");  // the innermost one
+  CHECK(place("/data/host/x") == "/data/host");  // the innermost mount
   CHECK(place("/data/hostile") == "/data");
 }
 

@@ -1,4 +1,4 @@
-// What single objects of the cluster say, and what follows from one value of them.
+// The content of single objects of the cluster, and the effect of changing one value.
 #include <algorithm>
 
 #include <doctest/doctest.h>
@@ -24,11 +24,11 @@ TEST_CASE("a container that never started did not end in 1970") {
   terminated(fixture.objects.pods[0])["finishedAt"] = "1970-01-01T00:00:00Z";
   const RunStatus status = fixture.observed();
   REQUIRE(status.last_failure);
-  CHECK(status.last_failure->at == parse_time("2026-11-21T08:02:49Z"));  // when it was last not ready
+  CHECK(status.last_failure->at == parse_time("2026-11-21T08:02:49Z"));  // when the pod was last not ready
   CHECK(status.started != Time{});
 }
 
-TEST_CASE("the newest warning is told, whichever of its times an event has") {
+TEST_CASE("the newest warning is shown, whichever time field its event has") {
   const auto warning = [](const char* message, const json& times) {
     json event = {{"type", "Warning"},
                   {"reason", "FailedMount"},
@@ -51,7 +51,7 @@ TEST_CASE("the newest warning is told, whichever of its times an event has") {
   }
 }
 
-TEST_CASE("the commit of a run's code is told, with -dirty if its folder had changes, also after its end") {
+TEST_CASE("the commit of a run's code is shown, also after the end, with -dirty if its folder had changes") {
   struct Case {
     std::string source, commit;
   };
@@ -74,7 +74,7 @@ TEST_CASE("the commit of a run's code is told, with -dirty if its folder had cha
   }
 }
 
-TEST_CASE("disruptions before a failure are restarts of its rank, and no tries") {
+TEST_CASE("disruptions before a failure count as restarts of the rank, but not as tries") {
   Fixture fixture = load("failed_exit_code");
   for (json& job : fixture.objects.jobs) {
     job["status"].erase("conditions");
@@ -125,7 +125,7 @@ TEST_CASE("a pod that failed in the second in which its Job was started belongs 
   CHECK(fixture.observed().last_failure);
 }
 
-TEST_CASE("a pod that has ended stays so, however often an older list shows it running") {
+TEST_CASE("an ended pod stays ended, however often an older list shows it running") {
   const auto pod = [](const std::string& phase) {
     return json{{"metadata", {{"uid", "1"}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},
                 {"status", {{"phase", phase}, {"reason", phase}}}};
@@ -139,7 +139,7 @@ TEST_CASE("a pod that has ended stays so, however often an older list shows it r
   CHECK(memory.with_gone({}).at(0)["status"]["reason"] == "Failed");
 }
 
-TEST_CASE("ranks that may not start yet are needed all the same") {
+TEST_CASE("ranks that may not start yet still count as needed") {
   Fixture fixture = load("running");
   for (json& job : fixture.objects.jobs) {
     if (job["metadata"]["labels"]["mlk.dev/role"] == "worker") job["spec"]["parallelism"] = 1;
@@ -150,7 +150,7 @@ TEST_CASE("ranks that may not start yet are needed all the same") {
   CHECK(fixture.observed().phase == Phase::scheduling);
 }
 
-TEST_CASE("an init container that waits is the reason why its pod does") {
+TEST_CASE("a waiting init container is the reason why its pod waits") {
   Fixture fixture = load("image_cannot_be_pulled");
   json& status = fixture.objects.pods[0]["status"];
   json init = status["containerStatuses"][0];
@@ -165,7 +165,7 @@ TEST_CASE("an init container that waits is the reason why its pod does") {
   CHECK(fixture.observed().why.empty());
 }
 
-TEST_CASE("the other ConfigMaps of a run are no runs") {
+TEST_CASE("a ConfigMap of a run that is not its owner is not a run") {
   const Fixture fixture = load("running");
   json files = fixture.objects.owner;
   files["metadata"]["name"] = "ok-aaaaa-config";
@@ -175,7 +175,7 @@ TEST_CASE("the other ConfigMaps of a run are no runs") {
   CHECK(runs[0].run == "ok-aaaaa");
 }
 
-TEST_CASE("a run began when its first pod did, also when that pod is gone") {
+TEST_CASE("a run began with its first pod, also if this pod is gone") {
   Fixture fixture = load("stopped");
   RunStatus earlier = fixture.observed();
   earlier.started = parse_time("2026-11-21T07:00:00Z");
@@ -183,7 +183,7 @@ TEST_CASE("a run began when its first pod did, also when that pod is gone") {
   CHECK(fixture.observed().started == earlier.started);
 }
 
-TEST_CASE("a record holds no more ranks than an object of the cluster has room for") {
+TEST_CASE("a record holds only as many ranks as fit into an object of the cluster") {
   RunStatus status = load("succeeded").observed();
   const RankStatus one = status.ranks.front();
   for (const std::size_t count : {std::size_t{256}, std::size_t{257}, std::size_t{100'000}}) {

@@ -1,4 +1,5 @@
-// Whether a next try comes, and what a Job's policy says of an end: a row for each side of each condition.
+// Whether a next try comes, and the action of a Job's policy for an end: a row for each side of each
+// condition.
 #include "cli/run/facts/next_try.h"
 
 #include <functional>
@@ -50,17 +51,17 @@ TEST_CASE("no next try comes when the tries are used up, or the rank, the Job or
   CHECK_FALSE(next([](PodFacts&, JobFacts& job) { job.attempts = 1; }));  // retries: 0
   CHECK(next([](PodFacts&, JobFacts& job) {
     job.attempts = 1;
-    job.counts_by_rank = false;  // all ranks together have so many
+    job.counts_by_rank = false;  // `attempts` is the limit of all ranks together
   }));
   CHECK(next([](PodFacts& pod, JobFacts&) {
     pod.counted_before = 3;
-    pod.action = PolicyAction::ignore;  // it does not count
+    pod.action = PolicyAction::ignore;  // the failure does not count
   }));
   CHECK(next([](PodFacts& pod, JobFacts&) { pod.action = PolicyAction::count; }));
   CHECK_FALSE(next([](PodFacts& pod, JobFacts&) { pod.action = PolicyAction::fail_job; }));
   CHECK_FALSE(next([](PodFacts& pod, JobFacts&) { pod.action = PolicyAction::fail_index; }));
   CHECK_FALSE(
-      next([](PodFacts& pod, JobFacts&) { pod.phase = "Running"; }));  // it waits for another container
+      next([](PodFacts& pod, JobFacts&) { pod.phase = "Running"; }));  // the pod waits for another container
   CHECK_FALSE(next([](PodFacts& pod, JobFacts&) { pod.pod_finished = pod.finished = std::nullopt; }));
   CHECK_FALSE(next([](PodFacts&, JobFacts& job) { job.end = JobFacts::End::failed; }));
   CHECK_FALSE(next([](PodFacts&, JobFacts& job) { job.ending = true; }));
@@ -72,7 +73,7 @@ TEST_CASE("no next try comes when the tries are used up, or the rank, the Job or
   CHECK(next([](PodFacts&, JobFacts& job) { job.completed = job.failed_ranks = {1}; }));
 }
 
-TEST_CASE("a rank whose last try has failed is told as failed before its Job says so") {
+TEST_CASE("a rank whose last try has failed is reported as failed before its Job reports it") {
   test::Run run;
   run.job()["spec"]["backoffLimitPerIndex"] = 0;
   run.fail(run.pod(1), 200);
@@ -81,7 +82,7 @@ TEST_CASE("a rank whose last try has failed is told as failed before its Job say
   CHECK(seen.why == "failing: worker/1: exit code 200");
   CHECK(seen.ranks.at(1).state == "Failed");
   CHECK(seen.ranks.at(1).reason == "exit code 200");
-  run.job()["spec"]["maxFailedIndexes"] = 1;  // the run goes on without it
+  run.job()["spec"]["maxFailedIndexes"] = 1;  // the run goes on without this rank
   seen = run.observed();
   CHECK(seen.phase == Phase::running);
   CHECK(seen.why == "worker/1: failed for good: exit code 200");
@@ -89,7 +90,7 @@ TEST_CASE("a rank whose last try has failed is told as failed before its Job say
   CHECK(run.observed().ranks.at(1).reason.find("next") == std::string::npos);
 }
 
-TEST_CASE("no rank of an ended run has a next try, of another Job than the deciding one either") {
+TEST_CASE("no rank of an ended run has a next try, not even a rank of a non-deciding Job") {
   test::Run run;
   run.fail(run.server(), 1);
   CHECK(run.observed().ranks.at(3).reason == "exit code 1 (try 1 of 4, next in 5s)");

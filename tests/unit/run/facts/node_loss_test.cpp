@@ -1,4 +1,4 @@
-// Which signs make a node lost: the table of is_node_lost(), and where the signs come from.
+// Which signs mean that a node is lost: the table of is_node_lost(), and the source of each sign.
 #include "cli/run/facts/node_loss.h"
 
 #include <functional>
@@ -20,8 +20,7 @@ struct LossRow {
   LossSigns signs;
 };
 
-TEST_CASE(
-    "a node is lost when it says so, or the cluster does of a pod; a pod that is not ready is no sign") {
+TEST_CASE("a node is lost if the Node or the cluster reports it, but not if a pod is merely not ready") {
   constexpr NodeWord unknown = NodeWord::unknown, answers = NodeWord::answers,
                      not_ready = NodeWord::not_ready, silent = NodeWord::silent, gone = NodeWord::gone;
   const LossRow rows[] = {
@@ -78,7 +77,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a Node is silent when its kubelet has stopped to report, or it is tainted out-of-service") {
+TEST_CASE("a Node is silent if its kubelet has stopped reporting or it has the taint out-of-service") {
   const auto word = [](const char* status, const char* taint = nullptr) {
     json node = {
         {"status",
@@ -88,7 +87,7 @@ TEST_CASE("a Node is silent when its kubelet has stopped to report, or it is tai
     return word_of_node(node);
   };
   CHECK(word("True") == NodeWord::answers);
-  CHECK(word("False") == NodeWord::not_ready);  // it says so itself
+  CHECK(word("False") == NodeWord::not_ready);  // the kubelet itself reports it
   CHECK(word("Unknown") == NodeWord::silent);
   CHECK(word("True", "node.kubernetes.io/out-of-service") == NodeWord::silent);
   CHECK(word("True", "node.kubernetes.io/unschedulable") == NodeWord::answers);

@@ -1,5 +1,4 @@
-// Pods that go on although their Job is not there any more: they are shown, and nothing is trained beside
-// them.
+// Pods that go on although their Job is gone: mlk shows such pods, and starts no training beside them.
 #include "cli/run/facts/pods_left.h"
 
 #include <doctest/doctest.h>
@@ -49,7 +48,7 @@ using RankLines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("pods that their Job has left are ranks, and the reason says that they run and what ends them") {
+TEST_CASE("pods whose Job is gone are ranks, and the reason says that they run and how to end them") {
   LeftRun run;
   CHECK(run.ranks() ==
         RankLines{"server/0 Running", "worker/0 Running", "worker/1 Running", "worker/2 Running"});
@@ -67,7 +66,7 @@ TEST_CASE("pods that their Job has left are ranks, and the reason says that they
   CHECK(listed.at(0).why == run.why());
 }
 
-TEST_CASE("each pod that is left has its own state, and those that have ended are not counted") {
+TEST_CASE("each pod whose Job is gone has its own state, and only pods that have not ended are counted") {
   LeftRun run;
   run.pending(run.pod(0), false);
   run.fail(run.pod(1), 3);
@@ -75,13 +74,13 @@ TEST_CASE("each pod that is left has its own state, and those that have ended ar
   CHECK(run.ranks() == RankLines{"server/0 Running", "worker/0 Pending", "worker/1 Failed: exit code 3",
                                  "worker/2 Succeeded"});
   CHECK(run.why() == told_gone + "; one of its pods still runs; deleting the run ends it");
-  CHECK_FALSE(run.observed().first_failure);  // nobody recorded an end, and the run has not failed
+  CHECK_FALSE(run.observed().first_failure);  // no end is recorded, so the run has not failed
   run.finish(run.pod(0));
   CHECK(run.why() == told_gone);
   CHECK(run.observed().pods_left == 0);
 }
 
-TEST_CASE("pods that were asked to end are said to be ending, as long as they do") {
+TEST_CASE("pods whose deletion was requested are reported as ending until they have ended") {
   LeftRun run;
   run.ask_to_end(run.pod(0));
   CHECK(run.observed().pods_left == 3);
@@ -140,7 +139,7 @@ TEST_CASE("which pods count as left: one row for each side of each condition") {
   }
 }
 
-TEST_CASE("pods of a Job that does not decide are ranks as well, and its name is known") {
+TEST_CASE("pods of a gone Job that does not decide are ranks as well, and the name of the Job is known") {
   LeftRun run;
   run.lose("r-server");
   run.server()["metadata"].erase("ownerReferences");
@@ -155,7 +154,8 @@ TEST_CASE("pods of a Job that does not decide are ranks as well, and its name is
   CHECK(whole.observed().restarts == 0);
 }
 
-TEST_CASE("without the mark a Job whose pods go on was made, and submit does not complete it") {
+TEST_CASE(
+    "in a run without the mark, a Job whose pods go on counts as made, and submit does not make it again") {
   LeftRun run;
   run.objects.owner["metadata"]["annotations"].erase(annotations::created);
   CHECK(run.observed().absence == Absence::cut_off);
@@ -170,7 +170,7 @@ TEST_CASE("a stopped run without its Job says which pods still run") {
         "its Job is gone, so it cannot go on; 3 of its pods still run; deleting the run ends them");
 }
 
-TEST_CASE("the record of an end stays, and pods that go on all the same are known") {
+TEST_CASE("a recorded end stays while pods go on, and these pods are still counted") {
   LeftRun run;
   LeftRun ended;
   RunStatus status = ended.observed();

@@ -1,4 +1,4 @@
-// What real launchers, frameworks and languages print when a program fails, and what of it is quoted.
+// The output of real launchers, frameworks and languages when a program fails, and the part that mlk quotes.
 #include "cli/run/facts/program_error.h"
 
 #include <doctest/doctest.h>
@@ -58,7 +58,7 @@ std::string line_of_error(const std::string& text) { return program_error(text).
 
 std::string trim_text(const std::string& text) { return std::string(trim(text)); }
 
-TEST_CASE("of Python's tracebacks the last error is quoted, by the line that has its type") {
+TEST_CASE("from several Python tracebacks the last error is quoted, by the line with its type") {
   CHECK(line_of_error(frames + "ValueError: bad lr\n") == "ValueError: bad lr");
   CHECK(line_of_error(frames + "RuntimeError: boom\nsecond line\n") == "RuntimeError: boom");
   CHECK(line_of_error(frames +
@@ -88,7 +88,7 @@ TEST_CASE("of Python's tracebacks the last error is quoted, by the line that has
         "RuntimeError: cut above");
 }
 
-TEST_CASE("what is printed below an error hides it no more") {
+TEST_CASE("an error is found although other lines are printed below it") {
   CHECK(line_of_error("RuntimeError: CUDA out of memory\nwriting 2/2") == "RuntimeError: CUDA out of memory");
   CHECK(line_of_error(frames +
                       "TypeError: dot_general requires contracting dimensions to have the same shape, got "
@@ -108,7 +108,7 @@ TEST_CASE("what is printed below an error hides it no more") {
         "ValueError: bad");
 }
 
-TEST_CASE("behind torchrun stands the error of the rank that failed first") {
+TEST_CASE("for torchrun the error of the rank that failed first is quoted") {
   const std::string own = marked("[rank1]: ", "FileNotFoundError: no data set in /data/imagenet");
   const std::string other =
       marked("[rank0]: ", "RuntimeError: [../gloo/pair.cc:534] Connection closed by peer [127.0.0.1]:1");
@@ -117,7 +117,7 @@ TEST_CASE("behind torchrun stands the error of the rank that failed first") {
   CHECK(line_of_error(own + other + banner) == said);
   CHECK(line_of_error(other + own + banner) == said);
   CHECK(line_of_error(own + marked("[rank0]: ", "ValueError: also") + banner) == said);
-  // Before PyTorch 2.3 without marks.
+  // Before PyTorch 2.3, without the marks of ranks.
   CHECK(line_of_error(marked("", "FileNotFoundError: no data set in /data/imagenet") + banner) == said);
   CHECK(line_of_error(own + torchrun_frames.substr(400) + torchrun_banner("1", no_traceback)) == said);
   const std::string recorded =
@@ -131,7 +131,7 @@ TEST_CASE("behind torchrun stands the error of the rank that failed first") {
   CHECK_FALSE(program_error(banner).is_found);
 }
 
-TEST_CASE("of errors that repeat or blame the end of another process the other one's is quoted") {
+TEST_CASE("an error that does not repeat or blame another process's end is quoted before one that does") {
   CHECK(line_of_error(
             marked("", "ValueError: own") + frames +
             "subprocess.CalledProcessError: Command '['python3', 'a.py']' returned non-zero exit status "
@@ -202,7 +202,7 @@ TEST_CASE("errors of other languages, and last lines without an error") {
   CHECK(line_of_error(far) == "line 59");
 }
 
-TEST_CASE("more of a log is needed where its end has a launcher's words alone, or is a part of a message") {
+TEST_CASE("a longer end of a log is needed if it has only a launcher's words or a part of a message") {
   CHECK(lacks_the_error(torchrun_frames + torchrun_banner("1", no_traceback)));
   CHECK(lacks_the_error("mlk: rank 3 of MPI ended with exit code 1\n"));
   CHECK(lacks_the_error(std::string(1900, 'x')));
@@ -223,7 +223,7 @@ std::string repeated(const std::string& line, int times) {
   return all;
 }
 
-TEST_CASE("the mark of a process is no part of its error, a text that only begins like one is") {
+TEST_CASE("the mark of a process is not part of its error, but a text that only begins like a mark is") {
   const auto line = [](const std::string& mark) { return line_of_error(mark + "ValueError: bad"); };
   for (const std::string& mark :
        {std::string("[rank0]: "), std::string("[rank12]:"), std::string("[1,3]<stderr>: "),
@@ -278,12 +278,12 @@ TEST_CASE("each line of a launcher that stands alone is left out of the program'
     CHECK(error.text == "own words");
     CHECK_FALSE(error.is_found);
     CHECK(lacks_the_error(line));
-    CHECK(program_error(line).text == line);  // better than nothing
+    CHECK(program_error(line).text == line);  // the only text there is
   }
   CHECK(program_error("own words\n=  x\n").line == "=  x");
 }
 
-TEST_CASE("each kind of footer is passed over on the way to the last words") {
+TEST_CASE("each kind of footer is skipped in the search for the last words") {
   for (const char* line :
        {"For simplicity, JAX has removed its internal frames from the traceback",
         "Set JAX_TRACEBACK_FILTERING=off to include these.", "wandb: Find logs at: ./wandb",
@@ -301,7 +301,7 @@ TEST_CASE("each kind of footer is passed over on the way to the last words") {
   }
 }
 
-TEST_CASE("each error of a launcher is passed over, other errors that name one are not") {
+TEST_CASE("each error of a launcher is skipped, but other errors that name a launcher are not") {
   for (const char* error :
        {"torch.distributed.elastic.multiprocessing.errors.ChildFailedError:",
         "subprocess.CalledProcessError: Command", "torch.multiprocessing.spawn.ProcessExitedException: x",
@@ -315,7 +315,7 @@ TEST_CASE("each error of a launcher is passed over, other errors that name one a
         "ValueError: no CalledProcessError here");
 }
 
-TEST_CASE("a line is an error if it begins with a type that is one") {
+TEST_CASE("a line is an error if it begins with the type of an error") {
   for (const char* line :
        {"ValueError: bad", "ValueError", "a.b_c.Odd2Error: x", "MyException: x", "KeyboardInterrupt",
         "StopIteration", "ExceptionGroup: two (1 sub-exception)", "Fatal Python error: Aborted",
@@ -332,7 +332,7 @@ TEST_CASE("a line is an error if it begins with a type that is one") {
   }
 }
 
-TEST_CASE("an error without frames is looked for in the last forty lines that say something") {
+TEST_CASE("an error without frames is searched in the last forty lines that have content") {
   const std::string error = "ValueError: bad\n";
   CHECK(line_of_error(error + repeated("x\n", 39)) == "ValueError: bad");
   CHECK(line_of_error(error + repeated("x\n", 40)) == "x");
@@ -341,7 +341,7 @@ TEST_CASE("an error without frames is looked for in the last forty lines that sa
 }
 
 TEST_CASE("a traceback is the last one if not more than forty lines follow it at the left margin") {
-  const std::string error = frames + "ValueError: bad\n";  // one of them is the error
+  const std::string error = frames + "ValueError: bad\n";  // one of these lines is the error
   CHECK(line_of_error(error + repeated("x\n", 39)) == "ValueError: bad");
   CHECK_FALSE(program_error(error + repeated("x\n", 40)).is_found);
   CHECK(line_of_error(error + repeated("  x\n", 60)) == "ValueError: bad");
@@ -349,7 +349,7 @@ TEST_CASE("a traceback is the last one if not more than forty lines follow it at
   CHECK(line_of_error(error + repeated("=   x\n", 60)) == "ValueError: bad");
 }
 
-TEST_CASE("an error whose message begins on the next line is told with it, up to what ends it") {
+TEST_CASE("an error whose message begins on the next line is quoted with its message") {
   CHECK(line_of_error(frames + "ValueError:\n\n  the message\nmore\n") == "ValueError: the message");
   CHECK(line_of_error(frames + "ValueError:\n----\nmore\n") == "ValueError");
   CHECK(line_of_error(frames + "ValueError:\n" + frames) == "ValueError");
@@ -358,7 +358,7 @@ TEST_CASE("an error whose message begins on the next line is told with it, up to
   CHECK(line_of_error(frames + "ValueError: bad\nmore\n") == "ValueError: bad");
 }
 
-TEST_CASE("of an exception in C++ the type is told, with what it says if it says something") {
+TEST_CASE("an exception in C++ is quoted by its type, with its message if it has one") {
   const std::string head = "terminate called after throwing an instance of ";
   CHECK(line_of_error(head + "'int'\n") == head + "'int'");
   CHECK(line_of_error(head + "'int'\nAborted (core dumped)\n") == "int");
@@ -366,17 +366,17 @@ TEST_CASE("of an exception in C++ the type is told, with what it says if it says
         "std::bad_alloc: std::bad_alloc");
 }
 
-TEST_CASE("tracebacks that end nothing are passed over, wherever they stand") {
+TEST_CASE("tracebacks that did not end the program are skipped, wherever they stand") {
   CHECK_FALSE(program_error("Exception ignored in: <function f>\n" + frames + "ValueErr: x\n").is_found);
   CHECK(line_of_error(frames + "ValueError: own\n--- Logging error ---\n" + frames + "OSError: log\n") ==
         "ValueError: own");
 }
 
-TEST_CASE("of the ranks' tracebacks that of the rank which failed first counts, of any number") {
+TEST_CASE("among the tracebacks of any number of ranks, the traceback of the rank that failed first counts") {
   const std::string banner = torchrun_frames + torchrun_banner("1", no_traceback);
   CHECK(line_of_error(marked("[rank1]: ", "ValueError: one") + marked("[rank11]: ", "ValueError: eleven") +
                       banner) == "ValueError: one (rank 1)");
-  // Lines of another rank stand between those of a traceback.
+  // Lines of another rank stand between the lines of a traceback.
   CHECK(line_of_error("[rank1]: Traceback (most recent call last):\n[rank0]: KeyError: 'of another'\n"
                       "[rank1]:   File \"a\", line 1\n[rank1]: ValueError: own\n" +
                       banner) == "ValueError: own (rank 1)");
@@ -386,14 +386,15 @@ TEST_CASE("of the ranks' tracebacks that of the rank which failed first counts, 
         std::string::npos);
 }
 
-TEST_CASE("an error that blames a peer counts if there is no other, and then the last one") {
+TEST_CASE(
+    "an error that blames a peer counts only if there is no other error, and then the last one counts") {
   const std::string first = marked("", "ConnectionResetError: first, Connection reset by peer"),
                     second = marked("", "BrokenPipeError: second, Broken pipe");
   CHECK(line_of_error(first + second) == "BrokenPipeError: second, Broken pipe");
   CHECK(line_of_error(first + marked("", "ValueError: own") + second) == "ValueError: own");
 }
 
-TEST_CASE("the words of mlk on a rank of MPI stay in the text, those of MPI do not") {
+TEST_CASE("mlk's own line about a rank of MPI stays in the text, the lines of MPI do not") {
   const std::string mlk_says = "mlk: rank 3 of MPI ended with exit code 1";
   CHECK(program_error("own\nwith errorcode 1.\n" + mlk_says + "\n").text == "own\n" + mlk_says);
   CHECK(program_error("mlk: rank 3 says no\n").line == "mlk: rank 3 says no");
@@ -401,7 +402,7 @@ TEST_CASE("the words of mlk on a rank of MPI stay in the text, those of MPI do n
   CHECK_FALSE(lacks_the_error("ValueError: bad\n" + mlk_says + "\n"));
 }
 
-TEST_CASE("an error of Hydra's own is told by the first line of its words, and no other text is") {
+TEST_CASE("Hydra's own error is quoted by its first line, other texts are not") {
   const std::string words = "before\n\nCould not load x\nIn 'a'\n\n";
   CHECK(line_of_error(words) == "In 'a'");
   CHECK(line_of_error(words + "Set the environment variable HYDRA_FULL_ERROR=1 for more\n") ==
@@ -416,12 +417,12 @@ TEST_CASE("a message of the kubelet is completed by the lines that its log has b
       {"", "a\nb\n", "a\nb\n"},
       {" \n", "a\n", "a\n"},
       {"a\nb\n", "a\nb\nc\n", "a\nb\nc\n"},
-      {"a\nb", "b\nc\nd\n", "a\nb\nc\nd\n"},  // the end of the log begins later
+      {"a\nb", "b\nc\nd\n", "a\nb\nc\nd\n"},  // the end of the log begins in the middle of the message
       {"a\n", "a\nb\na\nc\n", "a\nc\n"},      // the last of equal lines
-      {"a\nb\n", "a\nb\n", "a\nb\n"},         // it was complete
+      {"a\nb\n", "a\nb\n", "a\nb\n"},         // the message was complete
       {"a\nb\n", "a\nb\n\n", "a\nb\n"},
       {"a\nb\n", "a\nb", "a\nb\n"},
-      {"own\n", "a\nmy own\nb\n", "own\n"},  // of a file that the program wrote
+      {"own\n", "a\nmy own\nb\n", "own\n"},  // from a file that the program wrote
       {"a\n", "", "a\n"},
   };
   for (const Row& row : rows)

@@ -1,4 +1,4 @@
-// How programs and ranks are read to run, to have failed and to end their run.
+// When programs and ranks count as running or failed, and when they end their run.
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ using told::midday;
 using told::plain_job;
 using told::plain_pod;
 
-TEST_CASE("a program runs from its start, or from that of its pod, to its end or the pod's") {
+TEST_CASE("a program runs from its own or its pod's start to its own or its pod's end") {
   const auto runs_and_failed = [](const char* phase, std::optional<int> code, bool main_runs) {
     PodFacts pod;
     pod.phase = phase;
@@ -38,7 +38,7 @@ TEST_CASE("a program runs from its start, or from that of its pod, to its end or
   CHECK(runs_and_failed("Failed", 0, false) == std::pair(false, true));
 }
 
-TEST_CASE("a rank that has failed for the last time ends its run, as long as too few others are left") {
+TEST_CASE("a rank that has failed for the last time ends its run if too few other ranks are left") {
   json job = plain_job();
   job["spec"]["completions"] = 3;
   job["spec"]["backoffLimitPerIndex"] = 1;
@@ -73,19 +73,19 @@ TEST_CASE("a rank that has failed for the last time ends its run, as long as too
   CHECK(decider().end_reason == "FailedIndexes");
   CHECK(decider().end_message == "pod /p1 failed");
   CHECK(decider().failed_ranks == Indexes{1});
-  // The run goes on without one rank, and not without two.
+  // The run can continue without one rank, but not without two.
   job["spec"]["maxFailedIndexes"] = 1;
   CHECK_FALSE(decider().ending);
   CHECK(decider().failed_ranks == Indexes{1});
   fail(2, 1);
   CHECK(decider().ending);
-  job["status"]["completedIndexes"] = "2";  // its Job knows better
+  job["status"]["completedIndexes"] = "2";  // the status of its Job overrides the pod
   CHECK_FALSE(decider().ending);
   job["status"].erase("completedIndexes");
-  job["status"]["startTime"] = "2026-01-03T11:00:01Z";  // all of it was before this start
+  job["status"]["startTime"] = "2026-01-03T11:00:01Z";  // all ends were before this start of the Job
   CHECK_FALSE(decider().ending);
   job["status"]["startTime"] = "2026-01-03T11:00:00Z";
-  // While another container keeps a pod, the end of its program is that of the run.
+  // While another container keeps a pod, the end of the pod's program is the end of the run.
   json& kept = pods[0];
   kept["spec"]["containers"].push_back({{"name", "side"}});
   kept["status"]["phase"] = "Running";

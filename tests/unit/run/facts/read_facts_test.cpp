@@ -1,4 +1,4 @@
-// Every value that is read of a Job, a pod or an event: where it comes from, and what it is without one.
+// Every value that read_facts() takes from a Job, a pod or an event: its source, and its default.
 #include "cli/run/facts/read_facts.h"
 
 #include <functional>
@@ -90,7 +90,7 @@ TEST_CASE("the identity of a pod, its place, and the earlier failures of its ran
   }
 }
 
-TEST_CASE("the state of main is the pod's: what it waits for, since when it runs, how it ended") {
+TEST_CASE("the state of a pod is the state of main: its waiting reason, its start, its end") {
   const PodFacts waiting = read_state({{"waiting", {{"reason", "ErrImagePull"}, {"message", "no host"}}}});
   CHECK(waiting.waiting_reason == "ErrImagePull");
   CHECK(waiting.waiting_message == "no host");
@@ -125,7 +125,7 @@ TEST_CASE("an unscheduled pod has the scheduler's message, or at least its reaso
   CHECK(read_pod(with_conditions({condition_of_type("PodScheduled")})).unschedulable.empty());
 }
 
-TEST_CASE("a disruption is read of its condition, and dates the end of a pod that has no other") {
+TEST_CASE("a disruption is read from its condition, and its time is the end of a pod without another end") {
   json patch = with_conditions({condition_of_type("DisruptionTarget", "PreemptionByScheduler")});
   CHECK(read_pod(patch).disruption == "PreemptionByScheduler");
   CHECK(read_pod(patch).disruption_message == "in words");
@@ -138,7 +138,7 @@ TEST_CASE("a disruption is read of its condition, and dates the end of a pod tha
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T11:00:00Z"));
 }
 
-TEST_CASE("a pod without a known end ended when it was last not ready, else when it was deleted") {
+TEST_CASE("a pod without a known end ended when it was last not ready, or else when it was deleted") {
   json patch = with_conditions({condition_of_type("Ready", "PodFailed", "False")});
   patch["metadata"]["deletionTimestamp"] = "2026-01-03T12:30:00Z";
   CHECK_FALSE(read_pod(patch).finished);  // it runs
@@ -231,7 +231,9 @@ TEST_CASE("the end of a Job is its condition Complete or Failed; a mere decision
   CHECK(read_job(patch).ended_at == midday);
 }
 
-TEST_CASE("one Job decides: the one that is marked, that has a success policy, of workers, or the only one") {
+TEST_CASE(
+    "one Job decides: the marked one, else the one with a success policy, the workers' one, or the only "
+    "one") {
   const auto decider = [](std::vector<json> jobs) {
     RunObjects objects;
     objects.jobs = std::move(jobs);
@@ -241,7 +243,7 @@ TEST_CASE("one Job decides: the one that is marked, that has a success policy, o
   };
   json chief = plain_job("chief"), worker = plain_job("worker"), server = plain_job("server");
   CHECK(decider({chief, worker, server}) == "worker");
-  CHECK(decider({server, chief}) == "chief");  // by name
+  CHECK(decider({server, chief}) == "chief");  // ordered by name
   CHECK(decider({server}) == "server");
   server["spec"]["successPolicy"] = json::object();
   CHECK(decider({worker, server}) == "server");
@@ -251,7 +253,7 @@ TEST_CASE("one Job decides: the one that is marked, that has a success policy, o
   CHECK(decider({worker, server, chief}) == "server");
 }
 
-TEST_CASE("pods are told oldest first, those of one second by the failures before them, then by name") {
+TEST_CASE("pods are ordered by time, then by the failures before them, then by name") {
   RunObjects objects;
   const auto add = [&](const char* name, const char* created, const char* failures) {
     json pod = plain_pod();
@@ -269,7 +271,7 @@ TEST_CASE("pods are told oldest first, those of one second by the failures befor
   CHECK(order == "zcde");
 }
 
-TEST_CASE("an exit code or a condition that its Job's policy fails the Job for makes a pod's end final") {
+TEST_CASE("a pod's end is final if the Job's policy fails the Job for its exit code or condition") {
   json job = plain_job(), pod = plain_pod();
   pod["status"] =
       R"({"phase": "Failed", "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 65}}}]})"_json;
@@ -303,7 +305,7 @@ TEST_CASE("an exit code or a condition that its Job's policy fails the Job for m
   CHECK(final(
       json::array({R"({"action": "FailJob", "onPodConditions": [{"type": "DisruptionTarget"}]})"_json})));
   pod["status"]["phase"] =
-      "Running";  // it waits for another container, and its program's end will not change
+      "Running";  // the pod waits for another container, and its program's end will not change
   CHECK(final(json::array({fails_65})));
   pod["status"]["containerStatuses"][0]["state"] = {{"running", json::object()}};
   CHECK_FALSE(final(json::array({fails_65})));
@@ -316,7 +318,7 @@ TEST_CASE("an exit code or a condition that its Job's policy fails the Job for m
   CHECK_FALSE(final(json::array({on_disruption})));
 }
 
-TEST_CASE("a pod whose end is final makes its Job failing before the Job says so, unless that Job is over") {
+TEST_CASE("a pod with a final end makes its Job failing before the Job reports it, unless the Job is over") {
   json job = plain_job(), pod = plain_pod();
   pod["spec"]["containers"].erase(1);
   job["spec"]["podFailurePolicy"]["rules"] = {
@@ -336,7 +338,7 @@ TEST_CASE("a pod whose end is final makes its Job failing before the Job says so
   CHECK_FALSE(decider().ended_at);
   job["status"]["startTime"] = "2026-01-03T11:00:00Z";
   CHECK(decider().failing);
-  job["status"]["startTime"] = "2026-01-03T11:00:01Z";  // the pod is of an earlier start
+  job["status"]["startTime"] = "2026-01-03T11:00:01Z";  // the pod belongs to an earlier start
   CHECK_FALSE(decider().ending);
   job["status"].erase("startTime");
   job["spec"]["suspend"] = true;
@@ -348,7 +350,7 @@ TEST_CASE("a pod whose end is final makes its Job failing before the Job says so
   CHECK_FALSE(decider().failing);
 }
 
-TEST_CASE("a run that has succeeded says so of all its Jobs, and ended when its last good rank did") {
+TEST_CASE("a succeeded run marks all its Jobs as succeeded, and ended with its last good rank") {
   json worker = plain_job("worker"), server = plain_job("server"), pod = plain_pod();
   worker["metadata"]["annotations"]["mlk.dev/trains"] = "true";
   worker["status"]["completedIndexes"] = "2";
@@ -371,17 +373,18 @@ TEST_CASE("a run that has succeeded says so of all its Jobs, and ended when its 
   }
   CHECK(facts.jobs.at(0).ended_at == midday);
   CHECK(facts.jobs.at(0).role == "worker");
-  // A rank that was killed, but whose result says that the run is trained, counts as well.
+  // A killed rank whose result says that the run is trained counts as well.
   objects.pods[0]["status"]["containerStatuses"][0]["state"]["terminated"]["message"] =
       R"({"schema":1,"done":true})";
   CHECK(read_facts(objects).jobs.at(0).ended_at == parse_time("2026-01-03T13:00:00Z"));
-  // A Job that has said when it ended knows better.
+  // If the Job has reported the time of its end, this time is used.
   objects.jobs[1]["status"]["conditions"] = {condition_of_type("SuccessCriteriaMet")};
   objects.jobs[1]["status"]["conditions"][0]["lastTransitionTime"] = "2026-01-03T14:00:00Z";
   CHECK(read_facts(objects).jobs.at(0).ended_at == parse_time("2026-01-03T14:00:00Z"));
 }
 
-TEST_CASE("a pod lives until it has ended or its node is lost, and runs once it says so") {
+TEST_CASE(
+    "a pod is live until it has ended or its node is lost, and its program runs once the pod reports it") {
   const auto ask = [](const json& patch) {
     json pod = plain_pod();
     pod.merge_patch(patch);
@@ -397,7 +400,7 @@ TEST_CASE("a pod lives until it has ended or its node is lost, and runs once it 
   CHECK_FALSE(has_live_pods({}, midday));
 }
 
-TEST_CASE("a Job goes on by itself until all its ranks are over, or it removes its pods anyway") {
+TEST_CASE("a Job goes on by itself until all its ranks are over or it removes its pods") {
   const auto goes_on = [](const json& job_patch, const json& pod_patch = json::object()) {
     json job = plain_job(), pod = plain_pod();
     job.merge_patch(job_patch);
@@ -420,7 +423,7 @@ TEST_CASE("a Job goes on by itself until all its ranks are over, or it removes i
                 {{"status", {{"phase", "Failed"}}}}));
 }
 
-TEST_CASE("the newest warning of an object counts; of events that are no warnings nothing is kept") {
+TEST_CASE("the newest warning of an object counts, and events that are not warnings are ignored") {
   const auto event = [](const char* message, const char* at, const char* type = "Warning") {
     return json{{"type", type},
                 {"reason", "FailedMount"},
@@ -441,7 +444,7 @@ TEST_CASE("the newest warning of an object counts; of events that are no warning
   CHECK(facts.failed_pulls.at("u").message == "Failed to pull image: new");
 }
 
-TEST_CASE("the roles of a run are those that its owner names") {
+TEST_CASE("the roles of a run are the roles that its owner names") {
   const auto roles = [](const char* text) {
     return roles_of({{"metadata", {{"annotations", {{"mlk.dev/roles", text}}}}}});
   };
@@ -451,7 +454,8 @@ TEST_CASE("the roles of a run are those that its owner names") {
   CHECK(roles("").empty());
 }
 
-TEST_CASE("a pod is asked to end at its deletion less the grace, or at the disruption") {
+TEST_CASE(
+    "the end of a pod was requested at its deletionTimestamp minus the grace period, or at the disruption") {
   json patch = R"({"metadata": {"deletionTimestamp": "2026-01-03T12:00:30Z",
                                 "deletionGracePeriodSeconds": 30}})"_json;
   CHECK(read_pod(patch).asked_to_end == midday);
@@ -462,7 +466,7 @@ TEST_CASE("a pod is asked to end at its deletion less the grace, or at the disru
   CHECK(read_pod(patch).asked_to_end == midday);
 }
 
-TEST_CASE("a pod has ended when the last container beside its program has") {
+TEST_CASE("a pod has ended when its program and the last container beside it have ended") {
   const auto finished = [](const char* kind, const json& side) {
     json pod = plain_pod();
     if (kind == std::string("initContainers")) pod["spec"]["containers"].erase(1);
@@ -486,7 +490,7 @@ TEST_CASE("the number of a trial is found by its index in the Job's list") {
   const auto number = [](const char* trials) {
     return read_pod({{"metadata", {{"annotations", {{"mlk.dev/trials", trials}}}}}}).number;
   };
-  CHECK(number("4-6,9") == 6);  // of index 2
+  CHECK(number("4-6,9") == 6);  // the trial of index 2
   CHECK(number("") == 2);
   CHECK(read_pod({{"metadata", {{"annotations", {{"mlk.dev/trials", "4-6"}}}}}}).rank == 2);
 }

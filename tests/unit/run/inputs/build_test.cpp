@@ -1,4 +1,4 @@
-// Images that are built: where they go, and for which platform.
+// Built images: their repository, and their platform.
 #include "cli/run/inputs/build.h"
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ mlk::Error target_error(const std::string& typed, const std::string& registry) {
 
 }  // namespace
 
-TEST_CASE("the platform is that of all nodes on which the pods may run") {
+TEST_CASE("the platform is the common platform of all nodes on which the pods may run") {
   const mlk::Experiment any = built_experiment(),
                         chosen = built_experiment("scheduling: {node: {selector: {kind: gpu}}}\n");
   CHECK(platform_text({}, any) == "unknown");
@@ -50,7 +50,7 @@ TEST_CASE("the platform is that of all nodes on which the pods may run") {
   CHECK(platform_text({labelled("amd64")}, chosen) == "unknown");
 }
 
-TEST_CASE("nodes of other systems, without labels or of any shape tell no platform") {
+TEST_CASE("nodes of other systems, without labels or of a wrong shape give no platform") {
   const mlk::Experiment any = built_experiment();
   json windows = labelled("amd64");
   windows["metadata"]["labels"]["kubernetes.io/os"] = "windows";
@@ -64,7 +64,7 @@ TEST_CASE("nodes of other systems, without labels or of any shape tell no platfo
   }
 }
 
-TEST_CASE("an image goes where it was typed, or to the registry under the name of the experiment") {
+TEST_CASE("an image goes to the typed repository, or to the registry under the name of the experiment") {
   mlk::Build build;
   build.composed.digest = "sha256:" + std::string(64, 'a');
   CHECK(mlk::target_of("r.example/x:2", "s.example", "digits", build).text() == "r.example/x:2");
@@ -85,7 +85,7 @@ TEST_CASE("an image goes where it was typed, or to the registry under the name o
   }
 }
 
-TEST_CASE("a tag is one that mlk makes only with the digits of its digest") {
+TEST_CASE("a tag counts as made by mlk only if it has the digits of the digest") {
   const std::string digest = "sha256:0123456789abcdef" + std::string(48, '0');
   CHECK(mlk::is_built_tag("mlk-0123456789ab", digest));
   for (const char* tag :
@@ -94,7 +94,8 @@ TEST_CASE("a tag is one that mlk makes only with the digits of its digest") {
 }
 
 TEST_CASE(
-    "a node without a system in its labels is one of Linux, one without an architecture tells nothing") {
+    "a node without an operating system label counts as Linux, one without an architecture gives no "
+    "platform") {
   const mlk::Experiment any = built_experiment();
   json unsaid = labelled("arm64");
   unsaid["metadata"]["labels"].erase("kubernetes.io/os");
@@ -104,7 +105,7 @@ TEST_CASE(
   system["metadata"]["labels"]["kubernetes.io/os"] = 3;
   CHECK(platform_text({system}, any) == "unknown");
   CHECK(platform_text({labelled(""), labelled("amd64")}, any) == "linux/amd64");
-  // Each label of the selector has to be there.
+  // A node must have each label of the selector.
   const mlk::Experiment two =
       built_experiment("scheduling: {node: {selector: {kind: gpu, kubernetes.io/os: linux}}}\n");
   json half = labelled("amd64", "gpu");
@@ -113,7 +114,7 @@ TEST_CASE(
   CHECK(platform_text({half, labelled("arm64", "gpu"), labelled("amd64", "cpu")}, two) == "linux/arm64");
 }
 
-TEST_CASE("the repository is the typed one, with its tag, and else has no tag before the image is made") {
+TEST_CASE("the repository is the typed one with its tag, or else one without a tag until the image is made") {
   CHECK(mlk::repository_of("r.example/x:2", "s.example", "digits").text() == "r.example/x:2");
   CHECK(mlk::repository_of("", "s.example/team", "digits").name() == "s.example/team/digits");
   const mlk::Error none = target_error("", "");
@@ -124,7 +125,7 @@ TEST_CASE("the repository is the typed one, with its tag, and else has no tag be
   CHECK_THROWS_AS(mlk::runtime_reference("https://s.example", "1"), mlk::Error);
 }
 
-TEST_CASE("an image is built for code in a layer and for packages of Python, unless there is one already") {
+TEST_CASE("an image is built for code in a layer and for Python packages, unless the run has one already") {
   const mlk::Experiment plain = built_experiment("code: .\n"),
                         packages = built_experiment("code: {path: ., python: requirements.txt}\n");
   const mlk::CodeArchive small{.digest = "d", .bytes = "b"},
@@ -147,7 +148,7 @@ TEST_CASE("an image is built for code in a layer and for packages of Python, unl
 
 namespace {
 
-// An image of amd64 with these variables, as registries give it.
+// An image of amd64 with these variables, as registries return it.
 mlk::registry::FoundImage found_image(const json& config) {
   mlk::registry::FoundImage found;
   found.image.manifest.media_type = mlk::image::oci_types.manifest;
@@ -204,7 +205,7 @@ TEST_CASE("without code, and with code that travels by itself, an image stays as
   CHECK(mlk::assemble(built_experiment("code: .\n"), files, found_image(config), {}).composed.own.empty());
 }
 
-TEST_CASE("packages need an image that says which Python it has, or an experiment that does") {
+TEST_CASE("packages need a Python version from the image or from the experiment") {
   mlk::Experiment experiment = built_experiment("code: {path: ., python: requirements.txt}\n");
   mlk::FileContents files;
   files.code = mlk::CodeArchive{.digest = "d", .bytes = "b"};
@@ -219,13 +220,13 @@ TEST_CASE("packages need an image that says which Python it has, or an experimen
   CHECK(odd.code() == mlk::ExitCode::usage);
   CHECK(odd.what() == std::string("code.python: 'new' is no version of Python"));
   CHECK(odd.hint() == hint);
-  // What the experiment says counts more.
+  // The version in the experiment overrides the version of the image.
   experiment.effective["code"]["python_version"] = "old";
   CHECK(assembly_error(experiment, files, {{"Env", {"PYTHON_VERSION=3.11.4"}}}).what() ==
         std::string("code.python: 'old' is no version of Python"));
 }
 
-TEST_CASE("the code keeps the PYTHONPATH of the image below it beside what is known of its origin") {
+TEST_CASE("the code keeps the PYTHONPATH of the base image beside its recorded origin") {
   mlk::Build build;
   const auto noted = [&](const std::string& source) {
     mlk::FileContents files;
@@ -243,7 +244,7 @@ TEST_CASE("the code keeps the PYTHONPATH of the image below it beside what is kn
   CHECK_FALSE(without.code);
 }
 
-TEST_CASE("the user of an image is that of its configuration, whatever the shape of that") {
+TEST_CASE("the user of an image is the user in its configuration, whatever the form of that value") {
   const auto user = [](const json& config) {
     const mlk::ImageUser found = mlk::user_of(found_image(config).image.configuration);
     return found.user + " " + found.home;
@@ -255,7 +256,7 @@ TEST_CASE("the user of an image is that of its configuration, whatever the shape
   CHECK(user(json::array()) == " ");
 }
 
-TEST_CASE("the base is the image that was named, else that of the experiment") {
+TEST_CASE("the base is the named image, or else the image of the experiment") {
   PlayedRegistry played;
   const std::string own = add_image(played, "team/own", "1", {"a"}),
                     other = add_image(played, "team/other", "1", {"b"});
@@ -279,7 +280,7 @@ TEST_CASE("the base is the image that was named, else that of the experiment") {
   }
 }
 
-TEST_CASE("an image is asked once for its user, and why it did not say is kept") {
+TEST_CASE("the registry is asked once for the user of an image, and the reason of a missing answer is kept") {
   PlayedRegistry played;
   (void)add_image(played, "team/x", "1", {"a"}, mlk::registry::own_platform().architecture);
   std::string why, said;
@@ -295,7 +296,7 @@ TEST_CASE("an image is asked once for its user, and why it did not say is kept")
   why.clear();
   CHECK_FALSE(mlk::ask_user_of_image("no image:at all", access, why));
   CHECK_FALSE(why.empty());
-  // What may pass by itself is not waited for, and not told meanwhile.
+  // mlk does not wait for a temporary error, and prints no notes meanwhile.
   played.before = [](const httplib::Request&, httplib::Response& response) {
     response.status = 503;
     return true;
@@ -304,13 +305,13 @@ TEST_CASE("an image is asked once for its user, and why it did not say is kept")
   CHECK_FALSE(mlk::ask_user_of_image(played.name + "/team/x:1", access, why));
   CHECK(played.count("") - before <= 2);
   CHECK(said.empty());
-  // The user's patience is over.
+  // The user wants to stop.
   access.go_on = [] { return false; };
   CHECK_FALSE(mlk::ask_user_of_image(played.name + "/team/x:1", access, why));
   CHECK(why == "its registry is slow");
 }
 
-TEST_CASE("on this machine nothing is prepared where no packages are asked for, or where they are there") {
+TEST_CASE("with --local nothing is prepared if no packages are requested or if they are installed already") {
   const auto folder_of = [](const mlk::Experiment& experiment, bool has_code, const std::string& there) {
     mlk::FileContents files;
     if (has_code) files.code = mlk::CodeArchive{.digest = "d", .bytes = "b", .source = "{}"};

@@ -1,4 +1,4 @@
-// A program's file that lies on this machine alone.
+// Files of a program that lie only on this machine.
 #include "cli/run/inputs/missing_files.h"
 
 #include <fstream>
@@ -18,7 +18,7 @@ std::vector<std::string> left(const std::filesystem::path& beside, const std::st
 
 using Words = std::vector<std::string>;
 
-// What is said of the program, where train.py, src/fit.py and src/go.sh travel.
+// The advice about the program, when train.py, src/fit.py and src/go.sh travel.
 std::string missing(const std::string& run, const std::string& more = "") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "beside.py") << "print()";
@@ -33,7 +33,7 @@ std::string missing(const std::string& run, const std::string& more = "") {
 
 }  // namespace
 
-TEST_CASE("a file beside the experiment that no mount holds is told, once") {
+TEST_CASE("a file beside the experiment that is in no mount is reported, once") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/more.py"}) std::ofstream(folder.path() / file) << "print()";
@@ -43,7 +43,7 @@ TEST_CASE("a file beside the experiment that no mount holds is told, once") {
   CHECK(left(folder.path(), "train: {data: {path: /d}, steps: 1}\n").empty());
 }
 
-TEST_CASE("a file that travels along and is found from the working folder is not told") {
+TEST_CASE("a file that travels and is found from the working folder is not reported") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "train.py") << "print()";
   const mlk::FileContents files{{{"code", {{"train.py", "print()"}}}}};
@@ -53,7 +53,7 @@ TEST_CASE("a file that travels along and is found from the working folder is not
   CHECK(left(folder.path(), "run: python3 train.py\n" + data, files) == Words{"train.py"});
 }
 
-TEST_CASE("with code: a file is told that is not in it, at the place where the program starts") {
+TEST_CASE("with code: a file that is not in the code at the working folder is reported") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/train.py", "other.py"})
@@ -69,7 +69,7 @@ TEST_CASE("with code: a file is told that is not in it, at the place where the p
   CHECK(mlk::advice_on_left_behind("x.py", false).find("code: .") != std::string::npos);
 }
 
-TEST_CASE("a script that is in no code is told, with the file that was meant") {
+TEST_CASE("a script that is not in the code is reported, with the file that the user probably means") {
   CHECK(missing("python3 trian.py --lr 1") ==
         "`run:` names trian.py, which is not in the code; did you mean train.py?");
   CHECK(missing("[python3, -u, trian.py]") == missing("python3 trian.py"));
@@ -83,7 +83,7 @@ TEST_CASE("a script that is in no code is told, with the file that was meant") {
         "`run:` names src/fit.py, which is not in the code; did you mean fit.py?");
 }
 
-TEST_CASE("a program that is there, or that something else may bring, is not told") {
+TEST_CASE("a program that exists, or that may come from elsewhere, is not reported") {
   for (const char* run :
        {"python3 train.py", "python3 ./src/fit.py other.py", "python3 /app/trian.py", "go.sh", "trainer",
         "python3 -m trian", "python3 -c 'import x' trian.py", "python3 beside.py", "python3 ../trian.py",
@@ -99,7 +99,7 @@ TEST_CASE("a program that is there, or that something else may bring, is not tol
   CHECK(mlk::advice_on_missing_program(without, {}, folder.path()).empty());
 }
 
-TEST_CASE("all that is wrong with a program is told") {
+TEST_CASE("all mistakes of a program are reported") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "other.py") << "print()";
   mlk::FileContents files;
@@ -112,7 +112,7 @@ TEST_CASE("all that is wrong with a program is told") {
   CHECK(advice[1].starts_with("`run:` names trian.py"));
 }
 
-TEST_CASE("each program that starts scripts is known by its name, others are not") {
+TEST_CASE("each program that starts scripts is recognised by its name, other programs are not") {
   for (const char* program : {"python", "python3", "python3.12", "bash", "sh", "torchrun",
                               "accelerate launch", "deepspeed", "/opt/bin/torchrun --x 1"}) {
     CAPTURE(program);
@@ -125,7 +125,7 @@ TEST_CASE("each program that starts scripts is known by its name, others are not
   }
 }
 
-TEST_CASE("what is meant is a file of the same name first, else one of the same kind with a near name") {
+TEST_CASE("the suggested file has the same name, or else the same extension and a similar name") {
   CHECK(missing("bash trian.py") ==
         "`run:` names trian.py, which is not in the code; did you mean train.py?");
   CHECK(missing("bash trian.sh") == "`run:` names trian.sh, which is not in the code");
@@ -142,17 +142,17 @@ TEST_CASE("only the plain words before the first sign of a shell are read") {
   }
   CHECK(missing("python3 -x.py trian.py").starts_with("`run:` names trian.py"));
   CHECK(missing("python3 a*.py trian.py").empty());
-  CHECK(missing("python3 train.py trian.py").empty());  // only the script itself
+  CHECK(missing("python3 train.py trian.py").empty());  // only the script itself is checked
   CHECK(missing("[python3, 'a b', trian.py]").empty());
 }
 
-TEST_CASE("a place outside of the code is not looked into") {
+TEST_CASE("a folder outside of the code is not searched") {
   CHECK(missing("python3 ../../trian.py", "workdir: src\n").empty());
   CHECK(missing("python3 ../trian.py", "workdir: src\n") ==
         "`run:` names ../trian.py, which is not in the code; did you mean ../train.py?");
 }
 
-TEST_CASE("the advice on a file that stays behind depends on whether code travels") {
+TEST_CASE("the advice about a file that does not travel depends on whether code travels") {
   CHECK(mlk::advice_on_left_behind("x.py", true) ==
         "x.py of `run:` lies beside the experiment file, but not at this place in the code that travels; see "
         "code: and workdir: in the file, .gitignore and .mlkignore");

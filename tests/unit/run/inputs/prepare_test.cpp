@@ -1,4 +1,4 @@
-// From an experiment file to the files that travel with its run.
+// Reads an experiment file and the files that travel with its run.
 #include "cli/run/inputs/prepare.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Names = std::vector<std::string>;
 
-// A variable of the environment, as long as it lives.
+// Sets an environment variable for the lifetime of the object.
 class EnvironmentVariable {
  public:
   EnvironmentVariable(const char* name, const std::string& value) : name_(name) {
@@ -45,7 +45,7 @@ class EnvironmentVariable {
 
 const std::string plain_program = "name: x\nmode: single\nimage: i\nrun: python3 train.py\n";
 
-// An experiment file beside a program, with caches and settings of its own.
+// An experiment file beside a program, with its own caches and settings.
 struct Beside {
   TemporaryFolder folder;
   EnvironmentVariable cache{"XDG_CACHE_HOME", (folder.path() / "cache").string()};
@@ -73,7 +73,7 @@ struct Beside {
   }
 };
 
-TEST_CASE("an experiment file has the name that was typed, its folder and its text") {
+TEST_CASE("an experiment file has its typed name, its folder and its text") {
   const TemporaryFolder folder;
   const fs::path path = folder.write("a/x.yaml", "name: x\n");
   const ExperimentFile file = read_experiment_file(path.string());
@@ -83,7 +83,7 @@ TEST_CASE("an experiment file has the name that was typed, its folder and its te
   CHECK_THROWS_AS(read_experiment_file((folder.path() / "none.yaml").string()), Error);
 }
 
-TEST_CASE("an experiment file may have a MiB, and no byte more") {
+TEST_CASE("an experiment file may have one MiB but no byte more") {
   const TemporaryFolder folder;
   const std::size_t most = 1 << 20;
   CHECK(read_experiment_file(folder.write("x", std::string(most, '#')).string()).text.size() == most);
@@ -91,7 +91,7 @@ TEST_CASE("an experiment file may have a MiB, and no byte more") {
   CHECK_THROWS_AS(read_experiment_file(larger), Error);
 }
 
-TEST_CASE("what an experiment from a pipe names lies in the working folder") {
+TEST_CASE("paths in an experiment from a pipe are relative to the working folder") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
   REQUIRE(::write(ends[1], "name: x\n", 8) == 8);
@@ -111,7 +111,7 @@ TEST_CASE("what an experiment from a pipe names lies in the working folder") {
   CHECK(folder.empty());
 }
 
-TEST_CASE("a folder that an experiment names is told where it is missing, or is a file") {
+TEST_CASE("a folder in an experiment is reported if it is missing or is a file") {
   const TemporaryFolder folder;
   folder.write("file", "");
   fs::create_directory(folder.path() / "there");
@@ -124,14 +124,14 @@ TEST_CASE("a folder that an experiment names is told where it is missing, or is 
   CHECK(context.wrong_with_folder("none") == "there is no folder " + (folder.path() / "none").string() +
                                                  "; it is relative to the experiment file");
   CHECK(context.wrong_with_folder("file") == (folder.path() / "file").string() + " is a file, not a folder");
-  // On a machine that has only what was carried there is nothing to look at.
+  // A machine that has only the carried files cannot check folders.
   PrepareOptions carried{.overrides = {}, .allow_files = {}, .manual = "man it"};
   carried.carried.emplace();
   CHECK_FALSE(file_context_of(file, carried).wrong_with_folder);
   CHECK(file_context_of(file, carried).manual == "man it");
 }
 
-TEST_CASE("a file that an experiment names is read beside it, or from what was carried along") {
+TEST_CASE("a file that an experiment names is read beside it, or from the carried files") {
   const TemporaryFolder folder;
   folder.write("work/points/p.csv", "12345");
   folder.write("common/x", "3");
@@ -162,7 +162,7 @@ TEST_CASE("a file that an experiment names is read beside it, or from what was c
   }
 }
 
-TEST_CASE("the registry is that of the experiment, else that of the environment") {
+TEST_CASE("the registry is the one in the experiment, or else the one in the environment") {
   const Beside beside;
   PrepareOptions options;
   options.registry = "of.environment/team";
@@ -171,7 +171,7 @@ TEST_CASE("the registry is that of the experiment, else that of the environment"
   CHECK(registry_of({}, beside.prepared("").experiment).empty());
 }
 
-TEST_CASE("folders of data travel by their names, and those on volumes do not") {
+TEST_CASE("data folders of the user travel by their names, data on volumes does not travel") {
   const Beside beside;
   const Prepared made =
       beside.prepared("data: [{name: d, mount: /d, files: data}, {name: v, mount: /v, pvc: claim}]\n");
@@ -204,17 +204,17 @@ TEST_CASE("code travels without the experiment file and the file of its points")
   CHECK(files.code->on_machine.empty());
   CHECK(files.code->requirements.empty());
   CHECK(read_files(file, {}, experiment, "points.csv").code->files == Names{"data/a", "train.py"});
-  // Also behind a link, and the link itself.
+  // The files are left out also if they are behind a link, and so is the link itself.
   fs::create_symlink("points.csv", beside.work / "link.csv");
   CHECK(read_files(file, {}, experiment, "link.csv").code->files == Names{"data/a", "train.py"});
   fs::remove(beside.work / "link.csv");
-  // What lies elsewhere takes nothing away.
+  // Files that lie elsewhere remove nothing from the code.
   beside.folder.write("points.csv", "b");
   CHECK(read_files(file, {}, experiment, "../points.csv").code->files ==
         Names{"data/a", "points.csv", "train.py"});
 }
 
-TEST_CASE("what of a folder is code is said by include and exclude") {
+TEST_CASE("include and exclude select the files of a folder that are code") {
   const Beside beside;
   beside.folder.write("work/.env", "secret");
   CHECK(beside.prepared("code: {path: ., exclude: [data]}\n").files.code->files == Names{"train.py"});
@@ -222,7 +222,7 @@ TEST_CASE("what of a folder is code is said by include and exclude") {
         Names{".env", "data/a", "train.py"});
 }
 
-TEST_CASE("code becomes a layer where that is asked for, which needs a registry") {
+TEST_CASE("code becomes a layer on request, which needs a registry") {
   const Beside beside;
   const std::string layer = "code: {path: ., layer: true}\n";
   const Error refused = beside.error(layer);
@@ -245,14 +245,14 @@ TEST_CASE("code becomes a layer where that is asked for, which needs a registry"
     CHECK(made.files.code->on_machine.empty());
     CHECK(json::parse(made.files.code->source)["layer"] == true);
   }
-  // A small folder needs none.
+  // A small folder needs no registry.
   CHECK_FALSE(beside.prepared("code: .\n", of_environment).files.code->is_layer());
   PrepareOptions local;
   local.local = true;
   CHECK_FALSE(beside.prepared(layer, local).files.code->is_layer());
 }
 
-// Bytes that do not get smaller.
+// Bytes that cannot be compressed.
 std::string noise(std::size_t bytes) {
   std::string out(bytes, ' ');
   unsigned state = 1;
@@ -280,7 +280,7 @@ TEST_CASE("code that is too large for a ConfigMap becomes a layer, stays on this
   CHECK(layer.files.code->digest == here.files.code->digest);
 }
 
-TEST_CASE("the list of packages has to travel with the code") {
+TEST_CASE("a list of packages that does not travel with the code is refused") {
   const Beside beside;
   beside.folder.write("work/requirements.txt", "");
   for (const char* named : {"requirements.txt", "./requirements.txt"}) {
@@ -295,7 +295,7 @@ TEST_CASE("the list of packages has to travel with the code") {
         ExitCode::not_found);
 }
 
-TEST_CASE("a home folder is no code") {
+TEST_CASE("a home folder as code is refused") {
   const Beside beside;
   {
     const EnvironmentVariable home("HOME", beside.work.string());
@@ -309,7 +309,7 @@ TEST_CASE("a home folder is no code") {
   CHECK(beside.error("code: .\n").code() == ExitCode::ok);
 }
 
-TEST_CASE("a program that its pods will not find is told, and no other") {
+TEST_CASE("a program that its pods will not find is reported, other programs are not") {
   const Beside beside;
   CHECK(beside.prepared("code: .\n").warnings.empty());
   const Names told = beside.prepared("").warnings;
@@ -317,7 +317,7 @@ TEST_CASE("a program that its pods will not find is told, and no other") {
   CHECK(told[0].starts_with("train.py of `run:` lies beside the experiment file"));
 }
 
-TEST_CASE("all mistakes of a file are told, a missing folder among them") {
+TEST_CASE("all mistakes of a file are reported together, also a missing folder") {
   const Beside beside;
   const std::string what = beside.error("code: nowhere\nextra: 1\n").what();
   CHECK_MESSAGE(what.find("there is no folder " + (beside.work / "nowhere").string()) != std::string::npos,
@@ -325,7 +325,7 @@ TEST_CASE("all mistakes of a file are told, a missing folder among them") {
   CHECK_MESSAGE(what.find("extra") != std::string::npos, what);
 }
 
-TEST_CASE("the user's own templates are those below their folder that are YAML, by their paths") {
+TEST_CASE("the user's own templates are the YAML files below their folder, by their paths") {
   const Beside beside;
   const Names before = load_templates().names().job_types;
   beside.folder.write("config/mlk/templates/jobs/mine.yaml", "roles: []\nobjects: []\n");

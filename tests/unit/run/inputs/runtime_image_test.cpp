@@ -1,4 +1,4 @@
-// The image of the runtime, of programs of this machine in the place of mlk's own.
+// The image of the runtime, built with programs of this machine in place of mlk's own programs.
 #include <map>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ using image::TarEntry;
 
 constexpr std::size_t large = 64 << 20;
 
-// Two programs that need libraries; the cache is in the folder, too.
+// Two programs that need libraries. The cache is in the same folder.
 struct Installed {
   TemporaryFolder folder;
   std::string cache_before = std::getenv("XDG_CACHE_HOME") == nullptr ? "" : std::getenv("XDG_CACHE_HOME");
@@ -30,7 +30,7 @@ struct Installed {
     fs::create_directory(folder.path() / "bin");
     for (const char* name : {"mlk", "mlk-runtime"}) {
       fs::copy_file("/bin/ls", program(name));
-      fs::permissions(program(name), fs::perms::owner_read);  // as a build may leave them
+      fs::permissions(program(name), fs::perms::owner_read);  // as a build may set them
     }
   }
   ~Installed() {
@@ -56,11 +56,11 @@ std::map<std::string, std::string> entries_of(const Build& build) {
   return out;
 }
 
-TEST_CASE("the image of the runtime holds its programs, their libraries and what programs expect") {
+TEST_CASE("the image of the runtime holds its programs, their libraries and the files that programs expect") {
   const Installed installed;
   const Build build = assemble_runtime(installed.program("mlk"));
   CHECK_FALSE(build.base);
-  CHECK(build.composed.own.size() == 4);  // the system, libraries, and each program by itself
+  CHECK(build.composed.own.size() == 4);  // the system, the libraries, and a layer for each program
   const std::map<std::string, std::string> entries = entries_of(build);
   for (const char* program : {"usr/local/bin/mlk", "usr/local/bin/mlk-runtime"}) {
     REQUIRE(entries.contains(program));
@@ -78,7 +78,7 @@ TEST_CASE("the image of the runtime holds its programs, their libraries and what
   REQUIRE(entries.contains("tmp"));
   CHECK(entries.at("tmp") == "folder");
   const std::string system = image::gunzip(read_file(build.composed.own.front().file, large), large);
-  CHECK(system.find("0001777") != system.npos);  // the sticky folder for all, in its header
+  CHECK(system.find("0001777") != system.npos);  // the mode of the sticky folder, in its tar header
   for (const char* folder : {"dev", "etc", "proc", "root", "sys", "var/run"}) {
     REQUIRE_MESSAGE(entries.contains(folder), folder);
     CHECK(entries.at(folder) == "folder");
@@ -93,7 +93,7 @@ TEST_CASE("the image of the runtime holds its programs, their libraries and what
   CHECK(assemble_runtime(installed.program("mlk")).composed.digest == build.composed.digest);
 }
 
-TEST_CASE("a program that is nowhere is named before anything is written") {
+TEST_CASE("a program that is not found is named before anything is written") {
   const Installed installed;
   fs::remove(installed.program("mlk-runtime"));
   const std::string path = std::getenv("PATH");

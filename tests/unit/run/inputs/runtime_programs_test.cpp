@@ -1,5 +1,5 @@
-// Which programs are in the image of the runtime, and where they are found: with texts in their place, which
-// need no library.
+// Which programs are in the image of the runtime, and where mlk finds them. Texts stand in for the programs,
+// so no libraries are needed.
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The programs lie in folders of its own, and PATH and the cache are its own, too.
+// The test has its own folders for the programs, its own PATH and its own cache.
 struct ProgramsOfTexts {
   TemporaryFolder folder;
   const std::string path_before = std::getenv("PATH");
@@ -56,7 +56,8 @@ struct ProgramsOfTexts {
   }
 };
 
-TEST_CASE("the runtime's program beside mlk is taken before one in PATH, a folder of its name is none") {
+TEST_CASE(
+    "the runtime's program beside mlk is preferred to one in PATH, and a folder of its name is ignored") {
   const ProgramsOfTexts programs;
   programs.folder.write("path/mlk-runtime", "of PATH");
   CHECK(ProgramsOfTexts::content(programs.build(), "usr/local/bin/mlk-runtime") == "of PATH");
@@ -91,7 +92,7 @@ TEST_CASE("the programs run as the user of pods that train, who has an entry and
   CHECK(config.at("User") == "65532");
 }
 
-TEST_CASE("a program that is missing is told with what brings it") {
+TEST_CASE("a missing program is reported with how to install it") {
   const ProgramsOfTexts programs;
   try {
     (void)programs.build();

@@ -1,4 +1,4 @@
-// What an experiment file may read of the user's, and what it may not.
+// Which of the user's files an experiment file may read.
 #include "cli/run/inputs/user_files.h"
 
 #include <filesystem>
@@ -64,7 +64,7 @@ TEST_CASE("the files of a folder beside the experiment file are read") {
 }
 
 TEST_CASE(
-    "neither a symbolic link, nor '..', nor an absolute path leads out of the experiment file's folder") {
+    "a symbolic link, '..' or an absolute path that leads out of the experiment file's folder is refused") {
   Home home;
   fs::create_symlink("../../id_rsa", home.experiment / "data" / "c");
   const std::string key = fs::canonical(home.folder.path() / "id_rsa").string();
@@ -75,12 +75,13 @@ TEST_CASE(
   CHECK(has(home.read(home.folder.path().string()), "leads out of the experiment file's folder"));
   fs::create_directory_symlink(home.folder.path(), home.experiment / "up");
   CHECK(has(home.read("up"), "leads out of the experiment file's folder"));
-  // A folder whose name only begins with that of the experiment's.
+  // A folder whose name only begins with the name of the experiment's folder.
   home.write("experiment2/x", "3");
   CHECK(has(home.read("../experiment2"), "leads out of the experiment file's folder"));
 }
 
-TEST_CASE("a hidden folder beside the experiment file is not read, which may lie in the user's home") {
+TEST_CASE(
+    "a hidden folder beside the experiment file is not read, since the file may lie in the user's home") {
   Home home;
   home.write("experiment/.ssh/key", "secret");
   CHECK(has(home.read(".ssh"), ".ssh is hidden"));
@@ -88,7 +89,7 @@ TEST_CASE("a hidden folder beside the experiment file is not read, which may lie
   CHECK(has(home.read("data"), "data/c is hidden"));
 }
 
-TEST_CASE("a file that the user allows by a flag is read wherever it is") {
+TEST_CASE("a file that --allow-files names is read wherever it is") {
   Home home;
   home.write("common/x", "3");
   home.write("common/.hidden/y", "4");
@@ -102,7 +103,7 @@ TEST_CASE("a file that the user allows by a flag is read wherever it is") {
   CHECK(has(home.read("data", {"/nowhere"}), "--allow-files: there is no /nowhere"));
 }
 
-TEST_CASE("hidden files and caches are passed over") {
+TEST_CASE("hidden files and caches are skipped") {
   Home home;
   for (const char* name :
        {"__pycache__/a.pyc", "old.pyc", ".git/config", ".ipynb_checkpoints/x", ".DS_Store"}) {
@@ -111,7 +112,7 @@ TEST_CASE("hidden files and caches are passed over") {
   CHECK(home.read("data") == "a=1 ");
 }
 
-TEST_CASE("a folder within the folder, an empty one and one that is not there are refused") {
+TEST_CASE("a folder that is empty, missing or contains another folder is refused") {
   Home home;
   home.write("experiment/deep/sub/x", "1");
   CHECK(has(home.read("deep"), "deep/sub is not a plain file"));
@@ -135,16 +136,16 @@ mlk::Error error_of(const std::function<void()>& call) {
 
 }  // namespace
 
-TEST_CASE("all caches are passed over, and only those") {
+TEST_CASE("all caches are skipped, and nothing else") {
   Home home;
   for (const char* name : {"a.pyo", "Thumbs.db", "b.py", "thumbs.db", "c.pyc.txt"})
     home.write(std::string("experiment/data/") + name, "");
   CHECK(home.read("data") == "a=1 b.py= c.pyc.txt= thumbs.db= ");
 }
 
-TEST_CASE("the files of a folder may have as many bytes together as a ConfigMap holds, and no more") {
+TEST_CASE("the files of a folder may have together as many bytes as a ConfigMap holds, but no more") {
   Home home;
-  const std::size_t left = mlk::most_config_map_bytes - 1;  // there is a file of one byte
+  const std::size_t left = mlk::most_config_map_bytes - 1;  // the folder already has a file of one byte
   home.write("experiment/data/b", std::string(left, 'x'));
   CHECK(mlk::read_user_folder({home.experiment, {}}, "data", "data 'd'").at("b").size() == left);
   home.write("experiment/data/b", std::string(left + 1, 'x'));
@@ -192,7 +193,7 @@ TEST_CASE("one file is read up to its limit, by the same rules") {
   CHECK(read("data/../points.csv") == "12345");
   CHECK(read("../common/x", 5, {home.folder.path() / "common"}) == "3");
   CHECK(read("../common/x", 5, {home.folder.path() / "common/x"}) ==
-        "3");  // a file that is allowed by itself
+        "3");  // a file that the user allows individually
   CHECK(refused("points.csv", 4).code() == mlk::ExitCode::usage);
   for (const char* named : {"key", "../id_rsa", ".secret", "../common/x"}) {
     CAPTURE(named);
@@ -206,11 +207,11 @@ TEST_CASE("one file is read up to its limit, by the same rules") {
   CHECK(refused("data").code() == mlk::ExitCode::usage);
   CHECK(has(refused("data").what(), "is a folder, not a file"));
   REQUIRE(::mkfifo((home.experiment / "pipe").c_str(), 0600) == 0);
-  CHECK(refused("pipe").code() == mlk::ExitCode::usage);  // nobody waits for the other side
+  CHECK(refused("pipe").code() == mlk::ExitCode::usage);  // mlk does not wait for a writer
   CHECK(has(refused("pipe").what(), "is not a plain file"));
 }
 
-TEST_CASE("the path of a folder is given as it was written, if it may be read") {
+TEST_CASE("the path of a folder is returned as it was written, if the folder may be read") {
   Home home;
   home.write("experiment/.git/x", "1");
   CHECK(mlk::user_folder({home.experiment, {}}, "data", "code") == home.experiment / "data");

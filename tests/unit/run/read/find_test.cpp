@@ -1,4 +1,4 @@
-// How objects are brought to their runs, and what a name means where a sweep has it too.
+// How objects are grouped by run, and what a name means if a run and a sweep share it.
 #include "cli/run/read/find.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::vector<std::string> groups_of(const std::vector<json>& owners, const std::v
 
 using Groups = std::vector<std::string>;
 
-TEST_CASE("Jobs and pods belong to the run that they name, the Jobs of trials to their sweep as well") {
+TEST_CASE("Jobs and pods belong to the run that they name, and the Jobs of trials also to their sweep") {
   CHECK(groups_of({object_of("a", "a"), object_of("b", "b"), object_of("b-files", "b")},
                   {object_of("b-worker", "b"), object_of("a-worker", "a"), object_of("c-worker", "c")},
                   {object_of("a-0", "a"), object_of("c-0", "c"), object_of("a-1", "a")}) ==
@@ -52,7 +52,7 @@ TEST_CASE("Jobs and pods belong to the run that they name, the Jobs of trials to
         Groups{"s: t-worker s-worker / s-0", "t: t-worker / t-0"});
 }
 
-TEST_CASE("the driver of a sweep is no part of it, a role of that name of a trial is") {
+TEST_CASE("the driver of a sweep is not part of the sweep's row, but a trial's role of that name is") {
   CHECK(is_driver(object_of("s-driver", "s", "s", "driver")));
   CHECK_FALSE(is_driver(object_of("s-worker", "s", "s", "worker")));
   CHECK_FALSE(is_driver(object_of("t-driver", "t", "s", "driver")));
@@ -73,7 +73,7 @@ TEST_CASE("only the ConfigMap of a run's own name is its owner") {
   CHECK_FALSE(is_trial(object_of("t-files", "t", "s")));
 }
 
-TEST_CASE("the name of an experiment means its newest run, or its newest sweep where sweeps are preferred") {
+TEST_CASE("the name of an experiment means its newest run, or its newest sweep if sweeps are preferred") {
   const std::string early = "2026-01-03T00:00:00Z", late = "2026-01-04T00:00:00Z";
   std::vector<json> owners = {object_of("lr-s1", "lr-s1", "lr-s1", "", early),
                               object_of("lr-s2", "lr-s2", "lr-s2", "", "2026-01-03T06:00:00Z"),
@@ -90,7 +90,7 @@ TEST_CASE("the name of an experiment means its newest run, or its newest sweep w
   }
 }
 
-TEST_CASE("a bad address of a trial has its code and its hint") {
+TEST_CASE("a bad address of a trial gives an error with its code and a hint") {
   const std::vector<json> owners = {object_of("s", "s", "s"), object_of("r", "r")};
   const auto refused = [&](const std::string& typed) {
     try {
@@ -107,7 +107,7 @@ TEST_CASE("a bad address of a trial has its code and its hint") {
   CHECK(refused("far away") == std::pair(ExitCode::not_found, std::string()));
 }
 
-TEST_CASE("the row of a sweep is made by who knows sweeps, those of runs are not") {
+TEST_CASE("list_runs() makes the row of a sweep with of_sweep, and rows of runs by itself") {
   const std::vector<RunObjects> runs = group_by_run({object_of("s", "s", "s", "", "2026-01-03T00:00:00Z"),
                                                      object_of("r", "r", "", "", "2026-01-04T00:00:00Z")},
                                                     {}, {});

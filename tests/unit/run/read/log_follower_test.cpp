@@ -1,4 +1,4 @@
-// Following logs that nobody takes from the follower for a while.
+// Following logs while nobody takes lines from the follower.
 
 #include "cli/run/read/log_follower.h"
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int lines_in_log = 100'500;  // more than a follower holds
 
-// A running pod whose log says more than a follower holds, and then stays open.
+// A running pod whose log has more lines than a follower holds, and then stays open.
 struct Chatty : mlk::test::FakeCluster {
   std::atomic<bool> said = false;
 
@@ -67,7 +67,7 @@ TEST_CASE("a follower that may lose lines never holds up other requests, and kee
   });
 }
 
-TEST_CASE("of more lines than it holds a follower that may lose lines keeps the newest 100000") {
+TEST_CASE("a follower that may lose lines keeps the newest 100000 if more arrive") {
   Chatty cluster(true);
   mlk::kube::Client client(cluster.config());
   mlk::RunLogFollower follower(client, "default", {.lossy = true});
@@ -88,7 +88,7 @@ TEST_CASE("of more lines than it holds a follower that may lose lines keeps the 
   CHECK(follower.problems().empty());
 }
 
-TEST_CASE("a follower that may lose nothing goes on reading when lines are taken, and has them all") {
+TEST_CASE("a follower that may lose nothing reads on when lines are taken, and returns all lines") {
   Chatty cluster(true);
   mlk::kube::Client client(cluster.config());
   const std::vector<nlohmann::json> pods = pods_of(client);
@@ -106,7 +106,7 @@ TEST_CASE("a follower that may lose nothing goes on reading when lines are taken
   CHECK(in_order);
 }
 
-TEST_CASE("a follower that is full can be told of pods and can end, although nobody takes its lines") {
+TEST_CASE("a full follower accepts new pods and can be destroyed, although nobody takes its lines") {
   Chatty cluster;
   mlk::kube::Client client(cluster.config());
   const std::vector<nlohmann::json> pods = pods_of(client);
@@ -117,7 +117,7 @@ TEST_CASE("a follower that is full can be told of pods and can end, although nob
   CHECK_FALSE(follower.finished());
 }
 
-TEST_CASE("a reader that takes nothing for a while holds up no watch of the same client, and loses no line") {
+TEST_CASE("a reader that takes nothing for a while delays no watch of the same client, and loses no line") {
   Chatty cluster(true);
   mlk::kube::Client client(cluster.config());
   const std::vector<nlohmann::json> pods = pods_of(client);
@@ -145,7 +145,8 @@ TEST_CASE("a reader that takes nothing for a while holds up no watch of the same
   }));
 }
 
-TEST_CASE("what a node says of a log is told once, and a log that does not come at the end") {
+TEST_CASE(
+    "a node's message about a log is reported once, and a log that does not arrive is reported at the end") {
   mlk::test::FakeCluster cluster;
   std::atomic<int> asked = 0;
   nlohmann::json pod = mlk::test::pod_of("x-abcde", "Running");
@@ -189,7 +190,7 @@ TEST_CASE("what a node says of a log is told once, and a log that does not come 
   REQUIRE(problems.size() == 1);
   CHECK(problems[0].pod == "x-abcde-worker-0-abcde");
   CHECK(problems[0].node == "n1");
-  CHECK(follower.new_warnings(When::going_on).empty());  // it may pass
+  CHECK(follower.new_warnings(When::going_on).empty());  // the problem may pass
   const std::vector<std::string> at_end = follower.new_warnings(When::at_end);
   REQUIRE(at_end.size() == 1);
   CHECK(at_end[0].starts_with("no logs of x-abcde-worker-0-abcde on node n1: "));

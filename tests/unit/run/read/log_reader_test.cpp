@@ -1,5 +1,4 @@
-// Logs that are read while they come: the order of their lines, how much is held, and what is said
-// afterwards.
+// Logs that are read while they arrive: the order of their lines, the amount of held data, and the warnings.
 #include "cli/run/read/log_reader.h"
 
 #include <atomic>
@@ -41,7 +40,7 @@ std::string stamped(int millisecond, const std::string& text) {
          text + "\n";
 }
 
-// Pods' logs by their names; honours tailLines and sinceTime.
+// The logs of pods by name; honours tailLines and sinceTime.
 struct LogsOfPods {
   std::map<std::string, Texts> logs;
   FakeServer server;
@@ -62,7 +61,7 @@ struct LogsOfPods {
   }
 };
 
-// A log that begins 45 s after 07:40:00, with more than a node's file holds at that rate before.
+// A log that begins 45 s after 07:40:00. At its rate, the earlier lines would fill more than a node's file.
 Texts cut_log() {
   Texts lines;
   for (int i = 0; i < 1100; ++i) lines.push_back(stamped(45'000 + i, std::string(1000, 'x')));
@@ -83,7 +82,7 @@ Texts texts_of(const std::vector<RunLogLine>& lines) {
   return texts;
 }
 
-TEST_CASE("lines of all ranks come in the order of their times, and within a rank as it said them") {
+TEST_CASE("lines of all ranks come in the order of their times, lines of one rank in their printed order") {
   LogsOfPods pods;
   pods.logs["a"] = {stamped(1, "a1"), stamped(4, "a2"), stamped(3, "a3")};
   pods.logs["b"] = {stamped(2, "b1"), stamped(4, "b2"), stamped(9, "b3")};
@@ -92,11 +91,11 @@ TEST_CASE("lines of all ranks come in the order of their times, and within a ran
         Texts{"a1", "b1", "a2", "a3", "b2", "b3"});
 }
 
-// Logs as a node gives them: from a second on, and cut where the limit is, also within a line.
+// Logs as a node returns them: from a given second on, and cut at the limit, also within a line.
 struct LimitedLogs {
   std::map<std::string, std::string> logs;
   std::mutex mutex;
-  std::map<std::string, Texts> limits;  // of the requests; "": none
+  std::map<std::string, Texts> limits;  // of the requests; "": no limit
   FakeServer server;
 
   LimitedLogs() {
@@ -118,7 +117,7 @@ struct LimitedLogs {
   }
 };
 
-TEST_CASE("long logs are asked for their beginning, and then for the rest, wherever the first part ends") {
+TEST_CASE("a long log is requested in two parts without loss, wherever the first part ends") {
   constexpr std::size_t first_part = 32 << 10, ends = 40;
   LimitedLogs node;
   std::vector<json> pods;
@@ -133,7 +132,7 @@ TEST_CASE("long logs are asked for their beginning, and then for the rest, where
       log += stamped(number * 7, expected[pod].back());
     };
     while (log.size() < first_part - 500) add(70);
-    // From rank to rank the part ends one byte earlier in the line after this one, or right after this one.
+    // From rank to rank, the first part ends one byte earlier in the next line, or exactly after this line.
     add(first_part - log.size() - stamped(0, "").size() - std::to_string(expected[pod].size()).size() - rank);
     while (log.size() < first_part + 20'000) add(200);
   }
@@ -157,7 +156,7 @@ TEST_CASE("long logs are asked for their beginning, and then for the rest, where
         std::set<std::string>{""});
 }
 
-TEST_CASE("who has had enough gets no more lines") {
+TEST_CASE("a taker that asks to stop gets no more lines") {
   LogsOfPods pods;
   pods.logs["a"] = {stamped(1, "a1"), stamped(4, "a2")};
   kube::Client client(pods.server.start());
@@ -167,7 +166,7 @@ TEST_CASE("who has had enough gets no more lines") {
   CHECK(taken == 1);
 }
 
-// The n-th request for a log gets the n-th answer.
+// The n-th request for a log returns the n-th answer.
 struct BreakingLog {
   struct Answer {
     std::string text;
@@ -176,7 +175,7 @@ struct BreakingLog {
   std::vector<Answer> answers;
   std::mutex mutex;
   Texts targets;
-  FakeServer server;  // last: its handler uses all of the above
+  FakeServer server;  // declared last: its handler uses the members above
 
   explicit BreakingLog(std::vector<Answer> wanted) : answers(std::move(wanted)) {
     server.http->Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
@@ -192,7 +191,7 @@ struct BreakingLog {
   }
 };
 
-TEST_CASE("a log that breaks is opened again, and read on from where it was") {
+TEST_CASE("a log that breaks is opened again, and read on from its last position") {
   const std::string first = stamped(1, "a1") + stamped(2, "a2");
   BreakingLog log({{"", true}, {first + "2026-11-21T07:40:00.003", true}, {first + stamped(3, "a3"), false}});
   kube::Client client(log.server.start());
@@ -205,7 +204,7 @@ TEST_CASE("a log that breaks is opened again, and read on from where it was") {
   CHECK(log.targets[2].ends_with("container=main&sinceTime=2026-11-21T07%3A40%3A00Z"));
 }
 
-TEST_CASE("a log that breaks again and again is read to its end while each opening brings a line") {
+TEST_CASE("a log that breaks repeatedly is read to its end while each opening brings a line") {
   std::vector<BreakingLog::Answer> answers;
   std::string text;
   Texts expected;
@@ -216,14 +215,14 @@ TEST_CASE("a log that breaks again and again is read to its end while each openi
   }
   BreakingLog log(answers);
   kube::Config config = log.server.start();
-  config.longest_trying = milliseconds(600);  // less than all the pauses before an opening together
+  config.longest_trying = milliseconds(600);  // shorter than the sum of all pauses before an opening
   kube::Client client(config);
   Texts problems;
   CHECK(texts_of(read_run_logs(client, "lab", {pod_of_rank("a", 0)}, {}, &problems)) == expected);
   CHECK(problems.empty());
 }
 
-TEST_CASE("a log from which nothing comes is opened again, although lines of other logs come") {
+TEST_CASE("a silent log is opened again, although lines of other logs arrive") {
   std::atomic<int> asked = 0;
   FakeServer server;
   server.http->Get("/api/v1/namespaces/lab/pods/silent/log", [&](const auto&, auto& response) {
@@ -255,7 +254,7 @@ TEST_CASE("a log from which nothing comes is opened again, although lines of oth
   CHECK(asked == 2);
 }
 
-TEST_CASE("a log that its node has rotated meanwhile is told") {
+TEST_CASE("a log that its node has rotated meanwhile is reported") {
   BreakingLog log({{stamped(1, "a1") + stamped(2, "a2"), true}, {stamped(5000, "a9"), false}});
   kube::Client client(log.server.start());
   Texts problems;
@@ -264,7 +263,7 @@ TEST_CASE("a log that its node has rotated meanwhile is told") {
   CHECK(problems == Texts{"node n1: it has rotated the log of a: lines may be missing"});
 }
 
-TEST_CASE("what the kubelet says without a time is told once for each node, and is no line") {
+TEST_CASE("a kubelet's message without a time is reported once for each node, and is not a line") {
   LogsOfPods pods;
   pods.logs["a"] = {stamped(1, "a1"), "failed to create fsnotify watcher: too many open files\n"};
   pods.logs["b"] = {stamped(2, "b1"), "failed to create fsnotify watcher: too many open files\n", "Gone.\n"};
@@ -290,7 +289,8 @@ TEST_CASE("the last lines of a rank are those of all its pods together") {
   CHECK(texts_of(read_run_logs(client, "lab", all, {.tail = 0})).empty());
 }
 
-TEST_CASE("of a rank with several logs the newest pod goes first, and of a pod the container started last") {
+TEST_CASE(
+    "the last lines of a rank with several logs come from the newest pod, then the last started container") {
   const auto source = [](int rank, int attempt, const std::string& container) {
     LogSource one;
     one.who.role = "worker";
@@ -307,7 +307,7 @@ TEST_CASE("of a rank with several logs the newest pod goes first, and of a pod t
   CHECK(tails_of(sources, {9, 2, 3, 0}, 9) == std::vector<long>{4, 6, 9, 9});
 }
 
-TEST_CASE("a log that is ahead of the others is let go when too much is held, and nothing of it is lost") {
+TEST_CASE("a log that is ahead of the others is closed when too much is held, and no line of it is lost") {
   constexpr int lines_per_second = 1000, lines = 200'000;
   FakeServer server;
   std::atomic<bool> let_go = false;
@@ -350,7 +350,7 @@ TEST_CASE("a log that is ahead of the others is let go when too much is held, an
   CHECK(late);
 }
 
-TEST_CASE("a whole log that begins long after its container says that older lines seem to be gone") {
+TEST_CASE("a whole log that begins long after its container started is reported as probably cut") {
   LogsOfPods cluster;
   cluster.logs["a"] = cut_log();
   kube::Client client(cluster.server.start());
@@ -365,7 +365,7 @@ TEST_CASE("a whole log that begins long after its container says that older line
   CHECK(problems(started_at("2026-11-21T07:40:00Z")) == told);
   CHECK(problems(started_at("2026-11-21T07:40:00Z", "terminated")) == told);
   CHECK(problems(started_at("2026-11-21T07:40:44Z")).empty());
-  CHECK(problems(pod_of_rank("a", 2)).empty());  // nobody knows when it started
+  CHECK(problems(pod_of_rank("a", 2)).empty());  // the start of its container is unknown
   CHECK(problems(started_at("2026-11-21T07:40:00Z"), {.tail = 1000}).empty());
   CHECK(problems(started_at("2026-11-21T07:40:00Z"), {.since = seconds(90)}).empty());
   cluster.logs["a"].clear();

@@ -1,5 +1,4 @@
-// Whose logs are read for a run, and how the last lines of a rank are shared
-// out among its logs.
+// Which logs are read for a run, and how the last lines of a rank are distributed among its logs.
 #include "cli/run/read/log_sources.h"
 
 #include <doctest/doctest.h>
@@ -32,7 +31,7 @@ std::vector<std::string> chosen(const std::vector<json>& pods, const LogFilter& 
 
 using Chosen = std::vector<std::string>;
 
-TEST_CASE("the source of a log knows whose it is, and its pod") {
+TEST_CASE("the source of a log has its role, rank and attempt, and its pod") {
   const std::vector<json> pods = {
       pod_with_log("worker", 1,
                    {{"mlk.dev/trials", "4-6"},
@@ -74,7 +73,7 @@ TEST_CASE(
   CHECK(chosen({}).empty());
 }
 
-TEST_CASE("the names of containers are told once, those of programs first") {
+TEST_CASE("the names of containers are listed once, the names of the programs' containers first") {
   std::vector<json> pods = {pod_with_log("worker", 0), pod_with_log("worker", 1), pod_with_log("server", 0)};
   pods[0]["spec"]["containers"].push_back({{"name", "agent"}});
   pods[1]["spec"]["containers"].push_back({{"name", "agent"}});

@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Texts = std::vector<std::string>;
 
-TEST_CASE("a log whose rate would have filled a node's file before its first line seems to be cut") {
+TEST_CASE("a log seems cut if, at its rate, earlier lines would have filled a node's file") {
   struct Row {
     LogShape shape;
     bool cut;
@@ -23,7 +23,7 @@ TEST_CASE("a log whose rate would have filled a node's file before its first lin
            {{mib, seconds(8), milliseconds(1001)}, false},
            {{mib, seconds(8), milliseconds(1)}, true},  // at least a second: a burst is no rate
            {{mib / 2, seconds(8), milliseconds(1)}, false},
-           {{1000, seconds(60), seconds(10)}, false},  // slow to start, and quiet
+           {{1000, seconds(60), seconds(10)}, false},  // a slow start and a low rate
            {{10 * mib, seconds(0), seconds(10)}, false},
            {{10 * mib, seconds(-1), seconds(10)}, false},  // clocks
        }) {
@@ -33,7 +33,7 @@ TEST_CASE("a log whose rate would have filled a node's file before its first lin
   }
 }
 
-TEST_CASE("ranks whose pods are gone are named, those that have not run are not") {
+TEST_CASE("ranks whose pods are gone are named, ranks that have not run are not") {
   std::vector<nlohmann::json> pods = {
       {{"metadata",
         {{"name", "a"},
@@ -56,7 +56,7 @@ TEST_CASE("ranks whose pods are gone are named, those that have not run are not"
   CHECK(lost_logs(status, pods, {.rank = 3}).size() == 1);
   CHECK(lost_logs(status, pods, {.role = "server"}).empty());
   status.phase = Phase::failed;
-  CHECK(lost_logs(status, pods, {}).size() == 2);  // the others may have had no pod: the run never started
+  CHECK(lost_logs(status, pods, {}).size() == 2);  // the run never started: other ranks may have had no pod
   status.started = Time{};
   CHECK(lost_logs(status, pods, {}).size() == 3);
   status.ranks.push_back(rank(4, "Failed"));
@@ -69,7 +69,7 @@ TEST_CASE("ranks whose pods are gone are named, those that have not run are not"
         Texts{"the log of worker/0 is gone: its pod was deleted when the run was stopped"});
 }
 
-TEST_CASE("a log that does not come is told after 10 s, once for each cause and node") {
+TEST_CASE("a log that does not arrive is reported after 10 s, once for each cause and node") {
   using Clock = LogWarnings::Clock;
   const auto at = [](int second) { return Clock::time_point{} + seconds(second); };
   LogWarnings warnings;
@@ -90,7 +90,7 @@ TEST_CASE("a log that does not come is told after 10 s, once for each cause and 
   CHECK(warnings.rest({{"d", "n1", "lost"}}) == Texts{"no logs of d on node n1: lost"});
 }
 
-TEST_CASE("three lost logs are told one by one, four together") {
+TEST_CASE("three lost logs are reported one by one, four in one sentence") {
   RunStatus status;
   status.phase = Phase::failed;
   status.started = Time{};
@@ -114,7 +114,7 @@ TEST_CASE("three lost logs are told one by one, four together") {
   CHECK(lost(4).empty());
 }
 
-TEST_CASE("a rank is known by its role and its number alike") {
+TEST_CASE("a rank is identified by its role and its number") {
   RunStatus status;
   status.phase = Phase::succeeded;
   status.started = Time{};
@@ -130,12 +130,12 @@ TEST_CASE("a rank is known by its role and its number alike") {
   CHECK(lost_logs(status, {}, {.role = "worker"}).size() == 1);
 }
 
-TEST_CASE("what a node says is told of the node, or of the pod where that is not known") {
+TEST_CASE("a node's message names the node, or the pod if the node is not known") {
   CHECK(said_by_node("n1", "a", "full") == "node n1: full");
   CHECK(said_by_node("", "a", "full") == "a: full");
 }
 
-TEST_CASE("causes of one node are told each, and one cause of several nodes for each of them") {
+TEST_CASE("each cause of a node is reported, and a cause of several nodes is reported for each node") {
   CHECK(sentences_of({{"a", "n1", "full"}, {"b", "n1", "slow"}, {"c", "n2", "full"}}) ==
         Texts{"no logs of a on node n1: full", "no logs of c on node n2: full",
               "no logs of b on node n1: slow"});

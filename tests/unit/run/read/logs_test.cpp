@@ -1,4 +1,4 @@
-// What programs print: their metrics lines, and the logs of several ranks brought into one order.
+// The output of programs: metrics lines, and the logs of several ranks merged into one order.
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -23,7 +23,7 @@ TEST_CASE("a metrics line has a step, and every other key with a number is a val
   CHECK(std::isnan(bad->values.at("loss")));
 }
 
-TEST_CASE("a line without a step, or not of ours, is no metrics line") {
+TEST_CASE("a line without a step or without the word mlk is not a metrics line") {
   for (const char* line : {"",
                            "mlk",
                            "mlk ",
@@ -51,7 +51,7 @@ TEST_CASE("a line without a step, or not of ours, is no metrics line") {
   CHECK_FALSE(parse_metrics("mlk step=3 loss=" + std::string(5000, '1')));
 }
 
-TEST_CASE("a metrics line is found whatever stands before it, and behind its values") {
+TEST_CASE("a metrics line is found with any text before it and behind its values") {
   for (const char* line :
        {" mlk step=3 loss=0.5", "INFO:root:mlk step=3 loss=0.5", "\033[32mmlk step=3 loss=0.5\033[0m",
         "\033[1mINFO\033[0m \033[36mmlk\033[0m step=3 loss=0.5", "[rank0]: mlk step=3 loss=0.5",
@@ -67,7 +67,7 @@ TEST_CASE("a metrics line is found whatever stands before it, and behind its val
   }
 }
 
-TEST_CASE("without a step the epoch counts as one, and what is no number to its end is a word") {
+TEST_CASE("without a step the epoch is the step, and a value that is not fully a number is a word") {
   CHECK(parse_metrics("mlk epoch=2 loss=0.5")->step == 2);
   CHECK(parse_metrics("mlk loss=0.5 epoch=2 step=7")->step == 7);
   CHECK(parse_metrics("mlk step=1 loss=12,000 acc=5% hex=0x10")->values.empty());
@@ -75,7 +75,7 @@ TEST_CASE("without a step the epoch counts as one, and what is no number to its 
         std::map<std::string, std::string>{{"loss", "12,000"}});
 }
 
-TEST_CASE("numbers that JSON lacks stay in a result as words, and are read back") {
+TEST_CASE("numbers that JSON lacks are stored in a result as words, and are read back") {
   const nlohmann::json result = to_result(*parse_metrics("mlk step=2 loss=nan gap=inf low=-Infinity"));
   CHECK(result["metrics"] == nlohmann::json{{"loss", "nan"}, {"gap", "inf"}, {"low", "-inf"}});
   CHECK(metric_number(result["metrics"]["gap"]) == HUGE_VAL);
@@ -84,7 +84,7 @@ TEST_CASE("numbers that JSON lacks stay in a result as words, and are read back"
   CHECK_FALSE(metric_number(nullptr));
 }
 
-TEST_CASE("a metrics line may be as long as 4096 bytes, its words 64, its steps as many as a double counts") {
+TEST_CASE("a metrics line has at most 4096 bytes, words of 64 bytes and the steps that a double can count") {
   const std::string start = "mlk step=3 x=";
   CHECK(parse_metrics(start + std::string(4096 - start.size(), '1')));
   CHECK_FALSE(parse_metrics(start + std::string(4097 - start.size(), '1')));
@@ -118,7 +118,7 @@ TEST_CASE(
   CHECK(to_result(*parse_metrics("mlk step=5"))["metrics"] == nlohmann::json::object());
 }
 
-TEST_CASE("of several lines the last metrics line counts") {
+TEST_CASE("the last metrics line of several lines is used") {
   CHECK(last_metrics("mlk step=1\nhello\nmlk step=2\nend")->step == 2);
   CHECK(last_metrics("mlk step=2\nmlk step=1")->step == 1);
   CHECK_FALSE(last_metrics("hello"));
@@ -144,11 +144,12 @@ class Merging {
   LogMerger merger{300ms};
 };
 
-TEST_CASE("lines of several streams come in the order of their times, each held back for the window") {
+TEST_CASE(
+    "lines of several streams come in the order of their times, and each line is held back for the window") {
   Merging merging;
   merging.push(0, 5, "c", 0ms);
   CHECK(merging.take(299ms).empty());
-  merging.push(1, 3, "a", 299ms);  // earlier, and late to arrive
+  merging.push(1, 3, "a", 299ms);  // an earlier line that arrives late
   merging.push(1, 4, "b", 299ms);
   merging.push(1, 9, "d", 299ms);
   CHECK(merging.take(300ms) == "abc");
@@ -157,7 +158,7 @@ TEST_CASE("lines of several streams come in the order of their times, each held 
   CHECK(merging.merger.size() == 0);
 }
 
-TEST_CASE("within a stream the order of arrival stays, also when its clock is set back") {
+TEST_CASE("lines of one stream keep their order of arrival, also when the clock is set back") {
   Merging merging;
   merging.push(0, 8, "a", 0ms);
   merging.push(0, 2, "b", 1ms);
@@ -166,7 +167,7 @@ TEST_CASE("within a stream the order of arrival stays, also when its clock is se
   CHECK(Merging::texts(merging.merger.take_all()) == "xabc");
 }
 
-TEST_CASE("a stream with a slow clock does not hold back the others, and what is left comes at the end") {
+TEST_CASE("a stream with a slow clock does not hold back other streams, and take_all() returns the rest") {
   Merging merging;
   merging.push(0, 100, "b", 0ms);
   merging.push(1, 1, "a", 250ms);
@@ -177,7 +178,7 @@ TEST_CASE("a stream with a slow clock does not hold back the others, and what is
   CHECK(merging.merger.take_all().empty());
 }
 
-TEST_CASE("mlk is a word of its own, before which only what belongs to no word may stand") {
+TEST_CASE("mlk counts only as a separate word: a character that belongs to a word must not stand before it") {
   for (const char* before : {"a", "z", "A", "Z", "0", "9", "_", "-", ".", "/", "\xc3\xa9"}) {
     CAPTURE(before);
     CHECK_FALSE(parse_metrics(before + std::string("mlk step=3")));
@@ -193,7 +194,7 @@ TEST_CASE("mlk is a word of its own, before which only what belongs to no word m
   CHECK_FALSE(parse_metrics("mlk word step=3"));
 }
 
-TEST_CASE("each sign that a logger puts behind a value is no part of it, unless no number is left") {
+TEST_CASE("closing signs that a logger puts behind a value are removed, unless no number is left") {
   for (const char* behind : {"\"", "'", "`", ",", ";", ")", "]", "}", "\"}", ")]}"}) {
     CAPTURE(behind);
     const std::optional<Metrics> found = parse_metrics(std::string("mlk step=3 loss=0.5") + behind);
@@ -208,7 +209,7 @@ TEST_CASE("each sign that a logger puts behind a value is no part of it, unless 
   CHECK(parse_metrics("mlk step=3 x=,")->words == std::map<std::string, std::string>{{"x", ","}});
 }
 
-TEST_CASE("of a key that comes twice the last value counts, and a bad step leaves the one before") {
+TEST_CASE("the last value of a repeated key counts, and a bad step does not replace an earlier one") {
   CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->step == 4);
   CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->values.at("loss") == 2);
   CHECK(parse_metrics("mlk step=3 step=x")->step == 3);
@@ -229,7 +230,7 @@ TEST_CASE("a line has 64 keys at most beside its step, which may come after them
   CHECK(found->words.size() == 1);
 }
 
-TEST_CASE("a line that steers the terminal is read as a terminal shows it") {
+TEST_CASE("a line with terminal control codes is read as a terminal shows it") {
   CHECK(parse_metrics("mlk step=33\b \b")->step == 3);
   CHECK(parse_metrics("mlk step=1\rmlk step=2")->step == 2);
   CHECK(parse_metrics("mlk step=\x1b[1m5\x1b[0m loss=1")->step == 5);

@@ -34,7 +34,7 @@ struct ManyLogs {
                       {"spec", {{"containers", {{{"name", "x"}}, {{"name", "main"}}}}}},
                       {"status", {{"phase", "Running"}}}});
     }
-    // The higher the rank, the earlier its line; every tenth has no log.
+    // A higher rank has an earlier line. Every tenth rank has no log.
     server.http->Get(R"(/api/v1/namespaces/lab/pods/p(\d+)/log)", [](const httplib::Request& request,
                                                                      httplib::Response& response) {
       const int rank = std::stoi(request.matches[1]);
@@ -47,8 +47,7 @@ struct ManyLogs {
   }
 };
 
-TEST_CASE(
-    "each line comes from the pod whose it is, all in the order of their times, and a problem is told once") {
+TEST_CASE("each line names its own pod, all lines are in the order of time, and a problem is reported once") {
   ManyLogs logs;
   kube::Client client(logs.server.start());
   std::vector<std::string> problems;
@@ -68,17 +67,18 @@ TEST_CASE(
   }
   CHECK(next == lines.size());
   CHECK(problems == std::vector<std::string>{"no logs of 3 pods, such as p9: no log"});
-  CHECK(read_run_logs(client, "lab", logs.pods, {}).size() == lines.size());  // nobody asks for the problems
+  CHECK(read_run_logs(client, "lab", logs.pods, {}).size() == lines.size());  // without the problems
 }
 
-TEST_CASE("without pods nothing is read, and that is no failure") {
+TEST_CASE("without pods nothing is read, and no error is thrown") {
   ManyLogs logs;
   kube::Client client(logs.server.start());
   CHECK(read_run_logs(client, "lab", {}, {}).empty());
   CHECK(read_run_logs(client, "lab", logs.pods, {.role = "chief"}).empty());
 }
 
-TEST_CASE("a server that answers no request for a log is a failure, one that answers one of them is not") {
+TEST_CASE(
+    "a server that answers no request for a log is an error, a server that answers one of them is not") {
   ManyLogs logs;
   kube::Config config;
   {
@@ -91,7 +91,7 @@ TEST_CASE("a server that answers no request for a log is a failure, one that ans
   CHECK_THROWS_AS(read_run_logs(silent, "lab", {logs.pods[0], logs.pods[1]}, {}, &problems), kube::ApiError);
   kube::Client client(logs.server.start());
   problems.clear();
-  CHECK(read_run_logs(client, "lab", {logs.pods[9]}, {}, &problems).empty());  // 404 is an answer
+  CHECK(read_run_logs(client, "lab", {logs.pods[9]}, {}, &problems).empty());  // 404 counts as an answer
   CHECK(problems.size() == 1);
 }
 

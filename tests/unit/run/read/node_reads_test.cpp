@@ -1,4 +1,4 @@
-// What is known of the Nodes on which a run's pods lie: by one watch, and by name while they are in doubt.
+// The known state of the Nodes of a run's pods: read by one watch, and by name while they are in doubt.
 #include "cli/run/read/node_reads.h"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ struct Asked {
   }
 };
 
-// A cluster with the node n1, on which all pods of a run lie, and who watches that run.
+// A cluster with the node n1, on which all pods of a run lie, and a watcher of this run.
 struct Nodes : test::FakeCluster {
   test::Run run;
   std::shared_ptr<Asked> log = std::make_shared<Asked>();
@@ -83,13 +83,13 @@ struct Nodes : test::FakeCluster {
     reads.look(run.objects);
     return run.objects.nodes.count(name) > 0;
   }
-  // As the watching commands do: again and again, also when nothing of the run has changed.
+  // Polls as the watching commands do, also if nothing in the run has changed.
   bool becomes(const std::string& state) {
     return eventually([&] { return seen() == state; });
   }
 };
 
-TEST_CASE("a node that was not ready before it fell silent is lost at once, though no pod shows it") {
+TEST_CASE("a node that was not ready before it fell silent is lost at once, although no pod shows it") {
   Nodes cluster;
   REQUIRE(eventually([&] { return cluster.knows(); }));
   CHECK(cluster.seen() == "Running");
@@ -101,13 +101,12 @@ TEST_CASE("a node that was not ready before it fell silent is lost at once, thou
   CHECK(cluster.becomes("Running"));
 }
 
-TEST_CASE(
-    "who may read nodes, but not watch them, asks on for as long as one that was in doubt is not ready") {
+TEST_CASE("a user who may not watch nodes polls a doubtful node by name until it is ready again") {
   Nodes cluster({"list"});
   cluster.mark("False");
   cluster.say("False");
   REQUIRE(eventually([&] { return cluster.knows(); }));
-  cluster.mark("True");  // the kubelet, which still runs, says so
+  cluster.mark("True");  // the kubelet still runs and reports it
   CHECK(cluster.seen() == "Running");
   cluster.say("Unknown");
   CHECK(cluster.becomes("Missing"));
@@ -118,11 +117,11 @@ TEST_CASE(
     cluster.seen();
     std::this_thread::sleep_for(5ms);
   }
-  CHECK(cluster.asked("get") <= asked + 1);  // one was under way
+  CHECK(cluster.asked("get") <= asked + 1);  // one request was under way
   CHECK(cluster.asked("list") == 1);
 }
 
-TEST_CASE("a node that is deleted is gone; one that never was to be seen is not") {
+TEST_CASE("a deleted node is gone, a node that mlk never saw is not") {
   Nodes cluster;
   cluster.run.pod(1)["spec"]["nodeName"] = "hidden";
   REQUIRE(eventually([&] { return cluster.knows(); }));
@@ -135,7 +134,7 @@ TEST_CASE("a node that is deleted is gone; one that never was to be seen is not"
   CHECK(cluster.becomes("Running"));
 }
 
-TEST_CASE("a node in whose label another name stands is asked when it is in doubt, and is not gone") {
+TEST_CASE("a node whose label has another name is polled when it is in doubt, and is not gone") {
   Nodes cluster;
   cluster.store.create("nodes", node("n2", "True", "n2.lab"));
   for (json& pod : cluster.run.objects.pods) pod["spec"]["nodeName"] = "n2";
@@ -148,17 +147,17 @@ TEST_CASE("a node in whose label another name stands is asked when it is in doub
   CHECK(cluster.becomes("Missing"));
 }
 
-TEST_CASE("the nodes of live pods are watched by one stream, which is opened anew when there are others") {
+TEST_CASE("one stream watches the nodes of live pods, and is opened again when other nodes are added") {
   Nodes cluster;
   REQUIRE(eventually([&] { return cluster.knows() && cluster.asked("watch") == 1; }));
   CHECK(cluster.asked("list kubernetes.io/hostname in (n1)") == 1);
   CHECK_FALSE(cluster.run.objects.nodes.at("n1")["status"].contains("images"));
   CHECK(cluster.asked("get") == 0);
   cluster.run.finish(cluster.run.pod(0));
-  cluster.run.pod(0)["spec"]["nodeName"] = "n0";  // of an ended pod
+  cluster.run.pod(0)["spec"]["nodeName"] = "n0";  // the node of an ended pod
   cluster.run.pending(cluster.run.pod(1), false);
   cluster.run.pod(2)["spec"]["nodeName"] = "n2";
-  cluster.run.server()["spec"]["nodeName"] = std::string(64, 'x');  // no value of a label is so long
+  cluster.run.server()["spec"]["nodeName"] = std::string(64, 'x');  // too long for a value of a label
   cluster.store.create("nodes", node("n2", "Unknown", "n2"));
   CHECK(eventually([&] { return cluster.knows("n2"); }));
   CHECK(cluster.run.state(2) == "Missing");
@@ -169,7 +168,7 @@ TEST_CASE("the nodes of live pods are watched by one stream, which is opened ane
   CHECK(cluster.asked("list") == 2);
 }
 
-TEST_CASE("what a command sees that looks once: a silent node, also if it may only list or only ask") {
+TEST_CASE("a command that polls once sees a silent node, also if the user may only list or only get nodes") {
   const auto seen = [](const std::set<std::string>& refuse, bool marked) {
     Nodes cluster(refuse);
     if (marked) cluster.mark("False");
@@ -180,12 +179,12 @@ TEST_CASE("what a command sees that looks once: a silent node, also if it may on
   CHECK(seen({}, false) == "Missing");
   CHECK(seen({"get", "watch"}, false) == "Missing");
   CHECK(seen({"list"}, true) == "Missing");
-  CHECK(seen({"list"}, false) == "Running");  // nothing tells of it
+  CHECK(seen({"list"}, false) == "Running");  // nothing reports it
   CHECK(seen({"list", "get"}, true) == "Running");
 }
 
-// A server whose watches of nodes end at once, and are too old the next time.
-TEST_CASE("a node that fell silent, or went, while the watch was cut is known when it is there again") {
+// A server whose watches of nodes end at once. Their versions are too old the next time.
+TEST_CASE("a node that fell silent or went while the watch was cut is known after the watch is back") {
   for (const bool stays : {true, false}) {
     FakeServer server;
     std::atomic<int> lists = 0;
@@ -219,11 +218,11 @@ TEST_CASE("a node that fell silent, or went, while the watch was cut is known wh
   }
 }
 
-TEST_CASE("what a node said before the run left it counts no more when the run comes back") {
+TEST_CASE("the last status of a node is forgotten after the run has left the node") {
   Nodes cluster({"list"});
   const auto move_to = [&](const char* name) {
     for (json& pod : cluster.run.objects.pods) pod["spec"]["nodeName"] = name;
-    cluster.run.objects.nodes.clear();  // as the objects of each look
+    cluster.run.objects.nodes.clear();  // as in the objects of each poll
   };
   cluster.mark("False");
   cluster.say("Unknown");
@@ -267,7 +266,7 @@ TEST_CASE("a list that is older than the answer of the node itself changes nothi
   CHECK(run.state(0) == "Running");
 }
 
-// A run on so many nodes, all of them in doubt or none.
+// A run on many nodes. All of them are in doubt, or none.
 test::Run spread(int nodes, bool doubtful) {
   test::Run run;
   const json pod = run.pod(0);
@@ -282,12 +281,12 @@ test::Run spread(int nodes, bool doubtful) {
   return run;
 }
 
-// Answers whoever asks a node by name, and nobody who lists them.
+// Answers requests for a node by name, but no lists.
 struct AskedServer {
   std::atomic<int> asked = 0;
   std::mutex mutex;
   std::string selector;
-  FakeServer server;  // last: its handlers use all of the above
+  FakeServer server;  // declared last: its handlers use the members above
 
   kube::Config start() {
     server.http->Get("/api/v1/nodes", [this](const httplib::Request& request, httplib::Response& response) {
@@ -304,11 +303,12 @@ struct AskedServer {
   }
 };
 
-TEST_CASE("at most 64 nodes are asked in one look, the others in the next one, however late it comes") {
+TEST_CASE(
+    "at most 64 nodes are polled at a time, and the other nodes at the next poll, however late it comes") {
   AskedServer server;
   test::Run run = spread(65, true);
   kube::Client client(server.start());
-  SideReads reads(client, "lab", SideReads::Scope::runs, 0ms);  // the first ones could be asked again
+  SideReads reads(client, "lab", SideReads::Scope::runs, 0ms);  // the first nodes could be polled again
   reads.wait({&run.objects}, 20s);
   CHECK(server.asked == 64);
   CHECK(run.objects.nodes.size() == 64);
@@ -316,7 +316,7 @@ TEST_CASE("at most 64 nodes are asked in one look, the others in the next one, h
   CHECK(run.objects.nodes.size() == 65);
 }
 
-TEST_CASE("at most 64 nodes are asked in the time after which one is asked again, and 64 watched") {
+TEST_CASE("at most 64 nodes are polled within the interval of polling, and at most 64 are watched") {
   AskedServer server;
   test::Run run = spread(200, true);
   kube::Client client(server.start());

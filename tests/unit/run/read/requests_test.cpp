@@ -1,4 +1,4 @@
-// What is asked of the cluster, and what becomes of its refusals: with a server that plays it.
+// The requests to the cluster and the effect of its refusals, with a simulated server.
 #include <functional>
 #include <map>
 #include <mutex>
@@ -21,7 +21,7 @@ using json = nlohmann::json;
 
 constexpr char in_lab[] = "/api/v1/namespaces/lab/";
 
-// Answers each path as it was told to; what was not told is an empty list.
+// Answers each path with its configured answer, and all other paths with an empty list.
 struct Cluster {
   struct Answer {
     int status;
@@ -30,7 +30,7 @@ struct Cluster {
   std::mutex mutex;
   std::map<std::string, Answer> answers;
   std::vector<std::string> targets, bodies;
-  FakeServer server;  // last: its handlers use all of the above
+  FakeServer server;  // declared last: its handlers use the members above
 
   Cluster() {
     const auto handler = [this](const httplib::Request& request, httplib::Response& response) {
@@ -48,7 +48,7 @@ struct Cluster {
     const std::lock_guard lock(mutex);
     return targets;
   }
-  // Whether a request of that path has been made, with `part` in it.
+  // Whether there was a request for this path that contains `part`.
   bool asked(const std::string& path, const std::string& part = "") {
     for (const std::string& target : seen()) {
       if (target.starts_with(path) && target.find(part) != std::string::npos) return true;
@@ -77,7 +77,7 @@ std::string log_of(int rank) {
   return std::string(in_lab) + "pods/r-worker-" + std::to_string(rank) + "/log";
 }
 
-TEST_CASE("a line of a log says whose it is: the role, the rank, and which of its tries") {
+TEST_CASE("a line of a log has its role, its rank and the number of its try") {
   Cluster cluster;
   cluster.answers[log_of(1)] = {200, "2026-11-21T07:40:25Z hello\n"};
   kube::Client client(cluster.server.start());
@@ -91,7 +91,7 @@ TEST_CASE("a line of a log says whose it is: the role, the rank, and which of it
   CHECK(cluster.asked(log_of(1), "container=main"));
 }
 
-TEST_CASE("a rank whose log is not there does not silence the others, a refusal does") {
+TEST_CASE("a rank without a log does not hide the logs of other ranks, but a refusal is thrown") {
   for (const int status : {400, 404, 500, 503}) {
     CAPTURE(status);
     Cluster cluster;
@@ -109,7 +109,7 @@ TEST_CASE("a rank whose log is not there does not silence the others, a refusal 
   CHECK_THROWS_AS(read_run_logs(client, "lab", {pod(0), pod(1)}, {}), kube::ApiError);
 }
 
-TEST_CASE("only the ranks that were asked for are read") {
+TEST_CASE("only the requested ranks are read") {
   Cluster cluster;
   for (const int rank : {0, 1}) cluster.answers[log_of(rank)] = {200, "2026-11-21T07:40:25Z hello\n"};
   kube::Client client(cluster.server.start());
@@ -121,7 +121,7 @@ TEST_CASE("only the ranks that were asked for are read") {
   CHECK(read_run_logs(client, "lab", {pod(0), pod(1)}, filter).empty());
 }
 
-TEST_CASE("--since and --tail are about the pods that are there; a later one is read from its beginning") {
+TEST_CASE("--since and --tail apply to the present pods, and a later pod is read from its beginning") {
   Cluster cluster;
   for (const int rank : {0, 1}) cluster.answers[log_of(rank)] = {200, "2026-11-21T07:40:25Z hello\n"};
   kube::Client client(cluster.server.start());
@@ -143,7 +143,7 @@ TEST_CASE("--since and --tail are about the pods that are there; a later one is 
 }
 
 TEST_CASE(
-    "a run is read without its events when the user may not see them, and not when they cannot be read") {
+    "a run is read without its events if the user may not read them, but fails if they cannot be read") {
   Cluster cluster;
   cluster.answers[std::string(in_lab) + "configmaps/r"] = {
       200, R"({"metadata":{"name":"r","labels":{"mlk.dev/run":"r"}}})"};
@@ -159,7 +159,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a record is written into the run that it is about, not into a later one of its name") {
+TEST_CASE("a record is written only into its own run, and not into a later run of the same name") {
   Cluster cluster;
   const std::string owner_path = std::string(in_lab) + "configmaps/r";
   cluster.answers[owner_path] = {200, "{}"};
@@ -168,7 +168,7 @@ TEST_CASE("a record is written into the run that it is about, not into a later o
   status.run = "r";
   const json owner = {{"metadata", {{"name", "r"}, {"uid", "u1"}}}};
   CHECK_FALSE(write_record(client, "lab", owner, status));
-  CHECK(cluster.seen().empty());  // it has not ended
+  CHECK(cluster.seen().empty());  // the run has not ended
   status.phase = Phase::succeeded;
   CHECK_FALSE(write_record(client, "lab", owner, status));
   REQUIRE(cluster.asked(owner_path));
@@ -182,7 +182,7 @@ TEST_CASE("a record is written into the run that it is about, not into a later o
   CHECK(problem->find("another uid") != std::string::npos);
 }
 
-TEST_CASE("a record is written only where it says something new, of a run that was stopped too") {
+TEST_CASE("a record is written only for an ended or stopped run, and only if it is new") {
   Cluster cluster;
   const std::string owner_path = std::string(in_lab) + "configmaps/r";
   cluster.answers[owner_path] = {200, "{}"};
@@ -207,8 +207,7 @@ TEST_CASE("a record is written only where it says something new, of a run that w
   }
 }
 
-TEST_CASE(
-    "of the events of a namespace those of the run's objects are kept, by the beginning of their names") {
+TEST_CASE("only the events of the run's objects are kept, found by the beginning of the objects' names") {
   Cluster cluster;
   cluster.answers[std::string(in_lab) + "configmaps/r"] = {
       200, R"({"metadata":{"name":"r","labels":{"mlk.dev/run":"r"}}})"};
@@ -259,7 +258,7 @@ struct DoubtfulRun : Cluster {
   bool asked_events() { return asked(std::string(in_lab) + "events"); }
 };
 
-TEST_CASE("a list reads the events about nodes where a pod is in doubt and its node says nothing") {
+TEST_CASE("a list reads the events about nodes if a pod is in doubt and its node says nothing") {
   DoubtfulRun silent;
   CHECK(silent.state() == "Missing");
   CHECK(silent.asked(std::string(in_lab) + "events", "reason%3DNodeNotReady"));
@@ -284,7 +283,7 @@ TEST_CASE("a list reads the events about nodes where a pod is in doubt and its n
   CHECK_THROWS_AS(broken.state(), kube::ApiError);
 }
 
-TEST_CASE("a list asks for the pods of no sweep, or for those of the one that is listed") {
+TEST_CASE("a list of runs requests no pods of sweeps, and a list of one sweep requests only its own pods") {
   Cluster cluster;
   kube::Client client(cluster.server.start());
   const std::string path = std::string(in_lab) + "pods";

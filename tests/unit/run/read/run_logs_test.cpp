@@ -1,4 +1,4 @@
-// What is said of the logs of a run that do not come, and how many lines are asked for.
+// The warnings about logs of a run that do not arrive, and the number of requested lines.
 #include "cli/run/read/run_logs.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ json pod_in_phase(int rank, const std::string& phase = "Running", const std::str
           {"status", {{"phase", phase}}}};
 }
 
-// Each pod's log has one line, unless another status is set for it.
+// The log of each pod has one line, unless the test sets another status for it.
 struct LogAnswers {
   std::map<std::string, int> statuses;  // by pod
   std::mutex mutex;
@@ -64,7 +64,7 @@ ReadAndTold read_with(const std::map<std::string, int>& statuses, const std::vec
   return out;
 }
 
-TEST_CASE("ranks whose containers have not started are told as that, together") {
+TEST_CASE("ranks whose containers have not started are reported together") {
   CHECK(read_with({{"worker0", 400}}, {pod_in_phase(0, "Pending")}).problems ==
         Texts{"worker/0 has no log yet: its container has not started"});
   const ReadAndTold two =
@@ -73,7 +73,7 @@ TEST_CASE("ranks whose containers have not started are told as that, together") 
   CHECK(two.lines == 1);
   CHECK(two.problems ==
         Texts{"2 ranks have no log yet, such as worker/0: their containers have not started"});
-  // Others have no log for another reason.
+  // In these cases the log is missing for another reason.
   CHECK(read_with({{"worker0", 400}}, {pod_in_phase(0)}).problems ==
         Texts{"no logs of worker0 on node n1: no log"});
   CHECK(read_with({{"worker0", 404}}, {pod_in_phase(0, "Pending")}).problems ==
@@ -82,13 +82,13 @@ TEST_CASE("ranks whose containers have not started are told as that, together") 
   CHECK(read_with({}, {pod_in_phase(0)}).problems.empty());
 }
 
-TEST_CASE("missing logs are told before those that have not begun") {
+TEST_CASE("missing logs are reported before logs that have not begun") {
   CHECK(read_with({{"worker0", 400}, {"worker1", 404}}, {pod_in_phase(0, "Pending"), pod_in_phase(1)})
             .problems == Texts{"no logs of worker1 on node n1: no log",
                                "worker/0 has no log yet: its container has not started"});
 }
 
-TEST_CASE("a refusal of a log is thrown with its code, and names the log") {
+TEST_CASE("a refused log throws an error with its code, which names the log") {
   for (const int status : {403, 410, 422}) {
     CAPTURE(status);
     LogAnswers cluster;
@@ -105,10 +105,10 @@ TEST_CASE("a refusal of a log is thrown with its code, and names the log") {
   }
 }
 
-TEST_CASE("the last lines of ranks with one log each are asked for once, and counted for none") {
+TEST_CASE("the last lines of ranks with one log are requested once and not counted") {
   LogAnswers cluster;
   kube::Client client(cluster.server.start());
-  // A server of the same number is another rank.
+  // A server with the same number is another rank.
   CHECK(read_run_logs(client, "lab", {pod_in_phase(0), pod_in_phase(0, "Running", "server")}, {.tail = 7})
             .size() == 2);
   std::sort(cluster.asked.begin(), cluster.asked.end());
@@ -121,7 +121,7 @@ TEST_CASE("the last lines of ranks with one log each are asked for once, and cou
   CHECK(cluster.asked == Texts{"worker0  "});
 }
 
-TEST_CASE("more lines than the API can be asked for are as many as it can be") {
+TEST_CASE("a number of lines above the limit of the API is reduced to this limit") {
   CHECK(tail_lines(0) == 0);
   CHECK(tail_lines(999'999'999) == 999'999'999);
   CHECK(tail_lines(1'000'000'000) == 1'000'000'000);

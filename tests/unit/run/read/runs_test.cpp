@@ -1,4 +1,4 @@
-// Runs among other runs: choosing one by the name that was typed, observing all, and pods that are gone.
+// Runs among other runs: finding a run by its typed name, observing all runs, and pods that are gone.
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +22,7 @@ json owner(const std::string& run, const std::string& name, const std::string& c
             {"labels", {{"mlk.dev/run", run}, {"mlk.dev/name", name}}}}}};
 }
 
-TEST_CASE("a name means the run of that name, else the newest run of that experiment") {
+TEST_CASE("a name means the run with this name, or else the newest run of the experiment with this name") {
   const std::vector<json> owners{owner("mnist-aaaaa", "mnist", "2026-01-03T00:00:00Z"),
                                  owner("mnist-bbbbb", "mnist", "2026-01-05T00:00:00Z"),
                                  owner("mnist", "other", "2026-01-01T00:00:00Z"),
@@ -33,7 +33,7 @@ TEST_CASE("a name means the run of that name, else the newest run of that experi
   CHECK(choose_run({owners[1], owners[0], owners[3]}, "lab", "mnist").run == "mnist-bbbbb");
 }
 
-TEST_CASE("where a sweep is meant, the newest one of the name is found behind newer runs") {
+TEST_CASE("if sweeps are preferred, the newest sweep of the name is found behind newer runs") {
   json older = owner("mnist-aaaaa", "mnist", "2026-01-01T00:00:00Z"),
        sweep = owner("mnist-bbbbb", "mnist", "2026-01-03T00:00:00Z");
   older["metadata"]["labels"]["mlk.dev/sweep"] = "mnist-aaaaa";
@@ -46,7 +46,7 @@ TEST_CASE("where a sweep is meant, the newest one of the name is found behind ne
   CHECK(choose_run({owners[2]}, "lab", "mnist", Prefer::sweeps).run == "mnist-ccccc");
 }
 
-TEST_CASE("a name that means no run gets the nearest one, and a ConfigMap of a run is no run") {
+TEST_CASE("an unknown name gets the nearest name as a hint, and a ConfigMap of a run is not a run") {
   json files = owner("mnist-aaaaa-files", "mnist", "2026-01-03T00:00:00Z");
   files["metadata"]["labels"]["mlk.dev/run"] = "mnist-aaaaa";
   const std::vector<json> owners{files, owner("digits-aaaaa", "digits", "2026-01-03T00:00:00Z")};
@@ -65,10 +65,10 @@ TEST_CASE("a name that means no run gets the nearest one, and a ConfigMap of a r
   refused("digits-aaaab", "did you mean 'digits-aaaaa'?");
 }
 
-TEST_CASE("NAME/NUMBER means a trial of a sweep, and of nothing else") {
+TEST_CASE("NAME/NUMBER means only a trial of a sweep") {
   json sweep = owner("lr-aaaaa", "lr", "2026-01-03T00:00:00Z");
   sweep["metadata"]["labels"]["mlk.dev/sweep"] = "lr-aaaaa";
-  json trial = owner("lr-aaaaa-cdefg", "lr", "2026-01-04T00:00:00Z");  // a run that is a trial of it
+  json trial = owner("lr-aaaaa-cdefg", "lr", "2026-01-04T00:00:00Z");  // a run that is a trial of the sweep
   trial["metadata"]["labels"]["mlk.dev/sweep"] = "lr-aaaaa";
   const std::vector<json> owners{sweep, trial, owner("digits-aaaaa", "digits", "2026-01-03T00:00:00Z")};
   const RunAddress address = choose_run(owners, "lab", "lr/7");
@@ -97,7 +97,7 @@ TEST_CASE("pods that run although their Job has ended were read before it") {
   CHECK(!pods_are_older(load("running").objects));
 }
 
-TEST_CASE("all runs are observed together, each with its own objects and under its own name, newest first") {
+TEST_CASE("all runs are observed together, each with its own objects and name, newest first") {
   std::vector<json> owners, jobs, pods;
   const Time now = load("succeeded").now;
   std::map<std::string, Phase> expected;
@@ -117,11 +117,11 @@ TEST_CASE("all runs are observed together, each with its own objects and under i
     if (i > 0) CHECK(runs[i].created <= runs[i - 1].created);
     expected.erase(runs[i].run);
   }
-  // Jobs and pods without their owner are no run.
+  // Jobs and pods without an owner do not form a run.
   CHECK(observe_all(group_by_run({}, jobs, pods), now).empty());
 }
 
-TEST_CASE("a tag is found whole, and by the part before its '='") {
+TEST_CASE("a tag is found by its whole text and by the part before its '='") {
   json tagged = owner("mnist-aaaaa", "mnist", "2026-01-03T00:00:00Z");
   CHECK_FALSE(has_tag(tagged, "paper"));
   tagged["metadata"]["annotations"]["mlk.dev/tags"] = R"(["paper", "team=vision", 3])";
@@ -132,7 +132,7 @@ TEST_CASE("a tag is found whole, and by the part before its '='") {
   CHECK_FALSE(has_tag(tagged, "paper"));
 }
 
-TEST_CASE("the total of steps is known of an owner that was read as metadata only") {
+TEST_CASE("the total number of steps is known from an owner that was read as metadata only") {
   json steps = owner("mnist-aaaaa", "mnist", "2026-01-03T00:00:00Z");
   const auto total = [&] { return observe_all(group_by_run({steps}, {}, {}), Time{}).at(0).steps; };
   CHECK(total() == 0);
@@ -144,7 +144,7 @@ TEST_CASE("the total of steps is known of an owner that was read as metadata onl
   }
 }
 
-TEST_CASE("pods that are gone are remembered as they last were; one that had not ended has failed") {
+TEST_CASE("gone pods are remembered in their last state, and one that had not ended counts as failed") {
   const auto pod = [](const std::string& uid, const std::string& phase) {
     return json{
         {"metadata", {{"name", "p-" + uid}, {"uid", uid}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},
@@ -157,7 +157,7 @@ TEST_CASE("pods that are gone are remembered as they last were; one that had not
   std::map<std::string, json> seen;
   for (const json& each : memory.with_gone({pod("5", "Running")})) seen[kube::uid_of(each)] = each;
   REQUIRE(seen.size() == 4);
-  CHECK(seen.count("3") == 0);  // it never ran: nothing to tell
+  CHECK(seen.count("3") == 0);  // the pod never ran: nothing to report
   CHECK(seen["1"]["status"]["phase"] == "Failed");
   CHECK(seen["1"]["metadata"].contains("deletionTimestamp"));
   CHECK(seen["2"]["status"]["phase"] == "Failed");
@@ -165,7 +165,7 @@ TEST_CASE("pods that are gone are remembered as they last were; one that had not
   CHECK_FALSE(seen["5"]["metadata"].contains("deletionTimestamp"));
 }
 
-TEST_CASE("the last state of a pod that went is not overwritten by an older one") {
+TEST_CASE("an older state does not overwrite the last state of a gone pod") {
   const auto pod = [](const std::string& phase) {
     return json{{"metadata", {{"uid", "1"}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},
                 {"status", {{"phase", phase}}}};
@@ -176,23 +176,23 @@ TEST_CASE("the last state of a pod that went is not overwritten by an older one"
   CHECK(memory.with_gone({}).at(0)["status"]["phase"] == "Succeeded");
 }
 
-TEST_CASE("no more pods are remembered than fit") {
+TEST_CASE("the number of remembered pods is limited") {
   PodMemory memory;
   std::vector<json> pods;
   for (std::size_t i = 0; i < PodMemory::most_pods + 5; ++i) {
     pods.push_back({{"metadata", {{"uid", std::to_string(i)}}}, {"status", {{"phase", "Running"}}}});
   }
-  CHECK(memory.with_gone(pods).size() == pods.size());  // those that are there are always given back
+  CHECK(memory.with_gone(pods).size() == pods.size());  // the present pods are always returned
   CHECK(memory.with_gone({}).size() == PodMemory::most_pods);
 }
 
-TEST_CASE("a role that the run is to have, without its Job, makes it incomplete") {
+TEST_CASE("a run is incomplete if a Job of its roles is missing") {
   Fixture fixture = load("running");
   json& annotations = fixture.objects.owner["metadata"]["annotations"];
   const std::string role = fixture.objects.jobs[0]["metadata"]["labels"]["mlk.dev/role"];
   annotations["mlk.dev/roles"] = json{{role, 2}}.dump();
   CHECK(fixture.observed().phase == Phase::running);
-  annotations["mlk.dev/roles"] = json{{role, 2}, {"evaluator", 0}}.dump();  // none of a role is no Job
+  annotations["mlk.dev/roles"] = json{{role, 2}, {"evaluator", 0}}.dump();  // a role with count 0 has no Job
   CHECK(fixture.observed().phase == Phase::running);
   annotations["mlk.dev/roles"] = json{{role, 2}, {"evaluator", 1}}.dump();
   CHECK(fixture.observed().phase == Phase::incomplete);
@@ -200,7 +200,7 @@ TEST_CASE("a role that the run is to have, without its Job, makes it incomplete"
   CHECK(fixture.observed().phase == Phase::running);
 }
 
-TEST_CASE("pods that ended before the Job was started anew are not held against it") {
+TEST_CASE("pods that ended before the latest start of the Job are ignored") {
   Fixture fixture = load("restarting");
   CHECK(fixture.observed().why == "worker/1: restarting after exit code 3: cannot open /data/x (try 2 of 2)");
   REQUIRE(fixture.observed().last_failure);
@@ -220,7 +220,7 @@ TEST_CASE("a rank of a stopped run is Stopped: neither gone nor failed") {
   CHECK(status.ranks.at(0).state == "Stopped");
   CHECK(status.ranks.at(0).reason.empty());
   CHECK_FALSE(status.first_failure);
-  const RunStatus later = load("stopped").observed();  // its pods are gone
+  const RunStatus later = load("stopped").observed();  // the pods of the run are gone
   CHECK(later.ranks.at(0).state == "Stopped");
   CHECK(later.ranks.at(0).reason.empty());
 }

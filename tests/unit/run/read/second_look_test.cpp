@@ -1,4 +1,4 @@
-// A second list before a Job counts as gone, and the names that an owner keeps of its Jobs.
+// The second list before a Job counts as gone, and the names of Jobs that an owner stores.
 #include "cli/run/read/second_look.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ json owner_that_made(const std::string& run, const std::string& jobs, const std:
   return owner;
 }
 
-// Lists these Jobs, and notes what else is asked.
+// Lists these Jobs, and records the other requests.
 struct ListedJobs {
   json jobs = json::array();
   std::mutex mutex;
@@ -52,7 +52,7 @@ std::string gone_of(const json& owner) {
   return owner["metadata"]["annotations"].value(annotations::gone, "");
 }
 
-TEST_CASE("a Job that two lists lack is noted as gone beside those before, one that comes back is found") {
+TEST_CASE("a Job that two lists lack is marked as gone beside earlier ones, a Job that comes back is found") {
   ListedJobs cluster;
   cluster.jobs = {{{"metadata", {{"name", "b"}}}}, {{"metadata", {{"name", "other"}}}}};
   kube::Client client(cluster.server.start());
@@ -63,12 +63,12 @@ TEST_CASE("a Job that two lists lack is noted as gone beside those before, one t
   CHECK(gone_of(owner) == "c,a");
   CHECK(cluster.lists == std::vector<std::string>{"mlk.dev/run=r"});
   CHECK(cluster.patches == std::vector<std::string>{"uid-r c,a"});
-  // Now all is known of it.
+  // Now the state of the owner's Jobs is known.
   CHECK(look_twice(client, "lab", {&owner}, jobs).empty());
   CHECK(cluster.lists.size() == 1);
 }
 
-TEST_CASE("of many runs at once all are known to this command, and 64 of them are noted") {
+TEST_CASE("the missing Jobs of many runs are all known to this command, and 64 of them are marked") {
   ListedJobs cluster;
   kube::Client client(cluster.server.start());
   std::vector<json> owners;
@@ -85,7 +85,7 @@ TEST_CASE("of many runs at once all are known to this command, and 64 of them ar
   CHECK(gone_of(owners[65]).empty());
 }
 
-TEST_CASE("the names of Jobs stand between commas, and nothing between two commas is none") {
+TEST_CASE("the names of Jobs are separated by commas, and an empty part is not a name") {
   using Listed = std::vector<std::string>;
   CHECK(jobs_made(owner_that_made("r", "a,b")) == Listed{"a", "b"});
   CHECK(jobs_made(owner_that_made("r", ",a,,b,")) == Listed{"a", "b"});
@@ -95,7 +95,7 @@ TEST_CASE("the names of Jobs stand between commas, and nothing between two comma
   CHECK(jobs_found_gone(owner_that_made("r", "a")).empty());
 }
 
-TEST_CASE("the Job that decides is known by a mark, a success policy or its role, alone it is not") {
+TEST_CASE("a Job decides by its mark, its success policy or its role, but not because it is the only one") {
   const auto decides = [](const std::string& role, const char* mark, bool policy) {
     json job = {{"kind", "Job"},
                 {"apiVersion", "batch/v1"},
@@ -113,7 +113,7 @@ TEST_CASE("the Job that decides is known by a mark, a success policy or its role
   CHECK(name_of_deciding_job({}) == "");
 }
 
-TEST_CASE("only Kubernetes' own Job is one") {
+TEST_CASE("only a Job of Kubernetes' own API group counts as a Job") {
   CHECK(is_job({{"kind", "Job"}, {"apiVersion", "batch/v1"}}));
   CHECK_FALSE(is_job({{"kind", "Job"}, {"apiVersion", "batch/v1beta1"}}));
   CHECK_FALSE(is_job({{"kind", "CronJob"}, {"apiVersion", "batch/v1"}}));

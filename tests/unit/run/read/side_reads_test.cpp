@@ -1,5 +1,5 @@
-// What is asked beside a run's objects: nodes of doubtful pods, the last words of containers that left none,
-// and the Service.
+// Requests beside a run's objects: the nodes of doubtful pods, missing last words of containers, and the
+// Service.
 #include "cli/run/read/side_reads.h"
 
 #include <algorithm>
@@ -57,7 +57,7 @@ struct AsideCluster {
     kube::Client client(server.start());
     SideReads reads(client, "lab", scope);
     reads.wait({&run.objects}, 20s);
-    reads.wait({&run.objects}, 20s);  // not again at once
+    reads.wait({&run.objects}, 20s);  // no second request at once
     return run.objects;
   }
 };
@@ -67,7 +67,7 @@ json node_that_is(const char* ready) {
           {"status", {{"conditions", {{{"type", "Ready"}, {"status", ready}}}}}}};
 }
 
-TEST_CASE("a node is asked once about all its doubtful pods, and not without a doubt") {
+TEST_CASE("a node with several doubtful pods is polled once, and without a doubt it is not polled") {
   AsideCluster calm(200, node_that_is("Unknown"));
   CHECK(calm.read().nodes.empty());
   CHECK(calm.asked_nodes == 0);
@@ -79,7 +79,7 @@ TEST_CASE("a node is asked once about all its doubtful pods, and not without a d
   CHECK(silent.run.state(0) == "Missing");
 }
 
-TEST_CASE("whoever may not read nodes has no word of theirs; a node that is not there is gone") {
+TEST_CASE("a user who may not read nodes gets no status of them, and a node that does not exist is gone") {
   AsideCluster forbidden(403, {{"kind", "Status"}});
   forbidden.doubt(0);
   CHECK(forbidden.read().nodes.empty());
@@ -93,7 +93,7 @@ TEST_CASE("whoever may not read nodes has no word of theirs; a node that is not 
   CHECK(gone.run.state(0) == "Missing");
 }
 
-TEST_CASE("the log of a container that failed completes its words in the pod's status") {
+TEST_CASE("the log of a failed container completes its last words in the pod's status") {
   AsideCluster cluster(200, node_that_is("True"));
   json& pod = cluster.run.pod(0);
   pod["spec"]["initContainers"] = {{{"name", "fetch"}}};
@@ -104,7 +104,7 @@ TEST_CASE("the log of a container that failed completes its words in the pod's s
   CHECK(cluster.asked_logs == 1);
   CHECK(cluster.run.observed().ranks.at(0).reason.starts_with(
       "init container fetch: exit code 128: fatal: no"));
-  // The kubelet has read the log before its last line was there; or the container has left words of its own.
+  // The kubelet has read the log before its last line arrived, or the container has left its own words.
   for (const auto& [message, told] : {std::pair("cloning\n", "fatal: no"), {"its own", "its own"}}) {
     pod["status"]["initContainerStatuses"][0]["state"]["terminated"]["message"] = message;
     AsideCluster other(200, node_that_is("True"));
@@ -116,7 +116,7 @@ TEST_CASE("the log of a container that failed completes its words in the pod's s
   }
 }
 
-// The requests about the Service of a run that `change` has changed.
+// The requests about the Service of a run after `change` was applied to it.
 int asked_services(const std::function<void(test::Run&)>& change,
                    SideReads::Scope scope = SideReads::Scope::one_run) {
   AsideCluster cluster(200, node_that_is("True"));
@@ -128,7 +128,7 @@ int asked_services(const std::function<void(test::Run&)>& change,
   return cluster.asked_services;
 }
 
-TEST_CASE("the Service of a run is asked about once while its ranks may look for each other") {
+TEST_CASE("the Service of a run is requested once while its ranks may look up each other") {
   const auto annotate = [](test::Run& run, const char* annotation, const char* value) {
     run.objects.owner["metadata"]["annotations"][annotation] = value;
   };
@@ -146,7 +146,7 @@ TEST_CASE("the Service of a run is asked about once while its ranks may look for
         }) == 0);
 }
 
-TEST_CASE("a Service counts as gone only if the API server says that there is none") {
+TEST_CASE("a Service counts as gone only if the API server reports that it does not exist") {
   for (const auto& [status, reason, gone] :
        {std::tuple{404, "NotFound", true}, {404, "", false}, {403, "Forbidden", false}, {200, "", false}}) {
     AsideCluster cluster(200, node_that_is("True"));
@@ -157,7 +157,7 @@ TEST_CASE("a Service counts as gone only if the API server says that there is no
   }
 }
 
-TEST_CASE("the last words of at most eight pods are read, ten lines of each, of the newest pods first") {
+TEST_CASE("the last words of at most eight pods are read, ten lines each, newest pods first") {
   FakeServer server;
   std::mutex mutex;
   std::vector<std::string> asked;
@@ -168,7 +168,7 @@ TEST_CASE("the last words of at most eight pods are read, ten lines of each, of 
                      CHECK(request.get_param_value("tailLines") == "10");
                      CHECK(request.get_param_value("limitBytes") == "16384");
                      response.status = request.matches[1] == "p9" ? 500 : 200;
-                     if (request.matches[1] != "p8")  // that one says nothing
+                     if (request.matches[1] != "p8")  // the log of p8 is empty
                        response.set_content("2026-01-03T11:00:00Z fatal\n", "text/plain");
                    });
   RunObjects objects;
@@ -190,9 +190,9 @@ TEST_CASE("the last words of at most eight pods are read, ten lines of each, of 
   reads.wait({&objects}, 20s);
   std::sort(asked.begin(), asked.end());
   CHECK(asked == std::vector<std::string>{"p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9"});
-  CHECK(objects.last_words.size() == 6);  // what is no answer, and nothing, is no word
+  CHECK(objects.last_words.size() == 6);  // failed requests and empty logs give no last words
   CHECK(objects.last_words.at(last_words_key("uid-p2", "fetch")) == "fatal\n");
-  // A container that was started again may have others.
+  // A restarted container may have other last words.
   asked.clear();
   reads.wait({&objects}, 20s);
   CHECK(asked.empty());

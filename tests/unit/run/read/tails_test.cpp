@@ -1,4 +1,4 @@
-// How the newest metrics lines are looked for in the logs of runs: how much is read, and of which ranks.
+// How the newest metrics lines are searched in the logs of runs: how much is read, and from which ranks.
 #include "cli/run/read/tails.h"
 
 #include <algorithm>
@@ -19,9 +19,9 @@ namespace {
 using json = nlohmann::json;
 using namespace std::chrono_literals;
 
-constexpr auto long_enough = 20s;  // no test waits for it
+constexpr auto long_enough = 20s;  // no test waits so long
 
-// A run of workers whose logs the test writes.
+// A run of workers with logs that the test writes.
 struct Logs {
   struct Log {
     int status = 200;
@@ -89,7 +89,7 @@ using AskedLogs = std::vector<std::string>;
 
 constexpr char launcher_alone[] = "mlk: rank 3 of MPI ended with exit code 1";
 
-// A worker that has failed, with what its pod's status says of that.
+// A failed worker, with the text about it in its pod's status.
 void fail_worker(Logs& run, int rank, const std::string& message, const std::string& log,
                  const std::string& at = "2026-01-03T00:00:09Z") {
   run.worker(rank, log);
@@ -102,7 +102,7 @@ void fail_worker(Logs& run, int rank, const std::string& message, const std::str
             {{"exitCode", 1}, {"reason", "Error"}, {"message", message}, {"finishedAt", at}}}}}}}}};
 }
 
-TEST_CASE("of failed pods whose status lacks the error more of the log is read, and that error is told") {
+TEST_CASE("if the status of a failed pod lacks the error, more of its log is read, and the error is shown") {
   Logs run;
   fail_worker(run, 0, "ValueError: said", "");
   fail_worker(run, 1, launcher_alone,
@@ -116,7 +116,7 @@ TEST_CASE("of failed pods whose status lacks the error more of the log is read, 
   CHECK(status.ranks.at(0).reason.starts_with("exit code 1: ValueError: said"));
 }
 
-TEST_CASE("a program's last words are those of its log when the kubelet has read that too early") {
+TEST_CASE("the last words of a program are taken from its log if the kubelet has read the log too early") {
   Logs run;
   fail_worker(run, 0, "epoch 1\n", Logs::said("epoch 1") + Logs::said("fatal: the disk is full"));
   fail_worker(run, 1, "gave up", Logs::said("epoch 1") + Logs::said("bye"));
@@ -126,7 +126,7 @@ TEST_CASE("a program's last words are those of its log when the kubelet has read
   CHECK(status.ranks.at(1).reason.starts_with("exit code 1: gave up"));
 }
 
-TEST_CASE("an ending of as many bytes as were asked for was cut off at its end, and says nothing") {
+TEST_CASE("an ending of as many bytes as requested was cut off at its end, and is ignored") {
   constexpr std::size_t asked_for = 256 * 1024;
   for (const std::size_t size : {asked_for - 1, asked_for}) {
     Logs run;
@@ -140,7 +140,8 @@ TEST_CASE("an ending of as many bytes as were asked for was cut off at its end, 
   }
 }
 
-TEST_CASE("those that failed first are read, few of a run, and what cannot be read changes nothing") {
+TEST_CASE(
+    "the logs of the pods that failed first are read, few per run, and failed requests change nothing") {
   Logs run;
   for (int rank = 0; rank < 5; ++rank)
     fail_worker(run, rank, launcher_alone, "", "2026-01-03T00:00:0" + std::to_string(9 - rank) + "Z");
@@ -148,7 +149,7 @@ TEST_CASE("those that failed first are read, few of a run, and what cannot be re
   for (const LogToRead& log : endings_to_read(run.objects)) pods.push_back(log.pod);
   CHECK(pods == std::vector<std::string>{"w4", "w3", "w2"});
   run.logs["w4"].status = 404;
-  run.logs["w3"].text = Logs::said(std::string(256 * 1024, 'x'));  // cut off at its end, by the server
+  run.logs["w3"].text = Logs::said(std::string(256 * 1024, 'x'));  // the server cuts off its end
   run.read();
   CHECK(run.objects.endings.empty());
   CHECK(observe(run.objects, std::chrono::system_clock::now())
@@ -158,7 +159,7 @@ TEST_CASE("those that failed first are read, few of a run, and what cannot be re
   CHECK(endings_to_read(run.objects).empty());
 }
 
-TEST_CASE("a line that is not old is found by one short look at the lowest rank, and the last one counts") {
+TEST_CASE("a recent line is found by one short read of the lowest rank's log, and the last line counts") {
   Logs run;
   run.worker(0, Logs::said("mlk step=3 loss=1") + Logs::said("hello") + Logs::said("mlk step=4 loss=1"));
   run.worker(1, Logs::said("mlk step=9"));
@@ -167,19 +168,19 @@ TEST_CASE("a line that is not old is found by one short look at the lowest rank,
   CHECK(run.step(1) == -1);
 }
 
-TEST_CASE("an old line is told, and the other ranks are asked as well") {
+TEST_CASE("an old line is shown, and the logs of the other ranks are read as well") {
   Logs run;
   run.worker(0, Logs::said("mlk step=3", 60s));
   run.worker(1, Logs::said("mlk step=9"));
   run.worker(2, "");
   AskedLogs asked = run.read();
-  std::ranges::sort(asked);  // the last two are asked at the same time
+  std::ranges::sort(asked);  // the last two requests are sent at the same time
   CHECK(asked == AskedLogs{"w0 40 32768", "w1 40 32768", "w2 40 32768"});
   CHECK(run.step(0) == 3);
   CHECK(run.step(1) == 9);
 }
 
-TEST_CASE("a short log without a line is whole, and the other ranks are asked") {
+TEST_CASE("a short log without a metrics line is complete, and the logs of the other ranks are read") {
   Logs run;
   run.worker(0, Logs::said("hello"));
   run.worker(1, "");
@@ -187,7 +188,7 @@ TEST_CASE("a short log without a line is whole, and the other ranks are asked") 
   CHECK(run.objects.lines.empty());
 }
 
-TEST_CASE("a program that prints much else is looked at for longer, once") {
+TEST_CASE("a longer part of a log is read once if the program prints much else") {
   Logs run;
   std::string text;
   for (int i = 0; i < 40; ++i) text += Logs::said("hello");
@@ -195,13 +196,13 @@ TEST_CASE("a program that prints much else is looked at for longer, once") {
   CHECK(run.read() == AskedLogs{"w0 40 32768", "w0 1000 262144"});
 }
 
-TEST_CASE("of a log whose lines are long the end is asked for again") {
+TEST_CASE("the end of a log with long lines is requested again") {
   Logs run;
   run.worker(0, Logs::said(std::string(40'000, 'x')));
   CHECK(run.read() == AskedLogs{"w0 40 32768", "w0 3 262144"});
 }
 
-TEST_CASE("a log that is refused leaves its rank out, and the others are asked") {
+TEST_CASE("a refused log leaves out its rank, and the logs of the other ranks are read") {
   for (const int status : {404, 500}) {
     Logs run;
     run.worker(0, status_body(status, "Whatever", "mlk step=3"), status);
@@ -212,7 +213,7 @@ TEST_CASE("a log that is refused leaves its rank out, and the others are asked")
   }
 }
 
-TEST_CASE("a log that does not answer is given up when the time is over, and no further one is asked") {
+TEST_CASE("a log that does not answer in time is abandoned, and no further log is requested") {
   Logs run;
   run.worker(0, "");
   run.worker(1, Logs::said("mlk step=9"));
@@ -221,7 +222,7 @@ TEST_CASE("a log that does not answer is given up when the time is over, and no 
   CHECK(run.objects.lines.empty());
 }
 
-TEST_CASE("logs of several runs are read side by side, one that hangs holds up no other") {
+TEST_CASE("logs of several runs are read in parallel, and a log that hangs delays no other") {
   Logs run;
   RunObjects other = run.objects;
   run.worker(0, "");
@@ -234,14 +235,14 @@ TEST_CASE("logs of several runs are read side by side, one that hangs holds up n
   CHECK(other.lines.empty());
 }
 
-TEST_CASE("without a log to read nothing is asked") {
+TEST_CASE("without a log to read no request is sent") {
   Logs run;
   CHECK(run.read().empty());
 }
 
 TEST_CASE(
-    "a line is found with its time, also in a log of exactly as many bytes as are read, whose end is asked "
-    "for") {
+    "a line is found with its time, also in a log of exactly the bytes of one read, whose end is read "
+    "again") {
   Logs run;
   const std::string line = "2026-01-03T00:00:05Z mlk step=3 loss=1\n";
   run.worker(0, "2026-01-03T00:00:04Z " + std::string(32 * 1024 - line.size() - 22, 'x') + "\n" + line);
@@ -256,7 +257,7 @@ TEST_CASE(
   CHECK(shorter.read() == AskedLogs{"w0 40 32768"});
 }
 
-TEST_CASE("a log of fewer lines than were asked for is whole, and is not read again") {
+TEST_CASE("a log with fewer lines than requested is complete, and is not read again") {
   Logs run;
   std::string text;
   for (int i = 0; i < 39; ++i) text += Logs::said("hello");
@@ -275,7 +276,7 @@ TEST_CASE("a line is fresh for half a minute") {
   }
 }
 
-TEST_CASE("only an answer of 200 is a log, whatever an error says") {
+TEST_CASE("only an answer with status 200 is a log, whatever the body of an error says") {
   for (const int status : {203, 404, 500}) {
     Logs run;
     run.worker(0, Logs::said("mlk step=3"), status);

@@ -1,4 +1,4 @@
-// A run that is watched while the cluster changes, and runs that are listed among others.
+// A run that is watched while the cluster changes, and runs that are listed among other runs.
 #include "cli/run/read/watcher.h"
 
 #include <atomic>
@@ -64,7 +64,7 @@ std::vector<std::string> names(const std::vector<json>& objects) {
 
 using Names = std::vector<std::string>;
 
-// The pod goes, after `before`, while it is watched; returns when the watcher shows it as failed.
+// Calls `before`, then deletes the pod while it is watched. Returns when the watcher shows the pod as failed.
 void remove_pod(Watched& cluster, mlk::RunWatcher& watcher, const std::function<void()>& before = [] {}) {
   REQUIRE(eventually([&] { return watcher.synced(); }));
   watcher.objects();
@@ -96,7 +96,7 @@ TEST_CASE("a watcher holds the objects of its run and the warnings about them, a
   CHECK(again.events.size() == 1);
 }
 
-TEST_CASE("a watcher tells of a change once, and nothing when nothing changes") {
+TEST_CASE("a watcher reports a change once, and reports nothing if nothing changes") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -110,7 +110,8 @@ TEST_CASE("a watcher tells of a change once, and nothing when nothing changes") 
   CHECK_FALSE(watcher.wait_for_change(50ms));
 }
 
-TEST_CASE("a pod that goes while it runs is kept as a failed one, also when all is read again") {
+TEST_CASE(
+    "a pod that disappears while it runs is kept as a failed pod, also after everything is read again") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -118,7 +119,7 @@ TEST_CASE("a pod that goes while it runs is kept as a failed one, also when all 
   CHECK(watcher.read_again().pods.at(0)["status"]["phase"] == "Failed");
 }
 
-TEST_CASE("of a pod that ends and goes at once the end is known") {
+TEST_CASE("the end of a pod that ends and disappears at once is known") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -129,7 +130,7 @@ TEST_CASE("of a pod that ends and goes at once the end is known") {
   CHECK(watcher.objects().pods.at(0)["status"]["reason"] == "Evicted");
 }
 
-TEST_CASE("a run whose owner goes exists no more") {
+TEST_CASE("a run does not exist any more after its owner is deleted") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -140,7 +141,7 @@ TEST_CASE("a run whose owner goes exists no more") {
   CHECK_THROWS_WITH_AS(watcher.read_again(), "there is no run 'r' in namespace 'default'", Error);
 }
 
-TEST_CASE("events may be forbidden, other objects of the run may not") {
+TEST_CASE("a watcher works without the right to read events, but not without the right to other objects") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   cluster.refuse("events", 403);
@@ -166,7 +167,7 @@ TEST_CASE("events may be forbidden, other objects of the run may not") {
   }
 }
 
-TEST_CASE("a server that fails for a moment is no trouble yet") {
+TEST_CASE("a server that fails for a moment is not reported as trouble yet") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   std::atomic<int> refused = 0;
@@ -184,7 +185,7 @@ TEST_CASE("a server that fails for a moment is no trouble yet") {
   CHECK(eventually([&] { return watcher.synced(); }));
 }
 
-TEST_CASE("runs are listed newest first, by name and by tag, and are configured only when asked for") {
+TEST_CASE("runs are listed newest first, by name and by tag, with their experiments only on request") {
   Watched cluster;
   cluster.store.modify("configmaps", "default", "r", [](json& owner) {
     owner["metadata"]["labels"][mlk::labels::name] = "mnist";
@@ -197,7 +198,7 @@ TEST_CASE("runs are listed newest first, by name and by tag, and are configured 
     Names runs;
     for (const mlk::RunStatus& status : mlk::list_runs(client, "default", mlk::Time{}, filter)) {
       CHECK(status.experiment.is_null() == !filter.configured);
-      CHECK(status.ranks.size() == (filter.name.empty() ? 1 : 0));  // these Jobs carry no name
+      CHECK(status.ranks.size() == (filter.name.empty() ? 1 : 0));  // these Jobs have no label with the name
       for (const mlk::RankStatus& rank : status.ranks) CHECK(rank.pod == status.run + "-worker-0-abcde");
       runs.push_back(status.run);
     }
@@ -216,7 +217,7 @@ TEST_CASE("a run is found by the name of its experiment, and an empty name is re
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   CHECK(mlk::find_run(client, "default", "r").run == "r");
-  CHECK(mlk::find_run(client, "default", "x").run == "r");  // both are of this second, the later name counts
+  CHECK(mlk::find_run(client, "default", "x").run == "r");  // made in the same second: the later name counts
   try {
     mlk::find_run(client, "default", "");
     FAIL("found");
@@ -251,7 +252,7 @@ TEST_CASE("pods are read again when a Job ended after they were read") {
   CHECK(objects.pods.at(0)["status"]["phase"] == "Succeeded");
 }
 
-TEST_CASE("a command that sees the end of a run suspends the Jobs that would go on, and no other") {
+TEST_CASE("a command that sees the end of a run suspends only the Jobs that would go on") {
   Watched cluster;
   cluster.ask("POST", mlk::test::jobs_path, mlk::test::job_of("r", "server"));
   cluster.store.modify("jobs", "default", "r-worker", [](json& job) {
@@ -268,7 +269,7 @@ TEST_CASE("a command that sees the end of a run suspends the Jobs that would go 
   CHECK(problem->find("not for you") != std::string::npos);
 }
 
-TEST_CASE("a refusal that is final is thrown, whatever of the run it is about; one that may pass is not") {
+TEST_CASE("a final refusal of any object is thrown, a temporary refusal is not") {
   for (const char* plural : {"configmaps", "jobs", "pods"}) {
     for (const int status : {401, 404}) {
       Watched cluster;

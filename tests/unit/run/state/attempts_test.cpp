@@ -1,4 +1,4 @@
-// Which run of an experiment a submit means, and what it does not accept of a cluster's answers.
+// Which run of an experiment a submit means, and which answers of a cluster it does not accept.
 #include <doctest/doctest.h>
 
 #include "cli/experiment/load.h"
@@ -30,7 +30,7 @@ mlk::Submitted submit(FakeCluster& cluster, bool again) {
 
 }  // namespace
 
-TEST_CASE("again counts on from the highest number, in whatever order the runs are listed") {
+TEST_CASE("--again continues from the highest number, in whatever order the runs are listed") {
   FakeCluster cluster;
   const std::string run = submit(cluster, false).run;
   const auto stop = [](json& owner) {
@@ -45,10 +45,10 @@ TEST_CASE("again counts on from the highest number, in whatever order the runs a
     cluster.store.create("configmaps", owner);
   }
   CHECK(submit(cluster, false).run == run + "-10");
-  CHECK(submit(cluster, true).run == run + "-11");  // a stopped run is over for who asks for another
+  CHECK(submit(cluster, true).run == run + "-11");  // a stopped run counts as over for --again
 }
 
-TEST_CASE("a field that the cluster drops of a Service fails the submit as one of a Job does") {
+TEST_CASE("a field that the cluster drops from a Service fails the submit, as for a Job") {
   FakeCluster cluster;
   cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method != "POST" || !request.path.ends_with("/services")) return std::nullopt;

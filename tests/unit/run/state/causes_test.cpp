@@ -1,4 +1,4 @@
-// Which of several facts about a run counts: causes beside each other, ends that are no failures, records.
+// Which of several facts about a run is shown: several causes, ends that are not failures, records.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -19,8 +19,7 @@ constexpr char deleted_at[] = "2026-01-03T11:58:30Z";
 
 void mark_deleted(json& object) { object["metadata"]["deletionTimestamp"] = deleted_at; }
 
-TEST_CASE(
-    "a rank that is tried again comes before a lost node, and that before a rank that failed for good") {
+TEST_CASE("causes in order: a rank that is tried again, a lost node, a rank that failed for good") {
   Run run;
   run.job()["status"]["failedIndexes"] = "0";
   run.job()["spec"]["maxFailedIndexes"] = 3;
@@ -37,7 +36,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a rank that failed for good comes before one that nobody can place, and that before one that restarts") {
+    "causes in order: a rank that failed for good, a rank that cannot be scheduled, a rank that restarts") {
   Run run;
   run.job()["spec"]["maxFailedIndexes"] = 3;
   run.job()["status"]["failedIndexes"] = "0";
@@ -58,7 +57,7 @@ TEST_CASE(
   CHECK_FALSE(status.cannot_start);
 }
 
-TEST_CASE("the ranks of a Job that is over or ending report their failures, without a try or a wait") {
+TEST_CASE("the failures of ranks of an ended or ending Job are shown without a try or a wait") {
   for (const char* type : {"Failed", "FailureTarget"}) {
     Run run;
     run.condition(type, "BackoffLimitExceeded");
@@ -74,7 +73,7 @@ TEST_CASE("the ranks of a Job that is over or ending report their failures, with
   CHECK(run.observed().ranks.at(1).reason == "failed for good: exit code 3 (try 1 of 4)");
 }
 
-TEST_CASE("a pod that the end of its Job or of the run deletes is no failure, one that went by itself is") {
+TEST_CASE("a pod that the end of its Job or run deletes is no failure, a pod that ended by itself is") {
   const auto failure_of = [](const std::function<void(Run&)>& change) {
     Run run;
     run.fail(run.pod(1), 137);
@@ -90,7 +89,7 @@ TEST_CASE("a pod that the end of its Job or of the run deletes is no failure, on
   CHECK(failure_of([](Run& run) { run.job()["spec"]["suspend"] = true; }) == "none");
   CHECK(failure_of([](Run& run) { mark_deleted(run.job()); }) == "none");
   CHECK(failure_of([](Run& run) { run.stop(); }) == "none");
-  // What another than the Job controller brought about is a failure, also when the run ends.
+  // An end that was not caused by the Job controller is a failure, also when the run ends.
   CHECK(failure_of([](Run& run) {
           run.condition("FailureTarget");
           run.pod(1)["status"]["conditions"] = {
@@ -102,7 +101,8 @@ TEST_CASE("a pod that the end of its Job or of the run deletes is no failure, on
         }) == "killed by signal 9 (SIGKILL)");
 }
 
-TEST_CASE("a rank that blames a peer has failed after it, and a disruption began before its pod ended") {
+TEST_CASE(
+    "a rank that blames a peer counts as failed after it, and a disruption begins before its pod ends") {
   Run run;
   const auto says = [&](int rank, const char* message) {
     run.pod(rank)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = message;
@@ -118,7 +118,7 @@ TEST_CASE("a rank that blames a peer has failed after it, and a disruption began
   run.fail(run.pod(1), 1, "2026-01-03T11:59:58Z");  // too late to be the cause
   CHECK(run.observed().first_failure->rank == 0);
 
-  // It was asked to end, its peers saw that, and it took its time to write a checkpoint.
+  // The pod was asked to end and spent time on a checkpoint, while its peers saw the end.
   run.fail(run.pod(2), 143, "2026-01-03T11:59:59Z");
   run.pod(2)["metadata"]["deletionTimestamp"] = "2026-01-03T12:00:24Z";
   run.pod(2)["metadata"]["deletionGracePeriodSeconds"] = 30;
@@ -131,7 +131,7 @@ TEST_CASE("a rank that blames a peer has failed after it, and a disruption began
   CHECK(run.observed().first_failure->reason == "preempted by a pod of higher priority");
 }
 
-TEST_CASE("a pod that had failed when its Job deleted it is still the cause") {
+TEST_CASE("a pod that had failed before its Job deleted it is still the cause") {
   Run run;
   run.fail(run.pod(0), 1);
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "Broken pipe";
@@ -145,7 +145,7 @@ TEST_CASE("a pod that had failed when its Job deleted it is still the cause") {
   CHECK(run.why() == "worker/0: exit code 1: Broken pipe (4 of 4 tries failed)");
 }
 
-TEST_CASE("a run that fails because a rank has followed its peers too often names the peer") {
+TEST_CASE("a run that fails because a rank followed its peers too often names the peer as the cause") {
   Run run;
   run.fail(run.pod(0), 1);
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "Socket closed";
@@ -157,7 +157,7 @@ TEST_CASE("a run that fails because a rank has followed its peers too often name
   CHECK(run.why() == "worker/1: exit code 3");
 }
 
-TEST_CASE("a pod that runs while it is being deleted has not failed, nor has one on a node that is silent") {
+TEST_CASE("a running pod that is being deleted has not failed, and neither has a pod on a silent node") {
   Run run;
   mark_deleted(run.pod(0));
   CHECK_FALSE(run.observed().first_failure);
@@ -169,7 +169,7 @@ TEST_CASE("a pod that runs while it is being deleted has not failed, nor has one
   CHECK(run.observed().first_failure->rank == 1);
 }
 
-TEST_CASE("of a succeeding Job the pods that it removes are missing, one that was evicted has failed") {
+TEST_CASE("pods that a succeeding Job removes are missing, but an evicted pod has failed") {
   Run run;
   run.condition("SuccessCriteriaMet");
   run.fail(run.pod(1), 137);
@@ -184,13 +184,12 @@ TEST_CASE("of a succeeding Job the pods that it removes are missing, one that wa
   CHECK(run.state(1) == "Failed");
 }
 
-TEST_CASE(
-    "how many tries failed is told of a rank of the deciding Job that has used them up, and of no other") {
+TEST_CASE("the number of failed tries is shown only for a rank of the deciding Job that has used them up") {
   Run run;
   run.condition("Failed", "FailedIndexes");
   run.job()["status"]["failedIndexes"] = "0";
   run.fail(run.server(), 3);
-  CHECK(run.why() == "server/0: exit code 3");  // a rank of that number, but of another Job
+  CHECK(run.why() == "server/0: exit code 3");  // a rank with the same number, but of another Job
   run.fail(run.pod(0), 4);
   CHECK(run.why() == "worker/0: exit code 4 (4 of 4 tries failed)");
   run.job()["spec"]["backoffLimitPerIndex"] = 1;
@@ -199,10 +198,10 @@ TEST_CASE(
   CHECK(run.why() == "worker/0: exit code 4");
   run.job()["spec"]["backoffLimitPerIndex"] = 3;
   run.job()["status"]["conditions"][0]["reason"] = "PodFailurePolicy";
-  CHECK(run.why() == "worker/0: exit code 4");  // it was not tried again
+  CHECK(run.why() == "worker/0: exit code 4");  // the rank was not tried again
 }
 
-TEST_CASE("the failure that a policy names is not taken for decided before the Job has said so") {
+TEST_CASE("a failure that a policy decides is shown as failing until the Job reports it") {
   Run run;
   run.job()["spec"]["podFailurePolicy"]["rules"] = {
       R"({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [66]}})"_json};
@@ -216,7 +215,7 @@ TEST_CASE("the failure that a policy names is not taken for decided before the J
 }
 
 TEST_CASE(
-    "of ranks that end with the code that decides, one that says why is told before one that repeats it") {
+    "of ranks with the deciding exit code, a rank with its own reason is shown before one that repeats it") {
   for (const int code : {64, 65, 66, 67}) {
     CAPTURE(code);
     Run run;
@@ -240,7 +239,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a run whose deciding Job is being deleted says so, as one whose owner is") {
+TEST_CASE(
+    "a run whose deciding Job is being deleted reports this, as a run whose owner is being deleted does") {
   Run run;
   mark_deleted(run.job());
   CHECK(run.phase() == "Running");
@@ -253,7 +253,7 @@ TEST_CASE("a run whose deciding Job is being deleted says so, as one whose owner
   CHECK(run.why() == "it is being deleted");
 }
 
-TEST_CASE("that the cluster has made no pods is told as long as there is none at all") {
+TEST_CASE("the missing pods of a run are the reason only if the run has no pod at all") {
   Run run;
   run.objects.pods.clear();
   CHECK(run.phase() == "Scheduling");
@@ -263,7 +263,7 @@ TEST_CASE("that the cluster has made no pods is told as long as there is none at
   CHECK(run.why().empty());
 }
 
-TEST_CASE("where the checkpoints lie and which is the newest is told of a run that goes on, too") {
+TEST_CASE("the place of the checkpoints and the newest one are shown also for a run that goes on") {
   Run run;
   run.objects.owner["data"]["experiment"] =
       R"({"train": {"steps": 90}, "checkpoint": {"volume": {"pvc": "claim"}}})";
@@ -279,7 +279,7 @@ TEST_CASE("where the checkpoints lie and which is the newest is told of a run th
   CHECK(status.checkpoint->step == 30);
   CHECK(status.steps == 90);
   CHECK(status.experiment["train"]["steps"] == 90);
-  // A run of epochs counts its steps itself.
+  // A run with epochs counts its steps itself.
   run.objects.owner["data"]["experiment"] = R"({"train": {"epochs": 2}})";
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] =
       R"({"schema": 1, "step": 40, "steps": 77, "checkpoint": "a\u001bb"})";
@@ -288,7 +288,7 @@ TEST_CASE("where the checkpoints lie and which is the newest is told of a run th
   CHECK(run.observed().last_checkpoint == "a?b");
 }
 
-TEST_CASE("of a recorded run each rank that had not ended by then is told as its own pod is now") {
+TEST_CASE("in a recorded run, a rank that had not ended by then is shown with the state of its own pod now") {
   Run run;
   run.condition("Complete");
   run.finish(run.pod(2));
@@ -313,10 +313,10 @@ TEST_CASE("of a recorded run each rank that had not ended by then is told as its
     const RankStatus& one = status.ranks.at(rank);
     return one.role + " " + std::to_string(one.rank) + " " + one.state + " " + one.node + " " + one.pod;
   };
-  CHECK(told(0) == "worker 0 Failed n1 ");   // as it was written
-  CHECK(told(1) == "worker 1 Running n1 ");  // pods that were counted are gone since
+  CHECK(told(0) == "worker 0 Failed n1 ");   // as in the record
+  CHECK(told(1) == "worker 1 Running n1 ");  // the counted pods are gone meanwhile
   CHECK(told(2) == "worker 2 Succeeded n1 r-worker-2-2");
-  CHECK(told(3) == "server 0 Failed n7 r-server-0-3");  // the node is known from the record alone
+  CHECK(told(3) == "server 0 Failed n7 r-server-0-3");  // only the record knows the node
   CHECK(status.why == "as it was");
   CHECK(status.phase == Phase::succeeded);
   CHECK(status.note == "a remark");
@@ -324,7 +324,7 @@ TEST_CASE("of a recorded run each rank that had not ended by then is told as its
   CHECK(status.steps == 70);
 }
 
-TEST_CASE("of a recorded run each rank keeps its reason and the time of its end when its pods are gone") {
+TEST_CASE("in a recorded run, each rank keeps its reason and the time of its end when its pods are gone") {
   Run run;
   run.condition("Complete");
   RunStatus earlier = run.observed();
@@ -338,7 +338,7 @@ TEST_CASE("of a recorded run each rank keeps its reason and the time of its end 
   CHECK(rank.since == parse_time("2026-01-03T11:00:01Z"));
 }
 
-TEST_CASE("the record of a stop fills in lost information, and present objects replace it") {
+TEST_CASE("the record of a stop fills in lost information, and present objects override it") {
   Run run;
   run.stop();
   RunStatus earlier = run.observed();

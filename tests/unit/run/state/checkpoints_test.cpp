@@ -19,7 +19,7 @@ json training_on(const json& volume) {
   return {{"train", {{"steps", 10}}}, {"checkpoint", {{"every", 5}, {"volume", volume}}}};
 }
 
-TEST_CASE("the newest checkpoint lies in the run's folder of its volume, by its step") {
+TEST_CASE("the path of the newest checkpoint is made from the run's folder in its volume and the step") {
   const json owner = owner_with(training_on({{"pvc", "ckpt"}}));
   auto place = checkpoint_place(owner, {{"checkpoint", 3000}});
   REQUIRE(place);
@@ -43,7 +43,7 @@ TEST_CASE("a program's own checkpoints lie in the run's folder") {
   CHECK(describe(*place) == "/data/mnist-aaaaa-12345678 of the nodes");
 }
 
-TEST_CASE("each kind of volume has words that say where the folder is") {
+TEST_CASE("each kind of volume has a text that says where the folder is") {
   const auto words = [](const json& volume) {
     return describe(*checkpoint_place(owner_with(training_on(volume)), {{"checkpoint", 7}}));
   };
@@ -56,7 +56,7 @@ TEST_CASE("each kind of volume has words that say where the folder is") {
   CHECK_FALSE(checkpoint_place(owner_with(training_on({{"pvc", "c"}})), {{"checkpoint", -1}})->step);
 }
 
-TEST_CASE("what could not be saved is told with the step and the reason") {
+TEST_CASE("a checkpoint that could not be saved is reported with the step and the reason") {
   CHECK(unsaved_text(nullptr) == "");
   CHECK(unsaved_text({{"checkpoint", 100}}) == "");
   CHECK(unsaved_text({{"unsaved", 0}, {"unsaved_reason", "Read-only file system"}}) ==
@@ -86,7 +86,7 @@ TEST_CASE("a checkpoint is named only if there is one") {
   CHECK(checkpoint_text("", std::nullopt, false).empty());
 }
 
-TEST_CASE("there is no place without a volume that outlives the pods") {
+TEST_CASE("without a volume that outlives the pods there is no place for checkpoints") {
   CHECK_FALSE(checkpoint_place(owner_with(training_on({{"emptyDir", json::object()}})), nullptr));
   CHECK_FALSE(checkpoint_place(owner_with({{"train", json::object()}}), nullptr));
   CHECK_FALSE(checkpoint_place(owner_with(training_on(json::object())), nullptr));

@@ -1,4 +1,4 @@
-// Who is to blame for the end of a pod, and what is said of it.
+// Which container is to blame for the end of a pod, and the text about it.
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -37,7 +37,7 @@ ContainerEnd end_of(int code, const std::string& message = "", const std::string
   return end;
 }
 
-// What is told of a pod whose program runs beside this container.
+// The text about a pod whose program runs beside this container.
 std::string trouble_with(ContainerKind kind, const std::function<void(Container&)>& change,
                          const std::function<void(PodFacts&)>& of_pod = {}) {
   return trouble_beside(pod_with([&](PodFacts& pod) {
@@ -48,8 +48,7 @@ std::string trouble_with(ContainerKind kind, const std::function<void(Container&
   }));
 }
 
-TEST_CASE(
-    "a container beside main that ended badly or does not start is told, one that is on its way is not") {
+TEST_CASE("a container beside main that failed or does not start is shown, one that is starting is not") {
   using enum ContainerKind;
   const auto nothing = [](Container&) {};
   const auto ends = [](int code, const std::string& message = "", const std::string& reason = "") {
@@ -65,7 +64,7 @@ TEST_CASE(
   CHECK(trouble_with(plain, ends(0)) == "");
   CHECK(trouble_with(plain, ends(2)) == "container agent: exit code 2");
   CHECK(trouble_with(plain, ends(2, "a\nno config\n")) == "container agent: exit code 2: no config");
-  CHECK(trouble_with(plain, ends(2, "code 2")) == "container agent: exit code 2");  // said already
+  CHECK(trouble_with(plain, ends(2, "code 2")) == "container agent: exit code 2");  // not repeated
   CHECK(trouble_with(plain, ends(137, "", "OOMKilled")) == "container agent: out of memory");
   CHECK(trouble_with(plain, ends(128, "exec: \"x\": no such file: unknown", "StartError")) ==
         "container agent: the program could not be started: \"x\": no such file");
@@ -75,7 +74,7 @@ TEST_CASE(
   CHECK(trouble_with(plain, waits("ErrImagePull")) == "container agent does not start: ErrImagePull");
   for (const char* passes : {"", "PodInitializing", "ContainerCreating"})
     CHECK(trouble_with(plain, waits(passes, "soon")) == "");
-  // One that was started again counts while it waits for its next start.
+  // A restarted container counts while it waits for its next start.
   const auto again = [&](const std::string& reason, int code, int restarts) {
     return [=](Container& container) {
       container.waiting_reason = reason;
@@ -89,7 +88,7 @@ TEST_CASE(
         "container agent: exit code 1 (started again 2 times)");
   CHECK(trouble_with(sidecar, again("", 1, 1)) == "");
   CHECK(trouble_with(sidecar, again("CrashLoopBackOff", 0, 1)) == "");
-  // Init containers are done by then, and sidecars end with the pod.
+  // Init containers have ended by then, and sidecars end with the pod.
   CHECK(trouble_with(init, ends(2)) == "");
   const auto over = [](PodFacts& pod) { pod.exit_code = 0; };
   CHECK(trouble_with(sidecar, ends(2)) == "container agent: exit code 2");
@@ -104,7 +103,8 @@ TEST_CASE(
         }) == "container agent: exit code 2");
 }
 
-TEST_CASE("the end of a pod for which another container is to blame is told as that one's") {
+TEST_CASE(
+    "if another container is to blame for the end of a pod, the end is shown as the end of that container") {
   using enum ContainerKind;
   const auto failure = [](const std::function<void(Container&)>& change) {
     return describe_end(failed_with([&](PodFacts& pod) {
@@ -130,7 +130,7 @@ TEST_CASE("the end of a pod for which another container is to blame is told as t
   CHECK(describe_end(failed_with([](PodFacts&) {}), job_of_workers(), true).container.empty());
 }
 
-TEST_CASE("what is advised to a program that was denied a file stands behind its words") {
+TEST_CASE("the advice for a program that was denied a file is appended to its last words") {
   const Failure failure = describe_end(failed_with([](PodFacts& pod) {
                                          pod.end_message = "a\nPermission denied\n";
                                          pod.denied = " (advice)";
@@ -141,7 +141,7 @@ TEST_CASE("what is advised to a program that was denied a file stands behind its
   CHECK(what_happened(failure) == "exit code 1: Permission denied (advice)");
 }
 
-TEST_CASE("a deletion is a disruption, unless the program was out of memory") {
+TEST_CASE("a deletion is a disruption, unless the program ran out of memory") {
   const auto disrupted = [](const std::string& reason) {
     return describe_end(failed_with([&](PodFacts& pod) {
                           pod.deleting = true;
@@ -154,7 +154,7 @@ TEST_CASE("a deletion is a disruption, unless the program was out of memory") {
   CHECK_FALSE(disrupted("OOMKilled"));
 }
 
-TEST_CASE("the code of a faulty machine is told with the node, as long as that is known") {
+TEST_CASE("the exit code of a faulty machine is shown with the node, if the node is known") {
   const auto reason = [](int code, const std::string& node) {
     return reason_of([&](PodFacts& pod) {
       pod.exit_code = code;
@@ -167,7 +167,7 @@ TEST_CASE("the code of a faulty machine is told with the node, as long as that i
   CHECK(reason(71, "n1") == "exit code 71");
 }
 
-TEST_CASE("a program that had failed before its pod was deleted is told by its code") {
+TEST_CASE("a program that failed before its pod was deleted is shown with its exit code") {
   const auto reason = [](int code, std::optional<Time> asked) {
     return reason_of([&](PodFacts& pod) {
       pod.exit_code = code;
@@ -184,7 +184,8 @@ TEST_CASE("a program that had failed before its pod was deleted is told by its c
   CHECK(reason(0, noon) == "its pod was deleted");
 }
 
-TEST_CASE("a request that alone exceeds a quota is refused for good, one beside others waits") {
+TEST_CASE(
+    "a request that exceeds a quota by itself is refused for good, one that exceeds it with others waits") {
   const auto told = [](const std::string& amounts) {
     return why_none("Error creating: pods \"x\" is forbidden: exceeded quota: q, requested: pods=1" +
                     amounts);
@@ -202,7 +203,7 @@ TEST_CASE("a request that alone exceeds a quota is refused for good, one beside 
   }
 }
 
-TEST_CASE("a container before main is named in what its image and its start lack") {
+TEST_CASE("the text about the image or the start of a container before main names this container") {
   const auto why_of = [](const std::string& reason, const std::string& message) {
     return why([&](PodFacts& pod) {
       pod.others = {beside_main(ContainerKind::init, [&](Container& container) {
@@ -222,18 +223,19 @@ TEST_CASE("a container before main is named in what its image and its start lack
   CHECK(why_of("", "") == Waiting{15, "waits for init container agent"});
 }
 
-TEST_CASE("a pod on a lost node waits for the node, whatever else it waits for") {
+TEST_CASE("a pod on a lost node is shown as waiting for the node, whatever else it waits for") {
   CHECK(why([](PodFacts& pod) {
           pod.node_lost = true;
           pod.waiting_reason = "ErrImagePull";
         }).weight == 40);
   CHECK(why([](PodFacts& pod) {
-          pod.unschedulable = "no room";  // of before it was scheduled
+          pod.unschedulable = "no room";  // from before it was scheduled
           pod.waiting_reason = "ErrImagePull";
         }).weight == 60);
 }
 
-TEST_CASE("a program that has ended well in a pod that waits is told with what the pod waits for") {
+TEST_CASE(
+    "a program that has ended well in a waiting pod is shown with the containers that the pod waits for") {
   using enum ContainerKind;
   const auto waits_for = [](std::vector<Container> others, int code) {
     return why([&](PodFacts& pod) {
@@ -253,7 +255,7 @@ TEST_CASE("a program that has ended well in a pod that waits is told with what t
   CHECK(waits_for({}, 3) == Waiting{45, "exit code 3"});
 }
 
-TEST_CASE("a failure whose words were cut to the program's error tells that") {
+TEST_CASE("a failure whose last words were cut to the program's error shows this error") {
   Failure failure;
   failure.reason = "exit code 1";
   failure.message = "other";

@@ -1,4 +1,4 @@
-// In what words a rank that does not run is explained, from plain facts.
+// The texts that explain why a rank does not run, from plain facts.
 #include "cli/run/state/diagnosis.h"
 
 #include <functional>
@@ -23,7 +23,7 @@ using told::warning;
 using told::why;
 using told::why_none;
 
-TEST_CASE("each way in which a pod can end has its words, the more telling one first") {
+TEST_CASE("each kind of end of a pod has its text, and the more specific text comes first") {
   const struct {
     const char* words;
     std::function<void(PodFacts&)> change;
@@ -125,7 +125,7 @@ TEST_CASE("each way in which a pod can end has its words, the more telling one f
   for (const auto& row : table) CHECK(reason_of(row.change) == row.words);
 }
 
-TEST_CASE("the words of a program that was ended from outside are kept, and do not stand as the cause") {
+TEST_CASE("the last words of a program that was ended from outside are kept, but not shown as the cause") {
   const auto told = [](const std::string& disruption) {
     const Failure failure = describe_end(failed_with([&](PodFacts& pod) {
                                            pod.disruption = disruption;
@@ -141,7 +141,7 @@ TEST_CASE("the words of a program that was ended from outside are kept, and do n
   CHECK(told("") == "exit code 1: low");
 }
 
-TEST_CASE("a failure names its rank, its signal and its last words") {
+TEST_CASE("a failure has its rank, its signal and its last words") {
   const Failure killed = describe_end(failed_with([](PodFacts& pod) {
                                         pod.exit_code = 137;
                                         pod.end_message = " one\ntwo \n";
@@ -179,7 +179,7 @@ TEST_CASE("a failure names its rank, its signal and its last words") {
   CHECK(signal(1, "OOMKilled") == 9);
 }
 
-TEST_CASE("the message of a result stands for the whole result, and long last words keep their end") {
+TEST_CASE("only the message of a result is shown, and long last words keep their end") {
   const auto message = [](const std::string& text) {
     return describe_end(failed_with([&](PodFacts& pod) { pod.end_message = text; }), job_of_workers(), true)
         .message;
@@ -191,7 +191,7 @@ TEST_CASE("the message of a result stands for the whole result, and long last wo
   CHECK(message("x" + std::string(4095, 'a') + "z") == std::string(4095, 'a') + "z");
 }
 
-TEST_CASE("a failure that is no fault of the program is a disruption") {
+TEST_CASE("a failure that the program did not cause is a disruption") {
   const auto disrupted = [](const std::function<void(PodFacts&)>& change,
                             const std::function<void(JobFacts&)>& in = {}) {
     JobFacts job = job_of_workers();
@@ -205,14 +205,14 @@ TEST_CASE("a failure that is no fault of the program is a disruption") {
   CHECK_FALSE(disrupted([](PodFacts& pod) { pod.pod_reason = "Evicted"; }));
   const auto deleted = [](PodFacts& pod) { pod.deleting = true; };
   CHECK(disrupted(deleted));
-  // Not when its Job had it deleted.
+  // Not if its Job deleted the pod.
   CHECK_FALSE(disrupted(deleted, [](JobFacts& job) { job.ending = true; }));
   CHECK_FALSE(disrupted(deleted, [](JobFacts& job) { job.end = JobFacts::End::failed; }));
   CHECK_FALSE(disrupted(deleted, [](JobFacts& job) { job.suspended = true; }));
   CHECK_FALSE(disrupted(deleted, [](JobFacts& job) { job.deleting = true; }));
 }
 
-TEST_CASE("a failure tells its try, and when the next begins, as long as there is one") {
+TEST_CASE("a failure shows its try and when the next begins, if there is a next one") {
   const auto end = [](const std::function<void(PodFacts&)>& change,
                       const std::function<void(JobFacts&)>& in = {}, bool newest = true) {
     JobFacts job = job_of_workers();
@@ -272,7 +272,7 @@ TEST_CASE("a failure in one line: what happened, the last words once, the try, t
   CHECK(one_line(failure, noon) == "exit code 3 (next is due)");
 }
 
-TEST_CASE("each thing that a pod can wait for has its words and its weight") {
+TEST_CASE("each reason why a pod waits has its text and its weight") {
   CHECK(why([](PodFacts&) {}) == Waiting{0, ""});
   const auto lost = [](PodFacts& pod) { pod.node_lost = true; };
   CHECK(why(lost) ==
@@ -336,7 +336,7 @@ TEST_CASE("each thing that a pod can wait for has its words and its weight") {
         }) == Waiting{0, ""});
 }
 
-TEST_CASE("a warning is the reason for a pod that has not started on its node, unless it passes by itself") {
+TEST_CASE("a warning is the reason for a pod that has not started on its node, unless it is temporary") {
   for (const char* reason :
        {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox", "NetworkNotReady"})
     CHECK(why([](PodFacts&) {}, warning("pod-uid", reason, "no such disk")) == Waiting{50, "no such disk"});
@@ -350,7 +350,7 @@ TEST_CASE("a warning is the reason for a pod that has not started on its node, u
         Waiting{0, ""});
 }
 
-TEST_CASE("while an image is pulled again the last refusal is still told") {
+TEST_CASE("while an image is pulled again, the last refusal is still shown") {
   Facts facts;
   facts.failed_pulls["pod-uid"] = {"Failed", "Failed to pull image \"image:1\": no such host", noon};
   const auto creating = [](PodFacts& pod) { pod.waiting_reason = "ContainerCreating"; };
@@ -370,7 +370,7 @@ TEST_CASE("while an image is pulled again the last refusal is still told") {
   CHECK(why([](PodFacts& pod) { pod.waiting_reason = "PodInitializing"; }, facts) == Waiting{0, ""});
 }
 
-TEST_CASE("a Job that makes no pods says whether to wait or to give up") {
+TEST_CASE("the cause of a Job without pods says whether waiting helps") {
   CHECK(why_none("Error creating: pods \"x\" is forbidden: exceeded quota: small") ==
         Waiting{55, "the quota of the namespace is used up: exceeded quota: small"});
   CHECK(why_none("unable to create new content because it is being terminated") ==
@@ -392,7 +392,7 @@ TEST_CASE("a Job that makes no pods says whether to wait or to give up") {
 }
 
 TEST_CASE(
-    "the same cause of several ranks is one, the heaviest causes come first, equal ones in their order") {
+    "equal causes of several ranks are joined, heavier causes come first, equal weights keep their order") {
   const auto cause = [](int weight, const char* text, int rank, const char* role = "worker") {
     return Cause{weight, text, false, role, {rank}};
   };
@@ -407,14 +407,14 @@ TEST_CASE(
   CHECK(one_line(Cause{1, "alone", false, "", {1}}) == "alone");
 }
 
-TEST_CASE("the last line that says something is the last line") {
+TEST_CASE("the last line of a text is its last line with content") {
   CHECK(last_line("").empty());
   CHECK(last_line(" \n\n").empty());
   CHECK(last_line("only") == "only");
   CHECK(last_line("one\n two \n\n") == "two");
 }
 
-TEST_CASE("a result is an object with a schema") {
+TEST_CASE("a termination message is a result only if it is an object with a schema") {
   CHECK(parse_result(" {\"schema\":1,\"step\":2}\n")["step"] == 2);
   CHECK(parse_result(R"({"step":2})").is_null());
   CHECK(parse_result(R"([{"schema":1}])").is_null());
@@ -423,7 +423,7 @@ TEST_CASE("a result is an object with a schema") {
   CHECK(parse_result("").is_null());
 }
 
-TEST_CASE("each way to say that a connection to another process is lost blames that one") {
+TEST_CASE("each message about a lost connection to another process blames that process") {
   for (const char* words :
        {"ConnectionResetError: [Errno 104] Connection reset by peer", "BrokenPipeError: Broken pipe",
         "dial tcp: CONNECTION REFUSED", "Connection closed by peer [10.0.0.1]",
@@ -437,14 +437,14 @@ TEST_CASE("each way to say that a connection to another process is lost blames t
     CHECK_FALSE(blames_a_peer(words));
 }
 
-TEST_CASE("a line for people is one line, of as many bytes as it may have") {
+TEST_CASE("a text for people is one line of limited bytes") {
   CHECK(line_of(" a\nb\tc \n") == "a b c");
   CHECK(line_of("a\x1b[1mb\x07") == "ab");
   CHECK(line_of(std::string(400, 'a')) == std::string(400, 'a'));
   CHECK(line_of(std::string(401, 'a')) == std::string(400, 'a') + "...");
   CHECK(line_of("abc", 3) == "abc");
   CHECK(line_of("abcd", 3) == "abc...");
-  CHECK(line_of("ab\xc3\xa9", 3) == "ab...");  // between characters
+  CHECK(line_of("ab\xc3\xa9", 3) == "ab...");  // cut between characters
   CHECK(line_of("") == "");
 }
 

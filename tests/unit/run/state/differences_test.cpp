@@ -1,4 +1,4 @@
-// In what the runs of one name differ, as the wide list shows it.
+// The values in which runs of one name differ, as the wide list shows them.
 #include "cli/run/state/differences.h"
 
 #include <doctest/doctest.h>
@@ -18,19 +18,19 @@ RunStatus run(const std::string& name, const std::string& of, const json& experi
 
 using Differences = std::map<std::string, std::string>;
 
-TEST_CASE("each run shows the paths of its differing values, and no equal ones") {
+TEST_CASE("each run shows the paths of its differing values, and no equal values") {
   CHECK(differences_of({run("a", "x", {{"train", {{"lr", 0.1}, {"steps", 10}}}, {"image", "i"}}),
                         run("b", "x", {{"train", {{"lr", 0.2}, {"steps", 10}}}, {"image", "j"}})}) ==
         Differences{{"a", "image=i train.lr=0.1"}, {"b", "image=j train.lr=0.2"}});
 }
 
-TEST_CASE("runs of different names are not compared, and a run alone differs in nothing") {
+TEST_CASE("runs of different names are not compared, and the only run of a name has no differences") {
   CHECK(differences_of({run("a", "x", {{"image", "i"}}), run("b", "y", {{"image", "j"}})}) ==
         Differences{{"a", ""}, {"b", ""}});
   CHECK(differences_of({}).empty());
 }
 
-TEST_CASE("a run does not show a value that it lacks, also if the other run has an empty text") {
+TEST_CASE("a run does not show a value that it lacks, also if another run has an empty text there") {
   CHECK(differences_of({run("a", "x", {{"image", "i"}}), run("b", "x", {{"other", ""}})}) ==
         Differences{{"a", "image=i"}, {"b", "other="}});
 }
@@ -43,19 +43,19 @@ TEST_CASE("a sweep, which has no experiment, is not compared with the runs of it
         Differences{{"a", ""}, {"b", "lr=1"}, {"c", "lr=2"}});
 }
 
-TEST_CASE("tags, note and mode are no differences") {
+TEST_CASE("tags, note and mode do not count as differences") {
   CHECK(differences_of({run("a", "x", {{"tags", {1}}, {"note", "n"}, {"mode", "ps"}, {"image", "i"}}),
                         run("b", "x", {{"tags", {2}}, {"note", "m"}, {"mode", "single"}, {"image", "i"}})}) ==
         Differences{{"a", ""}, {"b", ""}});
 }
 
-TEST_CASE("lists and empty maps are values, and texts stand without quotes") {
+TEST_CASE("lists and empty maps are compared as values, and texts are shown without quotes") {
   CHECK(differences_of({run("a", "x", {{"list", {1, 2}}, {"map", json::object()}}),
                         run("b", "x", {{"list", {1, 3}}, {"map", {{"k", true}}}})}) ==
         Differences{{"a", "list=[1,2] map={}"}, {"b", "list=[1,3] map.k=true"}});
 }
 
-TEST_CASE("six differences are shown, of long values the beginning, and no control characters") {
+TEST_CASE("at most six differences are shown, with long values cut and without control characters") {
   json one, other;
   for (const char* key : {"a", "b", "c", "d", "e", "f"}) {
     one[key] = 1;

@@ -1,4 +1,4 @@
-// From what the cluster says to phase and reason, on objects captured from a real one.
+// The phase and the reason of runs, from objects that were captured on a real cluster.
 #include <algorithm>
 #include <utility>
 
@@ -18,7 +18,7 @@ struct Row {
   const char* fixture;
   Phase phase;
   bool cannot_start;
-  const char* why;  // the whole line
+  const char* why;  // the complete reason
 };
 
 const char* const node_lost_worker =
@@ -78,7 +78,7 @@ const Row table[] = {
     {"failed_deadline", Phase::failed, false, "the time limit of 4s passed"},
 };
 
-TEST_CASE("every way to wait, run and end has its phase and says why") {
+TEST_CASE("each kind of waiting, running and ending has its phase and its reason") {
   for (const Row& row : table) {
     CAPTURE(row.fixture);
     const RunStatus status = load(row.fixture).observed();
@@ -88,7 +88,7 @@ TEST_CASE("every way to wait, run and end has its phase and says why") {
   }
 }
 
-TEST_CASE("a refusal by Pod Security is final and says what it asks for") {
+TEST_CASE("a refusal by Pod Security is final, and its reason names the required settings") {
   const RunStatus status = load("pod_security").observed();
   CHECK(status.phase == Phase::scheduling);
   CHECK(status.cannot_start);
@@ -97,11 +97,11 @@ TEST_CASE("a refusal by Pod Security is final and says what it asks for") {
         std::string::npos);
 }
 
-TEST_CASE("the ranks of a lost node: a server is replaced, a worker waits for the node") {
+TEST_CASE("on a lost node a server is replaced, and a worker waits for the node") {
   for (const char* name : {"node_not_ready", "node_lost"}) {
     Fixture fixture = load(name);
     if (std::string(name) == "node_not_ready") {
-      // The event comes a moment after the condition; before it there is no sign.
+      // The event comes a moment after the condition. Before the event there is no sign.
       CHECK(fixture.observed().phase == Phase::running);
       for (std::size_t i : {0, 1}) {
         fixture.objects.events.push_back(
@@ -125,11 +125,12 @@ TEST_CASE("the ranks of a lost node: a server is replaced, a worker waits for th
   CHECK(later.first_failure->reason == "node n2 was lost");
 }
 
-TEST_CASE("with fewer ranks than it needs a run restarts, with enough it runs and says what is missing") {
+TEST_CASE(
+    "a run with fewer ranks than it needs restarts, with enough ranks it runs and reports the missing one") {
   Fixture fixture = load("node_lost");
   std::erase_if(fixture.objects.jobs,
                 [](const auto& job) { return job["metadata"]["name"] == "node-aaaaa-server"; });
-  CHECK(fixture.observed().phase == Phase::running);  // needs one worker of two
+  CHECK(fixture.observed().phase == Phase::running);  // the run needs one worker of two
   CHECK(fixture.observed().why == node_lost_worker);
   fixture.objects.jobs[0]["spec"]["maxFailedIndexes"] = 0;
   CHECK(fixture.observed().phase == Phase::restarting);
@@ -155,7 +156,7 @@ TEST_CASE("a run whose end is decided does not wait for the pods of a lost node"
   CHECK(fixture.observed().phase == Phase::failed);
 }
 
-TEST_CASE("an owner without Jobs was cut off, once it is old enough") {
+TEST_CASE("an owner without Jobs counts as cut off once it is old enough") {
   Fixture fixture = load("incomplete");
   CHECK(fixture.observed().absence == Absence::not_yet);
   fixture.now += std::chrono::seconds(61);
@@ -165,7 +166,7 @@ TEST_CASE("an owner without Jobs was cut off, once it is old enough") {
         "submit was cut off before the cluster had all of it; submit the same file again to complete it");
 }
 
-TEST_CASE("the first failure is the cause, not the cascade of pods that the Job controller ended") {
+TEST_CASE("the first failure is the cause, not the later ends by the Job controller") {
   Fixture fixture = load("ending");
   const RunStatus status = fixture.observed();
   REQUIRE(status.first_failure);
@@ -187,12 +188,12 @@ TEST_CASE("a failure's last words are cut between characters") {
     const RunStatus status = fixture.observed();
     CHECK_NOTHROW(to_json(status).dump());
     const nlohmann::json record = record_patch(status);
-    CHECK(record.dump().find("\xef\xbf\xbd") == std::string::npos);  // of nothing had to be replaced
+    CHECK(record.dump().find("\xef\xbf\xbd") == std::string::npos);  // no character had to be replaced
   }
 }
 
-TEST_CASE("a rank that only followed the loss of its peer is not the first failure of a failed run") {
-  // Rank 1 died of exit code 3; make rank 0's server-lost exit 75 as early as it, and exhausted as well.
+TEST_CASE("a rank that only followed the loss of its peer is not the first failure") {
+  // Rank 1 ended with exit code 3. Make rank 0's exit 75 (server lost) as early, and exhaust its tries too.
   Fixture fixture = load("failed_exit_code");
   nlohmann::json follower;
   for (const auto& pod : fixture.objects.pods) {
@@ -213,7 +214,7 @@ TEST_CASE("a rank that only followed the loss of its peer is not the first failu
   CHECK(status.first_failure->exit_code == 3);
 }
 
-TEST_CASE("a failure knows its try and when the next begins") {
+TEST_CASE("a failure has its try and the time of the next") {
   Fixture fixture = load("deleted_pod");
   auto& pod = fixture.objects.pods[1];
   pod["metadata"].erase("deletionTimestamp");
@@ -226,7 +227,7 @@ TEST_CASE("a failure knows its try and when the next begins") {
   CHECK(status.last_failure->attempts == 2);
   CHECK(*status.last_failure->next == *status.last_failure->at + std::chrono::seconds(10));
   CHECK(status.why == "worker/1: exit code 3: last words (try 1 of 2, next in 8s)");
-  // Every failure before doubles the delay, up to ten minutes.
+  // Each earlier failure doubles the delay, up to ten minutes.
   for (auto& job : fixture.objects.jobs) job["spec"]["backoffLimitPerIndex"] = 40;
   pod["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = "2";
   status = fixture.observed();
@@ -236,18 +237,18 @@ TEST_CASE("a failure knows its try and when the next begins") {
   CHECK(*status.last_failure->next == *status.last_failure->at + std::chrono::seconds(600));
 }
 
-TEST_CASE("restarts are counted by the Job controller's own account, also of pods that are gone") {
+TEST_CASE("restarts are taken from the Job controller's count, which includes pods that are gone") {
   const RunStatus status = load("evicted_and_back").observed();
   CHECK(status.restarts == 1);
   CHECK(status.ranks[0].restarts == 1);
   CHECK(status.ranks[1].restarts == 0);
 }
 
-TEST_CASE("the result is that of the rank that reports: done first, then the largest step") {
+TEST_CASE("the result is taken from the reporting rank: done first, then the largest step") {
   CHECK(load("running").observed().result.is_null());  // a running container has no termination message
   Fixture fixture = load("succeeded");
   CHECK(fixture.observed().result["step"] == 40);
-  // The other rank writes no step; one that got further but was not done does not win.
+  // The other rank writes no step. A rank that got further but was not done does not win.
   int number = 0;
   for (auto& pod : fixture.objects.pods) {
     auto& state = pod["status"]["containerStatuses"][0]["state"];
@@ -265,7 +266,7 @@ TEST_CASE("the result is that of the rank that reports: done first, then the lar
   CHECK(fixture.observed().result.is_null());
 }
 
-TEST_CASE("exit codes tell failure, disruption and stop apart") {
+TEST_CASE("exit codes distinguish failure, disruption and stop") {
   CHECK(exit_code(load("succeeded").observed()) == ExitCode::ok);
   CHECK(exit_code(load("failed_exit_code").observed()) == ExitCode::run_failed);
   CHECK(exit_code(load("stopped").observed()) == ExitCode::stopped);
@@ -278,7 +279,7 @@ TEST_CASE("exit codes tell failure, disruption and stop apart") {
   CHECK(exit_code(fixture.observed()) == ExitCode::disrupted);
 }
 
-TEST_CASE("an early disruption that was made good is not why a run failed") {
+TEST_CASE("an early disruption from which the run recovered is not the cause of its failure") {
   // Rank 1 was evicted first, then failed for good by itself.
   Fixture fixture = load("failed_exit_code");
   bool first = true;
@@ -300,8 +301,8 @@ TEST_CASE("an early disruption that was made good is not why a run failed") {
   CHECK(exit_code(status) == ExitCode::run_failed);
 }
 
-TEST_CASE("a run that only disruptions used up failed by one of them") {
-  // Every try of rank 1 was evicted; rank 0 is gone by itself, which brought no end about.
+TEST_CASE("a run whose tries were used up only by disruptions failed by a disruption") {
+  // Every try of rank 1 was evicted. Rank 0 failed once by itself, which did not end the run.
   Fixture fixture = load("failed_exit_code");
   for (auto& pod : fixture.objects.pods) {
     if (pod["metadata"]["labels"]["mlk.dev/role"] != "worker") continue;
@@ -326,7 +327,7 @@ TEST_CASE("a run that only disruptions used up failed by one of them") {
   CHECK(exit_code(status) == ExitCode::disrupted);
 }
 
-TEST_CASE("the restarts that a record knows of are not forgotten with the pods") {
+TEST_CASE("restarts in the record are kept when the pods are gone") {
   Fixture fixture = load("stopped");
   RunStatus before = fixture.observed();
   before.restarts = 3;
@@ -338,7 +339,7 @@ TEST_CASE("the restarts that a record knows of are not forgotten with the pods")
   CHECK(fixture.observed().restarts == 1);
 }
 
-TEST_CASE("the newest warning about an object is the one to show, in whatever order they come") {
+TEST_CASE("the newest warning about an object is shown, in whatever order the warnings come") {
   for (const bool reversed : {false, true}) {
     Fixture fixture = load("missing_service_account");
     nlohmann::json newer;
@@ -357,7 +358,7 @@ TEST_CASE("the newest warning about an object is the one to show, in whatever or
   }
 }
 
-TEST_CASE("of a cause that several ranks share the heaviest counts") {
+TEST_CASE("if several ranks share a cause, the largest weight counts") {
   const auto cause = [](int weight, const char* role, int rank) {
     return Cause{weight, role == std::string("a") ? "same" : "other", false, role, {rank}};
   };
@@ -368,7 +369,7 @@ TEST_CASE("of a cause that several ranks share the heaviest counts") {
   CHECK(merged[0].ranks == std::vector<int>{0, 1});
 }
 
-TEST_CASE("step numbers beyond an int are counted") {
+TEST_CASE("step numbers larger than an int are read correctly") {
   Fixture fixture = load("succeeded");
   fixture.objects.owner["data"]["experiment"] = R"({"train":{"steps":2500000000}})";
   CHECK(fixture.observed().steps == 2500000000);
@@ -390,7 +391,7 @@ TEST_CASE("a refusal because a namespace is still new is not final") {
   }
 }
 
-TEST_CASE("the Job marked as deciding decides, whatever its role is called") {
+TEST_CASE("the marked Job decides, whatever the name of its role") {
   Fixture fixture = load("succeeded");
   for (auto& job : fixture.objects.jobs) {
     const bool server = job["metadata"]["name"] == "ok-aaaaa-server";
@@ -399,7 +400,7 @@ TEST_CASE("the Job marked as deciding decides, whatever its role is called") {
   CHECK(fixture.observed().phase == Phase::running);  // the servers still run
 }
 
-TEST_CASE("without the mark the workers decide, and a single Job decides alone") {
+TEST_CASE("without the mark the workers' Job decides, and a single Job decides too") {
   Fixture fixture = load("succeeded");
   for (auto& job : fixture.objects.jobs) job["metadata"].erase("annotations");
   CHECK(fixture.observed().phase == Phase::succeeded);
@@ -409,8 +410,7 @@ TEST_CASE("without the mark the workers decide, and a single Job decides alone")
   CHECK(fixture.observed().phase == Phase::failed);
 }
 
-TEST_CASE(
-    "a run of which enough ranks ended well has succeeded, also if its Job counts those that were given up") {
+TEST_CASE("a run with enough good ranks has succeeded, also if its Job counts abandoned ranks") {
   for (const char* condition : {"Failed", "FailureTarget"}) {
     Fixture fixture = load("running_with_a_failed_rank");
     auto& status = fixture.objects.jobs[0]["status"];
@@ -439,7 +439,7 @@ TEST_CASE("a pod that the kubelet evicted names the resource that it used too mu
         "containers 8Mi.");
 }
 
-TEST_CASE("a node that turns a pod away is named") {
+TEST_CASE("a node that rejects a pod is named") {
   Fixture fixture = load("running_with_a_failed_rank");
   auto& status = fixture.objects.pods[1]["status"];
   status["reason"] = "TopologyAffinityError";
@@ -450,7 +450,7 @@ TEST_CASE("a node that turns a pod away is named") {
                                       ": Resources cannot be allocated with Topology locality");
 }
 
-TEST_CASE("a namespace that is going away lets nothing start") {
+TEST_CASE("in a namespace that is being deleted nothing starts") {
   Fixture fixture = load("missing_service_account");
   for (auto& event : fixture.objects.events) {
     event["message"] =
@@ -461,7 +461,7 @@ TEST_CASE("a namespace that is going away lets nothing start") {
   CHECK(fixture.observed().cannot_start);
 }
 
-TEST_CASE("a webhook that is down for the moment is no final refusal") {
+TEST_CASE("an error of a webhook that is temporarily down is not a final refusal") {
   Fixture fixture = load("missing_service_account");
   for (auto& event : fixture.objects.events) {
     event["message"] =
@@ -471,14 +471,14 @@ TEST_CASE("a webhook that is down for the moment is no final refusal") {
   CHECK(fixture.observed().why.find("failed calling webhook") != std::string::npos);
 }
 
-TEST_CASE("warnings about an earlier object of the same name are not held against this one") {
+TEST_CASE("warnings about an earlier object of the same name are ignored") {
   Fixture fixture = load("missing_service_account");
   for (auto& event : fixture.objects.events) event["involvedObject"]["uid"] = "another";
   CHECK(fixture.observed().why == "the cluster has not made its pods yet");
   CHECK_FALSE(fixture.observed().cannot_start);
 }
 
-TEST_CASE("a kubelet that has not read a Secret yet is no reason to wait for") {
+TEST_CASE("a kubelet that has not read a Secret yet is not shown as the reason to wait") {
   Fixture fixture = load("missing_config_map_volume");
   for (auto& event : fixture.objects.events) {
     event["message"] =
@@ -489,7 +489,7 @@ TEST_CASE("a kubelet that has not read a Secret yet is no reason to wait for") {
   CHECK(fixture.observed().why.empty());
 }
 
-TEST_CASE("the reason of an image that cannot be pulled stays while the kubelet pulls again") {
+TEST_CASE("the reason why an image cannot be pulled stays while the kubelet pulls again") {
   Fixture fixture = load("image_cannot_be_pulled");
   const std::string before = fixture.observed().why;
   for (auto& pod : fixture.objects.pods)
@@ -497,7 +497,7 @@ TEST_CASE("the reason of an image that cannot be pulled stays while the kubelet 
   CHECK(fixture.observed().why == before);
 }
 
-TEST_CASE("text from the cluster reaches a terminal without control characters") {
+TEST_CASE("text from the cluster is printed without control characters") {
   Fixture fixture = load("failed_exit_code");
   for (auto& pod : fixture.objects.pods) {
     auto& state = pod["status"]["containerStatuses"][0]["state"];
@@ -508,7 +508,7 @@ TEST_CASE("text from the cluster reaches a terminal without control characters")
   CHECK(status.first_failure->message == "gone");
 }
 
-TEST_CASE("objects of an unexpected shape are no reason to crash") {
+TEST_CASE("objects of an unexpected shape cause no crash") {
   RunObjects objects;
   objects.owner = nlohmann::json::parse(R"({"metadata": {"name": 3, "annotations": []}, "data": "x"})");
   for (

@@ -1,4 +1,4 @@
-// What the facts of a run say of Jobs that do not decide, and what is told when nothing is known.
+// The facts about Jobs that do not decide, and the values that are shown for unknown facts.
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -17,7 +17,8 @@ using test::now;
 using test::Run;
 
 TEST_CASE(
-    "a run that has succeeded ended when its last good rank of the deciding Job did, no other Job did then") {
+    "a succeeded run ended with the last good rank of its deciding Job, and its other Jobs have no such "
+    "end") {
   Run run;
   run.job()["metadata"]["annotations"]["mlk.dev/trains"] = "true";
   run.job()["metadata"]["annotations"]["mlk.dev/decides"] = "true";
@@ -42,7 +43,7 @@ TEST_CASE(
   CHECK_FALSE(read_facts(run.objects).jobs[1].ended_at);
 }
 
-TEST_CASE("a good rank whose end has no time says nothing of when the run ended") {
+TEST_CASE("a good rank without an end time does not affect the end time of the run") {
   Run run;
   run.job()["status"]["completedIndexes"] = "0-2";
   run.finish(run.pod(1));
@@ -53,7 +54,7 @@ TEST_CASE("a good rank whose end has no time says nothing of when the run ended"
   CHECK_FALSE(read_facts(run.objects).jobs[0].ended_at);
 }
 
-TEST_CASE("facts of which nothing was said have these values") {
+TEST_CASE("facts that were not set have these default values") {
   const PodFacts pod;
   CHECK(pod.rank == 0);
   CHECK_FALSE(pod.scheduled);
@@ -78,7 +79,7 @@ TEST_CASE("facts of which nothing was said have these values") {
     CHECK_FALSE(flag);
 }
 
-TEST_CASE("a status of which nothing is known has every key, and so has its record") {
+TEST_CASE("a status without known values has every key, and so has its record") {
   json known = {{"run", ""},
                 {"name", ""},
                 {"mode", ""},
@@ -109,7 +110,7 @@ TEST_CASE("a status of which nothing is known has every key, and so has its reco
                 ": scripts rely on these keys; a new one belongs into this list and man/mlk-status.1");
 }
 
-TEST_CASE("a failure and a rank of which nothing is known have every key") {
+TEST_CASE("a failure and a rank without known values have every key") {
   RunStatus status;
   status.first_failure = Failure{};
   status.ranks.resize(1);
@@ -144,7 +145,7 @@ TEST_CASE("a failure and a rank of which nothing is known have every key") {
   CHECK(to_record(status)["ranks"][0]["reason"] == std::string(500, 'x'));
 }
 
-TEST_CASE("values that a record lacks have these defaults when it is read") {
+TEST_CASE("values that a record lacks have these defaults when the record is read") {
   const std::optional<RunStatus> read = from_record(
       {{"schema", 1}, {"phase", "Failed"}, {"ranks", {json::object()}}, {"first_failure", json::object()}});
   REQUIRE(read);
@@ -168,7 +169,7 @@ TEST_CASE("values that a record lacks have these defaults when it is read") {
   CHECK_FALSE(from_record(json::array()));
 }
 
-TEST_CASE("the summary of a record leaves out ranks, curves and all but the end of long last words") {
+TEST_CASE("the summary of a record has no ranks and no curve, and only the end of long last words") {
   RunStatus status = Run().observed();
   status.phase = Phase::failed;
   status.result = {{"schema", 1}, {"step", 3}, {"curve", {1, 2}}};
@@ -177,7 +178,7 @@ TEST_CASE("the summary of a record leaves out ranks, curves and all but the end 
   const json patch = record_patch(status);
   const std::string text = patch["metadata"]["annotations"]["mlk.dev/summary"];
   const json summary = json::parse(text);
-  CHECK(text == summary.dump());  // on one line, without blanks
+  CHECK(text == summary.dump());  // one line, without spaces
   json expected = to_record(status);
   expected.erase("ranks");
   expected["result"].erase("curve");
@@ -190,7 +191,7 @@ TEST_CASE("the summary of a record leaves out ranks, curves and all but the end 
              {"data", {{"record", nullptr}}}});
 }
 
-TEST_CASE("a record of half a MiB is read, a larger one is not, and then the summary is") {
+TEST_CASE("a record of up to half a MiB is read, for a larger record the summary is read") {
   json owner = {{"metadata", {{"annotations", {{"mlk.dev/summary", R"({"schema":1,"phase":"Stopped"})"}}}}}};
   const auto record_of = [](std::size_t bytes) {
     std::string text = R"({"schema":1,"phase":"Failed","why":""})";
@@ -205,7 +206,7 @@ TEST_CASE("a record of half a MiB is read, a larger one is not, and then the sum
   CHECK(recorded_status(owner)->phase == Phase::stopped);
 }
 
-TEST_CASE("of runs of one second the later name comes first") {
+TEST_CASE("if two runs are from the same second, the run with the later name comes first") {
   std::vector<RunObjects> runs;
   for (const char* name : {"b", "c", "a"}) {
     Run run;
@@ -218,7 +219,7 @@ TEST_CASE("of runs of one second the later name comes first") {
   CHECK(order == "cab");
 }
 
-TEST_CASE("a word of a metrics line holds no control character") {
+TEST_CASE("a word of a metrics line has no control characters") {
   const std::optional<Metrics> metrics =
       parse_metrics("mlk step=1 a\x7f=1 b=x\x7f c=\x1f d=~ e=! \tf=2 g=3\x01");
   REQUIRE(metrics);

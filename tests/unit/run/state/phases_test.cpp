@@ -1,4 +1,4 @@
-// What a run is said to do, from a few plain objects: one value changed at a time.
+// The phase of a run from a few plain objects, with one value changed at a time.
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ using json = nlohmann::json;
 using test::now;
 using test::Run;
 
-TEST_CASE("a running run: its name, its start, and all of its ranks, workers first") {
+TEST_CASE("a running run has its name, its start, and all of its ranks, workers first") {
   const RunStatus status = Run().observed();
   CHECK(status.run == "r");
   CHECK(status.name == "exp");
@@ -41,13 +41,13 @@ TEST_CASE("a running run: its name, its start, and all of its ranks, workers fir
   }
 }
 
-TEST_CASE("without an owner a run has the name that its Jobs carry") {
+TEST_CASE("without an owner a run has the name in its Jobs") {
   Run run;
   run.objects.owner = nullptr;
   CHECK(run.observed().run == "r");
 }
 
-TEST_CASE("the least advanced rank that is needed names the phase") {
+TEST_CASE("the least advanced of the needed ranks decides the phase") {
   Run run;
   run.pending(run.pod(1));
   CHECK(run.phase() == "Starting");
@@ -57,7 +57,7 @@ TEST_CASE("the least advanced rank that is needed names the phase") {
   CHECK(run.phase() == "Scheduling");
   run.fail(run.pod(0), 1);
   CHECK(run.phase() == "Restarting");
-  // A worker that the run can do without changes nothing, the server that it cannot does.
+  // A worker that the run does not need changes nothing, the needed server does.
   run = Run();
   run.job()["spec"]["maxFailedIndexes"] = 1;
   run.pending(run.pod(1));
@@ -66,7 +66,7 @@ TEST_CASE("the least advanced rank that is needed names the phase") {
   CHECK(run.phase() == "Starting");
 }
 
-TEST_CASE("a rank without a pod is missing, and waits for the cluster to make one") {
+TEST_CASE("a rank without a pod is missing, and its reason is that the cluster has not made the pod yet") {
   Run run;
   run.objects.pods.clear();
   CHECK(run.phase() == "Scheduling");
@@ -95,8 +95,7 @@ TEST_CASE("a restarted rank counts its earlier pods, or the failures that the Jo
   CHECK(run.observed().restarts == 2);
 }
 
-TEST_CASE(
-    "a pod that ended before its Job was started anew is of another life, one that lives is of this one") {
+TEST_CASE("a pod that ended before the latest start of its Job is ignored, a live pod is not") {
   Run run;
   run.fail(run.pod(1), 1);
   run.job()["status"]["startTime"] = "2026-01-03T11:30:00Z";
@@ -105,8 +104,7 @@ TEST_CASE(
   CHECK(run.state(0) == "Running");
 }
 
-TEST_CASE(
-    "a cause that blocks the whole run is reported first, then the heavier cause, and no more than two") {
+TEST_CASE("a cause that blocks the whole run is shown first, then heavier causes, two at most") {
   Run run;
   const auto waits = [&](json& pod, const char* reason) {
     run.pending(pod);
@@ -121,7 +119,7 @@ TEST_CASE(
         "is");
   run.pod(2)["status"]["containerStatuses"][0]["state"]["waiting"]["message"] = "another";
   CHECK(run.why().ends_with("; and 1 more"));
-  // The workers are not all needed, the server is.
+  // Not all workers are needed, but the server is.
   run = Run();
   run.job()["spec"]["maxFailedIndexes"] = 2;
   waits(run.pod(0), "InvalidImageName");
@@ -131,7 +129,7 @@ TEST_CASE(
   CHECK(run.observed().phase == Phase::restarting);
 }
 
-TEST_CASE("a failed rank reports its failure and the time of the next try") {
+TEST_CASE("a failed rank has its failure and the time of the next try") {
   Run run;
   run.fail(run.pod(1), 3);
   CHECK(run.phase() == "Restarting");
@@ -168,7 +166,7 @@ TEST_CASE("the table of phases, from its last line to its first") {
   CHECK(run.phase() == "Stopped");
   CHECK(run.why() == "stopping: 4 pods are still ending");
   for (int rank = 0; rank < 3; ++rank) run.fail(run.pod(rank), 143);
-  CHECK(run.phase() == "Succeeded");  // its Job has said that it will end, and no pod of it is left
+  CHECK(run.phase() == "Succeeded");  // the Job has reported that it will end, and has no pod left
   run.job()["status"]["conditions"][0]["type"] = "FailureTarget";
   CHECK(run.phase() == "Failed");
   run.condition("Failed", "FailedIndexes");
@@ -177,10 +175,10 @@ TEST_CASE("the table of phases, from its last line to its first") {
   CHECK(run.phase() == "Succeeded");
 }
 
-TEST_CASE("a run that is being deleted, or whose owner is new, is not taken for one that was cut off") {
+TEST_CASE("a run that is being deleted or has a new owner does not count as cut off") {
   Run run;
   run.objects.jobs.pop_back();
-  run.objects.pods.pop_back();  // a Job that is not there yet has made none
+  run.objects.pods.pop_back();  // a Job that does not exist yet has made no pods
   CHECK(run.phase() == "Incomplete");
   CHECK(run.observed(*parse_time("2026-01-03T11:00:59Z")).why == "its objects are being created");
   CHECK(run.observed(*parse_time("2026-01-03T11:01:00Z")).why.starts_with("submit was cut off"));
@@ -193,11 +191,12 @@ TEST_CASE("a run that is being deleted, or whose owner is new, is not taken for 
   run.objects.jobs.clear();
   run.objects.owner["metadata"].erase("deletionTimestamp");
   run.objects.owner["metadata"]["annotations"].erase("mlk.dev/roles");
-  CHECK(run.phase() == "Incomplete");  // no Job at all
+  CHECK(run.phase() == "Incomplete");  // the run has no Job
 }
 
 TEST_CASE(
-    "a stopped run says how many pods still end, when it was stopped, and of a bad mark that it is stopped") {
+    "a stopped run shows how many pods still end and when it was stopped, and a bad mark still counts as a "
+    "stop") {
   Run run;
   run.stop();
   for (json* pod : {&run.pod(0), &run.pod(1), &run.server()}) run.fail(*pod, 143);
@@ -212,7 +211,7 @@ TEST_CASE(
   CHECK(run.observed().ended == now);
 }
 
-TEST_CASE("while a Job fails it says why, and its other ranks that it ends are no failures") {
+TEST_CASE("a failing Job shows the reason, and the ranks that it ends are not failures") {
   Run run;
   run.condition("FailureTarget", "FailedIndexes");
   run.fail(run.pod(1), 3, "2026-01-03T11:57:00Z");
@@ -230,7 +229,7 @@ TEST_CASE("while a Job fails it says why, and its other ranks that it ends are n
   CHECK(status.ranks.at(0).state == "Failed");
 }
 
-TEST_CASE("a time limit is said to be the cause, with its length if it is known") {
+TEST_CASE("a passed time limit is shown as the cause, with its length if it is known") {
   Run run;
   run.condition("Failed", "DeadlineExceeded");
   CHECK(run.why() == "the time limit passed");
@@ -240,7 +239,7 @@ TEST_CASE("a time limit is said to be the cause, with its length if it is known"
   CHECK_FALSE(run.observed().first_failure);
 }
 
-TEST_CASE("a Job that failed without a pod that did is told in its own words") {
+TEST_CASE("a Job that failed without a failed pod is shown with its own message") {
   Run run;
   run.condition("Failed", "Because");
   CHECK(run.why() == "in words");
@@ -250,31 +249,30 @@ TEST_CASE("a Job that failed without a pod that did is told in its own words") {
   CHECK(run.why() == "a?[1m");
 }
 
-TEST_CASE(
-    "of several failures the cause is the one that used up its tries, not one that followed a lost peer") {
+TEST_CASE("the cause is the failure that used up its tries, not one that followed a lost peer") {
   Run run;
   run.condition("Failed", "FailedIndexes");
   run.job()["status"]["failedIndexes"] = "0-1";
-  run.fail(run.pod(2), 5, "2026-01-03T11:50:00Z");  // made good
+  run.fail(run.pod(2), 5, "2026-01-03T11:50:00Z");  // the run recovered
   run.fail(run.pod(0), 75, "2026-01-03T11:51:00Z");
   run.fail(run.pod(1), 3, "2026-01-03T11:52:00Z");
   const auto first = [&] { return run.observed().first_failure.value_or(Failure{}).rank; };
   CHECK(first() == 1);
   CHECK(run.why() == "worker/1: exit code 3 (4 of 4 tries failed)");
-  // Disruptions are no tries: of an exhausted rank they come after its own failures.
+  // Disruptions do not count as tries: for an exhausted rank, its own failures come first.
   run.pod(1)["status"]["conditions"] = {
       {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "Drained"}}};
   CHECK(first() == 1);
   CHECK(run.why() == "worker/1: disrupted: Drained");
   run.fail(run.pod(0), 9, "2026-01-03T11:53:00Z");
   CHECK(first() == 0);
-  // Nothing was used up: the first failure of all.
+  // No rank is exhausted: the earliest failure is the cause.
   run.job()["status"]["failedIndexes"] = "";
   CHECK(first() == 2);
   CHECK(run.why() == "worker/2: exit code 5");
 }
 
-TEST_CASE("the pod that a failure policy names is the cause, or an earlier one that ended the same way") {
+TEST_CASE("the cause is the pod that a failure policy names, or an earlier pod that ended in the same way") {
   Run run;
   run.condition("Failed", "PodFailurePolicy");
   run.job()["status"]["failedIndexes"] = "0";
@@ -291,7 +289,7 @@ TEST_CASE("the pod that a failure policy names is the cause, or an earlier one t
   CHECK(run.observed().first_failure->rank == 0);
 }
 
-TEST_CASE("failures of one second are told in the order in which one brings about the other") {
+TEST_CASE("failures of the same second are ordered by which one causes the other") {
   Run run;
   const auto order = [&](int first_code, int second_code) {
     run.fail(run.pod(0), first_code);
@@ -310,7 +308,7 @@ TEST_CASE("failures of one second are told in the order in which one brings abou
   CHECK(run.observed().first_failure->rank == 0);
 }
 
-TEST_CASE("a rank on a lost node is missing, and a failure of its own once it is given up") {
+TEST_CASE("a rank on a lost node is missing, and counts as a failure once its pod is abandoned") {
   Run run;
   run.pod(1)["status"]["reason"] = "NodeLost";
   CHECK(run.phase() == "Restarting");
@@ -322,7 +320,8 @@ TEST_CASE("a rank on a lost node is missing, and a failure of its own once it is
   CHECK(run.observed().first_failure->disruption);
 }
 
-TEST_CASE("a rank that is ending says so, and one without a pod that its Job is done with") {
+TEST_CASE(
+    "a rank that is ending has a reason, and so has a rank whose ended or suspended Job has no pod of it") {
   Run run;
   run.pod(1)["metadata"]["deletionTimestamp"] = "2026-01-03T11:59:00Z";
   CHECK(run.observed().ranks.at(1).reason == "it is ending");
@@ -339,7 +338,7 @@ TEST_CASE("a rank that is ending says so, and one without a pod that its Job is 
   CHECK(run.observed().ranks.at(1).reason == "its pod is gone");
 }
 
-TEST_CASE("a run began with its first pod, else with its Job if that has ended, and ended with its Job") {
+TEST_CASE("a run begins with its first pod, or else with its ended Job, and ends with its Job") {
   Run run;
   run.fail(run.pod(2), 1);
   run.pod(2)["status"]["containerStatuses"][0]["state"]["terminated"]["startedAt"] = "2026-01-03T11:00:01Z";
@@ -351,7 +350,7 @@ TEST_CASE("a run began with its first pod, else with its Job if that has ended, 
   CHECK(run.observed().ended == parse_time("2026-01-03T11:58:00Z"));
 }
 
-TEST_CASE("steps, tags, note and experiment are those that were submitted") {
+TEST_CASE("steps, tags, note and experiment have their submitted values") {
   Run run;
   run.objects.owner["data"]["experiment"] = R"({"train":{"steps":300}})";
   json& annotations = run.objects.owner["metadata"]["annotations"];
@@ -367,7 +366,7 @@ TEST_CASE("steps, tags, note and experiment are those that were submitted") {
   CHECK(run.observed().steps == 70);
   CHECK(run.observed().experiment.is_null());
   annotations.erase(annotations::steps);
-  // With epochs: the program has counted them.
+  // With epochs, the program has counted the steps.
   run.finish(run.pod(0));
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] =
       R"({"schema":1,"step":40,"steps":80,"checkpoint":30})";
@@ -378,8 +377,7 @@ TEST_CASE("steps, tags, note and experiment are those that were submitted") {
   CHECK(run.observed().last_checkpoint == "in ? its own words");
 }
 
-TEST_CASE(
-    "a run that lost a rank before is restarting until it has all that it needs, whichever is missing") {
+TEST_CASE("a run that lost a rank is restarting until it has all needed ranks, whichever one is missing") {
   Run run;
   run.pod(0)["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = "1";
   CHECK(run.phase() == "Running");
@@ -387,7 +385,7 @@ TEST_CASE(
   CHECK(run.phase() == "Restarting");
 }
 
-TEST_CASE("a rank that has failed for good stops nothing if its Job does not decide") {
+TEST_CASE("a rank that has failed for good does not block the run if its Job does not decide") {
   Run run;
   run.fail(run.server(), 9);
   CHECK(run.phase() == "Restarting");

@@ -1,4 +1,4 @@
-// The states of ranks, in which order the ends of pods are blamed, and which one is the cause of a failure.
+// The states of ranks, the order in which ends of pods are blamed, and the cause of a failure.
 #include "cli/run/state/ranks.h"
 
 #include <functional>
@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 const Time moment = *parse_time("2026-01-03T12:00:00Z");
 
-// One Job of three workers, and their pods.
+// A Job of three workers, and their pods.
 struct OneJob {
   Facts facts;
 
@@ -64,7 +64,7 @@ struct OneJob {
 
 using Codes = std::vector<int>;
 
-TEST_CASE("each rank is in one state, which its newest pod and its Job decide") {
+TEST_CASE("the state of each rank follows from its newest pod and its Job") {
   const auto state = [](const std::function<void(PodFacts&)>& change,
                         const std::function<void(JobFacts&)>& in = {}) {
     OneJob run;
@@ -98,7 +98,7 @@ TEST_CASE("each rank is in one state, which its newest pod and its Job decide") 
   CHECK(state(phase("Failed"), [](JobFacts& job) { job.completed = {0}; }) == RankState::succeeded);
   CHECK(state(phase("Running"), [](JobFacts& job) { job.failed_ranks = {0}; }) == RankState::failed);
   CHECK(state(phase("Running"), [](JobFacts& job) { job.failed_ranks = {1}; }) == RankState::running);
-  // A pod that its Job removes when enough ranks have ended well.
+  // The Job removes a pod when enough ranks have ended well.
   const auto deleted = [](PodFacts& pod) {
     pod.phase = "Failed";
     pod.deleting = true;
@@ -118,15 +118,15 @@ TEST_CASE("each rank is in one state, which its newest pod and its Job decide") 
             ending) == RankState::restarting);
 }
 
-TEST_CASE("a rank has the pods of this start of its Job, and as many restarts as are known") {
+TEST_CASE("a rank has the pods since the latest start of its Job, and its known restarts") {
   OneJob run;
   run.job().started = moment;
   run.fail(1, 1).created = moment - seconds(1);
   run.fail(1, 2).created = moment;
   run.add(1);
-  run.add(2).created = moment - seconds(1);  // it lives
+  run.add(2).created = moment - seconds(1);  // a live pod
   run.add(0).job = "of another Job";
-  run.add(7);  // beyond the ranks
+  run.add(7);  // not a rank of the Job
   std::vector<Rank> ranks = collect_ranks(run.facts);
   REQUIRE(ranks.size() == 3);
   CHECK(ranks[0].pods.empty());
@@ -140,7 +140,7 @@ TEST_CASE("a rank has the pods of this start of its Job, and as many restarts as
   CHECK(ranks[1].restarts == 5);
 }
 
-TEST_CASE("the words for the states of ranks") {
+TEST_CASE("each state of a rank has its name") {
   PodFacts failed, waiting;
   failed.phase = "Failed";
   waiting.phase = "Pending";
@@ -162,7 +162,7 @@ TEST_CASE("the words for the states of ranks") {
   CHECK(name(RankState::restarting, &waiting) == "Pending");
 }
 
-TEST_CASE("ends are blamed in the order of their times, one that blames a peer two seconds later") {
+TEST_CASE("ends are blamed in the order of time, and an end that blames a peer counts two seconds later") {
   const auto order = [](seconds first, const std::string& says, seconds second) {
     OneJob run;
     run.fail(0, 1, first, says);
@@ -180,7 +180,7 @@ TEST_CASE("ends are blamed in the order of their times, one that blames a peer t
   CHECK(undated.order() == Codes{2, 1});
 }
 
-TEST_CASE("a disruption is blamed from when the pod was asked to end") {
+TEST_CASE("a disruption is blamed from the time at which the pod was asked to end") {
   OneJob run;
   run.fail(0, 1, seconds(5));
   PodFacts& evicted = run.fail(1, 143, seconds(9));
@@ -188,11 +188,11 @@ TEST_CASE("a disruption is blamed from when the pod was asked to end") {
   CHECK(run.order() == Codes{1, 143});
   run.facts.pods[1].asked_to_end = moment + seconds(4);
   CHECK(run.order() == Codes{143, 1});
-  run.facts.pods[1].asked_to_end = moment + seconds(20);  // its own end was before
+  run.facts.pods[1].asked_to_end = moment + seconds(20);  // it ended before that time
   CHECK(run.order() == Codes{1, 143});
 }
 
-TEST_CASE("only pods that failed have an end, and those on a lost node that are given up") {
+TEST_CASE("only failed pods and abandoned pods on a lost node have an end") {
   const auto ends = [](const std::function<void(PodFacts&)>& change) {
     OneJob run;
     run.add(0, change);
@@ -208,7 +208,7 @@ TEST_CASE("only pods that failed have an end, and those on a lost node that are 
   CHECK(ends([](PodFacts& pod) { pod.node_lost = pod.deleting = true; }) == 1);
 }
 
-TEST_CASE("a pod that its ending Job or a stop has deleted is no cause") {
+TEST_CASE("a pod that its ending Job or a stop has deleted is not a cause") {
   const auto cascades = [](const std::function<void(PodFacts&)>& change,
                            const std::function<void(JobFacts&)>& in, bool stopped = false) {
     OneJob run;
@@ -242,16 +242,16 @@ TEST_CASE("the cause of a failed run is the first rank that used up its tries by
   run.job().end_reason = "FailedIndexes";
   CHECK(run.cause() == -1);
   run.fail(0, 1, seconds(1));
-  run.fail(1, 75, seconds(2));  // followed a lost peer
+  run.fail(1, 75, seconds(2));  // it followed a lost peer
   run.fail(2, 3, seconds(3));
-  CHECK(run.cause() == 0);  // nothing is used up
+  CHECK(run.cause() == 0);  // no rank is exhausted
   run.job().failed_ranks = {1, 2};
   CHECK(run.cause() == 2);
   run.job().failed_ranks = {1};
   CHECK(run.cause() == 0);
   run.job().failed_ranks = {2};
   run.facts.pods[2].disruption = "EvictionByEvictionAPI";
-  CHECK(run.cause() == 2);  // only disruptions used it up
+  CHECK(run.cause() == 2);  // only disruptions used up its tries
   run.facts.pods[2].disruption.clear();
   run.facts.pods[2].end_message = "socket closed";
   CHECK(run.cause() == 0);  // its peer

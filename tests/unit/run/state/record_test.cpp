@@ -1,4 +1,4 @@
-// The record: written from a status, read back, and what it fills in when the pods are gone.
+// The record: written from a status, read back, and used to fill in facts when the pods are gone.
 #include "cli/run/state/record.h"
 
 #include <doctest/doctest.h>
@@ -13,10 +13,10 @@ namespace {
 using test::Fixture;
 using test::load;
 
-// The owner as it is after the patch.
+// The owner after the patch.
 void write_into(nlohmann::json& owner, const RunStatus& status) { owner.merge_patch(record_patch(status)); }
 
-TEST_CASE("a run that ended reads the same from its record when nothing else is left") {
+TEST_CASE("an ended run has the same status from its record when nothing else is left") {
   for (const char* name : {"failed_exit_code", "succeeded", "failed_oom"}) {
     Fixture fixture = load(name);
     const RunStatus before = fixture.observed();
@@ -30,7 +30,7 @@ TEST_CASE("a run that ended reads the same from its record when nothing else is 
   }
 }
 
-TEST_CASE("an owner that was read as metadata only still tells the end of its run") {
+TEST_CASE("an owner that was read as metadata only still shows the end of its run") {
   Fixture fixture = load("failed_exit_code");
   const RunStatus before = fixture.observed();
   write_into(fixture.objects.owner, before);
@@ -43,7 +43,7 @@ TEST_CASE("an owner that was read as metadata only still tells the end of its ru
   CHECK(fixture.objects.owner["metadata"]["annotations"][annotations::phase] == "Failed");
 }
 
-TEST_CASE("the record of a stopped run gives its results, and does not keep it from being resumed") {
+TEST_CASE("the record of a stopped run has its results, and the run can still be resumed") {
   Fixture fixture = load("stopped");
   RunStatus stopped = fixture.observed();
   stopped.result = {{"schema", 1}, {"step", 70}};
@@ -76,7 +76,7 @@ TEST_CASE("a rank that still ran when the record was written is shown as it ende
   CHECK(fixture.observed().ranks.back().node == early.ranks.back().node);
 }
 
-TEST_CASE("a rank that its Job removed at the end has not failed, and keeps its restarts") {
+TEST_CASE("a rank that its Job removed at the end has not failed and keeps its restarts") {
   Fixture fixture = load("succeeded");
   nlohmann::json* job = nullptr;
   for (nlohmann::json& each : fixture.objects.jobs) {
@@ -121,7 +121,7 @@ TEST_CASE("a value that is not a record is ignored") {
 }
 
 TEST_CASE("JSON that is nested too deeply is not a record, a result or an experiment") {
-  // A stack overflow ends the program: everybody's `ls` in the namespace, for one such object.
+  // A stack overflow would end the `ls` of every user in the namespace because of one such object.
   constexpr std::size_t depth = 120'000;
   const std::string deep = std::string(depth, '[') + std::string(depth, ']');
   for (const char* name : {"running", "failed_exit_code", "succeeded"}) {
@@ -144,7 +144,7 @@ TEST_CASE("JSON that is nested too deeply is not a record, a result or an experi
   }
 }
 
-TEST_CASE("a record can be written of last words that are no UTF-8") {
+TEST_CASE("a record can be written with last words that are not UTF-8") {
   RunStatus status = load("failed_exit_code").observed();
   status.first_failure->message = "\xff\xfe";
   CHECK_NOTHROW(record_patch(status));

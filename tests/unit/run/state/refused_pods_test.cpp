@@ -1,4 +1,4 @@
-// Runs of which the cluster refuses the pods: a list tells it as status does.
+// Runs whose pods the cluster refuses: a list shows the reason as status does.
 #include <mutex>
 
 #include <doctest/doctest.h>
@@ -65,7 +65,7 @@ struct RefusedPods {
 
 }  // namespace
 
-TEST_CASE("a list tells why the cluster refuses the pods of a run, as status does") {
+TEST_CASE("a list shows why the cluster refuses the pods of a run, as status does") {
   RefusedPods test;
   test.add_run("y-abcde");
   test.warn("x-abcde", "no such account");
@@ -77,7 +77,7 @@ TEST_CASE("a list tells why the cluster refuses the pods of a run, as status doe
   for (const auto& [run, reason] : why) CHECK(test.status(run) == reason);
 }
 
-TEST_CASE("a list asks for no events where each Job has pods, or rests") {
+TEST_CASE("a list requests no events if each Job has pods or is not active") {
   RefusedPods test;
   test.cluster.store.create("pods", test::pod_of("x-abcde", "Running"));
   test.add_run("y-abcde");
@@ -91,7 +91,7 @@ TEST_CASE("a list asks for no events where each Job has pods, or rests") {
   CHECK(test.asked.empty());
 }
 
-TEST_CASE("a list does without events that the user may not read, and fails if they cannot be read") {
+TEST_CASE("a list works without events that the user may not read, but fails if they cannot be read") {
   RefusedPods test;
   test.warn("x-abcde", "no such account");
   test.events_status = 403;

@@ -1,4 +1,4 @@
-// The newest of what the pods of a run have told.
+// The newest report of the pods of a run.
 #include "cli/run/state/report.h"
 
 #include <functional>
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 const Time start = *parse_time("2026-01-03T00:00:00Z");
 
-// A run of workers; the newest pod of a rank replaces those before.
+// A run of workers. The newest pod of a rank replaces its earlier pods.
 struct Workers {
   RunObjects objects;
 
@@ -73,7 +73,7 @@ std::string result(long step, bool done = false) {
   return json{{"schema", 1}, {"step", step}, {"done", done}, {"checkpoint", 7}, {"curve", {{1, 2}}}}.dump();
 }
 
-TEST_CASE("the newest metrics line of a live rank is the result while a run goes on, and says when") {
+TEST_CASE("the newest metrics line of a live rank is the result while a run goes on, with its time") {
   Workers run;
   CHECK(run.step() == -1);
   run.live("a", 0, start);
@@ -85,12 +85,12 @@ TEST_CASE("the newest metrics line of a live rank is the result while a run goes
   CHECK(to_json(status)["result_at"] == format_time(start + 5s));
 }
 
-TEST_CASE("a dead pod that had come further is not shown once a live one has told something later") {
+TEST_CASE("a dead pod with a larger step is not shown once a live pod has reported later") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(7352));
   CHECK(run.step() == 7352);
   run.live("b", 0, start + 70s);
-  run.line("b", start + 75s, 7100);  // it went on from a checkpoint
+  run.line("b", start + 75s, 7100);  // it continued from a checkpoint
   CHECK(run.step() == 7100);
   CHECK(run.report().result["checkpoint"] == 7);
   CHECK_FALSE(run.report().result.contains("curve"));
@@ -102,23 +102,23 @@ TEST_CASE("the result of a rank that has just died is newer than an older line o
   run.line("b", start + 10s, 500);
   run.ended("a", 0, start, start + 60s, result(900));
   CHECK(run.step() == 900);
-  run.line("b", start + 59s, 950);  // the same second as its end, or a clock that is behind
+  run.line("b", start + 59s, 950);  // in the same second as the end, or by a clock that is behind
   CHECK(run.step() == 950);
 }
 
-TEST_CASE("of results, that of a pod which started after the other's end is newer, else the larger step") {
+TEST_CASE("a result of a pod that started after another's end is newer, else the larger step counts") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(7352));
   run.ended("b", 0, start + 70s, start + 80s, result(7100));
   CHECK(run.step() == 7100);
-  run.ended("c", 1, start + 71s, start + 90s, result(300));  // side by side with b: it had been left behind
+  run.ended("c", 1, start + 71s, start + 90s, result(300));  // in parallel with b, but behind it
   CHECK(run.step() == 7100);
   run.ended("d", 2, start, start + 20s, result(10, true));
-  CHECK(run.step() == 10);  // what is trained is trained
+  CHECK(run.step() == 10);  // a trained run stays trained
 }
 
 TEST_CASE(
-    "of ranks that report at the same time the lowest that lives counts; one that fell silent does not") {
+    "of ranks that report at the same time the lowest live one counts, a rank that fell silent does not") {
   Workers run;
   for (int rank = 0; rank < 3; ++rank) run.live(std::to_string(rank), rank, start);
   run.line("0", start + 100s, 10);
@@ -131,7 +131,7 @@ TEST_CASE(
   CHECK(run.step() == 21);
 }
 
-TEST_CASE("a program that writes no result has its last metrics line as one when it has ended") {
+TEST_CASE("after the end of a program without a result, its last metrics line is the result") {
   Workers run;
   run.ended("a", 0, start, start + 60s, "starting\nmlk step=3 loss=1\nmlk step=4 loss=0.5\nboom");
   CHECK(run.step() == 4);
@@ -142,7 +142,7 @@ TEST_CASE("a program that writes no result has its last metrics line as one when
   CHECK(run.step() == 8);
 }
 
-TEST_CASE("logs are read of the lowest live ranks, and of those before them that may have told more") {
+TEST_CASE("logs of the lowest live ranks are read, and logs of earlier pods that may have a newer report") {
   Workers run;
   CHECK(logs_to_read(run.objects).empty());
   for (int rank = 7; rank >= 0; --rank) run.live("live" + std::to_string(rank), rank, start + 100s);
@@ -154,12 +154,12 @@ TEST_CASE("logs are read of the lowest live ranks, and of those before them that
   std::vector<std::string> uids;
   for (const LogToRead& log : logs_to_read(run.objects)) uids.push_back(log.uid);
   CHECK(uids == std::vector<std::string>{"live0", "live1", "live2", "dead0"});
-  run.objects.pods.back()["status"]["phase"] = "Running";  // on a node that does not answer
+  run.objects.pods.back()["status"]["phase"] = "Running";  // its node does not answer
   run.objects.pods.back()["status"]["reason"] = "NodeLost";
   for (const LogToRead& log : logs_to_read(run.objects)) CHECK(log.uid != "dead0");
 }
 
-TEST_CASE("no log is read of a run whose results are known") {
+TEST_CASE("no log of a run whose results are known is read") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(10));
   CHECK(logs_to_read(run.objects).empty());
@@ -170,7 +170,7 @@ TEST_CASE("no log is read of a run whose results are known") {
 }
 
 TEST_CASE(
-    "numbers that were recorded at a stop give way to those of the resumed run, also when it went back") {
+    "numbers recorded at a stop are replaced by numbers of the resumed run, also if the step went back") {
   Workers run;
   run.objects.owner["data"]["record"] =
       R"({"schema":1,"phase":"Stopped","result":{"schema":1,"step":1400},"result_at":"2026-01-03T00:01:00Z"})";
@@ -180,7 +180,7 @@ TEST_CASE(
   CHECK(observe(run.objects, start + 106s).result["step"] == 1100);
 }
 
-TEST_CASE("the later of two reports counts, or the one with more progress, and done stays done") {
+TEST_CASE("the later of two reports counts, or the report with more progress, and done stays done") {
   const auto told = [](long step, std::optional<Time> at, bool done = false) {
     return Report{json{{"step", step}, {"done", done}}, at};
   };
@@ -188,7 +188,7 @@ TEST_CASE("the later of two reports counts, or the one with more progress, and d
     return newer_of(earlier, later).result["step"];
   };
   CHECK(newer(told(10, start), told(5, start + 2s)) == 5);
-  CHECK(newer(told(10, start), told(5, start + 1s)) == 10);  // times of pods have whole seconds
+  CHECK(newer(told(10, start), told(5, start + 1s)) == 10);  // times of pods are whole seconds
   CHECK(newer(told(10, start), told(11, start - 60s)) == 11);
   CHECK(newer(told(10, start), told(10, start)) == 10);
   CHECK(newer(told(10, {}), told(5, start)) == 5);
@@ -199,7 +199,7 @@ TEST_CASE("the later of two reports counts, or the one with more progress, and d
   CHECK(newer(told(5, {}), {}) == 5);
   Report first = told(10, start), again = told(10, start + 1s);
   first.result["metrics"] = {{"loss", 0.5}};
-  CHECK(newer_of(first, again).result == first.result);  // one line, read at two places
+  CHECK(newer_of(first, again).result == first.result);  // the same line, read from two sources
   Report earlier = told(10, start), later = told(20, start + 60s);
   earlier.result["checkpoint"] = 7;
   CHECK(newer_of(earlier, later).result["checkpoint"] == 7);
@@ -207,7 +207,7 @@ TEST_CASE("the later of two reports counts, or the one with more progress, and d
   CHECK(newer_of(earlier, later).result["checkpoint"] == 15);
 }
 
-TEST_CASE("lines that are half a minute apart are of the same moment, a live rank comes before a dead one") {
+TEST_CASE("lines up to half a minute apart count as simultaneous, and a live rank comes before a dead one") {
   Workers run;
   run.live("0", 0, start);
   run.live("1", 1, start);
@@ -222,20 +222,19 @@ TEST_CASE("lines that are half a minute apart are of the same moment, a live ran
   CHECK(run.step() == 12);
 }
 
-TEST_CASE("a result tells when it was told: the end of its pod") {
+TEST_CASE("the time of a result is the end of its pod") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(10));
   CHECK(run.report().at == start + 60s);
   run.ended("b", 1, start, start + 90s, result(-3));
   run.ended("c", 2, start, start + 90s, R"({"schema":1,"rank":2,"done":true})");
-  CHECK(run.report().at == start + 60s);  // neither of them reports
+  CHECK(run.report().at == start + 60s);  // neither rank reports
   run.ended("d", 3, start, start + 90s, result(10));
   CHECK(run.report().at == start + 90s);
 }
 
 TEST_CASE(
-    "of pods that have ended the newest of the lowest rank is read first, and only those of the deciding "
-    "Job") {
+    "the newest ended pod of the lowest rank is read first, and only pods of the deciding Job are read") {
   Workers run;
   run.ended("old", 0, start, start + 10s, "");
   run.ended("new", 0, start + 20s, start + 30s, "");
@@ -245,12 +244,11 @@ TEST_CASE(
   CHECK(uids == std::vector<std::string>{"new", "old", "other"});
   for (json& pod : run.objects.pods) pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] = "r-server";
   CHECK(logs_to_read(run.objects).empty());
-  run.objects.jobs.clear();  // nobody knows which Job decides
+  run.objects.jobs.clear();  // the deciding Job is unknown
   CHECK(logs_to_read(run.objects).size() == 3);
 }
 
-TEST_CASE(
-    "beside many live ranks two of those that have ended are read, and a pod that never started is not") {
+TEST_CASE("beside many live ranks two ended pods are read, and a pod that never started is not") {
   Workers run;
   for (int rank = 0; rank < 6; ++rank) run.live("live" + std::to_string(rank), rank, start + 100s);
   for (int rank = 0; rank < 3; ++rank) run.ended("dead" + std::to_string(rank), rank, start, start + 60s, "");
@@ -263,7 +261,7 @@ TEST_CASE(
   CHECK(logs_to_read(run.objects).empty());
 }
 
-TEST_CASE("metrics of a log are plain text and few, whatever was printed") {
+TEST_CASE("metrics from a log are plain text and limited in number, whatever was printed") {
   std::string many = "mlk step=1";
   for (int i = 0; i < 500; ++i) many += " k" + std::to_string(i) + "=1";
   CHECK(to_result(*parse_metrics(many))["metrics"].size() == 64);
@@ -277,8 +275,7 @@ TEST_CASE("metrics of a log are plain text and few, whatever was printed") {
   CHECK_NOTHROW(told.dump());
 }
 
-TEST_CASE(
-    "logs are read of a run that was recorded as stopped and goes on, and of one recorded without a result") {
+TEST_CASE("logs are read for a resumed run that was recorded as stopped, and for a record without a result") {
   Workers run;
   run.live("a", 0, start);
   for (const char* record : {R"({"schema":1,"phase":"Stopped","result":{"schema":1,"step":10}})",
@@ -291,7 +288,7 @@ TEST_CASE(
   CHECK(run.first_log() == "");
 }
 
-TEST_CASE("of results without times the larger step counts") {
+TEST_CASE("if results have no times, the larger step counts") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(100));
   run.ended("b", 1, start + 70s, start + 80s, result(50));
@@ -299,14 +296,14 @@ TEST_CASE("of results without times the larger step counts") {
   json& end = run.objects.pods[1]["status"]["containerStatuses"][0]["state"]["terminated"];
   end.erase("startedAt");
   CHECK(run.step() == 100);
-  end["startedAt"] = format_time(start + 60s);  // in the very second of the other's end
+  end["startedAt"] = format_time(start + 60s);  // in the second of the other's end
   CHECK(run.step() == 50);
   run.objects.pods[0]["status"]["containerStatuses"][0]["state"]["terminated"].erase("finishedAt");
   CHECK(run.step() == 100);
   CHECK_FALSE(run.report().at);
 }
 
-TEST_CASE("the log of a pod is that of main, wherever it stands, or of its only container") {
+TEST_CASE("the log of a pod is the log of main, at any position, or of its only container") {
   Workers run;
   run.live("a", 0, start);
   run.live("b", 1, start);
@@ -321,7 +318,7 @@ TEST_CASE("the log of a pod is that of main, wherever it stands, or of its only 
   CHECK(logs_to_read(run.objects)[0].container == "train");
 }
 
-// A pod that failed by itself, and whose last words lack the error.
+// A pod that failed by itself. Its last words lack the error.
 struct LostWords {
   Workers run;
 
@@ -338,7 +335,7 @@ struct LostWords {
   }
 };
 
-TEST_CASE("more of a log is read of a pod that failed by itself, and of no other one") {
+TEST_CASE("a longer end of a log is read only for a pod that failed by itself") {
   const auto read = [](const std::function<void(LostWords&)>& change) {
     LostWords words;
     change(words);
@@ -355,7 +352,7 @@ TEST_CASE("more of a log is read of a pod that failed by itself, and of no other
     words.pod()["status"]["conditions"] = {
         {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "PreemptionByScheduler"}}};
   }));
-  // Deleted after it had failed, or because of that.
+  // Deleted after the failure, or because of it.
   const auto deleted = [](std::chrono::seconds at) {
     return [at](LostWords& words) { words.pod()["metadata"]["deletionTimestamp"] = format_time(start + at); };
   };
@@ -371,7 +368,7 @@ TEST_CASE("more of a log is read of a pod that failed by itself, and of no other
   CHECK_FALSE(read(recorded("Succeeded")));
 }
 
-TEST_CASE("the logs of three pods are read for their errors, of those that failed first") {
+TEST_CASE("the logs of the three pods that failed first are read for their errors") {
   LostWords words;
   words.fail("b", 50s);
   words.fail("c", 70s);
@@ -385,7 +382,7 @@ TEST_CASE("the logs of three pods are read for their errors, of those that faile
   CHECK(log.container == "main");
 }
 
-TEST_CASE("the log of a program that ended in a pod that goes on is read as that of one that ended") {
+TEST_CASE("the log of an ended program in a pod that goes on is read as the log of an ended pod") {
   Workers run;
   run.ended("a", 0, start, start + 60s, "");
   run.objects.pods[0]["status"]["phase"] = "Running";
@@ -394,7 +391,7 @@ TEST_CASE("the log of a program that ended in a pod that goes on is read as that
   CHECK(run.first_log() == "");
 }
 
-TEST_CASE("of ranks whose lines have one time the lowest counts, of one rank the newest line") {
+TEST_CASE("if lines have the same time, the lowest rank counts, and in one rank the newest line") {
   Workers run;
   run.live("a", 2, start);
   run.live("b", 1, start);
@@ -408,7 +405,7 @@ TEST_CASE("of ranks whose lines have one time the lowest counts, of one rank the
   CHECK(run.step() == 10);
 }
 
-TEST_CASE("a rank whose node is lost does not count as one that lives, and its log is not read") {
+TEST_CASE("a rank on a lost node does not count as live, and its log is not read") {
   Workers run;
   run.live("a", 0, start);
   run.live("b", 1, start);
@@ -421,7 +418,7 @@ TEST_CASE("a rank whose node is lost does not count as one that lives, and its l
   CHECK(run.first_log() == "b");
   CHECK(logs_to_read(run.objects).size() == 1);
   run.objects.pods.pop_back();
-  CHECK(run.step() == 10);  // its line is all that there is
+  CHECK(run.step() == 10);  // its line is the only report
   CHECK(logs_to_read(run.objects).empty());
 }
 

@@ -1,5 +1,4 @@
-// What other containers do leaves the phase, the state, the exit code, the metrics and the logs of main
-// alone.
+// Other containers do not change the phase, the state, the exit code, the metrics and the logs of main.
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -36,7 +35,7 @@ json other_ends(int code) {
 
 const json runs = {{"running", {{"startedAt", "2026-01-03T11:00:02Z"}}}};
 
-// A run of one worker: codes 1 to 128 of its program are final, others are tried again.
+// A run of one worker. Exit codes 1 to 128 of its program are final, other codes are tried again.
 struct Pair {
   test::Run run;
 
@@ -55,7 +54,7 @@ struct Pair {
   }
   json& pod() { return run.pod(0); }
 
-  // `list`: containers or initContainers. `first`: before what is there.
+  // `list`: containers or initContainers. `first`: before the existing entries.
   json& add(const std::string& list, const std::string& name, const json& state, bool first,
             bool restartable = false) {
     json& spec = pod()["spec"][list];
@@ -98,7 +97,7 @@ const std::vector<Side>& sides() {
   return all;
 }
 
-// As the kubelet has it: a container that waits for its first start, one that runs, all with 0.
+// As the kubelet reports it: a container that waits for its first start, and a running one, both with 0.
 std::string phase_of_pod(const json& status) {
   bool waits = false, runs_on = false, failed = false;
   for (const json& each : status["containerStatuses"]) {
@@ -112,7 +111,8 @@ std::string phase_of_pod(const json& status) {
 }
 
 TEST_CASE(
-    "phase, state, exit code, last words, metrics and logs are main's, whatever a container beside it does") {
+    "phase, state, exit code, last words, metrics and logs come from main, whatever a container beside it "
+    "does") {
   int situations = 0;
   for (const bool by_name_first : {true, false}) {
     for (const bool first : {true, false}) {
@@ -187,8 +187,7 @@ TEST_CASE(
   CHECK(situations >= 96);
 }
 
-TEST_CASE(
-    "a container beside main that fails is named with its last words, and main is not tried again for it") {
+TEST_CASE("a failed container beside main is named with its last words, and main is not tried again for it") {
   Pair pair;
   pair.add("containers", "agent", other_ends(2), true);
   pair.main()["state"] = main_ends(0);
@@ -197,14 +196,14 @@ TEST_CASE(
   CHECK(seen.phase == Phase::succeeded);
   CHECK(seen.why == "worker/0: container agent: exit code 2: side says so");
   CHECK(seen.ranks.at(0).reason == "container agent: exit code 2: side says so");
-  // The Job has made another pod meanwhile.
+  // Meanwhile the Job has made another pod.
   pair.run.add_pod("worker", 0, "2026-01-03T11:59:59Z");
   seen = pair.run.observed();
   CHECK(seen.phase == Phase::succeeded);
   CHECK(seen.ranks.at(0).state == "Succeeded");
   CHECK(jobs_going_on(pair.run.objects) == std::vector<std::string>{"r-worker"});
 
-  // It failed while others of the run still go on: the Job fails for it.
+  // The rank failed while other ranks go on: the Job fails because of it.
   test::Run three;
   json& pod = three.pod(1);
   pod["spec"]["containers"].push_back({{"name", "agent"}});
@@ -219,7 +218,7 @@ TEST_CASE(
   CHECK(three.observed().first_failure->container == "agent");
 }
 
-TEST_CASE("an end that came with the end of the pod is no good end of the program") {
+TEST_CASE("an end that the end of the pod caused is not a good end of the program") {
   const auto done = [](const std::function<void(Pair&)>& change) {
     Pair pair;
     pair.add("containers", "agent", other_ends(143), false);
@@ -233,7 +232,7 @@ TEST_CASE("an end that came with the end of the pod is no good end of the progra
     pair.pod()["metadata"]["deletionGracePeriodSeconds"] = 30;
   };
   CHECK(done([](Pair&) {}));
-  CHECK(done([&](Pair& pair) { delete_at(pair, "2026-01-03T12:00:20Z"); }));        // asked at 11:59:50
+  CHECK(done([&](Pair& pair) { delete_at(pair, "2026-01-03T12:00:20Z"); }));        // requested at 11:59:50
   CHECK_FALSE(done([&](Pair& pair) { delete_at(pair, "2026-01-03T12:00:19Z"); }));  // a second before
   CHECK_FALSE(done([](Pair& pair) { pair.pod()["status"]["reason"] = "DeadlineExceeded"; }));
   CHECK_FALSE(done([](Pair& pair) {
@@ -244,7 +243,7 @@ TEST_CASE("an end that came with the end of the pod is no good end of the progra
   CHECK_FALSE(done([](Pair& pair) { pair.main()["state"] = runs; }));
 }
 
-TEST_CASE("an init container that fails is named, and its log is read; the run has not started for it") {
+TEST_CASE("a failed init container is named and its log is read, and the run has not started") {
   Pair pair;
   pair.add("initContainers", "first", other_ends(0), false);
   json& fetch = pair.add("initContainers", "fetch", other_ends(128), false);
@@ -256,7 +255,7 @@ TEST_CASE("an init container that fails is named, and its log is read; the run h
   CHECK(containers_to_read(pair.pod(), "") == std::vector<std::string>{"fetch", "main"});
   pair.pod()["status"]["phase"] = "Failed";
   RunStatus seen = pair.run.observed();
-  CHECK(seen.phase == Phase::restarting);  // its codes are not the program's
+  CHECK(seen.phase == Phase::restarting);  // exit codes of the init container are not the program's
   CHECK(seen.why == "worker/0: " + said + " (try 1 of 4, next in 2s)");
   CHECK_FALSE(seen.started);
   REQUIRE(seen.last_failure);
@@ -266,14 +265,14 @@ TEST_CASE("an init container that fails is named, and its log is read; the run h
   CHECK(choose_sources(pair.run.objects.pods, {}).at(0).first.who.container == "fetch");
   pair.pod()["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = "3";
   CHECK(pair.run.observed().why.find("next") == std::string::npos);
-  // Without words in the status those of its log count.
+  // Without last words in the status, the last words in its log count.
   pair.pod()["status"]["initContainerStatuses"][1]["state"]["terminated"].erase("message");
   CHECK(pair.run.observed().last_failure->message.empty());
   pair.run.objects.last_words[last_words_key("r-worker-0-0", "fetch")] = "fatal: of the log\n";
   CHECK(pair.run.observed().last_failure->message == "fatal: of the log");
 }
 
-TEST_CASE("what keeps main from its start is told with its name") {
+TEST_CASE("the container that keeps main from starting is shown with its name") {
   const auto why = [](const json& state, bool restartable, const json& last = nullptr, bool started = false) {
     Pair pair;
     json& status = pair.add("initContainers", "fetch", state, false, restartable);
@@ -297,7 +296,7 @@ TEST_CASE("what keeps main from its start is told with its name") {
         "worker/0: container fetch: exit code 1: side says so (started again 5 times)");
 }
 
-TEST_CASE("a program that could not be started is told as that, before and after its pod has ended") {
+TEST_CASE("a program that could not be started is shown as such, before and after its pod has ended") {
   Pair pair;
   json end = main_ends(128);
   end["terminated"]["reason"] = "StartError";
@@ -315,19 +314,19 @@ TEST_CASE("a program that could not be started is told as that, before and after
   }
 }
 
-TEST_CASE("a container that crash-loops beside a running main is a remark, with its code") {
+TEST_CASE("a container that crash-loops beside a running main is shown as a remark, with its exit code") {
   Pair pair;
   json& proxy =
       pair.add("initContainers", "proxy", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}, true, true);
   proxy["lastState"] = other_ends(1);
   proxy["restartCount"] = 3;
-  proxy["started"] = false;  // between its starts
+  proxy["started"] = false;  // between two starts
   CHECK(pair.run.phase() == "Running");
   CHECK(pair.run.why() == "worker/0: container proxy: exit code 1: side says so (started again 3 times)");
   CHECK(pair.run.observed().ranks.at(0).state == "Running");
 }
 
-TEST_CASE("the record keeps nothing that holds only while a pod waits for another container") {
+TEST_CASE("the record does not store a text that is valid only while a pod waits for another container") {
   Pair pair;
   pair.add("containers", "agent", runs, true);
   pair.main()["state"] = main_ends(0);
@@ -345,7 +344,7 @@ TEST_CASE("the record keeps nothing that holds only while a pod waits for anothe
   CHECK(has_live_pods(pair.run.objects, test::now));
 }
 
-TEST_CASE("a pod that has not ended with its only program is waited for, or its log would go with it") {
+TEST_CASE("the end of a pod after its only program is awaited, since its log would be lost with it") {
   using std::chrono::seconds;
   Pair pair;
   json& status = pair.pod()["status"];
@@ -367,13 +366,13 @@ TEST_CASE("a pod that has not ended with its only program is waited for, or its 
   }
 }
 
-TEST_CASE("a pod without a container main has its only one") {
+TEST_CASE("in a pod without a container main, the only container is main") {
   CHECK(main_container_of({{"spec", {{"containers", {{{"name", "trainer"}}}}}}}) == "trainer");
   CHECK(main_container_of({{"spec", {{"containers", {{{"name", "a"}}, {{"name", "b"}}}}}}}) == "main");
   CHECK(main_container_of(json::object()) == "main");
 }
 
-TEST_CASE("a container is asked for by its name, where the pod has it") {
+TEST_CASE("a container is read by its name if the pod has it") {
   Pair pair;
   pair.add("containers", "agent", runs, true);
   pair.add("initContainers", "fetch", other_ends(0), true);

@@ -1,4 +1,4 @@
-// How the status of a run is told: exit codes, names, JSON, and the record that is read again.
+// The output of a run's status: exit codes, names, JSON, and the record that is read again.
 #include <doctest/doctest.h>
 
 #include "cli/run/state/record.h"
@@ -12,7 +12,7 @@ using test::failure;
 using test::now;
 using test::Run;
 
-TEST_CASE("each phase has its exit code, and a failed run that of its first failure") {
+TEST_CASE("each phase has its exit code, and a failed run has the exit code of its first failure") {
   const auto code = [](Phase phase, bool cannot_start = false, std::optional<bool> disruption = {}) {
     RunStatus status;
     status.phase = phase;
@@ -33,7 +33,7 @@ TEST_CASE("each phase has its exit code, and a failed run that of its first fail
   CHECK(code(Phase::succeeded, true) == ExitCode::ok);
 }
 
-TEST_CASE("each phase has a name, which is read back") {
+TEST_CASE("each phase has a name, which parse_phase() reads back") {
   for (int number = 0; number <= static_cast<int>(Phase::failed); ++number) {
     const auto phase = static_cast<Phase>(number);
     CHECK(parse_phase(to_string(phase)) == phase);
@@ -44,7 +44,7 @@ TEST_CASE("each phase has a name, which is read back") {
   CHECK_FALSE(parse_phase(""));
 }
 
-TEST_CASE("a record keeps every value of a status, and writing it again gives the same record") {
+TEST_CASE("a record has every value of a status, and writing it again gives the same record") {
   RunStatus status = Run().observed();
   status.phase = Phase::failed;
   status.why = "worker/1: exit code 3";
@@ -141,7 +141,7 @@ TEST_CASE("the JSON of a status has every key, also for unknown values") {
                 ": scripts rely on these keys; a new one belongs into this list and man/mlk-status.1");
 }
 
-TEST_CASE("the summary in the annotations is the record without ranks and curve, and with short last words") {
+TEST_CASE("the summary in the annotations is the record without ranks and curve, with short last words") {
   RunStatus status = Run().observed();
   status.phase = Phase::failed;
   status.result = {{"schema", 1}, {"step", 40}, {"curve", {1, 2}}};
@@ -162,7 +162,7 @@ TEST_CASE("the summary in the annotations is the record without ranks and curve,
   CHECK(removal["data"].at("record").is_null());
 }
 
-TEST_CASE("the record of a watcher fills in lost information, and newer information replaces it") {
+TEST_CASE("the record of a watcher fills in lost information, and newer information overrides it") {
   Run run;
   run.stop();
   RunStatus before;
@@ -186,7 +186,7 @@ TEST_CASE("the record of a watcher fills in lost information, and newer informat
   CHECK(run.observed().last_failure->rank == 0);
 }
 
-TEST_CASE("a run that has ended still says where its newest checkpoint lies") {
+TEST_CASE("an ended run still shows the place of its newest checkpoint") {
   Run run;
   RunStatus ended;
   ended.phase = Phase::succeeded;

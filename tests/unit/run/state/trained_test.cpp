@@ -1,4 +1,4 @@
-// What is trained stays trained; and what is certain to fail does not look as if it were tried again.
+// A trained run stays trained, and a failure that is final does not look as if it were tried again.
 #include <doctest/doctest.h>
 
 #include "cli/run/state/record.h"
@@ -31,7 +31,7 @@ void mark_as_training(Fixture& fixture) {
   worker_job(fixture)["metadata"]["annotations"]["mlk.dev/trains"] = "true";
 }
 
-TEST_CASE("one rank that ended well makes a training run Succeeded, whatever its Job and the others say") {
+TEST_CASE("one good rank makes a training run Succeeded, whatever its Job and the other ranks report") {
   const json nothing = json::array();
   for (const json& conditions :
        {nothing, json{condition("Suspended", "JobSuspended")},
@@ -39,7 +39,7 @@ TEST_CASE("one rank that ended well makes a training run Succeeded, whatever its
         json{condition("Failed", "MaxFailedIndexesExceeded")}, json{condition("Failed", "PodFailurePolicy")},
         json{condition("Failed", "DeadlineExceeded")}, json{condition("Failed", "BackoffLimitExceeded")}}) {
     CAPTURE(conditions.dump());
-    Fixture fixture = load("failed_exit_code");  // rank 1 of 3 has used up its tries; all are needed
+    Fixture fixture = load("failed_exit_code");  // rank 1 of 3 has no tries left; all are needed
     mark_as_training(fixture);
     worker_job(fixture)["status"]["conditions"] = conditions;
     CHECK(fixture.observed().phase != Phase::succeeded);
@@ -49,14 +49,13 @@ TEST_CASE("one rank that ended well makes a training run Succeeded, whatever its
     CHECK(status.why.empty());
     CHECK(exit_code(status) == ExitCode::ok);
     CHECK_FALSE(status.first_failure);
-    // A program that is not mlk's own says nothing of the others.
+    // A program that is not mlk's own shows nothing about the other ranks.
     worker_job(fixture)["metadata"]["annotations"].erase("mlk.dev/trains");
     CHECK(fixture.observed().phase != Phase::succeeded);
   }
 }
 
-TEST_CASE(
-    "a training run that was suspended or marked as stopped after a rank had ended well has succeeded") {
+TEST_CASE("a training run that was suspended or stopped after a rank had ended well has succeeded") {
   Fixture fixture = load("stopped");
   mark_as_training(fixture);
   CHECK(fixture.observed().phase == Phase::stopped);
@@ -64,7 +63,7 @@ TEST_CASE(
   CHECK(fixture.observed().phase == Phase::succeeded);
 }
 
-TEST_CASE("a rank that was killed after its result said that the run is trained proves it") {
+TEST_CASE("a result that says that the run is trained proves it, also if its rank was killed") {
   Fixture fixture = load("failed_exit_code");
   mark_as_training(fixture);
   for (json& pod : fixture.objects.pods) {
@@ -80,7 +79,7 @@ TEST_CASE("a rank that was killed after its result said that the run is trained 
   CHECK(fixture.observed().phase == Phase::failed);
 }
 
-TEST_CASE("a rank that is lost after the run was trained is not said to be tried again") {
+TEST_CASE("a rank that is lost after the run was trained is not shown as tried again") {
   Fixture fixture = load("running_with_a_failed_rank");
   mark_as_training(fixture);
   worker_job(fixture)["status"]["completedIndexes"] = "0";
@@ -93,7 +92,7 @@ TEST_CASE("a rank that is lost after the run was trained is not said to be tried
   CHECK(status.ranks.at(2).state == "Running");
 }
 
-TEST_CASE("a rank of a succeeded run whose Job was suspended is removed, not failed") {
+TEST_CASE("a rank of a succeeded run whose Job was suspended counts as removed, not as failed") {
   for (const char* role : {"worker", "server"}) {
     CAPTURE(role);
     Fixture fixture = load("succeeded");
@@ -118,14 +117,14 @@ TEST_CASE("a rank of a succeeded run whose Job was suspended is removed, not fai
   }
 }
 
-TEST_CASE("a rank of a stopped run that was lost long before and had come back is Stopped") {
+TEST_CASE("a rank of a stopped run that was lost earlier and came back is Stopped") {
   Fixture fixture = load("deleted_pod");
   json& lost = fixture.objects.pods[1];
   lost["metadata"].erase("deletionTimestamp");
   lost["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = 137;
   worker_job(fixture)["spec"]["suspend"] = true;
   worker_job(fixture)["status"].erase("startTime");
-  fixture.objects.pods.erase(fixture.objects.pods.begin());  // what ran until the stop is gone
+  fixture.objects.pods.erase(fixture.objects.pods.begin());  // the pod that ran until the stop is gone
   fixture.objects.owner["metadata"]["annotations"]["mlk.dev/stopped"] = format_time(fixture.now);
   const RunStatus status = fixture.observed();
   CHECK(status.phase == Phase::stopped);
@@ -137,7 +136,7 @@ TEST_CASE("a rank of a stopped run that was lost long before and had come back i
   CHECK_FALSE(status.last_failure->next);
 }
 
-TEST_CASE("an exit code that fails the Job is no restart, also before the Job says so") {
+TEST_CASE("an exit code that fails the Job is not a restart, also before the Job reports it") {
   Fixture fixture = load("deleted_pod");
   json& pod = fixture.objects.pods[1];
   pod["metadata"].erase("deletionTimestamp");
@@ -157,7 +156,7 @@ TEST_CASE("an exit code that fails the Job is no restart, also before the Job sa
   };
   check_failing();
 
-  // The first rule that fits decides: disruptions are let pass before codes are looked at.
+  // The first matching rule decides: the rule for disruptions comes before the rule for exit codes.
   pod["status"]["conditions"].push_back(
       {{"type", "DisruptionTarget"}, {"status", "True"}, {"reason", "EvictionByEvictionAPI"}});
   CHECK(fixture.observed().phase == Phase::restarting);
@@ -168,7 +167,7 @@ TEST_CASE("an exit code that fails the Job is no restart, also before the Job sa
   CHECK(fixture.observed().phase == Phase::restarting);
   exit_code = 4;
   check_failing();
-  // An end from before the run was stopped and resumed counts no more.
+  // An end from before the run was stopped and resumed does not count any more.
   worker_job(fixture)["status"]["startTime"] = format_time(fixture.now);
   CHECK(fixture.observed().why.find("failing") == std::string::npos);
 }

@@ -1,4 +1,4 @@
-// Submitting again a run whose Job has vanished: it is never trained a second time without --again.
+// Submitting a run again whose Job has vanished: the run is never trained twice without --again.
 #include <map>
 
 #include <doctest/doctest.h>
@@ -40,13 +40,13 @@ struct Vanishing : Submitter {
 
 }  // namespace
 
-TEST_CASE("a submit says that all was made, and when it was sent") {
+TEST_CASE("a submit records that all objects were made, and when it was sent") {
   Vanishing test;
   CHECK(test.annotation(mlk::annotations::created) == test.run + "-worker");
   CHECK(test.annotation(mlk::annotations::submitted).size() == 19);
 }
 
-TEST_CASE("a run whose Job is gone counts as ended, and --again makes another") {
+TEST_CASE("a run whose Job is gone counts as ended, and --again makes a new run") {
   Vanishing test;
   test.lose("jobs", test.run + "-worker");
   mlk::Submitted second = test.submit();
@@ -63,7 +63,7 @@ TEST_CASE("a run whose Job is gone counts as ended, and --again makes another") 
   CHECK(test.jobs_sent == 1);
 }
 
-TEST_CASE("a Job that one list lacks and the next one has is not gone") {
+TEST_CASE("a Job that one list lacks but the next list has is not gone") {
   Vanishing test;
   bool first = true;
   test.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -80,7 +80,7 @@ TEST_CASE("a Job that one list lacks and the next one has is not gone") {
   CHECK(!first);
 }
 
-TEST_CASE("what does not decide is made again, and the run is not trained twice by it") {
+TEST_CASE("missing objects that do not decide are made again, which does not train the run twice") {
   Vanishing test;
   test.lose("services", test.run);
   CHECK(test.submit().outcome == SubmitOutcome::completed);
@@ -100,12 +100,12 @@ TEST_CASE("a Job that is deleted while a submit looks for the other objects is n
   CHECK(test.jobs_sent == 0);
 }
 
-TEST_CASE("a submit that was killed before it could say that all was made is completed, and says it") {
+TEST_CASE("a submit that was killed before it set the mark is completed, and then sets the mark") {
   Vanishing test;
   test.annotate(mlk::annotations::created, nullptr);
   CHECK(test.submit().outcome == SubmitOutcome::running);
   CHECK(test.annotation(mlk::annotations::created) == test.run + "-worker");
-  // Without the mark the old rule holds: what is missing is made.
+  // Without the mark the old rule applies: missing objects are made.
   test.annotate(mlk::annotations::created, nullptr);
   test.lose("jobs", test.run + "-worker");
   CHECK(test.submit().outcome == SubmitOutcome::completed);
@@ -113,7 +113,7 @@ TEST_CASE("a submit that was killed before it could say that all was made is com
   CHECK(test.annotation(mlk::annotations::created) == test.run + "-worker");
 }
 
-TEST_CASE("a user who may not change the owner submits all the same") {
+TEST_CASE("a user who may not change the owner can still submit") {
   Submitter test;
   test.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method == "PATCH") return mlk::test::refusal(403, "Forbidden", "no");

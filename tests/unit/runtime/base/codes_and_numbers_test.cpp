@@ -1,4 +1,4 @@
-// Numbers that others rely on: exit codes, random numbers, powers; and how a line of the log looks.
+// Numbers on which other code relies: exit codes, random numbers, powers; and the format of log lines.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -13,7 +13,7 @@
 namespace mlk::rt {
 namespace {
 
-TEST_CASE("exit codes are those of the contract, and some of them no retry can mend") {
+TEST_CASE("exit codes have the numbers of the contract, and final codes cannot be cured by a retry") {
   const struct {
     ExitCode code;
     int number;
@@ -45,7 +45,7 @@ TEST_CASE("random numbers are those of SplitMix64, on every machine") {
   CHECK(mix(2 * golden) == 0x06c45d188009454f);
 }
 
-TEST_CASE("a random number from 0 to 1 comes from its seed, its stream and its index, each in its place") {
+TEST_CASE("a uniform number depends on its seed, its stream and its index, each in its place") {
   const auto steps = [](std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
     return uniform(seed, stream, index) * 0x1p24f;
   };
@@ -69,7 +69,7 @@ TEST_CASE("a random number from 0 to 1 comes from its seed, its stream and its i
   CHECK(sum / 10'000 == doctest::Approx(0.5).epsilon(0.05));
 }
 
-TEST_CASE("powers are products, to the last bit") {
+TEST_CASE("powers are products, exact to the last bit") {
   CHECK(power(0.9, 0) == 1);
   CHECK(power(0, 0) == 1);
   CHECK(power(0, 5) == 0);
@@ -84,7 +84,7 @@ TEST_CASE("powers are products, to the last bit") {
   static_assert(power(2, 5) == 32);
 }
 
-TEST_CASE("a line of the log says who speaks, and one that cannot be written is lost") {
+TEST_CASE("a line of the log begins with the name of the process, and an unwritable line is lost") {
   const test::TemporaryFolder folder;
   {
     const int fd = open((folder / "log").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);

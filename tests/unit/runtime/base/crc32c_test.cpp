@@ -30,8 +30,7 @@ std::string noise(std::size_t size) {
 
 }  // namespace
 
-TEST_CASE(
-    "each way to compute it is the definition, around every size at which it goes on in another manner") {
+TEST_CASE("each implementation matches the definition, around every size at which its algorithm changes") {
   const std::string data = noise(7 * 3072 + 9);
   REQUIRE(!crc32c_ways().empty());
   for (const std::size_t around :
@@ -47,7 +46,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a checksum starts from nothing unless it is told what came before") {
+TEST_CASE("a checksum starts at 0 unless the checksum of earlier bytes is given") {
   const std::string data = noise(2000);
   const std::uint32_t whole = crc32c_by_bits(data, 0);
   CHECK(crc32c(data.data(), data.size()) == whole);
@@ -58,7 +57,7 @@ TEST_CASE("a checksum starts from nothing unless it is told what came before") {
   }
 }
 
-TEST_CASE("every bit of the data and of what came before counts in each way") {
+TEST_CASE("every bit of the data and of the earlier checksum changes the result of each implementation") {
   const std::string data = noise(4000);
   for (const Crc32c way : crc32c_ways()) {
     const std::uint32_t before = way(data.data(), data.size(), 0);
@@ -83,7 +82,7 @@ TEST_CASE("crc32c gives the published values") {
   CHECK(crc32c(nullptr, 0) == 0);
 }
 
-TEST_CASE("all ways agree where streams are joined and blocks are folded") {
+TEST_CASE("all implementations agree where streams are joined and blocks are folded") {
   std::string data;
   for (int i = 0; i < 20'000; ++i) data += static_cast<char>(i * i + i / 256);
   const Crc32c by_table = crc32c_ways().back();
@@ -95,7 +94,7 @@ TEST_CASE("all ways agree where streams are joined and blocks are folded") {
   }
 }
 
-TEST_CASE("all ways agree at every length, and in pieces") {
+TEST_CASE("all implementations agree at every length, and in pieces") {
   std::string data;
   for (int i = 0; i < 700; ++i) data += static_cast<char>(i * i + 7);
   for (std::size_t size = 0; size <= data.size(); ++size) {

@@ -55,17 +55,17 @@ TEST_CASE("hmac_sha256 gives the digests of RFC 4231") {
         "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2");
 }
 
-TEST_CASE("a key is hashed first when it is longer than a block, and not when it fills one") {
+TEST_CASE("a key longer than a block is hashed first, and a key of one block is not") {
   const auto hmac = [](std::size_t size) {
     return hex(hmac_sha256(bytes(std::string(size, 'k')), bytes("what is said")));
   };
-  // From Python's hmac.
+  // Computed with Python's hmac.
   CHECK(hmac(63) == "9b4dc57086724a4939ddf84d845217a00a2b2f4777a13e08f9a5f5e69d88b4e0");
   CHECK(hmac(64) == "5cfc7f452354e123f06e38f53991e92eb296238abc3a0f7504ce431c4c12d5e7");
   CHECK(hmac(65) == "6119909dbfc45b388614eefdc4c4f886487657a41cfd76cc916cb054414167a3");
 }
 
-TEST_CASE("digests compare equal only when every byte is") {
+TEST_CASE("digests compare equal only if all bytes are equal") {
   const Digest digest = sha256(bytes("abc"));
   CHECK(equal_in_constant_time(digest, digest));
   for (std::size_t i = 0; i < digest.size(); ++i) {

@@ -12,11 +12,11 @@ namespace huge_pages {
 
 constexpr std::uintptr_t page = 2 << 20;
 
-// Memory of this process alone, gone with the test.
+// Private memory, unmapped at the end of the test.
 struct Mapping {
   static constexpr std::size_t size = 10 << 20;
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  // Where the first whole large page in it begins.
+  // The beginning of the first whole large page in the memory.
   std::uint8_t* first =
       reinterpret_cast<std::uint8_t*>((reinterpret_cast<std::uintptr_t>(memory) + page - 1) / page * page);
 
@@ -26,7 +26,7 @@ struct Mapping {
   Mapping& operator=(const Mapping&) = delete;
 };
 
-// Whether large pages are wished for at the address. "?" where the kernel does not tell.
+// Whether large pages are requested at the address. "?" if the kernel does not report it.
 std::string wish_at(const std::uint8_t* address) {
   const auto wanted = reinterpret_cast<std::uintptr_t>(address);
   std::ifstream maps("/proc/self/smaps");
@@ -43,7 +43,7 @@ std::string wish_at(const std::uint8_t* address) {
 
 }  // namespace huge_pages
 
-TEST_CASE("large pages are wished for all whole ones in the range and for nothing beside them") {
+TEST_CASE("large pages are requested for all whole large pages in the range, and for no memory beside them") {
   using namespace huge_pages;
   const Mapping trial;
   if (madvise(trial.first, page, MADV_HUGEPAGE) != 0 || wish_at(trial.first) != "yes") {
@@ -55,7 +55,7 @@ TEST_CASE("large pages are wished for all whole ones in the range and for nothin
     ask_for_huge_pages({mapping.first + from, mapping.first + to});
     std::string all;
     for (std::size_t i = 0; i < 4; ++i) {
-      // At both ends of each large page.
+      // Checks both ends of each large page.
       all += wish_at(mapping.first + i * page) == "yes" ? 'x' : '-';
       all += wish_at(mapping.first + (i + 1) * page - 1) == "yes" ? 'x' : '-';
     }

@@ -27,7 +27,7 @@ std::string refusal(const std::string& text) {
 
 }  // namespace bounded_json
 
-TEST_CASE("JSON may be nested thirty-two levels deep, in lists and in objects, and no deeper") {
+TEST_CASE("JSON may be nested 32 levels deep, in lists and in objects, and no deeper") {
   using namespace bounded_json;
   CHECK(most_json_levels == 32);
   for (const auto& [open, close] : {std::pair{"[", "]"}, {"{\"a\":", "}"}}) {
@@ -41,7 +41,7 @@ TEST_CASE("JSON may be nested thirty-two levels deep, in lists and in objects, a
   CHECK(refusal(flat) == "");
 }
 
-TEST_CASE("JSON may have sixteen mebibytes and not a byte more") {
+TEST_CASE("JSON may have 16 MiB and not a byte more") {
   using bounded_json::refusal;
   CHECK(most_json_bytes == 16 * 1024 * 1024);
   std::string text = "{\"a\":1}";
@@ -51,7 +51,7 @@ TEST_CASE("JSON may have sixteen mebibytes and not a byte more") {
   CHECK(refusal(text) == "the text: more than 16 MiB of JSON");
 }
 
-TEST_CASE("what is read is what was written, and what is no JSON is named") {
+TEST_CASE("valid JSON parses to its values, and invalid JSON is refused by name") {
   const nlohmann::json read = parse_json(R"({"b":[1,-2.5,"x",null,true],"a":{}})", "x");
   CHECK(read == nlohmann::json{{"a", nlohmann::json::object()}, {"b", {1, -2.5, "x", nullptr, true}}});
   for (const char* text : {"", "{", "[1,]", "nul", "{}{}", "\xff"}) {

@@ -10,9 +10,9 @@
 using namespace mlk::rt;
 using namespace std::chrono_literals;
 
-TEST_CASE("a signal is seen as a flag and by poll, once and for all, and ends a wait") {
+TEST_CASE("a signal sets the flag, makes the descriptor readable for good, and ends a wait") {
   for (int signal : {SIGTERM, SIGINT}) {
-    // In a child: the signals of this process stay as the other tests expect them.
+    // In a child process, so that the signals of this process stay as the other tests expect them.
     const pid_t child = fork();
     if (child == 0) {
       alarm(60);

@@ -13,7 +13,7 @@ namespace mlk::rt {
 namespace {
 namespace checkpoint_format_bounds {
 
-// The name of one begins with that of the other.
+// The name of the second tensor begins with the name of the first.
 const std::vector<TensorInfo> alike = {{"w", {2, 2}, 0, 4}, {"w2", {3}, 4, 3}};
 
 SafeTensor named(const std::string& name, std::vector<std::int64_t> shape) {
@@ -39,7 +39,7 @@ std::string file_named(const std::string& name) {
 
 }  // namespace checkpoint_format_bounds
 
-TEST_CASE("a snapshot that is begun anew has nothing of the one before") {
+TEST_CASE("a restarted snapshot has nothing of the previous snapshot") {
   Snapshot snapshot;
   CHECK(snapshot.slots() == 0);
   snapshot.restart(1, 2, 8);
@@ -60,7 +60,7 @@ TEST_CASE("a snapshot that is begun anew has nothing of the one before") {
   CHECK(snapshot.slots() == 0);
 }
 
-TEST_CASE("a tensor is found by its whole name, also where that of another begins like it") {
+TEST_CASE("a tensor is found by its whole name, also if the name of another tensor begins with it") {
   using namespace checkpoint_format_bounds;
   CHECK(find_piece(named("w", {2, 2}), alike) == Piece{0, 0, 4});
   CHECK(find_piece(named("w2", {3}), alike) == Piece{0, 4, 3});
@@ -100,7 +100,7 @@ TEST_CASE("a tensor is found by its whole name, also where that of another begin
   }
 }
 
-TEST_CASE("pieces that are no whole are told apart: what is left out or twice, and what ends early") {
+TEST_CASE("the error for incomplete pieces says whether they leave out or repeat floats, or end early") {
   using checkpoint_format_bounds::words_of;
   const std::string twice = "its files leave out some of the model or hold it twice";
   const std::string not_whole = "its files do not hold the whole model";
@@ -140,14 +140,16 @@ TEST_CASE("a manifest names at most 4096 files, all of them beside it") {
         "manifest.json: position is not a whole number");
 }
 
-TEST_CASE("memory of messages stays with the process when it is freed, and much more of it goes back") {
+TEST_CASE(
+    "freed memory of messages stays with the process, and much more free memory returns to the system") {
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
   constexpr int other_allocator = 77;
   const int result = test::in_child([] {
     constexpr std::size_t mebibyte = 1 << 20;
     const auto mapped = [] { return mallinfo2().hblks; };
     std::size_t before = mapped();
-    // Beyond what the C library maps for itself by default, and less than it is told to map here.
+    // Larger than the C library's default threshold for mmap, and smaller than the threshold that is set
+    // here.
     void* volatile chunk = std::malloc(40 * mebibyte);
     if (mapped() != before + 1) return other_allocator;
     keep_freed_memory();

@@ -32,7 +32,8 @@ SafeTensor tensor(const std::string& name, std::vector<std::int64_t> shape) {
 
 }  // namespace
 
-TEST_CASE("what is a whole tensor has its name and shape, what is a part has its range") {
+TEST_CASE(
+    "a piece that is a whole tensor has the tensor's name and shape, and a part of a tensor has its range") {
   const std::vector<Piece> pieces = {{0, 0, 9}, {2, 0, 6}, {1, 4, 3}};
   const auto named = name_pieces(pieces, small);
   std::vector<std::string> names;
@@ -46,7 +47,7 @@ TEST_CASE("what is a whole tensor has its name and shape, what is a part has its
   CHECK(named[3].size == 2 * sizeof(float));
 }
 
-TEST_CASE("pieces that follow on each other are one") {
+TEST_CASE("adjacent pieces are merged into one piece") {
   Snapshot snapshot;
   const std::vector<float> values(4, 1.0f);
   snapshot.restart(5, 320, 16);
@@ -64,8 +65,7 @@ TEST_CASE("pieces that follow on each other are one") {
 }
 
 TEST_CASE(
-    "the files of any number of servers hold the whole model together, and each name leads back to its "
-    "piece") {
+    "the files of any number of servers together hold the whole model, and each name identifies its piece") {
   for (std::uint32_t servers = 1; servers <= 6; ++servers) {
     CAPTURE(servers);
     std::vector<Piece> all;
@@ -85,7 +85,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a tensor that is none of the model is refused by its name") {
+TEST_CASE("a tensor that is not in the model is refused by its name") {
   for (const auto& [name, shape] :
        std::vector<std::pair<std::string, std::vector<std::int64_t>>>{{"layers.1.weight", {3, 2}},
                                                                       {"layers.0.weight", {2, 3}},
@@ -109,7 +109,7 @@ TEST_CASE("a tensor that is none of the model is refused by its name") {
   }
 }
 
-TEST_CASE("pieces that leave something out or hold it twice are no whole") {
+TEST_CASE("pieces that leave out floats or hold them twice are refused as incomplete") {
   CHECK(require_whole({{0, 0, 9}}, 9) == 0);
   CHECK(require_whole({{1, 4, 5}, {0, 3, 6}, {1, 0, 4}, {0, 0, 3}}, 9) == 1);
   const std::vector<std::vector<Piece>> broken = {
@@ -131,7 +131,7 @@ TEST_CASE("pieces that leave something out or hold it twice are no whole") {
   }
 }
 
-TEST_CASE("a manifest comes back as it was") {
+TEST_CASE("a manifest that is encoded and decoded is unchanged") {
   const Manifest manifest{
       7, 448, {{"server-0.safetensors", 1000, 0xffffffff}, {"server-1.safetensors", 8, 0}}};
   const Manifest read = decode_manifest(encode(manifest));
@@ -140,7 +140,7 @@ TEST_CASE("a manifest comes back as it was") {
   CHECK(read.files == manifest.files);
 }
 
-TEST_CASE("a manifest says what is wrong with it") {
+TEST_CASE("decoding a broken manifest says what is wrong with it") {
   const auto error = [](const std::string& text) { return error_of([&] { decode_manifest(text); }); };
   CHECK(error(std::string(400'000, '[') + std::string(400'000, ']')) ==
         "manifest.json: nested deeper than 32");
@@ -167,7 +167,7 @@ TEST_CASE("a manifest says what is wrong with it") {
   CHECK(error_of([] { decode_manifest(R"({"schema":1,"step":1,"position":1,"files":[]})"); }) == "");
 }
 
-TEST_CASE("a manifest knows the data, if it is told of it, and no half of it is taken") {
+TEST_CASE("a manifest keeps the summary of the data, if there is one, and an incomplete summary is refused") {
   Manifest manifest{1, 2, {{"a", 3, 4}}, DataSummary{{1500, 7}, {297, 4294967295}}};
   CHECK(decode_manifest(encode(manifest)).data == manifest.data);
   manifest.data.reset();

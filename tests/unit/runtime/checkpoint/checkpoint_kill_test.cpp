@@ -1,5 +1,5 @@
 // Processes that save as fast as they can are killed at random moments. MLK_TEST_KILLS says how often, for
-// longer runs than those of every day: MLK_TEST_KILLS=5000 build/unit_runtime -tc='*killed*'.
+// longer runs than the daily ones: MLK_TEST_KILLS=5000 build/unit_runtime -tc='*killed*'.
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -25,12 +25,13 @@ int kills() {
   return text ? std::atoi(text) : 10;
 }
 
-// Whether to kill once more. On a busy machine none of the first may be late enough for a whole checkpoint.
+// Whether to kill once more. On a busy machine the first kills may all be too early for a complete
+// checkpoint.
 bool another(int killed, std::uint64_t newest_step) {
   return killed < kills() || (newest_step == 1 && killed < 50 * kills());
 }
 
-// Large enough that many kills hit the data, small enough that as many hit what comes after it.
+// Large enough that many kills hit the write of the data, small enough that as many hit the steps after it.
 const std::vector<TensorInfo> killed_tensors = {{"w", {300, 300}, 0, 90000}, {"b", {300}, 90000, 300}};
 constexpr std::size_t killed_parameters = 90300;
 
@@ -38,7 +39,7 @@ struct Saving {
   TemporaryFolder folder;
   Log log{"test", -1};
   std::mt19937 random{std::random_device{}()};
-  double save_us = 0;  // what a checkpoint takes here
+  double save_us = 0;  // the time that a save takes here
 
   explicit Saving(int keep = 2) : keep_(keep) {
     const auto start = std::chrono::steady_clock::now();
@@ -83,8 +84,8 @@ struct Round {
   char aside[64] = {};
 };
 
-// Server 0 tells server 1 where, writes its own file, waits for the other and commits. On a socket that is
-// closed each ends.
+// Server 0 sends server 1 the name of the folder, writes its own file, waits for the file of server 1 and
+// commits. Each server ends when its socket is closed.
 void lead(const CheckpointStore& store, int peer, std::uint64_t step) {
   const auto chunks = cut_chunks(killed_tensors, 2);
   for (;; ++step) {
@@ -114,7 +115,7 @@ void follow(const CheckpointStore& store, int peer) {
 }  // namespace
 
 TEST_CASE(
-    "a process that is killed while it saves leaves a checkpoint that can be used, the newest that it had") {
+    "a process that is killed while it saves leaves a usable checkpoint, the newest that it had completed") {
   Saving run;
   std::uint64_t before = 1;
   for (int i = 0; another(i, before); ++i) {
@@ -127,7 +128,7 @@ TEST_CASE(
     Saving::kill_and_wait(child);
     const std::uint64_t found = load_and_check(run.store(), killed_tensors);
     REQUIRE(found >= before);
-    REQUIRE(run.store().newest_step() == found);  // what is not whole is not there
+    REQUIRE(run.store().newest_step() == found);  // an incomplete checkpoint is not visible
     before = found;
   }
   CHECK(before > 1);
@@ -148,7 +149,9 @@ TEST_CASE("the newest checkpoint can be loaded while another process saves and r
   Saving::kill_and_wait(child);
 }
 
-TEST_CASE("of two servers that share a checkpoint either or both are killed while they save") {
+TEST_CASE(
+    "two servers that share a checkpoint leave a usable checkpoint if one or both are killed while they "
+    "save") {
   Saving run;
   std::uint64_t before = 1;
   for (int i = 0; another(i, before); ++i) {
@@ -171,14 +174,15 @@ TEST_CASE("of two servers that share a checkpoint either or both are killed whil
     Saving::kill_and_wait(server_0_first ? follower : server_0);
     const std::uint64_t found = load_and_check(run.store(), killed_tensors);
     REQUIRE(found >= before);
-    REQUIRE(run.store().newest_step() == found);  // what is not whole is not there
+    REQUIRE(run.store().newest_step() == found);  // an incomplete checkpoint is not visible
     before = found;
   }
   CHECK(before > 1);
 }
 
 TEST_CASE(
-    "a step that is saved again while it is the only one is never away, whenever the process is killed") {
+    "a step that is the only checkpoint and is saved again is never missing, whenever the process is "
+    "killed") {
   Saving run(1);
   for (int i = 0; i < kills(); ++i) {
     const pid_t child = run.start([&] {

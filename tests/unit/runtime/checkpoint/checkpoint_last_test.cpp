@@ -1,4 +1,4 @@
-// Which checkpoints a process makes of its state, and how one ends that finds the last of them.
+// Which checkpoints a process makes of its state, and how a process ends that finds the last checkpoint.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -88,7 +88,7 @@ TEST_CASE("a checkpoint of a live state has all of it: step, position, history, 
   }
 }
 
-TEST_CASE("checkpoints are made at the multiples of the interval, and none without one") {
+TEST_CASE("checkpoints are made at the multiples of the interval, and without an interval none is made") {
   using namespace checkpoint_last;
   SmallRun run;
   const auto train = [&run](std::uint64_t from, std::uint64_t to) {
@@ -96,7 +96,7 @@ TEST_CASE("checkpoints are made at the multiples of the interval, and none witho
       Checkpointer checkpointer(run.job, hundred, *run.ops);
       const TrainingState state = state_at(step, 100);
       checkpointer.after_step(live_of(state));
-    }  // waits for what is written
+    }  // the destructor waits for the write
   };
   train(1, 9);
   CHECK(run.names().empty());
@@ -110,7 +110,7 @@ TEST_CASE("checkpoints are made at the multiples of the interval, and none witho
   CHECK(run.names() == std::set<std::string>{"step-000000000030", "step-000000000041"});
 }
 
-TEST_CASE("each process that is to end tries once, and says why it did not save") {
+TEST_CASE("a process that is about to end tries once to save, and logs why it could not") {
   using namespace checkpoint_last;
   SmallRun run;
   write_file(run.env.checkpoints, "a file is in the way");
@@ -123,12 +123,12 @@ TEST_CASE("each process that is to end tries once, and says why it did not save"
   CHECK(run.kept.text().starts_with("test: warning: no checkpoint of step 5: "));
   fs::remove(run.env.checkpoints);
   CHECK(checkpointer.save_now(live_of(state)));
-  CHECK(checkpointer.save_now(live_of(state)));  // it is there
+  CHECK(checkpointer.save_now(live_of(state)));  // this checkpoint exists already
   CHECK(lines_in(run.kept.text()) == 2);
   CHECK(run.names() == std::set<std::string>{"step-000000000005"});
 }
 
-TEST_CASE("a checkpoint beyond the last step counts as that of the last one") {
+TEST_CASE("a checkpoint of a step beyond the last step is accepted as the last checkpoint") {
   using namespace checkpoint_last;
   SmallRun run;
   REQUIRE(run.store().save(snapshot_of(state_at(12, 100)), hundred));
@@ -142,7 +142,7 @@ TEST_CASE("a checkpoint beyond the last step counts as that of the last one") {
   CHECK_FALSE(LastCheckpoint(run.job).is_there());
 }
 
-TEST_CASE("who waits for the last checkpoint looks at one that is no use only once") {
+TEST_CASE("a process that waits for the last checkpoint reads an unusable checkpoint only once") {
   using namespace checkpoint_last;
   using std::chrono::steady_clock, std::chrono::milliseconds;
   SmallRun run;
@@ -152,7 +152,7 @@ TEST_CASE("who waits for the last checkpoint looks at one that is no use only on
   const auto begin = steady_clock::now();
   CHECK_FALSE(last.find(hundred));
   CHECK(lines_in(run.kept.text()) == 1);
-  // It looks again after a second.
+  // LastCheckpoint reads the disk again after a second.
   while (steady_clock::now() - begin < milliseconds(1100)) {
     CHECK_FALSE(last.find(hundred));
     std::this_thread::sleep_for(milliseconds(10));
@@ -160,7 +160,7 @@ TEST_CASE("who waits for the last checkpoint looks at one that is no use only on
   CHECK(lines_in(run.kept.text()) == 1);
 }
 
-TEST_CASE("what a worker that finds the last checkpoint reports is of that checkpoint") {
+TEST_CASE("a worker that finds the last checkpoint reports the values of that checkpoint") {
   using namespace checkpoint_last;
   WorkerJob worker;
   const KeptLog kept;
@@ -185,7 +185,7 @@ TEST_CASE("what a worker that finds the last checkpoint reports is of that check
   CHECK(result["message"] == "");
 }
 
-TEST_CASE("a worker that is told to stop before it has evaluated the last checkpoint is terminated") {
+TEST_CASE("a worker that gets a signal before it has evaluated the last checkpoint ends as terminated") {
   using namespace checkpoint_last;
   const TemporaryFolder folder;
   const std::string path = folder / "result";

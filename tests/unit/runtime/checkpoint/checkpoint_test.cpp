@@ -48,7 +48,7 @@ struct Checkpoints {
   std::uint64_t loaded() const { return load_and_check(store(), two_tensors); }
 };
 
-// Changes one byte of a file, which is counted from its end.
+// Changes the byte at this distance from the end of a file.
 void flip_from_end(const fs::path& path, std::size_t at) {
   std::string text = read_file(path);
   text.at(text.size() - at) ^= 0x10;
@@ -67,7 +67,7 @@ void killed_at_second_rename(Body body) {
   }
   int status = 0, renames = 0;
   while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
-    ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD);  // else calls are not told from signals
+    ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD);  // else calls look like signals
     __ptrace_syscall_info call{};
     ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof call, &call);
     bool plain = call.entry.nr == SYS_renameat2 && call.entry.args[4] == 0;
@@ -83,7 +83,7 @@ void killed_at_second_rename(Body body) {
 
 }  // namespace
 
-TEST_CASE("without a checkpoint there is nothing to go on from") {
+TEST_CASE("without a checkpoint load_newest gives nothing") {
   Checkpoints run;
   CHECK_FALSE(run.store().load_newest(two_tensors));
   fs::create_directories(run.checkpoints);
@@ -93,7 +93,7 @@ TEST_CASE("without a checkpoint there is nothing to go on from") {
   CHECK_FALSE(run.store().load_newest(two_tensors));
 }
 
-TEST_CASE("the newest checkpoint comes back as it was saved") {
+TEST_CASE("the newest checkpoint is loaded as it was saved") {
   Checkpoints run;
   run.save(5);
   CHECK(run.loaded() == 5);
@@ -112,7 +112,7 @@ TEST_CASE("a checkpoint may have no state of an optimizer") {
   CHECK(loaded->optimizer_state.empty());
 }
 
-TEST_CASE("a checkpoint keeps the count of restarts and lost samples; one without it stands for none") {
+TEST_CASE("a checkpoint keeps the counts of restarts and lost samples; without these counts they are 0") {
   Checkpoints run;
   run.save(3);
   CHECK(run.store().load_newest(two_tensors)->history == RunHistory{});
@@ -147,7 +147,8 @@ TEST_CASE("a checkpoint is a safetensors file and a manifest that describes it")
                           {"crc32c", crc32c(bytes.data(), bytes.size())}}}}});
 }
 
-TEST_CASE("a checkpoint of several servers is one file of each, and loads as one of a single process") {
+TEST_CASE(
+    "a checkpoint of several servers has one file of each, and loads like a checkpoint of one process") {
   const std::vector<TensorInfo> shared = {{"w", {3, 50000}, 0, 150000}, {"b", {3}, 150000, 3}};
   for (std::uint32_t servers : {1u, 2u, 3u, 5u}) {
     CAPTURE(servers);
@@ -161,12 +162,12 @@ TEST_CASE("a checkpoint of several servers is one file of each, and loads as one
       const std::string name = "server-" + std::to_string(server) + ".safetensors";
       manifest.files.push_back(store.write(aside, name, shard_of(state, chunks, server), shared));
     }
-    CHECK_FALSE(store.load_newest(shared));  // not there before it is whole
+    CHECK_FALSE(store.load_newest(shared));  // not visible before it is complete
     store.commit(aside, manifest);
     CHECK(run.names() == std::set<std::string>{"step-000000000012"});
     CHECK(load_and_check(store, shared) == 12);
 
-    // Without one of the files, or with one twice, it is none.
+    // Without one of the files, or with a file twice, it is not a checkpoint.
     manifest.files.erase(manifest.files.begin());
     write_file(run.at(12) / "manifest.json", encode(manifest));
     CHECK_THROWS_AS(store.load_newest(shared), Failure);
@@ -188,7 +189,7 @@ TEST_CASE("a checkpoint is not committed while a file of it is missing or short"
   CHECK_FALSE(store.load_newest(two_tensors));
 }
 
-TEST_CASE("a name from another process leads nowhere else") {
+TEST_CASE("a name from another process cannot lead to another folder") {
   Checkpoints run;
   fs::create_directories(run.checkpoints.parent_path() / "x");
   for (const char* name : {"", "x", "..", "../x", ".tmp-1/../..", ".tmp-1/../../x", "/tmp/x"}) {
@@ -201,7 +202,7 @@ TEST_CASE("a name from another process leads nowhere else") {
   CHECK(fs::exists(run.checkpoints.parent_path() / "x"));
 }
 
-TEST_CASE("a name from another process removes nothing but what is set aside") {
+TEST_CASE("a name from another process can only remove temporary folders") {
   Checkpoints run;
   const fs::path beside = run.checkpoints.parent_path() / "x";
   REQUIRE(run.store().save(snapshot_of(state_at(1, 9)), two_tensors));
@@ -222,7 +223,7 @@ TEST_CASE("a name from another process removes nothing but what is set aside") {
 }
 
 TEST_CASE(
-    "a checkpoint of the same step takes the older one's place also where folders cannot change names") {
+    "a checkpoint replaces an older one of the same step also where two folders cannot exchange names") {
   Checkpoints run;
   run.save(7);
   const auto before = fs::last_write_time(run.at(7) / "manifest.json");
@@ -236,7 +237,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a checkpoint whose process was killed while it made room for a newer one of the step is still one") {
+    "a checkpoint stays usable if its process is killed while it makes room for a newer one of the step") {
   Checkpoints run;
   run.save(6);
   run.save(7);
@@ -250,7 +251,7 @@ TEST_CASE(
   CHECK(run.loaded() == 7);
 }
 
-TEST_CASE("a mark is found in a folder that is shared, and only there") {
+TEST_CASE("a mark is found in a shared folder, and in no other folder") {
   Checkpoints run, other;
   const std::string mark = CheckpointStore::name_mark();
   CHECK(run.store().leave_mark(mark));
@@ -263,7 +264,7 @@ TEST_CASE("a mark is found in a folder that is shared, and only there") {
   CHECK_FALSE(other.store().leave_mark(mark));
 }
 
-TEST_CASE("only the newest are kept, and what a killed process left goes") {
+TEST_CASE("only the newest checkpoints are kept, and leftovers of a killed process are removed") {
   Checkpoints run;
   fs::create_directories(run.checkpoints / ".tmp-killed");
   write_file(run.checkpoints / ".tmp-killed" / "state.safetensors", "half");
@@ -271,7 +272,7 @@ TEST_CASE("only the newest are kept, and what a killed process left goes") {
   CHECK(run.names() == std::set<std::string>{"step-000000000004", "step-000000000005"});
 }
 
-TEST_CASE("a torn or damaged checkpoint is passed over for the one before") {
+TEST_CASE("a torn or damaged checkpoint is skipped, and the previous checkpoint is loaded") {
   const auto damage = [](const char* what, auto change) {
     Checkpoints run;
     run.save(1);
@@ -323,7 +324,7 @@ TEST_CASE("a torn or damaged checkpoint is passed over for the one before") {
   });
 }
 
-TEST_CASE("a state that is cut off anywhere is passed over") {
+TEST_CASE("a checkpoint whose state file is truncated anywhere is skipped") {
   Checkpoints run;
   run.save(1);
   run.save(2);
@@ -337,7 +338,7 @@ TEST_CASE("a state that is cut off anywhere is passed over") {
   CHECK(run.loaded() == 2);
 }
 
-TEST_CASE("no byte of a manifest can be changed so that it says something else unnoticed") {
+TEST_CASE("a changed byte of a manifest is noticed, or does not change its content") {
   Checkpoints run;
   run.save(11);
   run.save(12);
@@ -355,17 +356,18 @@ TEST_CASE("no byte of a manifest can be changed so that it says something else u
   }
 }
 
-TEST_CASE("a checkpoint in the folder of another step is passed over") {
+TEST_CASE("a checkpoint in the folder of another step is skipped") {
   Checkpoints run;
   run.save(1);
   fs::copy(run.at(1), run.at(9), fs::copy_options::recursive);
   CHECK(run.loaded() == 1);
-  // It is not what was loaded: without the right one there is none.
+  // That folder was not the one loaded: without the right folder no checkpoint is usable.
   fs::remove_all(run.at(1));
   CHECK_THROWS_AS(run.store().load_newest(two_tensors), Failure);
 }
 
-TEST_CASE("when none can be used, that is a failure that names the newest and its reason") {
+TEST_CASE(
+    "if no checkpoint is usable, load_newest throws a failure that names the newest one and the reason") {
   Checkpoints run;
   run.save(1);
   run.save(2);
@@ -381,7 +383,7 @@ TEST_CASE("when none can be used, that is a failure that names the newest and it
   }
 }
 
-TEST_CASE("a checkpoint of another model is not taken") {
+TEST_CASE("a checkpoint of another model is not loaded") {
   Checkpoints run;
   run.save(1);
   std::vector<TensorInfo> renamed = two_tensors, reshaped = two_tensors, wider = two_tensors;
@@ -407,7 +409,7 @@ TEST_CASE("a step that is trained again replaces its damaged checkpoint") {
   CHECK(run.loaded() == 2);
 }
 
-TEST_CASE("damaged checkpoints ahead of the training do not push out the good ones behind it") {
+TEST_CASE("damaged checkpoints of later steps do not displace good checkpoints of earlier steps") {
   Checkpoints run;
   run.save(10, 2);
   for (std::uint64_t step : {20u, 30u}) {
@@ -419,7 +421,7 @@ TEST_CASE("damaged checkpoints ahead of the training do not push out the good on
   CHECK(fs::exists(run.at(10)));
 }
 
-TEST_CASE("a save that hits a full disk is a warning, leaves nothing behind, and the older one stays") {
+TEST_CASE("a save on a full disk logs a warning, leaves nothing behind, and keeps the older checkpoint") {
   Checkpoints run;
   run.save(1);
   const auto before = run.names();
@@ -434,7 +436,7 @@ TEST_CASE("a save that hits a full disk is a warning, leaves nothing behind, and
   CHECK(run.loaded() == 1);
 }
 
-TEST_CASE("a disk that is really full is a warning") {
+TEST_CASE("a save on a disk that is really full logs a warning") {
   constexpr int no_mount = 77;
   Checkpoints run;
   fs::create_directories(run.checkpoints);
@@ -463,7 +465,7 @@ TEST_CASE("a disk that is really full is a warning") {
   CHECK(result == 42);
 }
 
-TEST_CASE("a folder that has become read-only is a warning, and what is in it can be used") {
+TEST_CASE("a save into a read-only folder logs a warning, and the checkpoints in it stay usable") {
   constexpr int no_mount = 77;
   Checkpoints run;
   fs::create_directories(run.checkpoints);
@@ -486,7 +488,7 @@ TEST_CASE("a folder that has become read-only is a warning, and what is in it ca
   CHECK(result == 42);
 }
 
-TEST_CASE("a folder that cannot be made is a warning") {
+TEST_CASE("a save into a folder that cannot be made logs a warning") {
   Checkpoints run;
   fs::create_directories(run.checkpoints.parent_path());
   write_file(run.checkpoints, "a file is in the way");

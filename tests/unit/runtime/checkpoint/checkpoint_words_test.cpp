@@ -1,4 +1,4 @@
-// What is said of checkpoints, and what becomes of what else lies in their folder.
+// The messages about checkpoints, and what happens to other files in their folder.
 #include <cerrno>
 #include <regex>
 #include <set>
@@ -80,7 +80,7 @@ std::string thrown_by(Body body) {
 
 }  // namespace checkpoint_words
 
-TEST_CASE("names of folders aside and of marks tell what they are and are never the same") {
+TEST_CASE("names of temporary folders and of marks show their purpose and are unique") {
   const std::string aside = CheckpointStore::name_aside(42), mark = CheckpointStore::name_mark();
   CHECK(std::regex_match(aside, std::regex("\\.tmp-000000000042-[0-9a-f]{16}")));
   CHECK(std::regex_match(mark, std::regex("\\.mark-[0-9a-f]{16}")));
@@ -89,7 +89,7 @@ TEST_CASE("names of folders aside and of marks tell what they are and are never 
   CHECK(CheckpointStore::name_mark() != mark);
 }
 
-TEST_CASE("the newest step is known by its name alone, and is whole only if its files are") {
+TEST_CASE("the newest step is found by its name alone, and is complete only if its files are complete") {
   using namespace checkpoint_words;
   const Kept run;
   CHECK(run.store().newest_step() == 0);
@@ -100,7 +100,7 @@ TEST_CASE("the newest step is known by its name alone, and is whole only if its 
   CHECK(run.store().newest_is_whole());
   fs::copy(run.at(3), run.at(11), fs::copy_options::recursive);
   CHECK(run.store().newest_step() == 11);
-  CHECK_FALSE(run.store().newest_is_whole());  // it is of step 3
+  CHECK_FALSE(run.store().newest_is_whole());  // its content is of step 3
   fs::remove_all(run.at(11));
   fs::create_directory(run.path / "step-20x");
   fs::create_directory(run.path / "step-20-x");
@@ -120,7 +120,7 @@ TEST_CASE("the newest step is known by its name alone, and is whole only if its 
   CHECK(run.store().newest_is_whole());
 }
 
-TEST_CASE("what a run leaves can be read by others, and written by its user alone") {
+TEST_CASE("files that a run leaves can be read by all users, and written only by their owner") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(1));
@@ -138,7 +138,7 @@ TEST_CASE("what a run leaves can be read by others, and written by its user alon
   }
 }
 
-TEST_CASE("what a killed process left aside goes, and what is of a later step stays") {
+TEST_CASE("a save removes temporary folders of killed processes, except folders of later steps") {
   using namespace checkpoint_words;
   const Kept run;
   for (const char* name : {".tmp-000000000004-a", ".tmp-000000000005-b", ".tmp-000000000006-c", ".tmp-7",
@@ -151,7 +151,7 @@ TEST_CASE("what a killed process left aside goes, and what is of a later step st
   CHECK(run.kept.text() == "");
 }
 
-TEST_CASE("as many of the newest checkpoints stay as are to be kept, up to the one just saved") {
+TEST_CASE("a save keeps the configured number of newest checkpoints, counted back from the one just saved") {
   using namespace checkpoint_words;
   const Kept run;
   for (const std::uint64_t step : {1, 2, 3, 8}) REQUIRE(run.save(step));
@@ -162,7 +162,7 @@ TEST_CASE("as many of the newest checkpoints stay as are to be kept, up to the o
   CHECK(run.names() == std::set<std::string>{"step-000000000009"});
 }
 
-TEST_CASE("an older name of the same step that a killed process left is in nobody's way") {
+TEST_CASE("a folder with an older name of the same step, left by a killed process, does not disturb a save") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(7));
@@ -177,7 +177,7 @@ TEST_CASE("an older name of the same step that a killed process left is in nobod
   CHECK(run.kept.text() == "");
 }
 
-TEST_CASE("a checkpoint is whole on a disk that takes it in short pieces, with interruptions") {
+TEST_CASE("a checkpoint is complete if the system writes it in short pieces, with interruptions") {
   using namespace checkpoint_words;
   const Kept run;
   CHECK(in_child([&] {
@@ -188,7 +188,7 @@ TEST_CASE("a checkpoint is whole on a disk that takes it in short pieces, with i
   CHECK(run.store().newest_is_whole());
 }
 
-TEST_CASE("a file of more than is written at once is whole, and is described as it lies there") {
+TEST_CASE("a file that is larger than one write is complete, and its description matches the file") {
   using namespace checkpoint_words;
   const Kept run;
   const std::vector<TensorInfo> large = {{"w", {1000, 700}, 0, 700'000}};  // 2.8 MB, and as much again
@@ -213,7 +213,7 @@ TEST_CASE("a file of more than is written at once is whole, and is described as 
   CHECK_FALSE(run.store().newest_is_whole());
 }
 
-TEST_CASE("why a file is not written or not committed is said") {
+TEST_CASE("errors say why a file is not written or not committed") {
   using namespace checkpoint_words;
   const Kept run;
   const Snapshot snapshot = snapshot_of(state_at(3, 9));
@@ -232,7 +232,7 @@ TEST_CASE("why a file is not written or not committed is said") {
   CHECK(run.names().empty());
 }
 
-TEST_CASE("what is not saved is a warning with its step and its reason") {
+TEST_CASE("a failed save logs a warning with its step and its reason") {
   using namespace checkpoint_words;
   const Kept run;
   fs::create_directories(run.path.parent_path());
@@ -247,7 +247,7 @@ TEST_CASE("what is not saved is a warning with its step and its reason") {
   CHECK(thrown_by([&] { run.store().load_newest(nine); }) == run.path.string() + ": Not a directory");
 }
 
-TEST_CASE("what is passed over is named in the log with its reason, the newest first") {
+TEST_CASE("the log names each skipped checkpoint with its reason, the newest first") {
   using namespace checkpoint_words;
   const Kept run;
   for (const std::uint64_t step : {1, 2, 3}) REQUIRE(run.save(step));
@@ -259,7 +259,7 @@ TEST_CASE("what is passed over is named in the log with its reason, the newest f
                                run.at(3).string() + ": manifest.json: No such file or directory\n");
 }
 
-TEST_CASE("each way in which a checkpoint is not whole has its words") {
+TEST_CASE("each kind of incomplete checkpoint has its own message") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(2));
@@ -286,7 +286,7 @@ TEST_CASE("each way in which a checkpoint is not whole has its words") {
   CHECK(run.refusal() != "");
 }
 
-TEST_CASE("a file says of which moment it is, and the manifest has to say the same") {
+TEST_CASE("each file has the step and position of its state, and the manifest must have the same") {
   using namespace checkpoint_words;
   const Kept run;
   REQUIRE(run.save(2));
@@ -320,7 +320,7 @@ TEST_CASE("a file says of which moment it is, and the manifest has to say the sa
   CHECK(run.store().load_newest(nine)->history == RunHistory{0, 64});
 }
 
-TEST_CASE("the history of a run is that of the file that has gone through most") {
+TEST_CASE("each count of a run's history is the largest one of all its files") {
   using namespace checkpoint_words;
   const std::vector<TensorInfo> one = {{"w", {4}, 0, 4}};
   const Kept run;
@@ -347,21 +347,21 @@ TEST_CASE("the history of a run is that of the file that has gone through most")
   CHECK(run.store().load_newest(nine)->state_since == 0);
 }
 
-TEST_CASE("a trained process whose last checkpoint is not written ends for good, and says why") {
+TEST_CASE("the failure of a trained process whose last checkpoint is not written is final, and says why") {
   const std::string sentence = "trained, but the last checkpoint could not be written";
   CHECK(unsaved("No space left on device").code == ExitCode::checkpoint_unusable);
   CHECK(unsaved("No space left on device").what() == sentence + ": No space left on device");
   CHECK(unsaved("").what() == sentence);
 }
 
-TEST_CASE("the reason of an error is what the system says, without the file") {
+TEST_CASE("the reason of an error is the message of the system, without the file") {
   CHECK(reason_of(std::system_error(ENOSPC, std::generic_category(), "/a/file")) ==
         "No space left on device");
   CHECK(reason_of(std::runtime_error("state.safetensors does not match its checksum")) ==
         "state.safetensors does not match its checksum");
 }
 
-TEST_CASE("a mark is taken away by its name alone, in a folder that is made for it") {
+TEST_CASE("leave_mark makes the folder, and take_mark removes only names of marks") {
   using namespace checkpoint_words;
   const Kept run;
   const std::ptrdiff_t before = open_descriptors();

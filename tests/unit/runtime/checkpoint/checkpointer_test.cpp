@@ -48,18 +48,20 @@ LiveState live(const TrainingState& state) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint is of the step at which it was taken, while the state goes on to change") {
+TEST_CASE("a checkpoint has the state of its step, although the state changes while it is written") {
   LiveRun run;
   TrainingState state = state_at(1, live_parameters);
   {
     Checkpointer checkpointer(run.job, live_tensors, *run.ops);
     checkpointer.after_step(live(state));
     state = state_at(2, live_parameters);
-  }  // waits for what is written
+  }  // the destructor waits for the write
   CHECK(load_and_check(run.store(), live_tensors) == 1);
 }
 
-TEST_CASE("what falls due while the last one is written is made of the first state after that") {
+TEST_CASE(
+    "a checkpoint that is due while the previous one is written is made from the first state after that "
+    "write") {
   LiveRun run;
   run.config.checkpoint.every = 10;
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);
@@ -67,7 +69,7 @@ TEST_CASE("what falls due while the last one is written is made of the first sta
   TrainingState state = state_at(20, live_parameters);
   checkpointer.after_step(live(first));
   checkpointer.after_step(live(state));                // 12 MB are on their way to the disk
-  if (checkpointer.committed() == first.step) return;  // were: nothing was late
+  if (checkpointer.committed() == first.step) return;  // the write has ended: nothing was late
   for (state.step = 21; !run.has(10) || checkpointer.committed() < 10; ++state.step) {
     const TrainingState next = state_at(state.step, live_parameters);
     checkpointer.after_step(live(next));
@@ -81,7 +83,7 @@ TEST_CASE("what falls due while the last one is written is made of the first sta
   CHECK(load_and_check(run.store(), live_tensors) == second);
 }
 
-TEST_CASE("between the steps at which a checkpoint is due none is made") {
+TEST_CASE("no checkpoint is made between the steps at which one is due") {
   LiveRun run;
   run.config.checkpoint.every = 10;
   {
@@ -92,12 +94,12 @@ TEST_CASE("between the steps at which a checkpoint is due none is made") {
          std::this_thread::sleep_for(std::chrono::milliseconds(1)))
       checkpointer.after_step(live(state));
     for (; state.step < 20; ++state.step) checkpointer.after_step(live(state));
-  }  // waits for what is written
+  }  // the destructor waits for the write
   CHECK(run.has(10));
   for (std::uint64_t step = 11; step < 20; ++step) CHECK_FALSE(run.has(step));
 }
 
-TEST_CASE("the last checkpoint is tried again until the disk takes it") {
+TEST_CASE("the last checkpoint is tried again until the disk accepts it") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);
@@ -114,7 +116,7 @@ TEST_CASE("the last checkpoint is tried again until the disk takes it") {
   CHECK(load_and_check(run.store(), live_tensors) == 5);
 }
 
-TEST_CASE("the last checkpoint that no try could write has failed") {
+TEST_CASE("the last checkpoint has failed if no try within the patience could write it") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);
@@ -128,7 +130,7 @@ TEST_CASE("the last checkpoint that no try could write has failed") {
   CHECK(checkpointer.committed() == 0);
 }
 
-TEST_CASE("since when nothing could be saved is part of the result, until something is") {
+TEST_CASE("the result says since which step nothing could be saved, until a save succeeds") {
   LiveRun run;
   const std::string path = run.folder / "result";
   Reporter reporter(run.metrics, path, 0);
@@ -151,12 +153,12 @@ TEST_CASE("since when nothing could be saved is part of the result, until someth
   CHECK_FALSE(result().contains("unsaved"));
 }
 
-TEST_CASE("whether a checkpoint could be written is tried before training goes on, unless nothing is left") {
+TEST_CASE("require_writable tries to write before training continues, unless no step is left") {
   LiveRun run;
   run.config.steps = 9;
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);
   checkpointer.require_writable(0);
-  CHECK(fs::is_empty(run.env.checkpoints));  // what it tried with is gone
+  CHECK(fs::is_empty(run.env.checkpoints));  // the file of the try is removed
   fs::remove(run.env.checkpoints);
   write_file(run.env.checkpoints, "a file is in the way");
   checkpointer.require_writable(9);
@@ -170,7 +172,7 @@ TEST_CASE("whether a checkpoint could be written is tried before training goes o
   }
 }
 
-TEST_CASE("a process that is about to end tries the last checkpoint for as long as it may") {
+TEST_CASE("a process that is about to end tries to write the last checkpoint for as long as its patience") {
   LiveRun run;
   write_file(run.env.checkpoints, "a file is in the way");
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);
@@ -184,7 +186,7 @@ TEST_CASE("a process that is about to end tries the last checkpoint for as long 
   room.join();
 }
 
-TEST_CASE("without a folder there is nothing to write and nothing to wait for") {
+TEST_CASE("without a folder for checkpoints a Checkpointer writes nothing and waits for nothing") {
   LiveRun run;
   run.env.checkpoints = "";
   Checkpointer checkpointer(run.job, live_tensors, *run.ops);
@@ -196,7 +198,7 @@ TEST_CASE("without a folder there is nothing to write and nothing to wait for") 
   CHECK_FALSE(checkpointer.restore());
 }
 
-TEST_CASE("what was restored is a checkpoint already") {
+TEST_CASE("a restored state is not saved again") {
   LiveRun run;
   const TrainingState state = state_at(5, live_parameters);
   REQUIRE(run.store().save(snapshot_of(state), live_tensors));

@@ -36,7 +36,7 @@ std::string refused_size(const std::string& bytes, std::uint64_t file_size) {
 
 }  // namespace safetensors_bounds
 
-TEST_CASE("a header is as long as its file allows, and sixteen mebibytes at most") {
+TEST_CASE("a header is at most as long as its file, and at most sixteen mebibytes long") {
   using namespace safetensors_bounds;
   const std::string too_long = "safetensors: the header is longer than the file";
   CHECK(safetensors_header_size(length_of(0), 8) == 8);
@@ -91,7 +91,7 @@ TEST_CASE("tensors follow each other in the order of their places, whatever thei
   CHECK(parse_safetensors(bare, bare.size() + 8).metadata.empty());
 }
 
-TEST_CASE("a tensor that is not as it says is refused by its name") {
+TEST_CASE("a tensor whose type, shape and offsets do not agree is refused by its name") {
   using safetensors_bounds::refusal;
   const auto tensor = [](const std::string& shape, const std::string& offsets) {
     return "{\"t\":{\"dtype\":\"F32\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}}";

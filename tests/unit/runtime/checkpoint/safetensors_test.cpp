@@ -28,7 +28,7 @@ std::string message_for(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("a header is what the format says, to the byte") {
+TEST_CASE("a header matches the format byte by byte") {
   const std::vector<SafeTensor> tensors = {{"a", {2, 3}, 0, 24}, {"b", {}, 24, 4}};
   const std::string header = safetensors_header(tensors, {{"step", "5"}});
   const std::string expected =
@@ -42,7 +42,7 @@ TEST_CASE("a header is what the format says, to the byte") {
   CHECK(header.find_first_not_of(' ', 8 + expected.size()) == std::string::npos);
 }
 
-TEST_CASE("what was written is read back") {
+TEST_CASE("a header that was written is read back") {
   const std::vector<SafeTensor> tensors = {{"z", {2, 3}, 0, 24}, {"a", {1}, 24, 4}, {"empty", {0, 5}, 28, 0}};
   const SafeTensorsFile file =
       parse_safetensors(safetensors_header(tensors, {{"k", "v"}}) + std::string(28, '\0'));

@@ -36,7 +36,7 @@ const std::vector<TensorInfo>& tensors_of_gpt() {
   return tensors;
 }
 
-// A tensor of a file: what the header says of it, and its bytes.
+// A tensor of a file: its shape and type in the header, and its bytes.
 struct Stored {
   std::vector<std::int64_t> shape;
   std::string bytes, type = "F32";
@@ -86,7 +86,7 @@ struct Folder {
                             const std::vector<TensorInfo>& tensors = tensors_of_gpt()) const {
     return read_weights(path, model, tensors);
   }
-  // What is said of the file, without its name; and the code.
+  // The message about the file, without the file's name. Checks the code, too.
   std::string refusal(const std::string& file, ExitCode code = ExitCode::bad_configuration,
                       const ModelConfig& model = small_gpt) const {
     write_file(path, file);
@@ -126,7 +126,7 @@ TEST_CASE(
   require_the_numbers(of.read());
 }
 
-TEST_CASE("what was read is written again to the byte, as Hugging Face's model expects it") {
+TEST_CASE("weights that were read are written byte by byte as Hugging Face's model expects them") {
   const Folder of;
   write_file(of.path, file_of(of_the_hub()));
   write_weights(of.folder.path() / "new", small_gpt, tensors_of_gpt(), of.read());
@@ -187,7 +187,7 @@ TEST_CASE("the weights of other models are read by their own names") {
   }
 }
 
-TEST_CASE("numbers of 16 bits become the floats that they stand for") {
+TEST_CASE("numbers of 16 bits become the floats that they represent") {
   const Folder of;
   const TensorInfo bias{"b", {10}, 0, 10};
   const auto read_as = [&](const std::string& type, const std::vector<std::uint16_t>& bits) {
@@ -207,7 +207,7 @@ TEST_CASE("numbers of 16 bits become the floats that they stand for") {
     CHECK((bits >> 16) == std::vector<std::uint32_t>{0x0000, 0x8000, 0x3f80, 0xc000, 0x3f81, 0x7f7f, 0xff7f,
                                                      0x0080, 1, 0x4049}[i]);
   }
-  // What is no number is refused, by the name that the file has for the tensor.
+  // A value that is not a number is refused, with the tensor's name in the file.
   const auto refused = [&](const std::string& type, const std::string& bytes) {
     write_file(of.path, file_of({{"b", {{10}, bytes, type}}}));
     try {
@@ -230,7 +230,7 @@ TEST_CASE("numbers of 16 bits become the floats that they stand for") {
   CHECK(refused("BF16", bytes_of(std::vector<std::uint16_t>(10, 0x7fc0))) == "b holds NaN" + after);
 }
 
-TEST_CASE("a tensor of 16 bits that is longer than what is converted at once is whole") {
+TEST_CASE("a tensor of 16 bits that is converted in several pieces is complete") {
   const Folder of;
   constexpr std::size_t size = 200'000;
   std::vector<std::uint16_t> bits(size);
@@ -245,7 +245,7 @@ TEST_CASE("a tensor of 16 bits that is longer than what is converted at once is 
   CHECK(right);
 }
 
-TEST_CASE("weights of a GPT of another size are refused with what to write") {
+TEST_CASE("weights of a GPT of another size are refused, and the message has the sizes to write") {
   const Folder of;
   const std::string file = file_of(of_the_hub());
   const auto refusal = [&](ModelConfig model) {
@@ -267,7 +267,7 @@ TEST_CASE("weights of a GPT of another size are refused with what to write") {
   }
 }
 
-TEST_CASE("a description of GPT-2 beside the weights must be that of the model") {
+TEST_CASE("a config.json of GPT-2 beside the weights must match the model") {
   const Folder of;
   const std::string file = file_of(of_the_hub()), description = of.folder / "config.json";
   const auto refusal = [&](const std::string& text) {
@@ -281,7 +281,7 @@ TEST_CASE("a description of GPT-2 beside the weights must be that of the model")
         description + ": activation_function is \"relu\", and a gpt computes with gelu_new");
   CHECK(refusal(R"({"model_type": "gpt2", "layer_norm_epsilon": 1e-6})") ==
         description + ": layer_norm_epsilon is 1e-06, and that of a gpt is 1e-05");
-  // Not of the weights.
+  // These texts do not describe the weights.
   for (const char* text :
        {"", "[", "[]", "7", R"({"n_head": 3})", R"({"model_type": "bert", "n_head": 3})"}) {
     CAPTURE(text);
@@ -289,7 +289,7 @@ TEST_CASE("a description of GPT-2 beside the weights must be that of the model")
   }
 }
 
-TEST_CASE("files whose tensors are not those of the model are refused by the name of the tensor") {
+TEST_CASE("a file with other tensors than the model is refused, and the message names the tensor") {
   const Folder of;
   CHECK(of.refusal_after([](Tensors& tensors) { tensors.erase("h.1.ln_2.bias"); }) ==
         "it lacks the model's tensor transformer.h.1.ln_2.bias");
@@ -315,7 +315,7 @@ TEST_CASE("files whose tensors are not those of the model are refused by the nam
                          ExitCode::bad_data) == "ln_f.bias has the type F64; F32, F16 and BF16 can be read");
 }
 
-TEST_CASE("names that PyTorch's wrappers have lengthened are the model's own") {
+TEST_CASE("prefixes of PyTorch's wrappers are removed from the names of tensors") {
   const Folder of;
   const auto wrapped = [&](const std::string& wrapper) {
     Tensors tensors;
@@ -334,7 +334,7 @@ TEST_CASE("names that PyTorch's wrappers have lengthened are the model's own") {
   }) == "it lacks the model's tensor transformer.ln_f.bias");
 }
 
-TEST_CASE("a file of another format is told by what it is") {
+TEST_CASE("the message for a file of another format names the format") {
   const Folder of;
   const auto refusal = [&](const std::string& file) { return of.refusal(file, ExitCode::bad_data); };
   CHECK(refusal(std::string("PK\x03\x04\0\0\x08\x08\0\0\0\0", 12)).starts_with("it is a file of PyTorch"));
@@ -344,7 +344,7 @@ TEST_CASE("a file of another format is told by what it is") {
         std::string::npos);
 }
 
-TEST_CASE("files that are broken are refused, whatever is broken") {
+TEST_CASE("broken files are refused, whatever part is broken") {
   const Folder of;
   const std::string whole = file_of(of_the_hub());
   const auto refusal = [&](const std::string& file) { return of.refusal(file, ExitCode::bad_data); };
@@ -362,7 +362,7 @@ TEST_CASE("files that are broken are refused, whatever is broken") {
   CHECK_THROWS_AS(of.read(), Failure);
 }
 
-TEST_CASE("weights that cannot be written leave the older ones and nothing else") {
+TEST_CASE("a failed write leaves the older weights and no other files") {
   const Folder of;
   write_file(of.path, file_of(of_the_hub()));
   const auto parameters = of.read();

@@ -14,7 +14,9 @@ using nlohmann::json;
 
 const ModelConfig model{.type = ModelType::gpt, .layers = 2, .width = 32, .heads = 2, .context = 32};
 
-TEST_CASE("every key of a description that changes what a gpt computes is refused, and no other value") {
+TEST_CASE(
+    "each key of config.json is refused with values that change what a gpt computes, and with no other "
+    "value") {
   struct Row {
     const char* key;
     std::vector<json> taken, refused;
@@ -35,7 +37,7 @@ TEST_CASE("every key of a description that changes what a gpt computes is refuse
       {"pruned_heads", {nullptr, json::object()}, {json{{"0", {1}}}}},
       {"quantization_config", {nullptr}, {json{{"bits", 4}}}},
       {"auto_map", {nullptr}, {json{{"AutoModel", "own.Model"}}}},
-      // Dropout is the run's own; these change nothing that is trained.
+      // The run configures dropout, and the other keys change nothing that is trained.
       {"attn_pdrop", {0.0, 0.1}, {}},
       {"initializer_range", {0.3}, {}},
       {"use_cache", {true, false}, {}},
@@ -53,7 +55,7 @@ TEST_CASE("every key of a description that changes what a gpt computes is refuse
   }
 }
 
-TEST_CASE("all that differs is told at once, and a long value not at all") {
+TEST_CASE("all settings that differ are reported at once, and a long value is not shown") {
   const json description = {{"n_head", 3}, {"scale_attn_weights", false}, {"auto_map", std::string(80, 'x')}};
   const auto lines = computed_otherwise(description, model);
   REQUIRE(lines.size() == 3);
@@ -63,7 +65,7 @@ TEST_CASE("all that differs is told at once, and a long value not at all") {
   CHECK(computed_otherwise(json::object(), model).empty());
 }
 
-TEST_CASE("formats are known by their first bytes") {
+TEST_CASE("formats are recognised by their first bytes") {
   using namespace std::string_literals;
   const std::pair<std::string, const char*> rows[] = {
       {"PK\x03\x04"s, "PyTorch"},     {"\x80\x02}q"s, "PyTorch"}, {"\x80\x05"s, "PyTorch"},
@@ -79,7 +81,7 @@ TEST_CASE("formats are known by their first bytes") {
     CHECK(foreign_format(bytes).empty());
 }
 
-TEST_CASE("a wrapper is one only if all names begin with it") {
+TEST_CASE("a prefix is a wrapper only if all names begin with it") {
   const auto of = [](const std::vector<std::string>& names) { return wrapper_of(names); };
   CHECK(of({}) == "");
   CHECK(of({"a", "b"}) == "");

@@ -1,5 +1,5 @@
-// One rank of an allreduce run whose only peer is played by the test: what it sends, and what it makes of
-// what it is sent.
+// One rank of an allreduce run whose only peer is played by the test: what the rank sends, and how it handles
+// the messages of the peer.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint64_t no_step = ~std::uint64_t{0}, its_lineage = 7, played_incarnation = 900;
-// Of a sum of two ranks, before the gradients.
+// The floats before the gradients in a sum of two ranks.
 constexpr std::size_t front_floats = 4 + DeviceSum::talk_floats;
 
 struct PlayedState {
@@ -34,14 +34,14 @@ struct PlayedState {
   std::uint64_t step = 0, position = 0, since = 0, summed_in = 0;
 };
 
-// The rank under test and the other of two, which the test plays.
+// The rank under test, and the other of two ranks, which the test plays.
 struct TwoRanks {
   LoopbackRun run{2};
   const std::uint32_t self, other;
   std::unique_ptr<LoopbackRank> rank;
-  std::unique_ptr<Transport> transport;  // ends first, so that the rank waits for nothing any more
+  std::unique_ptr<Transport> transport;  // ends first, so that the rank waits for nothing more
   std::uint64_t incarnation = 0;         // of the rank under test
-  // What the test computes for both.
+  // Members with which the test computes for both ranks.
   LaunchEnv own_env;
   Log quiet{"test", -1};
   StopSignal stop;
@@ -141,13 +141,13 @@ struct TwoRanks {
     state.optimizer_state.assign(trainer->state_size(), 0);
     return state;
   }
-  // What a rank adds to the sum of a step: half of its 32 samples.
+  // The summand of a rank in the sum of a step: from half of its 32 samples.
   std::vector<float> summand(const PlayedState& state, std::uint32_t of, float seconds) {
     std::ranges::copy(state.parameters, trainer->model().parameters().begin());
     const double loss = trainer->compute(state.position + 16 * of, 16);
     std::vector<float> values = {static_cast<float>(loss) * 16, 16, 0, 0};
     values[2 + of] = seconds;
-    values.resize(front_floats);  // it has no device that could add up
+    values.resize(front_floats);  // the rank has no device that could sum
     for (const float gradient : trainer->model().gradients()) values.push_back(16 * gradient);
     return values;
   }
@@ -169,7 +169,8 @@ struct TwoRanks {
     std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
     return values;
   }
-  // Its frame of the sum of the step, which is compared with what it must be; returns the seconds it tells.
+  // Receives the rank's frame in the sum of the step and compares it with the expected one; returns the
+  // seconds in it.
   float hear_summand(const PlayedState& state, std::uint64_t generation) {
     const Event frame = hear(MessageType::reduce);
     CHECK(frame.header.generation == generation);
@@ -180,7 +181,7 @@ struct TwoRanks {
     CHECK(farthest(heard, summand(state, self, seconds)) < 1e-4);
     return seconds;
   }
-  // Both sides of a step. Returns the seconds that the rank under test tells of its part of the one before.
+  // Both sides of a step. Returns the seconds that the rank under test reports for the step before.
   float step(PlayedState& state, std::uint64_t generation, float seconds = 0) {
     const float told = hear_summand(state, generation);
     const std::vector<float> own = summand(state, other, seconds);
@@ -189,7 +190,7 @@ struct TwoRanks {
     advance(state, summand(state, 0, 0), summand(state, 1, 0), generation);
     return told;
   }
-  // What the rank under test feeds.
+  // The state that the rank under test sends.
   PlayedState hear_feed(std::uint64_t generation) {
     PlayedState state;
     const std::size_t size = trainer->model().parameters().size(), all = size + trainer->state_size();
@@ -220,7 +221,7 @@ struct TwoRanks {
     CHECK(farthest(one.parameters, two.parameters) < 1e-5);
     CHECK(farthest(one.optimizer_state, two.optimizer_state) < 1e-5);
   }
-  // Lets the rank under test end by the word of the other, with this result.
+  // Ends the rank under test by a done message of the other rank, with this result.
   void end_elsewhere() {
     const std::string result = R"({"schema":1,"done":true,"message":"of the other"})";
     say(MessageType::done, 0, 0, 0, PayloadWriter().text(result).bytes());
@@ -229,7 +230,7 @@ struct TwoRanks {
   }
 };
 
-// A state late in a run, which came from weights without an optimizer's state.
+// A state late in a run that started from weights without an optimizer's state.
 PlayedState late_state(TwoRanks& stage) {
   PlayedState state = stage.start_state();
   for (std::size_t i = 0; i < state.parameters.size(); ++i) state.parameters[i] *= 0.75f;
@@ -244,7 +245,7 @@ PlayedState late_state(TwoRanks& stage) {
 
 }  // namespace
 
-TEST_CASE("a rank that is fed trains on from there, step by step as the one that feeds it") {
+TEST_CASE("a rank that receives a state continues from there, step by step like the rank that sent it") {
   TwoRanks stage(1);
   stage.start();
   const Event status = stage.hear(MessageType::status);
@@ -287,7 +288,7 @@ TEST_CASE("a rank that is fed trains on from there, step by step as the one that
   CHECK(stage.rank->measurements().run->generation == 8);
   CHECK(stage.rank->measurements().run->restarts == 5);
 
-  // The step is given up and done again; what was measured of it goes with it.
+  // The rank abandons the step and repeats it; it drops the time measured in that step.
   stage.say(MessageType::trouble, 8);
   CHECK(stage.hear(MessageType::trouble).header.generation == 8);
   CHECK(stage.hear(MessageType::status).header.clock == 42);
@@ -303,8 +304,7 @@ TEST_CASE("a rank that is fed trains on from there, step by step as the one that
   stage.end_elsewhere();
 }
 
-TEST_CASE(
-    "a state that comes before the word that the generation begins is kept, but none of an earlier one") {
+TEST_CASE("a state that arrives before its begin message is kept, but no state of an earlier generation") {
   TwoRanks stage(1);
   stage.start();
   PlayedState state = late_state(stage), older = state;
@@ -320,7 +320,7 @@ TEST_CASE(
   stage.end_elsewhere();
 }
 
-TEST_CASE("what was fed is known by the sum it came of") {
+TEST_CASE("a rank that received a state reports the generation of the sum which made it") {
   TwoRanks stage(1);
   stage.start();
   const PlayedState state = late_state(stage);
@@ -335,12 +335,12 @@ TEST_CASE("what was fed is known by the sum it came of") {
   CHECK(accept.header.clock == 40);
   CHECK(accept.header.offset == 6);
 
-  // It feeds the other, if that is behind.
+  // It sends the state to the other rank, if that rank is behind.
   stage.begin(9, 40, 1, {0});
   TwoRanks::check_same(stage.hear_feed(9), state);
   stage.hear_summand(state, 9);
 
-  // The lowest rank has nothing that it could save.
+  // The lowest rank has no state that it could save.
   stage.rank->stop();
   stage.say(MessageType::trouble, 9);
   CHECK(stage.rank->wait() == ExitCode::terminated);
@@ -352,7 +352,7 @@ TEST_CASE("what was fed is known by the sum it came of") {
   CHECK(farthest(saved.parameters, state.parameters) == 0);
 }
 
-TEST_CASE("a rank that lags keeps its state until the first part of a newer one has come") {
+TEST_CASE("a rank that lags keeps its state until the first part of a newer state has arrived") {
   TwoRanks stage(1);
   stage.start();
   const PlayedState state = late_state(stage);
@@ -381,7 +381,7 @@ TEST_CASE("a rank that lags keeps its state until the first part of a newer one 
   stage.end_elsewhere();
 }
 
-TEST_CASE("a rank whose state was overwritten in part makes the first state when nobody has one") {
+TEST_CASE("a rank whose state was partly overwritten makes the first state if no rank has one") {
   TwoRanks stage(0);
   stage.start();
   stage.say(MessageType::status, 0, no_step, 0,
@@ -399,7 +399,7 @@ TEST_CASE("a rank whose state was overwritten in part makes the first state when
   stage.end_elsewhere();
 }
 
-TEST_CASE("the rank that proposes makes the first state, feeds it, reports, and ends the run for all") {
+TEST_CASE("the rank that proposes makes the first state, sends it, reports, and ends the run for all") {
   TwoRanks stage(0);
   stage.run.config.steps = 5;
   stage.start();
@@ -441,14 +441,14 @@ TEST_CASE("the rank that proposes makes the first state, feeds it, reports, and 
   CHECK(told["metrics"]["slowest"] == "worker/1");
   CHECK(told["metrics"]["generation"] == 2);
   CHECK(told["metrics"]["restarts"] == 0);
-  CHECK(told["curve"].size() == 4);  // 2, 3, 4 and 5, which was told twice
+  CHECK(told["curve"].size() == 4);  // 2, 3, 4 and 5; step 5 was reported twice
   const TrainingState saved = stage.run.state();
   CHECK(saved.step == 5);
   CHECK(saved.position == 5 * 32);
   CHECK(farthest(saved.parameters, state.parameters) < 1e-5);
 }
 
-TEST_CASE("a rank that was not fed yet saves nothing when it is told to stop") {
+TEST_CASE("a rank that has not received the state yet saves nothing when it is told to stop") {
   TwoRanks stage(0);
   stage.start();
   stage.say(MessageType::status, 0, 10, 0,
@@ -465,7 +465,7 @@ TEST_CASE("a rank that was not fed yet saves nothing when it is told to stop") {
   CHECK_FALSE(fs::exists(stage.run.folder.path() / "checkpoints"));
 }
 
-TEST_CASE("a trained rank stays no longer for another than it is asked to") {
+TEST_CASE("a trained rank stays for another no longer than the configured time") {
   TwoRanks stage(0);
   stage.run.config.steps = 1;
   stage.start([](LaunchEnv& env) { env.late_seconds = 0; });

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-// The fields of the lines of a metrics stream, but those that depend on the speed of the machine, also of its
+// The fields of the lines of a metrics stream, except those that depend on the speed of the machine or of its
 // disk.
 std::string told(const std::string& metrics) {
   std::istringstream lines(metrics);
@@ -52,7 +52,7 @@ TEST_CASE("a run of one rank ends with the same bits and losses as one process a
         "mlk step=10 epoch=3 loss\n"
         "mlk step=15 epoch=4 loss accuracy=1\n"
         "mlk step=20 epoch=6 loss accuracy=1\n");
-  // The accuracy at the end is told when the last checkpoint is there.
+  // The accuracy at the end is printed when the last checkpoint is there.
   CHECK(told(run.rank(0).metrics()) ==
         "mlk step=10 epoch=3 loss world=1 generation=1 restarts=0\n"
         "mlk step=15 epoch=4 loss accuracy=1 world=1 generation=1 restarts=0\n"
@@ -118,7 +118,7 @@ TEST_CASE("the ranks of a run share its steps, and one of them reports for all")
   }
 }
 
-TEST_CASE("samples that cannot be shared evenly are all computed, by one rank more than by another") {
+TEST_CASE("if the samples do not divide evenly, all are computed, by one rank more than by another") {
   LoopbackRun run(3);
   run.config.data.batch = 7;
   run.config.steps = 5;
@@ -130,7 +130,7 @@ TEST_CASE("samples that cannot be shared evenly are all computed, by one rank mo
   CHECK(run.state().position == 5 * 21);
 }
 
-TEST_CASE("a large model, whose gradients are added up bucket by bucket, is trained the same") {
+TEST_CASE("a large model, whose gradients are summed bucket by bucket, is trained the same") {
   LoopbackRun run(2);
   run.config.model.hidden = {560, 560, 560};
   run.config.steps = 3;
@@ -142,7 +142,7 @@ TEST_CASE("a large model, whose gradients are added up bucket by bucket, is trai
   CHECK(farthest(state.optimizer_state, expected.optimizer_state) < 1e-4);
 }
 
-TEST_CASE("a run that goes on from a checkpoint ends with the same bits as one that was not cut off") {
+TEST_CASE("a run that continues from a checkpoint ends with the same bits as one that was not interrupted") {
   LoopbackRun whole(2), cut(2);
   for (LoopbackRun* run : {&whole, &cut})
     run->config.optimizer = {
@@ -166,7 +166,7 @@ TEST_CASE("a run that goes on from a checkpoint ends with the same bits as one t
   CHECK(cut.rank(1).log().find("goes on from") == std::string::npos);
 }
 
-TEST_CASE("a rank that stops and comes back is fed what the others have trained meanwhile") {
+TEST_CASE("a rank that stops and comes back receives the state that the others have trained meanwhile") {
   LoopbackRun run(3);
   run.config.steps = 1'000'000;
   run.config.step_delay_ms = 2;
@@ -192,7 +192,7 @@ TEST_CASE("a rank that stops and comes back is fed what the others have trained 
   CHECK(run.rank(2).measurements().run->restarts == 1);
   CHECK(run.rank(2).metrics() == "");
 
-  // The lowest rank reports and writes the checkpoint; the next one goes on as it did.
+  // The lowest rank reports and writes the checkpoint. When it stops, the next rank does the same.
   run.rank(0).stop();
   CHECK(run.rank(0).wait() == ExitCode::terminated);
   const std::uint64_t first_end = run.rank(0).step();
@@ -222,7 +222,7 @@ TEST_CASE("a rank that stops and comes back is fed what the others have trained 
   CHECK(farthest(state.parameters, expected.parameters) < 2e-3);
   CHECK(farthest(state.optimizer_state, expected.optimizer_state) < 2e-3);
 
-  // A new start of all counts on, and one restart more is none: nobody was lost.
+  // After a new start of all ranks the count continues, and the start adds no restart: no rank was lost.
   run.config.steps = state.step + 2;
   run.start_all();
   for (const int rank : {0, 1, 2}) {
@@ -248,7 +248,7 @@ TEST_CASE("a rank that finds the checkpoint of the last step ends trained withou
   CHECK(told(again.metrics()) == "mlk step=20 epoch=6 loss accuracy=1\n");
 }
 
-TEST_CASE("without a folder for checkpoints the ranks train all the same") {
+TEST_CASE("without a folder for checkpoints the ranks train as usual") {
   LoopbackRun run(1);
   LaunchEnv env = run.env(0);
   env.checkpoints = "";
@@ -279,7 +279,7 @@ TEST_CASE("a loss that is not a number ends all ranks as diverged") {
   }
 }
 
-TEST_CASE("a rank that nobody joins gives up when its patience ends, and says who is missing") {
+TEST_CASE("a rank that no other joins gives up when its patience ends, and names the missing ranks") {
   LoopbackRun run(4);
   run.config.workers.min = 4;
   run.config.patience_seconds = 0;

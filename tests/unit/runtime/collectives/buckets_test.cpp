@@ -20,18 +20,19 @@ constexpr std::size_t mega = 1'000'000;
 
 }  // namespace
 
-TEST_CASE("a small model is one bucket, with what lies in front of it") {
+TEST_CASE("a small model is one bucket, together with the floats in front of it") {
   CHECK(plan_buckets(tensors_of({100, 10}), 2) == std::vector<Bucket>{{0, 112}});
   CHECK(plan_buckets({}, 2) == std::vector<Bucket>{{0, 2}});
 }
 
-TEST_CASE("buckets begin with tensors, the last tensors first, and small ones go with their neighbours") {
+TEST_CASE(
+    "buckets begin with tensors, the last tensors first, and small tensors share one with their neighbours") {
   CHECK(plan_buckets(tensors_of({mega, 100, mega, 100, 500, 10}), 2) ==
         std::vector<Bucket>{{mega + 102, mega + 610}, {0, mega + 102}});
   CHECK(plan_buckets(tensors_of({50, mega}), 2) == std::vector<Bucket>{{0, mega + 52}});
 }
 
-TEST_CASE("there are never more buckets than a key can tell apart, and they are the whole vector") {
+TEST_CASE("there are at most most_buckets buckets, and together they are the whole vector") {
   const auto buckets = plan_buckets(tensors_of(std::vector<std::size_t>(200, mega)), 2);
   CHECK(buckets.size() == most_buckets);
   std::size_t end = 200 * mega + 2;
@@ -42,7 +43,7 @@ TEST_CASE("there are never more buckets than a key can tell apart, and they are 
   CHECK(end == 0);
 }
 
-TEST_CASE("a bucket begins where it and what is left of the vector have 256 Ki floats each") {
+TEST_CASE("a bucket begins where it and the rest of the vector have at least 256 Ki floats each") {
   constexpr std::size_t least = 256 * 1024;
   const auto plan = [](std::size_t first, std::size_t second) {
     const std::vector<TensorInfo> tensors = {{"a", {1}, 0, first}, {"b", {1}, first, second}};

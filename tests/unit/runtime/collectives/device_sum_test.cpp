@@ -13,13 +13,13 @@ using mlk::kernels::Collectives, mlk::kernels::Communicator, mlk::kernels::Group
 
 namespace {
 
-// What a played group does, as the test says.
+// The behaviour of a played group, which the test sets.
 struct Group {
   Communicator::State state = Communicator::State::working;
   std::size_t sums_done = 0;
   Communicator::Traffic traffic;
   std::string failure;
-  bool aborts = true;  // the library comes back from an abort
+  bool aborts = true;  // the library returns from an abort
   int aborted = 0;
 };
 
@@ -53,7 +53,7 @@ struct PlayedCollectives final : Collectives {
   Group group;
 };
 
-// Members of a generation that add up what they say.
+// Members of a generation that sum the floats that they say.
 struct Members {
   explicit Members(std::size_t count) : collectives(count) {
     for (std::size_t i = 0; i < count; ++i) {
@@ -89,10 +89,11 @@ struct Members {
 
 }  // namespace
 
-TEST_CASE("members change to their devices with the same step, once all have joined the group of the first") {
+TEST_CASE(
+    "all members change to their devices at the same step, once all have joined the first member's group") {
   Members members(3);
   for (std::size_t i = 0; i < sizeof(GroupId); ++i)
-    (*members.collectives[0].id)[i] = static_cast<unsigned char>(255 - 2 * i);  // each byte takes the way
+    (*members.collectives[0].id)[i] = static_cast<unsigned char>(255 - 2 * i);  // every byte has to arrive
   members.begin();
   members.add_up();
   for (const auto& each : members.collectives) CHECK(each.joined_id == *members.collectives[0].id);
@@ -108,7 +109,7 @@ TEST_CASE("members change to their devices with the same step, once all have joi
   CHECK(members.none_uses_devices());
 }
 
-TEST_CASE("what sums move over the bus is told once, by the number of members") {
+TEST_CASE("the traffic of the sums is reported once, scaled by the number of members") {
   Members members(4);
   members.begin();
   members.add_up();
@@ -127,14 +128,14 @@ TEST_CASE("what sums move over the bus is told once, by the number of members") 
   CHECK(second.bytes == 3000);
   CHECK(second.bytes_per_second() == 3000);
 
-  members.begin();  // the next group counts anew
+  members.begin();  // the next group counts from zero
   members.add_up();
   group.traffic = {1000, 0.25};
   members.add_up();
   CHECK(take().seconds == 0.25);
 }
 
-TEST_CASE("the hosts add up if one member has no library, another version of it, or cannot make a group") {
+TEST_CASE("the hosts sum if one member has no library, another version of it, or cannot make a group") {
   for (const int which : {0, 1, 2}) {
     Members members(2);
     if (which == 0) members.collectives[1].its_version = 0;
@@ -147,7 +148,7 @@ TEST_CASE("the hosts add up if one member has no library, another version of it,
   }
 }
 
-TEST_CASE("a device that knows no collectives, and a member alone, stay with the hosts") {
+TEST_CASE("a device without collectives and a single member stay with sums by the hosts") {
   Log quiet{"test", -1};
   DeviceSum none(nullptr, 1, quiet);
   std::vector<float> talk(DeviceSum::talk_floats, 1.0f);
@@ -164,7 +165,7 @@ TEST_CASE("a device that knows no collectives, and a member alone, stay with the
   CHECK(alone.none_uses_devices());
 }
 
-TEST_CASE("a group that a member cannot join, or that takes too long, is given up by all of its members") {
+TEST_CASE("if one member cannot join a group, or takes too long, all members abandon the group") {
   for (const bool fails : {true, false}) {
     Members members(2);
     members.begin();
@@ -179,7 +180,7 @@ TEST_CASE("a group that a member cannot join, or that takes too long, is given u
   }
 }
 
-TEST_CASE("once all have joined, all change to their devices, even if one of them would wait no longer") {
+TEST_CASE("once all have joined, all change to their devices, even a member whose patience is over") {
   Members members(2);
   members.begin();
   members.add_up();
@@ -194,7 +195,7 @@ TEST_CASE("once all have joined, all change to their devices, even if one of the
   CHECK(members.all_use_devices());
 }
 
-TEST_CASE("a sum stands still when no part of it is done for a while, and longer for larger parts") {
+TEST_CASE("a sum stands still when no part of it finishes for a while, which is longer for larger parts") {
   Members members(2);
   members.begin();
   members.add_up();
@@ -217,7 +218,7 @@ TEST_CASE("a sum stands still when no part of it is done for a while, and longer
   CHECK(after(1200) == failed);
 }
 
-TEST_CASE("a group that has made many sums makes up for those that have failed before it") {
+TEST_CASE("a group that has made many sums resets the count of groups that failed before it") {
   Members members(2);
   for (int generation = 0; generation < 8; ++generation) {
     members.begin();
@@ -231,7 +232,7 @@ TEST_CASE("a group that has made many sums makes up for those that have failed b
 }
 
 TEST_CASE(
-    "after three groups that have failed or hung a member takes part in none, and one that was lost does not "
+    "after three groups that failed or hung a member joins no more, and a group that was lost does not "
     "count") {
   Members members(2);
   members.collectives[1].group.aborts = false;

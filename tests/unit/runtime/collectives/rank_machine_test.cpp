@@ -40,7 +40,7 @@ bool sends(const RankTurn& turn, MessageType type) {
   });
 }
 
-// A rank that is alone in its run, unless the test plays another. Its process answers as the test says.
+// A rank that is alone in its run, unless the test plays a second one. The test answers for its process.
 struct LoneRank {
   explicit LoneRank(std::uint64_t steps) : LoneRank(0, 1, steps) {}
   LoneRank(std::uint32_t rank, std::uint32_t workers, std::uint64_t steps)
@@ -67,7 +67,7 @@ struct LoneRank {
     return call([&](RankTurn& turn) { machine.step_taken(turn); });
   }
 
-  // From the other rank of two.
+  // An event from the other rank of two.
   RankTurn hear(Event event) {
     event.peer = {Role::worker, 1 - self};
     event.incarnation = 9;
@@ -92,14 +92,14 @@ TEST_CASE("a rank makes its steps, saves the last one, reports, and ends") {
   CHECK(rank.machine.point().step == 2);
   CHECK(rank.machine.point().position == 128);
   CHECK(decides<SaveLast>(rank.tick()));
-  CHECK(decides<SaveLast>(rank.tick()));  // until it is saved
+  CHECK(decides<SaveLast>(rank.tick()));  // again until it is saved
   CHECK(decides<ReportTrained>(rank.call([&](RankTurn& turn) { rank.machine.last_saved(turn); })));
   const RankTurn end = rank.call([&](RankTurn& turn) { rank.machine.reported(true, "result", turn); });
   CHECK(decides<RunIsTrained>(end));
-  CHECK(decides<EndReported>(end));  // nobody else is left
+  CHECK(decides<EndReported>(end));  // no other rank is left
 }
 
-TEST_CASE("SIGTERM counts between two steps, and the state is saved") {
+TEST_CASE("SIGTERM takes effect between two steps, and the rank saves its state") {
   LoneRank rank(5);
   rank.begin();
   CHECK(decides<TakeStep>(rank.tick()));
@@ -120,7 +120,8 @@ TEST_CASE("a rank that is told to stop while it reports ends as terminated, not 
   CHECK(decides<EndTerminated>(rank.call([&](RankTurn& turn) { rank.machine.reported(false, "", turn); })));
 }
 
-TEST_CASE("a rank that has reported stays for one that never came, since it may be starting, and then ends") {
+TEST_CASE(
+    "a rank that has reported stays for a rank that never came, since it may be starting, and then ends") {
   RankSettings settings = settings_of(0, 2, 1);
   settings.assembly.minimum = 1;
   settings.late = std::chrono::seconds(60);
@@ -136,7 +137,7 @@ TEST_CASE("a rank that has reported stays for one that never came, since it may 
   CHECK(rank.now > began + std::chrono::seconds(50));
 }
 
-TEST_CASE("parts of a state that nobody waits for are counted, and change nothing") {
+TEST_CASE("parts of a state that this rank does not wait for are counted as late, and change nothing") {
   LoneRank rank(5);
   rank.begin();
   Event part;
@@ -152,7 +153,7 @@ TEST_CASE("parts of a state that nobody waits for are counted, and change nothin
   CHECK(rank.machine.point().step == 0);
 }
 
-TEST_CASE("what came early from a rank is forgotten when its connection ends") {
+TEST_CASE("frames that came early from a rank are forgotten when its connection ends") {
   LoneRank rank(5);
   rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
   Event down;
@@ -162,7 +163,7 @@ TEST_CASE("what came early from a rank is forgotten when its connection ends") {
   CHECK(decides<ForgetFrames>(turn));
 }
 
-TEST_CASE("a rank that has made a step tells the others that it leaves a generation that is over") {
+TEST_CASE("a rank that has made a step reports to the others that it leaves a generation that is over") {
   LoneRank rank(0, 2, 5);
   rank.call([&](RankTurn& turn) { rank.machine.start(turn); });
   rank.hear({.kind = Event::Kind::up});
@@ -175,7 +176,7 @@ TEST_CASE("a rank that has made a step tells the others that it leaves a generat
   CHECK(sends(rank.tick(), MessageType::trouble));
 }
 
-// Rank 1 of two, which has begun generation 1 of rank 0 with its state.
+// Rank 1 of two, which has begun generation 1, proposed by rank 0, with the state of rank 0.
 struct SecondRank : LoneRank {
   explicit SecondRank(std::uint64_t steps) : LoneRank(1, 2, steps) {
     call([&](RankTurn& turn) { machine.start(turn); });
@@ -189,28 +190,28 @@ struct SecondRank : LoneRank {
   RankTurn propose(std::uint64_t number, std::uint64_t follows) {
     return say(encode(ProposeMessage{number, follows, 7, {{{0, 9}, ""}, {{1, 1}, ""}}}));
   }
-  // Generation 2, in which this rank is to send the state of step 1 to the other.
+  // Generation 2, in which this rank has to send the state of step 1 to the other rank.
   RankTurn begin_as_source() { return say(encode(BeginMessage{2, 1, 0, 1, {0}})); }
 };
 
 TEST_CASE("a rank that alone has the last step sends it to the others in the next generation") {
   SecondRank rank(1);
   REQUIRE(decides<TakeStep>(rank.tick()));
-  rank.say(encode(TroubleMessage{1}));  // the other has given the step up
+  rank.say(encode(TroubleMessage{1}));  // the other rank has abandoned the step
   CHECK(sends(rank.propose(2, 1), MessageType::accept));
   rank.call([&](RankTurn& turn) { rank.machine.step_taken(turn); });
   rank.tick();
   CHECK(decides<SendState>(rank.begin_as_source()));
 }
 
-TEST_CASE("a rank that accepts a generation between two steps begins it with all that belongs to it") {
+TEST_CASE("a rank that accepts a generation between two steps begins it with all of its duties") {
   SecondRank rank(5);
   rank.take_step();
   CHECK(sends(rank.propose(2, 1), MessageType::accept));
   CHECK(decides<SendState>(rank.begin_as_source()));
 }
 
-TEST_CASE("a sum hangs only if the other rank tells that it waits for it too, or is further") {
+TEST_CASE("a sum hangs only if the other rank reports that it also waits for the sum, or is further") {
   SecondRank rank(5);
   rank.take_step();
   REQUIRE(decides<TakeStep>(rank.tick()));
@@ -226,7 +227,7 @@ TEST_CASE("a sum hangs only if the other rank tells that it waits for it too, or
   };
   CHECK(sends(wait(), MessageType::status));
   CHECK_FALSE(hangs);
-  CHECK_FALSE(hangs_after({1, 7, 1, false}));  // when the generation began, say: it may still compute
+  CHECK_FALSE(hangs_after({1, 7, 1, false}));  // sent at the beginning: it may still compute
   CHECK_FALSE(hangs_after({1, 7, 0, true}));   // in the step before
   CHECK_FALSE(hangs_after({0, 0, 1, true}));   // in no generation
   CHECK(hangs_after({1, 7, 1, true}));
@@ -236,7 +237,7 @@ TEST_CASE("a sum hangs only if the other rank tells that it waits for it too, or
   CHECK_FALSE(rank.machine.goes_on());
 }
 
-TEST_CASE("a rank tells one that tells an earlier step of the generation that it is further") {
+TEST_CASE("a rank answers a status of an earlier step of the generation with its own status") {
   SecondRank rank(5);
   CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 0, false})), MessageType::status));
   rank.take_step();
@@ -244,7 +245,7 @@ TEST_CASE("a rank tells one that tells an earlier step of the generation that it
   CHECK_FALSE(sends(rank.say(encode(StatusMessage{1, 7, 1, false})), MessageType::status));
 }
 
-// Of three ranks, of which rank 0 reports: that rank 1 has ended may be heard before the result.
+// Of three ranks rank 0 reports. This rank may hear that rank 1 has ended before it hears the result.
 TEST_CASE(
     "a rank that has trained and finds the last checkpoint waits for the result, and then reports itself") {
   for (const bool is_told : {true, false}) {

@@ -18,8 +18,8 @@ namespace {
 struct RingMember {
   std::unique_ptr<Transport> transport;
   std::unique_ptr<Ring> ring;
-  // For a ring that hangs: the thread sanitizer on a crowded machine takes over twenty seconds for the
-  // largest sums.
+  // The limit for a ring that hangs: the thread sanitizer on a crowded machine takes over twenty seconds for
+  // the largest sums.
   SteadyTime deadline = std::chrono::steady_clock::now() + 180s;
 
   bool sum(std::vector<float>& data, std::uint32_t index, std::uint32_t count, std::uint64_t step,
@@ -45,7 +45,7 @@ struct RingMember {
   }
 };
 
-// All connected with all.
+// Members that are all connected with each other.
 std::vector<RingMember> make_members(std::uint32_t count, std::size_t floats = 1'000'000) {
   std::vector<RingMember> members(count);
   const Key key = parse_key(std::string(64, 'a'));
@@ -74,7 +74,7 @@ float summand(std::uint32_t rank, std::uint64_t step, std::size_t i) {
 
 }  // namespace
 
-TEST_CASE("every member gets the same bits, and they are the sum") {
+TEST_CASE("every member gets the same bits, and the bits are those of the sum") {
   for (const std::uint32_t count : {1u, 2u, 3u, 5u}) {
     for (const std::size_t size : {std::size_t{1}, std::size_t{1000}, std::size_t{1'400'001}}) {
       CAPTURE(count);
@@ -106,7 +106,7 @@ TEST_CASE("every member gets the same bits, and they are the sum") {
   }
 }
 
-TEST_CASE("a vector that is still being computed is added up bucket by bucket") {
+TEST_CASE("a vector that is still being computed is summed bucket by bucket") {
   const std::vector<Bucket> large = {{900'000, 700'000}, {899'990, 10}, {0, 899'990}},
                             small = {{60, 40}, {0, 60}};
   for (const auto& [count, buckets] :
@@ -152,7 +152,7 @@ TEST_CASE("a vector that is still being computed is added up bucket by bucket") 
   }
 }
 
-TEST_CASE("frames of an earlier sum get into no later one, and are counted") {
+TEST_CASE("frames of an earlier sum do not get into a later one, and are counted as late") {
   auto members = make_members(2);
   Header late;
   late.type = MessageType::reduce;
@@ -197,8 +197,7 @@ TEST_CASE("an early frame of another size than the sum expects is counted as lat
 }
 
 // A run that begins anew counts its generations from 1 again.
-TEST_CASE(
-    "what came early of a process that has ended gets into no sum, though generation and step are the same") {
+TEST_CASE("early frames of a process that has ended get into no sum, even of the same generation and step") {
   auto members = make_members(2);
   Header early;
   early.type = MessageType::reduce;
@@ -220,7 +219,7 @@ TEST_CASE(
   CHECK(other == one);
 }
 
-TEST_CASE("what is left of an earlier generation keeps out nothing that comes early of the next") {
+TEST_CASE("frames left from an earlier generation leave room for early frames of the next") {
   auto members = make_members(2);
   std::vector<float> one(800'000, 1), other(800'000, 2);
   std::thread thread([&] {
@@ -234,7 +233,7 @@ TEST_CASE("what is left of an earlier generation keeps out nothing that comes ea
     }
     CHECK(members[1].sum(other, 1, 2, 0, 2));
   });
-  for (int i = 0; i < 20 + 2; ++i) {  // and the two pieces of the first phase
+  for (int i = 0; i < 20 + 2; ++i) {  // 20, and the two pieces of the first phase
     auto event = members[0].transport->receive(std::chrono::steady_clock::now() + 10s);
     REQUIRE(event);
     members[0].ring->keep(std::move(*event));
@@ -246,7 +245,7 @@ TEST_CASE("what is left of an earlier generation keeps out nothing that comes ea
   CHECK(members[0].transport->late_messages() == 20);
 }
 
-TEST_CASE("a sum is given up when a member is gone") {
+TEST_CASE("a sum is abandoned when a member is gone") {
   auto members = make_members(3);
   members[2].ring.reset();
   members[2].transport.reset();
@@ -256,7 +255,7 @@ TEST_CASE("a sum is given up when a member is gone") {
   thread.join();
 }
 
-TEST_CASE("of frames that come early 4 MiB are kept, each once; the rest is counted as late") {
+TEST_CASE("4 MiB of early frames are stored, each once; further ones are counted as late") {
   auto members = make_members(1, 1000);
   Ring& ring = *members[0].ring;
   const auto comes = [&](std::uint32_t key, std::size_t bytes, std::uint64_t step,
@@ -277,7 +276,7 @@ TEST_CASE("of frames that come early 4 MiB are kept, each once; the rest is coun
   CHECK(comes(3, mebibyte + 4, 4) == 1);
   CHECK(comes(3, mebibyte, 4) == 0);
   CHECK(comes(4, 4, 4) == 1);
-  // A sum of a later step forgets what was of an earlier one, which makes room.
+  // A sum of a later step forgets the frames of an earlier step, which makes room.
   std::vector<float> data(8, 1);
   const std::uint64_t before = members[0].transport->late_messages();
   CHECK(members[0].sum(data, 0, 1, 5));
@@ -285,13 +284,13 @@ TEST_CASE("of frames that come early 4 MiB are kept, each once; the rest is coun
   CHECK(comes(0, 4, 4) == 1);
   CHECK(comes(0, 4 * mebibyte, 5) == 0);
   CHECK(comes(1, 4, 5) == 1);
-  // So does a frame of a later generation.
+  // A frame of a later generation also makes room.
   CHECK(comes(0, 4 * mebibyte, 0, 2) == 1);
   CHECK(comes(1, 4, 0, 2) == 1);
   CHECK(comes(0, 4, 9, 1) == 1);
 }
 
-TEST_CASE("one member alone waits for its own summand, bucket by bucket") {
+TEST_CASE("a single member waits for its own summand, bucket by bucket") {
   auto members = make_members(1, 100);
   const std::vector<Bucket> buckets = {{60, 40}, {0, 60}};
   std::vector<float> data(100, 2);

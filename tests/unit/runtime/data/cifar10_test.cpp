@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t plane = 32 * 32;
 
-// A picture whose planes are each of one value, but for the last pixel, which is 9.
+// A picture in which each plane has one value, except the last pixel, which is 9.
 std::string record(char label, char red, char green, char blue) {
   std::string bytes(1, label);
   for (const char value : {red, green, blue}) {
@@ -67,7 +67,7 @@ TEST_CASE("CIFAR-10 is read from all its files in order, with the colours of a p
   CHECK(batch.inputs[3 * plane + 1] == doctest::Approx(2.0 / 255));
 }
 
-TEST_CASE("files that are not CIFAR-10's are named") {
+TEST_CASE("the error names a file that is not CIFAR-10's") {
   const TemporaryFolder folder;
   CHECK(message_from(folder) == ": no file there is called *data_batch*.bin");
   write_file(folder / "data_batch_1.bin", record(1, 1, 1, 1) + "x");

@@ -11,7 +11,7 @@ namespace data_summaries {
 
 constexpr std::uint64_t block = 64 * 1024;
 
-TEST_CASE("a checksum of few bytes sees each of them, and their number") {
+TEST_CASE("a checksum of few bytes depends on each byte, and on the number of bytes") {
   std::vector<std::uint8_t> bytes(3 * block, 7);
   const std::uint32_t whole = sampled_crc32c(bytes, bytes.size(), 0);
   for (const std::size_t at : {std::size_t{0}, std::size_t{1}, block, 2 * block - 1, bytes.size() - 1}) {
@@ -23,7 +23,7 @@ TEST_CASE("a checksum of few bytes sees each of them, and their number") {
   CHECK(sampled_crc32c({}, 9, 0) != sampled_crc32c({}, 9, 1));
 }
 
-TEST_CASE("a checksum of many bytes sees the first, the last and blocks between them") {
+TEST_CASE("a checksum of many bytes depends on the first and last block and on blocks between them") {
   std::vector<std::uint8_t> bytes(100 * block + 5, 7);
   const std::uint64_t most = 4 * block;
   const std::uint32_t whole = sampled_crc32c(bytes, most, 0);
@@ -46,7 +46,7 @@ TEST_CASE("a checksum of many bytes sees the first, the last and blocks between 
   CHECK(sampled_crc32c(std::span(bytes).first(bytes.size() - 1), most, 0) != whole);
 }
 
-TEST_CASE("a run goes on from a checkpoint of the same data, or of data that is not known") {
+TEST_CASE("a run continues from a checkpoint of the same data, or of unknown data") {
   const DataSummary before{{1500, 1}, {297, 2}};
   const auto refused = [&](const std::optional<DataSummary>& now) {
     return refuse_other_data(before, now, 7);
@@ -54,7 +54,7 @@ TEST_CASE("a run goes on from a checkpoint of the same data, or of data that is 
   CHECK(refused(before).empty());
   CHECK(refused({}).empty());
   CHECK(refuse_other_data({}, before, 7).empty());
-  CHECK(refused(DataSummary{{1500, 1}, {300, 3}}).empty());  // other samples to measure on
+  CHECK(refused(DataSummary{{1500, 1}, {300, 3}}).empty());  // other held-out samples
   const std::string begin = "this is not the data that the checkpoint of step 7 was trained with: ";
   CHECK(
       refused(DataSummary{{1500, 3}, {297, 2}})

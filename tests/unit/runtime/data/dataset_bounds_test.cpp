@@ -35,7 +35,7 @@ struct Files {
     write_file(folder.path() / name, idx_header(sizes) + data);
   }
   ImageSplit load() const { return load_idx(folder.path().string()); }
-  // What is said of the files, less the folder's own path wherever it is named.
+  // The message about the files, without the folder's path.
   std::string refusal() const {
     try {
       load();
@@ -79,7 +79,7 @@ bool holds(const Dataset& data, std::uint64_t sample, const std::string& pixels)
 
 }  // namespace dataset_bounds
 
-TEST_CASE("a file that the system reads in short pieces, with interruptions, is the file") {
+TEST_CASE("a file that the system reads in short pieces, with interruptions, is read completely") {
   using namespace dataset_bounds;
   const Files files;
   const std::string pixels = pattern(3 * 20 * 20);
@@ -100,7 +100,8 @@ TEST_CASE("a file that the system reads in short pieces, with interruptions, is 
         }) == 0);
 }
 
-TEST_CASE("a file of more than is read at once is whole, and one that ends in its second part is not") {
+TEST_CASE(
+    "a file that needs two reads is read completely, and a file that ends in the second read is truncated") {
   using namespace dataset_bounds;
   const Files files;
   // 17 images of 1000 x 1024 pixels: 16 MiB are read at once.
@@ -129,7 +130,7 @@ TEST_CASE("an image has at most 1048576 pixels") {
   }
 }
 
-TEST_CASE("a header may promise four gibibytes of data and no more") {
+TEST_CASE("a header may declare at most four gibibytes of data") {
   using namespace dataset_bounds;
   const Files files;
   const std::string too_much = "train-images-idx3-ubyte: more than 4 GiB of data";
@@ -150,7 +151,7 @@ TEST_CASE("the sizes in a header have their highest byte first") {
   CHECK(count_idx(files.folder.path().string()) == 0x01020304);
 }
 
-TEST_CASE("a file of labels has one dimension, and a header that ends early is not complete") {
+TEST_CASE("a file of labels has one dimension, and a header that ends early is refused") {
   using namespace dataset_bounds;
   const Files files;
   for (const char* name : {train_labels, held_out_labels}) {
@@ -175,7 +176,7 @@ TEST_CASE("a file of labels has one dimension, and a header that ends early is n
   CHECK(files.refusal() == "t10k-images-idx3-ubyte: one of its dimensions is 0");
 }
 
-TEST_CASE("held-out images have the height and the width of those to train on, and their classes") {
+TEST_CASE("held-out images must have the height, the width and the classes of the training images") {
   using namespace dataset_bounds;
   const Files files;
   CHECK(files.refusal() == "");
@@ -202,7 +203,7 @@ TEST_CASE("held-out images have the height and the width of those to train on, a
   const auto ops = mlk::kernels::make_cpu_ops();
   BatchBuffer buffer(*ops);
   CHECK(inputs_of(data.train, {0}, buffer) == std::vector<float>{1, 0.5f});
-  // Scaled as those to train on, also where they are brighter.
+  // Held-out images are scaled like the training images, also where they are brighter.
   CHECK(inputs_of(data.held_out, {1, 0}, buffer) == std::vector<float>{0.75f, 1, 0.25f, 0.5f});
 }
 
@@ -234,7 +235,7 @@ TEST_CASE("one buffer serves batches of any size, one after the other") {
   }
 }
 
-TEST_CASE("files are closed when they are read, and when they are refused") {
+TEST_CASE("files are closed after they are read, and after they are refused") {
   using namespace dataset_bounds;
   const Files files;
   const std::ptrdiff_t before = open_descriptors();
@@ -246,7 +247,7 @@ TEST_CASE("files are closed when they are read, and when they are refused") {
 }
 
 #if MLK_ZLIB
-TEST_CASE("compressed files are closed too, and why one cannot be opened is said") {
+TEST_CASE("compressed files are closed too, and the error says why a file cannot be opened") {
   using namespace dataset_bounds;
   const Files files;
   const std::string plain = files.folder / train_labels;
@@ -264,7 +265,7 @@ TEST_CASE("compressed files are closed too, and why one cannot be opened is said
 }
 #endif
 
-TEST_CASE("why a file cannot be opened or read is said") {
+TEST_CASE("the error says why a file cannot be opened or read") {
   using namespace dataset_bounds;
   const Files files;
   CHECK(in_child([&] {

@@ -22,7 +22,7 @@ void write_tiny(const std::filesystem::path& folder) {
   write_file(folder / held_out_labels, idx_header({1}) + std::string{0});
 }
 
-// What load_idx says about the folder, less the folder's own path.
+// The message of load_idx about the folder, without the folder's path.
 std::string message_for(const TemporaryFolder& folder) {
   try {
     load_idx(folder.path().string());
@@ -60,7 +60,7 @@ TEST_CASE("samples are gathered by id, scaled by the largest training pixel") {
   CHECK(batch.inputs[0] == 2);
 }
 
-TEST_CASE("the training samples are counted by the header of their labels") {
+TEST_CASE("the number of training samples comes from the header of their labels") {
   mlk::test::TemporaryFolder folder;
   CHECK_THROWS_AS(count_idx(folder.path().string()), Failure);
   mlk::test::write_learnable(folder.path());
@@ -69,7 +69,7 @@ TEST_CASE("the training samples are counted by the header of their labels") {
   CHECK(count_idx(folder.path().string()) == 100);
 }
 
-TEST_CASE("a file that is missing, or not a file, is named") {
+TEST_CASE("the error names a file that is missing or is not a file") {
   TemporaryFolder folder;
   CHECK(message_for(folder) ==
         "train-images-idx3-ubyte: No such file or directory, nor is there a .gz of it");
@@ -83,7 +83,7 @@ TEST_CASE("a file that is missing, or not a file, is named") {
   CHECK(message_for(folder) == "t10k-labels-idx1-ubyte: not a regular file");
 }
 
-TEST_CASE("headers that promise something else are refused") {
+TEST_CASE("headers with a wrong magic number, or with sizes that do not match the data, are refused") {
   TemporaryFolder folder;
   write_tiny(folder.path());
   const std::filesystem::path images = folder.path() / train_images;
@@ -103,7 +103,7 @@ TEST_CASE("headers that promise something else are refused") {
   CHECK(with(7, 1) == "train-images-idx3-ubyte: bytes after the end of its data");
   write_file(images, idx_header({0xffffffff, 0xffffffff, 0xffffffff}));
   CHECK(message_for(folder) == "train-images-idx3-ubyte: more than 4 GiB of data");
-  // A promise of nearly 4 GiB in a file of 20 bytes: an answer, and no memory taken for it.
+  // The header of a file of 20 bytes declares nearly 4 GiB: an error, and no memory is allocated.
   write_file(images, idx_header({0x3fffffff, 2, 2}) + "abcd");
   CHECK(message_for(folder) == "train-images-idx3-ubyte: truncated: 4 of 4294967292 bytes of data");
 }
@@ -141,7 +141,7 @@ TEST_CASE("files that do not belong together are refused") {
   CHECK(message_for(folder) == "train-images-idx3-ubyte: all pixels are 0");
 }
 
-TEST_CASE("classes without a sample are counted, and most of them make the largest label a stray one") {
+TEST_CASE("empty classes are counted, and if most classes are empty, the largest label is stray") {
   const auto of = [](std::vector<std::uint64_t> counts, std::uint64_t last, std::size_t classes) {
     counts.resize(classes - 1);
     counts.push_back(last);
@@ -161,7 +161,7 @@ TEST_CASE("classes without a sample are counted, and most of them make the large
   CHECK(count_labels(std::vector<std::uint8_t>{0, 2, 2, 1, 2}, 4) == std::vector<std::uint64_t>{1, 1, 3, 0});
 }
 
-TEST_CASE("a data set with one stray label is refused, and one that lacks a class has a warning") {
+TEST_CASE("a data set with a stray label is refused, and a data set with an empty class has a warning") {
   TemporaryFolder folder;
   mlk::test::write_learnable(folder.path());
   std::string labels = read_file(folder.path() / train_labels);
@@ -195,7 +195,7 @@ std::string gzip(const std::string& text) {
   return read_file(path);
 }
 
-// Replaces the plain file by its compression, changed by `change`.
+// Replaces the plain file by a compressed file, which `change` modifies.
 template <class Change>
 void compress(const std::filesystem::path& path, Change change) {
   write_file(path.string() + ".gz", change(gzip(read_file(path))));
@@ -204,7 +204,7 @@ void compress(const std::filesystem::path& path, Change change) {
 
 }  // namespace
 
-TEST_CASE("gzipped files are read where there is no plain one") {
+TEST_CASE("a gzipped file is read if there is no plain file") {
   TemporaryFolder folder;
   write_tiny(folder.path());
   for (const char* name : {train_images, held_out_labels})
@@ -269,7 +269,7 @@ TEST_CASE("a gzipped file without its last bytes is refused, whatever its length
   }
 }
 
-TEST_CASE("a gzipped file may have several members, and something after them that is none") {
+TEST_CASE("a gzipped file may have several members, and other bytes after the members") {
   TemporaryFolder folder;
   write_learnable(folder.path());
   const std::filesystem::path images = folder.path() / train_images;

@@ -28,7 +28,7 @@ TEST_CASE("each epoch has each sample exactly once, for every size") {
   }
 }
 
-TEST_CASE("epochs and seeds have orders of their own, and none is the order of the files") {
+TEST_CASE("each epoch and each seed has its own order, and no order is that of the files") {
   std::set<std::vector<std::uint64_t>> orders;
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     for (std::uint64_t epoch = 0; epoch < 5; ++epoch) orders.insert(epoch_of(seed, epoch, 100));
@@ -47,7 +47,7 @@ TEST_CASE("samples are spread evenly over the places of an epoch") {
   CHECK(*std::ranges::max_element(count) < 1000 + 6 * 31);
 }
 
-TEST_CASE("large positions and sizes work") {
+TEST_CASE("sample_at accepts large positions and sizes") {
   const std::uint64_t size = (std::uint64_t{1} << 40) + 1;
   CHECK(sample_at(1, 0, size) < size);
   CHECK(sample_at(1, size * 1000 + 17, size) < size);

@@ -31,7 +31,7 @@ Sequences gathered(const Dataset& data, const std::vector<std::uint64_t>& ids) {
   return {{batch.tokens.begin(), batch.tokens.end()}, {batch.labels.begin(), batch.labels.end()}};
 }
 
-// What loading says, less the folder's own path.
+// The message of loading, without the folder's path.
 template <typename Load>
 std::string message_of(const TemporaryFolder& folder, Load load) {
   try {
@@ -75,7 +75,7 @@ TEST_CASE("without a held-out text the last tenth of the text is held out") {
   for (const std::int32_t token : gathered(*data.held_out, {0}).tokens) CHECK(token == 'b');
 }
 
-TEST_CASE("token shards follow each other by name, and no sequence goes over the end of one") {
+TEST_CASE("token shards are ordered by name, and no sequence crosses the end of a shard") {
   const TemporaryFolder folder;
   write_file(folder / "text_train_000001.bin", token_shard({10, 11, 12, 13, 14, 15}));
   write_file(folder / "text_train_000000.bin", token_shard({0, 1, 2, 3, 50256}));
@@ -100,7 +100,7 @@ TEST_CASE("a token that is not in the vocabulary is bad data, and the message na
         "/train.bin: has token 5, but data.vocabulary is 5");
 }
 
-TEST_CASE("shards that are broken, and folders without any, are named") {
+TEST_CASE("the error names a broken shard, or a folder without shards") {
   const TemporaryFolder folder;
   const auto load = [&] { load_tokens(folder.path().string(), 2, 100); };
   CHECK(message_of(folder, load) == ": no file there is called *train*.bin");
@@ -130,7 +130,7 @@ TEST_CASE("shards that are broken, and folders without any, are named") {
   CHECK(message_of(folder, load) == "/val.bin: not a regular file");
 }
 
-TEST_CASE("a text that is missing or shorter than a sequence is named") {
+TEST_CASE("the error names a text that is missing or shorter than a sequence") {
   const TemporaryFolder folder;
   const auto load = [&] { load_text(folder.path().string(), 4); };
   CHECK(message_of(folder, load) == "/train.txt: No such file or directory");

@@ -45,7 +45,7 @@ json with_schedule(const json& schedule) {
   return config;
 }
 
-// Empty if the configuration is taken, else why it is not.
+// Empty if the configuration is accepted, otherwise the reason for its refusal.
 std::string refusal(const json& config) {
   try {
     parse_config(config.dump());
@@ -80,7 +80,7 @@ void check_whole(const json& config, const Whole& key) {
     CHECK(refusal_of(config, key.pointer, wrong) == message);
 }
 
-// A number that is bounded: `in` is taken, `out` is refused.
+// A number with bounds: the values `in` are accepted, the values `out` are refused.
 struct Real {
   json config;
   const char* pointer;
@@ -100,7 +100,8 @@ void check_real(const Real& key) {
 
 }  // namespace config_bounds
 
-TEST_CASE("every whole number of the configuration is taken from its least to its most and no further") {
+TEST_CASE(
+    "every whole number of the configuration is accepted from its minimum to its maximum and no further") {
   using namespace config_bounds;
   constexpr std::uint64_t million = 1'000'000, steps = 1'000'000'000'000;
   const Whole keys[] = {
@@ -135,13 +136,13 @@ TEST_CASE("every whole number of the configuration is taken from its least to it
   epochs.erase("steps");
   epochs["epochs"] = 3;
   check_whole(epochs, {"/epochs", "epochs", 1, million});
-  // How many steps the epochs make is not known yet.
+  // The number of steps is not known yet, since it depends on the data.
   check_whole(epochs, {"/optimizer/schedule/warmup", "optimizer.schedule.warmup", 0, steps - 1});
   check_whole(with_schedule({{"type", "step"}, {"warmup", 0}, {"every", 1}, {"factor", 0.5}}),
               {"/optimizer/schedule/every", "optimizer.schedule.every", 1, steps});
 }
 
-TEST_CASE("every other number of the configuration is taken within its bounds and not beyond them") {
+TEST_CASE("every other number of the configuration is accepted within its bounds and not beyond them") {
   using namespace config_bounds;
   const double below_1 = std::nextafter(1.0, 0.0), above_1 = std::nextafter(1.0, 2.0), tiny = 1e-300;
   const json adam = with_optimizer(usual(), "adam"), adamw = with_optimizer(usual(), "adamw");
@@ -180,7 +181,7 @@ TEST_CASE("every other number of the configuration is taken within its bounds an
   for (const Real& key : keys) check_real(key);
 }
 
-TEST_CASE("each word of the configuration stands for its own kind") {
+TEST_CASE("each word of the configuration is read as its own value") {
   using namespace config_bounds;
   const auto read = [](const char* key, const json& value) {
     json config = usual();
@@ -261,7 +262,7 @@ TEST_CASE("each schedule has its own keys and no others") {
         "configuration: optimizer.schedule.type must be \"constant\", \"linear\", \"cosine\" or \"step\"");
 }
 
-TEST_CASE("a model has at most a hundred hidden layers, in the order in which they are given") {
+TEST_CASE("a model has at most 100 hidden layers, in the given order") {
   using namespace config_bounds;
   const std::string message = "configuration: model.hidden must be a list of at most 100";
   CHECK(refusal_of(usual(), "/model/hidden", std::vector<int>(100, 2)) == "");
@@ -272,7 +273,7 @@ TEST_CASE("a model has at most a hundred hidden layers, in the order in which th
   CHECK(parse_config(config.dump()).model.hidden == std::vector<int>{3, 1, 2});
 }
 
-TEST_CASE("numbers of like places in the configuration are not mistaken for each other") {
+TEST_CASE("similar numbers of the configuration are not confused") {
   using namespace config_bounds;
   json config = with_optimizer(usual(), "adam");
   config["optimizer"].update(
@@ -288,7 +289,7 @@ TEST_CASE("numbers of like places in the configuration are not mistaken for each
   CHECK(parse_config(usual().dump()).consistency.staleness == 4);
 }
 
-TEST_CASE("a part of the configuration that is no object is refused by its name") {
+TEST_CASE("a part of the configuration that is not an object is refused by its name") {
   using namespace config_bounds;
   for (const char* key : {"model", "data", "optimizer", "workers", "servers", "checkpoint"}) {
     CHECK(refusal_of(usual(), std::string("/") + key, json::array()) ==
@@ -299,7 +300,7 @@ TEST_CASE("a part of the configuration that is no object is refused by its name"
   CHECK_THROWS_WITH_AS(parse_config("[]"), "configuration: must be an object", Failure);
 }
 
-TEST_CASE("a configuration that nobody has filled in is that of one process that does nothing") {
+TEST_CASE("a default configuration is that of one process that does nothing") {
   const Config config;
   CHECK(config.mode == Mode::single);
   CHECK(config.model.hidden.empty());
@@ -335,7 +336,7 @@ TEST_CASE("a configuration that nobody has filled in is that of one process that
   CHECK(config.offline_seconds == 0);
 }
 
-TEST_CASE("a configuration file of one mebibyte is read, and of a byte more is not") {
+TEST_CASE("a configuration file of 1 MiB is read, and a longer one is refused") {
   const test::TemporaryFolder folder;
   const std::string path = folder / "config.json";
   std::string text = config_bounds::usual().dump();
@@ -350,7 +351,7 @@ TEST_CASE("a configuration file of one mebibyte is read, and of a byte more is n
   CHECK_THROWS_WITH_AS(load_config(itself), (itself + ": cannot be read").c_str(), Failure);
 }
 
-TEST_CASE("epochs of more samples than an IDX file can have are refused") {
+TEST_CASE("epochs with more samples than an IDX file can have are refused") {
   Config config;
   config.data.batch = 1;
   config.epochs = 1;

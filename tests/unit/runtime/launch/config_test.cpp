@@ -20,7 +20,7 @@ const json contract_example = json::parse(R"({
   "servers": {"count": 1}, "checkpoint": {"every": 100, "keep": 3}, "patience_seconds": 900,
   "offline_seconds": 60})");
 
-// The message for the example with the value at `pointer` replaced.
+// The error message for the example with the value at `pointer` replaced.
 std::string message_for(const std::string& pointer, const json& value) {
   json changed = contract_example;
   changed[json::json_pointer(pointer)] = value;
@@ -35,7 +35,7 @@ std::string message_for(const std::string& pointer, const json& value) {
 
 }  // namespace
 
-TEST_CASE("the configuration of the contract is read whole") {
+TEST_CASE("the configuration of the contract is read completely") {
   const Config config = parse_config(contract_example.dump());
   CHECK(config.mode == Mode::ps);
   CHECK(config.model.hidden == std::vector<int>{128, 64});
@@ -63,7 +63,7 @@ TEST_CASE("the configuration of the contract is read whole") {
   CHECK(config.offline_seconds == 60);
 }
 
-TEST_CASE("a merge patch changes, adds and takes away keys before the configuration is checked") {
+TEST_CASE("a merge patch changes, adds and removes keys before the configuration is checked") {
   const mlk::test::TemporaryFolder folder;
   const std::string path = folder / "config.json";
   mlk::test::write_file(path, contract_example.dump());
@@ -93,7 +93,7 @@ TEST_CASE("a merge patch changes, adds and takes away keys before the configurat
   CHECK(said({{"seed", 1}}) == path + ", changed by trial 7: configuration: must be an object");
 }
 
-TEST_CASE("adam, adamw and each schedule have keys of their own") {
+TEST_CASE("adam, adamw and each schedule have their own keys") {
   json changed = contract_example;
   changed["optimizer"] = {{"type", "adamw"},
                           {"lr", 0.001},
@@ -120,7 +120,7 @@ TEST_CASE("adam, adamw and each schedule have keys of their own") {
                        Failure);
 }
 
-TEST_CASE("optimizers and schedules that cannot be are refused") {
+TEST_CASE("impossible optimizers and schedules are refused") {
   CHECK(message_for("/optimizer/type", "adan") ==
         "configuration: optimizer.type must be \"sgd\", \"adam\" or \"adamw\"");
   CHECK(message_for("/optimizer/type", "adam") == "configuration: optimizer.beta1 is missing");
@@ -151,7 +151,7 @@ TEST_CASE("consistency is sync, async or a bound") {
         "configuration: consistency.staleness must be a whole number from 0 to 1000000");
 }
 
-TEST_CASE("a GPT has keys of its own, and takes text or tokens") {
+TEST_CASE("a GPT has its own keys, and takes text or tokens") {
   json config = contract_example;
   config["model"] = {{"type", "gpt"}, {"layers", 2}, {"width", 64}, {"heads", 4}, {"context", 128}};
   config["data"] = {{"format", "text"}, {"batch", 8}};
@@ -210,7 +210,7 @@ TEST_CASE("a convolutional network has the channels of its convolutions, then hi
                        "configuration: model.channels must be a whole number from 1 to 4096", Failure);
 }
 
-TEST_CASE("a micro-batch may be left out, and is a part of the batch") {
+TEST_CASE("a micro-batch may be left out, and is at most the batch") {
   CHECK(parse_config(contract_example.dump()).data.micro_batch == 0);
   json config = contract_example;
   config["data"]["micro_batch"] = 8;
@@ -228,7 +228,7 @@ TEST_CASE("a micro-batch may be left out, and is a part of the batch") {
                        Failure);
 }
 
-TEST_CASE("nothing is dropped unless the configuration says so") {
+TEST_CASE("dropout is off unless the configuration sets it") {
   CHECK(parse_config(contract_example.dump()).model.dropout == 0);
   json config = contract_example;
   config["model"]["dropout"] = 0.25;
@@ -238,7 +238,7 @@ TEST_CASE("nothing is dropped unless the configuration says so") {
   CHECK(message_for("/model/dropout", "0") == "configuration: model.dropout must be a number");
 }
 
-TEST_CASE("a sample may be asked of a gpt") {
+TEST_CASE("a sample may be requested from a gpt") {
   CHECK(parse_config(contract_example.dump()).sample.tokens == 0);
   json config = contract_example;
   config["sample"] = {{"tokens", 20}, {"temperature", 0.8}};
@@ -258,7 +258,7 @@ TEST_CASE("a sample may be asked of a gpt") {
   CHECK_THROWS_WITH_AS(parse_config(config.dump()), "configuration: sample.temperature is missing", Failure);
 }
 
-TEST_CASE("gradients are clipped only where the configuration says so") {
+TEST_CASE("gradients are clipped only if the configuration sets clip") {
   CHECK(parse_config(contract_example.dump()).optimizer.clip == 0);
   json config = contract_example;
   config["optimizer"]["clip"] = 0.5;
@@ -267,7 +267,7 @@ TEST_CASE("gradients are clipped only where the configuration says so") {
   CHECK(message_for("/optimizer/clip", "1") == "configuration: optimizer.clip must be a number");
 }
 
-TEST_CASE("every key must be there") {
+TEST_CASE("every key is required") {
   for (const auto& [key, value] : contract_example.items()) {
     json changed = contract_example;
     changed.erase(key);
@@ -329,7 +329,7 @@ TEST_CASE("wrong types and values out of range are refused by the key's name") {
         "configuration: patience_seconds must be a whole number from 1 to 1000000");
 }
 
-TEST_CASE("a run is as long as its steps or its epochs say, and not both") {
+TEST_CASE("the length of a run is given by steps or by epochs, and not by both") {
   json changed = contract_example;
   changed["epochs"] = 3;
   CHECK_THROWS_WITH_AS(parse_config(changed.dump()), "configuration: steps and epochs exclude each other",
@@ -345,7 +345,7 @@ TEST_CASE("a run is as long as its steps or its epochs say, and not both") {
   }
 }
 
-TEST_CASE("epochs are as many steps as take that many passes over the samples, or a little more") {
+TEST_CASE("the steps of a run with epochs cover the epochs, rounded up") {
   const auto steps = [](Mode mode, bool sync, std::uint64_t epochs, std::uint64_t samples) {
     Config config;
     config.mode = mode;
@@ -356,8 +356,8 @@ TEST_CASE("epochs are as many steps as take that many passes over the samples, o
     settle_steps(config, samples);
     return config.steps;
   };
-  CHECK(steps(Mode::allreduce, true, 1, 40) == 1);  // all workers together take a batch each
-  CHECK(steps(Mode::allreduce, true, 3, 41) == 4);  // 123 samples of 40 a step
+  CHECK(steps(Mode::allreduce, true, 1, 40) == 1);  // all workers together take a batch each in one step
+  CHECK(steps(Mode::allreduce, true, 3, 41) == 4);  // 123 samples, 40 per step
   CHECK(steps(Mode::ps, true, 3, 41) == 4);
   CHECK(steps(Mode::ps, false, 3, 41) == 13);  // each update takes a batch
   CHECK(steps(Mode::single, true, 3, 41) == 13);
@@ -365,7 +365,7 @@ TEST_CASE("epochs are as many steps as take that many passes over the samples, o
   CHECK(steps(Mode::single, true, 1'000'000, 4'294'967'295) == 429'496'729'500'000);
 }
 
-TEST_CASE("a warmup that epochs leave no room for is refused once the data is known") {
+TEST_CASE("a warmup longer than the steps of the epochs is refused once the data is known") {
   Config config;
   config.data.batch = 10;
   config.epochs = 2;
@@ -379,14 +379,14 @@ TEST_CASE("a warmup that epochs leave no room for is refused once the data is kn
   CHECK(config.steps == 7);
 }
 
-TEST_CASE("only ps demands servers") {
+TEST_CASE("only the mode ps requires servers") {
   json changed = contract_example;
   changed["mode"] = "allreduce";
   changed["servers"]["count"] = 0;
   CHECK(parse_config(changed.dump()).servers.count == 0);
 }
 
-TEST_CASE("what is not JSON is refused") {
+TEST_CASE("text that is not JSON is refused") {
   for (const char* text : {"", "{", "[]", "1", "nan", "{\"schema\":1}}", "\xff\xfe"}) {
     CHECK_THROWS_AS(parse_config(text), Failure);
   }
@@ -396,7 +396,7 @@ TEST_CASE("what is not JSON is refused") {
   CHECK_THROWS_WITH_AS(parse_config(deep), "configuration: nested deeper than 32", Failure);
 }
 
-TEST_CASE("a configuration file that cannot be used is named") {
+TEST_CASE("a configuration file that cannot be used is named in the error") {
   mlk::test::TemporaryFolder folder;
   const std::string path = folder / "config.json";
   const auto message = [&] {
@@ -418,7 +418,7 @@ TEST_CASE("a configuration file that cannot be used is named") {
   CHECK_THROWS_AS(load_config(folder.path().string()), Failure);
 }
 
-TEST_CASE("a step of more samples than the data set has is told, and one far above all epochs is refused") {
+TEST_CASE("a step larger than the data set is reported, and one far larger than all epochs is refused") {
   Config config;
   config.data.batch = 50;
   config.workers.count = 4;

@@ -15,7 +15,7 @@ namespace launch_bounds {
 
 using test::Environment;
 
-// The least that a worker needs, and one variable more.
+// The variables that a worker needs at least, and one more variable.
 std::map<std::string, std::string> least_and(const std::string& name, const std::string& value) {
   std::map<std::string, std::string> values = {
       {"MLK_RUN", "r"}, {"MLK_ROLE", "worker"}, {"MLK_RANK", "0"}, {"MLK_CONFIG", "c"}, {"MLK_DATA", "d"}};
@@ -40,7 +40,7 @@ std::string refusal(const char* name, const char* value) {
 
 }  // namespace launch_bounds
 
-TEST_CASE("what the environment leaves out has its default") {
+TEST_CASE("variables that are not set have their defaults") {
   const test::Environment environment(launch_bounds::least_and("MLK_RUN", "r"));
   for (const LaunchEnv& env : {read_launch_env(), LaunchEnv()}) {
     CHECK(env.rank == 0);
@@ -60,7 +60,7 @@ TEST_CASE("what the environment leaves out has its default") {
   }
 }
 
-TEST_CASE("every number of the environment is read from its least to its most") {
+TEST_CASE("every number of the environment is read from its minimum to its maximum") {
   using launch_bounds::with, launch_bounds::refusal;
   CHECK(with("MLK_RANK", "0").rank == 0);
   CHECK(with("MLK_RANK", "999999").rank == 999'999);
@@ -108,7 +108,7 @@ TEST_CASE("an address is a host and a port, and an IPv6 host is in brackets") {
         "environment: MLK_SEEDS_WORKER must hold host:port, but has ''");
 }
 
-TEST_CASE("a server is told where the data lies only if somebody says it") {
+TEST_CASE("a server gets the path of the data only if the variable is set") {
   const test::Environment environment({{"MLK_RUN", "r"},
                                        {"MLK_ROLE", "server"},
                                        {"MLK_RANK", "0"},
@@ -121,7 +121,7 @@ TEST_CASE("a server is told where the data lies only if somebody says it") {
   CHECK(env.config == "c");
 }
 
-TEST_CASE("where the result goes is known before the rest of the environment is read") {
+TEST_CASE("the path of the result is known before the rest of the environment is read") {
   const test::Environment environment({{"MLK_RESULT", "/dev/result"}, {"MLK_RANK", "999999"}});
   CHECK(result_path_from_env() == "/dev/result");
   CHECK(rank_from_env() == 999'999);
@@ -130,7 +130,8 @@ TEST_CASE("where the result goes is known before the rest of the environment is 
 }
 
 TEST_CASE(
-    "who has peers needs an address, seeds, a secret and an incarnation, and servers only if there are any") {
+    "a process with peers needs an address, seeds, a secret and an incarnation, and with ps seeds of "
+    "servers") {
   LaunchEnv env;
   const auto missing = [&env](bool with_servers) {
     try {

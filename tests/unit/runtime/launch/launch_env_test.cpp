@@ -32,7 +32,7 @@ const Values complete = {{"MLK_RUN", "digits-ab12c"},
                          {"MLK_LATE_SECONDS", "7"},
                          {"OMP_NUM_THREADS", "4"}};
 
-// The message for the complete environment with one variable changed, or taken away if the value is empty.
+// The error for the complete environment with one variable changed, or removed if the value is empty.
 std::string refusal_of(const std::string& name, const std::string& value) {
   Values values = complete;
   values[name] = value;
@@ -50,7 +50,7 @@ std::string refusal_of(const std::string& name, const std::string& value) {
 
 }  // namespace
 
-TEST_CASE("the environment is read whole") {
+TEST_CASE("the environment is read completely") {
   Environment environment(complete);
   const LaunchEnv env = read_launch_env();
   CHECK(env.run == "digits-ab12c");
@@ -72,7 +72,7 @@ TEST_CASE("the environment is read whole") {
   CHECK(env.threads == 4);
 }
 
-TEST_CASE("a cluster that does not tell how often a rank has failed is no mistake") {
+TEST_CASE("a cluster that does not report the failures of a rank is accepted") {
   for (const char* told : {"", "-1", "often"}) {
     Values values = complete;
     values["MLK_FAILURES"] = told;
@@ -83,7 +83,7 @@ TEST_CASE("a cluster that does not tell how often a rank has failed is no mistak
         "environment: MLK_LATE_SECONDS must be a number of seconds from 0 to 600, not '601'");
 }
 
-TEST_CASE("a trial is told by its file of points, its index there, and has rank 0") {
+TEST_CASE("a trial needs its file of points, its index in that file, and rank 0") {
   Values values = complete;
   values["MLK_POINTS"] = "/points/points.jsonl";
   const auto with = [&](const char* rank, const char* index) {
@@ -111,7 +111,7 @@ TEST_CASE("a trial is told by its file of points, its index there, and has rank 
     const Environment environment(values);
     CHECK(read_launch_env().points == "/points/points.jsonl");
   }
-  // Whoever is no trial may have any.
+  // Without a file of points the index and the rank may have any value.
   values.erase("MLK_POINTS");
   values["MLK_TRIAL_INDEX"] = "x";
   values["MLK_RANK"] = "3";
@@ -120,7 +120,7 @@ TEST_CASE("a trial is told by its file of points, its index there, and has rank 
   CHECK(read_launch_env().trial_index == 0);
 }
 
-TEST_CASE("a variable that is missing is named") {
+TEST_CASE("a missing variable is named") {
   for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_CONFIG", "MLK_DATA", "MLK_ADDRESS",
                            "MLK_SEEDS_WORKER", "MLK_SEEDS_SERVER", "MLK_SECRET", "MLK_INCARNATION"}) {
     CHECK(refusal_of(name, "") == std::string("environment: ") + name + " is not set");
@@ -131,7 +131,7 @@ TEST_CASE("a variable that is missing is named") {
   CHECK(refusal_of("MLK_METRICS_PORT", "") == "accepted");
 }
 
-TEST_CASE("UNIX sockets are used unless TCP is wanted") {
+TEST_CASE("UNIX sockets are used unless MLK_TRANSPORT is tcp") {
   CHECK(refusal_of("MLK_TRANSPORT", "pigeon") ==
         "environment: MLK_TRANSPORT must be tcp or unset, not 'pigeon'");
   CHECK(refusal_of("MLK_TRANSPORT", "udp") == "environment: MLK_TRANSPORT must be tcp or unset, not 'udp'");
@@ -145,7 +145,7 @@ TEST_CASE("UNIX sockets are used unless TCP is wanted") {
   CHECK_FALSE(read_launch_env().unix_sockets);
 }
 
-TEST_CASE("a variable that is malformed is named with its value") {
+TEST_CASE("a malformed variable is named with its value") {
   CHECK(refusal_of("MLK_ROLE", "boss") == "environment: MLK_ROLE must be worker or server, not 'boss'");
   for (const char* rank : {"-1", "1x", "$(JOB_COMPLETION_INDEX)", "1000000", "99999999999"}) {
     CHECK(refusal_of("MLK_RANK", rank) ==
@@ -166,7 +166,7 @@ TEST_CASE("a variable that is malformed is named with its value") {
         "environment: MLK_SEEDS_SERVER must hold host:port, but has ''");
 }
 
-TEST_CASE("whose failure it is to read the environment is known if MLK_RANK is") {
+TEST_CASE("if reading the environment fails, the rank is known if MLK_RANK is valid") {
   for (const auto& [text, rank] : std::map<std::string, int>{{"12", 12}, {"1x", 0}, {"1000000", 0}}) {
     Environment environment({{"MLK_RANK", text}});
     CHECK(rank_from_env() == rank);
@@ -175,7 +175,7 @@ TEST_CASE("whose failure it is to read the environment is known if MLK_RANK is")
   CHECK(rank_from_env() == 0);
 }
 
-TEST_CASE("a server needs no data, and a mode alone needs no peers") {
+TEST_CASE("a server needs no data, and the mode single needs no peers") {
   Environment environment({{"MLK_RUN", "r"}, {"MLK_ROLE", "server"}, {"MLK_RANK", "0"}, {"MLK_CONFIG", "c"}});
   const LaunchEnv env = read_launch_env();
   CHECK(env.data.empty());
@@ -190,7 +190,7 @@ TEST_CASE("allreduce needs no servers") {
   require_peers(read_launch_env(), false);
 }
 
-TEST_CASE("a thread count that makes no sense means one thread") {
+TEST_CASE("an invalid thread count means one thread") {
   for (const char* threads : {"", "0", "-2", "many", "4,2"}) {
     Values values = complete;
     values["OMP_NUM_THREADS"] = threads;
@@ -199,7 +199,7 @@ TEST_CASE("a thread count that makes no sense means one thread") {
   }
 }
 
-TEST_CASE("a process of a pod with several GPUs has a rank, a port and seeds of its own") {
+TEST_CASE("a process of a pod with several GPUs has its own rank and port, and the seeds of all processes") {
   Values values = complete;
   values.insert({{"MLK_GPUS", "2"}, {"MLK_LOCAL_RANK", "1"}});
   Environment environment(values);
@@ -214,7 +214,7 @@ TEST_CASE("a process of a pod with several GPUs has a rank, a port and seeds of 
   CHECK(env.threads == 2);
 }
 
-TEST_CASE("numbers of GPUs and local ranks that cannot be are refused") {
+TEST_CASE("invalid numbers of GPUs and local ranks are refused") {
   for (const char* gpus : {"17", "-1", "two"})
     CHECK(refusal_of("MLK_GPUS", gpus) ==
           "environment: MLK_GPUS must be a number from 0 to 16, not '" + std::string(gpus) + "'");

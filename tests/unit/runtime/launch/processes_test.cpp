@@ -13,14 +13,14 @@
 using namespace mlk::rt;
 using mlk::test::Environment;
 
-TEST_CASE("a pod ends with the code of its first process that has failed, and stops the others") {
+TEST_CASE("a pod ends with the code of its first failed process, which stops the others") {
   const std::vector<EndOfProcess> running = {{}, {}}, failed = {{}, 75}, ended = {143, 75};
   CHECK_FALSE(end_of_pod(running, {}).stop_others);
   CHECK(end_of_pod(failed, 75).stop_others);
   CHECK(end_of_pod(ended, 75).code == 75);
 }
 
-TEST_CASE("a pod is trained once one of its processes is, and lets the others end by themselves") {
+TEST_CASE("a pod is trained once one of its processes is, and waits for the others to end") {
   const std::vector<EndOfProcess> one = {0, {}}, other_lost = {0, 75}, both = {0, 0};
   CHECK_FALSE(end_of_pod(one, {}).stop_others);
   CHECK_FALSE(end_of_pod(other_lost, 75).stop_others);
@@ -28,7 +28,7 @@ TEST_CASE("a pod is trained once one of its processes is, and lets the others en
   CHECK(end_of_pod(both, {}).code == 0);
 }
 
-TEST_CASE("only a process that was given several GPUs starts others, and those start none") {
+TEST_CASE("only a process with several GPUs starts others, and the started processes start none") {
   const auto count = [](const std::map<std::string, std::string>& values) {
     Environment environment(values);
     return processes_of_pod();
@@ -40,14 +40,13 @@ TEST_CASE("only a process that was given several GPUs starts others, and those s
   for (const char* wrong : {"17", "8x", "", "-2"}) CHECK(count({{"MLK_GPUS", wrong}}) == 1);
 }
 
-TEST_CASE(
-    "a result takes the place of a longer one, and one that the disk does not take leaves the old one") {
+TEST_CASE("a result replaces a longer one, and a failed write keeps the old result") {
   const mlk::test::TemporaryFolder folder;
   const std::string path = folder / "result";
   CHECK(write_over(path, "a long result"));
   CHECK(write_over(path, "short"));
   CHECK(mlk::test::read_file(path) == "short");
-  // A limit on the size of files fails writes, as a full disk does, and needs no privilege.
+  // A limit on the size of files makes writes fail, as on a full disk, and needs no privilege.
   rlimit usual;
   REQUIRE(getrlimit(RLIMIT_FSIZE, &usual) == 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

@@ -27,7 +27,7 @@ Trial read(const std::string& text, int index) {
   return read_trial(file, "points", index);
 }
 
-// Why the line is refused.
+// The reason why the line is refused.
 std::string refusal(const std::string& text, int index) {
   try {
     read(text, index);
@@ -40,17 +40,17 @@ std::string refusal(const std::string& text, int index) {
 
 }  // namespace trials
 
-TEST_CASE("a trial is what its line says, and no other line is looked at") {
+TEST_CASE("a trial has the values of its line, and no other line is parsed") {
   const std::string text = "not JSON\n" + trials::point(41).dump() + "\n" + trials::point(7).dump();
   const Trial trial = trials::read(text, 1);
   CHECK(trial.number == 41);
   CHECK(trial.values == "lr=0.5");
   CHECK(trial.config == nlohmann::json{{"seed", 41}});
-  CHECK(trials::read(text, 2).number == 7);  // the last line needs no end
+  CHECK(trials::read(text, 2).number == 7);  // the last line needs no newline
   CHECK(trials::read(text + "\n", 2).number == 7);
 }
 
-TEST_CASE("a line that is missing or too long is named with its file") {
+TEST_CASE("a missing line or a line that is too long is named with its file") {
   const std::string one = trials::point(0).dump() + "\n";
   CHECK(trials::refusal("", 0) == "points:1: there is no such line");
   CHECK(trials::refusal(one, 1) == "points:2: there is no such line");
@@ -59,10 +59,10 @@ TEST_CASE("a line that is missing or too long is named with its file") {
   longest += std::string(most_point_bytes - longest.size(), ' ');
   CHECK(trials::read(one + longest + "\n", 1).number == 3);
   CHECK(trials::refusal(one + longest + " \n", 1) == "points:2: has more than 64 KiB");
-  CHECK(trials::read(one + longest + longest + "\n" + one, 2).number == 0);  // that of another trial
+  CHECK(trials::read(one + longest + longest + "\n" + one, 2).number == 0);  // of another trial
 }
 
-TEST_CASE("a file is read up to the line, and no further than 2 MiB") {
+TEST_CASE("a file is read up to the line of the trial, and no further than 2 MiB") {
   const std::string line = trials::point(5).dump() + "\n";
   const std::string before(most_points_bytes - line.size() - 1, 'x');
   std::istringstream file(before + "\n" + line + std::string(100, 'x'));
@@ -71,7 +71,7 @@ TEST_CASE("a file is read up to the line, and no further than 2 MiB") {
   CHECK(trials::refusal(before + "x\n" + line, 1) == "points:2: lies beyond the first 2 MiB of the file");
 }
 
-TEST_CASE("a line that is no point is named with what is wrong in it") {
+TEST_CASE("a line that is not a point is named with its fault") {
   const auto said = [](const std::string& line) { return trials::refusal(line + "\n", 0); };
   CHECK(said("").starts_with("points:1: the point: not JSON: "));
   CHECK(said("{").starts_with("points:1: the point: not JSON: "));
@@ -94,7 +94,7 @@ TEST_CASE("a line that is no point is named with what is wrong in it") {
   CHECK(trials::read(trials::point(999'999).dump(), 0).number == 999'999);
 }
 
-TEST_CASE("the file of points has to be there, and to be a file") {
+TEST_CASE("the file of points must exist, and must be a file") {
   const test::TemporaryFolder folder;
   const auto said = [](const std::string& path) {
     try {
@@ -111,7 +111,7 @@ TEST_CASE("the file of points has to be there, and to be a file") {
   CHECK(load_trial(folder / "points", 0).number == 2);
 }
 
-TEST_CASE("the values of a trial are one line that is printable and bounded") {
+TEST_CASE("the values of a trial are one printable line of limited length") {
   const auto shown = [](const nlohmann::json& parameters) {
     nlohmann::json whole = trials::point(1);
     whole["parameters"] = parameters;
@@ -132,7 +132,7 @@ TEST_CASE("the values of a trial are one line that is printable and bounded") {
   CHECK(shown({{"a", std::string(2000, 'x')}, {"b", 1}}).size() == 1024);
 }
 
-TEST_CASE("a trial has folders of its own below those of its sweep") {
+TEST_CASE("a trial has its own folders below the folders of its sweep") {
   LaunchEnv env;
   enter_folders(env, Trial{12, "", {}});
   CHECK(env.checkpoints == "");

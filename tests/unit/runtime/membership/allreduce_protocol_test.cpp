@@ -10,7 +10,7 @@ using namespace mlk::rt;
 
 namespace {
 
-// What is left of a payload without its last byte, and with one more.
+// Decodes a payload without its last byte, and with one byte more.
 Bytes shorter(Bytes payload) {
   payload.resize(payload.size() - 1);
   return payload;
@@ -23,8 +23,8 @@ Bytes longer(Bytes payload) {
 }  // namespace
 
 TEST_CASE(
-    "a status tells generation, lineage and step, or that there is no state, and whether a sum is waited "
-    "for") {
+    "a status message carries generation, lineage, step or its absence, and whether the sender waits for "
+    "a sum") {
   const auto [header, payload] = encode(StatusMessage{4, 77, 40, true});
   CHECK(header.type == MessageType::status);
   const auto status = decode_status(header, payload);
@@ -43,7 +43,9 @@ TEST_CASE(
   CHECK_FALSE(decode_status(without.header, without.payload)->waits_for_sum);
 }
 
-TEST_CASE("a proposal tells its number, what it follows, its lineage, and where its members are") {
+TEST_CASE(
+    "a propose message carries its number, the generation it follows, its lineage and the members' "
+    "addresses") {
   const auto [header, payload] = encode(ProposeMessage{6, 5, 77, {{{0, 11}, ""}, {{3, 12}, "host:1"}}});
   CHECK(header.type == MessageType::propose);
   const auto proposal = decode_propose(header, payload);
@@ -56,11 +58,11 @@ TEST_CASE("a proposal tells its number, what it follows, its lineage, and where 
   CHECK(proposal->members[1].address == "host:1");
   CHECK_FALSE(decode_propose(header, shorter(payload)));
   CHECK_FALSE(decode_propose(header, longer(payload)));
-  // More members than there can be are not even read.
+  // A longer list of members than is possible is not read at all.
   CHECK_FALSE(decode_propose(header, PayloadWriter().put(std::uint64_t{77}).put(~std::uint32_t{0}).bytes()));
 }
 
-TEST_CASE("an accept tells the version of the state, if there is one") {
+TEST_CASE("an accept message carries the version of the sender's state, if it has one") {
   const auto [header, payload] = encode(AcceptMessage{6, StateVersion{40, 5, 7}});
   const auto with = decode_accept(header, payload);
   REQUIRE(with);
@@ -73,7 +75,7 @@ TEST_CASE("an accept tells the version of the state, if there is one") {
   CHECK_FALSE(decode_accept(bare, without)->state);
 }
 
-TEST_CASE("a refusal tells what was promised, what is refused, and who cannot be reached") {
+TEST_CASE("a refuse message carries the promised number, the refused number and the unreachable rank") {
   const RefuseMessage refusal = decode_refuse(encode(RefuseMessage{9, 6, 0}).header);
   CHECK(refusal.promised == 9);
   CHECK(refusal.refused == 6);
@@ -81,7 +83,7 @@ TEST_CASE("a refusal tells what was promised, what is refused, and who cannot be
   CHECK_FALSE(decode_refuse(encode(RefuseMessage{9, 6, {}}).header).unreachable);
 }
 
-TEST_CASE("a beginning tells step, restarts, source and who lags") {
+TEST_CASE("a begin message carries step, restarts, source and the ranks that lag") {
   const auto [header, payload] = encode(BeginMessage{6, 40, 2, 1, {0, 3}});
   CHECK(header.type == MessageType::begin);
   const auto begin = decode_begin(header, payload);
@@ -96,7 +98,7 @@ TEST_CASE("a beginning tells step, restarts, source and who lags") {
   CHECK_FALSE(decode_begin(header, PayloadWriter().put(std::uint64_t{2}).put(~std::uint32_t{0}).bytes()));
 }
 
-TEST_CASE("trouble tells its generation, and the end of the run its result") {
+TEST_CASE("a trouble message carries its generation, and a done message the result of the run") {
   CHECK(decode_trouble(encode(TroubleMessage{6}).header).generation == 6);
   const auto [header, payload] = encode(DoneMessage{6, "its result"});
   REQUIRE(decode_done(header, payload));
@@ -104,7 +106,7 @@ TEST_CASE("trouble tells its generation, and the end of the run its result") {
   CHECK_FALSE(decode_done(header, shorter(payload)));
 }
 
-TEST_CASE("a part of a state tells of which state it is, where it belongs, and its floats") {
+TEST_CASE("a part of a state carries the version of the state, its offset and its floats") {
   const std::vector<float> values{1.5f, -2};
   const auto [header, payload] =
       encode(StateMessage{7, 40, 5120, 12, 6, 3, std::as_bytes(std::span(values))});

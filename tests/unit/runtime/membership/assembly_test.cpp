@@ -1,4 +1,4 @@
-// How a rank agrees with others on the next generation: what it accepts, what it refuses, how it begins.
+// How a rank agrees with other ranks on the next generation: which messages it accepts, how it begins.
 #include "runtime/membership/assembly.h"
 
 #include <optional>
@@ -11,7 +11,7 @@
 using namespace mlk::rt;
 using namespace mlk::test;
 
-TEST_CASE("a proposal of all members is accepted with the step of the own state, and begins") {
+TEST_CASE("a rank accepts a proposal of all members with the step of its state, and the generation begins") {
   AmongRanks stage(2, 3);
   stage.state = StateVersion{40, 3};
   stage.propose(0, 1, {0, 1, 2}, 0);
@@ -35,20 +35,20 @@ TEST_CASE("a rank without a state says so when it accepts") {
   CHECK(answer.header.clock == no_state);
 }
 
-TEST_CASE("after an accept a rival proposal from a minority of what was accepted is refused") {
+TEST_CASE("after an accept, a rival proposal with a minority of the accepted members is refused") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
-  // It may have begun: 0 and 1 are enough of {0, 1, 2} to go on, and need not be in reach of 3 and 4.
+  // Generation 2 may have begun: 0 and 1 are enough of {0, 1, 2} to continue, and 3 and 4 may not reach them.
   stage.propose(3, 3, {2, 3, 4}, 1);
   const EncodedMessage refusal = stage.answer(3);
   CHECK(refusal.header.type == MessageType::refuse);
-  CHECK(refusal.header.generation == 2);  // what it has promised
-  CHECK(refusal.header.clock == 3);       // what it refuses
+  CHECK(refusal.header.generation == 2);  // the number that it has promised
+  CHECK(refusal.header.clock == 3);       // the number that it refuses
 }
 
-TEST_CASE("after an accept its proposer, or most of those who accepted, may still propose another") {
+TEST_CASE("after an accept, the same proposer or a majority of the accepted members may propose again") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
@@ -59,16 +59,16 @@ TEST_CASE("after an accept its proposer, or most of those who accepted, may stil
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("a pledge ends when the generation begins") {
+TEST_CASE("a promise ends when the generation begins") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.start_generation(2, {0, 1, 2}, 1);
-  // Whoever follows generation 2 needs its members, not those of the pledge before it.
+  // A proposal that follows generation 2 needs its members, not those of the earlier promise.
   stage.propose(1, 3, {1, 2}, 2);
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("a number that is not above what was promised is refused") {
+TEST_CASE("a proposal whose number is not above the promised number is refused") {
   AmongRanks stage(2, 3);
   stage.propose(1, 5, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(1) == MessageType::accept);
@@ -82,14 +82,15 @@ TEST_CASE("a number that is not above what was promised is refused") {
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("of two ranks that propose the first generation the lower one comes first, and the other is told") {
+TEST_CASE(
+    "of two ranks that propose the first generation the lower has priority, and the other gets a refusal") {
   AmongRanks stage(2, 5);
   stage.propose(1, 1, {1, 2, 3, 4}, 0);
   REQUIRE(stage.answer_type(1) == MessageType::accept);
   stage.propose(0, 2, {0, 2, 3, 4}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   const EncodedMessage withdrawn = stage.hear(rank_at(1), {MessageType::refuse});
-  CHECK(withdrawn.header.clock == 1);  // what it no longer accepts
+  CHECK(withdrawn.header.clock == 1);  // the number that the rank no longer accepts
   stage.propose(1, 3, {1, 2, 3, 4}, 0);
   CHECK(stage.answer_type(1) == MessageType::refuse);
   stage.start_assembling();
@@ -98,7 +99,7 @@ TEST_CASE("of two ranks that propose the first generation the lower one comes fi
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("a first generation that no other member has begun has never been") {
+TEST_CASE("a first generation that no other member has begun is treated as never begun") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, no_state);
   Assembling assembling(stage);
@@ -110,12 +111,12 @@ TEST_CASE("a first generation that no other member has begun has never been") {
   CHECK(stage.assembly.generation().number == number);  // rank 2 may have begun it
   stage.say(2, encode(RefuseMessage{number + 1, number, {}}));
   CHECK(stage.assembly.generation().number == 0);
-  // Now it may start with the others, as part of another generation.
+  // Now the rank may start with the others, as part of another generation.
   stage.propose(1, number + 2, {0, 1, 2}, 0, lineage + 1);
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("a member of a generation joins no other past") {
+TEST_CASE("a member of a generation refuses a proposal of another lineage") {
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.propose(0, 2, {0, 1, 2}, 1, lineage + 1);
@@ -124,7 +125,8 @@ TEST_CASE("a member of a generation joins no other past") {
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("who proposes to follow an older generation is refused, and told the newer one") {
+TEST_CASE(
+    "a proposal that follows an older generation is refused, and the proposer receives the newer number") {
   AmongRanks stage(1, 3);
   stage.start_generation(4, {0, 1, 2});
   stage.propose(0, 5, {0, 1, 2}, 3);
@@ -133,10 +135,10 @@ TEST_CASE("who proposes to follow an older generation is refused, and told the n
   CHECK(stage.answer_type(0) == MessageType::refuse);
 }
 
-TEST_CASE("who has heard of a later generation that others began helps nobody to pass it over") {
+TEST_CASE("a rank that has heard of a later generation refuses a proposal that passes this generation over") {
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
-  // 3 took part in generation 3, in which this rank was not; who else did is not known.
+  // Rank 3 took part in generation 3, and this rank did not. This rank does not know its other members.
   stage.tell_status(3, 3, 50);
   REQUIRE(stage.assembly.generation().number == 0);
   stage.propose(0, 9, {0, 1, 2}, 2);
@@ -145,7 +147,8 @@ TEST_CASE("who has heard of a later generation that others began helps nobody to
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("a rank that the others went on without waits to be let in as one that knows no generation") {
+TEST_CASE(
+    "a rank that the others continued without waits to be let in, and reports that it has no generation") {
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_status(0, 2, 30);
@@ -154,10 +157,10 @@ TEST_CASE("a rank that the others went on without waits to be let in as one that
   do {
     status = stage.hear(rank_at(0), {MessageType::status});
   } while (status.header.generation != 0);
-  CHECK(status.header.clock == 10);  // what it has is told all the same
+  CHECK(status.header.clock == 10);  // it still reports the step of its state
 }
 
-TEST_CASE("of two runs that started apart the one that is behind ends") {
+TEST_CASE("of two runs that started apart, the one that is behind ends") {
   AmongRanks stage(1, 2);
   stage.propose(0, 1, {1, 0}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
@@ -175,18 +178,18 @@ TEST_CASE("of two runs that started apart the one that is behind ends") {
   CHECK(stage.assembly.failure().code == ExitCode::peers_lost);
 }
 
-TEST_CASE("a rank that waits in vain for a state gives way to a run that started apart, also at step 0") {
+TEST_CASE("a rank that waits in vain for a state yields to a run that started apart, also at step 0") {
   AmongRanks stage(1, 3);
   stage.state.reset();
   stage.start_generation(1, {0, 1});  // from step 10
   stage.tell_status(2, 1, 9, lineage - 1);
   CHECK(stage.assembly.phase() == Assembly::Phase::begun);
-  stage.depart(rank_at(0));  // it had the state
+  stage.depart(rank_at(0));  // rank 0 had the state
   stage.tell_status(2, 1, 0, lineage - 1);
   CHECK(stage.assembly.phase() == Assembly::Phase::failed);
 }
 
-TEST_CASE("a beginning that this rank has not accepted, or no longer waits for, is refused") {
+TEST_CASE("a begin message that this rank has not accepted, or no longer waits for, is refused") {
   AmongRanks stage(1, 3);
   stage.begin(0, 3);
   CHECK(stage.hear(rank_at(0), {MessageType::refuse}).header.clock == 3);
@@ -202,13 +205,13 @@ TEST_CASE("a beginning that this rank has not accepted, or no longer waits for, 
   REQUIRE(stage.assembly.generation().number == 5);
 }
 
-TEST_CASE("a proposal with an incarnation that is not the one connected is not accepted, and says who") {
+TEST_CASE("a proposal with an incarnation that is not connected is refused, and the refusal names the rank") {
   AmongRanks stage(1, 3);
   PayloadWriter payload;
   payload.put(lineage).put(std::uint32_t{3});
   for (const std::uint32_t rank : {0u, 1u, 2u})
     payload.put(rank).put(stage.incarnation_of(rank_at(rank)) + (rank == 2 ? 1 : 0)).text("");
-  // Answered when there is no hope left.
+  // The rank answers when it no longer expects to reach the member.
   stage.say(0, MessageType::propose, 1, 0, 0, payload.bytes());
   Assembling assembling(stage);
   CHECK(stage.hear(rank_at(0), {MessageType::refuse}).header.key == 2 + 1);
@@ -216,7 +219,7 @@ TEST_CASE("a proposal with an incarnation that is not the one connected is not a
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("of equal states the proposer's is the one, and nobody is fed") {
+TEST_CASE("if all states are equal, the proposer is the source, and no rank receives a state") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -231,7 +234,8 @@ TEST_CASE("of equal states the proposer's is the one, and nobody is fed") {
   CHECK(stage.assembly.restarts() == 0);
 }
 
-TEST_CASE("the newest state feeds whoever has another, also one of the same step by another sum") {
+TEST_CASE(
+    "the newest state goes to every rank with another state, also to one of the same step from another sum") {
   AmongRanks stage(0, 4);
   stage.tell_statuses({1, 2, 3}, 0, 10);
   Assembling assembling(stage);
@@ -251,7 +255,7 @@ TEST_CASE("the newest state feeds whoever has another, also one of the same step
   CHECK(stage.states_made == 0);
 }
 
-TEST_CASE("a proposer whose state took long to make asks the others once more") {
+TEST_CASE("a proposer that took long to make its state proposes once more") {
   AmongRanks stage(0, 2);
   stage.state.reset();
   stage.making = std::chrono::seconds(4);
@@ -265,7 +269,7 @@ TEST_CASE("a proposer whose state took long to make asks the others once more") 
   CHECK(stage.assembly.generation().number == 2);
 }
 
-TEST_CASE("of the same step and generation the states of two starts of a run are not the same") {
+TEST_CASE("states of the same step and generation from two starts of a run are not equal") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.depart(rank_at(1));
@@ -277,7 +281,7 @@ TEST_CASE("of the same step and generation the states of two starts of a run are
   CHECK(beginning->lagging.size() == 1);
 }
 
-TEST_CASE("where nobody has a state the proposer makes one, once, and feeds all others") {
+TEST_CASE("if no rank has a state, the proposer makes one, once, and sends it to all others") {
   AmongRanks stage(0, 2);
   stage.state.reset();
   stage.tell_statuses({1}, 0, no_state);
@@ -290,7 +294,7 @@ TEST_CASE("where nobody has a state the proposer makes one, once, and feeds all 
   CHECK(beginning->lagging == std::set<std::uint32_t>{1});
 }
 
-TEST_CASE("the restarts that a checkpoint knows of are told to all members") {
+TEST_CASE("all members receive the number of restarts in the checkpoint") {
   AmongRanks stage(0, 2);
   stage.state.reset();
   stage.known_restarts = 3;
@@ -303,12 +307,12 @@ TEST_CASE("the restarts that a checkpoint knows of are told to all members") {
   CHECK(PayloadReader(begin.payload).get<std::uint64_t>() == 3);
 }
 
-TEST_CASE("an accept of an earlier proposal does not count for the one under way") {
+TEST_CASE("an accept of an earlier proposal does not count for the current one") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
   const auto [first, members] = stage.hear_proposal(1);
-  stage.say(2, MessageType::refuse, first + 10, first);  // has promised another
+  stage.say(2, MessageType::refuse, first + 10, first);  // rank 2 has promised another proposal
   const auto [second, again] = stage.hear_proposal(1);
   CHECK(second > first + 10);
   stage.accept(1, first, StateVersion{99, 1});
@@ -321,7 +325,9 @@ TEST_CASE("an accept of an earlier proposal does not count for the one under way
   CHECK(stage.assembly.generation().number == second);
 }
 
-TEST_CASE("the lowest member left calls the others together when one is lost, and that is a restart") {
+TEST_CASE(
+    "when a member is lost, the lowest remaining member proposes, and the new generation counts as a "
+    "restart") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({1, 2}, 1, 10);
@@ -335,7 +341,7 @@ TEST_CASE("the lowest member left calls the others together when one is lost, an
   CHECK(stage.assembly.is_lowest_live());
 }
 
-TEST_CASE("of two members that cannot reach each other one is left out of the next proposal") {
+TEST_CASE("of two members that cannot reach each other, one is left out of the next proposal") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_statuses({1, 2, 3}, 1, 10);
@@ -345,12 +351,12 @@ TEST_CASE("of two members that cannot reach each other one is left out of the ne
   CHECK(all == std::set<std::uint32_t>{0, 1, 2, 3});
   stage.say(3, MessageType::refuse, first, first, 1 + 1);
   const auto [second, rest] = stage.hear_proposal(1);
-  CHECK(rest == std::set<std::uint32_t>{0, 1, 2});  // of two with as many broken links the higher one goes
+  CHECK(rest == std::set<std::uint32_t>{0, 1, 2});  // the higher of two with as many cuts is out
   for (const std::uint32_t other : {1, 2}) stage.accept(other, second, stage.state);
   REQUIRE(assembling.result());
 }
 
-TEST_CASE("of two ranks that cannot reach each other the one with the newest steps stays") {
+TEST_CASE("of two ranks that cannot reach each other, the one with the newest steps stays") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.tell_status(1, 1, 10);
@@ -363,7 +369,7 @@ TEST_CASE("of two ranks that cannot reach each other the one with the newest ste
   CHECK(rest == std::set<std::uint32_t>{0, 2});
 }
 
-TEST_CASE("only the lowest live member calls for a generation with newcomers") {
+TEST_CASE("only the lowest live member wants a generation with newcomers") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   CHECK_FALSE(stage.assembly.wants_newcomers(stage.now));
@@ -378,14 +384,14 @@ TEST_CASE("only the lowest live member calls for a generation with newcomers") {
   CHECK(higher.assembly.wants_newcomers(higher.now));
 }
 
-TEST_CASE("a generation that has begun frees its members from what they have accepted before") {
+TEST_CASE("a generation that has begun releases its members from their earlier promises") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(1, 2, {1, 2}, 1);  // the others are dead, as far as rank 1 knows
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("a rank that hears that the run is trained waits for no generation, and keeps the result") {
+TEST_CASE("a rank that hears that the run is trained stops waiting for a generation, and keeps the result") {
   AmongRanks stage(1, 2);
   Assembling assembling(stage);
   stage.say_trained();
@@ -394,7 +400,7 @@ TEST_CASE("a rank that hears that the run is trained waits for no generation, an
   CHECK(stage.assembly.result() == "its result");
 }
 
-TEST_CASE("who comes after the end is told that the run is trained") {
+TEST_CASE("a rank that connects after the end hears that the run is trained") {
   AmongRanks stage(0, 2);
   stage.start_generation(1, {0, 1});
   stage.tell_trained("the result");
@@ -405,20 +411,20 @@ TEST_CASE("who comes after the end is told that the run is trained") {
   CHECK(PayloadReader(done.payload).text() == "the result");
 }
 
-TEST_CASE("a rank knows that the run is trained only when it has ended with that") {
+TEST_CASE("a rank counts as knowing that the run is trained only when it has ended with exit code 0") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_trained("the result");
   stage.end(rank_at(1), ExitCode::trained);
   CHECK_FALSE(stage.assembly.all_have_left());
-  stage.end(rank_at(2), ExitCode::internal_error);  // it was told, and was lost before it had ended
+  stage.end(rank_at(2), ExitCode::internal_error);  // it was lost before its end
   CHECK_FALSE(stage.assembly.all_have_left());
   stage.arrive(rank_at(2));
   stage.end(rank_at(2), ExitCode::trained);
   CHECK(stage.assembly.all_have_left());
 }
 
-TEST_CASE("a rank counts as lost unless it has ended well, and as there while it is connected") {
+TEST_CASE("a rank counts as lost unless it has ended well, and as present while it is connected") {
   AmongRanks stage(0, 3);
   CHECK(stage.assembly.somebody_is_there());
   CHECK_FALSE(stage.assembly.last_loss());
@@ -434,7 +440,7 @@ TEST_CASE("a rank counts as lost unless it has ended well, and as there while it
   CHECK_FALSE(stage.assembly.last_loss());
 }
 
-TEST_CASE("a rank tells who comes its generation, its step and of which run's start it is") {
+TEST_CASE("a rank sends a new connection its generation, its step and its lineage") {
   AmongRanks stage(1, 2);
   stage.state = StateVersion{40, 1};
   stage.start_generation(3, {0, 1});
@@ -445,18 +451,18 @@ TEST_CASE("a rank tells who comes its generation, its step and of which run's st
   CHECK(PayloadReader(status.payload).get<std::uint64_t>() == lineage);
 }
 
-TEST_CASE("every generation that a rank has accepted binds it, until one has begun") {
+TEST_CASE("every generation that a rank has accepted binds it until one of them has begun") {
   AmongRanks stage(4, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(2, 2, {1, 2, 3, 4}, 1);
   REQUIRE(stage.answer_type(2) == MessageType::accept);
-  stage.propose(0, 3, {0, 2, 3, 4}, 1);  // with most of those that may be in generation 2
+  stage.propose(0, 3, {0, 2, 3, 4}, 1);  // with a majority of the ranks that may be in generation 2
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   stage.propose(0, 4, {0, 4}, 1);  // generation 3 has not begun, but 2 may have
   CHECK(stage.answer_type(0) == MessageType::refuse);
 }
 
-TEST_CASE("a rank does not go on by itself after members that may have let in one that it cannot reach") {
+TEST_CASE("a rank does not continue alone if other members may have let in a rank that it cannot reach") {
   AmongRanks stage(2, 3);
   stage.depart(rank_at(1));
   stage.start_generation(1, {0, 2});
@@ -505,17 +511,18 @@ TEST_CASE("a rank does not go on by itself after members that may have let in on
 }
 
 TEST_CASE(
-    "a member that has left the generation counts as dead if it was too few to go on without this rank") {
+    "a member that has left the generation counts as dead if it was too few to continue without this rank") {
   AmongRanks stage(0, 3);
   stage.depart(rank_at(1));
   stage.start_generation(1, {0, 2});
   stage.say(2, MessageType::trouble, 1);
   stage.depart(rank_at(2));
   Assembling assembling(stage);
-  CHECK(assembling.result());  // half of the members with the lowest rank is here
+  CHECK(assembling.result());  // this side has half of the members, with the lowest rank
 }
 
-TEST_CASE("members without the state of a generation wait for those that have it, unless these are dead") {
+TEST_CASE(
+    "members without the state of a generation wait for the members that have it, unless those are dead") {
   AmongRanks stage(0, 3);
   stage.propose(1, 1, {0, 1}, 0);
   REQUIRE(stage.answer_type(1) == MessageType::accept);
@@ -564,7 +571,7 @@ TEST_CASE(
   CHECK(stage.assembly.phase() == Assembly::Phase::begun);
 }
 
-TEST_CASE("a rank that was silent when the run was trained is told when it is heard again") {
+TEST_CASE("a rank that was silent when the run was trained hears of the end when it is heard again") {
   AmongRanks stage(0, 2);
   stage.start_generation(1, {0, 1});
   stage.hears_of(1, Event::Kind::silent);
@@ -574,15 +581,15 @@ TEST_CASE("a rank that was silent when the run was trained is told when it is he
   CHECK(stage.was_told(rank_at(1), MessageType::done));
 }
 
-TEST_CASE("of two runs that started apart the one that is further tells the other so") {
+TEST_CASE("of two runs that started apart, the one that is further sends its status to the other") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
-  (void)stage.was_told(rank_at(0), MessageType::status);  // what it was told before
+  (void)stage.was_told(rank_at(0), MessageType::status);  // drops the statuses that it received before
   stage.tell_status(0, 1, 9, lineage + 1);
   CHECK(stage.was_told(rank_at(0), MessageType::status));
 }
 
-TEST_CASE("a rank that was never met counts as lost when this one began") {
+TEST_CASE("a rank that this process never met counts as lost when this process began") {
   AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.workers = 3; });
   stage.start_assembling();
   const SteadyTime began = stage.now;

@@ -5,7 +5,7 @@
 using namespace mlk::rt;
 using std::chrono::seconds;
 
-TEST_CASE("a wait is told of after 2 s, then every 10 s, and ends beyond its limit") {
+TEST_CASE("a wait is logged after 2 s, then every 10 s, and fails beyond its limit") {
   const SteadyTime start{seconds(1000)};
   BoundedWait wait;
   wait.restart(start);
@@ -33,7 +33,7 @@ TEST_CASE("a wait is told of after 2 s, then every 10 s, and ends beyond its lim
   CHECK_FALSE(wait.missing({"worker 1"}, seconds(30), start + seconds(41), effects));
 }
 
-TEST_CASE("a wait that is extended lasts its limit from then on, and twice the limit in all") {
+TEST_CASE("a wait that is extended lasts its limit from then on, but at most twice the limit in all") {
   const SteadyTime start{seconds(1000)};
   BoundedWait wait;
   wait.restart(start);

@@ -20,10 +20,10 @@ Cuts::About about(const Ranks& behind = {}, const Ranks& members = {0, 1, 2, 3, 
 
 }  // namespace
 
-TEST_CASE("a pair is apart for 5 s, then for twice as long each time") {
+TEST_CASE("a pair is kept apart for 5 s, then for twice as long each time") {
   Cuts cuts;
   CHECK(cuts.note(2, 1, at(0)) == Cuts::Noted::first);
-  CHECK(cuts.note(1, 2, at(4)) == Cuts::Noted::known);  // the other one tells it too
+  CHECK(cuts.note(1, 2, at(4)) == Cuts::Noted::known);  // the other rank reports the same cut
   CHECK(cuts.left_out(at(4), about()) == Ranks{2});
   CHECK(cuts.left_out(at(5), about()).empty());
   CHECK(cuts.note(1, 2, at(5)) == Cuts::Noted::again);
@@ -31,7 +31,7 @@ TEST_CASE("a pair is apart for 5 s, then for twice as long each time") {
   CHECK(cuts.left_out(at(15), about()).empty());
 }
 
-TEST_CASE("a pair that is forgotten begins anew") {
+TEST_CASE("a pair that is forgotten starts again with the shortest pause") {
   Cuts cuts;
   cuts.note(1, 2, at(0));
   cuts.note(3, 4, at(0));
@@ -40,7 +40,7 @@ TEST_CASE("a pair that is forgotten begins anew") {
   CHECK(cuts.note(2, 1, at(1)) == Cuts::Noted::first);
 }
 
-TEST_CASE("the rank with the most broken links is left out, and no more than are needed") {
+TEST_CASE("the rank with the most broken links is left out, and no more ranks than necessary") {
   Cuts cuts;
   for (const std::uint32_t other : {0u, 2u, 3u}) cuts.note(1, other, at(0));
   CHECK(cuts.left_out(at(1), about()) == Ranks{1});
@@ -49,18 +49,19 @@ TEST_CASE("the rank with the most broken links is left out, and no more than are
 }
 
 TEST_CASE(
-    "of two ranks the one that is behind is left out, then the one that is no member, then the higher") {
+    "of two ranks that cannot reach each other, the one behind is left out, then the non-member, then the"
+    " higher") {
   Cuts cuts;
   cuts.note(1, 2, at(0));
   CHECK(cuts.left_out(at(1), about()) == Ranks{2});
   CHECK(cuts.left_out(at(1), about({}, {0, 2})) == Ranks{1});
   CHECK(cuts.left_out(at(1), about({1}, {0, 1})) == Ranks{1});
-  // Being behind counts more than the number of broken links.
+  // Being behind has priority over the number of broken links.
   cuts.note(2, 3, at(0));
   CHECK(cuts.left_out(at(1), about({1, 3})) == Ranks{1, 3});
 }
 
-TEST_CASE("the ends of all cuts are told") {
+TEST_CASE("for_each_end reports the end of every cut") {
   Cuts cuts;
   cuts.note(1, 2, at(0));
   cuts.note(1, 3, at(2));

@@ -34,7 +34,7 @@ TEST_CASE("the quorum rule") {
   CHECK(decide("ls"));  // a tie goes to the side of the lowest rank
   CHECK_FALSE(decide("sl"));
   CHECK(decide("dl"));
-  CHECK_FALSE(decide("dlls"));  // the dead may have voted for the silent
+  CHECK_FALSE(decide("dlls"));  // the dead members may have voted for the silent ones
   CHECK_FALSE(decide("dls"));
   CHECK_FALSE(decide("lds"));
   CHECK(decide("ddlll"));
@@ -44,7 +44,7 @@ TEST_CASE("the quorum rule") {
   CHECK_FALSE(decide(""));
 }
 
-TEST_CASE("of two sides that cannot hear each other exactly one goes on, whatever the split") {
+TEST_CASE("of two sides that cannot hear each other exactly one may continue, for every split") {
   for (int size = 1; size <= 7; ++size) {
     for (int side = 0; side < 1 << size; ++side) {
       std::string one, other;
@@ -58,20 +58,20 @@ TEST_CASE("of two sides that cannot hear each other exactly one goes on, whateve
   }
 }
 
-TEST_CASE("a member of whom nothing is known is silent, not dead") {
+TEST_CASE("a member without an entry counts as silent, not dead") {
   const Generation last{4, {{0, 1}, {1, 1}, {2, 1}}};
   CHECK_FALSE(may_form_next(last, {{2, Standing::live}}));
   CHECK(may_form_next(last, {{1, Standing::live}, {2, Standing::live}}));
 }
 
-TEST_CASE("a run starts with everyone at once, and with fewer after a grace") {
+TEST_CASE("a run starts at once with all processes, and with fewer after a grace period") {
   CHECK(may_start(4, 4, 2, 0));
   CHECK_FALSE(may_start(3, 4, 2, 0));
   CHECK(may_start(3, 4, 2, start_grace_seconds));
   CHECK_FALSE(may_start(1, 4, 2, 1000));
 }
 
-TEST_CASE("who is missing is said in words") {
+TEST_CASE("the waiting line names the missing processes in words") {
   CHECK(waiting_line({"worker 1", "server 0"}, 2.9) == "waiting for worker 1, server 0 (2 s)");
 }
 
@@ -85,14 +85,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the lowest rank decides a tie, in whatever order the members are") {
+TEST_CASE("the lowest rank decides a tie, in whatever order the members are listed") {
   const Generation last{1, {{3, 1}, {1, 1}}};
   CHECK(may_form_next(last, {{1, Standing::live}}));
   CHECK_FALSE(may_form_next(last, {{3, Standing::live}}));
   CHECK_FALSE(may_form_next(last, {{0, Standing::live}}));
 }
 
-TEST_CASE("a generation knows its members by rank and incarnation, and where each stands") {
+TEST_CASE("a generation finds its members by rank and incarnation, and their index by rank") {
   const Generation generation{2, {{0, 10}, {2, 12}, {5, 15}}};
   CHECK(generation.contains({2, 12}));
   CHECK_FALSE(generation.contains({2, 10}));
@@ -106,7 +106,7 @@ TEST_CASE("a generation knows its members by rank and incarnation, and where eac
   CHECK(Member() == Member{0, 0});
 }
 
-TEST_CASE("a run starts with fewer than all after 3 s, not sooner, and with enough of them only") {
+TEST_CASE("a run starts with fewer than all only after 3 s, and only with the minimum") {
   CHECK(start_grace_seconds == 3);
   CHECK_FALSE(may_start(2, 4, 2, 2.99));
   CHECK(may_start(2, 4, 2, 3));

@@ -1,4 +1,4 @@
-// How a process of a distributed run dials its peers, and how they hear of its end.
+// How a process of a distributed run dials its peers, and how it reports its end to them.
 #include <fcntl.h>
 #include <functional>
 #include <memory>
@@ -33,7 +33,7 @@ Event await_event(Transport& transport, Event::Kind kind) {
   }
 }
 
-// Worker 0, whose log is kept.
+// Worker 0, with its log in a file.
 struct FirstWorker : WorkerJob {
   std::string log_path = folder / "log";
   int log_fd = open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -55,7 +55,7 @@ struct FirstWorker : WorkerJob {
 
 }  // namespace
 
-TEST_CASE("however a process ends, its peers are told the exit code, and who started it gets the reason") {
+TEST_CASE("however a process ends, its peers receive the exit code, and its caller gets the reason") {
   FirstWorker worker;
   const auto ends_with = [&](const std::function<ExitCode()>& end, bool wait_for_the_peer = true) {
     const auto peer = played_process({Role::worker, 1}, 5);
@@ -93,7 +93,7 @@ TEST_CASE("however a process ends, its peers are told the exit code, and who sta
         std::pair(ExitCode::peers_lost, std::string("alone")));
   CHECK(ends_with([]() -> ExitCode { throw std::runtime_error("broken"); }) ==
         std::pair(ExitCode::internal_error, std::string("broken")));
-  // With a code that ends the whole run it stays until somebody has heard.
+  // With a code that ends the whole run, the process stays until a peer has received the code.
   CHECK(ends_with([]() -> ExitCode { throw Failure(ExitCode::bad_data, "no data"); }, false) ==
         std::pair(ExitCode::bad_data, std::string("no data")));
 }
@@ -118,7 +118,7 @@ TEST_CASE("a process that was replaced by a newer incarnation ends") {
   }
 }
 
-TEST_CASE("a peer is dialled at the seed of its role and rank, and nobody beyond the seeds") {
+TEST_CASE("a peer is dialled at the seed of its role and rank, and a peer beyond the seeds is not dialled") {
   FirstWorker worker;
   worker.config.mode = Mode::ps;
   const auto other = played_process({Role::worker, 1}, 5), server = played_process({Role::server, 0}, 6);
@@ -138,10 +138,10 @@ TEST_CASE("a peer is dialled at the seed of its role and rank, and nobody beyond
   const std::string before = read_file(worker.log_path);
   peers.leave(ExitCode::terminated);
   CHECK(await_event(*other, Event::Kind::goodbye).header.clock == 143);
-  CHECK(read_file(worker.log_path) == before);  // nothing came too late
+  CHECK(read_file(worker.log_path) == before);  // no message came too late
 }
 
-TEST_CASE("a server is known as one") {
+TEST_CASE("a process whose role is server introduces itself as a server") {
   FirstWorker server;
   server.config.mode = Mode::ps;
   server.env.role = "server";

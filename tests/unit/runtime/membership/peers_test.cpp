@@ -34,14 +34,15 @@ TEST_CASE("a final exit code of a peer ends this process with the same one, any 
   }
 }
 
-TEST_CASE("of a trained run a late rank that cannot start fails nobody") {
+TEST_CASE("once the run is trained, a late rank that cannot start does not fail this process") {
   ScriptedPeers others(first_worker, 2);
   others.arrive(second_worker);
   others.peers().run_is_trained();
   CHECK_NOTHROW(others.end(second_worker, ExitCode::bad_data));
 }
 
-TEST_CASE("who is trained stays for a lost rank until it may be back, and briefly when none is lost") {
+TEST_CASE(
+    "a trained process stays for a lost rank until it may be back, and only briefly when no rank is lost") {
   const SteadyTime trained{seconds(1000)};
   const auto stay = [&](std::optional<SteadyTime> last_loss, bool somebody_is_there, seconds late) {
     return late_deadline(trained, last_loss, somebody_is_there, late) - trained;
@@ -50,9 +51,9 @@ TEST_CASE("who is trained stays for a lost rank until it may be back, and briefl
   CHECK(stay(trained - seconds(20), false, seconds(60)) == seconds(40));
   CHECK(stay(trained - seconds(58), false, seconds(60)) == seconds(5));
   CHECK(stay(trained - seconds(500), false, seconds(60)) == seconds(5));
-  // Lost after the end: no longer than in all.
+  // A rank lost after the end extends the stay only up to the limit.
   CHECK(stay(trained + seconds(30), false, seconds(60)) == seconds(60));
-  // One that is connected is on its way to the end.
+  // A connected rank is on its way to the end.
   CHECK(stay({}, true, seconds(60)) == seconds(60));
   CHECK(stay({}, false, seconds(2)) == seconds(2));
 }

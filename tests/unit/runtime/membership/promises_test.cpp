@@ -14,7 +14,7 @@ Proposal proposal(std::uint64_t number, std::uint64_t follows, std::vector<Membe
   return {number, follows, of, std::move(members)};
 }
 
-// What of the promises a proposal of this process would have to outvote, by number.
+// The numbers of the promises that a proposal of this process would have to outvote.
 std::set<std::uint64_t> bound_by(const Promises& promises, Member proposer) {
   std::set<std::uint64_t> numbers;
   promises.are_kept(proposer, [&](const Proposal& promised) {
@@ -45,7 +45,7 @@ TEST_CASE("the proposer of a promised proposal is exempt from it, and its next p
   CHECK(bound_by(promises, {1, 12}) == Numbers{4});
 }
 
-TEST_CASE("one promise that is not outvoted is enough to break them") {
+TEST_CASE("a proposal that fails to outvote one promise does not keep the promises") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   promises.accepted(two, proposal(5, 3, {two, three}), true);
@@ -53,21 +53,21 @@ TEST_CASE("one promise that is not outvoted is enough to break them") {
   CHECK_FALSE(promises.are_kept(three, [](const Proposal& promised) { return promised.number == 4; }));
 }
 
-TEST_CASE("a newcomer has no vote, until others go on from a generation that it has accepted") {
+TEST_CASE("a newcomer has no vote until others continue from a generation that it has accepted") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two, three}), false);
   promises.accepted(two, proposal(5, 3, {two, three}), false);
   promises.accepted(three, proposal(9, 3, {three}, promised_elsewhere), false);
   CHECK(promises.empty());
-  promises.bind_newcomer(3, promised_here);  // it never accepted that one
+  promises.bind_newcomer(3, promised_here);  // it never accepted this generation
   CHECK(promises.empty());
   promises.bind_newcomer(4, promised_elsewhere);
   CHECK(promises.empty());
   promises.bind_newcomer(4, promised_here);
-  CHECK(bound_by(promises, {9, 9}) == Numbers{5});  // what is later than the one that began
+  CHECK(bound_by(promises, {9, 9}) == Numbers{5});  // the promises later than the generation that began
 }
 
-TEST_CASE("who has accepted the generation that a proposal follows votes as its member") {
+TEST_CASE("a rank that has accepted the generation which a proposal follows votes on it as its member") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two, three}), false);
   promises.accepted(two, proposal(5, 4, {two, three}), false);
@@ -88,7 +88,7 @@ TEST_CASE("a promise is over when a later generation of its lineage has begun") 
   CHECK(promises.empty());
 }
 
-TEST_CASE("a member concerns a promise when it is in the proposal") {
+TEST_CASE("the promises concern a member that is in one of the proposals") {
   Promises promises;
   promises.accepted(one, proposal(4, 3, {one, two}), true);
   CHECK(promises.concern(two));

@@ -1,4 +1,4 @@
-// Which proposals a rank makes, which it takes, and what of a message it heeds.
+// Which proposals a rank makes, which proposals it accepts, and which messages it ignores.
 #include <algorithm>
 #include <chrono>
 #include <optional>
@@ -20,7 +20,8 @@ using Ranks = std::set<std::uint32_t>;
 
 }  // namespace
 
-TEST_CASE("a rank that gives up says whom it does not hear of, or that it waits for the generation alone") {
+TEST_CASE(
+    "a rank that gives up names the ranks that it does not hear, or only the generation if it hears all") {
   AmongRanks stage(1, 4, [](AssemblySettings& settings) { settings.minimum = 4; });
   CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
   stage.depart(rank_at(2));
@@ -29,13 +30,13 @@ TEST_CASE("a rank that gives up says whom it does not hear of, or that it waits 
   CHECK(stage.gives_up() == "gave up waiting for worker 0, worker 2 (900 s)");
 }
 
-TEST_CASE("what begins is told with its step, its feeder and those who are behind") {
+TEST_CASE("a rank learns from the begin message the step, the source and the ranks that lag") {
   AmongRanks stage(1, 3);
   Assembling assembling(stage);
   stage.propose(0, 4, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   const auto begin = [&](const Bytes& payload) { stage.say(0, MessageType::begin, 4, 33, 2, payload); };
-  // One that is cut off says nothing.
+  // A message that is cut off has no effect.
   begin(PayloadWriter().put(std::uint64_t{9}).put(std::uint32_t{2}).put(std::uint32_t{0}).bytes());
   begin(PayloadWriter()
             .put(std::uint64_t{6})
@@ -54,7 +55,8 @@ TEST_CASE("what begins is told with its step, its feeder and those who are behin
   CHECK(stage.assembly.generation().members[2].incarnation == stage.incarnation_of(rank_at(2)));
 }
 
-TEST_CASE("who proposes tells how it begins: restarts, step, feeder and who is behind") {
+TEST_CASE(
+    "the proposer sends in the begin message the restarts, the step, the source and the ranks that lag") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_statuses({1, 2, 3}, 1, 10);
@@ -78,7 +80,8 @@ TEST_CASE("who proposes tells how it begins: restarts, step, feeder and who is b
                                                    {2, stage.incarnation_of(rank_at(2))}}});
 }
 
-TEST_CASE("a proposal tells the generation it follows, its past, and where to find ranks beyond the seeds") {
+TEST_CASE(
+    "a proposal has the generation it follows, its lineage and the addresses of ranks beyond the seeds") {
   AmongRanks stage(0, 3, [](AssemblySettings& settings) { settings.seeds = 2; });
   stage.start_generation(5, {0, 1, 2});
   stage.tell_statuses({1, 2}, 5, 10);
@@ -100,7 +103,7 @@ TEST_CASE("a proposal tells the generation it follows, its past, and where to fi
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("before the first generation only the lowest rank that has told its status proposes") {
+TEST_CASE("before the first generation only the lowest rank with a known status proposes") {
   AmongRanks stage(1, 2);
   stage.tell_statuses({0}, 0, 10);
   CHECK(stage.gives_up() == "gave up waiting for the next generation (900 s)");
@@ -108,7 +111,7 @@ TEST_CASE("before the first generation only the lowest rank that has told its st
 }
 
 TEST_CASE(
-    "a rank outside a generation that trains starts none of its own, also when it hears of it no more") {
+    "a rank outside a generation that trains proposes none, even when it no longer hears that generation") {
   AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.workers = 1; });
   stage.tell_statuses({1}, 5, 40);
   CHECK(stage.gives_up().starts_with("gave up"));
@@ -117,7 +120,8 @@ TEST_CASE(
   CHECK(stage.gives_up().starts_with("gave up"));
 }
 
-TEST_CASE("members with a state go on however few they are, and without one only when they are enough") {
+TEST_CASE(
+    "members with a state continue however few they are, and members without a state only with the minimum") {
   AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.minimum = 2; });
   stage.start_generation(1, {0, 1});
   stage.depart(rank_at(1));
@@ -134,7 +138,7 @@ TEST_CASE("members with a state go on however few they are, and without one only
   }
 }
 
-TEST_CASE("a state that another member has is enough to go on") {
+TEST_CASE("a state on one other member is enough to continue") {
   AmongRanks stage(0, 3, [](AssemblySettings& settings) { settings.minimum = 3; });
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({1, 2}, 1, 10);
@@ -151,7 +155,7 @@ TEST_CASE("a state that another member has is enough to go on") {
   CHECK(stage.states_made == 0);
 }
 
-TEST_CASE("a rank goes on without a lower one only when that is dead, as the next incarnation of it proves") {
+TEST_CASE("a rank continues without a lower one only if that is dead, as its next incarnation proves") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
   SUBCASE("and that of its connection's end, when it could have dialled again") {
@@ -191,7 +195,7 @@ TEST_CASE("the lowest member proposes, unless it has not heard of the generation
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("the number of a proposal is above all that were heard of") {
+TEST_CASE("the number of a proposal is above every number that the rank has heard of") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.tell_statuses({1}, 1, 10);
@@ -204,7 +208,7 @@ TEST_CASE("the number of a proposal is above all that were heard of") {
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("a rank that accepts the proposal of another gives its own up") {
+TEST_CASE("a rank that accepts another rank's proposal abandons its own") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -219,7 +223,7 @@ TEST_CASE("a rank that accepts the proposal of another gives its own up") {
 }
 
 TEST_CASE(
-    "a refusal of an earlier proposal does not end the one under way, and an accept is of the newest word") {
+    "a refusal of an earlier proposal does not end the current one, and of two accepts the newer is used") {
   AmongRanks stage(0, 3);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -228,7 +232,7 @@ TEST_CASE(
   stage.accept(1, number, StateVersion{11, 1});
   stage.accept(1, number);
   stage.propose(1, number, {0, 1, 2}, 0);
-  REQUIRE(stage.answer_type(1) == MessageType::refuse);  // and so all that it said has been heard
+  REQUIRE(stage.answer_type(1) == MessageType::refuse);  // so the rank has handled all earlier messages, too
   stage.accept(2, number, StateVersion{10, 1});
   const auto beginning = assembling.result();
   REQUIRE(beginning);
@@ -238,7 +242,7 @@ TEST_CASE(
   CHECK(beginning->lagging == Ranks{1});
 }
 
-TEST_CASE("the accept of a rank that was not asked does not count") {
+TEST_CASE("an accept from a rank that was not asked is ignored") {
   AmongRanks stage(0, 4);
   stage.tell_statuses({1, 2}, 0, 10);
   Assembling assembling(stage);
@@ -246,7 +250,7 @@ TEST_CASE("the accept of a rank that was not asked does not count") {
   REQUIRE(members == Ranks{0, 1, 2});
   stage.accept(3, number, StateVersion{50, 1});
   stage.propose(3, number, {0, 1, 2, 3}, 0);
-  REQUIRE(stage.answer_type(3) == MessageType::refuse);  // and so all that it said has been heard
+  REQUIRE(stage.answer_type(3) == MessageType::refuse);  // so the rank has handled all earlier messages, too
   stage.accept(1, number, StateVersion{10, 1});
   stage.propose(1, number, {0, 1, 2}, 0);
   REQUIRE(stage.answer_type(1) == MessageType::refuse);
@@ -271,7 +275,8 @@ TEST_CASE("a proposal that is cut off gets no answer") {
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("a rank dials lower ranks where a proposal says that they are, and accepts once it has met them") {
+TEST_CASE(
+    "a rank dials lower ranks at the addresses in a proposal, and accepts once it is connected with them") {
   AmongRanks stage(2, 3);
   stage.depart(rank_at(0));
   ProposeMessage proposal{1, 0, lineage, {{{0, 2000}, "first:1"}, {{1, 1001}, ""}}};
@@ -284,7 +289,7 @@ TEST_CASE("a rank dials lower ranks where a proposal says that they are, and acc
   CHECK(stage.answer_type(1) == MessageType::accept);
 }
 
-TEST_CASE("the patience of a rank begins anew when those that trained without it have ended") {
+TEST_CASE("the patience of a rank starts again when the ranks that trained without it have ended") {
   AmongRanks stage(1, 3, [](AssemblySettings& settings) {
     settings.patience = std::chrono::seconds(30);
     settings.minimum = 3;
@@ -305,7 +310,7 @@ TEST_CASE("the patience of a rank begins anew when those that trained without it
   CHECK((stage.now >= begin + std::chrono::seconds(50)) == !bound);
 }
 
-TEST_CASE("where all are needed for a start, a rank waits longer once another has come back") {
+TEST_CASE("if the start needs all ranks, a rank waits longer once another rank has come back") {
   AmongRanks stage(1, 3, [](AssemblySettings& settings) {
     settings.patience = std::chrono::seconds(30);
     settings.minimum = 3;
@@ -321,7 +326,7 @@ TEST_CASE("where all are needed for a start, a rank waits longer once another ha
   CHECK(stage.now < begin + std::chrono::seconds(61));
 }
 
-TEST_CASE("only a member is bound by what it has accepted") {
+TEST_CASE("a proposal that was accepted binds only a member") {
   AmongRanks stage(1, 5);
   stage.propose(2, 2, {1, 2}, 0);
   REQUIRE(stage.answer_type(2) == MessageType::accept);
@@ -343,25 +348,25 @@ TEST_CASE(
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("a rank that hears that the run went on without it forgets what it has accepted") {
+TEST_CASE("a rank that hears that the run continued without it forgets the proposals that it has accepted") {
   AmongRanks stage(2, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(0, 2, {0, 1, 2}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
   stage.tell_status(3, 7, 50);
   REQUIRE(stage.assembly.generation().number == 0);
-  stage.begin(0, 2);  // and is over already
+  stage.begin(0, 2);  // that generation is over already
   CHECK(stage.assembly.generation().number == 0);
   stage.propose(3, 8, {2, 3, 4}, 7);
   CHECK(stage.answer_type(3) == MessageType::accept);
 }
 
-TEST_CASE("a rank that hears of a generation keeps what it has promised for a later one") {
+TEST_CASE("a rank that hears that a generation has begun keeps its promise for a later one") {
   AmongRanks stage(4, 5);
   stage.start_generation(1, {0, 1, 2, 3, 4});
   stage.propose(2, 2, {2, 3, 4}, 1);
   REQUIRE(stage.answer_type(2) == MessageType::accept);
-  stage.propose(1, 3, {1, 3, 4}, 1);  // with most of those of generation 2
+  stage.propose(1, 3, {1, 3, 4}, 1);  // with a majority of the members of generation 2
   REQUIRE(stage.answer_type(1) == MessageType::accept);
   stage.tell_status(2, 2, 10);
   REQUIRE(stage.assembly.generation().number == 0);
@@ -369,7 +374,7 @@ TEST_CASE("a rank that hears of a generation keeps what it has promised for a la
   CHECK(stage.answer_type(2) == MessageType::refuse);
 }
 
-TEST_CASE("a newcomer that goes on as a member is bound by all that it has accepted since") {
+TEST_CASE("a newcomer that continues as a member is bound by all proposals that it has accepted since") {
   AmongRanks stage(1, 4);
   stage.propose(0, 2, {0, 1, 2, 3}, 1);
   REQUIRE(stage.answer_type(0) == MessageType::accept);
@@ -385,12 +390,12 @@ TEST_CASE("a newcomer that goes on as a member is bound by all that it has accep
   }
 }
 
-TEST_CASE("a later generation is not passed over as long as somebody is left who may be in it") {
+TEST_CASE("a later generation is not passed over as long as a rank is alive that may be in it") {
   AmongRanks stage(1, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.tell_status(3, 3, 50);
   REQUIRE(stage.assembly.generation().number == 0);
-  stage.depart(rank_at(3));  // so lately that it may come back
+  stage.depart(rank_at(3));  // so recently that it may come back
   stage.propose(0, 9, {0, 1, 2}, 2);
   CHECK(stage.answer_type(0) == MessageType::refuse);
   stage.arrive(rank_at(3));
@@ -398,7 +403,8 @@ TEST_CASE("a later generation is not passed over as long as somebody is left who
   CHECK(stage.answer_type(0) == MessageType::accept);
 }
 
-TEST_CASE("of ranks that cannot reach each other the one goes that most do not reach, or that is no member") {
+TEST_CASE(
+    "of ranks that cannot reach each other, the one with the most broken links or a non-member is left out") {
   AmongRanks stage(0, 5);
   std::vector<std::uint32_t> members{0, 1, 2, 3, 4};
   Ranks expected{0, 2, 3, 4};
@@ -443,7 +449,7 @@ TEST_CASE("of ranks that cannot reach each other the one goes that most do not r
   CHECK_FALSE(assembling.result());
 }
 
-TEST_CASE("a rank that was cut off is let in again as another incarnation") {
+TEST_CASE("a rank that was cut off is let in again as a new incarnation") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2});
   stage.tell_statuses({1, 2}, 1, 10);
@@ -507,7 +513,7 @@ TEST_CASE("which events end a generation") {
   CHECK_FALSE(says(MessageType::feed, 4));
 }
 
-TEST_CASE("a rank that is silent counts as gone until it is heard again, and is told the status then") {
+TEST_CASE("a silent rank counts as gone until it is heard again, and then it receives the status") {
   AmongRanks stage(1, 3);
   stage.start_generation(1, {0, 1});
   CHECK_FALSE(stage.assembly.is_lowest_live());
@@ -528,7 +534,7 @@ TEST_CASE("a rank that is silent counts as gone until it is heard again, and is 
   CHECK_FALSE(stage.assembly.is_lowest_live());
 }
 
-TEST_CASE("whoever connects again is let in when it has told its status, in whole") {
+TEST_CASE("a rank that connects again is let in once it has sent a whole status") {
   AmongRanks stage(0, 3);
   stage.start_generation(1, {0, 1});
   stage.tell_statuses({2}, 0, 10);
@@ -542,7 +548,7 @@ TEST_CASE("whoever connects again is let in when it has told its status, in whol
   CHECK(stage.assembly.wants_newcomers(stage.now));
 }
 
-TEST_CASE("the newest loss counts, of those who have not ended well") {
+TEST_CASE("the last loss is the newest among the ranks that have not ended well") {
   AmongRanks stage(0, 4);
   stage.start_generation(1, {0, 1, 2, 3});
   stage.depart(rank_at(1));

@@ -43,7 +43,7 @@ TEST_CASE("an event has the bytes of its protocol buffer") {
   CHECK(hex_of(restart_event(1, 5)) == "09000000000000f03f10053a020801");
 }
 
-TEST_CASE("each start writes a file of its own, and none before it has something to write") {
+TEST_CASE("each start writes a separate event file, and makes no file before it has something to write") {
   mlk::test::TemporaryFolder folder;
   const Log log("test", -1);
   const std::string events = folder / "below/events";
@@ -61,7 +61,7 @@ TEST_CASE("each start writes a file of its own, and none before it has something
   CHECK(fs::file_size(files[0]) != fs::file_size(files[1]));
 }
 
-TEST_CASE("event files that cannot be written are said once and do not stop the run") {
+TEST_CASE("event files that cannot be written are logged once and do not stop the run") {
   mlk::test::TemporaryFolder folder;
   mlk::test::write_file(folder / "taken", "");
   int pipes[2];

@@ -67,7 +67,9 @@ TEST_CASE("an event has each of its scalars by name, in their order") {
                                                27));
 }
 
-TEST_CASE("an event file begins with its version and what it makes void, and then has the reports") {
+TEST_CASE(
+    "an event file begins with its version and the step from which it voids older files, followed by "
+    "reports") {
   using namespace event_records;
   const TemporaryFolder folder;
   const KeptLog kept;
@@ -98,12 +100,12 @@ TEST_CASE("an event file begins with its version and what it makes void, and the
   CHECK(kept.text() == "");
 }
 
-TEST_CASE("files of one process and one second are told apart by their count, and none is written over") {
+TEST_CASE("event files of one process and one second differ by a count, and no file is overwritten") {
   using namespace event_records;
   const TemporaryFolder folder;
   const KeptLog kept;
   const std::string middle = "." + host() + "." + std::to_string(getpid()) + ".";
-  // Those that fall into one second: enough of them for that, wherever the second ends.
+  // Files that are made within one second: there are enough files for that, wherever the second ends.
   std::uint64_t first_second = 0;
   for (int i = 0; i < 3; ++i) {
     EventFile file(folder.path().string(), kept.log());
@@ -136,7 +138,7 @@ TEST_CASE("an event file is closed with its writer") {
   CHECK(open_descriptors() == before);
 }
 
-TEST_CASE("why event files cannot be written is said once, with their folder") {
+TEST_CASE("the log says once why event files cannot be written, with their folder") {
   using namespace event_records;
   const TemporaryFolder folder;
   write_file(folder / "taken", "");
@@ -147,7 +149,7 @@ TEST_CASE("why event files cannot be written is said once, with their folder") {
     return kept.text();
   };
   for (const std::string& path : {folder / "taken", folder / "taken/below"}) {
-    // The words in between are those of the library.
+    // The words in between come from the library.
     const std::string text = said(path);
     CHECK(text.starts_with("test: event files in " + path + ": cannot make the folder: "));
     CHECK(text.ends_with("; goes on without them\n"));
@@ -157,14 +159,14 @@ TEST_CASE("why event files cannot be written is said once, with their folder") {
         "test: event files in /proc: cannot make a file: No such file or directory; goes on without them\n");
 }
 
-TEST_CASE("a disk that fills up ends the event file, which is said once") {
+TEST_CASE("a disk that fills up ends the event file, and this is logged once") {
   using namespace event_records;
   const TemporaryFolder folder;
   const KeptLog kept;
   const std::vector<Scalar> scalars = {{"loss", 0.5}};
   const std::size_t begin = tfrecord(version_event(1)).size() + tfrecord(restart_event(1, 1)).size();
   const std::size_t report = tfrecord(scalars_event(1, 1, scalars)).size();
-  // Room for one report and a part of the next, for nothing of the next, and for a part of the beginning.
+  // Limits: one report and a part of the next, exactly one report, and a part of the file's beginning.
   const std::pair<rlim_t, const char*> limits[] = {{begin + report + 5, "the disk is full"},
                                                    {begin + report, "File too large"},
                                                    {begin - 3, "the disk is full"}};
@@ -183,12 +185,12 @@ TEST_CASE("a disk that fills up ends the event file, which is said once") {
     CHECK(fs::directory_iterator(path)->file_size() == limit);
     expected += "test: event files in " + path + ": cannot write: " + why + "; goes on without them\n";
   }
-  // The log is a file as well, and may be longer than the limits: those lines are lost then.
+  // The log is a file as well, and loses the lines beyond the limits.
   const std::string text = kept.text();
   CHECK(expected.starts_with(text.substr(0, text.find('\n') + 1)));
 }
 
-TEST_CASE("a report reaches who writes it with its step, its scalars and the time at which it was made") {
+TEST_CASE("a report reaches the writing thread with its step, its scalars and the time of the report") {
   using namespace event_records;
   const KeptLog kept;
   std::vector<EventWriter::Report> reports;
@@ -215,7 +217,7 @@ TEST_CASE("a report reaches who writes it with its step, its scalars and the tim
   CHECK(kept.text() == "");
 }
 
-TEST_CASE("who writes reports waits for the next one, and who has had none is not waited for") {
+TEST_CASE("the writing thread waits for further reports, and an unused writer ends at once") {
   using namespace event_records;
   const KeptLog kept;
   {
@@ -241,7 +243,7 @@ TEST_CASE("who writes reports waits for the next one, and who has had none is no
   CHECK(kept.text() == "");
 }
 
-TEST_CASE("of reports that may not wait the first one is told of, and the others are left out in silence") {
+TEST_CASE("reports that do not fit into the queue are dropped, and only the first of these is logged") {
   using namespace event_records;
   const KeptLog kept;
   CHECK(EventWriter::most_waiting == 256);
@@ -269,7 +271,7 @@ TEST_CASE("of reports that may not wait the first one is told of, and the others
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return begun; });
     }
-    // The first is being written now and waits no more.
+    // The first report is being written now and is no longer in the queue.
     for (std::uint64_t step = 1; step <= 256; ++step) writer.write(step, {});
     CHECK(kept.text() == "");
     for (std::uint64_t step = 257; step <= 259; ++step) writer.write(step, {});
@@ -280,7 +282,7 @@ TEST_CASE("of reports that may not wait the first one is told of, and the others
   for (std::size_t i = 0; i < written.size(); ++i) CHECK(written[i] == i);
 }
 
-TEST_CASE("what a report says of numbers is in the event files too, each accuracy once") {
+TEST_CASE("the event files have the numbers of each report, and each accuracy once") {
   using namespace event_records;
   const TemporaryFolder folder;
   const KeptLog kept;

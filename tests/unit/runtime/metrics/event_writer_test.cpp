@@ -16,7 +16,7 @@ using namespace mlk::rt;
 
 namespace {
 
-// A disk on which nothing moves until it is let go.
+// A disk that blocks every write until let_go().
 struct StuckDisk {
   std::mutex mutex;
   std::condition_variable changed;
@@ -41,7 +41,8 @@ struct StuckDisk {
 }  // namespace
 
 TEST_CASE(
-    "reports wait for no disk; more than may wait are left out, and what waited is written at the end") {
+    "write() does not wait for the disk, drops reports beyond a limit, and queued reports are written at the "
+    "end") {
   const auto disk = std::make_shared<StuckDisk>();
   {
     EventWriter writer(StuckDisk::write(disk), Log("test", -1));
@@ -50,7 +51,7 @@ TEST_CASE(
     disk->let_go();
   }
   const std::lock_guard lock(disk->mutex);
-  // One may have been taken out of the queue while it was filled.
+  // The thread may have taken one report out of the queue while the queue was filled.
   REQUIRE(disk->written.size() >= EventWriter::most_waiting);
   CHECK(disk->written.size() <= EventWriter::most_waiting + 1);
   for (std::size_t i = 0; i < disk->written.size(); ++i) CHECK(disk->written[i] == i);

@@ -25,7 +25,7 @@ std::string figures() { return "figures\n"; }
 const std::string whole_answer =
     "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nContent-Length: 8\r\nConnection: close\r\n\r\nfigures\n";
 
-// What is said to who asks for something else.
+// The answer to a request that is refused.
 std::string refusal(const std::string& status, const std::string& more = "") {
   return "HTTP/1.1 " + status + "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: " +
          std::to_string(status.size() + 1) + "\r\nConnection: close\r\n" + more + "\r\n" + status + "\n";
@@ -51,7 +51,7 @@ class Asker {
     REQUIRE(send(fd_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size()));
   }
   void say_no_more() const { shutdown(fd_, SHUT_WR); }
-  // Until the other side closes, or has no more to say.
+  // Reads until the other side closes, or sends no more.
   std::string hear() const {
     std::string heard;
     char bytes[4096];
@@ -72,14 +72,14 @@ std::string answer_for(std::string_view head) { return http_answer(head, "text/x
 
 }  // namespace metrics_connections
 
-TEST_CASE("the bounds of those who ask for figures are what they are said to be") {
+TEST_CASE("the limits of the metrics server have their documented values") {
   CHECK(MetricsServer::most_connections == 16);
   CHECK(MetricsServer::most_request == 8192);
   CHECK(MetricsServer::most_read == 1024 * 1024);
   CHECK(MetricsServer::patience_seconds == 5);
 }
 
-TEST_CASE("every refusal says why, and which methods there are instead") {
+TEST_CASE("each refusal has its status, and a refused method has the allowed methods") {
   using namespace metrics_connections;
   CHECK(answer_for("GET /x HTTP/1.1\r\n\r\n") == refusal("404 Not Found"));
   CHECK(answer_for("GET /metricsx HTTP/1.1\r\n\r\n") == refusal("404 Not Found"));
@@ -95,13 +95,13 @@ TEST_CASE("every refusal says why, and which methods there are instead") {
   CHECK(answer_for("GET /metrics HTTP/1.9\r\nHost: a b c\r\n\r\n") == whole_answer);
 }
 
-TEST_CASE("the figures are not even asked for when they are not wanted") {
+TEST_CASE("a request that is refused does not call the function for the metrics") {
   const auto none = []() -> std::string { throw std::runtime_error("asked"); };
   for (const char* head : {"GET / HTTP/1.1\r\n\r\n", "POST /metrics HTTP/1.1\r\n\r\n", "\r\n\r\n"})
     CHECK_NOTHROW(http_answer(head, "text/x", none));
 }
 
-TEST_CASE("a connection has one answer, to its first request, and then ends") {
+TEST_CASE("a connection gets one answer, to its first request, and then ends") {
   using namespace metrics_connections;
   const MetricsServer server({"127.0.0.1", 0}, "text/x", figures);
   CHECK(Asker(server.port()).ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") == whole_answer);
@@ -121,19 +121,19 @@ TEST_CASE("a connection has one answer, to its first request, and then ends") {
   CHECK(whole.hear() == whole_answer);
 }
 
-TEST_CASE("who goes on talking after the answer is listened to for a while") {
+TEST_CASE("the server reads and drops bytes that a client sends after the answer, up to a limit") {
   using namespace metrics_connections;
   const MetricsServer server({"127.0.0.1", 0}, "text/x", figures);
   const Asker talking(server.port());
   CHECK(talking.ask("GET /metrics HTTP/1.1\r\n\r\n") == whole_answer);
   for (int i = 0; i < 10; ++i) {
-    talking.say("more");  // as long as nobody closes
-    // Answered after that was read.
+    talking.say("more");  // while the connection is open
+    // The server answers this request after it has read `more`.
     CHECK(Asker(server.port()).ask("GET /metrics HTTP/1.1\r\n\r\n") == whole_answer);
   }
 }
 
-TEST_CASE("an answer that does not fit into one message comes whole") {
+TEST_CASE("an answer that does not fit into one message arrives completely") {
   using namespace metrics_connections;
   std::string large;
   for (int i = 0; large.size() < (8u << 20); ++i) large += std::to_string(i) + "\n";
@@ -148,20 +148,20 @@ TEST_CASE("an answer that does not fit into one message comes whole") {
   CHECK(second_is_whole);
 }
 
-TEST_CASE("a request may have 8 KiB before it ends, and a longer one is refused") {
+TEST_CASE("a request may have 8 KiB before its end, and a longer request is refused") {
   using namespace metrics_connections;
   const MetricsServer server({"127.0.0.1", 0}, "text/x", figures);
   std::string head = "GET /metrics HTTP/1.1\r\nX: ";
   head.resize(8192, 'x');
   const Asker just(server.port());
   just.say(head);
-  // Whoever comes later is answered later: what was said before has been read by then.
+  // The server answers later requests later, so by now it has read everything that was sent before.
   CHECK(Asker(server.port()).ask("GET /metrics HTTP/1.1\r\n\r\n") == whole_answer);
   CHECK(just.ask("\r\n\r\n") == whole_answer);
   CHECK(Asker(server.port()).ask(head + "x") == refusal("431 Request Header Fields Too Large"));
 }
 
-TEST_CASE("sixteen may ask at once, and the oldest goes for the next one") {
+TEST_CASE("the server keeps sixteen connections, and a seventeenth closes the oldest one") {
   using namespace metrics_connections;
   const MetricsServer server({"127.0.0.1", 0}, "text/x", figures);
   for (const std::size_t count : {16u, 17u}) {
@@ -179,7 +179,7 @@ TEST_CASE("sixteen may ask at once, and the oldest goes for the next one") {
   }
 }
 
-TEST_CASE("a server that is gone has closed its port and all that was connected to it") {
+TEST_CASE("a destroyed server has closed its port and all its connections") {
   using namespace metrics_connections;
   const std::ptrdiff_t before = open_descriptors();
   std::uint16_t port = 0;
@@ -191,7 +191,7 @@ TEST_CASE("a server that is gone has closed its port and all that was connected 
     CHECK(asking.ask("GET /metrics HTTP/1.1\r\n\r\n") == whole_answer);
   }
   CHECK(open_descriptors() == before);
-  // The same port is free again, and only one can have it.
+  // The same port is free again, and only one server can listen there.
   const MetricsServer again({"127.0.0.1", port}, "text/x", figures);
   CHECK(again.port() == port);
   try {
@@ -204,7 +204,7 @@ TEST_CASE("a server that is gone has closed its port and all that was connected 
   }
 }
 
-TEST_CASE("a server that cannot have all it needs says so and keeps nothing open") {
+TEST_CASE("a server that cannot open all its descriptors throws a failure and leaves nothing open") {
   using namespace metrics_connections;
   const std::ptrdiff_t before = open_descriptors();
   rlimit usual{};
@@ -228,7 +228,7 @@ TEST_CASE("a server that cannot have all it needs says so and keeps nothing open
   CHECK(open_descriptors() == before);
 }
 
-TEST_CASE("who could not be let in for want of files is let in once there are some") {
+TEST_CASE("a client that could not be accepted for lack of descriptors is accepted when some are free") {
   using namespace metrics_connections;
   const MetricsServer server({"127.0.0.1", 0}, "text/x", figures);
   rlimit usual{};
@@ -237,7 +237,7 @@ TEST_CASE("who could not be let in for want of files is let in once there are so
   {
     const Asker first(server.port()), second(server.port());
     for (const Asker* inside : {&first, &second}) inside->say("GET /metrics HTTP/1.1\r\n");
-    // Answered after those two were let in.
+    // The server answers this request after it has accepted those two clients.
     CHECK(Asker(server.port()).ask("GET /metrics HTTP/1.1\r\n\r\n") == whole_answer);
     const int free = dup(0);
     close(free);
@@ -245,7 +245,7 @@ TEST_CASE("who could not be let in for want of files is let in once there are so
     no_more.rlim_cur = static_cast<rlim_t>(free);
     REQUIRE(setrlimit(RLIMIT_NOFILE, &no_more) == 0);
     shut_out.connect_to(server.port());
-    // One after the other: between the two the server has tried to let the newcomer in.
+    // Two requests one after the other: between them the server has tried to accept the new client.
     const std::string one = first.ask("\r\n"), other = second.ask("\r\n");
     REQUIRE(setrlimit(RLIMIT_NOFILE, &usual) == 0);
     CHECK(one == whole_answer);

@@ -56,7 +56,7 @@ class Client {
   bool say(const std::string& text) const {
     return send(fd_, text.data(), text.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(text.size());
   }
-  // Until the other side closes, or has no more to say.
+  // Reads until the other side closes, or sends no more.
   std::string hear() const {
     std::string heard;
     char bytes[4096];
@@ -75,7 +75,7 @@ bool has_line(const std::string& text, const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("figures are at /metrics, for GET and HEAD, and everything else is refused") {
+TEST_CASE("the metrics are at /metrics, for GET and HEAD, and every other request is refused") {
   const std::string get = answer_to("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
   CHECK(get ==
         "HTTP/1.1 200 OK\r\nContent-Type: text/x\r\nContent-Length: 8\r\nConnection: close\r\n\r\nfigures\n");
@@ -118,7 +118,7 @@ TEST_CASE("measurements read as families of samples") {
   }
 }
 
-TEST_CASE("who is silent gives way to who asks, and who does not stop talking is cut off") {
+TEST_CASE("silent clients make room for a client that asks, and a client that sends without end is closed") {
   std::atomic<int> asked = 0;
   const MetricsServer server({"127.0.0.1", 0}, "text/x", [&asked] {
     ++asked;

@@ -8,7 +8,7 @@ using namespace mlk::rt;
 
 namespace {
 
-// A rank that has taken its first step, and others since.
+// Adds the first step of a rank, and further steps.
 void settle(Pace& pace, std::uint32_t rank, double seconds) {
   pace.add(rank, 100);
   for (int step = 0; step < 20; ++step) pace.add(rank, seconds);
@@ -16,11 +16,11 @@ void settle(Pace& pace, std::uint32_t rank, double seconds) {
 
 }  // namespace
 
-TEST_CASE("a rank that is clearly slower than the median is named, and nobody else") {
+TEST_CASE("a rank that is clearly slower than the median is named, and no other rank is") {
   Pace pace;
   CHECK_FALSE(pace.slowest());
   settle(pace, 0, 1);
-  CHECK_FALSE(pace.slowest());  // slower than whom
+  CHECK_FALSE(pace.slowest());  // there is no other rank to compare with
   settle(pace, 1, 1.4);
   CHECK_FALSE(pace.slowest());
   settle(pace, 2, 1.1);
@@ -32,14 +32,14 @@ TEST_CASE("a rank that is clearly slower than the median is named, and nobody el
   CHECK_FALSE(pace.slowest());
 }
 
-TEST_CASE("of two ranks the slower can be named") {
+TEST_CASE("the slower of two ranks can be named") {
   Pace pace;
   settle(pace, 4, 3);
   settle(pace, 7, 1);
   CHECK(pace.slowest() == 4);
 }
 
-TEST_CASE("at first the mean is that of all steps but the very first") {
+TEST_CASE("the mean begins as the mean of all steps except the very first") {
   Pace pace;
   settle(pace, 0, 1);
   for (const double seconds : {100.0, 4.0, 1.0, 1.0}) pace.add(1, seconds);
@@ -48,7 +48,7 @@ TEST_CASE("at first the mean is that of all steps but the very first") {
   CHECK_FALSE(pace.slowest());  // 10 / 7
 }
 
-TEST_CASE("one slow step names nobody, and a rank that stays slow is named soon") {
+TEST_CASE("a rank with one slow step is not named, and a rank that stays slow is named soon") {
   Pace pace;
   for (const std::uint32_t rank : {0u, 1u, 2u}) settle(pace, rank, 1);
   pace.add(1, 5);
@@ -59,7 +59,7 @@ TEST_CASE("one slow step names nobody, and a rank that stays slow is named soon"
   CHECK_FALSE(pace.slowest());
 }
 
-TEST_CASE("a time that is none changes nothing") {
+TEST_CASE("a step time that is not positive changes nothing") {
   Pace pace;
   for (int step = 0; step < 3; ++step) {
     pace.add(0, 1);

@@ -31,7 +31,7 @@ std::string value_of_loss(double loss) {
 
 }  // namespace whole_exposition
 
-TEST_CASE("a process that has done nothing yet tells only what it counts") {
+TEST_CASE("a process that has done nothing yet exports only its counters") {
   CHECK(prometheus_text({}) ==
         "# HELP mlk_samples_total Samples that this process has trained on.\n"
         "# TYPE mlk_samples_total counter\n"
@@ -50,7 +50,7 @@ TEST_CASE("a process that has done nothing yet tells only what it counts") {
             "mlk_comm_wait_seconds_total 0\n");
 }
 
-TEST_CASE("every family has its name, its type, its help and its own figure, in one order") {
+TEST_CASE("every family has its name, its type, its help and its own value, in a fixed order") {
   Measurements m;
   m.step = 12;
   m.steps = 105;
@@ -121,7 +121,8 @@ TEST_CASE("every family has its name, its type, its help and its own figure, in 
   CHECK(prometheus_text(m).ends_with("\nmlk_lost_samples_total 64\n"));
 }
 
-TEST_CASE("figures are told to fifteen digits, and what is no number in the words of Prometheus") {
+TEST_CASE(
+    "values have fifteen digits, and values that are not finite are written as Prometheus spells them") {
   using whole_exposition::value_of_loss;
   CHECK(value_of_loss(0.123456789012345) == "0.123456789012345");
   CHECK(value_of_loss(-1e-7) == "-1e-07");
@@ -130,7 +131,7 @@ TEST_CASE("figures are told to fifteen digits, and what is no number in the word
   CHECK(value_of_loss(-std::numeric_limits<double>::infinity()) == "-Inf");
 }
 
-TEST_CASE("tokens and the GPU are served where they are known") {
+TEST_CASE("metrics of tokens and of the GPU are exported if they are known") {
   Telemetry telemetry;
   const auto served = [&](const std::string& line) {
     return prometheus_text(telemetry.measurements()).find("\n" + line + "\n") != std::string::npos;

@@ -15,7 +15,7 @@ using test::read_file;
 
 namespace reporter_result {
 
-// A reporter whose clock the test turns.
+// A reporter whose clock the test sets.
 struct Bench {
   test::TemporaryFolder folder;
   std::string path = folder / "result";
@@ -33,7 +33,7 @@ struct Bench {
 }  // namespace reporter_result
 
 TEST_CASE(
-    "throughput counts from the start of the training, and stays while nothing is trained or no time "
+    "throughput is measured from the start of the training, and stays while no sample is trained or no time "
     "passes") {
   reporter_result::Bench bench;
   bench.now = 50;
@@ -47,7 +47,7 @@ TEST_CASE(
   bench.reporter.report(43, 1, 1100, 0.5);  // at the same moment
   CHECK(bench.line() == "mlk step=43 epoch=1 loss=0.5 samples_per_s=5\n");
   bench.now = 58;
-  bench.reporter.report(44, 1, 1050, 0.5);  // by less than was there: of an older checkpoint
+  bench.reporter.report(44, 1, 1050, 0.5);  // fewer samples than before, after an older checkpoint
   CHECK(bench.line() == "mlk step=44 epoch=1 loss=0.5 samples_per_s=5\n");
   bench.now = 60;
   bench.reporter.report(45, 1, 1051, 0.5);
@@ -57,7 +57,7 @@ TEST_CASE(
   CHECK(bench.line() == "mlk step=46 epoch=1 loss=0.5 samples_per_s=1\n");
 }
 
-TEST_CASE("what was measured before the start of the training is in no report") {
+TEST_CASE("values that were measured before the start of the training are in no report") {
   reporter_result::Bench bench;
   bench.reporter.telemetry().step(1, 16, {1, 1, 1});
   bench.reporter.started(0, 0);
@@ -65,7 +65,7 @@ TEST_CASE("what was measured before the start of the training is in no report") 
   CHECK(bench.line() == "mlk step=1 epoch=0 loss=0.5 samples_per_s=0\n");
 }
 
-TEST_CASE("an accuracy goes out with the next line only, and with every result and measurement after it") {
+TEST_CASE("an accuracy is in the next line only, and in every later result and measurement") {
   reporter_result::Bench bench;
   bench.reporter.started(0, 0);
   bench.reporter.evaluation(0.12345678);
@@ -85,7 +85,7 @@ TEST_CASE("an accuracy goes out with the next line only, and with every result a
   CHECK(report->loss == 0.25);
 }
 
-TEST_CASE("a loss that is no number is null in the result and said as it is in the line") {
+TEST_CASE("a loss that is not finite is null in the result, and nan or inf in the line") {
   reporter_result::Bench bench;
   bench.reporter.started(0, 0);
   bench.reporter.report(1, 0, 0, std::numeric_limits<double>::quiet_NaN());
@@ -97,12 +97,12 @@ TEST_CASE("a loss that is no number is null in the result and said as it is in t
   CHECK(bench.line() == "mlk step=2 epoch=0 loss=-inf samples_per_s=0\n");
 }
 
-TEST_CASE("the result has all that is known, in one order, also at the end") {
+TEST_CASE("the result has all known values, in a fixed order, also at the end") {
   reporter_result::Bench bench;
   bench.reporter.total_steps(470);
   bench.reporter.started(40, 0);
   bench.reporter.checkpoint(60);
-  bench.reporter.checkpoint(50);  // by a process that is behind
+  bench.reporter.checkpoint(50);  // from a process that is behind
   bench.reporter.telemetry().run({3, 5, 2, 0, 1});
   bench.now += 4;
   bench.reporter.report(61, 2, 100, 0.125);
@@ -120,7 +120,7 @@ TEST_CASE("the result has all that is known, in one order, also at the end") {
   CHECK(read_file(bench.path).starts_with(start + "false,\"message\":\"lost\"}\n"));
 }
 
-TEST_CASE("a result of three kibibytes is taken over and one of a byte more is not") {
+TEST_CASE("finish_with writes a result of 3072 bytes, and not a result of 3073 bytes") {
   reporter_result::Bench bench;
   for (const std::size_t size : {3072u, 3073u}) {
     bench.reporter.finish_with(std::string(size, 'x'));
@@ -134,7 +134,7 @@ TEST_CASE("a result of three kibibytes is taken over and one of a byte more is n
   }
 }
 
-TEST_CASE("a message is cut only where the result would have more than three kibibytes") {
+TEST_CASE("a message is cut only if the result would have more than three kibibytes") {
   reporter_result::Bench bench;
   const std::string around = "{\"schema\":1,\"rank\":7,\"done\":false,\"message\":\"\"}\n";
   const std::size_t room = 3072 - around.size();
@@ -144,7 +144,7 @@ TEST_CASE("a message is cut only where the result would have more than three kib
   CHECK(read_file(bench.path) == around.substr(0, around.size() - 3) + std::string(room, 'y') + "\"}\n");
 }
 
-TEST_CASE("without a path for the result there is none, and the lines come all the same") {
+TEST_CASE("without a path for the result no result is written, and the lines are still printed") {
   std::ostringstream metrics;
   const test::TemporaryFolder folder;
   Reporter reporter(metrics, "", 0, [] { return 0.0; });
@@ -162,7 +162,7 @@ TEST_CASE("a result file is closed after each report") {
   CHECK(open_files() == before);
 }
 
-TEST_CASE("a curve has each of the first sixty-three points and then every second") {
+TEST_CASE("a curve keeps each of the first sixty-three points and then every second point") {
   Curve curve;
   for (std::uint64_t step = 1; step <= 63; ++step) curve.add(step * 10, static_cast<double>(step));
   auto points = curve.points();

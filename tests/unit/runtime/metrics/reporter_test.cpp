@@ -16,7 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-// A reporter whose clock the test turns.
+// A reporter whose clock the test sets.
 struct Reports {
   mlk::test::TemporaryFolder folder;
   std::string path = folder / "result";
@@ -29,7 +29,7 @@ struct Reports {
 
 }  // namespace
 
-TEST_CASE("a report is one line of the contract's form and a result file") {
+TEST_CASE("a report prints one line in the form of the contract and writes a result file") {
   Reports bench;
   bench.reporter.started(0, 0);
   bench.now += 2;
@@ -58,7 +58,7 @@ TEST_CASE("a report is one line of the contract's form and a result file") {
         "mlk step=400 epoch=4 loss=1 accuracy=0.5 held_out_loss=1.25 samples_per_s=1000\n");
 }
 
-TEST_CASE("a line tells tokens where the model predicts them, and what is known of the GPU") {
+TEST_CASE("a line has tokens per second if the model predicts tokens, and the known values of the GPU") {
   Reports bench;
   bench.reporter.tokens_of_sample(64);
   bench.reporter.telemetry().gpu({0.875, 3.0 * (1 << 30), {}});
@@ -70,7 +70,7 @@ TEST_CASE("a line tells tokens where the model predicts them, and what is known 
       "mlk step=100 epoch=1 loss=2.5 samples_per_s=100 tokens_per_s=6400 gpu_util=0.88 gpu_memory_gib=3.0\n");
 }
 
-TEST_CASE("a line tells which share of the peak of all GPUs of the run its model needs") {
+TEST_CASE("a line has the share of the peak of all GPUs of the run that the model uses") {
   Reports bench;
   bench.reporter.peak_seconds_of_sample(0.002);
   bench.reporter.started(0, 0);
@@ -87,7 +87,7 @@ TEST_CASE("a line tells which share of the peak of all GPUs of the run its model
         "mlk step=200 epoch=1 loss=2.5 samples_per_s=100 mfu=0.050 world=4 generation=0 restarts=0\n");
 }
 
-TEST_CASE("a line tells the bandwidth of sums by NCCL since the last report") {
+TEST_CASE("a line has the bandwidth of sums by NCCL since the last report") {
   Reports bench;
   bench.reporter.started(0, 0);
   bench.reporter.telemetry().bus({3e9, 0.5});
@@ -101,7 +101,7 @@ TEST_CASE("a line tells the bandwidth of sums by NCCL since the last report") {
         "mlk step=2 epoch=1 loss=1 samples_per_s=10\n");
 }
 
-TEST_CASE("of a run whose length is given in epochs each report says how many steps it makes") {
+TEST_CASE("each report of a run whose length is given in epochs has the number of its steps") {
   Reports bench;
   bench.reporter.total_steps(470);
   bench.reporter.started(0, 0);
@@ -112,7 +112,7 @@ TEST_CASE("of a run whose length is given in epochs each report says how many st
   CHECK_FALSE(bench.result()["metrics"].contains("steps"));
 }
 
-TEST_CASE("a line says where the time of a step goes, as its mean since the last report") {
+TEST_CASE("a line has the mean times of a step since the last report, by activity") {
   Reports bench;
   bench.reporter.started(0, 0);
   Telemetry& telemetry = bench.reporter.telemetry();
@@ -130,7 +130,7 @@ TEST_CASE("a line says where the time of a step goes, as its mean since the last
         "mlk step=3 epoch=0 loss=0.5 samples_per_s=0 compute_ms=1000.000 data_ms=0.000\n");
 }
 
-TEST_CASE("a line of a distributed run says how the run stands, and troubles only when there are any") {
+TEST_CASE("a line of a distributed run has the state of the run, and problems only if there are any") {
   Reports bench;
   bench.reporter.started(0, 0);
   Telemetry& telemetry = bench.reporter.telemetry();
@@ -152,7 +152,7 @@ TEST_CASE("a line of a distributed run says how the run stands, and troubles onl
       "restarts":1,"staleness":2.5,"staleness_max":3,"lost_samples":64,"slowest":"worker/2"})"));
 }
 
-TEST_CASE("done comes with the end, a message with a failure") {
+TEST_CASE("done is true only at a successful end, and a failure has a message") {
   Reports bench;
   bench.reporter.started(40, 0);
   bench.reporter.report(50, 0, 10, 1);
@@ -166,12 +166,12 @@ TEST_CASE("done comes with the end, a message with a failure") {
   CHECK(bench.result()["message"] == "disk \"full\"\n");
 }
 
-TEST_CASE("the newest checkpoint is in the result, also of a rank that never reported") {
+TEST_CASE("the newest checkpoint is in the result, also in that of a rank that never reported") {
   Reports bench, silent;
   bench.reporter.report(50, 0, 10, 1);
   CHECK_FALSE(bench.result().contains("checkpoint"));
   bench.reporter.checkpoint(40);
-  bench.reporter.checkpoint(0);  // who does not know of any says nothing
+  bench.reporter.checkpoint(0);  // 0: this process knows of no checkpoint, and the result keeps the known one
   bench.reporter.report(60, 0, 10, 1);
   CHECK(bench.result()["checkpoint"] == 40);
   silent.reporter.checkpoint(70);
@@ -180,13 +180,13 @@ TEST_CASE("the newest checkpoint is in the result, also of a rank that never rep
         json::parse(R"({"schema":1,"rank":7,"checkpoint":70,"done":false,"message":"terminated"})"));
 }
 
-TEST_CASE("a rank that never reported says only who it is and why it ends") {
+TEST_CASE("the result of a rank that never reported has only its rank and the reason why it ends") {
   Reports bench;
   bench.reporter.finish(false, "peers lost");
   CHECK(bench.result() == json::parse(R"({"schema":1,"rank":7,"done":false,"message":"peers lost"})"));
 }
 
-TEST_CASE("when the run is trained, a rank that did not report leaves the result of the one that did") {
+TEST_CASE("if the run is trained, a rank that did not report writes the result of the reporting rank") {
   Reports reporting, other;
   reporting.reporter.report(200, 2, 100, 0.125);
   const std::string result = reporting.reporter.trained_result();
@@ -222,7 +222,7 @@ TEST_CASE("the result stays within 3 KiB, whatever the message and however long 
   }
 }
 
-TEST_CASE("a shorter result leaves nothing of a longer one, nor of one from before") {
+TEST_CASE("a shorter result leaves nothing of a longer result, nor of an earlier process's result") {
   Reports bench;
   mlk::test::write_file(bench.path, std::string(2900, 'x'));
   bench.reporter.finish(false, std::string(500, 'y'));
@@ -247,16 +247,16 @@ TEST_CASE("a result file that cannot be written does not stop the reports") {
   CHECK(metrics.str() == "mlk step=1 epoch=0 loss=0.5 samples_per_s=0\n");
 }
 
-TEST_CASE("a line that did not get through silences no later ones") {
+TEST_CASE("a line that could not be printed does not suppress later lines") {
   Reports bench;
   bench.reporter.report(1, 0, 64, 0.5);
   bench.metrics.str("");
-  bench.metrics.setstate(std::ios::badbit);  // as a disk leaves it that was full for a moment
+  bench.metrics.setstate(std::ios::badbit);  // as after a disk that was full for a moment
   bench.reporter.report(2, 0, 128, 0.25);
   CHECK(bench.metrics.str().starts_with("mlk step=2 "));
 }
 
-TEST_CASE("what an earlier process left of its result goes, also if the disk was full at first") {
+TEST_CASE("the result of an earlier process is removed completely, also if the disk was full at first") {
   Reports bench;
   mlk::test::write_file(bench.path, std::string(2900, 'x'));
   rlimit usual;
@@ -286,7 +286,7 @@ TEST_CASE("a curve keeps its first and last point and thins evenly") {
     REQUIRE(points.size() >= std::min<std::uint64_t>(step, 32));
     REQUIRE(points.front().first == 1);
     REQUIRE(points.back().first == step);
-    // All gaps are the same, but the one before the last point, which may be shorter.
+    // All gaps are the same, except that the gap before the last point may be shorter.
     for (std::size_t i = 2; i + 1 < points.size(); ++i) {
       REQUIRE(points[i].first - points[i - 1].first == points[1].first - points[0].first);
     }
@@ -294,7 +294,7 @@ TEST_CASE("a curve keeps its first and last point and thins evenly") {
   CHECK(Curve().points().empty());
 }
 
-TEST_CASE("a curve has the last step once, with what was told of it last") {
+TEST_CASE("a curve has the last step once, with its latest loss") {
   Curve curve;
   curve.add(10, 0.5);
   curve.add(20, 0.25);
@@ -302,7 +302,7 @@ TEST_CASE("a curve has the last step once, with what was told of it last") {
   CHECK(curve.points() == std::vector<std::pair<std::uint64_t, double>>{{10, 0.5}, {20, 0.2}});
 }
 
-TEST_CASE("a curve goes on from its text, thinned as it was") {
+TEST_CASE("a curve that is read from its text continues, and is thinned as before") {
   for (const std::uint64_t length : {1u, 2u, 63u, 64u, 65u, 200u, 1000u}) {
     CAPTURE(length);
     Curve whole, before;
@@ -316,13 +316,13 @@ TEST_CASE("a curve goes on from its text, thinned as it was") {
     const auto points = after.points();
     CHECK(points.front().first == 1);
     CHECK(points.back().first == 5000);
-    // Nearly even: what came before is as dense as what came after.
+    // The gaps are nearly even: points from before the restart are as dense as points after it.
     for (std::size_t i = 2; i + 1 < points.size(); ++i)
       CHECK(points[i].first - points[i - 1].first <= 2 * (points[1].first - points[0].first));
   }
 }
 
-TEST_CASE("of a curve's text only what is up to a step is taken") {
+TEST_CASE("a curve is read from its text only up to the given step") {
   Curve curve;
   for (const std::uint64_t step : {10, 20, 30}) curve.add(step, static_cast<double>(step) / 100);
   const std::string text = curve.text();

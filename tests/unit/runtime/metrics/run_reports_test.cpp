@@ -1,5 +1,5 @@
-// What a worker reports of its run and when, what it says of itself, and how one alone ends when it is told
-// to.
+// What a worker reports about its run and when, what it logs about itself, and how a run of one process ends
+// after a signal.
 #include <csignal>
 #include <fcntl.h>
 #include <functional>
@@ -24,7 +24,7 @@ using namespace mlk::test;
 
 namespace {
 
-// A worker whose log is kept, and whose clock stands still.
+// A worker with a log in a file, and with a clock that stands still.
 struct ReportingWorker : WorkerJob {
   std::string log_path = folder / "log";
   int log_fd = open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
@@ -50,7 +50,7 @@ struct ReportingWorker : WorkerJob {
   std::string log_text() const { return read_file(log_path); }
 };
 
-// Runs the body in a thread that has been told to stop.
+// Runs the body in a thread that has got a signal to stop.
 void when_told_to_stop(const std::function<void()>& body) {
   std::thread([&] {
     pthread_kill(pthread_self(), SIGTERM);
@@ -60,7 +60,7 @@ void when_told_to_stop(const std::function<void()>& body) {
 
 }  // namespace
 
-TEST_CASE("a report is due at each multiple of its interval, with the mean loss since the one before") {
+TEST_CASE("a report is due at each multiple of its interval, with the mean loss since the previous report") {
   ReportingWorker worker;
   Trainer trainer(worker.own);
   RunReports reports(worker.own, trainer);
@@ -80,7 +80,7 @@ TEST_CASE("a report is due at each multiple of its interval, with the mean loss 
   CHECK(worker.said() == "mlk step=6 epoch=2 loss=5\n");
   CHECK(worker.result()["restored_step"] == 0);
 
-  // The end is evaluated, once, and told once.
+  // The last step is evaluated once, and reported once.
   CHECK(reports.at_step(6, 232, 0, true));
   CHECK(worker.said().starts_with("mlk step=6 epoch=2 loss=5 accuracy="));
   CHECK(reports.at_step(6, 232, 0, true));
@@ -89,7 +89,7 @@ TEST_CASE("a report is due at each multiple of its interval, with the mean loss 
   CHECK(worker.said().starts_with("mlk step=7 epoch=2 loss=5 accuracy="));
 }
 
-TEST_CASE("an evaluation that is due is told, whether or not a report is") {
+TEST_CASE("an evaluation that is due is reported, also if no report is due") {
   ReportingWorker worker;
   worker.config.report_every = 4;
   worker.config.evaluate_every = 3;
@@ -113,7 +113,7 @@ TEST_CASE("an evaluation that is due is told, whether or not a report is") {
   CHECK(worker.result()["curve"].size() == 4);
 }
 
-TEST_CASE("where nothing was trained the loss is that of the evaluation") {
+TEST_CASE("if nothing was trained, the reported loss is that of the evaluation") {
   ReportingWorker worker;
   Trainer trainer(worker.own);
   RunReports reports(worker.own, trainer);
@@ -126,7 +126,7 @@ TEST_CASE("where nothing was trained the loss is that of the evaluation") {
   CHECK(worker.said().starts_with("mlk step=100 epoch=16 loss="));
 }
 
-TEST_CASE("where something was trained the loss of an evaluation at the end is not taken for it") {
+TEST_CASE("if a step was trained, the reported loss is not that of the evaluation at the end") {
   ReportingWorker worker;
   worker.config.report_every = 1000;
   Trainer trainer(worker.own);
@@ -152,7 +152,7 @@ TEST_CASE("a loss on the held-out set that is not a number ends the run as diver
   CHECK(worker.said() == "");
 }
 
-TEST_CASE("an evaluation that is cut off by a signal is not reported") {
+TEST_CASE("an evaluation that a signal interrupts is not reported") {
   ReportingWorker worker;
   Trainer trainer(worker.own);
   RunReports reports(worker.own, trainer);
@@ -160,7 +160,7 @@ TEST_CASE("an evaluation that is cut off by a signal is not reported") {
   CHECK(worker.said() == "");
 }
 
-TEST_CASE("a worker says what it trains on, and when its processor imitates the precision") {
+TEST_CASE("a worker logs its data, and that its processor emulates the precision, if so") {
   for (const auto precision : {mlk::kernels::Precision::float32, mlk::kernels::Precision::bfloat16}) {
     ReportingWorker worker;
     worker.config.precision = precision;
@@ -176,7 +176,7 @@ TEST_CASE("a worker says what it trains on, and when its processor imitates the 
   }
 }
 
-TEST_CASE("a run alone counts its steps and samples, and where their time goes") {
+TEST_CASE("a run of one process counts its steps, its samples and their times") {
   ReportingWorker worker;
   worker.config.steps = 7;
   worker.config.report_every = 1000;
@@ -191,7 +191,7 @@ TEST_CASE("a run alone counts its steps and samples, and where their time goes")
   CHECK_FALSE(worker.result().contains("checkpoint"));
 }
 
-TEST_CASE("a run alone that is told to stop says whether there is a checkpoint of its last step") {
+TEST_CASE("a run of one process that gets SIGTERM says whether its last step has a checkpoint") {
   ReportingWorker worker;
   const auto stopped = [&] {
     ExitCode code = ExitCode::trained;

@@ -7,7 +7,7 @@
 using namespace mlk::rt;
 using Activity = StepClock::Activity;
 
-TEST_CASE("every moment of a step counts as what was done in it, and other things as nothing") {
+TEST_CASE("the time of a step is counted by activity, and other activities are not counted") {
   double now = 50;
   StepClock clock([&now] { return now; });
   const auto spend = [&](Activity activity, double seconds) {
@@ -26,13 +26,14 @@ TEST_CASE("every moment of a step counts as what was done in it, and other thing
   CHECK(times.own() == 11);
   CHECK(times.total() == 15);
 
-  now += 3;  // what was going on goes on
+  now += 3;  // the activity continues after take()
   times = clock.take();
   CHECK(times.compute == 3);
   CHECK(times.total() == 3);
 }
 
-TEST_CASE("telemetry counts over the whole life, and for each report what is new") {
+TEST_CASE(
+    "telemetry counts over the life of the process, and for each report what was added since the last one") {
   Telemetry telemetry;
   telemetry.step(1, 16, {0.002, 0.001, 0.5});
   telemetry.staleness({3, 2, 2});

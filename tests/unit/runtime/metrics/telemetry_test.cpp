@@ -8,7 +8,7 @@
 namespace mlk::rt {
 namespace {
 
-TEST_CASE("a step is counted under the least bound that it does not exceed") {
+TEST_CASE("a step is counted in the bucket with the smallest bound that it does not exceed") {
   CHECK(step_bounds ==
         std::array<double, 13>{0.0001, 0.00025, 0.001, 0.0025, 0.01, 0.025, 0.1, 0.25, 1, 2.5, 10, 25, 100});
   const auto place_of = [](double seconds) {
@@ -32,13 +32,13 @@ TEST_CASE("a step is counted under the least bound that it does not exceed") {
   }
 }
 
-TEST_CASE("a step counts by all of its time, whatever it was spent on") {
+TEST_CASE("the bucket of a step depends on its total time, whatever the activities") {
   Telemetry telemetry;
   telemetry.step(1, 1, {0.5, 0.75, 1.5});  // 2.75 s
   CHECK(telemetry.measurements().durations[10] == 1);
 }
 
-TEST_CASE("the step of the run is the one that was told last, by a step or by a report") {
+TEST_CASE("the step of the run is that of the latest call of step() or report()") {
   Telemetry telemetry;
   CHECK_FALSE(telemetry.measurements().step);
   telemetry.report({40, 3, 0.5, 7});  // by a rank that has just taken over and computed nothing yet
@@ -62,12 +62,12 @@ TEST_CASE("the step of the run is the one that was told last, by a step or by a 
   CHECK(all.times.communication == 4);
 }
 
-TEST_CASE("the staleness that is told is that of the last report that had any") {
+TEST_CASE("the staleness in the measurements is that of the last report with a staleness") {
   Telemetry telemetry;
   telemetry.report({1, 0, 0, 0});
   CHECK_FALSE(telemetry.measurements().staleness);
   telemetry.staleness({6, 4, 3});
-  CHECK_FALSE(telemetry.measurements().staleness);  // goes with a report
+  CHECK_FALSE(telemetry.measurements().staleness);  // not before the next report
   Staleness of_one;
   of_one.observe(9);
   CHECK(of_one.sum == 9);
@@ -90,7 +90,7 @@ TEST_CASE("the staleness that is told is that of the last report that had any") 
   CHECK(Staleness().mean() == 0);
 }
 
-TEST_CASE("how the run stands and its accuracy are told as they were last") {
+TEST_CASE("the measurements have the latest state of the run and its latest accuracy") {
   Telemetry telemetry;
   telemetry.run({1, 1, 0, 0, {}});
   telemetry.run({3, 5, 2, 64, 1});
@@ -109,7 +109,7 @@ TEST_CASE("how the run stands and its accuracy are told as they were last") {
   CHECK(all.run->slowest == 1);
 }
 
-TEST_CASE("an interval that starts anew forgets what came before it, and the whole life does not") {
+TEST_CASE("a new interval forgets earlier values, and the counts over the life of the process keep them") {
   Telemetry telemetry;
   telemetry.step(1, 16, {1, 2, 4});
   telemetry.staleness({3, 3, 1});

@@ -45,7 +45,9 @@ struct RandomImages {
 
 }  // namespace
 
-TEST_CASE("a convolutional network has its convolutions, then layers over what the pools leave") {
+TEST_CASE(
+    "a convolutional network has its convolutions, then layers whose inputs are the output of the last "
+    "pool") {
   auto ops = kernels::make_reference_ops();
   const Cnn model(cnn_of({4, 6}, {10}), images(9, 7, 3, 5), 1, *ops);
   const auto& tensors = model.tensors();
@@ -60,7 +62,7 @@ TEST_CASE("a convolutional network has its convolutions, then layers over what t
   CHECK(tensors[6].shape == Shape{5, 10});
 }
 
-TEST_CASE("a network whose pools leave nothing of an image is a mistake of the configuration") {
+TEST_CASE("a network whose pools leave nothing of an image is refused as a bad configuration") {
   auto ops = kernels::make_reference_ops();
   CHECK_THROWS_WITH_AS(Cnn(cnn_of({4, 6, 8}, {}), images(28, 7, 1, 5), 1, *ops),
                        "configuration: model.channels has 3 convolutions, each of which halves the image: "

@@ -1,4 +1,4 @@
-// Dropout in models: what it depends on, and what it does not.
+// Dropout in models, and the values on which it depends.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -63,7 +63,7 @@ constexpr ModelType all_types[] = {ModelType::mlp, ModelType::cnn, ModelType::gp
 
 }  // namespace
 
-TEST_CASE("what is dropped of a sample does not depend on the batch that it comes in") {
+TEST_CASE("the dropped numbers of a sample do not depend on its batch") {
   for (const ModelType type : all_types) {
     CAPTURE(static_cast<int>(type));
     const Sampled sampled(type);
@@ -80,7 +80,7 @@ TEST_CASE("what is dropped of a sample does not depend on the batch that it come
   }
 }
 
-TEST_CASE("it depends on the seed, on the position and on the probability, and on nothing else") {
+TEST_CASE("the choice of dropped numbers depends on seed, position and probability, and on nothing else") {
   for (const ModelType type : all_types) {
     CAPTURE(static_cast<int>(type));
     const Sampled sampled(type);
@@ -95,8 +95,7 @@ TEST_CASE("it depends on the seed, on the position and on the probability, and o
 }
 
 TEST_CASE(
-    "over many positions the mean of the loss is near that without dropout, since what is kept is scaled "
-    "up") {
+    "over many positions the mean loss is near the loss without dropout, since kept numbers are scaled up") {
   for (const ModelType type : all_types) {
     CAPTURE(static_cast<int>(type));
     const Sampled sampled(type);

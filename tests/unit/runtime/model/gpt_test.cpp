@@ -40,7 +40,7 @@ struct RandomTokens {
   Batch batch;
 };
 
-// Weights far from those at the start, whose gradients are too small to compare.
+// Moves the weights away from the initial ones, whose gradients are too small to compare.
 void disturb(Model& model) {
   const auto parameters = model.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] += 0.3f * normal(9, 0, i);
@@ -48,7 +48,7 @@ void disturb(Model& model) {
 
 }  // namespace
 
-TEST_CASE("what a GPT computes in a step is counted as the report on PaLM does") {
+TEST_CASE("the operations of a GPT's step are counted as in the report on PaLM") {
   auto ops = kernels::make_reference_ops();
   const Gpt model(gpt_of(1, 4, 2, 3), sequences(3, 7), 1, *ops);
   // 7 x 4 embeddings of tokens; a block of 12 x 4 x 4 weights and 13 x 4 biases and norms; the last norm.
@@ -76,8 +76,8 @@ TEST_CASE("tensors of a GPT have the names and shapes of Hugging Face's GPT-2") 
   CHECK(shapes["transformer.ln_f.bias"] == Shape{8});
 }
 
-TEST_CASE("GPT-2 of the small size has its 124 million parameters") {
-  // Counted without making it: 50257 tokens, 1024 positions, 12 blocks of width 768.
+TEST_CASE("the small GPT-2 has 124 million parameters") {
+  // Counted without making the model: 50257 tokens, 1024 positions, 12 blocks of width 768.
   const std::int64_t width = 768, block = 12 * width * width + 13 * width;
   CHECK(50257 * width + 1024 * width + 12 * block + 2 * width == 124'439'808);
   auto ops = kernels::make_reference_ops();
@@ -85,7 +85,9 @@ TEST_CASE("GPT-2 of the small size has its 124 million parameters") {
   CHECK(model.parameters().size() == 50 * 12 + 10 * 12 + 3 * (12 * 12 * 12 + 13 * 12) + 2 * 12);
 }
 
-TEST_CASE("a GPT begins with GPT-2's weights: normal, residual projections smaller, and so a uniform guess") {
+TEST_CASE(
+    "a GPT begins with GPT-2's initial weights: normal, residual projections smaller; its first guess is "
+    "uniform") {
   auto ops = kernels::make_cpu_ops();
   Gpt model(gpt_of(8, 64, 4, 16), sequences(16, 100), 3, *ops);
   for (const TensorInfo& tensor : model.tensors()) {
@@ -137,7 +139,8 @@ TEST_CASE("the gradient of a whole GPT is the finite difference of its loss, als
   }
 }
 
-TEST_CASE("gradients of a GPT become final from the last tensor to the first, and none changes after that") {
+TEST_CASE(
+    "gradients of a GPT become final from the last tensor to the first, and final gradients do not change") {
   auto ops = kernels::make_cpu_ops();
   const RandomTokens data(2, 6, 9);
   Gpt model(gpt_of(3, 8, 2, 6), sequences(6, 9), 3, *ops);
@@ -172,7 +175,7 @@ TEST_CASE("the order and the number of sequences in a batch do not change their 
 
 TEST_CASE("a large vocabulary is evaluated and trained in parts, with the results of the whole") {
   auto ops = kernels::make_cpu_ops();
-  // 2^24 logits are computed at once: here those of 83 of the 96 tokens.
+  // 2^24 logits are computed at once: here the logits of 83 of the 96 tokens.
   const int vocabulary = 200'000, context = 48;
   Gpt model(gpt_of(1, 4, 1, context), sequences(context, vocabulary), 3, *ops);
   disturb(model);

@@ -37,7 +37,7 @@ struct RandomBatch {
 
 }  // namespace
 
-TEST_CASE("tensors lie one after the other and are named like PyTorch's layers") {
+TEST_CASE("tensors are adjacent in memory and have the names of PyTorch's layers") {
   auto ops = kernels::make_reference_ops();
   Mlp model({5, 3}, {7, 4}, 1, *ops);
   REQUIRE(model.tensors().size() == 6);
@@ -90,7 +90,8 @@ TEST_CASE("the gradient of the whole model is the finite difference of its loss,
   }
 }
 
-TEST_CASE("what is told to be final of the gradients does not change any more, and in the end all is final") {
+TEST_CASE(
+    "gradients that are reported as final do not change any more, and in the end all gradients are final") {
   auto ops = kernels::make_reference_ops();
   const RandomBatch data(13, 7, 5);
   Mlp model({9, 6}, {7, 5}, 3, *ops);
@@ -105,7 +106,9 @@ TEST_CASE("what is told to be final of the gradients does not change any more, a
   CHECK(std::ranges::equal(seen, model.gradients()));
 }
 
-TEST_CASE("gradients are overwritten, and a smaller batch after a larger one is not mixed with it") {
+TEST_CASE(
+    "gradients are overwritten, and those of a smaller batch do not mix with those of a larger one before "
+    "it") {
   auto ops = kernels::make_cpu_ops();
   const RandomBatch large(32, 7, 5), small(3, 7, 5);
   Mlp model({9}, {7, 5}, 3, *ops), fresh({9}, {7, 5}, 3, *ops);
@@ -115,8 +118,8 @@ TEST_CASE("gradients are overwritten, and a smaller batch after a larger one is 
   CHECK(std::ranges::equal(model.gradients(), fresh.gradients()));
 }
 
-TEST_CASE("the mean of the gradients of equal parts is the gradient of the whole") {
-  // What sync and allreduce rest on.
+TEST_CASE("the mean of the gradients of equal parts of a batch is the gradient of the whole batch") {
+  // sync and allreduce depend on this.
   auto ops = kernels::make_cpu_ops();
   const RandomBatch data(24, 7, 5);
   Mlp model({9}, {7, 5}, 3, *ops);
@@ -156,7 +159,7 @@ TEST_CASE("initial weights have the variance of He") {
   CHECK(squares / 120'000 == doctest::Approx(2.0 / 300).epsilon(0.02));
 }
 
-TEST_CASE("evaluation counts over all samples, also over more than it takes at once") {
+TEST_CASE("an evaluation covers all samples, also if they are more than one batch") {
   auto ops = kernels::make_cpu_ops();
   // 600 samples of one pixel; without hidden layers and with these weights class 1 wins where the pixel is
   // bright.
@@ -177,7 +180,7 @@ TEST_CASE("evaluation counts over all samples, also over more than it takes at o
         doctest::Approx(0.9 * std::log1p(std::exp(-2.0)) + 0.1 * std::log1p(std::exp(2.0))));
 }
 
-TEST_CASE("an evaluation asks before each part of the samples whether it is to stop") {
+TEST_CASE("an evaluation calls `stop` before each part of the samples") {
   auto ops = kernels::make_cpu_ops();
   const ImageDataset data(std::vector<std::uint8_t>(513, 1), std::vector<std::uint8_t>(513, 0), {1, 2}, 1);
   Mlp model({}, {1, 2}, 1, *ops);
@@ -193,7 +196,7 @@ TEST_CASE("an evaluation asks before each part of the samples whether it is to s
 }
 
 TEST_CASE(
-    "stochastic gradient descent learns what can be learnt, on either implementation and with bfloat16") {
+    "stochastic gradient descent learns the learnable data, on either implementation and with bfloat16") {
   TemporaryFolder folder;
   write_learnable(folder.path());
   const ImageSplit data = load_idx(folder.path().string());

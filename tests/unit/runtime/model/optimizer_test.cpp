@@ -71,17 +71,17 @@ TEST_CASE("stochastic gradient descent: momentum, weight decay and nesterov") {
                 {0.81, 0.69955, 0.35763775});
 }
 
-TEST_CASE("adam steps by the learning rate at first, and adds its decay to the gradient") {
+TEST_CASE("adam's first step is as long as the learning rate, and adam adds its decay to the gradient") {
   check_updates({.type = adam, .lr = 0.1}, {0.9, 0.8733662987, 0.8075551397});
   check_updates({.type = adam, .lr = 0.1, .weight_decay = 0.5}, {0.9, 0.8196959042, 0.7315606208});
 }
 
-TEST_CASE("adamw takes its decay off the parameters") {
+TEST_CASE("adamw subtracts its decay from the parameters") {
   check_updates({.type = adamw, .lr = 0.1}, {0.9, 0.8733662987, 0.8075551397});
   check_updates({.type = adamw, .lr = 0.1, .weight_decay = 0.5}, {0.85, 0.7808662986, 0.6760118246});
 }
 
-TEST_CASE("over many updates adam is what the paper says") {
+TEST_CASE("over many updates adam agrees with the paper") {
   Floats gradients;
   for (std::uint64_t i = 0; i < 3000; ++i) gradients.push_back(uniform(1, 0, i) - 0.4f);
   for (const OptimizerType type : {adam, adamw}) {
@@ -121,7 +121,7 @@ TEST_CASE("the learning rate follows the schedule by the step of the run") {
   }
 }
 
-TEST_CASE("a state that began anew late in the run does not make its first updates larger") {
+TEST_CASE("a state that was reset late in the run does not make its first updates larger") {
   auto ops = kernels::make_cpu_ops();
   const Optimizer optimizer({.type = adam, .lr = 0.1}, 1);
   Floats early{1}, late{1}, early_state(2), late_state(2);
@@ -143,7 +143,7 @@ TEST_CASE("a stale gradient makes a smaller step") {
   }
 }
 
-TEST_CASE("parts of the parameters updated apart are the bits of the whole") {
+TEST_CASE("parts of the parameters that are updated separately get the bits of a whole update") {
   auto ops = kernels::make_cpu_ops();
   const Optimizer optimizer({.type = adamw, .lr = 0.1, .weight_decay = 0.01}, 1);
   constexpr std::size_t size = 50, cut = 17;

@@ -46,7 +46,7 @@ class Learnt {
 
 }  // namespace
 
-TEST_CASE("tokens are drawn as often as the exponentials of their logits say, divided by the temperature") {
+TEST_CASE("tokens are drawn in proportion to exp(logit / temperature)") {
   const std::vector<float> logits = {std::log(1.0f), std::log(2.0f), -INFINITY, std::log(5.0f)};
   const auto share = [&](double temperature, int token) {
     constexpr int draws = 20000;
@@ -64,7 +64,7 @@ TEST_CASE("tokens are drawn as often as the exponentials of their logits say, di
   CHECK(share(0, 3) == 1);
 }
 
-TEST_CASE("the ends of the random numbers draw tokens that may be drawn") {
+TEST_CASE("the smallest and the largest random number draw tokens with a probability above 0") {
   const std::vector<float> logits = {-INFINITY, 1, 1, -INFINITY};
   CHECK(draw_token(logits, 1, 0) == 1);
   CHECK(draw_token(logits, 1, 0.49f) == 1);
@@ -74,7 +74,7 @@ TEST_CASE("the ends of the random numbers draw tokens that may be drawn") {
   CHECK(draw_token(std::vector<float>{7}, 1, 0.5f) == 0);
 }
 
-TEST_CASE("a model goes on with what it has learnt, also beyond its context") {
+TEST_CASE("a model generates what it has learnt, also beyond its context") {
   Learnt learnt;
   std::vector<std::int32_t> expected;
   for (int i = 1; i <= 30; ++i) expected.push_back(i % letters);
@@ -91,7 +91,7 @@ TEST_CASE("the same seed draws the same tokens, and another seed others") {
   for (int token = 0; token < letters; ++token) CHECK(std::ranges::count(first, token) > 3);
 }
 
-TEST_CASE("a sample ends when the process is told to stop") {
+TEST_CASE("a sample ends when `stop` returns true") {
   Learnt learnt;
   int asked = 0;
   const auto tokens =
@@ -99,7 +99,7 @@ TEST_CASE("a sample ends when the process is told to stop") {
   CHECK(tokens == std::vector<std::int32_t>{1, 2, 3});
 }
 
-TEST_CASE("logits of some tokens are those of all") {
+TEST_CASE("logits of some tokens are the same as in the logits of all tokens") {
   Learnt learnt;
   const std::array<std::int32_t, 12> tokens = {0, 3, 2, 1, 1, 0, 2, 2, 3, 0, 1, 2};
   const Batch batch{{}, {}, 2, tokens};
@@ -110,13 +110,13 @@ TEST_CASE("logits of some tokens are those of all") {
     CHECK(some[i] == doctest::Approx(all[7 * letters + i]).epsilon(1e-5));
 }
 
-TEST_CASE("a sample begins where texts and GPT-2's tokens do") {
+TEST_CASE("a sample begins after a new line for texts, and after the end of text for GPT-2's tokens") {
   CHECK(first_token({.format = DataFormat::text}) == 10);
   CHECK(first_token({.format = DataFormat::tokens, .vocabulary = 50257}) == 50256);
   CHECK(first_token({.format = DataFormat::tokens, .vocabulary = 50256}) == 0);
 }
 
-TEST_CASE("what is shown is one line of printable ASCII") {
+TEST_CASE("a sample is shown as one line of printable ASCII") {
   const std::vector<std::int32_t> tokens = {'a', ' ', '"', '\\', '\n', '\t', '\r', 0, 27, 127, 200, 'z'};
   CHECK(shown_tokens(tokens, DataFormat::text) == R"("a \"\\\n\t\x0d\x00\x1b\x7f\xc8z")");
   CHECK(shown_tokens(std::vector<std::int32_t>{50256, 0, 7}, DataFormat::tokens) == "50256 0 7");

@@ -30,14 +30,14 @@ TEST_CASE("a warmup grows by equal parts, and the step after it has the whole le
   }
 }
 
-TEST_CASE("linear goes down by equal parts to what is left at the end, and stays") {
+TEST_CASE("linear falls in equal parts to its final value, and stays there") {
   const auto all = factors({.type = ScheduleType::linear, .final = 0.2}, 4, 7);
   const double expected[] = {1, 0.8, 0.6, 0.4, 0.2, 0.2, 0.2};
   for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i] == doctest::Approx(expected[i]));
   CHECK(schedule_factor({.type = ScheduleType::linear}, 1, 1) == 0);
 }
 
-TEST_CASE("cosine is half a cosine over what comes after the warmup, to the last digits") {
+TEST_CASE("cosine is half a cosine over the steps after the warmup, to the last digits") {
   const ScheduleConfig schedule{.type = ScheduleType::cosine, .warmup = 100, .final = 0.1};
   double before = 1;
   for (std::uint64_t step = 100; step <= 1100; ++step) {
@@ -56,7 +56,7 @@ TEST_CASE("step decay multiplies after every so many steps that follow the warmu
   CHECK(all == std::vector<double>{0.5, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.125});
 }
 
-TEST_CASE("steps beyond counting are no trouble") {
+TEST_CASE("schedules accept very large numbers of steps") {
   constexpr std::uint64_t many = 1'000'000'000'000;
   CHECK(schedule_factor({.type = ScheduleType::step, .every = 1, .factor = 0.5}, many, many) == 0);
   CHECK(schedule_factor({.type = ScheduleType::cosine}, many, many / 2) == doctest::Approx(0.5));

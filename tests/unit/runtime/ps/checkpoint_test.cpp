@@ -1,4 +1,4 @@
-// The part of one server in a checkpoint: what it copies, writes and says when it cannot.
+// The part of one server in a checkpoint: what it copies and writes, and what it reports when it cannot.
 #include "runtime/ps/checkpoint.h"
 
 #include <doctest/doctest.h>
@@ -46,7 +46,7 @@ struct OneServer {
 
 }  // namespace
 
-TEST_CASE("a server without weights says so of each capture, and is not writing") {
+TEST_CASE("a server without weights reports that for each capture, and is not writing") {
   OneServer server;
   const CaptureMessage first = server.capture(3);
   CHECK_FALSE(server.part.writing());
@@ -65,7 +65,7 @@ TEST_CASE("a server without weights says so of each capture, and is not writing"
   CHECK(told->reason == "it has no weights");
 }
 
-TEST_CASE("a server writes its part of the step that it is asked for, into a file of its name") {
+TEST_CASE("a server writes its part of the requested step, into a file with its name") {
   OneServer server;
   server.serve();
   server.seed(7);
@@ -81,7 +81,7 @@ TEST_CASE("a server writes its part of the step that it is asked for, into a fil
   CHECK_FALSE(server.part.writing());
 }
 
-TEST_CASE("with sync a server that is at another step than asked for says at which") {
+TEST_CASE("with sync a server at another step than the requested one reports its own step") {
   OneServer server;
   server.serve();
   server.seed(9);
@@ -89,7 +89,7 @@ TEST_CASE("with sync a server that is at another step than asked for says at whi
   CHECK(server.written().reason == "its weights are of step 9");
 }
 
-TEST_CASE("a folder that cannot be written into is the reason why there is no part") {
+TEST_CASE("if the folder cannot be written, the reason is reported in place of the part") {
   OneServer server;
   server.serve();
   server.seed(7);
@@ -99,7 +99,8 @@ TEST_CASE("a folder that cannot be written into is the reason why there is no pa
   CHECK_FALSE(written.reason.empty());
 }
 
-TEST_CASE("a server whose folder for checkpoints is another one is refused, and one that shares it is not") {
+TEST_CASE(
+    "a server with another folder for checkpoints is refused, and a server that shares the folder is not") {
   OneServer server;
   CheckpointFolder here(server.others.job());
   CHECK_THROWS_WITH_AS(here.require_shared(1, CheckpointStore::name_mark()),
@@ -107,5 +108,5 @@ TEST_CASE("a server whose folder for checkpoints is another one is refused, and 
   CHECK_NOTHROW(here.require_shared(1, ""));
   const std::string mark = server.part.leave_mark();
   CHECK_NOTHROW(here.require_shared(1, mark));
-  CHECK_NOTHROW(here.require_shared(1, mark));  // it joins again
+  CHECK_NOTHROW(here.require_shared(1, mark));  // server 1 joins again
 }

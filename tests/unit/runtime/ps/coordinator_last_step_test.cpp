@@ -1,4 +1,4 @@
-// How server 0 has the last step saved and reported, when a server cannot save it, or does not have it.
+// How server 0 saves and reports the last step when a server cannot save it, or does not have it.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@ using phases::Run;
 using phases::server;
 using phases::worker;
 
-TEST_CASE("a server that has no weights of the step that is to be reported is seeded with them") {
+TEST_CASE("a server without weights of the step to be reported is seeded with them") {
   Run run({.workers = 1, .servers = 2, .steps = 1});
   run.start_both();
   run.done(0, 0, 0);
@@ -27,7 +27,7 @@ TEST_CASE("a server that has no weights of the step that is to be reported is se
   run.hear(worker(0), {MessageType::trained});
 }
 
-TEST_CASE("a server that has no weights of the last step is seeded with them, and the step is saved") {
+TEST_CASE("a server without weights of the last step is seeded with them, and the step is saved") {
   Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0);
@@ -44,7 +44,8 @@ TEST_CASE("a server that has no weights of the last step is seeded with them, an
   CHECK(run.is_told(server(1), MessageType::capture));
 }
 
-TEST_CASE("the last checkpoint of a trained run is tried again every 2 s, until its patience is over") {
+TEST_CASE(
+    "the last checkpoint of a trained run is retried every 2 s, until the patience of the run is over") {
   Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true, .patience = 5});
   run.start_both();
   run.done(0, 0, 0);
@@ -69,7 +70,7 @@ TEST_CASE("the last checkpoint of a trained run is tried again every 2 s, until 
   CHECK_FALSE(run.is_told(worker(0), MessageType::trained));
 }
 
-TEST_CASE("the last checkpoint is not tried again while a server still writes its part of the one before") {
+TEST_CASE("the last checkpoint is not retried while a server still writes its part of the earlier attempt") {
   Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true, .patience = 60});
   run.start_both();
   run.done(0, 0, 0);
@@ -108,7 +109,7 @@ TEST_CASE("the last checkpoint is not tried again while a server still writes it
   }
 }
 
-TEST_CASE("after SIGTERM a trained run goes on trying to save, since its pod has time for that") {
+TEST_CASE("after SIGTERM a trained run still retries to save, since its pod has time for that") {
   Run run({.workers = 1, .servers = 2, .steps = 1, .saves = true, .patience = 60});
   run.start_both();
   run.done(0, 0, 0);
@@ -127,7 +128,7 @@ TEST_CASE("after SIGTERM a trained run goes on trying to save, since its pod has
   CHECK(run.coordinator.committed() == 1);
 }
 
-TEST_CASE("a worker that reports hears since which step nothing could be saved, and why") {
+TEST_CASE("the worker that reports hears since which step nothing could be saved, and the reason") {
   Run run({.workers = 1, .servers = 2, .steps = 4, .every = 1, .saves = true});
   run.start_both();
   const auto fail = [&](std::uint64_t step, const char* why) {
@@ -149,7 +150,7 @@ TEST_CASE("a worker that reports hears since which step nothing could be saved, 
   CHECK(work.unsaved->reason.starts_with("server/1: "));
 }
 
-TEST_CASE("a run of which nothing can be saved does not begin") {
+TEST_CASE("a run whose checkpoints cannot be saved does not begin") {
   Run run({.workers = 1, .servers = 2, .steps = 4, .saves = true});
   const Failure why(ExitCode::checkpoint_unusable, "server/1 cannot write checkpoints: no space");
   run.server_joined(1, true, 0);
@@ -165,7 +166,7 @@ TEST_CASE("a run of which nothing can be saved does not begin") {
   CHECK(run.failure->code == ExitCode::checkpoint_unusable);
 }
 
-TEST_CASE("what cannot be saved is a warning where a worker has the model, or nothing is left to be saved") {
+TEST_CASE("an unwritable folder is only a warning if a worker has the model, or if all steps are saved") {
   Run run({.workers = 1, .servers = 2, .steps = 4, .saves = true});
   run.server_joined(1, true, 0);
   run.coordinator.unwritable({ExitCode::checkpoint_unusable, "it is full"});
@@ -179,7 +180,7 @@ TEST_CASE("what cannot be saved is a warning where a worker has the model, or no
   CHECK(run.was_logged("warning: it is full"));
 }
 
-TEST_CASE("servers do not go on from a checkpoint of other data than their workers have") {
+TEST_CASE("servers do not continue from a checkpoint of other data than the workers' data") {
   Run run({.workers = 1, .servers = 2, .steps = 4, .saves = true});
   run.server_joined(1, true, 0);
   const DataSummary before{{10, 1}, {3, 2}};

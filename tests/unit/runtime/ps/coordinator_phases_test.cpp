@@ -1,4 +1,4 @@
-// What server 0 counts, says and logs in each phase of a run, and what it tells its workers.
+// What server 0 counts, sends and logs in each phase of a run, and what it reports to its workers.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -13,7 +13,8 @@ using phases::Run;
 using phases::server;
 using phases::worker;
 
-TEST_CASE("who waits for work is told so once in a while, and whether the run has begun") {
+TEST_CASE(
+    "a worker that waits for work gets a wait message every 2 s, which says whether the run has begun") {
   Run run({});
   run.join(0);
   run.ready(0);
@@ -38,7 +39,8 @@ TEST_CASE("who waits for work is told so once in a while, and whether the run ha
   CHECK_FALSE(later.is_told(worker(0), MessageType::wait));
 }
 
-TEST_CASE("work of a step with sync: who it goes to, what it is, and what was reported since the last") {
+TEST_CASE(
+    "with sync, work messages have the right receiver, slice, position and progress since the last report") {
   Run run({});
   run.start();
   CHECK(run.logged() == "training with 2 of 2 workers from step 0\n");
@@ -67,11 +69,11 @@ TEST_CASE("work of a step with sync: who it goes to, what it is, and what was re
     CHECK(work.progress.run.restarts == 0);
     CHECK_FALSE(work.progress.run.slowest);
   }
-  run.worker_ready(worker(0), {});  // it asks again, and has done nothing
+  run.worker_ready(worker(0), {});  // the worker asks again, without a finished slice
   CHECK(Run::content(run.work(0)).progress.loss_count == 0);
 }
 
-TEST_CASE("who is clearly slower than the others is named to the reporting rank, until it is lost") {
+TEST_CASE("a clearly slower worker is named to the rank that reports, until it is lost") {
   Run run({});
   run.start();
   std::optional<std::uint32_t> slowest;
@@ -87,7 +89,8 @@ TEST_CASE("who is clearly slower than the others is named to the reporting rank,
   CHECK_FALSE(Run::content(run.work(0)).progress.run.slowest);
 }
 
-TEST_CASE("with a bound the staleness that workers say counts, and without one what server 0 sees") {
+TEST_CASE(
+    "with a bound the staleness reported by workers is counted, without one the staleness at server 0") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);
     Run run({.workers = 1, .sync = false, .staleness = bounded ? std::optional(2) : std::nullopt});
@@ -106,15 +109,15 @@ TEST_CASE("with a bound the staleness that workers say counts, and without one w
   }
 }
 
-TEST_CASE("a worker that is lost and one that joins later are logged, counted, and change the generation") {
+TEST_CASE("a worker that is lost or joins later is logged and counted, and changes the generation") {
   Run run({.workers = 3});
   run.start();
-  run.join(1);  // the same process again
+  run.join(1);  // the same process joins again
   CHECK(run.logged() == "training with 3 of 3 workers from step 0\n");
   run.peer_down(worker(1));
   CHECK(run.was_logged("worker/1 is lost, 2 go on"));
-  run.peer_down(worker(1));  // is known
-  run.join(0);               // is a member still
+  run.peer_down(worker(1));  // server 0 knows that already
+  run.join(0);               // worker 0 is still a member
   run.ready(0);
   const WorkMessage alone = Run::content(run.work(0));
   CHECK(alone.progress.run.workers == 2);
@@ -127,7 +130,7 @@ TEST_CASE("a worker that is lost and one that joins later are logged, counted, a
   const auto given = run.work(1);
   CHECK(given.header.generation == 5);
   CHECK(Run::content(given).progress.run.workers == 3);
-  // Another incarnation that takes its place, before its end was noticed.
+  // Another incarnation takes the place of worker 2 before server 0 has noticed the end of the first.
   run.arrive(worker(2));
   run.join(2);
   run.ready(2);
@@ -137,9 +140,9 @@ TEST_CASE("a worker that is lost and one that joins later are logged, counted, a
   CHECK(run.work(0).header.generation == 7);
 }
 
-TEST_CASE("losses before the first step are logged, and are no restarts") {
+TEST_CASE("losses before the first step are logged, and do not count as restarts") {
   Run run({.workers = 2, .servers = 2});
-  run.peer_down(server(1));  // was never there
+  run.peer_down(server(1));  // the server was never there
   CHECK(run.logged().empty());
   run.server_joined(1, true, 0);
   run.join(0);
@@ -168,8 +171,7 @@ TEST_CASE("losses before the first step are logged, and are no restarts") {
   CHECK(Run::content(run.work(1)).progress.run.restarts == 1);
 }
 
-TEST_CASE(
-    "when the worker that seeds is lost or joins again all are gathered, and when another is they are not") {
+TEST_CASE("gathering restarts if the worker that seeds is lost or joins again, and not for another worker") {
   for (const bool joins : {false, true}) {
     for (const std::uint32_t rank : {0u, 1u}) {
       CAPTURE(joins);
@@ -191,7 +193,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a server that comes without weights stops the run, one that has them does not") {
+TEST_CASE("a server that joins without weights stops the run, and one with weights does not") {
   Run run({.workers = 1, .servers = 2});
   run.start_both();
   run.server_joined(1, false, 0);
@@ -202,13 +204,13 @@ TEST_CASE("a server that comes without weights stops the run, one that has them 
   run.join(0, 0);
   run.tick();
   CHECK_FALSE(run.coordinator.gathering());
-  run.server_joined(1, true, 0);  // its weights are on their way
+  run.server_joined(1, true, 0);  // its weights are under way
   CHECK_FALSE(run.coordinator.gathering());
 }
 
 TEST_CASE(
-    "when another server has no weights of a step only it is seeded anew, and an old question changes "
-    "nothing") {
+    "a server without weights of the current step alone is seeded again, and an outdated request has no "
+    "effect") {
   Run run({.workers = 1, .servers = 2});
   run.start_both();
   run.done(0, 0, 0);
@@ -221,7 +223,7 @@ TEST_CASE(
   run.server_without(1, 1);
   CHECK(run.coordinator.gathering());
   CHECK(run.logged() == before + "server/1 has no weights of step 1\n");
-  run.server_without(1, 1);  // known by now
+  run.server_without(1, 1);  // server 0 knows that already
   CHECK(run.logged() == before + "server/1 has no weights of step 1\n");
   CHECK(run.coordinator.has_weights());
   run.join(0, 1);
@@ -231,7 +233,7 @@ TEST_CASE(
   CHECK(run.work(0).header.clock == 1);
 }
 
-TEST_CASE("offline steps are in no server, so the servers that have weights are seeded with them too") {
+TEST_CASE("servers with weights are also seeded with offline steps, since no server has those steps") {
   for (const std::uint64_t offline : {0, 3}) {
     CAPTURE(offline);
     Run run({.workers = 1, .servers = 2});
@@ -247,14 +249,13 @@ TEST_CASE("offline steps are in no server, so the servers that have weights are 
     CHECK(run.coordinator.has_weights() == (offline == 0));
     run.seed_other();
     run.ready(0);
-    CHECK(run.is_told(worker(0), MessageType::work) == (offline == 0));  // else server 0 lacks the seeds
+    CHECK(run.is_told(worker(0), MessageType::work) == (offline == 0));  // otherwise no seeds yet
     if (offline > 0) run.seed();
     if (offline > 0) CHECK(run.work(0).header.clock == 4);
   }
 }
 
-TEST_CASE(
-    "the lowest rank is asked for the last report once, what was reported too early counts for nothing") {
+TEST_CASE("the lowest rank is asked for the last report once, and a report that comes too early is ignored") {
   Run run({.steps = 1});
   run.start();
   CHECK(run.coordinator.result().empty());
@@ -279,7 +280,7 @@ TEST_CASE(
   run.coordinator.worker_reported(report);
   CHECK(run.coordinator.finished());
   CHECK(run.coordinator.result() == report);
-  // From here on nobody's end is news.
+  // From here on the end of a peer is not logged.
   const std::string before = run.logged();
   run.peer_down(worker(0));
   run.stop();
@@ -289,7 +290,7 @@ TEST_CASE(
   CHECK_FALSE(run.is_told(worker(1), MessageType::trained));
 }
 
-TEST_CASE("a server that is lost after the last report stops nothing") {
+TEST_CASE("a server that is lost after the last report does not stop the run") {
   Run run({.workers = 1, .servers = 2, .steps = 1});
   run.start_both();
   run.done(0, 0, 0);
@@ -299,7 +300,7 @@ TEST_CASE("a server that is lost after the last report stops nothing") {
   CHECK(run.coordinator.finished());
 }
 
-TEST_CASE("training stands still until the other server has copied its part, and no longer") {
+TEST_CASE("training stops only until the other server has copied its part") {
   Run run({.workers = 1, .servers = 2, .every = 2, .saves = true});
   run.start_both();
   run.done(0, 0, 0);
@@ -319,7 +320,7 @@ TEST_CASE("training stands still until the other server has copied its part, and
   run.captured(1, 2);
   CHECK_FALSE(run.coordinator.saving());
   CHECK(run.work(0).header.clock == 2);
-  // The next falls due while this one is still being written: training goes on.
+  // The next checkpoint is due while this one is still being written: training continues.
   run.done(0, 2, 0);
   run.work(0);
   run.done(0, 3, 0);
@@ -330,7 +331,7 @@ TEST_CASE("training stands still until the other server has copied its part, and
   CHECK(run.coordinator.committed() == 0);
 }
 
-TEST_CASE("who works is told of the newest step with a checkpoint") {
+TEST_CASE("a worker with work hears the newest step with a checkpoint") {
   Run run({.workers = 1, .every = 2, .saves = true});
   run.start();
   run.done(0, 0, 0);
@@ -345,7 +346,7 @@ TEST_CASE("who works is told of the newest step with a checkpoint") {
   CHECK(work.restored_step == 0);
 }
 
-TEST_CASE("what a worker says to have done before the weights are there counts for nothing") {
+TEST_CASE("a slice that a worker reports before the weights are there is not counted") {
   Run run({});
   for (const std::uint32_t rank : {0u, 1u}) run.join(rank);
   run.tick();
@@ -354,7 +355,7 @@ TEST_CASE("what a worker says to have done before the weights are there counts f
   CHECK(Run::content(run.work(0)).progress.loss_count == 0);
 }
 
-TEST_CASE("a server that is lost takes the checkpoint with it that is under way") {
+TEST_CASE("when a server is lost, the checkpoint under way is given up") {
   Run run({.workers = 1, .servers = 2, .every = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0);
@@ -367,7 +368,7 @@ TEST_CASE("a server that is lost takes the checkpoint with it that is under way"
   CHECK(run.coordinator.gathering());
 }
 
-TEST_CASE("a worker that is cut off from a server is lost to the run, and still told when all are gathered") {
+TEST_CASE("a worker that is cut off from a server counts as lost, and still gets the message to join again") {
   Run run({.workers = 2, .servers = 2});
   run.start_both();
   run.worker_cut_off(worker(1));
@@ -377,22 +378,23 @@ TEST_CASE("a worker that is cut off from a server is lost to the run, and still 
     CHECK(run.hear(worker(rank), {MessageType::wait}).header.flags == flag_rejoin);
 }
 
-TEST_CASE("who joins again has no work of before, and is no longer told to wait") {
+TEST_CASE("a worker that joins again loses its earlier work, and waits for none until it asks") {
   Run run({});
   run.start();
-  run.done(0, 0, 0);  // it waits for the other
+  run.done(0, 0, 0);  // it waits for worker 1
   run.join(0);
   run.done(1, 0, 1);
   CHECK(run.work(1).header.clock == 1);
   CHECK_FALSE(run.is_told(worker(0), MessageType::work));
   run.join(1);
   run.ready(0);
-  CHECK(run.work(0).header.key == 0);  // the slice that the other had is open again
+  CHECK(run.work(0).header.key == 0);  // the slice that worker 1 had is open again
   run.done(0, 1, 0);
   CHECK(run.work(0).header.key == 1);
 }
 
-TEST_CASE("what a worker did while a checkpoint is made counts, and it gets no work before that is over") {
+TEST_CASE(
+    "a slice finished while a checkpoint is made counts, and its worker gets no work before that is over") {
   Run run({.workers = 2, .servers = 2, .sync = false, .every = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0, 1);
@@ -405,7 +407,7 @@ TEST_CASE("what a worker did while a checkpoint is made counts, and it gets no w
   CHECK(run.work(1).header.clock == 2);
 }
 
-TEST_CASE("at the end a rank that comes back lower than the one that was asked is asked too") {
+TEST_CASE("if a lower rank than the asked one comes back at the end, it is asked for the report too") {
   Run run({.steps = 1});
   run.start();
   run.done(0, 0, 0);
@@ -416,13 +418,13 @@ TEST_CASE("at the end a rank that comes back lower than the one that was asked i
   run.join(0);
   run.ready(0);
   run.hear(worker(0), {MessageType::trained});
-  run.join(0);  // it may have missed the question
+  run.join(0);  // it may have missed the request
   run.ready(0);
   run.hear(worker(0), {MessageType::trained});
   CHECK_FALSE(run.coordinator.finished());
 }
 
-TEST_CASE("all are told to join again when server 0 has left a step behind that a worker asks for") {
+TEST_CASE("all workers must join again if a worker asks server 0 for a step that it has passed") {
   Run run({.workers = 1});
   run.start();
   run.done(0, 0, 0);
@@ -433,7 +435,7 @@ TEST_CASE("all are told to join again when server 0 has left a step behind that 
   CHECK(run.coordinator.gathering());
 }
 
-TEST_CASE("training goes on without a checkpoint when a server does not copy its part within 5 s") {
+TEST_CASE("training continues without a checkpoint if a server does not copy its part within 5 s") {
   Run run({.workers = 1, .servers = 2, .every = 1, .saves = true});
   run.start_both();
   run.done(0, 0, 0);
@@ -445,7 +447,7 @@ TEST_CASE("training goes on without a checkpoint when a server does not copy its
   run.work(0);
 }
 
-TEST_CASE("a checkpoint is given up when a part is not written within the patience of the run") {
+TEST_CASE("a checkpoint is given up if a part is not written within the patience of the run") {
   Run run({.workers = 1, .servers = 2, .every = 1, .saves = true, .patience = 30});
   run.start_both();
   run.done(0, 0, 0);
@@ -458,7 +460,7 @@ TEST_CASE("a checkpoint is given up when a part is not written within the patien
   CHECK(run.coordinator.committed() == 0);
 }
 
-TEST_CASE("after SIGTERM a step of sync whose worker never answers is waited for 3 s") {
+TEST_CASE("after SIGTERM server 0 waits 3 s for a step of sync whose worker never answers") {
   Run run({.workers = 1});
   run.start();
   run.stop();
@@ -496,7 +498,7 @@ TEST_CASE("after SIGTERM a run ends as soon as no step is under way") {
     run.tick();
     CHECK_FALSE(run.coordinator.terminated());
     run.peer_down(worker(1));
-    CHECK(run.work(0).header.key == 1);  // its slice of the step that is finished
+    CHECK(run.work(0).header.key == 1);  // the open slice of the current step, which has to be finished
     run.tick();
     CHECK_FALSE(run.coordinator.terminated());
     run.peer_down(worker(0));
@@ -517,7 +519,7 @@ TEST_CASE("after SIGTERM a run ends as soon as no step is under way") {
   }
 }
 
-TEST_CASE("a checkpoint that was asked for by SIGTERM and cannot be made is tried once") {
+TEST_CASE("a checkpoint after SIGTERM that fails is tried only once") {
   Run run({.workers = 1, .servers = 2, .saves = true});
   run.start_both();
   run.done(0, 0, 0);

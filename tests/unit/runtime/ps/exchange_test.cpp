@@ -1,4 +1,4 @@
-// What a worker sends of its gradients and gets of weights, with a server that the test plays.
+// What a worker sends of its gradients and receives of weights, from a server that the test plays.
 #include "runtime/ps/exchange.h"
 
 #include <optional>
@@ -25,7 +25,7 @@ struct Exchange {
   WeightBook book;
   std::unique_ptr<WeightExchange> floats;
 
-  // What the book wants done is done with the floats.
+  // Carries out the decisions of the book with the floats.
   template <typename Call>
   auto act(Call call, const Bytes& received = {}) {
     WorkerTurn turn;
@@ -73,7 +73,7 @@ struct Exchange {
   void seed(std::uint32_t rank, std::uint64_t clock, std::uint64_t round) {
     act([&](WorkerTurn& turn) { book.seed(rank, clock, round, turn); });
   }
-  // The server gives all weights this value, chunk by chunk.
+  // The server sends this value for all weights, chunk by chunk.
   void give(std::uint64_t tag, std::uint64_t version, float value) {
     for (const Chunk& chunk : chunks) {
       Header header;
@@ -86,7 +86,7 @@ struct Exchange {
       others.say(server, header, std::as_bytes(std::span(weights)));
     }
   }
-  // What was said of all chunks, the same of each.
+  // The header of this type, which must be the same for all chunks.
   Header heard(MessageType type) {
     Header first;
     for (const Chunk& chunk : chunks) {
@@ -103,7 +103,7 @@ struct Exchange {
 
 }  // namespace
 
-TEST_CASE("async: a push says of which version its weights were, and its own count") {
+TEST_CASE("async: a push names the version of its weights, and the worker's own count") {
   Exchange worker(false);
   worker.push(0, 0, 4);
   const Header first = worker.pushed();
@@ -121,7 +121,7 @@ TEST_CASE("async: a push says of which version its weights were, and its own cou
   CHECK_FALSE(worker.settle(9));
 }
 
-TEST_CASE("async: what comes of an earlier push answers none of a later one") {
+TEST_CASE("async: weights that answer an earlier push do not answer a later one") {
   Exchange worker(false);
   worker.push(0, 0, 4);
   worker.pushed();
@@ -135,8 +135,8 @@ TEST_CASE("async: what comes of an earlier push answers none of a later one") {
 }
 
 TEST_CASE(
-    "sync: a push names the step, the slice and its samples, and the weights of the next step gather "
-    "beside") {
+    "sync: a push names step, slice and samples, and the weights of the next step gather in a separate "
+    "buffer") {
   Exchange worker(true);
   const float before = worker.model->parameters()[0];
   worker.push(7, 2, 4);
@@ -153,8 +153,7 @@ TEST_CASE(
   CHECK(worker.model->parameters()[0] == 3);
 }
 
-TEST_CASE(
-    "sync: what was asked for is taken although a push has not been made, and nothing of another step") {
+TEST_CASE("sync: pulled weights are used even without a push, and weights of another step are not") {
   Exchange worker(true);
   worker.pull(5, true);
   const Header asked = worker.heard(MessageType::pull);

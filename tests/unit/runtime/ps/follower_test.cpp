@@ -1,4 +1,4 @@
-// Whole servers of a run with several: one that server 0 leads, and server 0 that leads another.
+// Whole servers of a run with several servers: one that server 0 leads, and server 0 that leads another.
 #include <algorithm>
 #include <filesystem>
 
@@ -21,7 +21,7 @@ using test::served_tensors;
 using test::slice_of;
 using Type = MessageType;
 
-// Server 1 of three, and a server 0 that the test plays. It holds the second of two chunks.
+// Server 1 of three, and a server 0 that the test plays. Server 1 holds the second of two chunks.
 struct Follower {
   PsProcess server{{Role::server, 1}, 2, 3};
   std::unique_ptr<PlayedProcess> server_0 = std::make_unique<PlayedProcess>(PeerId{Role::server, 0});
@@ -40,7 +40,7 @@ struct Follower {
     server_0 = std::make_unique<PlayedProcess>(PeerId{Role::server, 0}, address, 2);
     server_0->await_up(server.self());
   }
-  // The server introduces itself.
+  // Receives the join message by which the server introduces itself.
   std::string hear_join(std::uint64_t round, std::uint8_t flags) {
     const Event join = server_0->hear(Type::join);
     CHECK(join.header.clock == round);
@@ -50,7 +50,7 @@ struct Follower {
   void seed(PlayedWorker& worker, std::uint64_t clock) {
     server_0->say(Type::seed_wanted, 40);
     CHECK(server_0->hear(Type::seed_wanted).header.clock == 40);
-    worker.say_floats(seed_header(0, clock, 40), Numbers{1, 2, 3, 4});  // not held here
+    worker.say_floats(seed_header(0, clock, 40), Numbers{1, 2, 3, 4});  // this server does not hold chunk 0
     worker.say_floats(seed_header(1, clock, 40), Numbers{5, 6});
     CHECK(server_0->hear(Type::seeded).header.clock == 40);
   }
@@ -75,7 +75,7 @@ TEST_CASE(
   run.start();
   PlayedWorker worker(0);
   worker.dial(run.server);
-  run.server_0->say(Type::seed_wanted, 39);  // without a model it cannot be seeded
+  run.server_0->say(Type::seed_wanted, 39);  // without a model the server cannot be seeded
   run.capture(*run.server_0, 3, "any");
   CHECK(run.hear_written(3).reason == "it has no weights");
   worker.join();
@@ -83,8 +83,8 @@ TEST_CASE(
   CHECK(std::filesystem::exists(run.server.file("checkpoints/" + mark)));
   PlayedProcess third({Role::server, 2});
   third.dial(run.server);
-  CHECK(run.hear_join(0, flag_empty) == mark);  // told with each server that it meets
-  third.say(Type::seed_wanted, 41);             // it is led by server 0 alone
+  CHECK(run.hear_join(0, flag_empty) == mark);  // sent for each server that it meets
+  third.say(Type::seed_wanted, 41);             // only server 0 leads this server
   third.say(Type::join, 0, 0, flag_without);
   run.seed(worker, 0);
 
@@ -98,12 +98,12 @@ TEST_CASE(
   worker.hear_accepted(1, 0, 0);
 
   const std::string aside = CheckpointStore::name_aside(1);
-  run.capture(worker, 1, aside);  // a worker has nothing to say here, and other servers have not
+  run.capture(worker, 1, aside);  // capture messages of workers and of other servers are ignored
   run.capture(third, 1, aside);
   worker.say(Type::finish);
   worker.say(Type::pull, 1, 1);
   worker.hear_weights(1, 1, 1, {4.5, 5});
-  run.server_0->say(Type::capture, 1, 0, 0, 0, {});  // nor can this be read
+  run.server_0->say(Type::capture, 1, 0, 0, 0, {});  // this message cannot be decoded
   run.capture(*run.server_0, 1, aside);
   const WrittenMessage written = run.hear_written(1);
   CHECK(written.aside == aside);
@@ -120,16 +120,16 @@ TEST_CASE(
     if (slice == 1) worker.hear_weights(1, 2, 2, {4.5, 5});
     worker.hear_accepted(1, 1, 0);
   }
-  worker.say(Type::pull, 9, 1);  // not yet
+  worker.say(Type::pull, 9, 1);  // the server is not at step 9 yet
   run.hear_join(9, flag_without);
-  worker.say(Type::pull, 0, 1);  // not any more
+  worker.say(Type::pull, 0, 1);  // the server has dropped step 0
   run.hear_join(0, flag_without);
 
   run.server_0_is_lost();
   worker.say(Type::pull, 2, 1);
   worker.hear_weights(1, 2, 2, {4.5, 5});
   run.server_0_is_back();
-  CHECK(run.hear_join(40, 0) == mark);  // it has the weights of that round
+  CHECK(run.hear_join(40, 0) == mark);  // the server has the weights of that round
   run.server_0->say(Type::finish, 0, 0, 0, 0, PayloadWriter().text("the result").bytes());
   worker.hear_finish("the result");
   CHECK(PayloadReader(run.server_0->hear(Type::finish).payload).text() == "the result");
@@ -144,7 +144,7 @@ TEST_CASE(
   CHECK_FALSE(std::filesystem::exists(run.server.file("checkpoints/" + mark)));
 }
 
-TEST_CASE("a server that is led and told to stop stays until server 0 has what it wants of it") {
+TEST_CASE("a server that is led and told to stop stays until server 0 has its part of the checkpoint") {
   Follower run("checkpoints");
   run.start();
   PlayedWorker worker(0);
@@ -162,7 +162,7 @@ TEST_CASE("a server that is led and told to stop stays until server 0 has what i
   CHECK(run.server.result().find("checkpoint") == std::string::npos);
 }
 
-TEST_CASE("server 0 has another server seeded, waits for its copy, and seeds it anew when it is ahead") {
+TEST_CASE("server 0 seeds another server, waits for its copy, and seeds it again when it is ahead") {
   PsProcess server({Role::server, 0}, 1, 2);
   server.env.checkpoints = server.file("checkpoints");
   server.config.checkpoint.every = 1;
@@ -185,7 +185,7 @@ TEST_CASE("server 0 has another server seeded, waits for its copy, and seeds it 
   worker.say(Type::seeded, round, 1);
   worker.say(Type::finish);
   worker.say(Type::pull, 0, 0);
-  worker.hear_weights(0, 0, 0, {1, 2, 3, 4});  // and no work
+  worker.hear_weights(0, 0, 0, {1, 2, 3, 4});  // and gets no work
   other.say(Type::seeded, round);
   worker.hear_work(0, 0);
 
@@ -198,7 +198,7 @@ TEST_CASE("server 0 has another server seeded, waits for its copy, and seeds it 
   REQUIRE(capture);
   CHECK(capture->step == 1);
   CHECK(capture->position == 4);
-  // What workers say of copies counts for nothing.
+  // Messages of workers about copies are ignored.
   worker.say(Type::captured, 1);
   worker.say(Type::written, 1, 0, 0, 0,
              encode(WrittenMessage{1, capture->aside, {"server-1.safetensors", 1, 2}, ""}));
@@ -237,7 +237,7 @@ TEST_CASE("server 0 has another server seeded, waits for its copy, and seeds it 
   CHECK(server.has_logged("server/1 is seeded by worker/0 at step 1; its optimizer state starts at zero"));
 }
 
-TEST_CASE("server 0 tells another server that the run is trained, also one that comes afterwards") {
+TEST_CASE("server 0 reports to another server that the run is trained, also if it connects later") {
   PsProcess server({Role::server, 0}, 1, 2);
   server.config.steps = 1;
   server.start();
@@ -246,7 +246,7 @@ TEST_CASE("server 0 tells another server that the run is trained, also one that 
   PlayedWorker worker(0);
   worker.dial(server);
   worker.join(1);
-  other->say(Type::join, 7, 0, 0, 0, PayloadWriter().text("").bytes());  // it has weights
+  other->say(Type::join, 7, 0, 0, 0, PayloadWriter().text("").bytes());  // the server has weights
   worker.seed_all(1);
   CHECK(worker.hear(Type::trained).header.clock == 1);
   worker.report("the result");

@@ -18,7 +18,7 @@ using Type = MessageType;
 
 const char* const trained_last_words = R"({"schema":1,"rank":0,"done":true,"message":""})";
 
-// A run of one step that the first worker has brought to its end.
+// A run of one step that the first worker has finished.
 struct EndedRun : LoneServer {
   explicit EndedRun(int count) : LoneServer(count) { server.config.steps = 1; }
   PlayedWorker& start() {
@@ -41,7 +41,7 @@ struct EndedRun : LoneServer {
 
 }  // namespace
 
-TEST_CASE("a server that replaces another and meets no worker ends as one that lost its peers") {
+TEST_CASE("a server that replaces another and meets no worker ends with the code for lost peers") {
   LoneServer run(1);
   run.server.env.failures = 1;
   run.server.config.patience_seconds = 0;
@@ -51,7 +51,7 @@ TEST_CASE("a server that replaces another and meets no worker ends as one that l
   CHECK(run.server.result().find(R"("done":false,"message":"no worker was heard of")") != std::string::npos);
 }
 
-TEST_CASE("a server is over when the last worker has gone for longer than its patience") {
+TEST_CASE("a server ends when its last worker has been gone for longer than the patience") {
   LoneServer run(1);
   run.server.config.patience_seconds = 1;
   run.server.start();
@@ -79,25 +79,25 @@ TEST_CASE("a server that finds the last checkpoint and meets no worker is traine
   CHECK(run.server.result().starts_with(trained_last_words));
 }
 
-TEST_CASE("a server of a trained run stays for a worker that was lost, and tells it the result") {
+TEST_CASE("a server of a trained run stays for a worker that was lost, and sends it the result") {
   EndedRun run(2);
   PlayedWorker& first = run.start();
   first.end(ExitCode::trained);
-  run.workers[1]->end(ExitCode::peers_lost);  // it has not ended well
+  run.workers[1]->end(ExitCode::peers_lost);  // the worker has not ended well
   PlayedWorker& back = run.come(1, 2);
   back.hear_finish("the result");
   back.end(ExitCode::trained);
   run.check_trained();
 }
 
-TEST_CASE("a server of a trained run ends when it has stayed long enough") {
+TEST_CASE("a server of a trained run ends when its time to stay is over") {
   EndedRun run(1);
   run.server.env.late_seconds = 0;
   run.start().hear_goodbye(ExitCode::trained);
   run.check_trained();
 }
 
-TEST_CASE("a server of a trained run that is told to stop is trained") {
+TEST_CASE("a server of a trained run that is told to stop ends as trained") {
   EndedRun run(1);
   PlayedWorker& worker = run.start();
   run.server.request_stop();
@@ -105,7 +105,7 @@ TEST_CASE("a server of a trained run that is told to stop is trained") {
   run.check_trained();
 }
 
-TEST_CASE("of a trained run a worker that cannot start does not fail the server") {
+TEST_CASE("once the run is trained, a worker that cannot start does not fail the server") {
   EndedRun run(2);
   run.start().end(ExitCode::trained);
   run.workers[1]->end(ExitCode::bad_data);
@@ -113,7 +113,7 @@ TEST_CASE("of a trained run a worker that cannot start does not fail the server"
   run.check_trained();
 }
 
-TEST_CASE("a worker that comes again as another incarnation takes the place of the first") {
+TEST_CASE("a worker that connects as another incarnation replaces the first") {
   LoneServer run(1);
   run.server.start();
   PlayedWorker& first = run.come(0);
@@ -131,8 +131,8 @@ TEST_CASE("a worker that comes again as another incarnation takes the place of t
   run.stop();
 }
 
-TEST_CASE("a worker that reads slowly gets all weights that it has asked for, each once and the newest") {
-  // More than a connection holds.
+TEST_CASE("a worker that reads slowly gets all requested weights, each once and in the newest version") {
+  // More bytes than a connection holds.
   const std::size_t count = 40;
   std::vector<TensorInfo> tensors;
   for (std::size_t i = 0; i < count; ++i)

@@ -24,7 +24,7 @@ using Type = MessageType;
 
 }  // namespace
 
-TEST_CASE("a server leads two workers through a run of sync, and tells both its result") {
+TEST_CASE("a server leads two workers through a run of sync, and sends both the result") {
   LoneServer run(2);
   run.server.config.steps = 2;
   run.server.env.checkpoints = run.server.file("checkpoints");
@@ -51,15 +51,15 @@ TEST_CASE("a server leads two workers through a run of sync, and tells both its 
 
   first.say(Type::pull, 0, 1);
   first.hear_weights(1, 0, 0, {5, 6});
-  first.say(Type::pull, 0, 7);  // there is no such chunk
-  first.say(Type::pull, 3, 0);  // nobody has these yet
+  first.say(Type::pull, 0, 7);  // no such chunk exists
+  first.say(Type::pull, 3, 0);  // no server has these weights yet
   first.say_floats(push_header(0, 0, slice_of(0, 4)), Numbers{1, 1, 1, 1});
   first.hear_accepted(0, 0, 0);
   second.say_floats(push_header(0, 0, slice_of(1, 4)), Numbers{3, 3, 3, 3});
   first.hear_weights(0, 1, 1, {0, 1, 2, 3});
   second.hear_weights(0, 1, 1, {0, 1, 2, 3});
   second.hear_accepted(0, 0, 0);
-  // The weights of the step before are still there for who comes late, and no older ones.
+  // The weights of the previous step are still there for a worker that is late, and no older weights.
   second.say(Type::pull, 0, 0);
   second.hear_weights(0, 0, 0, {1, 2, 3, 4});
   second.say_floats(push_header(1, 0, slice_of(1, 12)), Numbers{8, 0});
@@ -100,7 +100,7 @@ TEST_CASE("a server leads two workers through a run of sync, and tells both its 
   first.report("the result");
   first.hear_finish("the result");
   second.hear_finish("the result");
-  second.join();  // it was on its way
+  second.join();  // that message was already under way
   second.hear_finish("the result");
   second.ready();
   second.hear_finish("the result");
@@ -118,11 +118,11 @@ TEST_CASE("a server leads two workers through a run of sync, and tells both its 
   CHECK(std::ranges::equal(saved->parameters, Numbers{0, 1, 2, 3, 2, 5.5}));
 }
 
-TEST_CASE("a push of sync that does not fit is answered as stale, and one that came before counts once") {
+TEST_CASE("a push of sync that does not fit is answered as behind, and a repeated push counts once") {
   LoneServer run(2);
   run.server.start();
   PlayedWorker& first = run.come(0);
-  first.say_floats(push_header(0, 0, slice_of(0, 4)), Numbers{1, 1, 1, 1});  // no model yet: no answer
+  first.say_floats(push_header(0, 0, slice_of(0, 4)), Numbers{1, 1, 1, 1});  // no model, so no answer
   first.say(Type::pull, 0, 0);
   PlayedWorker& second = run.come(1);
   first.join();
@@ -164,7 +164,7 @@ TEST_CASE("async: every push is answered with the newest weights, and counts onc
   worker.hear_weights(1, 1, 0, {5, 6});
   worker.say_floats(push_header(0, 2, 0), Numbers{1, 1, 1, 1});
   worker.hear_weights(0, 2, 1, {0.5, 1.5, 2.5, 3.5});
-  worker.say_floats(push_header(0, 2, 0), Numbers{1, 1, 1, 1});  // again: nothing changes
+  worker.say_floats(push_header(0, 2, 0), Numbers{1, 1, 1, 1});  // the same push again changes nothing
   worker.hear_weights(0, 2, 1, {0.5, 1.5, 2.5, 3.5});
   worker.say_floats(push_header(0, 3, 0), Numbers{2, 2, 2, 2});  // misses one update: half the step
   worker.hear_weights(0, 3, 2, {0, 1, 2, 3});
@@ -192,12 +192,12 @@ TEST_CASE("async: every push is answered with the newest weights, and counts onc
   CHECK(run.server.end() == ProcessEnd{ExitCode::trained, ""});
 }
 
-TEST_CASE("a worker with another model than the others ends the run as badly configured") {
+TEST_CASE("a worker with another model than the others ends the run with the code for a bad configuration") {
   LoneServer run(2);
   run.server.start();
   PlayedWorker& first = run.come(0);
-  first.say(Type::join, 0, 0, 0, 0, join_payload({}));  // without a model, it is no join
-  first.say(Type::join);                                // nor is what cannot be read
+  first.say(Type::join, 0, 0, 0, 0, join_payload({}));  // a join message without a model is ignored
+  first.say(Type::join);                                // so is one that cannot be decoded
   first.join();
   PlayedWorker& second = run.come(1);
   second.join(0, {{"w", {2, 2}, 0, 4}, {"b", {3}, 4, 3}});
@@ -207,7 +207,7 @@ TEST_CASE("a worker with another model than the others ends the run as badly con
         ProcessEnd{ExitCode::bad_configuration, "worker/1 has another model than the others"});
 }
 
-TEST_CASE("seeds of another round are dropped, and those that do not fit are refused") {
+TEST_CASE("seeds of another round are dropped, and seeds of the wrong size are refused") {
   LoneServer run(1);
   run.server.start();
   PlayedWorker& worker = run.come(0);
@@ -221,8 +221,8 @@ TEST_CASE("seeds of another round are dropped, and those that do not fit are ref
   worker.say_floats(seed_header(0, 0, round), Numbers{1, 2, 3, 4});
   worker.say(Type::pull, 0, 0);
   worker.hear_weights(0, 0, 0, {1, 2, 3, 4});
-  worker.say(Type::pull, 0, 1);  // no answer: it is not there
-  // With the optimizer's state behind the weights.
+  worker.say(Type::pull, 0, 1);  // no answer: chunk 1 has no weights yet
+  // The optimizer's state follows the weights.
   worker.say_floats(seed_header(1, 0, round, flag_optimizer), Numbers{5, 6, 7, 8});
   worker.hear_work(0, 0);
   worker.say_floats(seed_header(1, 0, round), Numbers{9, 9});  // the round is over
@@ -233,7 +233,7 @@ TEST_CASE("seeds of another round are dropped, and those that do not fit are ref
   CHECK(run.server.has_logged("dropped 4 messages that came too late"));
 }
 
-TEST_CASE("a worker that is behind the server's weights has this server seeded anew") {
+TEST_CASE("if a worker is behind the server's weights, this server is seeded again") {
   LoneServer run(1);
   run.server.start();
   PlayedWorker& worker = run.come(0);
@@ -246,7 +246,7 @@ TEST_CASE("a worker that is behind the server's weights has this server seeded a
     worker.hear_weights(0, clock + 1, clock + 1, {1, 2, 3, 4});
     worker.hear_accepted(0, clock, 0);
   }
-  worker.say(Type::pull, 0, 0);  // at 2, with 1 behind it
+  worker.say(Type::pull, 0, 0);  // the server is at step 2, and still has step 1
   CHECK(worker.hear(Type::wait).header.flags == flag_rejoin);
   worker.join();
   CHECK(worker.hear(Type::seed_wanted).header.key == 0);
@@ -254,7 +254,7 @@ TEST_CASE("a worker that is behind the server's weights has this server seeded a
   CHECK(run.server.has_logged("server/0 has no weights of step 0"));
 }
 
-TEST_CASE("a worker that is cut off from another server is no member until it joins again") {
+TEST_CASE("a worker that is cut off from another server is not a member until it joins again") {
   LoneServer run(2);
   run.server.start();
   PlayedWorker& first = run.come(0);
@@ -268,9 +268,9 @@ TEST_CASE("a worker that is cut off from another server is no member until it jo
   second.hear_work(0, 1);
   second.say(Type::cut_off);
   second.say(Type::pull, 0, 1);
-  second.hear_weights(1, 0, 0, {5, 6});  // it is handled before what follows
+  second.hear_weights(1, 0, 0, {5, 6});  // the server handles the pull before the next messages
   first.done(0, 0);
-  const WorkMessage work = first.hear_work(0, 1);  // the share of the other
+  const WorkMessage work = first.hear_work(0, 1);  // the slice of the other worker
   CHECK(work.progress.run.workers == 1);
   CHECK(work.progress.run.restarts == 1);
   second.ready();

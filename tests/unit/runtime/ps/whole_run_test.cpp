@@ -1,5 +1,4 @@
-// Runs with parameter servers of which no process is played: what comes of them, and what each process
-// leaves.
+// Runs with parameter servers in which the test plays no process: their results and files.
 #include <algorithm>
 #include <functional>
 #include <memory>
@@ -48,7 +47,7 @@ struct WholeRun {
     for (const auto& server : servers) what(*server);
     for (const auto& worker : workers) what(*worker);
   }
-  // Everyone trains to the end, and all leave the same result.
+  // All processes train to the end, and leave the same result.
   json train() {
     each([](PsProcess& process) { process.start(); });
     each([](PsProcess& process) { CHECK(process.end() == ProcessEnd{ExitCode::trained, ""}); });
@@ -90,8 +89,7 @@ void check_close(const kernels::Floats& one, const kernels::Floats& other) {
 
 }  // namespace
 
-TEST_CASE(
-    "sync: two workers and two servers come to the weights of one process with their batches together") {
+TEST_CASE("sync: two workers and two servers reach the weights of one process with both batches") {
   WholeRun run(2, 2);
   const json result = run.train();
   CHECK(result.at("done") == true);
@@ -124,7 +122,7 @@ TEST_CASE(
   check_close(together.optimizer_state, expected.optimizer_state);
 }
 
-TEST_CASE("a run goes on from the checkpoint of another, to the weights of one that was not cut") {
+TEST_CASE("a run that continues from a checkpoint reaches the weights of a run that was not interrupted") {
   WholeRun whole(2, 1), cut(2, 1);
   whole.train();
   cut.each([](PsProcess& process) { process.config.steps = 12; });
@@ -141,7 +139,7 @@ TEST_CASE("a run goes on from the checkpoint of another, to the weights of one t
   check_close(got.optimizer_state, expected.optimizer_state);
 }
 
-TEST_CASE("async: the workers make the steps together, and learn") {
+TEST_CASE("async: the workers make the steps together, and the model learns") {
   std::optional<int> bound;
   SUBCASE("without a bound") {}
   SUBCASE("with a bound") { bound = 1; }
@@ -160,9 +158,9 @@ TEST_CASE("async: the workers make the steps together, and learn") {
   CHECK(saved.position == 800);
 }
 
-TEST_CASE("a run goes on when a worker leaves and another comes in its place") {
+TEST_CASE("a run continues when a worker leaves and another takes its place") {
   WholeRun run(2, 1);
-  // Its slice keeps the first step open until it is stopped.
+  // The slice of this worker keeps the first step open until the worker is stopped.
   run.workers[1]->config.step_delay_ms = 1'000'000;
   run.each([](PsProcess& process) { process.start(); });
   wait_for([&] { return run.servers[0]->has_logged("training with 2 of 2 workers from step 0"); });
@@ -185,7 +183,7 @@ TEST_CASE("a run goes on when a worker leaves and another comes in its place") {
   CHECK(saved.history.restarts == 1);
 }
 
-TEST_CASE("servers that are told to stop leave a checkpoint of a whole step") {
+TEST_CASE("servers that are told to stop leave a checkpoint of a complete step") {
   WholeRun run(1, 2);
   run.each([](PsProcess& process) {
     process.config.steps = 1'000'000;

@@ -1,5 +1,5 @@
-// A whole worker before servers that the test plays: every message that it sends, in order, and what it
-// leaves.
+// A whole worker before servers that the test plays: every message that it sends, in order, and the files
+// that it leaves.
 #include "runtime/ps/worker.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using Type = MessageType;
 
 constexpr PeerId tested_worker{Role::worker, 0};
 
-// Computes what the worker should.
+// Computes the values that the worker should compute.
 struct Twin {
   StopSignal stop;
   Log log{"twin", -1};
@@ -47,7 +47,7 @@ struct Twin {
 
 // A server that the test plays.
 struct PlayedServer : PlayedProcess {
-  std::vector<Chunk> chunks;  // its own
+  std::vector<Chunk> chunks;  // the chunks of this server
 
   PlayedServer(std::uint32_t rank, const std::vector<Chunk>& all, const std::string& address = "127.0.0.1:0",
                std::uint64_t at = 1)
@@ -80,7 +80,7 @@ struct PlayedServer : PlayedProcess {
       CHECK(header.generation == generation);
     }
   }
-  // async: the worker's own count, which goes up by one with every pull and push.
+  // async: the worker's own count, which grows by one with every pull and push.
   std::uint64_t hear_newest_pulls() {
     const std::uint64_t count = hear(Type::pull).header.clock;
     for (std::size_t i = 1; i < chunks.size(); ++i) {
@@ -117,7 +117,7 @@ struct PlayedServer : PlayedProcess {
       CHECK(std::ranges::equal(pushed, gradients.subspan(chunk.offset, chunk.size)));
     }
   }
-  // Asks for seeds of this server, which are these.
+  // Asks for seeds of this server, and compares them with these weights.
   void hear_seeds(std::uint64_t clock, std::uint64_t round, const Numbers& values) {
     for (const Chunk& chunk : chunks) {
       Header header;
@@ -177,7 +177,7 @@ struct ServedWorker {
     for (const auto& server : servers) server->hear_join(0);
     server().hear_ready();
   }
-  // sync: the first work, at weights of that clock.
+  // sync: sends the first work, at weights of that clock.
   Numbers begin_work(std::uint64_t clock, const WorkMessage& work) {
     const Numbers weights = shifted(twin->weights(), 0.25);
     server().work(work, clock);
@@ -240,7 +240,7 @@ TEST_CASE("sync: a worker joins, pulls, pushes the gradients of its slices, and 
   work.progress.loss_sum = 3;
   work.progress.loss_count = 2;
   server.work(work, 1, 0);
-  run.twin->take(second);  // they are there
+  run.twin->take(second);  // the worker has these weights
   server.hear_pushes(1, ServedWorker::slice(0), run.gradients(16));
   server.weights(first, 2, 2);
   server.accept(1);
@@ -278,7 +278,7 @@ TEST_CASE("sync: a worker joins, pulls, pushes the gradients of its slices, and 
   CHECK(second_line.find(" loss=2.5 accuracy=") != std::string::npos);
 }
 
-TEST_CASE("async: a worker pulls once, and pushes with the version that its weights have") {
+TEST_CASE("async: a worker pulls once, and pushes with the version of its weights") {
   ServedWorker run(3);
   run.worker.config.consistency.sync = false;
   PlayedServer& server = run.server();
@@ -290,14 +290,14 @@ TEST_CASE("async: a worker pulls once, and pushes with the version that its weig
   server.weights(first, count, 6);
   run.twin->take(first);
   server.hear_pushes(count + 1, 6, run.gradients(8));
-  server.weights(first, count, 9);  // of something given up
+  server.weights(first, count, 9);  // an answer to an abandoned request
   server.weights(second, count + 1, 7);
   CHECK(server.hear_ready().clock == 2);
   server.work(ServedWorker::at(20), 3);
   run.twin->take(second);
   server.hear_pushes(count + 2, 7, run.gradients(20));
   server.say(Type::accepted, 3, 0, flag_behind);
-  // It is at version 7 by now: four updates more than when it got the work.
+  // The worker is at version 7 by now, four updates further than when it got the work.
   const JoinMessage join = server.hear_join(7);
   CHECK(join.position == 20 + 4 * 4);
   CHECK(join.offline == 0);
@@ -308,7 +308,7 @@ TEST_CASE("async: a worker pulls once, and pushes with the version that its weig
 }
 
 TEST_CASE(
-    "a worker with bounded staleness pulls when its weights are older than the bound, and says how old") {
+    "a worker with bounded staleness pulls if its weights are older than the bound, and reports their age") {
   ServedWorker run(2);
   run.worker.config.consistency = {false, 1};
   PlayedServer& server = run.server();
@@ -335,7 +335,7 @@ TEST_CASE(
   CHECK(step() == 0);
   server.work(work(1, 0), 1);
   CHECK(step() == 1);
-  server.work(work(2, 1), 2);  // what it holds is two behind
+  server.work(work(2, 1), 2);  // the weights that it holds are two slices behind
   pull();
   CHECK(step() == 1);
   server.work(work(2, 3), 3);
@@ -345,7 +345,7 @@ TEST_CASE(
   run.finish();
 }
 
-TEST_CASE("a worker that is told so joins again, and pulls everything") {
+TEST_CASE("a worker that is told to join again does so, and pulls all weights") {
   ServedWorker run(2);
   PlayedServer& server = run.server();
   run.begin();
@@ -361,7 +361,7 @@ TEST_CASE("a worker that is told so joins again, and pulls everything") {
   CHECK(join.restarts == 2);
   CHECK(join.lost_samples == 12);
   CHECK_FALSE(server.hear_ready().done);
-  server.say(Type::wait);  // nothing to do for now
+  server.say(Type::wait);  // no work at the moment
   server.say(Type::wait, 0, 0, flag_running);
   server.say(Type::seed_wanted, 9, 0);
   server.hear_seeds(3, 9, weights);
@@ -369,7 +369,7 @@ TEST_CASE("a worker that is told so joins again, and pulls everything") {
   server.hear_pulls(3);
   server.weights(weights, 3, 3);
   server.hear_pushes(3, ServedWorker::slice(1), run.gradients(80));
-  // Weights that have come whole are the newest step when it joins again.
+  // When it joins again, weights that have all arrived are its newest step.
   server.weights(weights, 4, 4);
   server.say(Type::wait, 0, 0, flag_rejoin);
   CHECK(server.hear_join(4).position == 80 + 2 * 4);
@@ -377,7 +377,7 @@ TEST_CASE("a worker that is told so joins again, and pulls everything") {
   run.finish();
 }
 
-TEST_CASE("sync: a worker asks for the weights that do not come, and for no others") {
+TEST_CASE("sync: a worker asks for weights that do not arrive, and for no others") {
   ServedWorker run(1);
   PlayedServer& server = run.server();
   run.begin();
@@ -395,7 +395,7 @@ TEST_CASE("sync: a worker asks for the weights that do not come, and for no othe
   run.finish();
 }
 
-TEST_CASE("a worker that is stopped finishes its slice, tells so, and leaves") {
+TEST_CASE("a worker that is stopped finishes its slice, reports it, and leaves") {
   ServedWorker run(1);
   run.worker.config.step_delay_ms = 1'000'000;
   run.worker.start();
@@ -403,7 +403,7 @@ TEST_CASE("a worker that is stopped finishes its slice, tells so, and leaves") {
   server.await_up(tested_worker);
   server.hear_join(0);
   server.hear_ready();
-  // The answers are there before it pushes, so that nothing is to be waited for.
+  // The answers are there before it pushes, so the worker need not wait for anything.
   const Numbers weights = shifted(run.twin->weights(), 0.25);
   server.work(ServedWorker::at(0), 0);
   server.hear_pulls(0);
@@ -420,7 +420,7 @@ TEST_CASE("a worker that is stopped finishes its slice, tells so, and leaves") {
         json::parse(R"({"schema":1,"rank":0,"done":false,"message":"terminated"})"));
 }
 
-TEST_CASE("a worker that is stopped while it waits for work leaves without a word of a slice") {
+TEST_CASE("a worker that is stopped while it waits for work leaves without reporting a slice") {
   ServedWorker run(1);
   run.begin();
   run.worker.request_stop();
@@ -428,7 +428,7 @@ TEST_CASE("a worker that is stopped while it waits for work leaves without a wor
   CHECK(run.worker.end() == ProcessEnd{ExitCode::terminated, ""});
 }
 
-TEST_CASE("a worker whose server is lost goes on by itself, and says how far it came when it is back") {
+TEST_CASE("a worker whose server is lost continues alone, and reports its step when the server is back") {
   ServedWorker run(2);
   run.worker.config.steps = 9;
   run.worker.config.offline_seconds = 600;
@@ -439,7 +439,7 @@ TEST_CASE("a worker whose server is lost goes on by itself, and says how far it 
   const Numbers next = shifted(run.twin->weights(), -0.5);
   server.weights(next, 4, 4);
   const std::string address = server.address();
-  // The weights are behind the answer to the marker.
+  // The answer to this marker shows that the worker has received the weights.
   server.say(Type::seed_wanted, 1, 0);
   server.hear_seeds(3, 1, run.twin->weights());
   run.servers.clear();
@@ -468,14 +468,14 @@ TEST_CASE("a worker whose server is lost goes on by itself, and says how far it 
                               std::to_string(join->clock)));
 }
 
-TEST_CASE("a worker that misses a server tells server 0 that it is cut off, and joins when it has all") {
+TEST_CASE("a worker that misses a server sends cut_off to server 0, and joins when all servers are there") {
   ServedWorker run(1, 2);
   const std::string address = run.servers[1]->address();
   run.servers.pop_back();
   PlayedServer& first = run.server();
   run.worker.start();
   first.await_up(tested_worker);
-  first.say(Type::seed_wanted, 3, 0);  // what it has is not what it offered
+  first.say(Type::seed_wanted, 3, 0);  // the worker refuses: its model is no longer the one that it offered
   first.hear(Type::cut_off);
   PlayedServer second(1, run.chunks, address, 2);
   second.await_up(tested_worker);
@@ -495,7 +495,7 @@ TEST_CASE("a worker that misses a server tells server 0 that it is cut off, and 
   CHECK(run.worker.result().starts_with("of server 1"));
 }
 
-TEST_CASE("without servers a worker gives up beyond its patience, and names them") {
+TEST_CASE("without servers a worker gives up after its patience, and names the servers") {
   PsProcess worker(tested_worker, 1, 2);
   const test::FreeAddress nobody;
   worker.env.seeds_server = {nobody.text(), nobody.text()};
@@ -504,8 +504,7 @@ TEST_CASE("without servers a worker gives up beyond its patience, and names them
   CHECK(worker.end() == ProcessEnd{ExitCode::peers_lost, "gave up waiting for server 0, server 1 (0 s)"});
 }
 
-TEST_CASE(
-    "a worker that finds no servers but the last checkpoint is trained, and says how good the model is") {
+TEST_CASE("a worker that finds no servers but the last checkpoint is trained, and reports the accuracy") {
   PsProcess worker(tested_worker, 1, 1);
   const test::FreeAddress nobody;
   worker.env.seeds_server = {nobody.text()};
@@ -524,7 +523,7 @@ TEST_CASE(
   CHECK(result.at("metrics").contains("accuracy"));
 }
 
-TEST_CASE("a worker ends as the server that cannot go on") {
+TEST_CASE("a worker ends with the final exit code of its server") {
   ServedWorker run(1);
   run.begin();
   run.server().end(ExitCode::diverged);

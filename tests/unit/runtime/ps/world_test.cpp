@@ -1,4 +1,4 @@
-// Whole runs with parameter servers in virtual time: processes are killed, fall silent, and are told to stop.
+// Whole runs with parameter servers in virtual time: processes are killed, fall silent, and have to stop.
 #include <doctest/doctest.h>
 
 #include "tests/unit/runtime/ps_world.h"
@@ -30,7 +30,7 @@ TEST_CASE("a run in virtual time is trained, and all of its processes end well")
   for (const bool sync : {true, false}) check_ends_well({.sync = sync, .faults = 0});
 }
 
-TEST_CASE("whatever befalls its processes, and when, a run is trained, with each slice counted once") {
+TEST_CASE("for every fault and every time, a run is trained, and each slice counts once") {
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
     check_ends_well({.seed = seed, .sync = true, .disk = seed % 2 == 0});
     check_ends_well({.workers = 3, .seed = seed, .sync = true, .offline = 4});
@@ -38,9 +38,9 @@ TEST_CASE("whatever befalls its processes, and when, a run is trained, with each
   }
 }
 
-// A worker that nothing was heard of is further than the one that has seeded a server meanwhile, and seeds
-// another: the two servers are at steps that no worker can bring together.
-TEST_CASE("servers that were seeded at different steps are brought to one, and the run goes on") {
+// A worker that fell silent is further than the worker that has seeded a server since, and seeds another
+// server. So the two servers are at steps that no worker can bring together.
+TEST_CASE("servers that were seeded at different steps are brought to one step, and the run continues") {
   check_ends_well({.workers = 2, .servers = 3, .seed = 1015, .disk = false, .faults = 10});
   check_ends_well({.workers = 3, .servers = 3, .seed = 1016, .disk = true, .faults = 10});
   check_ends_well({.workers = 2, .servers = 2, .seed = 1084, .disk = false, .faults = 10});

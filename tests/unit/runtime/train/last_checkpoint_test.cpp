@@ -28,7 +28,7 @@ struct TenSteps : WorkerJob {
 
 }  // namespace
 
-TEST_CASE("a checkpoint of the last step is found, one of an earlier step is not") {
+TEST_CASE("LastCheckpoint finds a checkpoint of the last step, and no checkpoint of an earlier step") {
   TenSteps run;
   CHECK_FALSE(run.find());
   CHECK_FALSE(run.is_there());
@@ -44,7 +44,7 @@ TEST_CASE("a checkpoint of the last step is found, one of an earlier step is not
   CHECK_FALSE(run.is_there());
 }
 
-TEST_CASE("a last checkpoint that is damaged proves nothing, and is read once only") {
+TEST_CASE("a damaged checkpoint of the last step is not found, and is read only once") {
   TenSteps run;
   run.save(9);
   run.save(10);
@@ -56,7 +56,7 @@ TEST_CASE("a last checkpoint that is damaged proves nothing, and is read once on
   CHECK_FALSE(run.find());
 }
 
-TEST_CASE("a worker that finds the last checkpoint reports its accuracy and is trained") {
+TEST_CASE("a worker that finds the last checkpoint reports its accuracy and ends as trained") {
   WorkerJob run;
   run.env.checkpoints = run.folder / "checkpoints";
   run.env.result = run.folder / "result";

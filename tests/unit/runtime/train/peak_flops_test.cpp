@@ -5,7 +5,7 @@
 using namespace mlk::rt;
 using mlk::kernels::Precision;
 
-TEST_CASE("a GPU's peak is found by its name, and none is made up for another") {
+TEST_CASE("peak_flops finds a known GPU by its name, and gives nothing for an unknown GPU") {
   CHECK(peak_flops("NVIDIA H100 80GB HBM3 (cuBLASLt 13.1.0)", Precision::bfloat16) == 989.4e12);
   CHECK(peak_flops("NVIDIA H100 PCIe", Precision::bfloat16) == 756e12);
   CHECK(peak_flops("NVIDIA H200", Precision::tf32) == 494.7e12);

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A run of mode single on the learnable data, as many processes of it as the test likes, one after the other.
+// A run of mode single on the learnable data. A test may run several processes of it, one after the other.
 struct Training {
   TemporaryFolder folder;
   LaunchEnv env;
@@ -63,7 +63,7 @@ struct Training {
 
 }  // namespace
 
-TEST_CASE("a run alone trains, reports, evaluates and leaves its last checkpoint") {
+TEST_CASE("a run of one process trains, reports, evaluates and leaves its last checkpoint") {
   Training bench;
   bench.config.evaluate_every = 120;
   CHECK(bench.run() == ExitCode::trained);
@@ -81,7 +81,7 @@ TEST_CASE("a run alone trains, reports, evaluates and leaves its last checkpoint
   CHECK(fs::exists(bench.folder.path() / "checkpoints" / "step-000000000200" / "manifest.json"));
 }
 
-TEST_CASE("without a folder for checkpoints a run trains all the same") {
+TEST_CASE("a run without a folder for checkpoints still trains") {
   Training bench;
   bench.env.checkpoints = "";
   bench.config.checkpoint.every = 10;
@@ -90,14 +90,14 @@ TEST_CASE("without a folder for checkpoints a run trains all the same") {
   CHECK_FALSE(bench.result().contains("checkpoint"));
 }
 
-TEST_CASE("a run that was cut off ends with the same bits as one that was not") {
+TEST_CASE("a run that is interrupted and resumed ends with the same bits as an uninterrupted run") {
   Training whole, cut;
   whole.config.checkpoint.every = cut.config.checkpoint.every = 30;
   REQUIRE(whole.run() == ExitCode::trained);
   const std::uint64_t steps = cut.config.steps;
   cut.config.steps = 70;
   REQUIRE(cut.run() == ExitCode::trained);
-  // As after a kill at step 70: its last checkpoint is one of those before.
+  // As after a kill at step 70: the last checkpoint is from an earlier step.
   fs::remove_all(cut.folder.path() / "checkpoints" / "step-000000000070");
   cut.config.steps = steps;
   REQUIRE(cut.run() == ExitCode::trained);
@@ -106,7 +106,7 @@ TEST_CASE("a run that was cut off ends with the same bits as one that was not") 
   CHECK(cut.state() == whole.state());
 }
 
-TEST_CASE("a run does not go on with other data than its checkpoint was trained with") {
+TEST_CASE("a run does not continue with other data than the data of its checkpoint") {
   Training bench;
   bench.config.steps = 100;
   REQUIRE(bench.run() == ExitCode::trained);
@@ -137,7 +137,7 @@ TEST_CASE("a run does not go on with other data than its checkpoint was trained 
   }
 }
 
-TEST_CASE("the curve of a run that goes on is that of the whole run") {
+TEST_CASE("the curve of a resumed run covers the whole run") {
   Training bench;
   bench.config.steps = 100;
   REQUIRE(bench.run() == ExitCode::trained);
@@ -155,7 +155,7 @@ TEST_CASE("the curve of a run that goes on is that of the whole run") {
   CHECK(bench.result()["curve"] == curve);
 }
 
-TEST_CASE("a run that had ended says again how good it is, and trains nothing") {
+TEST_CASE("a run that had ended and is started again reports its accuracy again, and trains nothing") {
   Training bench;
   REQUIRE(bench.run() == ExitCode::trained);
   const std::string state = bench.state();
@@ -168,7 +168,7 @@ TEST_CASE("a run that had ended says again how good it is, and trains nothing") 
   CHECK(std::ranges::count(bench.metrics.str(), '\n') == 1);
 }
 
-TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the next one goes on") {
+TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the next run continues") {
   const ScheduleConfig cosine{.type = ScheduleType::cosine, .warmup = 20};
   OptimizerConfig optimizer{.lr = 0.1, .momentum = 0.9};
   SUBCASE("sgd") {}
@@ -201,7 +201,8 @@ TEST_CASE("SIGTERM ends a run after a step with a checkpoint, from which the nex
   CHECK(cut.state() == whole.state());
 }
 
-TEST_CASE("a GPT that was stopped goes on from its checkpoint and ends with the bits of one that was not") {
+TEST_CASE(
+    "a GPT that is stopped and resumed from its checkpoint ends with the bits of an uninterrupted GPT") {
   Training whole, cut;
   for (Training* each : {&whole, &cut}) {
     write_file(each->folder / "train.txt", text_of_a_grammar(20'000));
@@ -231,7 +232,7 @@ TEST_CASE("a GPT that was stopped goes on from its checkpoint and ends with the 
   CHECK(cut.state() == whole.state());
 }
 
-TEST_CASE("SIGTERM ends an evaluation, too, which no grace period may be long enough for") {
+TEST_CASE("SIGTERM interrupts an evaluation that takes longer than a grace period") {
   Training bench;
   const std::uint32_t held_out = 800'000;  // a minute's work
   write_file(bench.folder.path() / held_out_images,
@@ -258,7 +259,7 @@ TEST_CASE("SIGTERM ends an evaluation, too, which no grace period may be long en
   CHECK(bench.result()["message"] == "terminated after step 1");
 }
 
-TEST_CASE("Adam goes on from weights without its state as from a start, not with steps too large") {
+TEST_CASE("Adam, with weights but without its state, continues with first steps as long as at a start") {
   Training bench;
   bench.config.optimizer = {.type = OptimizerType::adam, .lr = 0.001};
   REQUIRE(bench.run() == ExitCode::trained);
@@ -306,7 +307,7 @@ TEST_CASE("a loss that is not a number ends the run as diverged") {
   }
 }
 
-TEST_CASE("checkpoints that do not fit the model end the run, instead of a silent start from nothing") {
+TEST_CASE("checkpoints that do not fit the model end the run; it does not start silently from new weights") {
   Training bench;
   REQUIRE(bench.run() == ExitCode::trained);
   bench.config.model.hidden = {9};
@@ -319,8 +320,8 @@ TEST_CASE("checkpoints that do not fit the model end the run, instead of a silen
 }
 
 TEST_CASE(
-    "a disk that takes no checkpoints does not stop the training, but a run of which nothing is left is no "
-    "success") {
+    "a disk that accepts no checkpoints does not stop the training, but a run that saved nothing does not "
+    "succeed") {
   Training bench;
   fs::create_symlink(bench.folder / "gone", bench.env.checkpoints);  // as a volume that went away
   fs::create_directories(bench.folder / "gone");

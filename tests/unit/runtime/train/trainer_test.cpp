@@ -13,7 +13,7 @@ using namespace mlk::test;
 
 namespace {
 
-// A worker whose share of a step is `batch` as long as nobody is lost.
+// A worker whose share of a step is `batch` while no worker is lost.
 struct Worker : WorkerJob {
   Worker(int batch, std::vector<int> hidden) {
     config.model.hidden = std::move(hidden);
@@ -54,7 +54,7 @@ TEST_CASE("the share of lost workers is computed batch by batch, with the same g
   }
 }
 
-TEST_CASE("dropout is by the position of a sample in the run, and evaluations are without") {
+TEST_CASE("dropout depends on the position of a sample in the run, and evaluations use no dropout") {
   Worker in_parts(64, {16, 8}), at_once(64, {16, 8}), without(64, {16, 8});
   in_parts.config.data.micro_batch = 9;
   for (Worker* worker : {&in_parts, &at_once}) worker->config.model.dropout = 0.3;
@@ -71,7 +71,7 @@ TEST_CASE("dropout is by the position of a sample in the run, and evaluations ar
   CHECK(loss_of(whole) == loss_of(plain));
 }
 
-TEST_CASE("a batch in micro-batches has the gradients and the loss of a whole one") {
+TEST_CASE("a batch that is cut into micro-batches has the gradients and the loss of the whole batch") {
   Worker in_parts(64, {8, 8}), at_once(64, {8, 8});
   for (const int micro_batch : {1, 7, 32, 64}) {
     in_parts.config.data.micro_batch = micro_batch;
@@ -87,7 +87,7 @@ TEST_CASE("a batch in micro-batches has the gradients and the loss of a whole on
   }
 }
 
-TEST_CASE("a gradient is clipped before it is applied, to the norm that the configuration has") {
+TEST_CASE("a gradient is clipped to the configured norm before it is applied") {
   Worker free(16, {8}), bound(16, {8});
   free.config.optimizer = bound.config.optimizer = {.lr = 1};
   bound.config.optimizer.clip = 0.01;

@@ -1,4 +1,4 @@
-// When peers are dialled, by a clock of the test's.
+// When the dialler dials peers; the test sets the clock.
 #include "runtime/transport/dialer.h"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ TEST_CASE("a peer is dialled at once, and again with growing delays up to a boun
   CHECK(delays == std::vector<long>{50, 100, 200, 400, 400, 400, 400});
 }
 
-TEST_CASE("only a round in which every address refuses proves that nobody listens") {
+TEST_CASE("only a round in which every address refuses proves that no process listens") {
   Dialer dialer = with_target();
   dialer.due(start);
   dialer.attempts(peer, 2, start);
@@ -61,13 +61,13 @@ TEST_CASE("a connected peer is not dialled until it is lost, and then soon") {
   CHECK(*dialer.next_round() == start + 100s + 50ms);
 }
 
-TEST_CASE("a look-up that ends when the peer is connected, or removed, leads to no attempt") {
+TEST_CASE("a look-up that ends after the peer is connected, or removed, leads to no attempt") {
   Dialer dialer = with_target();
   dialer.due(start);
   CHECK(dialer.attempts(peer, 1, start));
-  dialer.lost(peer, start);  // it was connected, and is silent
+  dialer.lost(peer, start);  // the peer was connected, and is silent
   dialer.due(start + 1s);
-  dialer.connected(peer);  // it is heard again
+  dialer.connected(peer);  // the peer is heard again
   CHECK_FALSE(dialer.attempts(peer, 1, start + 1s));
   CHECK(dialer.due(start + 100s).empty());
   dialer.remove(peer);
@@ -81,7 +81,7 @@ TEST_CASE("a peer that was removed is not dialled") {
   CHECK_FALSE(dialer.attempt_over(peer, Dialer::Outcome::refused, start));
 }
 
-TEST_CASE("host and port are told apart, also for IPv6") {
+TEST_CASE("host and port are parsed separately, also for IPv6") {
   CHECK(parse_host_port("a.b:80")->host == "a.b");
   CHECK(parse_host_port("[::1]:7070")->host == "::1");
   CHECK(parse_host_port("[::1]:7070")->port == 7070);

@@ -17,7 +17,7 @@ using namespace mlk::rt;
 
 namespace {
 
-// A link of one host, and a reader at its other end.
+// A link within one host, and a reader at its other end.
 struct Pair {
   int epoll = epoll_create1(EPOLL_CLOEXEC), ends[2] = {-1, -1};
   std::unique_ptr<Link> writer;
@@ -56,7 +56,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("a lane that comes together with the proof of its peer is taken") {
+TEST_CASE("a lane that arrives together with the proof of its peer is opened") {
   Pair pair;
   pair.receiver.deliver = [&pair](Frame&& frame) {
     pair.receiver.trusted = true;
@@ -70,16 +70,16 @@ TEST_CASE("a lane that comes together with the proof of its peer is taken") {
   CHECK(pair.frames[1].payload == Bytes(100'000, std::byte{7}));
 }
 
-TEST_CASE("a stranger opens no lane") {
+TEST_CASE("a stranger cannot open a lane") {
   Pair pair;
   pair.send(MessageType::push, 100'000);
   for (int calls = 0; calls < 10 && pair.read() == FrameReader::End::more_later;) ++calls;
   REQUIRE(pair.frames.size() == 1);
-  CHECK(pair.frames[0].header.type == MessageType::lane);  // given to whoever judges strangers
-  CHECK(pair.reader.fault() == WireFault::lane);           // and what would lie in it is not there
+  CHECK(pair.frames[0].header.type == MessageType::lane);  // passed on to the code that refuses strangers
+  CHECK(pair.reader.fault() == WireFault::lane);           // and the payload in the lane is not there
 }
 
-TEST_CASE("floats are added to their buffer however the stream is cut") {
+TEST_CASE("floats are added to their buffer wherever the stream is cut") {
   for (const std::size_t cut : {1u, 3u, 4097u, 131'073u, 1'000'000u}) {
     CAPTURE(cut);
     Pair pair;
@@ -115,7 +115,7 @@ TEST_CASE("floats are added to their buffer however the stream is cut") {
   }
 }
 
-TEST_CASE("nothing is delivered while reading is paused, and nothing is lost by it") {
+TEST_CASE("nothing is delivered while reading is paused, and nothing is lost") {
   Pair pair;
   pair.receiver.deliver = [&pair](Frame&& frame) {
     pair.frames.push_back(std::move(frame));
@@ -130,7 +130,9 @@ TEST_CASE("nothing is delivered while reading is paused, and nothing is lost by 
   }
 }
 
-TEST_CASE("who waits for room in a lane gets it when its payloads were read, and the reader says so") {
+TEST_CASE(
+    "a writer that waits for room in a lane gets it when the payloads are read, and the reader reports "
+    "that") {
   Pair pair;
   pair.receiver.trusted = true;
   Header header;

@@ -1,4 +1,4 @@
-// What two processes say of themselves before they trust each other, there and back.
+// The messages by which two processes introduce themselves before they trust each other, encoded and decoded.
 #include "runtime/transport/handshake.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ Digest some_proof() {
   return proof;
 }
 
-// Both sides of a handshake, and the answers up to the listener's last one.
+// Both sides of a handshake, and their messages up to the one that the listener reads last.
 struct TwoSides {
   const Key listeners_key, diallers_key;
   const std::string run = "run";
@@ -74,7 +74,7 @@ TEST_CASE("two sides with one key prove themselves to each other in three messag
   CHECK(sides.listener.theirs().incarnation == 88);
 }
 
-TEST_CASE("a side with another key is found out, and so is a rank that was not wanted") {
+TEST_CASE("a side with another key is refused, and so is a rank that was not wanted") {
   TwoSides strangers('a', 'b', {Role::worker, 3});
   const auto unknown = strangers.proof();
   CHECK(unknown.fault == "it does not know the key of the run");
@@ -90,7 +90,7 @@ TEST_CASE("a side with another key is found out, and so is a rank that was not w
   CHECK_FALSE(refused.done);
 }
 
-TEST_CASE("a side takes no message out of order, and none after a fault") {
+TEST_CASE("a side accepts no message out of order, and no message after a fault") {
   TwoSides sides('a', 'a', {Role::worker, 3});
   const auto early =
       sides.listener.on_frame(TwoSides::header_from(sides.four, 88, MessageType::proof), some_proof());
@@ -98,7 +98,7 @@ TEST_CASE("a side takes no message out of order, and none after a fault") {
   CHECK_FALSE(sides.challenge().fault.empty());
 }
 
-TEST_CASE("hello, challenge and proof arrive as they were sent, the name in the header") {
+TEST_CASE("hello, challenge and proof arrive as they were sent, with the identity in the header") {
   const auto hello = read_hello(header_of(MessageType::hello), hello_payload(introduction("host:7")));
   REQUIRE(hello);
   CHECK(hello->id == PeerId{Role::worker, 3});
@@ -116,7 +116,7 @@ TEST_CASE("hello, challenge and proof arrive as they were sent, the name in the 
   CHECK(read_proof(proof_payload(some_proof())) == some_proof());
 }
 
-TEST_CASE("a message of the handshake that is cut, too long or of another type is none") {
+TEST_CASE("a handshake message that is cut, too long or of another type is not accepted") {
   const Bytes hello = hello_payload(introduction("host:7")),
               challenge = challenge_payload(introduction("host:7"), some_proof()),
               proof = proof_payload(some_proof());
@@ -133,7 +133,7 @@ TEST_CASE("a message of the handshake that is cut, too long or of another type i
   CHECK_FALSE(read_challenge(header_of(MessageType::hello), challenge));
 }
 
-TEST_CASE("an address has at most 300 bytes, whoever says it") {
+TEST_CASE("an address has at most 300 bytes, in a hello and in a challenge") {
   const std::string longest(300, 'a'), longer(301, 'a');
   CHECK(read_hello(header_of(MessageType::hello), hello_payload(introduction(longest))));
   CHECK_FALSE(read_hello(header_of(MessageType::hello), hello_payload(introduction(longer))));
@@ -143,7 +143,7 @@ TEST_CASE("an address has at most 300 bytes, whoever says it") {
                              challenge_payload(introduction(longer), some_proof())));
 }
 
-TEST_CASE("a proof is of one key, side, run and pair of introductions") {
+TEST_CASE("a proof is valid for one key, side, run and pair of introductions only") {
   const Key key = parse_key(std::string(64, 'a'));
   const Introduction dialler = introduction("one:1"), listener = introduction("two:2");
   const Digest proof = prove(key, Side::dialler, "run", dialler, listener);

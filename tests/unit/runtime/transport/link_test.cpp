@@ -1,4 +1,4 @@
-// One link over a pair of sockets: what it writes, queues, reports to epoll and says of itself.
+// One link over a pair of sockets: what it writes, queues and reports, to epoll and to its caller.
 #include "runtime/transport/link.h"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ struct Ends {
   void hang_up() {
     if (other >= 0) ::close(std::exchange(other, -1));
   }
-  // What epoll reports of the link now.
+  // The events that epoll reports of the link now.
   std::uint32_t reported() const {
     epoll_event event{};
     if (epoll_wait(epoll, &event, 1, 0) == 0) return 0;
@@ -55,7 +55,7 @@ struct Ends {
     CHECK(number == 42);
     return std::uint32_t{event.events};
   }
-  // What has come to the other end so far.
+  // The bytes that have arrived at the other end so far.
   Bytes come() const {
     Bytes all;
     std::array<std::byte, 65536> part;
@@ -76,7 +76,7 @@ Header some_header(MessageType type = MessageType::push) {
   return header;
 }
 
-// The frame as it should be on the wire.
+// The bytes of the frame as they should be on the wire.
 Bytes frame_of(std::uint32_t sequence, std::span<const std::byte> payload, std::uint32_t checksum,
                bool in_lane = false) {
   Header header = some_header();
@@ -89,7 +89,7 @@ Bytes frame_of(std::uint32_t sequence, std::span<const std::byte> payload, std::
   return bytes;
 }
 
-TEST_CASE("a new link has room and nothing queued, and knows its number, its name and its medium") {
+TEST_CASE("a new link has room, an empty queue, and its number, name and medium") {
   for (const Medium medium : {Medium::tcp, Medium::one_host}) {
     const Ends ends(medium);
     CHECK(ends.link->id() == 42);
@@ -107,7 +107,7 @@ TEST_CASE("a new link has room and nothing queued, and knows its number, its nam
   }
 }
 
-TEST_CASE("frames are counted, and carry a checksum over TCP, and none within a host") {
+TEST_CASE("frames have sequence numbers, a checksum over TCP, and no checksum within a host") {
   const Bytes payload(100, std::byte{9});
   const std::uint32_t checksum = crc32c(payload.data(), payload.size());
   for (const Medium medium : {Medium::tcp, Medium::one_host}) {
@@ -127,7 +127,7 @@ TEST_CASE("frames are counted, and carry a checksum over TCP, and none within a 
   }
 }
 
-TEST_CASE("a paused link reports nothing that comes and no end, until it is resumed") {
+TEST_CASE("a paused link reports neither incoming bytes nor the end, until it is resumed") {
   Ends ends(Medium::tcp);
   ends.link->pause();
   CHECK(ends.link->paused());
@@ -155,7 +155,7 @@ TEST_CASE("a paused link reports nothing that comes and no end, until it is resu
   CHECK(ends.link->read(receiver, posted_receives) == FrameReader::End::end_of_stream);
 }
 
-TEST_CASE("a paused link still reports that it can write what is queued") {
+TEST_CASE("a paused link still reports that it can write its queue") {
   const Ends ends(Medium::tcp);
   ends.link->want_write();
   ends.link->pause();
@@ -167,7 +167,7 @@ TEST_CASE("a paused link still reports that it can write what is queued") {
   CHECK(ends.come() == frame_of(0, {}, 0));
 }
 
-TEST_CASE("before the connection is made all is queued, and goes out in order with the first flush") {
+TEST_CASE("before the connection is made all frames are queued, and the first flush sends them in order") {
   const Ends ends(Medium::tcp);
   ends.link->want_write();
   CHECK(ends.reported() == EPOLLOUT);
@@ -177,7 +177,7 @@ TEST_CASE("before the connection is made all is queued, and goes out in order wi
   CHECK(ends.link->drained());
   const Bytes payload(10, std::byte{1});
   const std::uint32_t checksum = crc32c(payload.data(), payload.size());
-  CHECK(ends.link->send(some_header(), payload, 0) == Link::Sent::yes);  // the first always
+  CHECK(ends.link->send(some_header(), payload, 0) == Link::Sent::yes);  // the first frame is always accepted
   CHECK(ends.link->queued_bytes() == 74);
   CHECK(ends.link->send(some_header(), payload, 83) == Link::Sent::full);
   CHECK(ends.link->queued_bytes() == 74);
@@ -187,7 +187,7 @@ TEST_CASE("before the connection is made all is queued, and goes out in order wi
   CHECK(ends.come().empty());
   ends.link->flush();
   Bytes expected = frame_of(0, payload, checksum);
-  append(expected, frame_of(1, payload, checksum));  // the one that was not taken has no number
+  append(expected, frame_of(1, payload, checksum));  // the frame that was not accepted has no number
   CHECK(ends.come() == expected);
   CHECK(ends.link->queued_bytes() == 0);
   CHECK(ends.link->drained());
@@ -197,7 +197,7 @@ TEST_CASE("before the connection is made all is queued, and goes out in order wi
   CHECK_FALSE(ends.link->waited_for());
 }
 
-TEST_CASE("what the socket does not take waits, to the byte, and follows when there is room") {
+TEST_CASE("bytes that the socket does not take are queued exactly, and follow when there is room") {
   const Ends ends(Medium::tcp);
   Bytes expected, come;
   std::uint32_t sent = 0;
@@ -228,7 +228,7 @@ TEST_CASE("what the socket does not take waits, to the byte, and follows when th
   CHECK(ends.reported() == 0);
 }
 
-TEST_CASE("when nobody takes anything any more the error is known, and nothing waits") {
+TEST_CASE("when the other end takes no more bytes, the link has the error, and its queue is empty") {
   Ends ends(Medium::tcp);
   ends.hang_up();
   CHECK(ends.link->send(some_header(), Bytes(10), no_limit) == Link::Sent::yes);
@@ -245,7 +245,7 @@ TEST_CASE("when nobody takes anything any more the error is known, and nothing w
   CHECK((later.reported() & EPOLLOUT) == 0);
 }
 
-TEST_CASE("a full socket is no error") {
+TEST_CASE("a full socket is not an error") {
   const Ends ends(Medium::tcp);
   for (int i = 0; i < 1000 && ends.link->drained(); ++i)
     ends.link->send(some_header(), Bytes(30'000), no_limit);
@@ -254,7 +254,7 @@ TEST_CASE("a full socket is no error") {
   CHECK(ends.link->send_error() == 0);
 }
 
-TEST_CASE("a closed link takes nothing, waits for nothing, and stands in nobody's way") {
+TEST_CASE("a closed link accepts nothing, waits for nothing, and does not touch a reused descriptor") {
   const Ends ends(Medium::tcp);
   ends.link->want_write();
   CHECK(ends.link->send(some_header(), Bytes(10), no_limit) == Link::Sent::yes);
@@ -270,7 +270,7 @@ TEST_CASE("a closed link takes nothing, waits for nothing, and stands in nobody'
   CHECK(ends.link->drained());
   CHECK_FALSE(ends.link->waited_for());
   CHECK(ends.link->queued_bytes() == 0);
-  // The number of its socket may be another's by now.
+  // The number of the closed socket may belong to another file by now.
   const int reused = ::dup2(ends.epoll, number);
   CHECK(reused == number);
   ends.link->flush();
@@ -280,7 +280,7 @@ TEST_CASE("a closed link takes nothing, waits for nothing, and stands in nobody'
   ::close(number);
 }
 
-TEST_CASE("the end of sending is seen by the other, which can still be heard") {
+TEST_CASE("the other end sees the end of sending, and can still send") {
   const Ends ends(Medium::tcp);
   ends.link->shut_down_sending();
   char byte;
@@ -289,12 +289,12 @@ TEST_CASE("the end of sending is seen by the other, which can still be heard") {
   CHECK((ends.reported() & EPOLLIN) != 0);
 }
 
-TEST_CASE("within a host a payload of 16 KiB goes by the lane, which a frame of its own opens once") {
+TEST_CASE("within a host a payload of 16 KiB goes through the lane, which a separate frame opens once") {
   const Ends ends(Medium::one_host);
   const Bytes small(16383, std::byte{1}), large(16384, std::byte{2});
   CHECK(ends.link->send(some_header(), small, no_limit) == Link::Sent::yes);
   CHECK(ends.come() == frame_of(0, small, payload_follows));
-  // Not while anything waits.
+  // The lane is not opened while bytes are queued.
   ends.link->want_write();
   CHECK(ends.link->send(some_header(), large, no_limit) == Link::Sent::yes);
   CHECK(ends.link->send(some_header(), large, no_limit) == Link::Sent::yes);
@@ -318,7 +318,8 @@ TEST_CASE("within a host a payload of 16 KiB goes by the lane, which a frame of 
   CHECK(ends.come() == expected);
 }
 
-TEST_CASE("what does not fit into the lane goes by the socket, or waits if the sender can") {
+TEST_CASE(
+    "a payload that does not fit into the lane goes through the socket, or waits if the sender can wait") {
   const Ends ends(Medium::one_host);
   const Bytes half(SharedLane::always_fits), more(SharedLane::always_fits + 1), least(16384);
   CHECK(ends.link->send(some_header(), half, 0) == Link::Sent::yes);
@@ -345,7 +346,7 @@ std::size_t open_descriptors() {
   return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
 }
 
-// A reader at one of two sockets, with what it delivers.
+// A reader at one of two sockets, and the frames that it delivers.
 struct Reading {
   int ends[2] = {-1, -1};
   FrameReader reader;
@@ -405,7 +406,7 @@ struct Reading {
   FrameReader::End read() { return reader.read(ends[1], receiver, posted_receives, paused); }
 };
 
-TEST_CASE("a frame with a wrong number, length, or checksum is a fault, and none is delivered") {
+TEST_CASE("a frame with a wrong number, length or checksum is a fault, and is not delivered") {
   struct Wrong {
     WireFault fault;
     void (*change)(Header& header);
@@ -435,12 +436,12 @@ TEST_CASE("a frame with a wrong number, length, or checksum is a fault, and none
   }
 }
 
-TEST_CASE("the ends of a socket are told apart") {
+TEST_CASE("the reader distinguishes the ways in which a socket ends") {
   Reading closed(Medium::tcp);
   ::close(std::exchange(closed.ends[0], -1));
   CHECK(closed.read() == FrameReader::End::end_of_stream);
   Reading reset(Medium::tcp);
-  REQUIRE(::send(reset.ends[1], "x", 1, 0) == 1);  // which the other has not read when it ends
+  REQUIRE(::send(reset.ends[1], "x", 1, 0) == 1);  // the other end has not read it when it closes
   ::close(std::exchange(reset.ends[0], -1));
   CHECK(reset.read() == FrameReader::End::reset);
   Reading none(Medium::tcp);
@@ -449,7 +450,7 @@ TEST_CASE("the ends of a socket are told apart") {
   CHECK(none.read() == FrameReader::End::more_later);
 }
 
-TEST_CASE("who wants no more frames gets none, and that is no fault of the wire") {
+TEST_CASE("a receiver that wants no more frames gets none, and the wire has no fault") {
   Reading run(Medium::tcp);
   int asked = 0;
   run.receiver.deliver = [&](Frame&&) { return ++asked < 2; };
@@ -459,7 +460,7 @@ TEST_CASE("who wants no more frames gets none, and that is no fault of the wire"
   CHECK(run.reader.fault() == WireFault::none);
 }
 
-TEST_CASE("a place is asked for a payload, and for none where there is none") {
+TEST_CASE("the reader asks for a place for a payload, and for none if there is no payload") {
   Reading run(Medium::tcp);
   int asked = 0;
   run.receiver.place = [&](const Header&) -> std::optional<PostedReceives::Ticket> {
@@ -475,7 +476,7 @@ TEST_CASE("a place is asked for a payload, and for none where there is none") {
   CHECK_FALSE(run.frames[1].posted_crc);
 }
 
-TEST_CASE("of a frame whose buffer is taken back when it has half come, nothing more is written there") {
+TEST_CASE("when the buffer of a half received frame is taken back, the reader writes nothing more to it") {
   for (const ReceiveMode how : {ReceiveMode::replace, ReceiveMode::add}) {
     Reading run(Medium::tcp);
     const std::vector<float> values(100, 2.0f);
@@ -501,7 +502,7 @@ TEST_CASE("of a frame whose buffer is taken back when it has half come, nothing 
   }
 }
 
-TEST_CASE("of descriptors that come along the last one is kept, and all are closed in the end") {
+TEST_CASE("of several descriptors that arrive the last one is kept, and all are closed at the end") {
   const std::size_t before = open_descriptors();
   {
     Reading run(Medium::one_host);
@@ -517,7 +518,7 @@ TEST_CASE("of descriptors that come along the last one is kept, and all are clos
   CHECK(open_descriptors() <= before);
 }
 
-TEST_CASE("a descriptor that is no lane is refused, and closed") {
+TEST_CASE("a descriptor that is not a lane is refused and closed") {
   const std::size_t before = open_descriptors();
   {
     Reading run(Medium::one_host);
@@ -531,7 +532,7 @@ TEST_CASE("a descriptor that is no lane is refused, and closed") {
   CHECK(open_descriptors() <= before);
 }
 
-TEST_CASE("what comes by the lane goes into its posted buffer, or is added to it") {
+TEST_CASE("a payload from the lane goes into its posted buffer, or is added to it") {
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
   Reading run(Medium::one_host);
   run.receiver.length_limit = 1 << 20;
@@ -551,7 +552,7 @@ TEST_CASE("what comes by the lane goes into its posted buffer, or is added to it
       header.key = key;
       CHECK(writer.send(header, std::as_bytes(std::span(values)), 0) == Link::Sent::yes);
     }
-    // Each read() ends where the lane's descriptor came.
+    // Each read() ends at the byte with the lane's descriptor.
     for (int calls = 0; calls < 10 && run.frames.size() < 3; ++calls)
       CHECK(run.read() == FrameReader::End::more_later);
     REQUIRE(run.frames.size() == 3);

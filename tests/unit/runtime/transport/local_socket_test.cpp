@@ -17,14 +17,14 @@ SocketAddress at(const char* host_port) { return *literal_address(*parse_host_po
 
 }  // namespace
 
-TEST_CASE("loopback and own interfaces are of this host, others are not") {
+TEST_CASE("loopback and own interfaces belong to this host, other addresses do not") {
   CHECK(is_of_this_host(at("127.0.0.1:80")));
   CHECK(is_of_this_host(at("127.77.3.200:80")));
   CHECK_FALSE(is_of_this_host(at("192.0.2.1:80")));      // RFC 5737: for documentation
   CHECK_FALSE(is_of_this_host(at("[2001:db8::1]:80")));  // RFC 3849
 }
 
-TEST_CASE("who listens beside an address is found there, and nowhere else") {
+TEST_CASE("a process that listens beside an address is found there, and nowhere else") {
   const int listener = listen_locally(at("127.201.1.1:7070"));
   REQUIRE(listener >= 0);
   CHECK(listen_locally(at("127.201.1.1:7070")) == -1);
@@ -40,7 +40,7 @@ TEST_CASE("who listens beside an address is found there, and nowhere else") {
   for (const int fd : {listener, dialled, accepted}) ::close(fd);
 }
 
-TEST_CASE("who listens on all interfaces is found at each of them") {
+TEST_CASE("a process that listens on all interfaces is found at each of them") {
   const int listener = listen_locally(at("0.0.0.0:7373"));
   REQUIRE(listener >= 0);
   const int dialled = connect_locally(at("127.201.1.9:7373"));
@@ -48,7 +48,7 @@ TEST_CASE("who listens on all interfaces is found at each of them") {
   for (const int fd : {listener, dialled}) ::close(fd);
 }
 
-TEST_CASE("another user of the machine is told apart, at both ends") {
+TEST_CASE("a process of another user is recognised at both ends") {
   if (geteuid() != 0) {
     MESSAGE("skipped: only root can act as another user");
     return;
@@ -59,7 +59,7 @@ TEST_CASE("another user of the machine is told apart, at both ends") {
   REQUIRE(pipe(ready) == 0);
   const pid_t child = fork();
   if (child == 0) {
-    // Of the other user: one that connects to us, and one that listens where we connect to.
+    // The process of the other user connects to us, and listens where we connect to.
     if (setuid(65534) != 0) _exit(1);
     const int foreign = listen_locally(at("127.201.1.4:7070"));
     const bool refused = connect_locally(at("127.201.1.3:7070")) == -1;
@@ -70,7 +70,7 @@ TEST_CASE("another user of the machine is told apart, at both ends") {
   }
   char byte;
   CHECK(::read(ready[0], &byte, 1) == 1);
-  const int accepted = accept_locally(listener);  // it has connected, looked who we are, and closed
+  const int accepted = accept_locally(listener);  // that process has connected, checked our user, and closed
   CHECK(accepted >= 0);
   CHECK_FALSE(peer_process(accepted));
   CHECK(connect_locally(at("127.201.1.4:7070")) == -1);

@@ -1,4 +1,4 @@
-// Which incarnation of a peer counts, and what proves that one is dead.
+// Which incarnation of a peer is the current one, and what proves that one is dead.
 #include "runtime/transport/peer_table.h"
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ TEST_CASE("an incarnation is fenced as soon as another one of its rank is connec
   PeerTable peers;
   CHECK_FALSE(peers.is_fenced(zero, 1));
   CHECK_FALSE(peers.connected(zero, 1));
-  CHECK_FALSE(peers.connected(zero, 1));  // again, after a cut
+  CHECK_FALSE(peers.connected(zero, 1));  // it connects again after a cut
   CHECK_FALSE(peers.is_fenced(zero, 1));
   CHECK_FALSE(peers.connected(zero, 2));
   CHECK(peers.is_fenced(zero, 1));
@@ -27,8 +27,8 @@ TEST_CASE("an incarnation is fenced as soon as another one of its rank is connec
 TEST_CASE("the death of a lost incarnation is proven once, by its successor or by refused connections") {
   PeerTable peers;
   peers.connected(zero, 1);
-  CHECK_FALSE(peers.nobody_listens(zero));  // it was not lost
-  CHECK_FALSE(peers.nobody_listens(one));   // it was never there
+  CHECK_FALSE(peers.nobody_listens(zero));  // the peer was not lost
+  CHECK_FALSE(peers.nobody_listens(one));   // the peer was never there
   peers.lost_without_proof(zero, {});
   const auto replaced = peers.connected(zero, 2);
   REQUIRE(replaced);
@@ -40,10 +40,10 @@ TEST_CASE("the death of a lost incarnation is proven once, by its successor or b
   REQUIRE(gone);
   CHECK(gone->number == 2);
   CHECK_FALSE(peers.nobody_listens(zero));
-  CHECK_FALSE(peers.connected(zero, 3));  // that the one before is dead was known
+  CHECK_FALSE(peers.connected(zero, 3));  // the death of incarnation 2 was reported already
 }
 
-TEST_CASE("a lost incarnation that is back in time proves nothing") {
+TEST_CASE("a lost incarnation that comes back in time is not reported as dead") {
   PeerTable peers;
   peers.connected(zero, 1);
   peers.lost_without_proof(zero, {});
@@ -51,7 +51,7 @@ TEST_CASE("a lost incarnation that is back in time proves nothing") {
   CHECK_FALSE(peers.nobody_listens(zero));
 }
 
-TEST_CASE("a peer that is to be back by a time counts as dead after it, once") {
+TEST_CASE("a peer that must be back by a time counts as dead after it, once") {
   PeerTable peers;
   peers.connected(zero, 1);
   peers.connected(one, 5);

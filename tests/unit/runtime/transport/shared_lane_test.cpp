@@ -36,7 +36,7 @@ std::vector<std::byte> payload_of(std::size_t size, int seed) {
 
 }  // namespace
 
-TEST_CASE("payloads of all sizes go through a lane many times its size, in order") {
+TEST_CASE("payloads of all sizes pass in order through a lane much smaller than their sum") {
   const Ends ends = make_ends();
   bool same = true;
   std::size_t size = 1;
@@ -49,7 +49,8 @@ TEST_CASE("payloads of all sizes go through a lane many times its size, in order
   CHECK(same);
 }
 
-TEST_CASE("a full lane takes nothing until something was released, and spoils nothing that waits") {
+TEST_CASE(
+    "a full lane accepts nothing until a payload is released, and does not spoil the waiting payloads") {
   const Ends ends = make_ends();
   const auto payload = payload_of(SharedLane::capacity / 4, 1);
   int taken = 0;
@@ -67,7 +68,7 @@ TEST_CASE("a full lane takes nothing until something was released, and spoils no
   CHECK(std::ranges::equal(ends.reader->next(last.size()), last));
 }
 
-TEST_CASE("a writer who waits for room is told of it once, when half of the lane is free") {
+TEST_CASE("a writer that waits for room is notified once, when half of the lane is free") {
   const Ends ends = make_ends();
   const auto payload = payload_of(SharedLane::capacity / 8, 1);
   for (int i = 0; i < 8; ++i) {
@@ -82,7 +83,7 @@ TEST_CASE("a writer who waits for room is told of it once, when half of the lane
   }
 }
 
-TEST_CASE("up to half of a lane always fits once all before it was released") {
+TEST_CASE("up to half of a lane always fits once all earlier payloads are released") {
   for (std::size_t start = 0; start < SharedLane::capacity; start += 40'961) {
     const Ends ends = make_ends();
     REQUIRE(ends.writer->put(payload_of(start, 0)));
@@ -92,14 +93,14 @@ TEST_CASE("up to half of a lane always fits once all before it was released") {
   }
 }
 
-TEST_CASE("a payload larger than the lane does not go into it, and none is expected there") {
+TEST_CASE("a payload larger than the lane does not go into it, and the reader expects none there") {
   const Ends ends = make_ends();
   CHECK_FALSE(ends.writer->put(payload_of(SharedLane::capacity + 1, 0)));
   CHECK(ends.reader->next(SharedLane::capacity + 1).empty());
   CHECK(ends.writer->put(payload_of(SharedLane::capacity, 0)));
 }
 
-TEST_CASE("memory that its owner could cut short is no lane") {
+TEST_CASE("memory that its owner could truncate is not accepted as a lane") {
   const int unsealed = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   REQUIRE(ftruncate(unsealed, 4096 + SharedLane::capacity) == 0);
   CHECK_FALSE(SharedLane::open(unsealed));

@@ -1,4 +1,4 @@
-// When a transport takes a peer for silent, gone or dead, and what it does then.
+// When a transport considers a peer silent, gone or dead, and what it does then.
 #include <algorithm>
 #include <atomic>
 #include <linux/filter.h>
@@ -20,14 +20,14 @@ using test::Subject;
 
 constexpr PeerId zero{Role::worker, 0}, one{Role::worker, 1}, server{Role::server, 0};
 
-// From now on the peer's host looks as if it had lost power: it takes no packet and acknowledges none.
+// From now on the peer's host looks as if it had lost power: it takes no packets and acknowledges none.
 void cut_the_way(const RawPeer& peer) {
   sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
   const sock_fprog program{1, &drop};
   REQUIRE(setsockopt(peer.fd(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0);
 }
 
-// All that is told up to this, and with it.
+// All events up to and including this one.
 std::vector<std::string> told_until(Subject& subject, const std::string& last) {
   std::vector<std::string> all;
   do {
@@ -36,7 +36,7 @@ std::vector<std::string> told_until(Subject& subject, const std::string& last) {
   return all;
 }
 
-// Takes what the subject dials next, and ends it with a reset.
+// Accepts the subject's next connection, and ends it with a reset.
 void refuse_next(const RawListener& listener) {
   RawPeer peer = listener.accept(server, 7);
   peer.read();
@@ -59,10 +59,10 @@ TEST_CASE("a peer hears a heartbeat when it has heard nothing else for a while")
   }
   peer.send(RawPeer::header(MessageType::heartbeat));
   peer.send(RawPeer::header(MessageType::push, 1));
-  CHECK(subject.told() == "message worker/0 #7 type 23 clock 0 key 1");  // a heartbeat is no message
+  CHECK(subject.told() == "message worker/0 #7 type 23 clock 0 key 1");  // no message for the heartbeat
 }
 
-TEST_CASE("a silent peer is told of once, is audible with its next frame, and can be silent again") {
+TEST_CASE("a silent peer is reported once, is audible with its next frame, and can be silent again") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   Subject subject(options);
@@ -74,13 +74,13 @@ TEST_CASE("a silent peer is told of once, is audible with its next frame, and ca
     peer.send(RawPeer::header(MessageType::heartbeat));
     CHECK(subject.told() == "audible worker/0 #7");
   }
-  // An end after a silence proves nothing: the other host may only have given the connection up.
+  // An end after a silence proves nothing: the other host may only have closed the connection of a live peer.
   CHECK(subject.told() == "silent worker/0 #7");
   peer.hang_up();
   CHECK(subject.told() == "down worker/0 #7");
 }
 
-TEST_CASE("who speaks now and then is not silent, while another is") {
+TEST_CASE("a peer that sends now and then is not reported as silent, while another one is") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 500ms;
   Subject subject(options);
@@ -102,12 +102,12 @@ TEST_CASE("who speaks now and then is not silent, while another is") {
   CHECK(first == "silent worker/1 #8");
 }
 
-TEST_CASE("a silent peer is lost when its host does not acknowledge what was sent, and else it stays") {
+TEST_CASE("a silent peer is lost if its host does not acknowledge sent bytes, and otherwise stays") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   options.lost_after = 300ms;
   Subject subject(options);
-  // The first is asked nothing; the second is sent a message, which its host acknowledges.
+  // The subject sends nothing to the first; it sends a message to the second, whose host acknowledges it.
   RawPeer idle = RawPeer::connected(subject, zero, 7), slow = RawPeer::connected(subject, one, 8),
           dead = RawPeer::connected(subject, server, 9);
   for (RawPeer* peer : {&idle, &slow, &dead}) {
@@ -128,8 +128,8 @@ TEST_CASE("a silent peer is lost when its host does not acknowledge what was sen
   CHECK(std::ranges::count_if(told, [](const auto& text) { return text.starts_with("down"); }) == 1);
 }
 
-// Where only the way from the peer is cut, an end of the stream would look to it like the death of the other.
-TEST_CASE("a connection that is given up ends for the peer when it has come back, and not before") {
+// If only the way from the peer is cut, an end of the stream would look to the peer like our death.
+TEST_CASE("a connection that is given up ends for the peer when the peer has come back, and not before") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   options.lost_after = 300ms;
@@ -147,7 +147,7 @@ TEST_CASE("a connection that is given up ends for the peer when it has come back
   ssize_t received = 0;
   while ((received = receive(MSG_DONTWAIT)) > 0) {
   }
-  CHECK(received == -1);  // there is no more, but this is not the end
+  CHECK(received == -1);  // no more bytes arrive, but the stream has not ended
   RawPeer again = RawPeer::connected(subject, zero, 7);
   again.dial();
   CHECK(subject.told() == "up worker/0 #7 at 192.0.2.7:7070");
@@ -185,7 +185,7 @@ TEST_CASE("an end of the stream and a reset prove that the process is gone") {
   }
 }
 
-TEST_CASE("a goodbye tells the exit code, and the connection ends without proof being lost") {
+TEST_CASE("a goodbye reports the exit code, and the end of its connection is proven") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -196,7 +196,7 @@ TEST_CASE("a goodbye tells the exit code, and the connection ends without proof 
   CHECK(peer.is_closed());
 }
 
-TEST_CASE("who is told of a newer incarnation of itself is replaced, whatever other flags there are") {
+TEST_CASE("a process that hears of its newer incarnation is replaced, whatever other flags are set") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -207,7 +207,7 @@ TEST_CASE("who is told of a newer incarnation of itself is replaced, whatever ot
   CHECK(subject.told().starts_with("replaced worker/0 #7 proven"));
 }
 
-TEST_CASE("what was lost without proof is dead once nobody listens where it was") {
+TEST_CASE("a peer that was lost without proof is dead once no process listens at its address") {
   for (const bool by_reset : {false, true}) {
     CAPTURE(by_reset);
     Subject subject;
@@ -221,10 +221,10 @@ TEST_CASE("what was lost without proof is dead once nobody listens where it was"
       peer.send_bytes(Bytes(header_size, std::byte{1}));
       CHECK(subject.told() == "down server/0 #7");
     }
-    // Whoever ends the next attempt at once with a reset is not the peer.
+    // A process that ends the next attempt at once with a reset is not the peer.
     if (by_reset) refuse_next(listener);
     CHECK(subject.told() == "down server/0 #7 proven");
-    // And that is told once.
+    // The death is reported once.
     if (by_reset) {
       for (int attempt = 0; attempt < 3; ++attempt) refuse_next(listener);
       CHECK(subject.quiet());
@@ -232,7 +232,7 @@ TEST_CASE("what was lost without proof is dead once nobody listens where it was"
   }
 }
 
-TEST_CASE("an attempt that ends before the peer has proved itself proves nothing of the one before") {
+TEST_CASE("an attempt that ends before the handshake proves nothing about the connection before it") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());
@@ -245,7 +245,7 @@ TEST_CASE("an attempt that ends before the peer has proved itself proves nothing
   }
   for (int attempt = 0; attempt < 3; ++attempt) {
     RawPeer peer = listener.accept(server, 7);
-    peer.read();  // else the end would be a reset
+    peer.read();  // otherwise the end would be a reset
   }
   RawPeer back = listener.accept(server, 8);
   back.be_answered();
@@ -253,7 +253,7 @@ TEST_CASE("an attempt that ends before the peer has proved itself proves nothing
   CHECK(subject.told() == "up server/0 #8 at 192.0.2.7:7070");
 }
 
-TEST_CASE("what was lost without proof and is back is not taken for dead when it is refused") {
+TEST_CASE("a peer that was lost without proof and is back does not count as dead when attempts are refused") {
   Subject subject;
   RawListener listener;
   subject.transport->dial(server, listener.address());
@@ -273,7 +273,7 @@ TEST_CASE("what was lost without proof and is back is not taken for dead when it
   CHECK(subject.quiet());
 }
 
-TEST_CASE("half a connection to where nobody listens any more is given up, and its peer dead") {
+TEST_CASE("a half open connection is closed once no process listens at the peer, and the peer is dead") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   Subject subject(options);
@@ -288,7 +288,7 @@ TEST_CASE("half a connection to where nobody listens any more is given up, and i
   CHECK(peer.is_closed());
 }
 
-TEST_CASE("a silent peer is dialled anew, and the connection that works takes over") {
+TEST_CASE("a silent peer is dialled again, and the connection that works replaces the old one") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   Subject subject(options);
@@ -305,7 +305,7 @@ TEST_CASE("a silent peer is dialled anew, and the connection that works takes ov
   CHECK(half.is_closed());
 }
 
-TEST_CASE("a peer that is heard again keeps its connection, and what was dialled meanwhile is ended") {
+TEST_CASE("a peer that is heard again keeps its connection, and the newer attempts end") {
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
   Subject subject(options);
@@ -321,7 +321,8 @@ TEST_CASE("a peer that is heard again keeps its connection, and what was dialled
   CHECK(second.is_closed());
 }
 
-TEST_CASE("after a pause of this host a peer that ended is dead only if it does not come back in time") {
+TEST_CASE(
+    "after a pause of this host a peer whose connection ended is dead only if it does not return in time") {
   std::atomic<std::chrono::nanoseconds> suspended{0ns};
   TransportOptions options = test::calm_options();
   options.suspected_after = 60s;
@@ -344,7 +345,7 @@ TEST_CASE("after a pause of this host a peer that ended is dead only if it does 
   CHECK(subject.told() == "down worker/1 #8 proven");
 }
 
-TEST_CASE("a host that was suspended once still notices who falls silent afterwards") {
+TEST_CASE("a host that was suspended still notices a peer that falls silent afterwards") {
   std::atomic<std::chrono::nanoseconds> suspended{0ns};
   TransportOptions options = test::calm_options();
   options.suspect_after = 150ms;
@@ -357,7 +358,7 @@ TEST_CASE("a host that was suspended once still notices who falls silent afterwa
   CHECK(subject.told() == "silent worker/0 #7");
 }
 
-TEST_CASE("a goodbye follows all that was sent before, also to a peer that reads slowly") {
+TEST_CASE("a goodbye follows all earlier messages, also to a peer that reads slowly") {
   TransportOptions options = test::calm_options();
   options.credit = 64 << 20;
   Subject subject(options);

@@ -1,4 +1,4 @@
-// How much a transport holds for its peers, when it stops to read, whom it dials, and what it starts with.
+// How much a transport holds for its peers, when it stops reading, whom it dials, and its defaults.
 #include <filesystem>
 #include <iterator>
 #include <thread>
@@ -20,7 +20,7 @@ using test::Subject;
 
 constexpr PeerId zero{Role::worker, 0}, one{Role::worker, 1}, server{Role::server, 0};
 
-TEST_CASE("the limits and times of a transport are these, if nobody names others") {
+TEST_CASE("the default limits and times of a transport") {
   const TransportOptions options;
   CHECK(options.heartbeat == 500ms);
   CHECK(options.suspect_after == 5s);
@@ -43,7 +43,7 @@ TEST_CASE("the limits and times of a transport are these, if nobody names others
   CHECK_FALSE(event.checksum);
 }
 
-TEST_CASE("an address that is none, own or a peer's, is refused by its name") {
+TEST_CASE("an invalid address, of this process or of a peer, is refused by its name") {
   const auto reason = [](const auto& attempt) {
     try {
       attempt();
@@ -65,7 +65,7 @@ TEST_CASE("an address that is none, own or a peer's, is refused by its name") {
   CHECK(subject.transport->address() != "127.0.0.1:0");
 }
 
-TEST_CASE("whose UNIX socket is held by another is told that peers of this host use TCP") {
+TEST_CASE("a process whose UNIX socket another one holds logs that peers of this host use TCP") {
   std::string address;
   {
     const Subject probe;
@@ -98,10 +98,10 @@ TEST_CASE("a transport that has ended leaves no descriptor open") {
     subject.next();
     CHECK(count() > before);
   }
-  CHECK(test::eventually([&] { return count() <= before; }));  // a thread that looks names up ends later
+  CHECK(test::eventually([&] { return count() <= before; }));  // the thread that looks up names ends later
 }
 
-TEST_CASE("to a peer that is not there nothing is sent, and nothing stands in the way of it") {
+TEST_CASE("a send to a peer that is not connected fails, and has_room() is true") {
   Subject subject;
   CHECK_FALSE(subject.transport->send(zero, RawPeer::header(MessageType::push)));
   CHECK(subject.transport->has_room(zero));
@@ -111,7 +111,7 @@ TEST_CASE("to a peer that is not there nothing is sent, and nothing stands in th
   CHECK(subject.transport->late_messages() == 1);
 }
 
-TEST_CASE("a message carries the name of its sender, its length and its checksum, whatever it was given") {
+TEST_CASE("a sent message has the right sender, length and checksum, whatever the given header has") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -140,14 +140,14 @@ TEST_CASE("a message carries the name of its sender, its length and its checksum
   auto got = peer.read();
   CHECK(got.header == expected);
   CHECK(got.payload == payload);
-  CHECK(subject.transport->send(zero, given, payload, WhenFull::refuse, 77));  // known by the sender
+  CHECK(subject.transport->send(zero, given, payload, WhenFull::refuse, 77));  // with its checksum
   expected.sequence = 2;
   expected.payload_crc = 77;
   CHECK(peer.read().header == expected);
 }
 
 TEST_CASE(
-    "what waits for a peer is bounded by the credit, to the byte, and what goes beyond ends its connection") {
+    "the queue for a peer is bounded by the credit, to the byte, and a send beyond it ends the connection") {
   for (const std::size_t over : {0u, 1u}) {
     CAPTURE(over);
     TransportOptions options = test::calm_options();
@@ -176,7 +176,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("who waits for room sends one message beyond none, and returns when all before it has left") {
+TEST_CASE(
+    "a sender that waits for room queues one message at a time, and returns when all before it are written") {
   TransportOptions options = test::calm_options();
   options.credit = 1 << 20;
   Subject subject(options);
@@ -202,7 +203,7 @@ TEST_CASE("who waits for room sends one message beyond none, and returns when al
   CHECK(subject.quiet());
 }
 
-TEST_CASE("beyond its credit nothing more is read from a peer until half of it was taken") {
+TEST_CASE("beyond its credit nothing more is read from a peer until half of the credit is free") {
   TransportOptions options = test::calm_options();
   options.credit = 64 * 1024;
   Subject subject(options);
@@ -214,13 +215,13 @@ TEST_CASE("beyond its credit nothing more is read from a peer until half of it w
   std::thread sending([&] {
     for (std::uint32_t i = 0; i < count; ++i) peer.send(RawPeer::header(MessageType::push, i), payload);
   });
-  // As many as go beyond it by one message.
+  // The messages up to the credit, and one more.
   const std::size_t each = header_size + payload.size(), full = (options.credit / each + 1) * each;
   REQUIRE(subject.comes_to_hold(full));
   RawPeer other = RawPeer::connected(subject, one, 8);
   other.dial();
   other.send(RawPeer::header(MessageType::goodbye));
-  CHECK(other.is_closed());  // the transport reads what others say
+  CHECK(other.is_closed());  // the transport still reads from other peers
   CHECK(subject.transport->held_bytes() == full);
   std::uint32_t received = 0;
   while (received < count) {
@@ -235,7 +236,7 @@ TEST_CASE("beyond its credit nothing more is read from a peer until half of it w
   CHECK(subject.transport->held_bytes() == 0);
 }
 
-TEST_CASE("what a peer said before it was given up is still received, and asks nobody for more") {
+TEST_CASE("messages that a peer sent before its connection was given up are still received") {
   TransportOptions options = test::calm_options();
   options.credit = 64 * 1024;
   Subject subject(options);
@@ -255,7 +256,7 @@ TEST_CASE("what a peer said before it was given up is still received, and asks n
   CHECK(subject.told() == "up worker/0 #7 at 192.0.2.7:7070");
 }
 
-TEST_CASE("a peer that comes back has no new credit while what it said before waits") {
+TEST_CASE("a peer that comes back has no new credit while its earlier messages wait") {
   TransportOptions options = test::calm_options();
   options.credit = 64 * 1024;
   Subject subject(options);
@@ -266,7 +267,7 @@ TEST_CASE("a peer that comes back has no new credit while what it said before wa
   REQUIRE(subject.comes_to_hold(70'000));
   RawPeer again = RawPeer::connected(subject, zero, 7);
   again.dial();
-  CHECK(peer.is_closed());  // the newer one has taken its place
+  CHECK(peer.is_closed());  // the newer connection has replaced it
   again.send(RawPeer::header(MessageType::push, 2));
   RawPeer other = RawPeer::connected(subject, one, 8);
   other.dial();
@@ -288,7 +289,7 @@ TEST_CASE("a peer whose messages wait to be received is not silent") {
   CHECK(subject.told() == "up worker/0 #7 at 192.0.2.7:7070");
   peer.send(RawPeer::header(MessageType::push, 1), Bytes(70'000));
   REQUIRE(subject.comes_to_hold(70'000));
-  // Another one, which takes nothing and says nothing, is lost meanwhile.
+  // Meanwhile another peer, which reads nothing and sends nothing, is lost.
   deaf.dial();
   REQUIRE(test::eventually([&] { return subject.transport->send(one, RawPeer::header(MessageType::push)); }));
   while (subject.transport->held_bytes() <= header_size + 70'000)
@@ -303,7 +304,7 @@ TEST_CASE("a peer whose messages wait to be received is not silent") {
   CHECK_FALSE(silent);
 }
 
-TEST_CASE("after a nudge that nobody waited for, the next wait but one is a real one") {
+TEST_CASE("nudges without a waiting receive() end only the next one") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -329,7 +330,7 @@ TEST_CASE("a peer can be dialled by its name") {
   CHECK(subject.told() == "up server/0 #7 at 192.0.2.7:7070");
 }
 
-TEST_CASE("a name that is not known is tried again, and disturbs no other") {
+TEST_CASE("an unknown name is tried again, and does not delay other peers") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(one, "no-such-host.invalid:1");
@@ -343,7 +344,7 @@ TEST_CASE("a name that is not known is tried again, and disturbs no other") {
   CHECK(subject.told() == "up worker/1 #8 at 192.0.2.7:7070");
 }
 
-TEST_CASE("who is dialled no more is not dialled again when it is gone") {
+TEST_CASE("a peer that must not be dialled any more is not dialled after its end") {
   Subject subject;
   const RawListener stopped, other;
   subject.transport->dial(server, stopped.address());
@@ -359,7 +360,7 @@ TEST_CASE("who is dialled no more is not dialled again when it is gone") {
   CHECK_FALSE(stopped.is_dialled());
 }
 
-TEST_CASE("who said goodbye dials nobody, lets nobody in and is connected with nobody") {
+TEST_CASE("after its goodbye a process dials no peer, accepts none and has no connections") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());
@@ -370,7 +371,7 @@ TEST_CASE("who said goodbye dials nobody, lets nobody in and is connected with n
     CHECK(peer.read().header.clock == 3);
     char byte;
     CHECK(peer.has_something(test::raw_patience_ms));
-    CHECK(::recv(peer.fd(), &byte, 1, 0) == 0);  // nothing more will come
+    CHECK(::recv(peer.fd(), &byte, 1, 0) == 0);  // the stream has ended
     peer.hang_up();
   });
   subject.transport->say_goodbye(3);
@@ -385,7 +386,7 @@ TEST_CASE("who said goodbye dials nobody, lets nobody in and is connected with n
   CHECK_FALSE(listener.is_dialled());
 }
 
-TEST_CASE("a payload comes with the checksum of what is in its buffer") {
+TEST_CASE("a payload arrives with the checksum of the content of its buffer") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -411,7 +412,7 @@ TEST_CASE("a payload comes with the checksum of what is in its buffer") {
   send(2);
   CHECK(subject.told() == message + "2 in posted buffer checksum " + checksum(sums));
   CHECK(added == sums);
-  send(3);  // expected by nobody
+  send(3);  // no buffer was posted for it
   CHECK(subject.told() == message + "3 payload 12");
 }
 

@@ -1,4 +1,4 @@
-// Who is let in by a transport and who is refused, with peers that say exactly what they should not.
+// Which peers a transport accepts and which it refuses; the test's peers send exactly the wrong messages.
 #include <netinet/tcp.h>
 #include <sys/resource.h>
 
@@ -23,7 +23,7 @@ std::string closed_line(const std::string& remote, const std::string& why) {
   return "connection with " + remote + " closed: " + why;
 }
 
-// What the subject said last, once it has said something.
+// The last log line of the subject, once it has one.
 std::string line_of(Subject& subject) {
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   while (subject.said().empty() && std::chrono::steady_clock::now() < deadline)
@@ -46,7 +46,7 @@ void check_tuned(int fd) {
   CHECK(option_of(fd, IPPROTO_TCP, TCP_KEEPCNT) == 3);
 }
 
-TEST_CASE("whoever dials is challenged by a proof of the key, and is up when it has proved itself too") {
+TEST_CASE("a process that dials gets a challenge with a proof of the key, and is up after its own proof") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.say_hello();
@@ -75,7 +75,7 @@ TEST_CASE("whoever dials is challenged by a proof of the key, and is up when it 
   CHECK(subject.said().empty());
 }
 
-TEST_CASE("whoever is dialled hears a hello, and is up when it has answered it") {
+TEST_CASE("a process that is dialled gets a hello, and is up when it has answered") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());
@@ -99,7 +99,7 @@ TEST_CASE("whoever is dialled hears a hello, and is up when it has answered it")
   check_tuned(test::subject_end(peer));
 }
 
-TEST_CASE("a stranger that says the wrong thing is closed, with a line that names it and says why") {
+TEST_CASE("a stranger that sends a wrong message is closed, and a log line names it and the reason") {
   struct Wrong {
     const char* why;
     void (*say)(RawPeer& peer);
@@ -112,7 +112,7 @@ TEST_CASE("a stranger that says the wrong thing is closed, with a line that name
       {"not a hello",
        [](RawPeer& peer) {
          Header header = RawPeer::header(MessageType::hello);
-         header.sender = Subject::id;  // the name of the one that it has dialled
+         header.sender = Subject::id;  // the identity of the process that it has dialled
          peer.send_as_it_is(header, hello_payload(peer.introduction()));
        }},
       {"it does not know the key of the run", [](RawPeer& peer) { peer.dial(test::raw_key('b')); }},
@@ -121,7 +121,7 @@ TEST_CASE("a stranger that says the wrong thing is closed, with a line that name
          peer.say_hello();
          const auto got = peer.read();
          const auto challenge = read_challenge(got.header, got.payload);
-         // The right proof in a message of another type.
+         // The right proof, in a message of another type.
          peer.send(RawPeer::header(MessageType::heartbeat),
                    proof_payload(prove(test::raw_key(), Side::dialler, "run", peer.introduction(),
                                        challenge->listener)));
@@ -155,7 +155,7 @@ TEST_CASE("a stranger that says the wrong thing is closed, with a line that name
   }
 }
 
-TEST_CASE("what was dialled and is not the peer, or does not know the key, is closed and named") {
+TEST_CASE("a dialled process that is not the peer, or does not know the key, is closed and named") {
   struct Wrong {
     const char* why;
     void (*say)(RawPeer& peer);
@@ -178,7 +178,7 @@ TEST_CASE("what was dialled and is not the peer, or does not know the key, is cl
   }
 }
 
-TEST_CASE("a peer that speaks for somebody else, or of memory that it does not give, is given up") {
+TEST_CASE("a peer that sends in another's name, or a lane without its descriptor, is disconnected") {
   struct Wrong {
     const char* why;
     MessageType type;
@@ -208,7 +208,7 @@ TEST_CASE("a peer that speaks for somebody else, or of memory that it does not g
   }
 }
 
-TEST_CASE("of a process on this host the line that refuses it has its number") {
+TEST_CASE("the line that refuses a process of this host has its process id") {
   TransportOptions options = test::calm_options();
   options.unix_sockets = true;
   Subject subject(options);
@@ -222,7 +222,7 @@ TEST_CASE("of a process on this host the line that refuses it has its number") {
   CHECK(peer.is_closed());
 }
 
-TEST_CASE("an older incarnation that comes back is told so with a goodbye, and refused") {
+TEST_CASE("an older incarnation that comes back gets a goodbye that says so, and is refused") {
   Subject subject;
   RawPeer older = RawPeer::connected(subject, zero, 7);
   older.dial();
@@ -247,7 +247,7 @@ TEST_CASE("an older incarnation that comes back is told so with a goodbye, and r
   CHECK(subject.told() == "message worker/0 #8 type 23 clock 0 key 1");
 }
 
-TEST_CASE("a newer connection of the same process replaces the older, which is closed without a word") {
+TEST_CASE("a newer connection of the same process replaces the older one, which gets no message") {
   Subject subject;
   RawPeer older = RawPeer::connected(subject, zero, 7);
   older.dial();
@@ -266,7 +266,7 @@ TEST_CASE("a newer connection of the same process replaces the older, which is c
   CHECK(subject.said().empty());
 }
 
-TEST_CASE("only one peer's other attempts end when it is there, and a slow handshake is waited for") {
+TEST_CASE("only the connected peer's other attempts end, and a slow handshake of another peer continues") {
   TransportOptions options = test::calm_options();
   options.heartbeat = 10ms;
   Subject subject(options);
@@ -278,7 +278,7 @@ TEST_CASE("only one peer's other attempts end when it is there, and a slow hands
   RawPeer peer = quick.accept(zero, 7);
   peer.be_answered();
   CHECK(subject.told() == "up worker/0 #7 at 192.0.2.7:7070");
-  for (int beat = 0; beat < 3; ++beat) {  // the clock of the transport has gone on
+  for (int beat = 0; beat < 3; ++beat) {  // the transport's clock has advanced
     const Header heartbeat = peer.read().header;
     CHECK(heartbeat.type == MessageType::heartbeat);
     CHECK(heartbeat.sequence == 2u + static_cast<std::uint32_t>(beat));
@@ -289,13 +289,13 @@ TEST_CASE("only one peer's other attempts end when it is there, and a slow hands
   CHECK(subject.told() == "up worker/1 #6 at 192.0.2.7:7070");
 }
 
-TEST_CASE("a stranger beyond the most that may wait takes the place of the oldest") {
+TEST_CASE("a stranger beyond the limit replaces the oldest stranger") {
   TransportOptions options = test::calm_options();
   options.max_strangers = 2;
   Subject subject(options);
   RawPeer known = RawPeer::connected(subject, server, 5);
   known.dial();
-  CHECK(subject.told() == "up server/0 #5 at 192.0.2.7:7070");  // is no stranger any more
+  CHECK(subject.told() == "up server/0 #5 at 192.0.2.7:7070");  // this peer is no stranger any more
   RawPeer first = RawPeer::connected(subject, zero, 7), second = RawPeer::connected(subject, one, 7);
   second.say_hello();
   CHECK(second.read().header.type == MessageType::challenge);
@@ -307,7 +307,7 @@ TEST_CASE("a stranger beyond the most that may wait takes the place of the oldes
   CHECK_FALSE(second.has_something());
 }
 
-TEST_CASE("while no descriptor is left nobody is let in, and afterwards who waited is") {
+TEST_CASE("while no descriptor is left no peer is accepted, and afterwards the waiting one is") {
   Subject subject;
   RawPeer known = RawPeer::connected(subject, zero, 7);
   known.dial();
@@ -320,7 +320,7 @@ TEST_CASE("while no descriptor is left nobody is let in, and afterwards who wait
   REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
   const bool connected = ::connect(waiting, where->get(), where->length) == 0;
   known.send(RawPeer::header(MessageType::push, 1));
-  const std::string heard = subject.told();  // so the listener was looked at, too
+  const std::string heard = subject.told();  // the event shows that the loop has polled the listener, too
   REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(connected);
   CHECK(heard == "message worker/0 #7 type 23 clock 0 key 1");
@@ -330,7 +330,7 @@ TEST_CASE("while no descriptor is left nobody is let in, and afterwards who wait
 }
 
 TEST_CASE(
-    "lines beyond the burst of a window are left out, counted, and told with the next that goes through") {
+    "lines beyond the burst of a window are dropped and counted, and the next admitted line has the count") {
   RateLimit limit(2, 1000ms);
   const SteadyTime start{100h};
   CHECK(limit.admit(start) == 0);

@@ -60,7 +60,7 @@ std::unique_ptr<Transport> make(PeerId id, std::uint64_t incarnation, Lines& lin
                                      lines.sink());
 }
 
-// The next event of a kind; others before it are passed over. Fails the test after 10 s.
+// The next event of a kind; skips events before it. Fails the test after 10 s.
 Event next(Transport& transport, Event::Kind kind) {
   const auto deadline = std::chrono::steady_clock::now() + 10s;
   while (auto event = transport.receive(deadline)) {
@@ -119,7 +119,7 @@ TEST_CASE("two processes of a run meet and exchange messages in order") {
   }
 }
 
-TEST_CASE("a large payload is received in the buffer named for it") {
+TEST_CASE("a large payload is received into the buffer posted for it") {
   for (const bool unix_sockets : {true, false}) {
     CAPTURE(unix_sockets);
     Lines lines;
@@ -128,7 +128,7 @@ TEST_CASE("a large payload is received in the buffer named for it") {
     auto server = make(server0, 1, lines, 'a', options), worker = make(worker0, 2, lines, 'a', options);
     worker->dial(server0, server->address());
     next(*worker, Event::Kind::up);
-    // Small, for the lane, and too large for it.
+    // A small payload, one for the lane, and one too large for the lane.
     for (const std::size_t size : {std::size_t{77}, std::size_t{300'003}, std::size_t{5'000'003}}) {
       Bytes sent(size), received(size);
       for (std::size_t i = 0; i < sent.size(); ++i) sent[i] = static_cast<std::byte>(i * 7);
@@ -146,7 +146,7 @@ TEST_CASE("a large payload is received in the buffer named for it") {
   }
 }
 
-TEST_CASE("a payload can be added to what is in its buffer") {
+TEST_CASE("a payload can be added to the content of its buffer") {
   for (const bool unix_sockets : {true, false}) {
     CAPTURE(unix_sockets);
     Lines lines;
@@ -168,7 +168,7 @@ TEST_CASE("a payload can be added to what is in its buffer") {
   }
 }
 
-TEST_CASE("a nudge ends a wait, and no more than one") {
+TEST_CASE("a nudge ends one wait, and not the next") {
   Lines lines;
   auto server = make(server0, 1, lines);
   const auto far = std::chrono::steady_clock::now() + 1h;
@@ -182,7 +182,7 @@ TEST_CASE("a nudge ends a wait, and no more than one") {
   other.join();
 }
 
-TEST_CASE("a buffer that was taken back is not written to any more, and can be named again") {
+TEST_CASE("a buffer that was taken back is not written to any more, and can be posted again") {
   PostedReceives posted_receives;
   std::vector<std::byte> buffer(10);
   const ReceiveKey key{worker0, MessageType::push, 1, 2, 3};
@@ -200,7 +200,7 @@ TEST_CASE("a buffer that was taken back is not written to any more, and can be n
   CHECK(posted_receives.claim(key, 10));
 }
 
-TEST_CASE("a peer that is gone is noticed at once, and met again with its new incarnation") {
+TEST_CASE("the loss of a peer is noticed at once, and its new incarnation connects") {
   Lines lines;
   auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
   const std::string address = server->address();
@@ -215,7 +215,7 @@ TEST_CASE("a peer that is gone is noticed at once, and met again with its new in
   CHECK(next(*worker, Event::Kind::up).incarnation == 3);
 }
 
-// Connections that were accepted by the UNIX socket beside the address.
+// The number of connections that the UNIX socket beside the address has accepted.
 std::size_t unix_connections(const std::string& address) {
   std::ifstream table("/proc/net/unix");
   std::size_t count = 0;
@@ -225,7 +225,7 @@ std::size_t unix_connections(const std::string& address) {
   return count;
 }
 
-TEST_CASE("processes of one host meet by a UNIX socket, unless they are not to") {
+TEST_CASE("processes of one host connect by a UNIX socket, unless the options say otherwise") {
   Lines lines;
   auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
   worker->dial(server0, server->address());
@@ -239,7 +239,7 @@ TEST_CASE("processes of one host meet by a UNIX socket, unless they are not to")
   CHECK(unix_connections(server->address()) == 1);
 }
 
-TEST_CASE("whoever took the UNIX socket beside an address keeps nobody from meeting by TCP") {
+TEST_CASE("a process that holds the UNIX socket beside an address does not prevent connections by TCP") {
   Lines lines;
   auto probe = make(server0, 1, lines);
   const std::string address = probe->address();
@@ -250,12 +250,12 @@ TEST_CASE("whoever took the UNIX socket beside an address keeps nobody from meet
   CHECK(lines.containing("another process holds the UNIX socket beside " + address) == 1);
   auto worker = make(worker0, 2, lines);
   worker->dial(server0, address);
-  // It is of this user, but says nothing: the next attempt goes by TCP.
+  // The holder is of this user, but sends nothing: the next attempt uses TCP.
   CHECK(next(*worker, Event::Kind::up).peer == server0);
   ::close(squatter);
 }
 
-TEST_CASE("dialling goes on until the peer is there") {
+TEST_CASE("dialling continues until the peer is there") {
   Lines lines;
   auto probe = make(server0, 1, lines);
   const std::string address = probe->address();
@@ -267,7 +267,7 @@ TEST_CASE("dialling goes on until the peer is there") {
   next(*worker, Event::Kind::up);
 }
 
-TEST_CASE("a process with another key is refused, named once in the log, and disturbs nobody") {
+TEST_CASE("a process with another key is refused, logged once, and does not disturb others") {
   Lines lines, other_lines;
   auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
   auto stranger = make(worker1, 3, other_lines, 'b');
@@ -280,7 +280,7 @@ TEST_CASE("a process with another key is refused, named once in the log, and dis
   CHECK(other_lines.containing("does not know the key") >= 1);
 }
 
-TEST_CASE("random bytes are refused with a line that names the peer, and few lines in all") {
+TEST_CASE("random bytes are refused with a line that names the peer, and the number of lines is limited") {
   Lines lines;
   auto server = make(server0, 1, lines);
   for (int round = 0; round < 50; ++round) {
@@ -294,7 +294,7 @@ TEST_CASE("random bytes are refused with a line that names the peer, and few lin
   CHECK(lines.containing("127.0.0.1:") == 5);
 }
 
-TEST_CASE("a stranger who says nothing is closed after a while, and many of them keep nobody out") {
+TEST_CASE("a stranger that sends nothing is closed after a while, and many of them do not keep peers out") {
   Lines lines;
   TransportOptions options = quick();
   options.handshake_timeout = 1000ms;
@@ -311,7 +311,7 @@ TEST_CASE("a stranger who says nothing is closed after a while, and many of them
   }
 }
 
-TEST_CASE("of two incarnations of a peer the one met later wins, and the other is told and stays out") {
+TEST_CASE("of two incarnations of a peer the one met later wins, and the other is replaced and refused") {
   Lines lines;
   auto server = make(server0, 1, lines);
   auto older = make(worker0, 2, lines);
@@ -324,12 +324,12 @@ TEST_CASE("of two incarnations of a peer the one met later wins, and the other i
   CHECK(down.proven);
   CHECK(next(*server, Event::Kind::up).incarnation == 3);
   CHECK(next(*older, Event::Kind::replaced).peer == server0);
-  next(*older, Event::Kind::replaced);  // it tried again
+  next(*older, Event::Kind::replaced);  // it has tried again
   CHECK(newer->send(server0, push(5)));
   CHECK(next(*server, Event::Kind::message).incarnation == 3);
 }
 
-TEST_CASE("a goodbye carries the exit code and leaves within its bound") {
+TEST_CASE("a goodbye carries the exit code and is sent within its time limit") {
   Lines lines;
   auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
   worker->dial(server0, server->address());
@@ -345,7 +345,7 @@ TEST_CASE("a goodbye carries the exit code and leaves within its bound") {
   next(*server, Event::Kind::down);
 }
 
-TEST_CASE("what is held for peers is bounded by their credit, also when they come back for more") {
+TEST_CASE("the bytes held for peers are bounded by their credit, also when the peers reconnect") {
   Lines lines;
   TransportOptions options = quick();
   options.credit = 256 * 1024;
@@ -366,7 +366,7 @@ TEST_CASE("what is held for peers is bounded by their credit, also when they com
   CHECK(server->held_bytes() > 0);
 }
 
-TEST_CASE("a queue is bounded, what goes beyond ends the connection, and what was taken arrives") {
+TEST_CASE("a queue is bounded, a send beyond it ends the connection, and accepted messages arrive") {
   Lines lines;
   TransportOptions options = quick();
   options.credit = 256 * 1024;
@@ -388,7 +388,7 @@ TEST_CASE("a queue is bounded, what goes beyond ends the connection, and what wa
   CHECK(received <= sent);
 }
 
-TEST_CASE("who finds no room is told when there is some") {
+TEST_CASE("a sender without room gets an event when there is room") {
   Lines lines;
   TransportOptions options = quick();
   options.credit = 64 * 1024;
@@ -404,7 +404,7 @@ TEST_CASE("who finds no room is told when there is some") {
   }
 }
 
-TEST_CASE("a peer that lives, but takes nothing for a while, is not lost") {
+TEST_CASE("a live peer that does not read for a while is not lost") {
   for (const bool unix_sockets : {true, false}) {
     CAPTURE(unix_sockets);
     Lines lines;
@@ -424,7 +424,7 @@ TEST_CASE("a peer that lives, but takes nothing for a while, is not lost") {
   }
 }
 
-TEST_CASE("nobody waits for ever for a peer that takes nothing and says nothing") {
+TEST_CASE("a sender does not wait for ever for a peer that neither reads nor sends") {
   for (const bool unix_sockets : {true, false}) {
     CAPTURE(unix_sockets);
     Lines lines;
@@ -446,11 +446,11 @@ TEST_CASE("nobody waits for ever for a peer that takes nothing and says nothing"
   }
 }
 
-TEST_CASE("after this host was suspended a connection that has ended proves nothing about its peer") {
+TEST_CASE("after a suspension of this host a connection that has ended proves nothing about its peer") {
   Lines lines;
   std::atomic<std::chrono::nanoseconds> suspended{0ns};
   TransportOptions options = quick();
-  options.handshake_timeout = 5s;  // as long as the peer has to come back
+  options.handshake_timeout = 5s;  // the time that the peer has to come back
   options.suspended = [&] { return suspended.load(); };
   auto server = make(server0, 1, lines);
   auto worker = make(worker0, 2, lines, 'a', options);
@@ -461,7 +461,7 @@ TEST_CASE("after this host was suspended a connection that has ended proves noth
   CHECK_FALSE(next(*worker, Event::Kind::down).proven);
 }
 
-TEST_CASE("what was received into a buffer that was taken back since is dropped and counted") {
+TEST_CASE("a message received into a buffer that was taken back later is dropped and counted") {
   Lines lines;
   auto server = make(server0, 1, lines), worker = make(worker0, 2, lines);
   worker->dial(server0, server->address());
@@ -477,7 +477,7 @@ TEST_CASE("what was received into a buffer that was taken back since is dropped 
   CHECK(server->late_messages() == 1);
 }
 
-TEST_CASE("a sender that waits for room gets everything through") {
+TEST_CASE("a sender that waits for room delivers all of its messages") {
   Lines lines;
   TransportOptions options = quick();
   options.credit = 256 * 1024;

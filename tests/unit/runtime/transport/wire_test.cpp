@@ -1,4 +1,4 @@
-// The header of frames: what goes in comes out, and nothing else gets in.
+// The header of frames: it survives encoding, and wrong bytes are refused.
 #include "runtime/transport/wire.h"
 
 #include <random>
@@ -30,7 +30,7 @@ Header sample() {
 
 }  // namespace
 
-TEST_CASE("a header comes back as it was") {
+TEST_CASE("a header decodes to the values that were encoded") {
   Header decoded;
   CHECK(decode(encode(sample()), 4096, decoded) == WireFault::none);
   CHECK(decoded == sample());
@@ -51,7 +51,7 @@ TEST_CASE("a length beyond the limit is refused") {
   CHECK(decoded == Header());
 }
 
-TEST_CASE("a payload of floats that ends within one is refused") {
+TEST_CASE("a payload of floats whose length is not a multiple of a float is refused") {
   Header header = sample(), decoded;
   header.length = 5;
   CHECK(decode(encode(header), 4096, decoded) == WireFault::length);
@@ -77,7 +77,7 @@ TEST_CASE("random bytes are refused") {
   }
 }
 
-TEST_CASE("an unknown role and an unknown type are told apart") {
+TEST_CASE("an unknown role and an unknown type are different faults") {
   Header header = sample(), decoded;
   header.sender.role = static_cast<Role>(9);
   CHECK(decode(encode(header), 4096, decoded) == WireFault::role);
@@ -91,7 +91,7 @@ TEST_CASE("incarnations hash to different numbers, never to 0") {
   CHECK(hash_incarnation("") != 0);
 }
 
-TEST_CASE("a payload reads back, and a short one is noticed at the end") {
+TEST_CASE("a payload reads back, and the reader reports a short one at the end") {
   const Bytes bytes = PayloadWriter().put<std::uint32_t>(5).text("abc").put(2.5).bytes();
   PayloadReader whole(bytes);
   CHECK(whole.get<std::uint32_t>() == 5);

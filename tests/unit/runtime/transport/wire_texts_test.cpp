@@ -1,4 +1,4 @@
-// Bytes and texts that other processes and people rely on: headers, proofs, keys, names and addresses.
+// Bytes and texts on which other processes and people rely: headers, proofs, keys, names and addresses.
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -34,7 +34,7 @@ namespace texts {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("each field of a header lies in its place, little endian, with the checksum of all at the end") {
+TEST_CASE("each field of a header has its place, little endian, with the checksum of all fields at the end") {
   Header header;
   header.type = MessageType::push;
   header.flags = 0x21;
@@ -67,7 +67,7 @@ TEST_CASE("each field of a header lies in its place, little endian, with the che
   CHECK(decoded.sender == PeerId{Role::worker, 0x123456});
 }
 
-TEST_CASE("the first thing that is wrong with a header is named") {
+TEST_CASE("decoding names the first fault of a header") {
   struct Wrong {
     std::size_t at;
     WireFault fault;
@@ -97,12 +97,12 @@ TEST_CASE("the first thing that is wrong with a header is named") {
     CHECK(decode(encode(header), 100, decoded) == WireFault::role);
   }
   header = {};
-  header.length = 5;  // no floats
+  header.length = 5;  // not a multiple of a float, but the type is bytes
   CHECK(decode(encode(header), 5, decoded) == WireFault::none);
   CHECK(decoded == header);
 }
 
-TEST_CASE("the types of messages are in three ranges, and none beside them is known") {
+TEST_CASE("the types of messages are in three ranges, and no type outside of them is known") {
   for (int type = 0; type < 256; ++type) {
     CAPTURE(type);
     const bool known = (type >= 1 && type <= 6) || (type >= 16 && type <= 33) || (type >= 64 && type <= 72);
@@ -111,7 +111,7 @@ TEST_CASE("the types of messages are in three ranges, and none beside them is kn
   }
 }
 
-TEST_CASE("workers and servers are named by role and rank") {
+TEST_CASE("the name of a peer is its role and rank") {
   CHECK(to_string(PeerId{Role::worker, 3}) == "worker/3");
   CHECK(to_string(PeerId{Role::server, 0}) == "server/0");
   CHECK(to_string(PeerId()) == "worker/0");
@@ -132,7 +132,7 @@ TEST_CASE("a proof is the HMAC of the side, the run and both introductions, in t
   }
 }
 
-TEST_CASE("all hexadecimal digits of a key count, in both cases, with any white space around them") {
+TEST_CASE("a key uses all hexadecimal digits, in both cases, with any white space around them") {
   const std::string digits = "0123456789abcdefABCDEF9876543210" + std::string(32, '0');
   const std::array<int, 16> expected = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,
                                         0xab, 0xcd, 0xef, 0x98, 0x76, 0x54, 0x32, 0x10};
@@ -160,7 +160,7 @@ TEST_CASE("all hexadecimal digits of a key count, in both cases, with any white 
   CHECK(reason(digits).empty());
 }
 
-TEST_CASE("the key of a run is read from its file, and a file that is not there is named") {
+TEST_CASE("the key of a run is read from its file, and a missing file is named") {
   const test::TemporaryFolder folder;
   test::write_file(folder / "key", std::string(64, 'c') + "\n");
   CHECK(load_key(folder / "key") == parse_key(std::string(64, 'c')));
@@ -179,7 +179,7 @@ TEST_CASE("the key of a run is read from its file, and a file that is not there 
   CHECK(random_nonce() != random_nonce());
 }
 
-TEST_CASE("a text in a payload is cut at 65535 bytes, and bytes beyond the end read as nothing") {
+TEST_CASE("a text in a payload is cut at 65535 bytes, and reads beyond the end give zeros or nothing") {
   const Bytes bytes = PayloadWriter().text(std::string(70'000, 'x')).put<std::uint8_t>(9).bytes();
   CHECK(bytes.size() == 2 + 65535 + 1);
   PayloadReader reader(bytes);
@@ -194,7 +194,7 @@ TEST_CASE("a text in a payload is cut at 65535 bytes, and bytes beyond the end r
   CHECK_FALSE(reader.ok());
   PayloadReader failed(bytes);
   CHECK(failed.raw(bytes.size() + 1).empty());
-  CHECK(failed.raw(1).empty());  // also what there would have been
+  CHECK(failed.raw(1).empty());  // also the byte that was there
   CHECK(failed.get<std::uint8_t>() == 0);
   CHECK(failed.text().empty());
   CHECK(PayloadReader({}).complete());
@@ -206,8 +206,7 @@ TEST_CASE("a text in a payload is cut at 65535 bytes, and bytes beyond the end r
   CHECK(all == Bytes{std::byte{1}, std::byte{1}, std::byte{2}});
 }
 
-TEST_CASE(
-    "a buffer waits for the frame with its five marks, and the last one that was named for them counts") {
+TEST_CASE("a buffer waits for the frame with its five fields, and the last buffer posted for them is used") {
   PostedReceives posted_receives;
   std::array<std::byte, 4> first{}, second{};
   const ReceiveKey key{{Role::worker, 1}, MessageType::push, 2, 3, 4};
@@ -241,7 +240,7 @@ TEST_CASE(
   CHECK(posted_receives.sending([] { return 7; }) == 7);
 }
 
-TEST_CASE("hosts and ports are parsed and told as they are written") {
+TEST_CASE("hosts and ports are parsed and printed as they are written") {
   const auto parsed = [](const char* text) {
     const auto found = parse_host_port(text);
     return found ? found->host + " " + std::to_string(found->port) : "none";
@@ -266,7 +265,7 @@ TEST_CASE("hosts and ports are parsed and told as they are written") {
   CHECK(to_string(SocketAddress()) == "an unknown address");
 }
 
-TEST_CASE("names are looked up one after the other, and each answer has the number of its question") {
+TEST_CASE("names are looked up one after the other, and each answer has the number of its request") {
   Resolver resolver;
   resolver.look_up(5, {"127.0.0.1", 80});
   resolver.look_up(6, {"no-such-host.invalid", 80});
@@ -287,7 +286,7 @@ TEST_CASE("names are looked up one after the other, and each answer has the numb
   for (std::uint64_t i = 0; i < 3; ++i) CHECK(results[i].ticket == 5 + i);
 }
 
-TEST_CASE("one listens at an address or, by a name, at the port on all interfaces") {
+TEST_CASE("listen_at() listens at an address or, for a name, at the port on all interfaces") {
   const auto name_of = [](int fd) {
     SocketAddress address;
     address.length = sizeof address.storage;
@@ -320,7 +319,7 @@ TEST_CASE("one listens at an address or, by a name, at the port on all interface
   for (const int fd : {at_address, by_name, caller}) ::close(fd);
 }
 
-TEST_CASE("an address that another process still holds is tried again until it is free") {
+TEST_CASE("an address that another process holds is tried again until it is free") {
   const int holder = listen_at({"127.0.0.5", 0}, 0ms);
   SocketAddress address;
   address.length = sizeof address.storage;
@@ -342,12 +341,12 @@ TEST_CASE("an address that another process still holds is tried again until it i
   ::close(fd);
 }
 
-TEST_CASE("an incarnation is told by the first eight bytes of its SHA-256") {
+TEST_CASE("an incarnation is hashed to the first eight bytes of its SHA-256") {
   CHECK(hash_incarnation("a") == 0xcabd1bca128197ca);
   CHECK(hash_incarnation("") == 0x141cfc9842c4b0e3);
 }
 
-TEST_CASE("of several peers the first round that is due is the next, and who is busy has none") {
+TEST_CASE("of several peers the first round that is due is the next, and a busy peer has none") {
   const Dialer::Time start{};
   constexpr PeerId one{Role::worker, 1}, two{Role::worker, 2}, three{Role::worker, 3};
   Dialer dialer(50ms, 400ms);
@@ -360,18 +359,18 @@ TEST_CASE("of several peers the first round that is due is the next, and who is 
   CHECK(dialer.due(start + 2s).empty());
   CHECK(dialer.due(start + 4s) == std::vector{two, three});
   CHECK(dialer.next_round() == start + 5s);
-  dialer.add(two, {"other", 9}, start + 1s);  // it is busy: the round goes on
+  dialer.add(two, {"other", 9}, start + 1s);  // the peer is busy: its round continues
   CHECK(dialer.next_round() == start + 5s);
   CHECK(dialer.find(two)->host == "other");
   CHECK(dialer.find(two)->port == 9);
   dialer.add(one, {"a", 1}, start + 1s);  // sooner
   CHECK(dialer.next_round() == start + 1s);
-  // Who is connected meanwhile has no attempt that could end.
+  // A peer that is connected in the meantime has no attempt that could end.
   dialer.attempts(three, 1, start + 4s);
   dialer.connected(three);
   CHECK_FALSE(dialer.attempt_over(three, Dialer::Outcome::refused, start + 4s));
   CHECK(dialer.next_round() == start + 1s);
-  // Of a peer that nobody dials all of this says nothing.
+  // For a peer that is not dialled, none of these calls has an effect.
   constexpr PeerId nobody{Role::server, 9};
   dialer.attempts(nobody, 0, start);
   dialer.connected(nobody);
@@ -380,7 +379,7 @@ TEST_CASE("of several peers the first round that is due is the next, and who is 
   CHECK(dialer.next_round() == start + 1s);
 }
 
-TEST_CASE("a refusal of one round does not count in the next, and a round may end without a proof") {
+TEST_CASE("a refusal in one round does not count in the next, and a round may end without a proof") {
   const Dialer::Time start{};
   constexpr PeerId peer{Role::worker, 1};
   Dialer dialer(50ms, 400ms);
@@ -406,16 +405,16 @@ Config leased(bool sync, int workers, std::uint64_t steps, std::optional<int> st
   return config;
 }
 
-TEST_CASE("a worker that asks again gives up the slice that it had, and gets the first that is open") {
+TEST_CASE("a worker that asks again loses its slice, and gets the first open one") {
   Leases leases(leased(true, 2, 5));
-  CHECK_FALSE(leases.grant(0));  // it has not joined
+  CHECK_FALSE(leases.grant(0));  // the worker has not joined
   leases.join(0);
   leases.join(1);
   CHECK(leases.grant(0)->slice == 0);
   CHECK(leases.grant(0)->slice == 0);
   CHECK(leases.grant(1)->slice == 1);
-  CHECK_FALSE(leases.done(0, 0, 1));  // another's
-  CHECK_FALSE(leases.done(0, 1, 0));  // of another step
+  CHECK_FALSE(leases.done(0, 0, 1));  // the slice of another worker
+  CHECK_FALSE(leases.done(0, 1, 0));  // a slice of another step
   CHECK(leases.step() == 0);
   CHECK_FALSE(leases.done(0, 0, 0));
   CHECK(leases.done(1, 0, 1));
@@ -428,11 +427,11 @@ TEST_CASE("a worker that asks again gives up the slice that it had, and gets the
   leases.leave(1);
   leases.leave(1);
   leases.join(1);
-  CHECK(leases.grant(0)->slice == 0);  // it is open again
+  CHECK(leases.grant(0)->slice == 0);  // the slice is open again
   CHECK(leases.grant(1)->slice == 1);
 }
 
-TEST_CASE("with async a restart forgets what was granted, goes on from its position, and loses nothing") {
+TEST_CASE("with async a restart voids all leases, continues from its position, and loses no samples") {
   Leases leases(leased(false, 2, 4));
   leases.join(0);
   leases.join(1);
@@ -444,7 +443,7 @@ TEST_CASE("with async a restart forgets what was granted, goes on from its posit
   CHECK(leases.lost_samples() == 0);
   const auto first = leases.grant(0), second = leases.grant(1);
   REQUIRE(first);
-  REQUIRE(second);  // two steps are left, and none is out
+  REQUIRE(second);  // two steps are left, and no lease is granted
   CHECK(first->clock == 2);
   CHECK(first->position == 300);
   CHECK(second->position == 310);
@@ -459,7 +458,7 @@ TEST_CASE("with async a restart forgets what was granted, goes on from its posit
   CHECK(leases.lost_samples() == 7);
 }
 
-TEST_CASE("a wait for a signal that does not come ends, and the descriptor of the watch is closed with it") {
+TEST_CASE("a wait for a signal that does not come ends, and its descriptor is closed with the object") {
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);
@@ -473,7 +472,7 @@ TEST_CASE("a wait for a signal that does not come ends, and the descriptor of th
       if (stop.wait(0ms) || stop.wait(20ms) || stop.wait(-5ms)) _exit(1);
       if (count() != before + 1) _exit(2);
     }
-    kill(getpid(), SIGTERM);  // stays blocked
+    kill(getpid(), SIGTERM);  // the signal stays blocked
     _exit(count() == before ? 42 : 3);
   }
   int status = 0;
@@ -482,7 +481,7 @@ TEST_CASE("a wait for a signal that does not come ends, and the descriptor of th
   CHECK(WEXITSTATUS(status) == 42);
 }
 
-TEST_CASE("beside an address one listens once, and a failed attempt leaves no descriptor open") {
+TEST_CASE("beside an address only one process can listen, and a failed attempt leaves no descriptor open") {
   const auto count = [] {
     const std::filesystem::directory_iterator entries("/proc/self/fd");
     return std::distance(begin(entries), end(entries));
@@ -496,7 +495,7 @@ TEST_CASE("beside an address one listens once, and a failed attempt leaves no de
   CHECK(accept_locally(listener) == -1);
   CHECK(errno == EAGAIN);
   CHECK(test::eventually([&] { return count() <= before + 1; }));
-  // IPv6, and all of its interfaces.
+  // IPv6, and all interfaces of it.
   const int six = listen_locally(*literal_address({"::", 7272}));
   REQUIRE(six >= 0);
   const int caller = connect_locally(*literal_address({"::1", 7272}));

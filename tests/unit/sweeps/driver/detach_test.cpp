@@ -38,7 +38,7 @@ DriverInput input_for(const Sweeper& sweeper, const std::vector<std::string>& wo
   return input;
 }
 
-// As `mlk sweep --detach` does, up to the driver's Job. Returns its input's key.
+// Does the work of `mlk sweep --detach`, up to the driver's Job. Returns the key of the driver's input.
 struct Detached {
   std::string sweep, key;
   bool started = false;
@@ -57,7 +57,7 @@ Detached detach(Sweeper& sweeper, const std::vector<std::string>& words) {
   return out;
 }
 
-// As `mlk drive` does, without its question what it may do.
+// Does the work of `mlk drive`, without the check of its rights.
 SweepStatus drive_detached(Sweeper& sweeper, const Detached& detached) {
   kube::Client client(sweeper.cluster.config());
   const DriverTask task = read_driver_task(client, "default", detached.sweep, detached.key);
@@ -88,7 +88,7 @@ void write_to(const std::filesystem::path& path, const std::string& text) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-// "get", "list" ... and the resource that a request needs the right for; empty for questions about rights.
+// The right that a request needs: "get", "list" ... and the resource. Empty for questions about rights.
 std::string right_of(const local::Request& request) {
   const std::string marker = "/namespaces/default/";
   const std::size_t at = request.path.find(marker);
@@ -172,7 +172,7 @@ TEST_CASE("an input of another version of mlk is refused with advice") {
   CHECK_THROWS_AS(parse_driver_input("nonsense"), Error);
 }
 
-TEST_CASE("an input that is longer than a ConfigMap travels in several, and no character is cut") {
+TEST_CASE("an input longer than a ConfigMap is split into several ConfigMaps, and no character is cut") {
   Sweeper sweeper(detached_experiment);
   kube::Client client(sweeper.cluster.config());
   sweeper.cluster.ask("POST", test::config_maps_path, test::owner_of("x-abcde"));
@@ -194,7 +194,7 @@ TEST_CASE("an input that is longer than a ConfigMap travels in several, and no c
   CHECK_THROWS_AS(input_objects(test::owner_of("x-abcde"), to_text(input)), Error);
 }
 
-TEST_CASE("an input that somebody has changed is not driven") {
+TEST_CASE("a driver refuses an input that was changed") {
   Sweeper sweeper(detached_experiment);
   const Detached detached = detach(sweeper, {"lr=0.1,0.2"});
   kube::Client client(sweeper.cluster.config());
@@ -211,7 +211,7 @@ TEST_CASE("an input that somebody has changed is not driven") {
                        doctest::Contains("was changed"), Error);
 }
 
-TEST_CASE("a driver's Job belongs to its sweep, runs the same mlk, and holds no credential") {
+TEST_CASE("a driver's Job belongs to its sweep, runs the same mlk, and contains no credential") {
   Sweeper sweeper(detached_experiment);
   const Definition sweep = sweeper.define({"lr=0.1,0.2"});
   DriverInput input = input_for(sweeper, {"lr=0.1,0.2"});
@@ -241,7 +241,7 @@ TEST_CASE("a driver's Job belongs to its sweep, runs the same mlk, and holds no 
         job["metadata"]["name"]);
 }
 
-TEST_CASE("a template of the user's for the driver must leave it a driver") {
+TEST_CASE("a user's template for the driver must still make a driver") {
   Sweeper sweeper(detached_experiment);
   const Definition sweep = sweeper.define({"lr=0.1,0.2"});
   std::string text = sweeper.templates.find("shapes/driver.yaml")->text;
@@ -252,7 +252,7 @@ TEST_CASE("a template of the user's for the driver must leave it a driver") {
                        doctest::Contains("mine.yaml: it must make the Job x-"), Error);
 }
 
-TEST_CASE("a driver is no trial, and nothing that is done to trials is done to it") {
+TEST_CASE("the Job and the pods of a driver are not listed as trials of its sweep") {
   Sweeper sweeper(detached_experiment);
   const Detached detached = detach(sweeper, {"lr=0.1,0.2"});
   kube::Client client(sweeper.cluster.config());
@@ -296,7 +296,7 @@ TEST_CASE("the status of a sweep tells why its driver does not drive") {
   CHECK(told().why == "no trial runs: its driver failed: the driver may not create jobs");
 }
 
-TEST_CASE("the same command again leaves a driver that goes on, and starts one that has ended") {
+TEST_CASE("repeating the command keeps a driver that has not ended, and starts an ended driver again") {
   Sweeper sweeper(detached_experiment);
   const Detached first = detach(sweeper, {"lr=0.1,0.2"});
   CHECK(first.started);
@@ -311,7 +311,7 @@ TEST_CASE("the same command again leaves a driver that goes on, and starts one t
   CHECK(sweeper.cluster.ask("GET", test::jobs_path + "/" + name)["metadata"]["uid"] != uid);
 }
 
-TEST_CASE("values that are added get a driver that knows them in the place of the first one") {
+TEST_CASE("adding values replaces the driver by one that knows the new values") {
   Sweeper sweeper(detached_experiment);
   const Detached first = detach(sweeper, {"lr=0.1,0.2"});
   const Detached second = detach(sweeper, {"lr=0.1,0.2,0.3"});
@@ -322,7 +322,7 @@ TEST_CASE("values that are added get a driver that knows them in the place of th
   CHECK(sweeper.cluster.has("configmaps", input_part_name(second.sweep, second.key, 0)));
 }
 
-TEST_CASE("a command that is cut off at any request leaves nothing that saying it again does not mend") {
+TEST_CASE("after a command is cut off at any request, repeating the command completes its work") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = Sweeper::first_to_cut(cut); which < 20; which += Sweeper::to_next_to_cut) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
@@ -336,7 +336,7 @@ TEST_CASE("a command that is cut off at any request leaves nothing that saying i
         was_cut = true;
       }
       was_cut = was_cut || sweeper.interrupted;
-      CHECK(sweeper.cluster.names("jobs") != "");  // at every moment there is one
+      CHECK(sweeper.cluster.names("jobs") != "");  // a driver exists at every moment
       sweeper.let_all_through();
       const Detached second = detach(sweeper, {"lr=0.1,0.2,0.3"});
       CHECK(sweeper.cluster.names("jobs") == driver_name(second.sweep, second.key) + " ");
@@ -351,8 +351,8 @@ TEST_CASE("a command that is cut off at any request leaves nothing that saying i
   }
 }
 
-// Trials that succeed, fail, and are stopped; and every answer to the first POST of a kind is lost, so that a
-// driver has to look whether its object is there.
+// Has trials that succeed, fail, and are stopped. The answer to the first POST of each kind is lost, so that
+// a driver has to check whether its object exists.
 TEST_CASE("the Role of a driver allows exactly its actions") {
   Sweeper sweeper(detached_experiment);
   const Detached detached = detach(sweeper, {"lr=0.1,0.2,0.3"});
@@ -377,7 +377,7 @@ TEST_CASE("the Role of a driver allows exactly its actions") {
   CHECK(join({used.begin(), used.end()}, ", ") == rights_of_role());
 }
 
-TEST_CASE("a driver that lacks any right of its Role says which before it does anything") {
+TEST_CASE("a driver without one of the rights of its Role names the missing right before it does anything") {
   const std::vector<json> rights = render_driver_rights(Templates(), "default");
   const std::vector<kube::AccessQuestion> all = driver_questions(rights);
   REQUIRE(all.size() == 22);
@@ -403,9 +403,9 @@ TEST_CASE("a driver that lacks any right of its Role says which before it does a
   }
 }
 
-TEST_CASE("a driver whose right is taken away while it drives ends with the words of the server") {
-  // Those that are only asked for when an answer was lost, and the logs, which are read best effort, are not
-  // met here.
+TEST_CASE("a driver that loses a right while it drives ends with the message of the server") {
+  // This test does not cover rights that are needed only after a lost answer, nor the logs, which are read
+  // best effort.
   for (const std::string right :
        {"list pods", "watch jobs", "create configmaps", "create secrets", "create services", "create jobs",
         "create leases", "get leases", "patch configmaps"}) {

@@ -1,4 +1,4 @@
-// What a driver in the cluster is given, and the rights that it has there.
+// The input of a driver in the cluster, and its rights.
 #include "sweeps/driver/driver_job.h"
 
 #include <string>
@@ -53,7 +53,7 @@ json rendered_driver(const DriverInput& input) {
 
 }  // namespace
 
-TEST_CASE("everything that a driver is given is read again as it was written") {
+TEST_CASE("every part of a driver's input reads back as it was written") {
   const DriverInput was = full_input(), read = parse_driver_input(to_text(was));
   CHECK(read.version == "1.2");
   CHECK(read.file.name == "x.yaml");
@@ -83,7 +83,7 @@ TEST_CASE("everything that a driver is given is read again as it was written") {
   CHECK(empty.texts.empty());
 }
 
-TEST_CASE("an input that is no driver's is refused, and values of other types are left out") {
+TEST_CASE("a text that is not a driver's input is refused, and values of wrong types are ignored") {
   CHECK_THROWS_WITH_AS(parse_driver_input(R"({"schema": 1, "texts": {"a": "?"}})"),
                        "what this driver is to drive cannot be read: it is not base64", Error);
   const DriverInput odd = parse_driver_input(
@@ -94,14 +94,15 @@ TEST_CASE("an input that is no driver's is refused, and values of other types ar
   CHECK(odd.overrides.env.empty());
 }
 
-TEST_CASE("inputs that differ have other names, and the parts of one are numbered") {
+TEST_CASE("different inputs have different names, and the parts of an input are numbered") {
   CHECK(key_of_input("a").size() == 5);
   CHECK(key_of_input("a") != key_of_input("b"));
   CHECK(driver_name("x-abcde", "fghij") == "x-abcde-driver-fghij");
   CHECK(input_part_name("x-abcde", "fghij", 3) == "x-abcde-driver-fghij-3");
 }
 
-TEST_CASE("the parts of an input are a driver's, cannot be changed, and say how many there are") {
+TEST_CASE(
+    "the parts of an input are labelled as a driver's, are immutable, and say how many parts there are") {
   json owner = test::owner_of("x-abcde", "x");
   owner["metadata"]["uid"] = "u";
   const std::string text = std::string(longest_input_part, 'a') + "b";
@@ -123,8 +124,7 @@ TEST_CASE("the parts of an input are a driver's, cannot be changed, and say how 
 }
 
 TEST_CASE(
-    "a driver runs as nobody unless the namespace gives it a number, and its image is pulled as the "
-    "trials'") {
+    "a driver runs as user 65532 unless the namespace assigns a user, and pulls its image as trials do") {
   DriverInput input;
   input.image = "driver:1";
   const json job = rendered_driver(input);
@@ -138,7 +138,7 @@ TEST_CASE(
   CHECK(rendered_driver(input)["spec"]["template"]["spec"]["containers"][0]["image"] == local_image);
 }
 
-TEST_CASE("the definition of an input is the sweep that it names, with the files of the one that it names") {
+TEST_CASE("an input defines its sweep, with the files of the sweep that files_of names") {
   const test::Sweeper sweeper(of_driver);
   const Definition typed = sweeper.define({"lr=0.1,0.2"});
   DriverInput input;
@@ -195,7 +195,7 @@ TEST_CASE("each right of a Role is a question, also one for a part of a resource
 
 namespace {
 
-// What a cluster answers to questions about the driver's account.
+// The answers of a cluster to questions about the driver's account.
 struct Asked {
   test::FakeCluster cluster;
   kube::Client client{cluster.config()};
@@ -229,7 +229,7 @@ using Account = AccountRights::Account;
 
 }  // namespace
 
-TEST_CASE("of a driver's account it is told whether it is there, and what it lacks") {
+TEST_CASE("a check of the driver's account reports whether it exists and which rights it lacks") {
   Asked asked;
   CHECK(asked.ask().account == Account::there);
   CHECK(asked.ask().enough());
@@ -255,8 +255,7 @@ TEST_CASE("of a driver's account it is told whether it is there, and what it lac
   CHECK_THROWS_AS(asked.ask(), kube::ApiError);
 }
 
-TEST_CASE(
-    "the rights of a driver are created, what is there is changed, and a refusal is told with a way out") {
+TEST_CASE("the rights of a driver are created or updated, and the error for a refusal says what to do") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   const std::vector<json> rights = render_driver_rights(Templates(), "default");

@@ -62,7 +62,7 @@ double total(const Importance& found) {
 
 }  // namespace
 
-TEST_CASE("a sum is explained by its terms alone, in the ratio of their variances") {
+TEST_CASE("the terms of a sum explain it without interactions, in the ratio of their variances") {
   const Space space = uniform_space(4);
   // Variances 9/12, 1/12, 0, 0.
   const Importance found =
@@ -108,7 +108,7 @@ TEST_CASE("the same trials give the same shares") {
   CHECK(one.fit == other.fit);
 }
 
-TEST_CASE("values that are noise leave the forest without a fit") {
+TEST_CASE("the forest has no fit if the values are noise") {
   std::mt19937_64 random(7);
   const Space space = uniform_space(3);
   const Importance found =
@@ -116,7 +116,7 @@ TEST_CASE("values that are noise leave the forest without a fit") {
   CHECK(found.fit < 0.2);
 }
 
-TEST_CASE("logarithmic, whole and chosen values count by their ranges, whatever is tried most often") {
+TEST_CASE("the importance averages over the range of each parameter, not over the values tried most often") {
   Space space;
   space.parameters = {{"lr", Parameter::Kind::log_uniform, {}, 1e-6, 1, {}},
                       {"layers", Parameter::Kind::integer, {}, 1, 3, {}},
@@ -126,7 +126,7 @@ TEST_CASE("logarithmic, whole and chosen values count by their ranges, whatever 
   for (int i = 0; i < 400; ++i) {
     const double exponent = -6 * random_unit(random);
     const int layers = 1 + static_cast<int>(random_below(random, 3));
-    const bool is_a = i % 10 != 0;  // nine of ten, but half of the space
+    const bool is_a = i % 10 != 0;  // nine of ten trials, but half of the space
     trials.push_back(
         succeeded({{"lr", std::pow(10, exponent)}, {"layers", layers}, {"kind", is_a ? "a" : "b"}},
                   exponent / 6 + layers * 0.5 + (is_a ? 0 : 1)));
@@ -155,8 +155,8 @@ TEST_CASE("a conditional parameter does not get the share of its parent") {
   const Importance parent = importance(space, without_effect, {});
   CHECK(share_of(parent, "type") > 0.95);
   CHECK(share_of(parent, "momentum") < 0.02);
-  // 4 m for one half of the space, 2 for the other: half of the variance is momentum's alone, half is the
-  // pair's.
+  // The value is 4 m in one half of the space, and 2 in the other half. Momentum alone explains half of the
+  // variance, and the pair explains the other half.
   const Importance child = importance(space, with_effect, {});
   CHECK(share_of(child, "momentum") == doctest::Approx(0.5).epsilon(0.2));
   CHECK(share_of(child, "momentum", "type") == doctest::Approx(0.5).epsilon(0.2));
@@ -174,7 +174,7 @@ TEST_CASE("diverged trainings do not hide the effects of the others") {
   CHECK(share_of(importance(space, trials, maximized), "p0") > 0.6);
 }
 
-TEST_CASE("without enough values there are no shares but a reason") {
+TEST_CASE("with too few values the importance has no shares, but a reason") {
   const Space space = uniform_space(2);
   const std::vector<Trial> few = sampled(space, fewest_trials - 1, [](const auto& x) { return x[0]; });
   CHECK(importance(space, few, {}).effects.empty());
@@ -186,7 +186,7 @@ TEST_CASE("without enough values there are no shares but a reason") {
   CHECK(importance({}, {}, {}).reason == "the sweep has no parameters");
 }
 
-TEST_CASE("only trials that succeeded with a finite value count") {
+TEST_CASE("the importance uses only trials that succeeded with a finite value") {
   const Space space = uniform_space(2);
   std::vector<Trial> trials = sampled(space, 40, [](const auto& x) { return x[0]; });
   for (std::size_t i = 0; i < 20; ++i) trials[i].state = i < 10 ? TrialState::failed : TrialState::stopped;
@@ -196,7 +196,7 @@ TEST_CASE("only trials that succeeded with a finite value count") {
   CHECK(importance(space, trials, {}).trials == 17);
 }
 
-TEST_CASE("values of other types and outside of their ranges break nothing") {
+TEST_CASE("values of wrong types or outside of their ranges do no harm") {
   Space space = uniform_space(2);
   space.parameters.push_back({"choice", Parameter::Kind::choice, {1, "x"}, 0, 0, {}});
   space.parameters.push_back({"one", Parameter::Kind::integer, {}, 3, 3, {}});
@@ -215,7 +215,7 @@ TEST_CASE("values of other types and outside of their ranges break nothing") {
   CHECK(total(found) <= 1 + 1e-9);
 }
 
-TEST_CASE("the leaves of a tree fill the cube, and predict what the tree does") {
+TEST_CASE("the leaves of a tree fill the cube, and predict the same values as the tree") {
   std::mt19937_64 random(11);
   Samples samples;
   samples.width = 3;

@@ -73,7 +73,7 @@ bool says(const nlohmann::json& page, const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("the best trial is the best by the objective of those that did not fail") {
+TEST_CASE("the best trial has the best objective among the trials that did not fail") {
   const std::vector<Trial> trials{
       valued(0, 0.5),          valued(1, 0.9, TrialState::failed),  valued(2, std::nullopt),
       valued(3, not_a_number), valued(4, 0.7, TrialState::running), valued(5, 0.1)};
@@ -83,7 +83,7 @@ TEST_CASE("the best trial is the best by the objective of those that did not fai
   CHECK(best_of({valued(0, 1), valued(1, 1)}, {}) == 0);
 }
 
-TEST_CASE("few trials are all shown; of many, the best fifth and an even sample of the others") {
+TEST_CASE("a report draws all of few trials, but only the best fifth and an even sample of many") {
   const std::vector<Trial> trials = ascending(1000);
   CHECK(representative(trials, maximized(), all_of(trials), 1000).size() == 1000);
   const std::vector<std::size_t> chosen = representative(trials, maximized(), all_of(trials), 50);
@@ -97,7 +97,7 @@ TEST_CASE("few trials are all shown; of many, the best fifth and an even sample 
   CHECK(representative(trials, maximized(), all_of(trials), 1) == std::vector<std::size_t>{999});
 }
 
-TEST_CASE("the best trials are taken before such without a value, and before failed ones") {
+TEST_CASE("the sample of a report prefers the best trials to trials without a value and to failed trials") {
   std::vector<Trial> trials;
   for (int i = 0; i < 10; ++i) trials.push_back(valued(i, std::nullopt));
   trials[3].objective = not_a_number;
@@ -117,7 +117,7 @@ TEST_CASE("counts of workers, servers and nodes are compared where they vary") {
   CHECK(count_paths(space) == std::vector<std::string>{"workers.count", "nodes"});
 }
 
-TEST_CASE("times by count are those of succeeded trials, and their speed-up is by the fewest") {
+TEST_CASE("times by count use succeeded trials, and the speed-up is relative to the smallest count") {
   Space space;
   space.parameters = {{"workers.count", Parameter::Kind::choice, {1, 2, 10}, 0, 0, {}}};
   const std::vector<Trial> trials{timed(0, {{"workers.count", 10}}, 25),
@@ -143,7 +143,7 @@ TEST_CASE("times by count are those of succeeded trials, and their speed-up is b
   CHECK(times_by_count({}, trials).empty());
 }
 
-TEST_CASE("trials that took no time at all have no speed-up to compute") {
+TEST_CASE("trials that took no time have a speed-up of 1") {
   Space space;
   space.parameters = {{"workers.count", Parameter::Kind::choice, {1, 2}, 0, 0, {}}};
   const std::vector<CountTimes> rows =
@@ -178,7 +178,7 @@ TEST_CASE("the page counts all states, names the best trial, and lists the metri
   CHECK(page["importance"]["reason"] == "only 4 trials succeeded with a value; this needs 12");
 }
 
-TEST_CASE("how long a trial took is known once it has started") {
+TEST_CASE("the duration of a trial is known once the trial has started") {
   ReportData data = sample_data(4);
   data.made = mlk::later(mlk::Time{}, 70);
   data.trials[0] = timed(0, {}, 40);
@@ -193,7 +193,7 @@ TEST_CASE("how long a trial took is known once it has started") {
   CHECK(page["trials"][3]["d"] == 0);
 }
 
-TEST_CASE("a report leaves out what is beyond its limits, and says so") {
+TEST_CASE("a report leaves out the data beyond its limits, and says so") {
   ReportData data = sample_data(300);
   for (int i = 0; i < 500; ++i) data.trials[0].curve.emplace_back(10 + i, i == 250 ? not_a_number : i);
   const nlohmann::json page =
@@ -230,7 +230,7 @@ TEST_CASE("a report that would be too large loses its metrics, then rows of its 
   CHECK(script_json(small).size() <= 20'000);
   CHECK(small["trials"].size() > 10);
   CHECK(says(small, "trials in the table"));
-  bounds.bytes = 1;  // not possible: but it ends
+  bounds.bytes = 1;  // impossible to reach, but report_data() still returns
   CHECK(report_data(data, bounds)["trials"].empty());
 }
 
@@ -245,7 +245,7 @@ TEST_CASE("long names, values and reasons are cut") {
   CHECK(script_json(report_data(data)).size() < 5000);
 }
 
-TEST_CASE("the data of the page cannot end its element, however names are made up") {
+TEST_CASE("the data of the page cannot end its script element, whatever names contain") {
   const nlohmann::json value = {
       "</script><script>alert(1)</script>",     "<!-- <script>", "-->", "]]>", "&amp;",
       "line\xe2\x80\xa8separators\xe2\x80\xa9", "\"\\\x01",      "\xff"};

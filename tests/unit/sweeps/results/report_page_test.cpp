@@ -1,4 +1,4 @@
-// What the page of a report holds, key by key.
+// The contents of a report's page, key by key.
 #include <cmath>
 #include <limits>
 
@@ -40,7 +40,7 @@ json each_of(const json& list, const char* inner) {
 
 }  // namespace
 
-TEST_CASE("a page says what it is about") {
+TEST_CASE("a page names its sweep, its namespace and its objective") {
   ReportData data = page_data();
   json page = report_data(data);
   CHECK(page["title"] == "digits-abcde");
@@ -62,7 +62,7 @@ TEST_CASE("a page says what it is about") {
   CHECK(report_data(data)["of"] == "the mean of the last 7 values");
 }
 
-TEST_CASE("a page tells of each parameter its kind, its values and whether it is conditional") {
+TEST_CASE("a page has for each parameter its kind, its values and whether it is conditional") {
   ReportData data = page_data();
   using Kind = Parameter::Kind;
   std::vector<json> many;
@@ -81,7 +81,7 @@ TEST_CASE("a page tells of each parameter its kind, its values and whether it is
   CHECK(parameters[1]["values"].empty());
 }
 
-TEST_CASE("a row of a page has what is known of its trial") {
+TEST_CASE("a row of a page has all known values of its trial") {
   ReportData data = page_data();
   Trial trial = page_trial(7, 0.5);
   trial.hash = "h7";
@@ -110,7 +110,7 @@ TEST_CASE("a row of a page has what is known of its trial") {
   CHECK(page["states"] == json{{"Succeeded", 2}, {"Running", 1}});
 }
 
-TEST_CASE("of many metrics the most frequent ones have columns, and the page says how many there are") {
+TEST_CASE("the most frequent metrics have columns, and the page says how many metrics there are") {
   ReportData data = page_data();
   data.trials = {page_trial(0, 1), page_trial(1, 2)};
   for (int i = 10; i < 24; ++i) data.trials[0].metrics["m" + std::to_string(i)] = i;
@@ -121,7 +121,7 @@ TEST_CASE("of many metrics the most frequent ones have columns, and the page say
   CHECK(page["notes"] == json{"metrics in the table, the most frequent ones: 12 of 14"});
 }
 
-TEST_CASE("charts show trials with a value, and curves trials with one, by their rows") {
+TEST_CASE("charts list the rows of trials with an objective, and curves those of trials with a curve") {
   ReportData data = page_data();
   data.trials = {page_trial(0, {}), page_trial(1, 0.5), page_trial(2, 0.9), page_trial(3, {})};
   data.trials[2].curve = {{1, 0.1}, {2, 0.2}, {3, 0.9}};
@@ -142,7 +142,7 @@ TEST_CASE("charts show trials with a value, and curves trials with one, by their
              "trials in charts of the parameters, the best ones and an even sample: 1 of 2"});
 }
 
-TEST_CASE("times by the counts stand in the page with all of their numbers") {
+TEST_CASE("the page contains the times by count with all of their numbers") {
   ReportData data = page_data();
   data.space.parameters = {{"workers.count", Parameter::Kind::choice, {1, 2}, 0, 0, {}},
                            {"nodes", Parameter::Kind::choice, {1, 2}, 0, 0, {{"workers.count", {2}}}}};
@@ -171,7 +171,7 @@ TEST_CASE("times by the counts stand in the page with all of their numbers") {
   CHECK(report_data(data, {.drawn = 1})["times"]["rows"].size() == 1);
 }
 
-TEST_CASE("the importance stands in the page, with at most as many effects as parameters are shown") {
+TEST_CASE("the page contains the importance, with at most as many effects as shown parameters") {
   ReportData data = page_data();
   for (const char* path : {"a", "b", "c"})
     data.space.parameters.push_back({path, Parameter::Kind::uniform, {}, 0, 1, {}});
@@ -191,7 +191,7 @@ TEST_CASE("the importance stands in the page, with at most as many effects as pa
   CHECK(report_data(data, {.parameters = 2})["importance"]["effects"].size() == 2);
 }
 
-TEST_CASE("a text is cut where it is longer than its bound, and the cut is shown") {
+TEST_CASE("a text longer than its bound is cut, and the page shows the cut") {
   ReportData data = page_data();
   data.title = std::string(200, 'x');
   data.description = std::string(500, 'y');
@@ -206,7 +206,7 @@ TEST_CASE("a text is cut where it is longer than its bound, and the cut is shown
   CHECK(report_data(data)["trials"][0]["f"] == std::string(500, 'z') + "…");
 }
 
-TEST_CASE("numbers of a point that JSON lacks become text") {
+TEST_CASE("numbers of a point that JSON cannot represent become text") {
   ReportData data = page_data();
   data.space.parameters = {{"a", Parameter::Kind::uniform, {}, 0, 1, {}}};
   data.trials = {page_trial(0, 1)};
@@ -214,7 +214,7 @@ TEST_CASE("numbers of a point that JSON lacks become text") {
   CHECK(report_data(data)["trials"][0]["v"][0].is_string());
 }
 
-TEST_CASE("counts that have only one value are not compared, nor are other words") {
+TEST_CASE("times are not compared for a count with only one value, or for a parameter that is not a count") {
   Space space;
   space.parameters = {{"workers", Parameter::Kind::integer, {}, 1, 2, {}},
                       {"servers.count", Parameter::Kind::integer, {}, 2, 2, {}},

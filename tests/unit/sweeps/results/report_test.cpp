@@ -47,7 +47,7 @@ std::size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-// What stands between the two, from the last `begin` on.
+// The text between `begin` and `end`, from the last `begin` on.
 std::string between(const std::string& text, const std::string& begin, const std::string& end) {
   const std::size_t from = text.rfind(begin) + begin.size();
   return text.substr(from, text.find(end, from) - from);
@@ -60,7 +60,7 @@ std::string source(const std::string& content) {
 
 }  // namespace
 
-TEST_CASE("a report has two scripts, its data and its own, whatever trials are called") {
+TEST_CASE("a report has exactly two scripts, its data and its own script, whatever names trials have") {
   const std::string html = report_html(hostile_report(30));
   CHECK(count_of(html, "<script") == 2);
   CHECK(count_of(html, "</script>") == 2);
@@ -71,11 +71,11 @@ TEST_CASE("a report has two scripts, its data and its own, whatever trials are c
   CHECK(mlk::is_utf8(html));
   const nlohmann::json page = mlk::parse_json(between(html, "id=\"data\">", "</script>"), "the data");
   CHECK(page["trials"].size() == 30);
-  // Characters that steer are gone; the others are what they were.
+  // Control characters are gone; other characters are unchanged.
   CHECK(page["title"] == "</script></title><script>alert(1)</script><!-- '\"& ???[31m ?");
 }
 
-TEST_CASE("the policy of a report lets in its own style and script and nothing else") {
+TEST_CASE("the policy of a report allows only its own style and script") {
   const std::string html = report_html(hostile_report(3));
   const std::string policy = between(html, "http-equiv=\"Content-Security-Policy\" content=\"", "\">");
   CHECK(policy == "default-src 'none'; style-src " + source(between(html, "<style>", "</style>")) +
@@ -83,7 +83,7 @@ TEST_CASE("the policy of a report lets in its own style and script and nothing e
                       "; base-uri 'none'; form-action 'none'");
 }
 
-TEST_CASE("a report names no address but the one that means SVG") {
+TEST_CASE("the only address in a report is the SVG namespace") {
   const std::string html = report_html(hostile_report(3));
   const std::regex address(
       "\\b(https?|wss?|ftp|data|blob):[^\\s\"'`)]*|url\\([^)]*|@import|\\bsrc=|\\bhref=");
@@ -103,7 +103,7 @@ TEST_CASE("the scripts of a report never turn text into markup or code") {
   CHECK(report_assets().size() == 11);
 }
 
-TEST_CASE("a report of nothing is a report") {
+TEST_CASE("a report of a sweep without trials is a complete page") {
   const std::string html = report_html({});
   CHECK(html.starts_with(mlk::sign_of_report));
   const nlohmann::json page = mlk::parse_json(between(html, "id=\"data\">", "</script>"), "the data");
@@ -121,7 +121,7 @@ TEST_CASE("a report of 30000 hostile trials keeps its bound of size") {
   CHECK_FALSE(page["notes"].empty());
 }
 
-TEST_CASE("placeholders of the page that stand in names stay as they are") {
+TEST_CASE("names that contain placeholders of the page stay unchanged") {
   ReportData data;
   data.title = "{{script}}";
   const std::string html = report_html(data);

@@ -1,4 +1,4 @@
-// Cells of tables of results at their edges, and columns that are there or not.
+// Edge cases of cells in tables of results, and the choice of columns.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -46,7 +46,7 @@ bool has_column(const CellTexts& columns, const std::string& name) {
   return std::find(columns.begin(), columns.end(), name) != columns.end();
 }
 
-// The text that people see of one value.
+// The text of one value in a table for people.
 std::string cell_shown(const json& value, Column::Kind kind = Column::Kind::parameter) {
   return shown_rows({{{kind, "c", "c"}}, {{value}}}).at(0).at(0);
 }
@@ -60,7 +60,7 @@ std::vector<int> cell_order(const std::vector<Trial>& trials, const std::string&
 
 }  // namespace
 
-TEST_CASE("people see four digits, and all digits before the point up to a billion") {
+TEST_CASE("tables for people show four digits, and all digits before the point up to a billion") {
   const struct {
     double value;
     std::string text;
@@ -80,7 +80,7 @@ TEST_CASE("people see four digits, and all digits before the point up to a billi
   CHECK(cell_shown(nullptr, Column::Kind::duration) == "");
 }
 
-TEST_CASE("a column of a table in Markdown is on the right if it has numbers alone") {
+TEST_CASE("a column of a Markdown table is aligned right if it has only numbers") {
   const ResultTable table{{{Column::Kind::parameter, "a", "a"},
                            {Column::Kind::parameter, "b", "b"},
                            {Column::Kind::parameter, "c", "c"}},
@@ -108,7 +108,7 @@ TEST_CASE("a parameter varies if its space has a choice, or if trials differ") {
   CHECK(varies({"other", Kind::choice, {1}, 0, 0, {}}, {1, 2}));
 }
 
-TEST_CASE("the metric of the objective has a column of its own if the objective is not its last value") {
+TEST_CASE("the objective's metric has its own column if the objective is not its last value") {
   std::vector<Trial> trials{cell_trial(0, 0.9)};
   trials[0].metrics = {{"acc", 0.5}, {"loss", 2}};
   CHECK_FALSE(has_column(cell_columns(trials, cell_objective(), {}, true), "metrics.acc"));
@@ -121,7 +121,7 @@ TEST_CASE("the metric of the objective has a column of its own if the objective 
   CHECK_FALSE(has_column(cell_columns(trials, {}, {}), "objective"));
 }
 
-TEST_CASE("a value without bound has no rank, and of equal ones the earlier trial is the better") {
+TEST_CASE("an infinite value has no rank, and of trials with equal values the earlier one ranks first") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   const std::vector<Trial> trials{cell_trial(0, infinity), cell_trial(3, 0.5), cell_trial(1, 0.5),
                                   cell_trial(2, -infinity)};
@@ -130,7 +130,7 @@ TEST_CASE("a value without bound has no rank, and of equal ones the earlier tria
   CHECK(best({trials[0]}, cell_objective()) == nullptr);
 }
 
-TEST_CASE("trials can be sorted by state, failure and duration, and an exact name goes before others") {
+TEST_CASE("trials are sorted by state, failure and duration, and a name in the same case is preferred") {
   std::vector<Trial> trials{cell_trial(0, 3), cell_trial(1, 2), cell_trial(2, 1)};
   trials[0].failure = "b";
   trials[1].failure = "a";
@@ -151,7 +151,7 @@ TEST_CASE("trials can be sorted by state, failure and duration, and an exact nam
   CHECK_THROWS_WITH_AS(cell_order(trials, "qqqqqq"), "there is no column 'qqqqqq'", mlk::Error);
 }
 
-TEST_CASE("numbers in a column come before texts, and lists sort by their text") {
+TEST_CASE("in a sorted column numbers come before texts, and lists are sorted by their text") {
   const std::vector<Trial> trials{cell_trial(0, 5, {{"p", "10"}}), cell_trial(1, 4, {{"p", 9}}),
                                   cell_trial(2, 3, {{"p", 10}}), cell_trial(3, 2, {{"p", json{1}}}),
                                   cell_trial(4, 1)};
@@ -159,7 +159,7 @@ TEST_CASE("numbers in a column come before texts, and lists sort by their text")
   CHECK(cell_order(trials, "-p") == std::vector<int>{3, 0, 2, 1, 4});
 }
 
-TEST_CASE("whole numbers sort exactly, beyond 2^53 and 2^63 too, beside others") {
+TEST_CASE("whole numbers beyond 2^53 and 2^63 sort exactly, also beside other numbers") {
   const std::vector<Trial> trials{cell_trial(0, 5, {{"p", std::uint64_t{18446744073709551615u}}}),
                                   cell_trial(1, 4, {{"p", 9007199254740993}}),
                                   cell_trial(2, 3, {{"p", 9007199254740992.0}}),
@@ -168,7 +168,7 @@ TEST_CASE("whole numbers sort exactly, beyond 2^53 and 2^63 too, beside others")
   CHECK(cell_order(trials, "-p") == std::vector<int>{0, 1, 2, 3});
 }
 
-TEST_CASE("JSON has the end and the failure of a trial too") {
+TEST_CASE("the JSON of a trial has its end and its failure") {
   Trial trial = cell_trial(1, {});
   trial.state = TrialState::failed;
   trial.failure = "exit code 3";

@@ -50,7 +50,7 @@ std::vector<int> result_order(const std::vector<Trial>& trials, const std::strin
 
 }  // namespace
 
-TEST_CASE("the best trial comes first, one that failed or has no objective last") {
+TEST_CASE("the best trial comes first, and trials that failed or have no objective come last") {
   std::vector<Trial> trials{result_trial(0, 0.5, {}), result_trial(1, {}, {}), result_trial(2, 0.9, {}),
                             result_trial(3, 0.99, {}), result_trial(4, 0.9, {})};
   trials[3].state = TrialState::failed;
@@ -67,7 +67,7 @@ TEST_CASE("the best trial comes first, one that failed or has no objective last"
   CHECK(best(unknown, least) == nullptr);
 }
 
-TEST_CASE("trials are sorted by any column; trials without a value come last both ways") {
+TEST_CASE("trials are sorted by any column, and trials without a value come last in both directions") {
   std::vector<Trial> trials{result_trial(0, 0.5, {{"train.optimizer.lr", 0.3}, {"kind", "b"}}),
                             result_trial(1, 0.7, {{"train.optimizer.lr", 10}, {"kind", "a"}}),
                             result_trial(2, 0.6, {{"kind", 7}}),
@@ -84,11 +84,11 @@ TEST_CASE("trials are sorted by any column; trials without a value come last bot
   CHECK(result_order(trials, "-objective") == std::vector<int>{1, 2, 0, 3});
   CHECK(result_order(trials, "loss") == std::vector<int>{3, 1, 2, 0});
   CHECK(result_order(trials, "-trial", 2) == std::vector<int>{3, 2});
-  // Equal ones keep the order of the best.
+  // Trials with equal cells keep their rank order.
   CHECK(result_order(trials, "tries") == std::vector<int>{1, 2, 0, 3});
 }
 
-TEST_CASE("an unknown column is refused with the ones that there are") {
+TEST_CASE("the error for an unknown column lists the existing columns") {
   const std::vector<Trial> trials{result_trial(0, 0.5, {{"momentum", 0.3}})};
   try {
     result_order(trials, "-momentun");
@@ -123,7 +123,7 @@ TEST_CASE("a table has the objective first and the parameters that vary") {
         ResultNames{"trial", "state", "lr", "steps", "hidden", "duration", "tries", "failure"});
 }
 
-TEST_CASE("a parameter is called by the shortest end of its path that is the only one") {
+TEST_CASE("a parameter is named by the shortest unambiguous end of its path") {
   const Point point{{"train.optimizer.lr", 1},
                     {"train.schedule.lr", 2},
                     {"a.b.c", 3},
@@ -184,7 +184,7 @@ TEST_CASE("CSV and TSV contain full numbers, JSON for lists, and nothing for abs
         "1\tSucceeded\t\t\t\t\t1\texit code 1\n");
 }
 
-TEST_CASE("numbers that JSON does not have are written as others read them") {
+TEST_CASE("numbers that JSON cannot represent are written as other programs read them") {
   std::vector<Trial> trials{result_trial(0, 1, {})};
   trials[0].metrics = {{"a", std::nan("")}, {"b", -std::numeric_limits<double>::infinity()}};
   const std::string csv = to_csv(result_table(trials, best_accuracy, {}, true));
@@ -205,7 +205,7 @@ TEST_CASE("parameters of CSV read back as points") {
   }
 }
 
-TEST_CASE("Markdown is a table whatever its cells hold") {
+TEST_CASE("Markdown stays a table whatever its cells contain") {
   std::vector<Trial> trials{result_trial(0, 0.123456, {{"kind", "a|b\\c<d>*`\ne"}})};
   trials[0].point["lr"] = 12345.678;
   CHECK(to_markdown(result_table(trials, best_accuracy, {}, true)) ==
@@ -214,7 +214,7 @@ TEST_CASE("Markdown is a table whatever its cells hold") {
         "| 0 | Succeeded | 0.1235 | a\\|b\\\\c&lt;d>\\*\\` e | 12346 |  | 1 |  |\n");
 }
 
-TEST_CASE("a terminal shows rounded numbers, durations in words, and nothing that steers it") {
+TEST_CASE("a terminal gets rounded numbers, readable durations, and no control characters") {
   std::vector<Trial> trials{result_trial(0, 0.97979798, {{"lr", 0.1}, {"steps", 123456}, {"kind", "a\x1b"}})};
   trials[0].started = mlk::parse_time("2026-11-23T10:00:00Z");
   trials[0].ended = mlk::parse_time("2026-11-23T10:03:20.4Z");
@@ -225,7 +225,7 @@ TEST_CASE("a terminal shows rounded numbers, durations in words, and nothing tha
         std::vector<ResultNames>{{"0", "Succeeded", "0.9798", "a?", "0.1", "123456", "3m20s", "1", ""}});
 }
 
-TEST_CASE("JSON has everything that is known, by the paths of the parameters") {
+TEST_CASE("the JSON of trials has all known values, with parameters by their paths") {
   Trial trial = result_trial(7, 0.5, {{"train.optimizer.lr", 0.1}});
   trial.hash = "abc";
   trial.step = 500;

@@ -1,4 +1,4 @@
-// The row of a sweep in lists: from its Jobs alone, and with what its trials have told.
+// The row of a sweep in lists: from its Jobs alone, and with the reports of its trials.
 #include "sweeps/results/rows.h"
 
 #include <string>
@@ -103,7 +103,7 @@ TEST_CASE("the phase of a sweep's row follows from its Jobs") {
   }
 }
 
-TEST_CASE("a sweep's row has not ended before all of its Jobs, and says what the first that gave up said") {
+TEST_CASE("a sweep's row ends with the last of its Jobs, and quotes the first Job that gave up") {
   const json gave_up = {{"conditions", end_of_job("Failed", "DeadlineExceeded", "too late")}};
   const json gave_up_later = {{"conditions", end_of_job("Failed", "BackoffLimitExceeded", "too often")}};
   const json well = {{"completedIndexes", "0-3"},
@@ -120,7 +120,7 @@ TEST_CASE("a sweep's row has not ended before all of its Jobs, and says what the
   CHECK(both.why == "too late");
 }
 
-TEST_CASE("of a trial that is a run the row counts the Job that decides its end") {
+TEST_CASE("for a trial that is a run, the sweep's row counts only the Job that decides its end") {
   const auto of_run = [](const char* role, bool decides, const char* type) {
     json job = test::job_of("s-abcde-xy", role);
     job["metadata"]["uid"] = role;
@@ -137,20 +137,20 @@ TEST_CASE("of a trial that is a run the row counts the Job that decides its end"
   CHECK(row({of_run("launcher", true, "Complete")}).result["step"] == 1);
 }
 
-TEST_CASE("the row of a sweep whose Job is gone says so, unless its end was written or it is stopped") {
+TEST_CASE("the row of a sweep says that a Job is gone, unless the sweep is stopped or its end was written") {
   RunObjects objects = listed_sweep({});
   json& annotations = objects.owner["metadata"]["annotations"];
   annotations[annotations::created] = "s-abcde-trials-0";
-  CHECK(row_of_sweep(objects).absence == Absence::none);  // it was not looked for twice
+  CHECK(row_of_sweep(objects).absence == Absence::none);  // mlk has not searched for the Job twice
   annotations[annotations::gone] = "s-abcde-trials-0";
   const RunStatus gone = row_of_sweep(objects);
   CHECK(gone.phase == Phase::incomplete);
   CHECK(gone.absence == Absence::gone);
   CHECK(gone.why == std::string(job_is_gone) + "; mlk status says what is known of its trials");
   objects.jobs.push_back(job_of_trials(1, {{"active", 1}}));
-  CHECK(row_of_sweep(objects).phase == Phase::running);  // another one goes on
+  CHECK(row_of_sweep(objects).phase == Phase::running);  // another Job has not finished
   objects.jobs = {job_of_trials(0, json::object())};
-  CHECK(row_of_sweep(objects).absence == Absence::none);  // it is there after all
+  CHECK(row_of_sweep(objects).absence == Absence::none);  // the Job exists after all
   objects.jobs.clear();
   annotations[annotations::stopped] = "2026-11-23T10:00:00Z";
   CHECK(row_of_sweep(objects).phase == Phase::stopped);
@@ -185,8 +185,7 @@ TEST_CASE("a row takes phase, reason, counts and times from the sweep's status")
   CHECK(with_status(row, status).why == "");
 }
 
-TEST_CASE(
-    "a list reads its sweeps, one that cannot be read has the row of its Jobs, and runs are left alone") {
+TEST_CASE("a list reads its sweeps, uses the Jobs alone for an unreadable sweep, and leaves runs unchanged") {
   test::Sweeper sweeper(
       "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\nsweep: {parallel: "
       "2}\n");
@@ -203,7 +202,7 @@ TEST_CASE(
   const RunStatus& run = rows[0].run == sweep ? rows[1] : rows[0];
   CHECK(read.phase == Phase::succeeded);
   CHECK(read.steps == 3);
-  CHECK(read.ended.has_value());  // which its row alone has not
+  CHECK(read.ended.has_value());  // the row from the Jobs alone has no end
   CHECK(run.run == "y-abcde");
   CHECK(run.mode == "single");
   sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {

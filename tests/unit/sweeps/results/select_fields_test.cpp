@@ -1,4 +1,4 @@
-// Each field that --where knows of trials and of runs, each state, and each way to write a duration.
+// Each field of trials and of runs in --where, each state, and each notation of a duration.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -82,7 +82,7 @@ TEST_CASE("every field of a trial is found by its name") {
   CHECK(select({started}, {}, "duration == null").size() == 1);
 }
 
-TEST_CASE("a metric or a parameter with the name of a field hides it among trials") {
+TEST_CASE("a metric or a parameter of a trial hides the field of the same name") {
   Trial trial = field_trial();
   trial.metrics["step"] = 7;
   trial.point["tries"] = 9;
@@ -91,14 +91,14 @@ TEST_CASE("a metric or a parameter with the name of a field hides it among trial
   CHECK(select({trial}, {}, "tries == 2").empty());
 }
 
-TEST_CASE("a parameter that the space has may be named before a trial has it") {
+TEST_CASE("an expression may name a parameter of the space before any trial has it") {
   const Space space{{{"train.model.depth", Parameter::Kind::choice, {1}, 0, 0, {}}}, {}};
   CHECK(select({field_trial()}, space, "depth == 1").empty());
   CHECK(select({}, space, "depth == 1 or train.model.depth == 2 or state == failed").empty());
   CHECK_THROWS_AS(select({field_trial()}, {}, "depth == 1"), Error);
 }
 
-TEST_CASE("every field of a run is found by its name, and hides values of its experiment") {
+TEST_CASE("every field of a run is found by its name, and hides a value of the experiment with that name") {
   check_fields(
       run_fits,
       {"run == digits-abcde", "name == digits", "mode == ps", "phase == Restarting", "state == restarting",
@@ -117,7 +117,7 @@ TEST_CASE("every field of a run is found by its name, and hides values of its ex
   CHECK(select_runs({going}, start_of_time, "duration == null").size() == 1);
 }
 
-TEST_CASE("every state of a trial and every phase of a run can be asked for") {
+TEST_CASE("an expression may name every state of a trial and every phase of a run") {
   for (const TrialState state : {TrialState::waiting, TrialState::running, TrialState::succeeded,
                                  TrialState::failed, TrialState::stopped}) {
     Trial trial;
@@ -152,7 +152,7 @@ TEST_CASE("a duration is written in seconds or with a unit, also in a list") {
                        doctest::Contains("'x1' is no duration"), Error);
 }
 
-TEST_CASE("an order is refused only where every value is text that is no number") {
+TEST_CASE("a comparison by order is refused only if every value is text that is not a number") {
   const auto runs_with = [](const std::vector<json>& values) {
     std::vector<RunStatus> runs;
     for (const json& value : values) {
@@ -176,7 +176,7 @@ TEST_CASE("an order is refused only where every value is text that is no number"
   CHECK(selected(runs_with({"auto", 3}), "SIZE > 1") == 1);
 }
 
-TEST_CASE("a metric that is no parameter's end, and a field, need no longer form") {
+TEST_CASE("a metric that does not clash with a parameter, and a field, need no longer form") {
   Trial trial = field_trial();
   trial.metrics = {{"r", 1}, {"state", "x"}};
   CHECK(select({trial}, {}, "r == 1").size() == 1);

@@ -40,7 +40,7 @@ std::string numbers_of(const std::string& expression) {
 
 }  // namespace
 
-TEST_CASE("trials are selected by parameters, metrics and all that the table shows") {
+TEST_CASE("trials are selected by parameters, metrics and every column of the table") {
   CHECK(numbers_of("") == "012");
   CHECK(numbers_of("lr < 0.25") == "01");
   CHECK(numbers_of("train.optimizer.lr >= 0.2 && state == succeeded") == "1");
@@ -53,7 +53,7 @@ TEST_CASE("trials are selected by parameters, metrics and all that the table sho
   CHECK(numbers_of("hidden == [64]") == "1");
 }
 
-TEST_CASE("a parameter and a metric of one name both have a longer one") {
+TEST_CASE("a parameter and a metric with the same name each have a longer name") {
   Trial trial;
   trial.point = {{"loss", 0.5}};
   trial.metrics = {{"loss", 0.1}};
@@ -71,7 +71,7 @@ TEST_CASE("a parameter and a metric of one name both have a longer one") {
   CHECK(select({silent}, space, "loss == 0.5 and parameters.loss == 0.5").size() == 1);
 }
 
-TEST_CASE("a metric that is named as the end of a parameter's path is not taken for the parameter") {
+TEST_CASE("a metric with the name of a parameter's last words is not mistaken for the parameter") {
   Trial trial;
   trial.point = {{"train.optimizer.lr", 0.5}};
   trial.metrics = {{"lr", 0.1}};
@@ -86,12 +86,12 @@ TEST_CASE("a metric that is named as the end of a parameter's path is not taken 
   CHECK_THROWS_WITH_AS(select_runs({run}, Time{}, "lr < 0.2"), doctest::Contains(both), Error);
 }
 
-TEST_CASE("a name or a state that nothing has is refused at its place") {
+TEST_CASE("a name or a state that no trial has is refused at its place") {
   CHECK_THROWS_WITH_AS(numbers_of("lrr < 1"), doctest::Contains("--where:1:1: "), Error);
   CHECK_THROWS_WITH_AS(numbers_of("state == Suceeded"), doctest::Contains("--where:1:10: "), Error);
 }
 
-TEST_CASE("runs are selected by their experiments, metrics, tags and age, and durations are read as such") {
+TEST_CASE("runs are selected by experiment, metrics, tags and age, and durations may have units") {
   RunStatus old, fresh;
   old.run = "a-1";
   old.name = "a";

@@ -1,4 +1,4 @@
-// Which trials of a sweep take its places, and what happens to paused ones.
+// Which trials of a sweep occupy its places, and what happens to paused trials.
 #include <doctest/doctest.h>
 
 #include "sweeps/search/decide.h"
@@ -26,7 +26,7 @@ Trial placed_trial(int number, TrialState state, std::int64_t until = 0,
   return trial;
 }
 
-// Rungs 10, 20 and 40; two places, the smaller the better.
+// Rungs 10, 20 and 40; two places; smaller values are better.
 Spec two_places(bool resumes) {
   Spec spec;
   spec.parallel = 2;
@@ -42,7 +42,7 @@ using Acts = std::vector<Decision>;
 
 }  // namespace
 
-TEST_CASE("a point that is listed twice, or has a trial under any number, is started once") {
+TEST_CASE("a point that is listed twice, or already has a trial with any number, is started only once") {
   Spec spec;
   spec.parallel = 9;
   std::vector<Point> points = listed_points(3);
@@ -67,7 +67,7 @@ TEST_CASE("a waiting trial takes a place, unless it is paused at its rung in a s
               .start.size() == 1);
 }
 
-TEST_CASE("a promoted trial that does not go on yet has taken its place again") {
+TEST_CASE("a promoted trial occupies its place again before it continues") {
   const std::vector<Trial> trials{placed_trial(0, TrialState::waiting, 10, {{10, 0.5}}),
                                   placed_trial(1, TrialState::waiting, 20, {{10, 0.1}})};
   const NextStep next = decide(two_places(true), listed_points(4), trials, 3);
@@ -75,8 +75,8 @@ TEST_CASE("a promoted trial that does not go on yet has taken its place again") 
   CHECK(next.judged.empty());
 }
 
-TEST_CASE("in a sweep that is drained nothing is started and no paused trial goes on, but running ones do") {
-  // The first is paused at its rung, and the best; the second has just come to it.
+TEST_CASE("a drained sweep starts no trial and resumes no paused trial, but running trials continue") {
+  // The first trial is paused at its rung and is the best; the second trial has just reached the rung.
   const std::vector<Trial> trials{placed_trial(0, TrialState::waiting, 10, {{10, 0.1}}),
                                   placed_trial(1, TrialState::running, 10, {{10, 0.2}}),
                                   placed_trial(2, TrialState::succeeded, 40, {{10, 0.7}, {40, 0.6}}),
@@ -89,11 +89,11 @@ TEST_CASE("in a sweep that is drained nothing is started and no paused trial goe
   const NextStep drained = without_starts(next, trials);
   CHECK(drained.start.empty());
   CHECK(drained.judged == Acts{{Act::promote, 1, 20}});
-  CHECK_FALSE(drained.ended);  // there are points left
+  CHECK_FALSE(drained.ended);  // some points have no trial yet
   CHECK_FALSE(drained.hopeless);
 }
 
-TEST_CASE("of a hopeless sweep nothing is judged while a trial runs, and it has not ended before that") {
+TEST_CASE("a hopeless sweep judges no trial while a trial runs, and ends after its last running trial") {
   const std::vector<Trial> trials{placed_trial(0, TrialState::failed),
                                   placed_trial(1, TrialState::waiting, 10, {{10, 0.5}}),
                                   placed_trial(2, TrialState::running, 10, {{10, 0.4}})};
@@ -107,7 +107,7 @@ TEST_CASE("of a hopeless sweep nothing is judged while a trial runs, and it has 
   CHECK_FALSE(decide(two_places(true), listed_points(9), over, 1).hopeless);
 }
 
-TEST_CASE("a trial that was paused before it started, or in a sweep that does not pause, is not ended") {
+TEST_CASE("paused trials that cannot be promoted are ended only in a sweep that pauses trials") {
   const std::vector<Trial> trials{placed_trial(0, TrialState::succeeded, 40, {{40, 0.1}}),
                                   placed_trial(1, TrialState::waiting, 10, {{10, 0.5}})};
   CHECK(decide(two_places(true), listed_points(2), trials, 3).judged == Acts{{Act::stop, 1, 10}});
@@ -116,7 +116,7 @@ TEST_CASE("a trial that was paused before it started, or in a sweep that does no
   CHECK_FALSE(going.ended);
 }
 
-TEST_CASE("the median rule of a sweep has its grace and its number of trials, and stops for good") {
+TEST_CASE("the median rule uses the grace and the number of trials of the sweep, and stops trials for good") {
   Spec spec = two_places(false);
   spec.parallel = 9;
   spec.stop.rule = EarlyStop::Rule::median;
@@ -124,7 +124,7 @@ TEST_CASE("the median rule of a sweep has its grace and its number of trials, an
                             placed_trial(1, TrialState::succeeded, 0, {{10, 0.2}, {20, 0.1}}),
                             placed_trial(2, TrialState::running, 0, {{10, 0.9}})};
   const auto judged = [&] { return decide(spec, {}, trials, 3).judged; };
-  CHECK(judged().empty());  // three are wanted
+  CHECK(judged().empty());  // the median rule needs three successful trials
   spec.stop.median.min_trials = 2;
   CHECK(judged() == Acts{{Act::stop, 2, 0}});
   spec.stop.median.grace = 11;
@@ -134,7 +134,7 @@ TEST_CASE("the median rule of a sweep has its grace and its number of trials, an
   CHECK(judged().empty());
 }
 
-TEST_CASE("without an objective the smaller value is the better one") {
+TEST_CASE("without an objective the smaller value is better") {
   Spec spec = two_places(false);
   spec.objective.reset();
   const std::vector<Trial> trials{placed_trial(0, TrialState::running, 0, {{10, 0.9}}),

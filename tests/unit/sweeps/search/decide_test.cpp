@@ -50,7 +50,7 @@ std::vector<int> stopped_by(const Spec& spec, const std::vector<Trial>& trials) 
 
 }  // namespace
 
-TEST_CASE("trials are started in the order of the points, as many as may go on") {
+TEST_CASE("trials are started in the order of the points, as many as may run at a time") {
   const NextStep first = decide(three_at_a_time(), numbered_points(5), {}, 3);
   CHECK(first.start == numbered_points(3));
   CHECK_FALSE(first.ended);
@@ -61,7 +61,7 @@ TEST_CASE("trials are started in the order of the points, as many as may go on")
   CHECK(later.start == std::vector<Point>{{{"lr", 3}}});
 }
 
-TEST_CASE("a sweep has ended when every point has a trial and none goes on") {
+TEST_CASE("a sweep has ended when every point has a trial and every trial has ended") {
   const std::vector<Trial> ended{trial_of(0, TrialState::succeeded), trial_of(1, TrialState::failed)};
   CHECK(decide(three_at_a_time(), numbered_points(2), ended, 3).ended);
   CHECK_FALSE(decide(three_at_a_time(), numbered_points(3), ended, 3).ended);
@@ -69,14 +69,14 @@ TEST_CASE("a sweep has ended when every point has a trial and none goes on") {
       decide(three_at_a_time(), numbered_points(2), {ended[0], trial_of(1, TrialState::running)}, 3).ended);
 }
 
-TEST_CASE("when more trials have failed than may, nothing more is started") {
+TEST_CASE("when too many trials have failed, no further trial is started") {
   const std::vector<Trial> failed{trial_of(0, TrialState::failed), trial_of(1, TrialState::failed)};
   CHECK(decide(three_at_a_time(), numbered_points(5), failed, 1).hopeless);
   CHECK(decide(three_at_a_time(), numbered_points(5), failed, 1).start.empty());
   CHECK_FALSE(decide(three_at_a_time(), numbered_points(5), failed, 2).hopeless);
 }
 
-TEST_CASE("search tpe gives distinct points, as many as were asked for, and the same ones to every driver") {
+TEST_CASE("search tpe gives the requested number of distinct points, the same points to every driver") {
   Spec spec = tpe_spec(6);
   spec.parallel = 4;
   const NextStep first = decide(spec, {}, {}, 3);
@@ -98,7 +98,7 @@ TEST_CASE("search tpe gives distinct points, as many as were asked for, and the 
   CHECK(decide(spec, {}, trials, 3).ended);
 }
 
-TEST_CASE("search tpe comes near the best value that it is told of") {
+TEST_CASE("search tpe proposes points near the best reported value") {
   Spec spec = tpe_spec(40);
   spec.parallel = 1;
   std::vector<Trial> trials;
@@ -114,7 +114,7 @@ TEST_CASE("search tpe comes near the best value that it is told of") {
   CHECK(best < 1e-4);
 }
 
-TEST_CASE("trials that do badly are stopped, by the rule of the sweep") {
+TEST_CASE("trials with bad values are stopped by the rule of the sweep") {
   Spec spec = three_at_a_time();
   spec.objective.emplace().goal = Objective::Goal::maximize;
   std::vector<Trial> trials{trial_of(0, TrialState::succeeded), trial_of(1, TrialState::succeeded),
@@ -133,7 +133,7 @@ TEST_CASE("trials that do badly are stopped, by the rule of the sweep") {
 
 namespace {
 
-// Rungs 10, 20 and 40; two places, the larger the better.
+// Rungs 10, 20 and 40; two places; larger values are better.
 Spec pausing() {
   Spec spec;
   spec.parallel = 2;
@@ -159,7 +159,7 @@ TEST_CASE("with checkpoints a trial is paused at its rung, and its place is free
   const std::vector<Point> points = numbered_points(3);
   Trial first = trial_of(0, TrialState::running);
   CHECK(decide(pausing(), points, {first, trial_of(1, TrialState::running)}, 3).judged.empty());
-  first.curve = {{10, 0.5}};  // it has come to the first rung, whether or not that was written down
+  first.curve = {{10, 0.5}};  // the trial has reached the first rung, whether or not its limit was stored
   CHECK(decide(pausing(), points, {first, trial_of(1, TrialState::running)}, 3).judged ==
         std::vector<Decision>{{Kind::pause, 0, 10}});
   const NextStep next = decide(
@@ -176,12 +176,12 @@ TEST_CASE("a paused trial that is promoted goes before new ones") {
   CHECK(next.judged == std::vector<Decision>{{Kind::promote, 1, 20}});
   CHECK(next.start == std::vector<Point>{{{"lr", 2}}});
   std::vector<Trial> promoted = trials;
-  promoted[1].until = 20;  // written down, and not going on yet
+  promoted[1].until = 20;  // stored, but the trial does not run yet
   CHECK(decide(pausing(), numbered_points(2), promoted, 3).judged.empty());
   CHECK_FALSE(decide(pausing(), numbered_points(2), promoted, 3).ended);
 }
 
-TEST_CASE("when no trial can be promoted any more the paused trials are ended, and then the sweep") {
+TEST_CASE("when no trial can be promoted any more, the paused trials are ended first and then the sweep") {
   std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5),
                             at_rung(1, TrialState::succeeded, 40, 0.9)};
   const NextStep last = decide(pausing(), numbered_points(2), trials, 3);
@@ -191,14 +191,14 @@ TEST_CASE("when no trial can be promoted any more the paused trials are ended, a
   CHECK(decide(pausing(), numbered_points(2), trials, 3).ended);
 }
 
-TEST_CASE("of a hopeless sweep paused trials are ended as well") {
+TEST_CASE("the paused trials of a hopeless sweep are ended too") {
   const std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5), trial_of(1, TrialState::failed)};
   const NextStep next = decide(pausing(), numbered_points(9), trials, 0);
   CHECK(next.hopeless);
   CHECK(next.judged == std::vector<Decision>{{Kind::stop, 0, 10}});
 }
 
-TEST_CASE("without checkpoints a trial that passes a rung is not judged there again") {
+TEST_CASE("without checkpoints a trial that has passed a rung is not judged again at that rung") {
   Spec spec = pausing();
   spec.stop.resumes = false;
   std::vector<Trial> trials{trial_of(0, TrialState::running), trial_of(1, TrialState::running)};

@@ -85,7 +85,7 @@ TEST_CASE("the examples with sweep are sweeps that the cluster can run by itself
   CHECK(examples == 1);
 }
 
-TEST_CASE("programs get values as they were written, and the best experiment has them so too") {
+TEST_CASE("programs and the best experiment get values as they were written") {
   const std::string program =
       "name: x\nmode: single\nrun: [a, \"${sweep.flag}/${sweep.rate}\"]\nenv: {PYTHON: '3.9', FIXED: 1.50, "
       "MAX_TOKENS: 128}\n";
@@ -110,7 +110,7 @@ TEST_CASE("programs get values as they were written, and the best experiment has
         hash_of(define(program, {"env.PYTHON=3.1", "flag=true", "rate=0.001"}).points.front()));
 }
 
-TEST_CASE("a point that cannot be run is told at the place where its value was written") {
+TEST_CASE("a point that cannot be run is reported at the place where its value was written") {
   const TemporaryFolder folder;
   folder.write("p.csv", "workers.count,train.steps\n1,5\n1,none\n");
   folder.write("p.json", "[{\"workers.count\": 1},\n {\"workers.count\": -2}]\n");
@@ -157,7 +157,7 @@ TEST_CASE("a point that cannot be run is told at the place where its value was w
   }
 }
 
-TEST_CASE("a search says when its space has fewer points than it is to try") {
+TEST_CASE("a search says when its space has fewer points than its number of trials") {
   const auto why = [](const std::string& search, const std::string& words) {
     return why_fewer_points(
         define(smallest_train + ("sweep: {objective: minimize loss, " + search + "}\n"), {words}));
@@ -172,7 +172,7 @@ TEST_CASE("a search says when its space has fewer points than it is to try") {
   CHECK(why("search: {tpe: {trials: 30}}", "lr=0.1..1.5") == "");
 }
 
-TEST_CASE("points that a search starts with name the same sweep, however their numbers are spelled") {
+TEST_CASE("the spelling of numbers in a search's start points does not change the name of the sweep") {
   const auto name_of = [](const std::string& lr) {
     return define(smallest_train +
                       ("sweep: {objective: minimize loss, search: {tpe: {trials: 9, start: [{lr: " + lr +
@@ -193,7 +193,7 @@ TEST_CASE("a grid has a point for each combination, the last parameter changing 
   CHECK(sweep.identity.run.starts_with("x-"));
 }
 
-TEST_CASE("a sweep without parameters is refused where they should be, unless it repeats one point") {
+TEST_CASE("a sweep without parameters is refused at its place, unless it repeats one point") {
   const std::string what = "the sweep has no parameters: give values to try";
   CHECK(refused(refusal_of(smallest_train), "x.yaml:1:1: " + what));
   CHECK(refused(refusal_of(smallest_train + std::string("sweep: {parallel: 2}\n")), "x.yaml:4:8: " + what));
@@ -203,7 +203,7 @@ TEST_CASE("a sweep without parameters is refused where they should be, unless it
   CHECK(define(smallest_train, {"lr=0.1"}).points.size() == 1);
 }
 
-TEST_CASE("repeating adds trials with seeds of their own, and leaves the first ones as they were") {
+TEST_CASE("repeating adds trials with their own seeds, and leaves the first trials unchanged") {
   const std::vector<Point> once = define(smallest_train, {"lr=0.1,0.2"}).points;
   const std::vector<Point> thrice =
       define(smallest_train + std::string("sweep: {repeat: 3}\n"), {"lr=0.1,0.2"}).points;
@@ -228,7 +228,7 @@ TEST_CASE("a space of a thousand million points is refused at once") {
                 "the sweep has 1000000000 points; a sweep has at most 100000"));
 }
 
-TEST_CASE("a sweep of which everything is left out has no points") {
+TEST_CASE("a sweep whose exceptions exclude all points is refused") {
   CHECK(
       refused(refusal_of(smallest_train + std::string("sweep: {parameters: {lr: [1]}, except: [{lr: 1}]}\n")),
               "the sweep has no points"));
@@ -265,7 +265,7 @@ TEST_CASE("random points stay the same when more of them are tried") {
 }
 
 TEST_CASE(
-    "ASHA takes the length of a whole trial from the experiment, and pauses trials that keep checkpoints") {
+    "ASHA reads the length of a whole trial from the experiment, and pauses trials that keep checkpoints") {
   const std::string sweep = "sweep: {objective: minimize loss, stop: {asha: {min: 1}}}\n";
   const std::string steps =
       "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 9, optimizer: {lr: 0.5}}\n" + sweep;
@@ -296,7 +296,7 @@ TEST_CASE(
         "stop asha needs max, how long a whole trial is");
 }
 
-TEST_CASE("what travels with a sweep cannot be a parameter of it, and its code does not change its kin") {
+TEST_CASE("files and code that travel with a sweep cannot be parameters, and code does not change the kin") {
   const TemporaryFolder folder;
   for (const char* file : {"a/x", "b/x", "a/y"}) folder.write(file, file);
   const std::string program = "name: x\nmode: single\nrun: cat x\ndata: [{name: d, mount: /d, files: a}]\n";
@@ -311,7 +311,8 @@ TEST_CASE("what travels with a sweep cannot be a parameter of it, and its code d
   CHECK(with_a.files.code->digest != with_b.files.code->digest);
 }
 
-TEST_CASE("a line more in the file with points, or in the experiment, leaves a sweep with code what it was") {
+TEST_CASE(
+    "a sweep with code keeps its identity when its points file or its experiment file gets another line") {
   const TemporaryFolder folder;
   folder.write("train.py", "print()");
   const std::string text =

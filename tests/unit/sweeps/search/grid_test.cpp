@@ -22,7 +22,7 @@ TEST_CASE("a grid has every combination, and the last parameter varies fastest")
   CHECK(grid_points(space, 3).size() == 3);
 }
 
-TEST_CASE("a grid gives the values of a list in the order written, though they are numbers") {
+TEST_CASE("a grid gives the values of a list in the order written, even if they are numbers") {
   const Space space{{choice("lr", {0.1, 1, 0.01})}, {}};
   CHECK(grid_points(space, 9) == std::vector<Point>{{{"lr", 0.1}}, {{"lr", 1}}, {{"lr", 0.01}}});
 }
@@ -38,7 +38,7 @@ TEST_CASE("a parameter whose conditions do not hold is absent from a grid and ad
   CHECK(points[6] == Point{{"opt", "adam"}, {"n", 1}});
 }
 
-TEST_CASE("excepted points are neither counted nor listed") {
+TEST_CASE("a grid neither counts nor lists excluded points") {
   const Space space{{integer("a", 1, 10), integer("b", 1, 10), choice("c", {"x", "y"}, {{"a", {1, 2}}})},
                     {{{"a", {1}}, {"b", {1, 2}}}, {{"c", {"y"}}, {"b", {5}}}}};
   const std::vector<Point> points = grid_points(space, 1000);
@@ -49,7 +49,7 @@ TEST_CASE("excepted points are neither counted nor listed") {
   CHECK(count_grid(space).exact);
 }
 
-TEST_CASE("a huge grid is counted without building it, also with conditions and exceptions") {
+TEST_CASE("a huge grid is counted without building its points, also with conditions and exceptions") {
   Space space;
   for (int i = 0; i < 9; ++i) space.parameters.push_back(integer("p" + std::to_string(i), 1, 10));
   CHECK(count_grid(space).points == 1'000'000'000);
@@ -80,13 +80,14 @@ TEST_CASE("a grid with too many cases to count says that there are at least so m
   CHECK(size.points > 0);
 }
 
-TEST_CASE("a grid that leaves out nearly everything ends with an error instead of looking for ever") {
+TEST_CASE(
+    "a grid whose exceptions exclude nearly all points ends with an error, not with an endless search") {
   const Space space{{integer("a", 1, 1e9), integer("b", 1, 2)}, {{{"b", {1}}}, {{"b", {2}}}}};
   CHECK(count_grid(space).points == 0);
   CHECK_THROWS_AS(grid_points(space, 1), mlk::Error);
 }
 
-TEST_CASE("a continuous range cannot be on a grid, and the error says what to write") {
+TEST_CASE("a grid with a continuous range is refused, and the error says what to write") {
   for (const Parameter& range : {uniform("train.lr", 0, 1), log_uniform("train.lr", 0.1, 1)}) {
     const Space space{{integer("n", 1, 2), range}, {}};
     CHECK_FALSE(is_finite(space));

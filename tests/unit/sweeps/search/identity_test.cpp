@@ -37,7 +37,7 @@ TEST_CASE("added values and the parallelism do not change the identity of a swee
   CHECK(sweep_name(with + "except: [{lr: 7}]}\n", {}) == name);
 }
 
-TEST_CASE("the base value of a swept parameter does not count, nor do tags and note") {
+TEST_CASE("the base value of a swept parameter, tags and note do not change the identity of a sweep") {
   const std::string name = sweep_name(base_file, {"lr=0.1"});
   const std::string other =
       "mode: single\nname: x\nnote: a\ntags: [b]\ntrain: {data: {path: /d, batch: 16}, steps: 1, optimizer: "
@@ -65,7 +65,7 @@ TEST_CASE("another program, parameter, search, objective, file or template makes
   CHECK(sweep_name(base_file, {"lr=0.1"}, json::object(), own) != name);
 }
 
-TEST_CASE("the number of random points does not change the identity of a sweep; their seed does") {
+TEST_CASE("the seed of random points changes the identity of a sweep, and their number does not") {
   const auto searched = [](const std::string& options) {
     return sweep_name(
         std::string(base_file) + "sweep: {parameters: {lr: [7]}, search: {random: " + options + "}}\n", {});
@@ -74,7 +74,7 @@ TEST_CASE("the number of random points does not change the identity of a sweep; 
   CHECK(searched("{trials: 5, seed: 2}") != searched("{trials: 5}"));
 }
 
-TEST_CASE("a swept value of a list counts as little as one of a map, and what stands beside it counts") {
+TEST_CASE("a swept value inside a list does not change the identity of a sweep, but its neighbours do") {
   const auto name = [](const std::string& entry, const std::string& word) {
     return sweep_name(std::string(base_file) + "data: [{" + entry + "}]\n", {word});
   };
@@ -83,7 +83,7 @@ TEST_CASE("a swept value of a list counts as little as one of a map, and what st
   CHECK(name("name: d, mount: /x, pvc: q", "data.0.mount=/a,/b") != first);
 }
 
-TEST_CASE("servers are the role server, however they are spelled") {
+TEST_CASE("servers and roles.server give the same identity") {
   const std::string ps = "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n";
   CHECK(sweep_name(ps + "roles: {server: {cpu: 2}}\n", {"servers.cpu=1"}) ==
         sweep_name(ps + "servers: {cpu: 3}\n", {"roles.server.cpu=1"}));

@@ -56,7 +56,7 @@ TEST_CASE("more random points begin with the same ones") {
   }
 }
 
-TEST_CASE("whole numbers by their logarithm are as often small as large, and a grid has each") {
+TEST_CASE("logarithmic whole numbers are small as often as large, and a grid has each of them") {
   const Space space{{mlk::test::log_integer("batch", 1, 1024)}, {}};
   std::size_t small = 0;
   const std::vector<Point> points = random_points(space, 1, 16);
@@ -83,7 +83,7 @@ TEST_CASE("random points of a space of lists are all of its points, each once") 
   CHECK(points.size() == count_grid(space).points);
 }
 
-TEST_CASE("a point that is hard to find at random is found when the space can be listed") {
+TEST_CASE("a point that is rarely drawn at random is found if the space can be listed") {
   Space space{{integer("a", 1, 300), integer("b", 1, 300)}, {{{"a", {}}}, {{"b", {}}}}};
   for (int i = 1; i <= 300; ++i) {
     if (i != 123) space.except[0][0].values.push_back(i);
@@ -92,7 +92,7 @@ TEST_CASE("a point that is hard to find at random is found when the space can be
   CHECK(random_points(space, 1, 10) == std::vector<Point>{{{"a", 123}, {"b", 234}}});
 }
 
-TEST_CASE("a space in which everything is left out has no random points") {
+TEST_CASE("a space whose exceptions exclude all points has no random points") {
   const Space space{{uniform("x", 0, 1), choice("a", {"p"})}, {{{"a", {"p"}}}}};
   CHECK(random_points(space, 1, 10).empty());
 }

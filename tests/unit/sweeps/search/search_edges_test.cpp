@@ -1,4 +1,4 @@
-// Edges of the searches: places at the ends of axes, empty grids, points that stay the same.
+// Edge cases of the searches: places at the ends of axes, empty grids, points that stay the same.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -24,7 +24,7 @@ using mlk::test::log_uniform;
 using mlk::test::uniform;
 using nlohmann::json;
 
-TEST_CASE("the ends of an axis have places, and what lies outside has none") {
+TEST_CASE("the ends of an axis have places, and a value outside of it has no place") {
   const Parameter range = uniform("x", -1, 3), logarithmic = log_uniform("x", 0.01, 100),
                   whole = integer("n", 3, 6), words = choice("a", {"p", "q"});
   CHECK(Axis(range).place_of(-1) == 0.0);
@@ -52,7 +52,7 @@ TEST_CASE("the ends of an axis have places, and what lies outside has none") {
   CHECK_FALSE(Axis(words).cell_of("r"));
 }
 
-TEST_CASE("bounds of whole numbers that are no whole numbers are moved inwards") {
+TEST_CASE("fractional bounds of whole numbers are moved inwards") {
   const Parameter between = integer("n", 1.5, 4.2);
   CHECK(Axis(between).cells() == 3);
   CHECK(Axis(between).value_of(0) == 2);
@@ -62,7 +62,7 @@ TEST_CASE("bounds of whole numbers that are no whole numbers are moved inwards")
   CHECK(Axis(mixed).value_of(0) == 2);
 }
 
-TEST_CASE("a grid of no points is empty, and a range on one says what to write instead") {
+TEST_CASE("a grid of zero points is empty, and the error for a range on a grid says what to write instead") {
   const Space space{{integer("a", 1, 3)}, {}};
   CHECK(grid_points(space, 0).empty());
   CHECK(is_finite({{integer("a", 1, 3), log_integer("b", 1, 3), choice("c", {1})}, {}}));
@@ -75,7 +75,7 @@ TEST_CASE("a grid of no points is empty, and a range on one says what to write i
   }
 }
 
-TEST_CASE("a condition on a value that its parameter does not have, or that is named twice, counts right") {
+TEST_CASE("a grid with a condition on an impossible value, or on a repeated value, is counted correctly") {
   const Space space{{integer("a", 1, 5), choice("b", {1, 2}, {{"a", {2, 2, 9}}}),
                      choice("c", {1, 2, 3}, {{"a", {2, 3}}, {"b", {1}}})},
                     {{{"a", {5}}}}};
@@ -84,7 +84,7 @@ TEST_CASE("a condition on a value that its parameter does not have, or that is n
   CHECK(grid_points(space, 99).size() == 7);
 }
 
-TEST_CASE("the points of a seed stay the same in every version, so that a sweep can go on in another one") {
+TEST_CASE("a seed gives the same points in every version of mlk, so another version can continue a sweep") {
   const struct {
     std::uint64_t seed;
     std::size_t dimension;
@@ -106,7 +106,7 @@ TEST_CASE("the points of a seed stay the same in every version, so that a sweep 
         R"({"a":4,"b":"x"}{"a":1,"b":"x"}{"a":4,"b":"y"}{"a":3,"b":"y"})");
 }
 
-TEST_CASE("a matrix that is not positive by rounding has a factor all the same") {
+TEST_CASE("a matrix that is not positive definite because of rounding still has a factor") {
   Triangle matrix(3);
   for (std::size_t i = 0; i < 3; ++i) {
     for (std::size_t j = 0; j <= i; ++j) matrix.row(i)[j] = 1;
@@ -122,7 +122,7 @@ TEST_CASE("a matrix that is not positive by rounding has a factor all the same")
 
 namespace {
 
-// Trials of a function of one parameter and of another that decides nothing.
+// Trials with two parameters: the value depends on one of them only.
 Importance importance_of(const Parameter& parameter, int count, double (*value)(double)) {
   const Space space{{parameter, uniform("idle", 0, 1)}, {}};
   std::mt19937_64 random(9);
@@ -139,7 +139,7 @@ Importance importance_of(const Parameter& parameter, int count, double (*value)(
 
 }  // namespace
 
-TEST_CASE("each kind of number explains what follows from it alone, by its own scale") {
+TEST_CASE("a parameter of any numeric kind has the whole importance if only it decides the value") {
   const auto logarithm = [](double x) { return std::log(x); };
   const auto itself = [](double x) { return x; };
   for (const Importance& found :
@@ -158,7 +158,7 @@ TEST_CASE("each kind of number explains what follows from it alone, by its own s
   }
 }
 
-TEST_CASE("twelve trials are enough for the importance, and of very many a thousand count") {
+TEST_CASE("the importance needs twelve trials, and uses at most a thousand") {
   const auto itself = [](double x) { return x; };
   CHECK(importance_of(uniform("n", 0, 1), 12, itself).reason == "");
   CHECK(importance_of(uniform("n", 0, 1), 12, itself).trials == 12);

@@ -35,7 +35,7 @@ double discrepancy(const std::vector<std::vector<double>>& points) {
 
 }  // namespace
 
-TEST_CASE("the first 2^k points have one in each of 2^k equal intervals, in every dimension") {
+TEST_CASE("of the first 2^k points, each of 2^k equal intervals has one in every dimension") {
   for (std::size_t dimension = 0; dimension < sobol_dimensions; ++dimension) {
     for (const std::uint32_t count : {16u, 256u}) {
       std::set<std::uint32_t> intervals;
@@ -46,7 +46,7 @@ TEST_CASE("the first 2^k points have one in each of 2^k equal intervals, in ever
   }
 }
 
-TEST_CASE("the first 16 points have one in each field of a board of 4 by 4, in the first two dimensions") {
+TEST_CASE("of the first 16 points, each field of a 4 by 4 board has one in the first two dimensions") {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     std::set<std::pair<int, int>> fields;
     for (std::uint32_t i = 0; i < 16; ++i)
@@ -66,7 +66,7 @@ TEST_CASE("no two dimensions are alike") {
   CHECK(sequences.size() == sobol_dimensions + 5);
 }
 
-TEST_CASE("the points depend on the seed, and are the same for the same one") {
+TEST_CASE("the same seed gives the same points, and another seed gives other points") {
   CHECK(sobol(1, 3, 9) == sobol(1, 3, 9));
   CHECK(sobol(1, 3, 9) != sobol(2, 3, 9));
   CHECK(sobol(1, 0, 0xffffffff) < 1);

@@ -1,4 +1,4 @@
-// The options of a sweep one by one: defaults, bounds, and what is said of those that are wrong.
+// The options of a sweep one by one: defaults, bounds, and messages for mistakes.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ struct OptionsRead {
   std::string problems;
 };
 
-// `sweep`: what stands in its map.
+// `sweep`: the contents of the map `sweep:`.
 OptionsRead with_sweep(const std::string& sweep, const std::vector<std::string>& words = {}) {
   OptionsRead out;
   YamlNode root = parse_yaml(options_file + (sweep.empty() ? "" : "sweep: {" + sweep + "}\n"), "x.yaml");
@@ -48,7 +48,7 @@ const std::string of_lr = "parameters: {lr: [1, 2]}, ", with_goal = of_lr + "obj
 
 }  // namespace
 
-TEST_CASE("a sweep has one repeat, four trials at a time and a grid, unless it says otherwise") {
+TEST_CASE("a sweep has by default one repeat, four trials at a time and a grid") {
   const Spec plain = with_sweep("", {"lr=1,2"}).spec;
   CHECK(plain.repeat == 1);
   CHECK(plain.parallel == 4);
@@ -68,7 +68,7 @@ TEST_CASE("a sweep has one repeat, four trials at a time and a grid, unless it s
   CHECK(other.objective->metric == "acc");
 }
 
-TEST_CASE("what decides a sweep is its search, its objective and its stop") {
+TEST_CASE("Spec::decides contains the search, the objective and the stop of a sweep") {
   CHECK(with_sweep(of_lr + "parallel: 2, repeat: 2").spec.decides ==
         json::parse(R"({"search": {"kind": "grid", "seed": 1}, "objective": null, "stop": null})"));
   const json decides =
@@ -79,7 +79,7 @@ TEST_CASE("what decides a sweep is its search, its objective and its stop") {
         json::parse(R"({"kind": "tpe", "seed": 1, "start": [{"train.optimizer.lr": 1}]})"));
 }
 
-TEST_CASE("each search has its name, and takes its own options") {
+TEST_CASE("each search has its name and its own options") {
   CHECK(to_string(Search::Kind::grid) == "grid");
   CHECK(to_string(Search::Kind::random) == "random");
   CHECK(to_string(Search::Kind::list) == "list");
@@ -107,7 +107,7 @@ TEST_CASE("each search has its name, and takes its own options") {
   CHECK(with_sweep(of_lr + "search: zzz").problems.find("did you mean") == std::string::npos);
 }
 
-TEST_CASE("only a range of numbers that are not whole needs a search that ends") {
+TEST_CASE("a continuous range is refused without a number of trials, and other forms are not") {
   const std::string endless = "has no end of values: say how many to try";
   for (const char* form : {"{uniform: [1, 2]}", "{log_uniform: [1, 2]}", "{uniform: [1, 2], log: true}"})
     check_said(std::string("parameters: {lr: ") + form + "}", endless);
@@ -163,7 +163,7 @@ TEST_CASE("early stopping reads each of its options within bounds") {
   check_said(with_goal + "stop: ashe", "did you mean 'asha'?");
 }
 
-TEST_CASE("what becomes of bad trials is told of asha alone") {
+TEST_CASE("only asha has a description of the fate of bad trials") {
   EarlyStop stop;
   CHECK(describe(stop) == "");
   stop.rule = EarlyStop::Rule::median;
@@ -174,7 +174,7 @@ TEST_CASE("what becomes of bad trials is told of asha alone") {
   CHECK(describe(stop).find("asha pauses trials at their rungs") == 0);
 }
 
-TEST_CASE("a sweep without anything that varies is refused, at its parameters if it has some") {
+TEST_CASE("a sweep in which nothing varies is refused, at its key parameters if it has the key") {
   const std::string said = "the sweep has no parameters: give values to try";
   CHECK(with_sweep("").problems.find("x.yaml:1:1: " + said) == 0);
   CHECK(with_sweep("parallel: 2").problems.find("x.yaml:4:8: " + said) == 0);
@@ -187,7 +187,7 @@ TEST_CASE("search tpe needs parameters and an objective, and tries each point on
   check_said("objective: minimize loss, search: {tpe: {trials: 3}}", "search tpe needs parameters to search");
   check_said(of_lr + "search: {tpe: {trials: 3}}", "search tpe needs an objective, for example");
   check_good(with_goal + "repeat: 1, search: {tpe: {trials: 3}}");
-  // A wrong objective is told as such, and is not missing.
+  // An invalid objective is reported as invalid, not as missing.
   CHECK(
       with_sweep(of_lr + "objective: loss, search: {tpe: {trials: 3}}").problems.find("needs an objective") ==
       std::string::npos);
@@ -219,13 +219,13 @@ TEST_CASE("a point to start with has exactly the parameters whose conditions hol
         std::string::npos);
 }
 
-TEST_CASE("what a condition names is checked in each of its values, and the nearest value is told") {
+TEST_CASE("every value of a condition is checked, and the error suggests the nearest value") {
   const auto said = [](const std::string& sweep) { return with_sweep(sweep).problems; };
   const std::string types = "parameters: {train.optimizer.type: [sgd, adam], lr: [1, 2]}, ";
   CHECK(said(types + "except: [{train.optimizer.type: [sgd, adm], lr: 1}]")
             .find("sweep.except: train.optimizer.type is never \"adm\"; did you mean 'adam'?") !=
         std::string::npos);
-  // The text is near its own number, which would be no help.
+  // The text '1' is nearest to the number 1, and this suggestion would not help.
   const std::string quoted = said(types + "except: [{lr: '1'}]");
   CHECK(quoted.find("sweep.except: lr is never \"1\"") != std::string::npos);
   CHECK(quoted.find("did you mean '1'") == std::string::npos);

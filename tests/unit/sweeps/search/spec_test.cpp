@@ -51,7 +51,7 @@ using Paths = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("the last word of a path is enough where it is the only one") {
+TEST_CASE("the last word of a path names a parameter if it is unambiguous") {
   const SpecRead read = read_spec(trained, {"lr=0.1,0.2", "batch=16", "train.model.hidden=[8],[9]"});
   CHECK(read.problems == "");
   CHECK(paths_of(read.spec) == Paths{"train.optimizer.lr", "train.data.batch", "train.model.hidden"});
@@ -89,7 +89,7 @@ TEST_CASE("a name of the user's own needs a place and a value") {
               "the experiment has no value 'span', and neither `run` nor `env` has ${sweep.span}"));
 }
 
-TEST_CASE("a parameter stands behind those that it depends on, and never depends on itself") {
+TEST_CASE("a parameter comes after the parameters that it depends on, and never depends on itself") {
   const SpecRead read =
       read_spec(trained + std::string("sweep: {parameters: {momentum: {choice: [0, 0.9], when: "
                                       "{train.optimizer.type: sgd}}, "
@@ -101,7 +101,7 @@ TEST_CASE("a parameter stands behind those that it depends on, and never depends
             "when of train.optimizer.lr names a parameter that the sweep does not have"));
 }
 
-TEST_CASE("how the space is searched follows from it, or is said") {
+TEST_CASE("the search follows from the space, or is given in the file") {
   CHECK(read_spec(trained, {"lr=1,2"}).spec.search.kind == Search::Kind::grid);
   CHECK(tells(read_spec(trained, {"lr=0.1..0.9"}), "uniform or log_uniform has no end of values"));
   const auto searched = [](const std::string& search) {
@@ -150,7 +150,7 @@ TEST_CASE("early stopping has a rule with its options, and an objective to judge
               "sweep.stop needs an objective"));
 }
 
-TEST_CASE("combinations that are left out name parameters of the sweep") {
+TEST_CASE("an exception may name only parameters of the sweep") {
   const auto excepted = [](const std::string& except) {
     return read_spec(trained + std::string("sweep: {parameters: {lr: [1, 2], batch: [1, 2]}, except: ") +
                      except + "}\n");
@@ -163,7 +163,7 @@ TEST_CASE("combinations that are left out name parameters of the sweep") {
   CHECK(tells(excepted("[{momentum: 1}]"), "sweep.except names train.optimizer.momentum"));
 }
 
-TEST_CASE("a condition on a value that its parameter never has is refused where it stands") {
+TEST_CASE("a condition on a value that its parameter never has is refused at its place") {
   const auto asked = [](const std::string& when, const std::vector<std::string>& words = {}) {
     return read_spec(trained +
                          std::string("sweep: {parameters: {train.optimizer.type: [sgd, adam], batch: {int: "
@@ -184,8 +184,7 @@ TEST_CASE("a condition on a value that its parameter never has is refused where 
               "sweep.except: lr is never 3"));
 }
 
-TEST_CASE(
-    "of a parameter whose values are refused nothing else is said, and a circle is shown where it begins") {
+TEST_CASE("refused values cause no further messages, and a cycle of conditions is reported at its start") {
   const std::string own = "name: p\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n";
   for (const char* form :
        {"{uniform: [0.5, 0.5]}", "[0.1, 1e-1]", "[null]", "{log_uniform: [0, 1]}", "{min: 1, max: 2}"}) {
@@ -212,12 +211,12 @@ TEST_CASE("points of a file and parameters exclude each other") {
               "sweep.points is for search list, not grid"));
 }
 
-TEST_CASE("a sweep that is no map, or has an unknown key, is told at its place") {
+TEST_CASE("a sweep that is not a map, or has an unknown key, is reported at its place") {
   CHECK(tells(read_spec(trained + std::string("sweep: [1]\n")), "x.yaml:4:8: sweep must be a map"));
   CHECK(tells(read_spec(trained + std::string("sweep: {paralel: 3}\n")), "did you mean 'parallel'?"));
 }
 
-TEST_CASE("values stand in run and env as their text") {
+TEST_CASE("run and env contain the text of the values") {
   YamlNode root = parse_yaml(program, "x.yaml");
   put_values(root, texts_of({}, {{"lr", 0.1}, {"depth", json{1, 2}}}));
   CHECK(root.find("run")->text == "python train.py --lr 0.1");
@@ -228,7 +227,7 @@ TEST_CASE("values stand in run and env as their text") {
   CHECK(root.find("run")->items[2].text == "$${HOME}");
 }
 
-TEST_CASE("search tpe takes points to start with, which are whole points of the space") {
+TEST_CASE("the start points of search tpe must be complete points of the space") {
   const auto with = [](const std::string& start) {
     return read_spec(
         trained + ("sweep: {objective: minimize loss, search: {tpe: {trials: 9, start: " + start + "}}}\n"),
@@ -248,7 +247,7 @@ TEST_CASE("search tpe takes points to start with, which are whole points of the 
         std::string::npos);
 }
 
-TEST_CASE("a number that the file may not have is a mistake beside others") {
+TEST_CASE("a number outside of its bounds is reported together with other mistakes") {
   const SpecRead read =
       read_spec(trained + std::string("sweep: {parameters: {lr: [1]}, parallel: 99999999, repeat: x}\n"));
   CHECK(tells(read, "x.yaml:4:42: sweep.parallel must be"));

@@ -1,4 +1,4 @@
-// Early stopping over whole sweeps of simulated learning curves: what it saves, and what it finds.
+// Early stopping over whole sweeps of simulated learning curves: the saved steps, and the best trial found.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -13,7 +13,7 @@ namespace {
 constexpr int trial_count = 81, places = 9, seeds = 40;
 constexpr std::int64_t whole = 64;  // the resource of a whole trial: rungs 1, 4, 16, 64
 
-// Losses that fall to an end of their own at a pace of their own, with noise, so that they cross.
+// Losses that fall to different final values at different rates, with noise, so that the curves cross.
 class Curves {
  public:
   explicit Curves(std::uint64_t seed) : random_(seed) {
@@ -30,7 +30,7 @@ class Curves {
     return losses_[static_cast<std::size_t>(trial)][static_cast<std::size_t>(step - 1)];
   }
 
-  // How many trials are better than this one when all are whole.
+  // How many trials are better than this trial at full length.
   int rank(int trial) const {
     return static_cast<int>(std::count_if(losses_.begin(), losses_.end(), [&](const auto& losses) {
       return losses.back() < loss(trial, whole);
@@ -38,7 +38,7 @@ class Curves {
   }
 
  private:
-  // From 0 to 1. Not a distribution of the library, which differ.
+  // From 0 to 1. Does not use distributions of the standard library, which differ between platforms.
   double next() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
   std::mt19937_64 random_;
@@ -104,8 +104,8 @@ void stop_trial(std::vector<Progress>& trials, int number) {
   trial.state = TrialState::stopped;
 }
 
-// The others never resume a trial; a new one starts in each free place. `judge` sees the trials after each
-// step.
+// For the rules that never resume a trial: a new trial starts in each free place. `judge` sees the trials
+// after each step.
 template <typename Judge>
 Outcome with_stops(const Curves& curves, const Judge& judge) {
   std::vector<Progress> trials;
@@ -118,7 +118,8 @@ Outcome with_stops(const Curves& curves, const Judge& judge) {
   return outcome;
 }
 
-// Over all seeds: how many sweeps ended with one of the best trials, and the dearest sweep.
+// Over all seeds: how many sweeps ended with one of the best trials, and the share of the most expensive
+// sweep.
 struct Summary {
   int best_five = 0, best_one = 0;
   double largest_share = 0;  // of the steps of 81 whole trials

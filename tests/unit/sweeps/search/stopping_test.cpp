@@ -46,13 +46,13 @@ TEST_CASE("rungs are counted from the whole trial down, by the factor") {
   CHECK(rungs_of({1, std::numeric_limits<std::int64_t>::max(), 2}).size() == 63);
 }
 
-TEST_CASE("options that mean nothing are refused") {
+TEST_CASE("meaningless options are refused") {
   CHECK_THROWS_WITH_AS(rungs_of({0, 9, 3}), "early stopping: min must be at least 1, not 0", Error);
   CHECK_THROWS_WITH_AS(rungs_of({10, 9, 3}), "early stopping: max 9 is below min 10", Error);
   CHECK_THROWS_WITH_AS(rungs_of({1, 9, 1}), "early stopping: factor must be at least 2, not 1", Error);
 }
 
-TEST_CASE("free places are for new trials when none can be promoted") {
+TEST_CASE("new trials take the free places when no trial can be promoted") {
   const std::vector<Decision> two(2, {Kind::start, -1, 1});
   CHECK(asha_promotions(by_two, Goal::minimize, {}, 2, 5) == two);
   CHECK(asha_promotions(by_two, Goal::minimize, {}, 5, 2) == two);
@@ -79,7 +79,7 @@ TEST_CASE("the best of a rung are promoted, each once, at the highest rung first
         std::vector<Decision>{{Kind::promote, 3, 4}, {Kind::promote, 4, 2}});
 }
 
-TEST_CASE("a trial that runs at its rung goes on when it is among the best, and is paused otherwise") {
+TEST_CASE("a running trial at its rung continues if it is among the best, and is paused otherwise") {
   std::vector<Progress> trials = running_at(1, {0.4, 0.1, 0.3});
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 0, 5) ==
         std::vector<Decision>{{Kind::promote, 1, 2}, {Kind::pause, 0, 1}, {Kind::pause, 2, 1}});
@@ -88,12 +88,12 @@ TEST_CASE("a trial that runs at its rung goes on when it is among the best, and 
             .empty());
 }
 
-TEST_CASE("of equal trials the earlier one is promoted") {
+TEST_CASE("of trials with equal values the earlier one is promoted") {
   CHECK(asha_promotions(by_two, Goal::minimize, paused_at(1, {0.1, 0.1}), 2, 0) ==
         std::vector<Decision>{{Kind::promote, 0, 2}});
 }
 
-TEST_CASE("a value that is no number is never promoted, but counts as a trial that came to the rung") {
+TEST_CASE("a trial with a non-finite value is never promoted, but counts as a trial at the rung") {
   CHECK(asha_promotions(by_two, Goal::maximize, paused_at(1, {not_a_number, 0.1}), 2, 0) ==
         std::vector<Decision>{{Kind::promote, 1, 2}});
   CHECK(asha_promotions(by_two, Goal::maximize, paused_at(1, {not_a_number, not_a_number}), 2, 0).empty());
@@ -102,26 +102,26 @@ TEST_CASE("a value that is no number is never promoted, but counts as a trial th
         std::vector<Decision>{{Kind::promote, 1, 2}});
 }
 
-TEST_CASE("a trial that failed counts as the worst at the rung that it was training for") {
+TEST_CASE("a failed trial counts as the worst at the rung that it was training for") {
   std::vector<Progress> trials = paused_at(1, {0.5});
-  trials.push_back(trial_of(1, TrialState::running, 1, {}));  // keeps the sweep from ending
+  trials.push_back(trial_of(1, TrialState::running, 1, {}));  // so the sweep has not ended
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
   trials.push_back(trial_of(2, TrialState::failed, 1, {}));
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0) ==
         std::vector<Decision>{{Kind::promote, 0, 2}});
-  // One that came further stands at rung 1 with its value, and is not resumed.
+  // A failed trial that came further counts at rung 1 with its value, and is not resumed.
   trials.back() = trial_of(2, TrialState::failed, 2, {{1, 0.1}});
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
 }
 
-TEST_CASE("a trial that failed counts at one rung only") {
+TEST_CASE("a failed trial counts at one rung only") {
   std::vector<Progress> trials = paused_at(2, {0.5});
   trials.push_back(trial_of(1, TrialState::running, 1, {}));
   trials.push_back(trial_of(2, TrialState::failed, 1, {}));
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
 }
 
-TEST_CASE("a trial that ended well before a rung stands there with its last value") {
+TEST_CASE("a trial that succeeded before a rung counts at the rung with its last value") {
   std::vector<Progress> trials = paused_at(2, {0.5});
   trials.push_back(trial_of(1, TrialState::succeeded, 8, {{1, 0.9}}));
   trials.push_back(trial_of(2, TrialState::running, 1, {}));
@@ -131,7 +131,7 @@ TEST_CASE("a trial that ended well before a rung stands there with its last valu
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 1, 0).empty());
 }
 
-TEST_CASE("a trial is worth its last report up to the rung, else its first one behind it") {
+TEST_CASE("the value of a trial is its last report up to the rung, else its first report after the rung") {
   const auto promoted = [](const Reports& first, const Reports& second) {
     return asha_promotions(
                {.min = 10, .max = 20, .factor = 2}, Goal::minimize,
@@ -143,11 +143,11 @@ TEST_CASE("a trial is worth its last report up to the rung, else its first one b
   CHECK(promoted({{5, 0.1}, {10, 0.5}}, {{10, 0.4}}) == 1);
   CHECK(promoted({{9, 0.3}, {11, 0.9}}, {{10, 0.4}}) == 0);
   CHECK(promoted({{12, 0.3}, {11, 0.9}}, {{10, 0.4}}) == 1);
-  CHECK(promoted({{10, 0.3}, {10, 0.5}}, {{10, 0.4}}) == 1);  // of two reports the worse one
+  CHECK(promoted({{10, 0.3}, {10, 0.5}}, {{10, 0.4}}) == 1);  // of two reports the worse one counts
   CHECK(promoted({{10, not_a_number}, {9, 0.1}}, {{10, 0.4}}) == 1);
 }
 
-TEST_CASE("when nothing else is left the best trial of the highest rung goes on until one is whole") {
+TEST_CASE("the best trial of the highest rung is promoted if otherwise no trial would reach full length") {
   const std::vector<Decision> none, on = {{Kind::promote, 0, 16}};
   const auto decided = [&](const Progress& other, int free, int unstarted) {
     const std::vector<Progress> trials = {trial_of(0, TrialState::waiting, 4, {{4, 0.5}}), other};
@@ -158,7 +158,8 @@ TEST_CASE("when nothing else is left the best trial of the highest rung goes on 
   CHECK(decided(trial_of(1, TrialState::failed, 16, {{4, 0.1}}), 1, 0) == on);
   CHECK(decided(trial_of(1, TrialState::succeeded, 64, {{64, not_a_number}}), 1, 0) == on);
   CHECK(decided(trial_of(1, TrialState::waiting, 0, {}), 1, 0) == on);  // was never started
-  // A trial is left to start, to come to its rung, to be resumed, or whole; or there is no place.
+  // No such promotion: a trial can still start, reach its rung or be resumed, or is complete, or no place is
+  // free.
   CHECK(decided(trial_of(1, TrialState::failed, 1, {}), 1, 1) == std::vector<Decision>{{Kind::start, -1, 1}});
   CHECK(decided(trial_of(1, TrialState::running, 1, {}), 1, 0) == none);
   CHECK(decided(trial_of(1, TrialState::waiting, 4, {{1, 0.9}}), 1, 0) == none);
@@ -175,7 +176,7 @@ Numbers stopped_by(const AshaOptions& options, Goal goal, const std::vector<Prog
   return numbers;
 }
 
-TEST_CASE("a running trial is stopped when it is not among the best of the rung that it came to") {
+TEST_CASE("a running trial is stopped if it is not among the best of the rung that it has reached") {
   CHECK(asha_stops(by_two, Goal::minimize, running_at(1, {0.4, 0.1, 0.3, 0.2})) ==
         std::vector<Decision>{
             {Kind::stop, 0, 1}, {Kind::promote, 1, 2}, {Kind::stop, 2, 1}, {Kind::promote, 3, 2}});
@@ -183,7 +184,7 @@ TEST_CASE("a running trial is stopped when it is not among the best of the rung 
   CHECK(stopped_by(by_two, Goal::minimize, running_at(1, {0.4})).empty());
   const AshaOptions by_four{.min = 1, .max = 16, .factor = 4};
   CHECK(stopped_by(by_four, Goal::minimize, running_at(1, {0.2, 0.1, 0.3})) == Numbers{0, 2});
-  CHECK(asha_stops(by_two, Goal::minimize, running_at(8, {0.4, 0.1})).empty());  // they are whole
+  CHECK(asha_stops(by_two, Goal::minimize, running_at(8, {0.4, 0.1})).empty());  // both are complete
   CHECK(stopped_by(by_two, Goal::minimize, running_at(1, {not_a_number})) == Numbers{0});
 }
 
@@ -199,19 +200,19 @@ TEST_CASE("a trial that passed a rung is judged again at the next one only") {
         std::vector<Decision>{{Kind::stop, 0, 2}, {Kind::promote, 1, 4}});
 }
 
-TEST_CASE("trials before the first rung are not stopped, and those that ended are compared with") {
+TEST_CASE("trials before the first rung are not stopped, and ended trials take part in the comparison") {
   const AshaOptions from_two{.min = 2, .max = 8, .factor = 2};
   CHECK(asha_stops(from_two, Goal::minimize, running_at(1, {0.4, 0.1})).empty());
   std::vector<Progress> trials = running_at(2, {0.4, 0.1});
   for (Progress& trial : trials) trial.until = 0;
   trials[1].state = TrialState::stopped;
   CHECK(stopped_by(from_two, Goal::minimize, trials) == Numbers{0});
-  // At the next rung it stands alone.
+  // At the next rung it is the only trial.
   trials[0].reports.emplace_back(4, 0.4);
   CHECK(stopped_by(from_two, Goal::minimize, trials).empty());
 }
 
-TEST_CASE("the order of trials and of reports decides nothing") {
+TEST_CASE("the order of trials and of reports does not change the decisions") {
   std::vector<Progress> trials = paused_at(1, {0.5, 0.4, 0.3, 0.3, 0.2, not_a_number});
   trials[4] = trial_of(4, TrialState::running, 8, {{1, 0.2}, {2, 0.3}, {3, 0.1}});
   trials[1] = trial_of(1, TrialState::running, 0, {{1, 0.4}, {2, 0.2}, {2, not_a_number}});
@@ -230,14 +231,14 @@ TEST_CASE("the order of trials and of reports decides nothing") {
   }
 }
 
-// Three that succeeded: the means of their reports up to 2 are 0.85, 0.75 and 0.65.
+// Three successful trials: the means of their reports up to 2 are 0.85, 0.75 and 0.65.
 std::vector<Progress> three_done() {
   return {trial_of(0, TrialState::succeeded, 0, {{1, 0.9}, {2, 0.8}, {3, 0.1}}),
           trial_of(1, TrialState::succeeded, 0, {{1, 0.8}, {2, 0.7}, {3, 0.1}}),
           trial_of(2, TrialState::succeeded, 0, {{1, 0.7}, {2, 0.6}, {3, 0.1}})};
 }
 
-TEST_CASE("a trial is stopped when its best is worse than the median of the running means") {
+TEST_CASE("a trial is stopped if its best report is worse than the median of the running means") {
   std::vector<Progress> trials = three_done();
   const auto stops = [&](const Reports& reports, const MedianOptions& options = {}) {
     std::vector<Progress> all = trials;
@@ -247,7 +248,7 @@ TEST_CASE("a trial is stopped when its best is worse than the median of the runn
   CHECK(stops({{1, 0.9}, {2, 0.76}}));
   CHECK_FALSE(stops({{1, 0.9}, {2, 0.74}}));
   CHECK_FALSE(stops({{2, 0.75}}));            // the median itself
-  CHECK_FALSE(stops({{1, 0.74}, {2, 0.9}}));  // its best counts
+  CHECK_FALSE(stops({{1, 0.74}, {2, 0.9}}));  // its best report counts
   CHECK(stops({{1, not_a_number}, {2, not_a_number}}));
   CHECK_FALSE(stops({}));
   CHECK(stops({{2, 0.9}}, {.grace = 2, .min_trials = 3}));

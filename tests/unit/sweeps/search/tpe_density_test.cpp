@@ -1,4 +1,4 @@
-// The densities of search tpe: what they add up to, what they prefer, and whether draws follow them.
+// The densities of search tpe: their sums, their preferences, and whether draws follow them.
 #include "sweeps/search/tpe_density.h"
 
 #include <cmath>
@@ -34,14 +34,14 @@ double mean_over_axis(const std::function<double(double)>& value, double from = 
 
 }  // namespace
 
-TEST_CASE("the places of a point are those of its values; what it lacks, or cannot have, is absent") {
+TEST_CASE("a point has the places of its values, and a missing or impossible value is absent") {
   const Space space{{uniform("x", 0, 4), choice("a", {"p", "q"}), integer("n", 1, 2)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   CHECK(places_of(axes, {{"n", 2}, {"x", 1}, {"a", "q"}, {"other", 7}}) == Places{0.25, 0.75, 0.75});
   CHECK(places_of(axes, {{"x", 5}, {"a", "r"}}) == Places{absent, absent, absent});
 }
 
-TEST_CASE("a point is made of the parameters whose conditions hold, in the middle of their cells") {
+TEST_CASE("a point has the parameters whose conditions hold, in the middle of their cells") {
   const Space space{{choice("a", {"p", "q"}), uniform("x", 0, 4, {{"a", {"p"}}}), integer("n", 1, 4)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   std::vector<std::size_t> asked;
@@ -80,7 +80,7 @@ TEST_CASE("far from all observations the density is the share of the prior") {
   CHECK(density_at(Density(axes, {}, 2), {0.9}) == doctest::Approx(1));
 }
 
-TEST_CASE("the probabilities of whole numbers add up to one, and the near ones have more") {
+TEST_CASE("the probabilities of whole numbers add up to one, and are larger near the observations") {
   for (const int last : {4, 64}) {
     const Space space{{integer("n", 1, last)}, {}};
     const std::vector<Axis> axes = axes_of(space);
@@ -95,7 +95,7 @@ TEST_CASE("the probabilities of whole numbers add up to one, and the near ones h
     CHECK(at(end) > at(0));
     CHECK(at(end) > at(end - 1));
   }
-  // More than 64 are as good as a range.
+  // An axis with more than 64 cells counts as a range.
   const Space many{{integer("n", 1, 65)}, {}};
   const std::vector<Axis> axes = axes_of(many);
   const Density density(axes, {{{axes[0].middle_of(20)}, 1, {0.1}}}, 1);
@@ -103,7 +103,7 @@ TEST_CASE("the probabilities of whole numbers add up to one, and the near ones h
         doctest::Approx(1).epsilon(1e-3));
 }
 
-TEST_CASE("of words the observed one is likelier, the more so the more observations there are") {
+TEST_CASE("an observed word is likelier than others, and more so with more observations") {
   const Space space{{choice("a", {"p", "q", "r"})}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const double p = 1.0 / 6, q = 0.5, r = 5.0 / 6;
@@ -120,7 +120,7 @@ TEST_CASE("of words the observed one is likelier, the more so the more observati
   CHECK(before < 1);
 }
 
-TEST_CASE("points with and without a conditional parameter share one probability") {
+TEST_CASE("the probabilities of all points with and without a conditional parameter add up to one") {
   const Parameter of_range = uniform("b", 0, 1, {{"a", {"p"}}}),
                   of_cells = integer("b", 1, 5, {{"a", {"p"}}}),
                   of_words = choice("b", {"k", "l", "m"}, {{"a", {"p"}}});
@@ -153,7 +153,7 @@ TEST_CASE("draws are as frequent as the density says, on every kind of axis") {
   }
 }
 
-TEST_CASE("draws of a range follow the density, and stay inside") {
+TEST_CASE("draws from a range follow the density and stay inside the range") {
   constexpr int draws = 6000;
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);

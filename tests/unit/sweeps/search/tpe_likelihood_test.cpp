@@ -17,8 +17,8 @@ namespace {
 
 using Smooth = Smoothness::Kind;
 
-// The smoothness of values at equal distances over one axis, made to have mean 0. The smallest come first, as
-// the search gives them.
+// The smoothness of values at equal distances over one axis, shifted to mean 0. The smallest values come
+// first, as in the search.
 Smoothness smoothness_of(const std::vector<double>& values) {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
@@ -50,7 +50,7 @@ std::vector<double> waves(std::size_t count, double periods, double noise = 0) {
 
 }  // namespace
 
-TEST_CASE("values depend on each other by the distance of their places, in lengths of each axis") {
+TEST_CASE("the covariance of two values follows from the distance of their places, in lengths of each axis") {
   const Space space{{uniform("x", 0, 1), choice("a", {"p", "q"})}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const Smoothness smooth{Smooth::very_smooth, {0.5, 2}, 0.1};
@@ -66,7 +66,7 @@ TEST_CASE("values depend on each other by the distance of their places, in lengt
   CHECK(at({0.4, absent}, {0.4, 0.25}) == doctest::Approx(of_squares(0.25 / 6)));
 }
 
-TEST_CASE("rough functions depend as Matern's of five halves says") {
+TEST_CASE("rough functions have Matern's covariance of five halves") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const Smoothness rough{Smooth::rough, {0.25}, 0.2};
@@ -75,14 +75,14 @@ TEST_CASE("rough functions depend as Matern's of five halves says") {
   CHECK(rough.covariance(axes, {0.5}, {0.75}) == doctest::Approx(0.8 * (1 + r + 5.0 / 3) * std::exp(-r)));
 }
 
-TEST_CASE("the likeliest smoothness tells noise from values") {
+TEST_CASE("the likeliest smoothness separates noise from values") {
   const Smoothness slow = smoothness_of(waves(30, 0.5)), noisy = smoothness_of(waves(30, 0.5, 0.5));
   CHECK(slow.noise < 0.01);
   CHECK(noisy.noise > 10 * slow.noise);
   CHECK(slow.kind == Smooth::very_smooth);
 }
 
-TEST_CASE("of many points the best half and some of the others are looked at") {
+TEST_CASE("for many points the likelihood uses the best half and some of the others") {
   for (const std::size_t count : {71u, 140u, 500u}) {
     const Smoothness found = smoothness_of(waves(count, 2));
     CHECK(found.noise < 0.01);

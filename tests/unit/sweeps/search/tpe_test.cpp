@@ -72,7 +72,7 @@ std::vector<Point> points_of(const std::vector<Told>& told) {
 
 }  // namespace
 
-TEST_CASE("what is suggested lies in the space: bounds, conditions and exceptions hold") {
+TEST_CASE("suggestions lie in the space: bounds, conditions and exceptions hold") {
   const Space space = network_space();
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     const std::vector<Told> told = search(space, network, 50, {seed});
@@ -94,7 +94,7 @@ TEST_CASE("the same seed and the same results give the same suggestions, another
   CHECK(points_of(first) != points_of(search(network_space(), network, 30, {5})));
 }
 
-TEST_CASE("the points of the user come first, in order, but for those told already or left out") {
+TEST_CASE("the user's start points come first, in order, except points that were told or are excluded") {
   const Space space = network_space();
   const Point a{{"optimizer", "adam"}, {"lr", 0.5}, {"layers", 1}, {"batch", 16}};
   const Point b{{"optimizer", "adam"}, {"lr", 0.1}, {"layers", 1}, {"batch", 16}};
@@ -125,14 +125,14 @@ TEST_CASE("suggestions are much better than random points, over many seeds") {
   }
 }
 
-TEST_CASE("to maximise a function is to minimise its negative") {
+TEST_CASE("maximising a function gives the same points as minimising its negative") {
   const auto least = search(bowl_space(), bowl, 30, {2});
   const auto most = search(
       bowl_space(), [](const Point& point) { return -bowl(point); }, 30, {2}, Objective::Goal::maximize);
   CHECK(points_of(least) == points_of(most));
 }
 
-TEST_CASE("points that still run are kept away from") {
+TEST_CASE("suggestions keep a distance from points that still run") {
   std::vector<Told> told = search(bowl_space(), bowl, 20, {3});
   std::set<Point> asked;
   double nearest = std::numeric_limits<double>::infinity();
@@ -150,7 +150,7 @@ TEST_CASE("points that still run are kept away from") {
   CHECK(nearest > 0.01);
 }
 
-TEST_CASE("a value that a running trial has already is not looked at") {
+TEST_CASE("the value of a running trial is ignored") {
   std::vector<Told> told = search(bowl_space(), bowl, 15, {3});
   std::vector<Told> other = told;
   told.push_back({random_points(bowl_space(), 77, 1)[0], 1e-9, true});
@@ -170,7 +170,7 @@ TEST_CASE("failed trials count as the worst, and their part of the space is avoi
       if (std::isnan(*told[i].value)) ++failed;
     }
   }
-  CHECK(failed < all / 10);  // random points: four of ten
+  CHECK(failed < all / 10);  // four of ten random points fail
 }
 
 TEST_CASE("with eight trials at a time a search finds nearly what it finds one after the other") {
@@ -190,13 +190,13 @@ TEST_CASE("with eight trials at a time a search finds nearly what it finds one a
   CHECK(side_by_side < 10 * 0.15);
 }
 
-TEST_CASE("when everything failed, the search goes on at random") {
+TEST_CASE("if all trials have failed, the search continues at random") {
   std::vector<Told> told;
   for (const Point& point : random_points(bowl_space(), 1, 30)) told.push_back({point, std::nullopt});
   CHECK(suggest_tpe(bowl_space(), minimize, {1}, told) == random_points(bowl_space(), 1, 31)[30]);
 }
 
-TEST_CASE("a finite space is searched to its end without repeating a point, then there is none") {
+TEST_CASE("a finite space is searched completely, without repeating a point, and then gives no suggestion") {
   const Space space{{integer("a", 1, 6), choice("b", {"x", "y", "z"}), integer("c", 1, 3, {{"b", {"y"}}})},
                     {{{"a", {2}}, {"b", {"x"}}}}};
   const PointFunction value = [](const Point& point) { return number(point, "a"); };
@@ -229,7 +229,7 @@ TEST_CASE("a space without parameters has one suggestion") {
   CHECK_FALSE(suggest_tpe({}, minimize, {}, {{{}, 1.0}}));
 }
 
-TEST_CASE("one value that is good by luck, far from the other good ones, does not capture the search") {
+TEST_CASE("a single lucky value, far from the other good values, does not attract the search") {
   const Space space{{uniform("x", 0, 1), uniform("y", 0, 1)}, {}};
   const Point lucky{{"x", 0.9}, {"y", 0.9}};
   const auto from = [](const Point& point, double place) {

@@ -1,4 +1,4 @@
-// What search tpe makes of the results that it is told: which count, and which are alike.
+// How search tpe uses the told results: which results count, and which are equivalent.
 #include <limits>
 
 #include <doctest/doctest.h>
@@ -54,7 +54,7 @@ std::vector<Trial> told_trials(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("a search is random until it knows as many values as it was told to wait for") {
+TEST_CASE("a search is random until it has the number of values in its option startup") {
   const std::vector<Told> four = told_points(4);
   const auto next = [&](int startup, const std::vector<Told>& told) {
     return suggest_tpe(told_space(), down, {4, startup, {}}, told);
@@ -73,7 +73,7 @@ TEST_CASE("a search is random until it knows as many values as it was told to wa
   CHECK(next(0, {}) == random_points(told_space(), 4, 1)[0]);
 }
 
-TEST_CASE("a loss without bound counts as a failure, and a gain without bound as the best value known") {
+TEST_CASE("an infinitely bad value counts as a failure, and an infinitely good one as the best known value") {
   std::vector<Told> told = told_points(20), other = told;
   told[3].value = no_limit;
   other[3].value.reset();
@@ -88,7 +88,7 @@ TEST_CASE("a loss without bound counts as a failure, and a gain without bound as
   CHECK(suggest_tpe(told_space(), up, {1}, told) == suggest_tpe(told_space(), down, {1}, other));
 }
 
-TEST_CASE("of a small space all points are looked at, and the best is found soon") {
+TEST_CASE("a search of a small space scores all of its points and soon finds the best point") {
   const Space space{{integer("n", 1, 200)}, {}};
   std::vector<Told> told;
   bool found = false;
@@ -102,7 +102,7 @@ TEST_CASE("of a small space all points are looked at, and the best is found soon
   CHECK(found);
 }
 
-TEST_CASE("the search of a sweep is that of its seed, its goal and its points to start with") {
+TEST_CASE("the search of a sweep uses the seed, the goal and the start points of the sweep") {
   Spec spec = told_spec();
   std::vector<Trial> trials = told_trials(15);
   const auto plain = suggest(spec, trials);
@@ -123,7 +123,7 @@ TEST_CASE("the search of a sweep is that of its seed, its goal and its points to
   CHECK(suggest(other, trials) == plain);
 }
 
-TEST_CASE("a stopped or paused trial counts by its value, a failed one as the worst, others as running") {
+TEST_CASE("a stopped or paused trial counts with its value, a failed one as the worst, others as running") {
   const Spec spec = told_spec();
   const std::vector<Trial> trials = told_trials(15);
   const auto with = [&](TrialState state, std::int64_t until, std::optional<double> value) {

@@ -39,7 +39,7 @@ TEST_CASE("a trend follows a smooth function between the points that it knows") 
   CHECK(trend.at({0.7, 0.6}).mean < trend.at({0.9, 0.1}).mean);
 }
 
-TEST_CASE("a trend takes a value that does not fit its neighbours for noise") {
+TEST_CASE("a trend treats a value that does not fit its neighbours as noise") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   std::vector<Places> points;
@@ -53,10 +53,11 @@ TEST_CASE("a trend takes a value that does not fit its neighbours for noise") {
   CHECK(trend.at(points[4]).mean < trend.at(points[16]).mean);
 }
 
-TEST_CASE("differences between bad values count less, but where values are noisy") {
+TEST_CASE("differences between bad values count less, unless the values are noisy") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
-  // How many times as far from the best of three places the worst one seems as the other.
+  // The ratio of the means' distances from the best of three places: of the worst place and of the middle
+  // place.
   const auto ratio_with = [&](double noise) {
     CounterRandom random(1, 1);
     std::vector<std::pair<double, Places>> seen;
@@ -76,7 +77,7 @@ TEST_CASE("differences between bad values count less, but where values are noisy
     return (trend.at({0.9}).mean - best) / (trend.at({0.5}).mean - best);
   };
   CHECK(ratio_with(0) < 4);    // log(1 + 10) / log(1 + 1) is 3.5
-  CHECK(ratio_with(0.5) > 6);  // of the values themselves it is 10
+  CHECK(ratio_with(0.5) > 6);  // without the logarithm the ratio is 10
 }
 
 TEST_CASE("noisy values up to the largest numbers still have a trend") {
@@ -87,7 +88,7 @@ TEST_CASE("noisy values up to the largest numbers still have a trend") {
   CHECK(trend.at({0.5}).deviation > 0);
 }
 
-TEST_CASE("a trend knows words, and parameters that only some points have") {
+TEST_CASE("a trend supports words, and parameters that only some points have") {
   const Space space{{choice("a", {"x", "y"}), uniform("b", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> points{{0.25, 0.2}, {0.25, 0.8}, {0.75, absent}, {0.75, 0.5}};
@@ -96,7 +97,7 @@ TEST_CASE("a trend knows words, and parameters that only some points have") {
   CHECK(trend.at({0.25, absent}).mean < trend.at({0.75, absent}).mean);
 }
 
-TEST_CASE("points that run make a trend certain, and leave what it expects as it is") {
+TEST_CASE("running points make a trend more certain, and do not change its mean") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   std::vector<Places> points;
@@ -121,7 +122,7 @@ TEST_CASE("a trend sees which parameters matter") {
   CHECK(found.lengths[1] > 4 * found.lengths[0]);
 }
 
-TEST_CASE("equal values have no trend, nor has a single one") {
+TEST_CASE("equal values have no trend, and a single value has no trend") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> two{{0.2}, {0.8}}, one{{0.2}};

@@ -41,17 +41,17 @@ const Parameter range_x = uniform("x", 0, 1), range_y = uniform("y", 0, 1), word
 
 }  // namespace
 
-TEST_CASE("a kernel of a good point is as wide as the second nearest of the others is far") {
+TEST_CASE("the width of a good point's kernel is the distance to the second nearest other point") {
   const auto wide = widen_by_neighbours;
   CHECK(width_of_first(wide, {range_x}, {{0.2}, {0.9}, {0.3}, {0.6}}) == doctest::Approx(0.4));
   CHECK(width_of_first(wide, {range_x}, {{0.2}, {0.3}, {0.31}, {0.9}}) == doctest::Approx(0.11));
-  CHECK(width_of_first(wide, {range_x}, {{0.2}, {0.45}}) == doctest::Approx(0.25));  // the only other one
-  CHECK(width_of_first(wide, {range_x}, {{0.2}}) == doctest::Approx(0.3));           // alone
+  CHECK(width_of_first(wide, {range_x}, {{0.2}, {0.45}}) == doctest::Approx(0.25));  // the only other point
+  CHECK(width_of_first(wide, {range_x}, {{0.2}}) == doctest::Approx(0.3));           // no other point
   CHECK(width_of_first(wide, {range_x}, {{0.2}, {0.2}, {0.21}}) == doctest::Approx(0.05));  // never narrower
   CHECK(widths_by(wide, {range_x}, {}).empty());
 }
 
-TEST_CASE("the distance of good points is the root mean square over the ordered axes that one of them has") {
+TEST_CASE("the distance of good points is the root mean square over the ordered axes of either point") {
   const auto wide = widen_by_neighbours;
   CHECK(width_of_first(wide, {range_x, range_y}, {{0.2, 0.1}, {0.5, 0.5}}) ==
         doctest::Approx(std::sqrt((0.09 + 0.16) / 2)));
@@ -67,7 +67,7 @@ TEST_CASE("the distance of good points is the root mean square over the ordered 
   CHECK(width_of_first(wide, {words_a}, {{0.25}, {0.75}}) == 1);
 }
 
-TEST_CASE("a kernel is at least as wide as half of its cell, and at most as the axis") {
+TEST_CASE("a kernel is at least half a cell wide, and at most as wide as the axis") {
   CHECK(width_of_first(widen_by_neighbours, {integer("n", 1, 4)}, {{0.125}, {0.125}, {0.125}}) ==
         doctest::Approx(0.125));
   CHECK(width_of_first(widen_by_gaps, {integer("n", 1, 2)}, {{0.25}, {0.25}, {0.25}, {0.25}}) ==
@@ -76,7 +76,7 @@ TEST_CASE("a kernel is at least as wide as half of its cell, and at most as the 
         1);
 }
 
-TEST_CASE("a kernel of another point is half as wide as the larger of the gaps beside it") {
+TEST_CASE("the width of another point's kernel is half of the larger gap beside the point") {
   const auto widths = widths_by(widen_by_gaps, {range_x}, {{0.7}, {0.1}, {0.3}, {0.2}, {0.22}, {0.9}});
   const double expected[] = {0.2, 0.125, 0.2, 0.125, 0.125, 0.125};  // 1/8 is the narrowest among six
   for (std::size_t i = 0; i < widths.size(); ++i) CHECK(widths[i][0] == doctest::Approx(expected[i]));
@@ -85,7 +85,7 @@ TEST_CASE("a kernel of another point is half as wide as the larger of the gaps b
   CHECK(width_of_first(widen_by_gaps, {range_x}, std::vector<Places>(500, {0.4})) == doctest::Approx(0.01));
 }
 
-TEST_CASE("gaps are those of each axis, between the points that have the parameter") {
+TEST_CASE("gaps are measured on each axis, between the points that have the parameter") {
   const auto widths =
       widths_by(widen_by_gaps, {range_x, range_y}, {{0.1, 0.2}, {0.9, absent}, {0.5, 0.8}, {0.2, absent}});
   CHECK(widths[0][0] == doctest::Approx(1.0 / 6));

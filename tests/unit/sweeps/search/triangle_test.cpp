@@ -6,7 +6,7 @@
 
 using namespace mlk::sweeps;
 
-TEST_CASE("a product of vectors counts every element, whatever their number") {
+TEST_CASE("a dot product includes every element, for every length") {
   for (std::size_t count = 0; count <= 9; ++count) {
     std::vector<double> a(count), b(count, 2);
     double expected = 0;
@@ -15,7 +15,7 @@ TEST_CASE("a product of vectors counts every element, whatever their number") {
   }
 }
 
-TEST_CASE("a factor solves the equations of its matrix, and those of its first rows") {
+TEST_CASE("a factor solves the equations of its matrix, and of the first rows of its matrix") {
   Triangle matrix(3);  // {4, 2, 1}, {2, 5, 3}, {1, 3, 6}
   const std::vector<std::vector<double>> rows{{4}, {2, 5}, {1, 3, 6}};
   for (std::size_t i = 0; i < 3; ++i) {

@@ -51,7 +51,7 @@ TEST_CASE("each whole number has as many places as any other") {
   CHECK_FALSE(axis.place_of(7));
 }
 
-TEST_CASE("whole numbers by the logarithm have places for what is rounded to them") {
+TEST_CASE("a logarithmic whole number has the places of all numbers that are rounded to it") {
   const Parameter parameter = log_integer("batch", 1, 64);
   const Axis axis(parameter);
   CHECK(axis.cells() == 64);
@@ -78,7 +78,7 @@ TEST_CASE("whole numbers by the logarithm have places for what is rounded to the
   CHECK(Axis(wide).value_at(0.5).get<double>() == doctest::Approx(std::sqrt(0.5 * 9e15)));
 }
 
-TEST_CASE("choices among numbers lie in order of size, others as they are written") {
+TEST_CASE("numeric choices are ordered by size, and other choices as they are written") {
   const Parameter numbers = choice("batch", {64, 16, 32});
   CHECK(Axis(numbers).is_ordered());
   CHECK(Axis(numbers).value_at(0) == 16);
@@ -90,7 +90,7 @@ TEST_CASE("choices among numbers lie in order of size, others as they are writte
   CHECK_FALSE(Axis(words).place_of("adamw"));
 }
 
-TEST_CASE("the widest ranges and single values have places too") {
+TEST_CASE("the widest ranges and single values have places") {
   const double largest = std::numeric_limits<double>::max();
   const Parameter wide = uniform("x", -largest, largest);
   CHECK(Axis(wide).value_at(0.5) == 0.0);

@@ -71,21 +71,21 @@ TEST_CASE("a field remembers where it stands") {
   CHECK(read.fields[1][1].place.column == 5);
 }
 
-TEST_CASE("a quote that is not closed, or closed too early, is told where it is") {
+TEST_CASE("a quote that is not closed, or closed too early, is reported at its place") {
   CHECK(read_csv_text("a\nb,\"c\nd\n").said == "f:2:3: a quote is not closed\n  b,\"c\n    ^");
   const CsvRead early = read_csv_text("a,\"b\" c\nd\n");
   CHECK(early.said.starts_with("f:1:7: text behind a closing quote"));
   CHECK(early.records.empty());
 }
 
-TEST_CASE("a line of more fields than any table has is not kept") {
+TEST_CASE("a line with more fields than the limit is refused") {
   CHECK(read_csv_text(std::string(1023, ',')).records.size() == 1);
   const CsvRead read = read_csv_text(std::string(1024, ','));
   CHECK(read.records.empty());
   CHECK(read.said.starts_with("f:1:1025: more than 1024 fields in a line"));
 }
 
-TEST_CASE("fields are quoted where a reader needs it only") {
+TEST_CASE("fields are quoted only where a reader needs the quotes") {
   CHECK(csv_field("plain text") == "plain text");
   CHECK(csv_field("") == "\"\"");
   CHECK(csv_field("a,b") == "\"a,b\"");
@@ -119,7 +119,7 @@ TEST_CASE("written CSV reads back the same") {
   }
 }
 
-TEST_CASE("a return that no newline follows is text, and blanks may surround quotes") {
+TEST_CASE("a carriage return without a newline is text, and blanks may surround quotes") {
   CHECK(read_csv_text("a\rb,c").records == CsvTexts{{"a\rb", "c"}});
   CHECK(read_csv_text(" \"a\"\t,b\n").records == CsvTexts{{"a", "b"}});
   CHECK(read_csv_text("\"a\"\t\t\"b\" \n", '\t').records == CsvTexts{{"a", "", "b"}});

@@ -93,7 +93,7 @@ TEST_CASE("a range has both ends and the numbers that a reader expects between t
   CHECK(says(read_text("{range: [a, b]}"), "range of p must be a list of 2 or 3 numbers"));
 }
 
-TEST_CASE("intervals have a lower and a higher end that fit their scale") {
+TEST_CASE("an interval has a lower and a higher end that fit its scale") {
   const FormsRead uniform = read_text("{uniform: [0.5, 0.9]}");
   REQUIRE(uniform.parameter);
   CHECK(uniform.parameter->kind == Parameter::Kind::uniform);
@@ -114,14 +114,14 @@ TEST_CASE("intervals have a lower and a higher end that fit their scale") {
   CHECK(says(read_text("{log: true}"), "p has no values"));
 }
 
-TEST_CASE("a map of values has one form, and a mistyped one is guessed") {
+TEST_CASE("a map of values has exactly one form, and the error suggests a form for a mistyped one") {
   CHECK(says(read_text("{unifrom: [1, 2]}"), "'unifrom' is no form of values; did you mean 'uniform'?"));
   CHECK(says(read_text("{zzz: [1, 2]}"), "'zzz' is no form of values; p takes a list, {range"));
   CHECK(says(read_text("{int: [1, 2], range: [1, 2]}"), "p has two forms of values"));
   CHECK(says(read_text("{}"), "p has no values: give a list"));
 }
 
-TEST_CASE("when names parameters by their paths or last words, and one value or several") {
+TEST_CASE("a condition names parameters by their paths or last words, with one value or several") {
   const FormsRead read = read_text("{choice: [1, 2], when: {train.optimizer.type: [sgd, adam], SIZE: 3}}");
   REQUIRE_MESSAGE(read.parameter, read.problems);
   REQUIRE(read.parameter->when.size() == 2);
@@ -131,7 +131,7 @@ TEST_CASE("when names parameters by their paths or last words, and one value or 
   CHECK(says(read_text("{choice: [1], when: {nowhere: 3}}"), "the experiment has no value 'nowhere'"));
 }
 
-TEST_CASE("words of the command line mean what the forms of the file mean") {
+TEST_CASE("words of the command line have the same meaning as the forms of the file") {
   const auto values = [](const std::string& argument) {
     const FormsRead read = read_argument(argument);
     REQUIRE_MESSAGE(read.parameter, read.problems);
@@ -148,7 +148,7 @@ TEST_CASE("words of the command line mean what the forms of the file mean") {
   CHECK(read_argument("lr=1e-5..1e-1:log").parameter->kind == Parameter::Kind::log_uniform);
   CHECK(read_argument("lr=1.0..64:log").parameter->kind == Parameter::Kind::log_uniform);
   CHECK(read_argument("batch=1..64:log").parameter->kind == Parameter::Kind::log_integer);
-  CHECK(values("version=1.2..x") == std::vector<json>{"1.2..x"});  // no interval: a text
+  CHECK(values("version=1.2..x") == std::vector<json>{"1.2..x"});  // not an interval, but a text
 }
 
 TEST_CASE("a word of the command line without values is refused, and mistakes point into it") {

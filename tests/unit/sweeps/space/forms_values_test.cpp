@@ -1,4 +1,4 @@
-// Values of parameters at the edges of what their forms allow.
+// Values of parameters at the limits of their forms.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -59,7 +59,7 @@ TEST_CASE("a range has as many decimals as its numbers are written with") {
   CHECK(form_values("{range: [1.0, 3]}")[0].is_number_float());
 }
 
-TEST_CASE("a range ends at its last number, and has a bound") {
+TEST_CASE("a range ends at its last number, and has a limited number of values") {
   CHECK(form_values("{range: [4, 4]}") == std::vector<json>{4});
   CHECK(form_values("{range: [1, 4, 5]}") == std::vector<json>{1});
   CHECK(form_values("{range: [1, 100000]}").size() == 100000);
@@ -70,7 +70,7 @@ TEST_CASE("a range ends at its last number, and has a bound") {
   check_form("{range: 3}", "range of p must be a list of 2 or 3 numbers, not '3'");
 }
 
-TEST_CASE("bounds are two, in order, and whole where the values are") {
+TEST_CASE("bounds are two numbers in ascending order, and whole if the values are whole") {
   const Parameter large = *form_of("{int: [-9007199254740991, 9007199254740991]}").parameter;
   CHECK(large.low == -(0x1p53 - 1));
   CHECK(large.high == 0x1p53 - 1);
@@ -90,7 +90,7 @@ TEST_CASE("bounds are two, in order, and whole where the values are") {
   check_form("{int: [1, 2], log: yes please}", "log of p must be true or false, not 'yes please'");
 }
 
-TEST_CASE("a value that is given twice is told as it is compared") {
+TEST_CASE("the error for a repeated value explains how values are compared") {
   check_form("[a, b, a]", "s.yaml:1:8: p has the value a twice\n");
   check_form("[1, 1.0]", "p has the value 1.0 twice; numbers count by their value, text in quotes does not");
   check_form("[[1], [1]]", "p has the value [1] twice\n");

@@ -33,7 +33,7 @@ Trial ledger_trial() {
   return trial;
 }
 
-// All that a trial consists of.
+// Whether all fields of two trials are equal.
 bool ledger_same(const Trial& a, const Trial& b) {
   return a.number == b.number && a.hash == b.hash && a.point == b.point && a.state == b.state &&
          a.tries == b.tries && a.step == b.step && a.metrics == b.metrics && a.objective == b.objective &&
@@ -46,7 +46,7 @@ Trial ledger_read(const std::string& line) {
   return *trial;
 }
 
-// A view of trial 3, of few values so that pairs often agree in some.
+// A random view of trial 3. The choice of values is small, so that pairs often have equal fields.
 Trial ledger_random_view(std::mt19937& random) {
   const auto pick = [&](int most) { return std::uniform_int_distribution<int>(0, most)(random); };
   const auto time = [&]() -> std::optional<mlk::Time> {
@@ -83,7 +83,7 @@ TEST_CASE("a trial is written on one line and reads back equal") {
   CHECK(ledger_same(ledger_read(to_line(empty)), empty));
 }
 
-TEST_CASE("the text of a trial is known to other versions, and holds nothing that is absent") {
+TEST_CASE("the text of a trial has a form that other versions read, and contains no absent field") {
   CHECK(
       to_line(ledger_trial()) ==
       R"({"a":"2026-11-23T10:00:00.123456Z","c":[[100,0.9],[500,0.2]],"e":"2026-11-23T10:05:00.000000Z",)"
@@ -142,7 +142,7 @@ TEST_CASE("a failure is one printable line of at most 300 bytes") {
   CHECK(ledger_read(to_line(trial)).failure == std::string(299, 'x'));
 }
 
-TEST_CASE("of a longer curve 64 points are kept, the first and the last among them") {
+TEST_CASE("a long curve is reduced to 64 points, with the first and the last point") {
   Trial trial;
   for (int i = 0; i < 1000; ++i) trial.curve.emplace_back(i, i);
   const Trial read = ledger_read(to_line(trial));
@@ -154,7 +154,7 @@ TEST_CASE("of a longer curve 64 points are kept, the first and the last among th
   CHECK(ledger_read(to_line(trial)).curve == trial.curve);
 }
 
-TEST_CASE("numbers that JSON does not have are words in metrics, and left out elsewhere") {
+TEST_CASE("numbers that JSON cannot represent become words in metrics, and are left out elsewhere") {
   const double bad = std::numeric_limits<double>::quiet_NaN();
   Trial trial;
   trial.objective = bad;
@@ -193,7 +193,7 @@ TEST_CASE("the largest trial fits into the longest line, and a shard of such lin
   CHECK(pack(lines).front().size() <= longest_shard);
 }
 
-TEST_CASE("a point over its bound is no trial when it is read") {
+TEST_CASE("a line whose point is too long is not read as a trial") {
   Trial trial;
   trial.point = {{"a", std::string(longest_point - 8, 'x')}};
   CHECK(from_line(to_line(trial)).has_value());
@@ -201,7 +201,7 @@ TEST_CASE("a point over its bound is no trial when it is read") {
   CHECK_FALSE(from_line(to_line(trial)).has_value());
 }
 
-TEST_CASE("random trials with changed bytes are read without harm, and reading them again gives the same") {
+TEST_CASE("trials with randomly changed bytes are read safely, and read back equal after writing") {
   std::mt19937 random(1);
   const auto below = [&](std::size_t bound) {
     return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random);
@@ -220,7 +220,7 @@ TEST_CASE("random trials with changed bytes are read without harm, and reading t
   CHECK(read > 100);
 }
 
-TEST_CASE("a shard is read line by line, and lines that are no trials are left out") {
+TEST_CASE("a shard is read line by line, and lines that are not trials are skipped") {
   Trial first, second;
   second.number = 1;
   const std::string text = to_line(first) + "\n\nnonsense\n" + to_line(second) + "\n";
@@ -232,7 +232,7 @@ TEST_CASE("a shard is read line by line, and lines that are no trials are left o
   CHECK(from_shard(to_line(first)).size() == 1);
 }
 
-TEST_CASE("of two views the one with more tries wins, then the one that has ended, then more steps") {
+TEST_CASE("the view with more tries wins, then the view that has ended, then the view with more steps") {
   Trial running, ended, again;
   running.state = again.state = TrialState::running;
   ended.state = TrialState::failed;
@@ -254,7 +254,7 @@ TEST_CASE("of two views the one with more tries wins, then the one that has ende
   CHECK(combine(further, running).metrics == json{{"loss", 1}});
 }
 
-TEST_CASE("values that the winning view lacks come from the other one") {
+TEST_CASE("values that the winning view does not have come from the other view") {
   Trial ended, running;
   ended.state = TrialState::succeeded;
   running.state = TrialState::running;
@@ -294,7 +294,7 @@ TEST_CASE("the metrics of an earlier try are not those of the next one") {
   CHECK(merged.curve == first.curve);
 }
 
-TEST_CASE("a success wins over a failure that took more tries") {
+TEST_CASE("a success wins over a failure with more tries") {
   Trial failed, succeeded;
   failed.state = TrialState::failed;
   failed.tries = 4;
@@ -309,7 +309,7 @@ TEST_CASE("a success wins over a failure that took more tries") {
   CHECK(merged.failure == "exit code 1");
 }
 
-TEST_CASE("a verdict on a try stays with it, and with no later one") {
+TEST_CASE("a verdict applies to its own try, and to no later try") {
   Trial judged, again;
   judged.state = TrialState::failed;
   judged.tries = 1;
@@ -318,11 +318,11 @@ TEST_CASE("a verdict on a try stays with it, and with no later one") {
   again.tries = 2;
   CHECK(combine(judged, again).failure == "");
   CHECK(combine(again, judged).failure == "");
-  again.tries = 1;  // another view of the same
+  again.tries = 1;  // another view of the same try
   CHECK(combine(judged, again).failure == judged.failure);
 }
 
-TEST_CASE("views merge the same in both orders, and a view that was merged already changes nothing") {
+TEST_CASE("merging views is independent of their order, and merging a view again changes nothing") {
   std::mt19937 random(7);
   for (int round = 0; round < 20000; ++round) {
     const Trial a = ledger_random_view(random), b = ledger_random_view(random);
@@ -368,12 +368,12 @@ TEST_CASE("a line stays in its shard when lines grow and others follow") {
   CHECK(pack({"a", "b"}, 10) == std::vector<std::string>{"a\n", "b\n"});
 }
 
-TEST_CASE("a line that is too long is not packed") {
+TEST_CASE("packing refuses a line that is too long") {
   CHECK_THROWS_WITH_AS(pack({"", std::string(longest_line + 1, 'x')}),
                        "trial 1 takes more than 14 KiB in the ledger", mlk::Error);
 }
 
-TEST_CASE("reports from before a pause come before those after it") {
+TEST_CASE("reports from before a pause come before the reports after the pause") {
   Trial before, now;
   before.state = TrialState::running;
   before.step = 20;
@@ -390,7 +390,7 @@ TEST_CASE("reports from before a pause come before those after it") {
   CHECK(continued(before, now, true).curve == decltype(now.curve){{10, 0.7}, {20, 0.6}, {30, 0.4}});
 }
 
-TEST_CASE("of two views of one try the one with more steps wins, and of as many the one nearer to its end") {
+TEST_CASE("of two views of one try the one with more steps wins, then the one with the later state") {
   using S = TrialState;
   struct Case {
     S a;
@@ -415,7 +415,8 @@ TEST_CASE("of two views of one try the one with more steps wins, and of as many 
   }
 }
 
-TEST_CASE("a merged trial began when the first view says, and has the other's end if it has ended") {
+TEST_CASE(
+    "a merged trial has the earlier start, and an ended one without an end takes the other view's end") {
   Trial ended, other;
   ended.state = TrialState::failed;
   other.state = TrialState::stopped;
@@ -441,7 +442,8 @@ TEST_CASE("a merged trial began when the first view says, and has the other's en
   CHECK(continued(Trial(), now, false).started == now.started);
 }
 
-TEST_CASE("a success without metrics takes those of a view of the same or a later try that has not failed") {
+TEST_CASE(
+    "a success without metrics takes the metrics of a view of the same or a later try that did not fail") {
   struct Case {
     int tries;
     TrialState state;
@@ -469,7 +471,7 @@ TEST_CASE("a success without metrics takes those of a view of the same or a late
   }
 }
 
-TEST_CASE("numbers beyond their bounds are cut when they are written, and not believed when they are read") {
+TEST_CASE("numbers beyond their bounds are clamped when written, and ignored when read") {
   Trial trial;
   trial.number = -1;
   trial.tries = 1'000'001;

@@ -14,7 +14,7 @@ constexpr char named_file[] =
     "name: x\nmode: single\nrun: [go, '${sweep.lr} ${sweep.depth}']\nenv: {A: '${sweep.size}', B: 3.10}\n"
     "note: '${sweep.none}'\n";
 
-// The path that a name means, or what is said of it.
+// The path that a name means, or the message about the name.
 std::string meaning_of(const std::string& written, const std::string& text = named_file) {
   Problems problems;
   const Names names(parse_yaml(text, "x.yaml"));
@@ -32,7 +32,7 @@ std::string meaning_of(const std::string& written, const std::string& text = nam
 
 }  // namespace
 
-TEST_CASE("a name means the user's own, a whole path, or the only path that ends so") {
+TEST_CASE("a name means a user's own name, a whole path, or the only path with that last word") {
   for (const char* own : {"lr", "depth", "size", "repeat"}) CHECK(meaning_of(own) == own);
   CHECK(meaning_of("A") == "env.A");
   CHECK(meaning_of("env.NEW") == "env.NEW");
@@ -46,18 +46,18 @@ TEST_CASE("a name means the user's own, a whole path, or the only path that ends
                                 "${sweep.none}") == 0);
   CHECK(meaning_of("dept").find("did you mean 'depth'?") != std::string::npos);
   CHECK(meaning_of("count") == "w:1:1: 'count' may be workers.count or servers.count: write the whole path");
-  // Only a program is told its repeat.
+  // Only a program gets the number of its repeat.
   CHECK(meaning_of("repeat", "name: x\nmode: single\ntrain: {steps: 1}\n").find("has no value 'repeat'") !=
         std::string::npos);
 }
 
-TEST_CASE("what changes nothing that runs is no parameter") {
+TEST_CASE("a value that does not affect the program cannot be a parameter") {
   for (const char* path : {"name", "tags", "note", "sweep", "sweep.parallel", "tags.0"})
     CHECK(meaning_of(path) ==
           "w:1:1: " + std::string(path) + " cannot be a parameter: it changes nothing that runs");
 }
 
-TEST_CASE("each of the user's names needs a value, but for the repeat") {
+TEST_CASE("each of the user's own names needs a value, except repeat") {
   Problems problems;
   const Names names(
       parse_yaml("run: 'a ${sweep.lr}'\nenv: {A: '${sweep.repeat}', B: '${sweep.size}'}\n", "x.yaml"));
@@ -72,7 +72,7 @@ TEST_CASE("each of the user's names needs a value, but for the repeat") {
   CHECK_FALSE(names.is_own("A"));
 }
 
-TEST_CASE("a value stands in a text as it was written, else as JSON has it") {
+TEST_CASE("a value appears in a text as it was written, or else as JSON") {
   CHECK(text_of_value("a b") == "a b");
   CHECK(text_of_value(0.5) == "0.5");
   CHECK(text_of_value(true) == "true");
@@ -94,7 +94,7 @@ TEST_CASE("a value stands in a text as it was written, else as JSON has it") {
   CHECK(texts_of({{parameter}, {}}, {}).empty());
 }
 
-TEST_CASE("what run and env hold keeps its spelling as text, other values are values") {
+TEST_CASE("values in run and env keep their spelling as text, and other values are typed") {
   const json read = json_of_experiment(parse_yaml(
       "run: [go, 3.10, 7]\nenv: {B: 3.10, C: 1e3, D: 5, E: ['0x10']}\ntrain: {steps: 1e1}\n", "x.yaml"));
   CHECK(read["run"] == json{"go", "3.10", 7});

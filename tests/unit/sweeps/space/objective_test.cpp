@@ -12,7 +12,7 @@ using mlk::Problems;
 
 namespace {
 
-// What is said of the objective, or "".
+// The messages about the objective, or "".
 std::string objective_mistakes(const std::string& yaml) {
   Problems problems;
   const std::optional<Objective> objective =
@@ -109,13 +109,14 @@ TEST_CASE("mistakes in an objective are reported at their place, with a suggesti
   CHECK_FALSE(objective_mistakes("{maximize: " + std::string(65, 'a') + "}").empty());
 }
 
-TEST_CASE("all mistakes of an objective are told at once") {
+TEST_CASE("all mistakes of an objective are reported at once") {
   const std::string said = objective_mistakes("{of: beast, count: x, metric: a}");
   for (const char* part : {"objective.of", "objective.count must", "unknown key 'metric'", "needs `maximize"})
     CHECK_MESSAGE(said.find(part) != std::string::npos, said);
 }
 
-TEST_CASE("the better value is the smaller or the larger one, and no value is better than itself") {
+TEST_CASE(
+    "the goal decides whether the smaller or the larger value is better, and equal values are not better") {
   const Objective down = objective_of("minimize loss"), up = objective_of("maximize accuracy");
   CHECK(is_better(down, 1, 2));
   CHECK_FALSE(is_better(down, 2, 1));
@@ -137,12 +138,12 @@ TEST_CASE("the value of a trial is its last one, its best one, or the mean of th
     CHECK_FALSE(value_of_reports(objective_of(any), {}).has_value());
 }
 
-TEST_CASE("the order of reports counts, as a trial that was started again reports early steps twice") {
+TEST_CASE("reports count in the order of arrival, since a restarted trial reports early steps twice") {
   const Objective last = objective_of("minimize loss");
   CHECK(value_of(last, {{100, 1.0}, {200, 2.0}, {50, 3.0}}) == 3);
 }
 
-TEST_CASE("a trial that diverged has no value, unless its best one came before") {
+TEST_CASE("a trial that diverged has no value, unless the objective uses its best value") {
   for (const double bad : {objective_nan, objective_infinity, -objective_infinity}) {
     CHECK_FALSE(value_of_reports(objective_of("minimize loss"), {1, bad}).has_value());
     CHECK(value_of_reports(objective_of("minimize loss"), {bad, 1}) == 1);
@@ -156,7 +157,7 @@ TEST_CASE("a trial that diverged has no value, unless its best one came before")
   }
 }
 
-TEST_CASE("the name of a metric is plain, and a mean is of one value to a thousand") {
+TEST_CASE("the name of a metric has only plain characters, and a mean has 1 to 1000 values") {
   CHECK(objective_of("{minimize: loss, of: mean, count: 1}").count == 1);
   CHECK(objective_of("{minimize: loss, of: mean, count: 1000}").count == 1000);
   CHECK(objective_of("minimize a!~").metric == "a!~");

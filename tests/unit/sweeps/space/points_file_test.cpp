@@ -19,7 +19,7 @@ PointsFile points_of(const std::string& text, const std::string& name = "p.csv")
   return *file;
 }
 
-// What is said of the file, or "".
+// The messages about the file, or "".
 std::string points_mistakes(const std::string& text, const std::string& name = "p.csv") {
   Problems problems;
   const std::optional<PointsFile> file = read_points(text, name, problems);
@@ -45,7 +45,7 @@ TEST_CASE("a table of points has a line of parameters and a line for each point"
   CHECK(file.places[1].line == 2);
 }
 
-TEST_CASE("values of a table are typed as those of an experiment file") {
+TEST_CASE("values of a table have the same types as values of an experiment file") {
   const PointsFile file = points_of(
       "whole,number,yes,text,list,map,quoted,version,huge\n"
       "3,.5,true,no,\"[128, 64]\",\"{staleness: 4}\",\"7\",1.2.3,1e999\n");
@@ -62,7 +62,7 @@ TEST_CASE("values of a table are typed as those of an experiment file") {
   CHECK(file.points[0].at("number").is_number_float());
 }
 
-TEST_CASE("an empty field is a parameter left out, and empty text stands between quotes") {
+TEST_CASE("an empty field leaves out the parameter, and two quotes are an empty text") {
   const PointsFile file = points_of("a,b,c\n1,,null\n,\"\",2\n~,3,NULL\n");
   CHECK(file.points[0] == Point{{"a", 1}});
   CHECK(file.points[1] == Point{{"b", ""}, {"c", 2}});
@@ -80,7 +80,7 @@ TEST_CASE("tables of spreadsheets are read: a byte order mark, quotes everywhere
   CHECK(points_of("lr\n1\n2\n").points.size() == 2);
 }
 
-TEST_CASE("points are read from JSON and from YAML, null is a parameter left out") {
+TEST_CASE("points are read from JSON and from YAML, and null leaves out the parameter") {
   const PointsFile file =
       points_of("[{\"lr\": 0.1, \"hidden\": [1]},\n {\"lr\": null, \"type\": \"7\"}]", "p.json");
   CHECK(file.points == std::vector<Point>{{{"lr", 0.1}, {"hidden", {1}}}, {{"type", "7"}}});
@@ -97,7 +97,7 @@ TEST_CASE("points are read from JSON and from YAML, null is a parameter left out
   }
 }
 
-TEST_CASE("the places of points in JSON are right despite the contents of strings and inner lists") {
+TEST_CASE("the places of points in JSON are right whatever strings and inner lists contain") {
   const PointsFile file =
       points_of("[\n{\"a\": \"},{\\\"[\", \"b\": [[1], {\"c\": 1}]},\n\n  {\"a\": 1}\n]\n", "p.json");
   REQUIRE(file.places.size() == 2);
@@ -106,7 +106,7 @@ TEST_CASE("the places of points in JSON are right despite the contents of string
   CHECK(file.places[1].column == 2);
 }
 
-TEST_CASE("mistakes in a file of points are told at their place") {
+TEST_CASE("mistakes in a file of points are reported at their place") {
   const struct {
     const char *name, *text, *said;
   } cases[] = {
@@ -152,13 +152,13 @@ TEST_CASE("mistakes in a file of points are told at their place") {
   }
 }
 
-TEST_CASE("all mistakes in a table are told at once") {
+TEST_CASE("all mistakes in a table are reported at once") {
   const std::string said = points_mistakes("a,b\n1\n1,2\n1,2\n1,2,3\n");
   for (const char* place : {"p.csv:2:", "p.csv:4:", "p.csv:5:"})
     CHECK_MESSAGE(said.find(place) != std::string::npos, said);
 }
 
-TEST_CASE("a file of points has bounds, and the way around those of YAML is named") {
+TEST_CASE("a file of points has limits, and the error for the limit of YAML suggests CSV") {
   std::string table = "a\n";
   for (std::size_t i = 0; i < most_points; ++i) table += std::to_string(i) + "\n";
   CHECK(points_of(table).points.size() == most_points);
@@ -179,7 +179,7 @@ TEST_CASE("a file of points has bounds, and the way around those of YAML is name
   CHECK_FALSE(points_mistakes("a\n\"" + std::string(10000, '[') + "\"\n").empty());
 }
 
-TEST_CASE("a point has at most 256 parameters, and the same ones may be in every point") {
+TEST_CASE("a file of points has at most 256 parameters, however many points contain them") {
   std::string header = "p0", row = "0", object = "{\"p0\": 0";
   for (int i = 1; i < 256; ++i) {
     header += ",p" + std::to_string(i);
@@ -194,12 +194,12 @@ TEST_CASE("a point has at most 256 parameters, and the same ones may be in every
   CHECK_FALSE(points_mistakes("[" + object + ", \"q\": 1}]", "p.json").empty());
 }
 
-TEST_CASE("names of files that hold points are known by their ending") {
+TEST_CASE("a file of points is recognised by the ending of its name") {
   for (const char* name : {"a.csv", "b/c.TSV", "x.y.json", "a.yaml", "a.yml"}) CHECK(is_points_file(name));
   for (const char* name : {"", "csv", "a.csv.gz", "a.", "a.txt"}) CHECK_FALSE(is_points_file(name));
 }
 
-TEST_CASE("tabs and other newlines are no control characters, and a table may hold lists in YAML") {
+TEST_CASE("tabs and all kinds of newlines are allowed, and a table may contain lists in YAML") {
   CHECK(points_of("a,b\n1,\tx\r\n").points[0] == Point{{"a", 1}, {"b", "x"}});
   CHECK(points_of("a\n\"{b: [1, x]}\"\n").points[0] == Point{{"a", {{"b", {1, "x"}}}}});
   CHECK(points_mistakes("a\n1\x7f\n").empty());
@@ -208,13 +208,13 @@ TEST_CASE("tabs and other newlines are no control characters, and a table may ho
   CHECK(points_of("a;b,c\n1,2\n").columns[0].first == "a;b");
 }
 
-TEST_CASE("numbers of a table and of YAML keep their spelling, those of JSON have none") {
+TEST_CASE("numbers of a table and of YAML keep their spelling, and numbers of JSON do not") {
   CHECK(points_of("a,b\n3.10,x\n1e3,7\n").written.at("a") == Spellings{{3.1, "3.10"}, {1000, "1e3"}});
   CHECK(points_of("- {a: 3.10}\n", "p.yaml").written.at("a") == Spellings{{3.1, "3.10"}});
   CHECK(points_of("[{\"a\": 3.10}]", "p.json").written.empty());
 }
 
-TEST_CASE("a name may have 256 bytes and a point 4 KiB, and a line of nulls in JSON is no point") {
+TEST_CASE("a name may have 256 bytes and a point 4 KiB, and a point with only null values is refused") {
   CHECK(points_of(std::string(256, 'a') + "\n1\n").columns.size() == 1);
   CHECK(points_of("a\n" + std::string(4096 - 8, 'x') + "\n").points.size() == 1);
   CHECK(points_mistakes("a\n" + std::string(4096 - 7, 'x') + "\n").find("a point of more than 4 KiB") !=

@@ -51,7 +51,7 @@ TEST_CASE("other lines have no report") {
     CHECK_MESSAGE(!find_loss(line).has_value(), line);
 }
 
-TEST_CASE("values that are no numbers are reports too, as they end a trial") {
+TEST_CASE("NaN and infinite values are reports too") {
   for (const char* line : {"loss=nan", "loss=NaN", "mlk step=1 loss=nan", "{\"loss\": NaN}",
                            "{\"a\": [NaN, \"NaN\\\"NaN\"], \"loss\": NaN, \"b\": Infinity}"}) {
     const std::optional<Reported> found = find_loss(line);
@@ -65,7 +65,7 @@ TEST_CASE("values that are no numbers are reports too, as they end a trial") {
   }
 }
 
-TEST_CASE("a number is one to the end of its word, and colours are no part of a line") {
+TEST_CASE("a number must reach the end of its word, and colour codes are not part of a line") {
   for (const char* line : {"loss=12,000", "step=1 loss=12,000 acc=1", "loss=5%", "loss=0x1p3",
                            "mlk step=1 loss=12,000", "{\"loss\": \"12,000\"}"})
     CHECK_MESSAGE(!find_loss(line).has_value(), line);
@@ -76,7 +76,8 @@ TEST_CASE("a number is one to the end of its word, and colours are no part of a 
   check_found("50%\rloss=0.5", 0.5, {});
 }
 
-TEST_CASE("signs beside the number that a regex finds belong to the text, and what is no number is said") {
+TEST_CASE(
+    "signs beside a number that a regex finds are ignored, and a match that is not a number is reported") {
   CHECK(value_by("loss: (\\S+)", "epoch 1, loss: 0.5, acc: 0.9") == 0.5);
   CHECK(value_by("loss: (\\S+)", "(loss: 0.5)") == 0.5);
   CHECK(value_by("loss: (\\S+)", "\033[1mloss: 0.5%\033[0m") == 0.5);
@@ -87,7 +88,7 @@ TEST_CASE("signs beside the number that a regex finds belong to the text, and wh
   CHECK_FALSE(finder.near_miss("acc: x").has_value());
 }
 
-TEST_CASE("a line with the metric's name and a number is the nearest one to a report") {
+TEST_CASE("a line with the metric's name and a number is a near miss") {
   const MetricFinder finder(found_by("loss"));
   CHECK(finder.near_miss("epoch 1 loss: 0.6") ==
         "the nearest line is 'epoch 1 loss: 0.6'; print loss=VALUE, or give objective.regex");
@@ -100,7 +101,7 @@ TEST_CASE("a line with the metric's name and a number is the nearest one to a re
     CHECK_MESSAGE(!finder.near_miss(line).has_value(), line);
 }
 
-TEST_CASE("a step is a whole number that a run can have") {
+TEST_CASE("a step is a whole number from 0 to the largest step of a run") {
   for (const char* line : {"loss=1 step=-1", "loss=1 step=nan", "loss=1 step=1e15", "loss=1 step=x",
                            "{\"loss\": 1, \"step\": -1}", "{\"loss\": 1, \"step\": 1e300}"})
     check_found(line, 1, {});
@@ -122,12 +123,12 @@ TEST_CASE("a regular expression finds the number with its first group") {
   CHECK_FALSE(MetricFinder(found_by("x", "(\\d)")).find("1")->step.has_value());
 }
 
-TEST_CASE("with a regular expression metrics lines are lines as all others") {
+TEST_CASE("with a regular expression metrics lines have no special meaning") {
   CHECK_FALSE(value_by("acc: (\\S+)", "mlk step=1 x=2").has_value());
   CHECK(value_by("y=(\\S+)", "mlk step=1 x=2 y=3") == 3);
 }
 
-TEST_CASE("a regex without a group, or that is no pattern, is refused with the reason") {
+TEST_CASE("a regex that is invalid or has no group is refused with the reason") {
   CHECK(why_no_regex("a(b)c").empty());
   CHECK(why_no_regex("") == "is empty");
   CHECK(why_no_regex("abc") == "needs a group in parentheses that matches the number");
@@ -153,7 +154,7 @@ TEST_CASE("lines of more than 4 KiB are not read") {
   CHECK_FALSE(value_by("(\\d)", "1" + std::string(4096, 'x')).has_value());
 }
 
-TEST_CASE("how far a trial has come is told in steps, or in epochs") {
+TEST_CASE("the progress of a trial is counted in steps or in epochs") {
   Objective objective;
   objective.metric = "loss";
   const auto place = [&](std::string_view line) {
@@ -169,7 +170,7 @@ TEST_CASE("how far a trial has come is told in steps, or in epochs") {
   CHECK(place("step=100 loss=1") == -1);
 }
 
-TEST_CASE("words end at blanks, commas, semicolons and brackets, and the last one of a key counts") {
+TEST_CASE("words end at blanks, commas, semicolons and brackets, and the last value of a key counts") {
   for (const char* line : {"a loss=0.5", "a\tloss=0.5\tb", "a,loss=0.5,b", "a;loss=0.5;b", "(loss=0.5)",
                            "[loss=0.5]", "x{loss=0.5}", "loss=0.5,"})
     check_found(line, 0.5, {});

@@ -4,7 +4,7 @@
 
 using namespace mlk::sweeps;
 
-TEST_CASE("each state of a trial has a word, which is read back, and three of them are ends") {
+TEST_CASE("each state of a trial has a word that reads back, and three states are final") {
   struct Case {
     TrialState state;
     const char* word;
@@ -24,7 +24,7 @@ TEST_CASE("each state of a trial has a word, which is read back, and three of th
     CHECK_FALSE(parse_trial_state(word).has_value());
 }
 
-TEST_CASE("a verdict names the metric, and the line that came nearest to it") {
+TEST_CASE("a verdict names the metric and the near miss") {
   CHECK(never_reported("loss") == "never reported loss");
   CHECK(never_reported("loss", "the nearest line is 'x'") == "never reported loss: the nearest line is 'x'");
   CHECK(diverged("loss") == "reported no finite loss");
@@ -34,7 +34,7 @@ TEST_CASE("a verdict names the metric, and the line that came nearest to it") {
   CHECK_FALSE(is_verdict("reported no finite"));
 }
 
-TEST_CASE("a point has a hash of 12 letters and digits, by its values and not by their spelling") {
+TEST_CASE("the hash of a point is 12 letters and digits, and ignores the spelling of values") {
   const std::string hash = hash_of({{"lr", 1}});
   CHECK(hash.size() == 12);
   CHECK(hash == hash_of({{"lr", 1.0}}));

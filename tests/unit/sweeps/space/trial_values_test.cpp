@@ -43,7 +43,7 @@ struct Trials {
   const Space space;
 };
 
-// What the program of a trial prints whose line stands at `index` among others.
+// The output of a trial's program whose line is at `index` in `lines`.
 std::string run_trial(const std::vector<std::string>& lines, int index,
                       const std::vector<std::string>& command) {
   const TemporaryFolder folder;
@@ -67,7 +67,7 @@ std::string run_trial(const std::vector<std::string>& lines, int index,
 
 }  // namespace
 
-TEST_CASE("a point changes the values at its paths, and stands in its names") {
+TEST_CASE("a point changes the values at its paths, and replaces the names in run and env") {
   const Experiment trained = Trials(trained_file).of({{"train.optimizer.lr", 0.25}, {"workers.cpu", 2}});
   CHECK(trained.effective["train"]["optimizer"]["lr"] == 0.25);
   CHECK(trained.roles.at("worker").cpu == "2");
@@ -76,7 +76,7 @@ TEST_CASE("a point changes the values at its paths, and stands in its names") {
   CHECK(program.effective["env"]["LR"] == "0.25");
 }
 
-TEST_CASE("a point of which nobody has written the values is shown with them, and the mistake in them") {
+TEST_CASE("the error for a computed point that cannot be run shows its values and the mistake") {
   try {
     Trials(trained_file).of({{"train.optimizer.lr", "fast"}, {"train.steps", 5}});
     FAIL("was accepted");
@@ -122,14 +122,14 @@ TEST_CASE("the delta of a trial of run is a line of sh") {
         "env.LR is for Kubernetes to expand");
 }
 
-TEST_CASE("a variable that a trial does not have is taken away") {
+TEST_CASE("a variable that a trial does not have is unset") {
   const Trials trials("name: x\nmode: single\nrun: a\nenv: {B: c}\n",
                       {{{"env.A", Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
   CHECK(trials.delta({}, {}).environment == "export MLK_TRIAL=7; unset A");
   CHECK(trials.delta({{"env.A", "1"}}, {}).environment == "export MLK_TRIAL=7 A=1");
 }
 
-TEST_CASE("a trial's program gets the line of its index, whatever the values hold") {
+TEST_CASE("a trial's program reads the line of its index, whatever the values contain") {
   const Trials trials(program_file);
   const std::string hostile = "it's \"$HOME\" `date` \\ $(id)\n;second line";
   const Trials listed("name: x\nmode: single\nrun: [printf, '%s|%s', '${sweep.word}', last]\n");
@@ -145,12 +145,12 @@ TEST_CASE("a trial's program gets the line of its index, whatever the values hol
   CHECK(run_trial(lines, 3, {"false"}).find("has no line for trial 3") != std::string::npos);
 }
 
-TEST_CASE("a point is described by its values, and one without values as such") {
+TEST_CASE("a point is described by its values, or as a point without parameters") {
   CHECK(describe(Point{}) == "no parameters");
   CHECK(describe(Point{{"a", "x y"}, {"b", json{1, 2}}}) == "a=x y b=[1,2]");
 }
 
-TEST_CASE("what sh cannot set, or must not see, is an obstacle to one Job") {
+TEST_CASE("a name that sh cannot set, or a value that sh must not see, is an obstacle to one Job") {
   const auto obstacle = [](const std::string& text, const std::string& path, const Point& point) {
     const Trials trials(text, {{{path, Parameter::Kind::choice, {"1"}, 0, 0, {}}}, {}});
     return trials.delta(point, point).obstacle;
@@ -165,7 +165,7 @@ TEST_CASE("what sh cannot set, or must not see, is an obstacle to one Job") {
   const Trials listed("name: x\nmode: single\nrun: [echo, '${sweep.word}']\n");
   CHECK(listed.delta({{"word", "$(POD)"}}, {}).obstacle == "run has words that are for Kubernetes to expand");
   CHECK(listed.delta({{"word", "a"}}, {}).environment == "export MLK_TRIAL=7; set -- echo a");
-  // sh reads a text itself.
+  // If the command is a text, sh expands it itself.
   const Trials text("name: x\nmode: single\nrun: echo ${sweep.word}\n");
   CHECK(text.delta({{"word", "$(date)"}}, {}).obstacle == "");
 }

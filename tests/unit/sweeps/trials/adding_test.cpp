@@ -1,4 +1,4 @@
-// Trials that are added while others run, and by several at once.
+// Trials that are added while other trials run, and by several commands at once.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -34,7 +34,7 @@ SweepObjects objects_on(Sweeper& sweeper, const std::string& sweep) {
   return fetch_sweep(client, "default", sweep, WithPods::yes);
 }
 
-// Starts the sweep, and drives it if it has to be; `changed` as in DriveHooks.
+// Starts the sweep, and drives it if it needs a driver; `changed` as in DriveHooks.
 SweepStatus start_and_drive(Sweeper& sweeper, const std::vector<std::string>& words,
                             const std::function<void(const SweepStatus&)>& changed) {
   kube::Client client(sweeper.cluster.config());
@@ -65,7 +65,7 @@ TEST_CASE("points added while Jobs run are started one by one as places become f
           sweeper.set_job_status(job, "0", "", false);
           ended = 1;
         } else if (ended == 1 && seen.counts.succeeded == 4) {
-          sweeper.set_job_status(job, "0-1");  // the three others had its neighbour's place
+          sweeper.set_job_status(job, "0-1");  // the three other trials took the place of its neighbour
           ended = 2;
         }
       });
@@ -83,7 +83,7 @@ TEST_CASE("points added while Jobs run are started one by one as places become f
   CHECK(run_of_trial(client, "default", first.sweep, 4) == trial_run(first.sweep, hash_of(trials.at(4))));
 }
 
-TEST_CASE("a driver leaves a sweep open to which another command has added points, at whatever request") {
+TEST_CASE("if another command adds points at any request, the driver leaves the sweep open") {
   constexpr int most_requests = 40;
   for (int which = 0; which < most_requests; ++which) {
     INFO("added before request ", which, " of the first driver");
@@ -117,7 +117,7 @@ TEST_CASE("a driver leaves a sweep open to which another command has added point
     CHECK(left.counts.succeeded == 1);
     CHECK((left.phase == Phase::succeeded) == !added);
     if (!added) {
-      CHECK(which > 6);  // it was added before each request once
+      CHECK(which > 6);  // the points were added once before each request
       break;
     }
     CHECK(read_record(objects_on(sweeper, first.identity.run).owner).trials == 2);
@@ -128,7 +128,7 @@ TEST_CASE("a driver leaves a sweep open to which another command has added point
   }
 }
 
-TEST_CASE("a sweep to which points were added is driven from then on, whatever its Jobs do") {
+TEST_CASE("a sweep needs a driver after points were added, even when its Jobs end") {
   Sweeper sweeper(growing_experiment(2));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   const Started more = sweeper.start({"lr=0.1,0.2,0.3"});
@@ -146,7 +146,7 @@ TEST_CASE("a sweep to which points were added is driven from then on, whatever i
   CHECK(sweeper.batches(first.sweep).size() == 1);
 }
 
-TEST_CASE("added points that all have a place at once are run by the cluster") {
+TEST_CASE("the cluster runs added points if all of them have free places") {
   Sweeper sweeper(growing_experiment(5));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   const Started more = sweeper.start({"lr=0.1,0.2,0.3,0.4,0.6"});
@@ -164,7 +164,7 @@ TEST_CASE("a sweep of both kinds is stopped and resumed as a whole") {
   kube::Client client(sweeper.cluster.config());
   const Definition sweep = sweeper.define({"lr=0.1,0.2,0.3"});
   const StartRequest request = sweeper.request(sweep);
-  REQUIRE(start_by_cluster(client, request, sweeper.hooks()).driven == "");  // there was a place
+  REQUIRE(start_by_cluster(client, request, sweeper.hooks()).driven == "");  // a place was free
   const Definition larger = sweeper.define({"lr=0.1,0.2,0.3,0.4"});
   REQUIRE(start_by_cluster(client, sweeper.request(larger), sweeper.hooks()).driven != "");
   const SubmitHooks hooks = sweeper.hooks();
@@ -187,7 +187,8 @@ TEST_CASE("a sweep of both kinds is stopped and resumed as a whole") {
 
 TEST_CASE(
     "if any request is cut off while points are added, every trial still exists exactly once in the end") {
-  // Of the addition, and of what its driver does first; drive_test cuts the rest. A lost Lease costs 15 s.
+  // The requests of the addition, and the first requests of its driver; drive_test cuts the rest. A lost
+  // Lease costs 15 s.
   constexpr int writes = 9, lease = 5;
   for (int which = 0; which < writes; ++which) {
     if (which == lease) continue;
@@ -246,12 +247,12 @@ TEST_CASE("two commands that start one sweep at once with different points get a
   }
 }
 
-TEST_CASE("a start of several Jobs may be cut off anywhere, and their parallelisms add up in the end") {
+TEST_CASE("after a start of several Jobs is cut off anywhere, their parallelisms still add up in the end") {
   constexpr char words[] = "lr=0.1,0.2,0.3,0.4,0.5,0.6";
   for (int which = 0; which < 20; ++which) {
     INFO("cut after request ", which);
     Sweeper sweeper(growing_experiment(5));
-    sweeper.most_points_bytes = 300;  // of two trials
+    sweeper.most_points_bytes = 300;  // enough for two trials
     sweeper.cut_off_at(which, Sweeper::Cut::after);
     bool was_cut = false;
     try {
@@ -278,7 +279,7 @@ TEST_CASE("a start of several Jobs may be cut off anywhere, and their parallelis
   }
 }
 
-TEST_CASE("points that need more Jobs than may run trials are driven") {
+TEST_CASE("a sweep is driven if its points need more Jobs than may run at a time") {
   Sweeper sweeper(growing_experiment(2));
   sweeper.most_points_bytes = 300;
   const Definition sweep = sweeper.define({"lr=0.1,0.2,0.3,0.4,0.5,0.6"});
@@ -329,7 +330,7 @@ TEST_CASE("a driven sweep whose files are refused leaves nothing behind") {
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("a driver's right to its Lease is asked before anything is created") {
+TEST_CASE("the right to the driver's Lease is checked before anything is created") {
   Sweeper sweeper("name: x\nmode: allreduce\ntrain: {data: {path: /d}, steps: 1}\n");
   const std::string before = sweeper.cluster.names("configmaps");
   sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
@@ -348,8 +349,7 @@ TEST_CASE("a driver's right to its Lease is asked before anything is created") {
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE(
-    "trials that have failed are not started again while Jobs go on, unless there are places for them") {
+TEST_CASE("failed trials are not started again while Jobs run, unless free places are left") {
   Sweeper sweeper(growing_experiment(4));
   sweeper.most_points_bytes = 300;
   const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
@@ -357,13 +357,13 @@ TEST_CASE(
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "1");
   sweeper.retry_failed = true;
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 1);  // in the place of the Job that has ended
-  CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 0);  // it is under way
+  CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 0);  // the retry has not ended
   sweeper.set_job_status(first.sweep + "-trials-2", "", "0");
   sweeper.start({"lr=0.1,0.2,0.3,0.4,0.5"});
   CHECK(sweeper.batches(first.sweep).size() == 4);
 }
 
-TEST_CASE("from 12 501 trials on it is said that results may vanish") {
+TEST_CASE("a sweep of 12 501 trials or more gets a warning that results may vanish") {
   CHECK(why_results_may_vanish(12'500) == "");
   CHECK(why_results_may_vanish(12'501).find("delete ended pods beyond 12500") != std::string::npos);
 }

@@ -1,4 +1,4 @@
-// Trials that are tried again while the pods of a Job that was deleted go on: nothing is trained beside them.
+// Trials that are tried again while the pods of a deleted Job still run: no new try trains at the same time.
 #include <string>
 #include <vector>
 
@@ -25,8 +25,8 @@ std::string sweep_of(const std::string& mode) {
   return "name: x\nmode: " + mode + "\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n";
 }
 
-// Pods end as soon as they are asked to and listed once more. What was asked of pods, and what was made after
-// that: "end POD", "make a Job", "write down points".
+// Pods end as soon as mlk has asked them to end and has listed them again. `done` has the requests in order:
+// "end POD", "make a Job", "write down points".
 struct Asked {
   Sweeper& sweeper;
   std::vector<std::string> done;
@@ -49,7 +49,7 @@ struct Asked {
 
 }  // namespace
 
-TEST_CASE("trials of a Job that was deleted are tried again when its pods have ended") {
+TEST_CASE("trials of a deleted Job are tried again after its pods have ended") {
   Sweeper sweeper(sweep_of("single"));
   const std::string sweep = sweeper.start(two_rates).sweep, job = sweep + "-trials-0";
   json pod = test::pod_of(sweep, "Running", "trial");
@@ -66,7 +66,7 @@ TEST_CASE("trials of a Job that was deleted are tried again when its pods have e
         std::vector<std::string>{"end " + pod["metadata"]["name"].get<std::string>(), "make a Job"});
 }
 
-TEST_CASE("a Job that another command makes while pods are ended keeps its pods") {
+TEST_CASE("ending the pods of a deleted Job keeps the pods of a Job that another command creates meanwhile") {
   Sweeper sweeper(sweep_of("single"));
   const std::string sweep = sweeper.start(two_rates).sweep, gone = sweep + "-trials-0",
                     other = "other-trials";
@@ -100,7 +100,7 @@ TEST_CASE("a Job that another command makes while pods are ended keeps its pods"
   CHECK(ended == std::vector<std::string>{"old"});
 }
 
-TEST_CASE("a trial that is a run, and whose Job was deleted, is tried again when its pods have ended") {
+TEST_CASE("a trial with its own run is tried again after its Job was deleted and its pods have ended") {
   Sweeper sweeper(sweep_of("allreduce"));
   std::string sweep;
   {

@@ -27,7 +27,7 @@ std::string kin_of(const std::string& text, const std::string& words = "lr=0.1")
 
 }  // namespace
 
-TEST_CASE("sweeps are of a kin that differ in image, program or data alone") {
+TEST_CASE("sweeps that differ only in image, program or data have the same kin") {
   const std::string kin = kin_of(with_code("a"));
   CHECK(kin_of(with_code("b", "/other")) == kin);
   CHECK(kin_of(with_code("a"), "lr=7,8") == kin);
@@ -39,7 +39,7 @@ TEST_CASE("sweeps are of a kin that differ in image, program or data alone") {
         kin_of("name: x\nmode: single\nrun: b ${sweep.lr}\n"));
 }
 
-TEST_CASE("with --same a sweep goes on with another image: old trials stay, new ones have it") {
+TEST_CASE("with --same a sweep continues with another image: old trials stay, new trials use the new image") {
   Sweeper old(with_code("old"));
   const Started first = old.start({"lr=0.1,0.2"});
   old.set_job_status(first.sweep + "-trials-0", "0-1");
@@ -66,7 +66,7 @@ TEST_CASE("with --same a sweep goes on with another image: old trials stay, new 
   CHECK(image(1) == "new");
 }
 
-TEST_CASE("without a sweep of the kin there is none to go on with, and of several it is the newest") {
+TEST_CASE("--same continues the newest sweep of the same kin, and finds none without such a sweep") {
   Sweeper sweeper(with_code("a"));
   kube::Client client(sweeper.cluster.config());
   Definition sweep = sweeper.define({"lr=0.1"});
@@ -90,7 +90,8 @@ TEST_CASE("without a sweep of the kin there is none to go on with, and of severa
   CHECK(kube::name_of(found.front()) == "x-2");
 }
 
-TEST_CASE("a sweep whose code alone differs is found, and none that differs otherwise or is this one") {
+TEST_CASE(
+    "the search for a sweep with other code finds no sweep with other differences, and not the same sweep") {
   Sweeper sweeper("name: x\nmode: single\nimage: a\nrun: python3 x.py ${sweep.lr}\ncode: .\n");
   const TemporaryFolder folder;
   folder.write("x.py", "1");
@@ -116,7 +117,7 @@ TEST_CASE("a sweep whose code alone differs is found, and none that differs othe
   CHECK(found() == "");
 }
 
-TEST_CASE("a sweep that goes on with other files has copies of them beside the old ones") {
+TEST_CASE("a sweep that continues with other files has copies of the new files beside the old copies") {
   Sweeper sweeper(with_code("a"));
   Definition sweep = sweeper.define({"lr=0.1"});
   json owner = test::owner_of("x-abcde");
@@ -131,7 +132,7 @@ TEST_CASE("a sweep that goes on with other files has copies of them beside the o
   CHECK(sweep.files_of.size() == std::string("x-abcde-fghij").size());
 }
 
-TEST_CASE("how many sweeps of the kin there are is told, and the very same sweep keeps its name") {
+TEST_CASE("--same reports the number of sweeps of the kin, and the very same sweep keeps its name") {
   Sweeper sweeper(with_code("one"));
   sweeper.start({"lr=0.1"});
   sweeper.file.text = with_code("two");

@@ -53,7 +53,7 @@ struct Controlled {
     for (const json& job : objects().jobs) ++(at_path(job, {"spec", "suspend"}) == true ? yes : no);
     return {yes, no};
   }
-  // The sweep and its runs that are marked as stopped.
+  // How many of the sweep and its runs are marked as stopped.
   int marked() {
     const SweepObjects all = objects();
     int count = kube::annotation_of(all.owner, annotations::stopped).empty() ? 0 : 1;
@@ -70,8 +70,8 @@ struct Controlled {
 
 using Change = std::function<void(Controlled&)>;
 
-// Cuts `change`, which takes back what `before` does, off at each of its requests that write, and says it
-// again: `check` looks at what is there. How many requests it has.
+// Cuts `change`, which undoes `before`, off at each of its requests that write, and repeats it; `check`
+// checks the resulting state. Returns the number of requests.
 int cut_off_everywhere(bool driven, const Change& before, const Change& change, const Change& check) {
   constexpr int most_requests = 20;
   Controlled controlled(driven);
@@ -100,7 +100,7 @@ int cut_off_everywhere(bool driven, const Change& before, const Change& change, 
 
 }  // namespace
 
-TEST_CASE("a stop that is cut off at any request stops all when it is said again") {
+TEST_CASE("a stop that is cut off at any request stops everything when it is repeated") {
   for (const bool driven : {false, true}) {
     INFO(driven);
     const int requests = cut_off_everywhere(
@@ -116,7 +116,7 @@ TEST_CASE("a stop that is cut off at any request stops all when it is said again
   }
 }
 
-TEST_CASE("a resume that is cut off at any request lets all go on when it is said again") {
+TEST_CASE("a resume that is cut off at any request resumes everything when it is repeated") {
   for (const bool driven : {false, true}) {
     INFO(driven);
     const int requests = cut_off_everywhere(
@@ -131,7 +131,7 @@ TEST_CASE("a resume that is cut off at any request lets all go on when it is sai
   }
 }
 
-TEST_CASE("the mark of a sweep stands while a stop or a resume of it is cut off in the middle") {
+TEST_CASE("a sweep keeps its mark when a stop or a resume is cut off in the middle") {
   Controlled controlled(true);
   controlled.sweeper.cut_off_at(2, Sweeper::Cut::before);
   CHECK_THROWS_AS(controlled.stop(), kube::ApiError);
@@ -159,7 +159,7 @@ TEST_CASE("stopping a sweep twice changes nothing, and ended trials are not chan
   CHECK(writes == 0);
 }
 
-TEST_CASE("a single trial is stopped and goes on, wherever either is cut off") {
+TEST_CASE("a stop and a resume of a single trial are completed when repeated after a cut at any request") {
   const auto front = [](Controlled& controlled) { return controlled.runs().front(); };
   const auto stop = [&](Controlled& controlled) {
     stop_trial(controlled.client, "default", front(controlled));
@@ -181,7 +181,7 @@ TEST_CASE("a single trial is stopped and goes on, wherever either is cut off") {
         }) == 2);
 }
 
-TEST_CASE("a trial that was ended for good, or is paused, does not go on with its sweep") {
+TEST_CASE("resuming a sweep does not resume a trial that was ended for good or is paused") {
   Controlled controlled(true);
   const std::vector<RunObjects> runs = controlled.runs();
   REQUIRE(runs.size() == 2);
@@ -196,7 +196,7 @@ TEST_CASE("a trial that was ended for good, or is paused, does not go on with it
   for (const RunObjects& run : controlled.runs()) CHECK_FALSE(goes_on_later(run.owner));
 }
 
-TEST_CASE("a drain is taken back by a resume") {
+TEST_CASE("a resume undoes a drain") {
   Controlled controlled(true);
   drain_sweep(controlled.client, "default", controlled.sweep);
   CHECK(controlled.status().draining);
@@ -206,7 +206,7 @@ TEST_CASE("a drain is taken back by a resume") {
   CHECK_FALSE(controlled.status().draining);
 }
 
-TEST_CASE("no more trials go on at a time than may when many that have failed are tried again at once") {
+TEST_CASE("the limit of parallel trials holds when many failed trials are tried again at once") {
   Sweeper sweeper(controlled_experiment);
   std::atomic<bool> mended{false};
   const PlayedControllers controllers(sweeper.cluster, [&](double) { return mended ? 0 : 64; });
@@ -224,7 +224,7 @@ TEST_CASE("no more trials go on at a time than may when many that have failed ar
   std::atomic<int> started{0}, too_many{0};
   sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method != "POST" || !asked.path.ends_with("/jobs")) return std::nullopt;
-    const int all = ++started;  // also those that come at the same time
+    const int all = ++started;  // also requests that arrive at the same time
     if (all - (ended() - before) > 2) ++too_many;
     return std::nullopt;
   });

@@ -1,4 +1,4 @@
-// Early stopping while a sweep is driven: trials are paused, go on, and are ended, whoever drives.
+// Early stopping while a sweep is driven: any driver pauses, resumes and ends trials.
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -29,8 +29,8 @@ constexpr char pausing_experiment[] =
     "sweep: {parallel: 1, objective: maximize accuracy, stop: {asha: {min: 10, factor: 2}}}\n";
 constexpr char volume[] = "checkpoint: {volume: {pvc: p}}\n";
 
-// Pods that train: ten steps, and the rest when somebody has paused and resumed them, or when they are not to
-// be paused. A pod that is suspended leaves a checkpoint.
+// Pods that train ten steps, and the remaining steps after a pause and a resume, or if trials are not paused.
+// A suspended pod leaves a checkpoint.
 class PlayedTraining {
  public:
   PlayedTraining(test::FakeCluster& cluster, bool waits_at_rung)
@@ -154,7 +154,7 @@ void check_outcome(const SweepStatus& status, const std::string& starts) {
   REQUIRE(status.trials.size() == 2);
   const Trial &winner = status.trials[0], &loser = status.trials[1];
   CHECK(winner.state == TrialState::succeeded);
-  CHECK(winner.curve.front().first == 5);  // what it told before it was paused
+  CHECK(winner.curve.front().first == 5);  // its report from before the pause
   CHECK(winner.curve.back().first >= 10);
   CHECK(winner.objective == doctest::Approx(0.9));
   CHECK(loser.state == TrialState::stopped);
@@ -165,7 +165,8 @@ void check_outcome(const SweepStatus& status, const std::string& starts) {
 
 }  // namespace
 
-TEST_CASE("with checkpoints a trial is paused at its rung, and the best one goes on where it was") {
+TEST_CASE(
+    "with checkpoints a trial is paused at its rung, and the best trial continues from its checkpoint") {
   Sweeper sweeper(std::string(pausing_experiment) + volume);
   PlayedTraining training(sweeper.cluster, true);
   sweeper.let_all_through([&](const local::Request& asked) { return training.answer(asked); });
@@ -183,10 +184,10 @@ TEST_CASE("without checkpoints no trial is paused, and good trials continue") {
   CHECK(training.starts() == "0.1:1 0.2:1 ");
 }
 
-TEST_CASE("a driver of pausing trials that is cut off at any request is followed by one that goes on") {
+TEST_CASE("if a driver that pauses trials is cut off at any request, the next driver continues its work") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
-    // A drive takes a second or two: one request of three is cut off before, another one after, and none of
-    // those before the first trial starts, which are the same as of any driven sweep.
+    // A drive takes a second or two, so only every third request is cut off before, and another third after.
+    // The requests before the first trial starts are not cut, since they are the same in every driven sweep.
     for (int which = cut == Sweeper::Cut::before ? 12 : 13; which < 80; which += 3) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
       Sweeper sweeper(std::string(pausing_experiment) + volume);

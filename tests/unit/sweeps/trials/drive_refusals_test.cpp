@@ -1,4 +1,5 @@
-// What a driver does when the cluster refuses or fails, and what a sweep's command says before it drives.
+// The actions of a driver when the cluster refuses or fails, and the messages of a sweep's command before it
+// drives.
 #include <atomic>
 #include <future>
 #include <mutex>
@@ -85,7 +86,7 @@ Started prepare(Sweeper& sweeper, const Definition& sweep) {
 }  // namespace
 
 TEST_CASE(
-    "a trial that the cluster refuses later has failed with the cluster's words, and the others go on") {
+    "a trial that the cluster refuses later fails with the cluster's message, and other trials continue") {
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 1"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const std::vector<std::string> words{"lr=0.1,0.2,0.3"};
@@ -106,11 +107,11 @@ TEST_CASE(
   CHECK(trial.ended.has_value());
   CHECK(driven.status.counts.succeeded == 2);
   CHECK(driven.noted("retrying") == 0);
-  CHECK(refusals == 1);  // also if something changes before the driver has news of what it has written
+  CHECK(refusals == 1);  // also if an object changes before the driver reads its own write
 }
 
-TEST_CASE("a trial for which the quota has no room is tried again until it has, which is said once") {
-  // With a rule for stopping trials a driver looks again soon.
+TEST_CASE("a trial without room in the quota is retried until there is room, with a single message") {
+  // With an early-stopping rule a driver looks again soon.
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 0, stop: median"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const std::vector<std::string> words{"lr=0.1,0.2"};
@@ -129,7 +130,7 @@ TEST_CASE("a trial for which the quota has no room is tried again until it has, 
   CHECK(driven.noted("exceeded quota: q; retrying") == 1);
 }
 
-TEST_CASE("a server that fails for a while is told, and the driver goes on") {
+TEST_CASE("a driver reports a server that fails for a while, and continues") {
   Sweeper sweeper(refusing_experiment("parallel: 2"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   std::atomic<int> failures{0};
@@ -144,7 +145,7 @@ TEST_CASE("a server that fails for a while is told, and the driver goes on") {
   CHECK(driven.noted("not here now; retrying") == 1);
 }
 
-TEST_CASE("an answer of the server that will not change ends the driver at once") {
+TEST_CASE("a final refusal by the server ends the driver at once") {
   for (const int code : {400, 422, 403, 401}) {
     INFO(code);
     Sweeper sweeper(refusing_experiment("parallel: 2"));
@@ -157,7 +158,7 @@ TEST_CASE("an answer of the server that will not change ends the driver at once"
   }
 }
 
-TEST_CASE("a trial that has not started within its time has failed with the time and the reason") {
+TEST_CASE("a trial that does not start within its start_timeout fails with the time and the reason") {
   Sweeper sweeper(refusing_experiment("parallel: 1, max_failures: 0, stop: median", "start_timeout: 1s\n"));
   const std::vector<std::string> words{"lr=0.1"};
   const std::string run = run_for(sweeper, words, 0.1);
@@ -181,7 +182,7 @@ TEST_CASE("a trial that has not started within its time has failed with the time
   CHECK(failure.find("cpu") != std::string::npos);
 }
 
-TEST_CASE("whoever drives a sweep does not say that nobody does") {
+TEST_CASE("the driver of a sweep does not report that nobody drives the sweep") {
   Sweeper sweeper(refusing_experiment("parallel: 1"));
   const PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   std::vector<std::string> said;
@@ -191,7 +192,7 @@ TEST_CASE("whoever drives a sweep does not say that nobody does") {
   for (const std::string& why : said) CHECK(why.find("no trial runs") == std::string::npos);
 }
 
-TEST_CASE("with the median rule a trial that does badly is ended, with the step at which that was seen") {
+TEST_CASE("the median rule ends a bad trial, and the reason names the step of the decision") {
   Sweeper sweeper(refusing_experiment("parallel: 4, stop: {median: {grace: 3, min_trials: 2}}"));
   test::PlayedControllers controllers(
       sweeper.cluster, [](double lr) { return lr > 0.25 ? PlayedControllers::runs_on : 0; },
@@ -205,7 +206,7 @@ TEST_CASE("with the median rule a trial that does badly is ended, with the step 
   CHECK(driven.status.counts.succeeded == 2);
 }
 
-TEST_CASE("the rights that a driver lacks are told before anything is created, except where a Job drives") {
+TEST_CASE("the missing rights of a driver are reported before anything is created, except if a Job drives") {
   struct Case {
     const char *verb, *resource;
   };
@@ -296,8 +297,7 @@ TEST_CASE("a dry run says how many trials there would be, and creates nothing") 
   CHECK(sweeper.cluster.names("configmaps") == before);
 }
 
-TEST_CASE(
-    "trials that were stopped because too many had failed are tried again, and those ended early are not") {
+TEST_CASE("trials stopped after too many failures are tried again, and trials ended early are not") {
   for (const bool ended_early : {false, true}) {
     INFO(ended_early);
     Sweeper sweeper(refusing_experiment("parallel: 2, max_failures: 0"));
@@ -319,6 +319,6 @@ TEST_CASE(
     CHECK(again.retried == (ended_early ? 1 : 2));
     CHECK(again.started == again.retried);
     CHECK(again.trials == 2);
-    CHECK(prepare(sweeper, sweeper.define(words)).retried == 0);  // they are under way
+    CHECK(prepare(sweeper, sweeper.define(words)).retried == 0);  // the retries have not ended
   }
 }

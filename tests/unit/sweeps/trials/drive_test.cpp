@@ -40,7 +40,7 @@ std::vector<Trial> ledger_of(Sweeper& sweeper, const std::string& sweep) {
 
 }  // namespace
 
-TEST_CASE("a driver starts trials as others end, until all have") {
+TEST_CASE("a driver starts trials as others end, until all trials have ended") {
   Sweeper sweeper(driven_experiment);
   const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2,0.3,0.4,0.5"});
@@ -54,7 +54,7 @@ TEST_CASE("a driver starts trials as others end, until all have") {
   CHECK(ledger[4].objective == doctest::Approx(0.5));
 }
 
-TEST_CASE("a sweep of which too many trials fail ends with the first cause") {
+TEST_CASE("a sweep with too many failed trials ends with the first cause") {
   Sweeper sweeper(driven_experiment);
   const test::PlayedControllers controllers(sweeper.cluster, [](double lr) { return lr < 0.25 ? 64 : 0; });
   const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2,0.3,0.4,0.5,0.6,0.7"});
@@ -65,8 +65,8 @@ TEST_CASE("a sweep of which too many trials fail ends with the first cause") {
   CHECK(status.why.find("2 of ") == 0);
 }
 
-// A driver of `all` values on a sweep that has tried `tried` of them: cut off at each of its requests that
-// write, and followed by one that goes on.
+// Cuts a driver of `all` values, on a sweep that has tried the values `tried`, off at each of its requests
+// that write. Then another driver continues.
 void cut_drivers(const std::string& tried, const std::string& all, std::size_t trials, int least_requests) {
   constexpr int most_requests = 60;
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
@@ -107,16 +107,17 @@ void cut_drivers(const std::string& tried, const std::string& all, std::size_t t
   }
 }
 
-TEST_CASE(
-    "a driver that is cut off at any request is followed by one that goes on, and no trial is there twice") {
+TEST_CASE("if a driver is cut off at any request, the next driver continues, and no trial exists twice") {
   cut_drivers("", "lr=0.1,0.2,0.3", 3, 15);
 }
 
-TEST_CASE("so is one that is cut off at any request while it adds points to a sweep that has ended") {
+TEST_CASE(
+    "if a driver that adds points to an ended sweep is cut off at any request, the next driver continues") {
   cut_drivers("lr=0.1", "lr=0.1,0.2", 2, 6);
 }
 
-TEST_CASE("points that take more than a ConfigMap are written into several, and each is tried once") {
+TEST_CASE(
+    "points that do not fit into one ConfigMap are written into several, and each point is tried once") {
   Sweeper sweeper(
       "name: x\nmode: allreduce\nrun: echo\nenv: {A: \"${sweep.a}${sweep.b}\"}\nsweep: {parallel: 300}\n");
   kube::Client client(sweeper.cluster.config());
@@ -147,7 +148,7 @@ TEST_CASE("points that take more than a ConfigMap are written into several, and 
 }
 
 TEST_CASE(
-    "failed trials of a driven sweep are tried again under their numbers, once, wherever it is cut off") {
+    "failed trials of a driven sweep are retried once under their numbers, at whatever request it is cut") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = cut == Sweeper::Cut::before ? 0 : 2; which < 40; which += 4) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
@@ -183,7 +184,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a driver that may not go on begins no further trial, and completes those that it has begun") {
+TEST_CASE("a driver that must stop begins no further trial, and completes the trials that it has begun") {
   Sweeper sweeper(driven_experiment);
   kube::Client client(sweeper.cluster.config());
   const Definition sweep = sweeper.define({"lr=1..600"});
@@ -222,7 +223,7 @@ TEST_CASE("a sweep that is drained starts no more trials, and is stopped when no
   CHECK(sweeper.drive_to_end({"lr=0.1,0.2,0.3"}).counts.succeeded == 3);
 }
 
-TEST_CASE("a sweep that is drained registers no more trials when one ends beside others") {
+TEST_CASE("a drained sweep registers no more trials when one of its running trials ends") {
   Sweeper sweeper(driven_experiment);
   std::atomic<bool> first_ends = false, drained = false;
   const test::PlayedControllers controllers(sweeper.cluster, [&](double lr) {
@@ -240,8 +241,8 @@ TEST_CASE("a sweep that is drained registers no more trials when one ends beside
   CHECK(status.trials.size() == 2);
 }
 
-TEST_CASE("a sweep that is drained does not start a trial for which the quota had no room before") {
-  // With a rule for stopping trials a driver looks again soon.
+TEST_CASE("a drained sweep does not start a trial that had no room in the quota before") {
+  // With an early-stopping rule a driver looks again soon.
   Sweeper sweeper(std::string(driven_experiment)
                       .replace(std::string(driven_experiment).find("max_f"), 5, "stop: median, max_f"));
   std::atomic<bool> is_full = true, ends = false;
@@ -269,7 +270,7 @@ TEST_CASE("a sweep that is drained does not start a trial for which the quota ha
   CHECK(runs_of_sweep(sweeper, sweep) == 1);
 }
 
-TEST_CASE("a sweep of which the first trials are refused ends with 6 and leaves nothing behind") {
+TEST_CASE("a sweep whose first trials are refused ends with 6 and leaves nothing behind") {
   Sweeper sweeper(driven_experiment);
   sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method != "POST" || !asked.path.ends_with("/jobs")) return std::nullopt;
@@ -283,10 +284,11 @@ TEST_CASE("a sweep of which the first trials are refused ends with 6 and leaves 
     CHECK(std::string(error.what()).find("exceeded quota: q") != std::string::npos);
   }
   const std::string sweep = sweeper.define({"lr=0.1,0.2,0.3"}).identity.run;
-  CHECK(!sweeper.cluster.has("configmaps", sweep));  // what belongs to it goes with it
+  CHECK(!sweeper.cluster.has("configmaps", sweep));  // the cluster deletes its dependent objects with it
 }
 
-TEST_CASE("a trial whose Job was stored without an answer by a server that starts anew is begun once") {
+TEST_CASE(
+    "a trial is begun once if a restarting server stores its Job and then refuses the repeated request") {
   for (const char* said : {"not yet ready to handle request", "exceeded quota: q"}) {
     Sweeper sweeper(driven_experiment);
     const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
@@ -345,7 +347,7 @@ TEST_CASE("a trial that cannot start has failed with the reason") {
   CHECK(status.trials[0].failure.find("it cannot start: worker/0: invalid image name") == 0);
 }
 
-TEST_CASE("quotas that leave no room for any trial are told before anything is created") {
+TEST_CASE("quotas that leave no room for any trial are reported before anything is created") {
   const auto quota = [](const json& spec) { return json{{"metadata", {{"name", "q"}}}, {"spec", spec}}; };
   CHECK(what_quota_forbids({quota({{"hard", {{"pods", "0"}}}})}) == "the quota 'q' allows no pods");
   CHECK(what_quota_forbids({quota({{"hard", {{"count/jobs.batch", "0"}}}})}) ==

@@ -1,4 +1,4 @@
-// What is said of the Job that drives a detached sweep.
+// The status of the Job that drives a detached sweep.
 #include "sweeps/trials/driver_status.h"
 
 #include <string>
@@ -47,7 +47,7 @@ struct Drivers {
 
 }  // namespace
 
-TEST_CASE("a sweep without a driver's Job has none") {
+TEST_CASE("a sweep without a driver's Job has no driver") {
   const DriverStatus none = Drivers().status();
   CHECK(none.what == "");
   CHECK_FALSE(none.goes_on);
@@ -68,10 +68,10 @@ TEST_CASE("a driver is being started, runs and ends") {
   drivers.add_pod("Succeeded", driver_job, 2);
   CHECK(drivers.status().what == "has ended");
   CHECK_FALSE(drivers.status().runs);
-  CHECK(drivers.status().goes_on);  // its Job does not say so yet
+  CHECK(drivers.status().goes_on);  // its Job does not show the end yet
 }
 
-TEST_CASE("of a driver's pods the newest tells, in whatever order they are listed") {
+TEST_CASE("the newest pod of a driver decides its status, in whatever order the pods are listed") {
   Drivers drivers;
   drivers.add_job();
   drivers.add_pod("Running", driver_job, 5);
@@ -82,7 +82,7 @@ TEST_CASE("of a driver's pods the newest tells, in whatever order they are liste
   CHECK(drivers.status().what == "failed: no room");
 }
 
-TEST_CASE("a driver that cannot start is told with the reason") {
+TEST_CASE("the status of a driver that cannot start has the reason") {
   Drivers drivers;
   drivers.add_job();
   drivers.add_pod("Pending")["status"] = {
@@ -105,7 +105,7 @@ TEST_CASE("a driver that cannot start is told with the reason") {
   CHECK(drivers.status().what.find("few") != std::string::npos);
 }
 
-TEST_CASE("a driver that has failed is told in mlk's own last error, and any other program as usual") {
+TEST_CASE("the status of a failed driver quotes mlk's last error, or describes the end of another program") {
   const auto words = [](const std::string& said) {
     Drivers drivers;
     drivers.add_job();
@@ -119,7 +119,7 @@ TEST_CASE("a driver that has failed is told in mlk's own last error, and any oth
   CHECK(words("it said mlk: error: x").find("failed: exit code 4") == 0);
 }
 
-TEST_CASE("the Job of a driver that has ended says so when its pods are gone") {
+TEST_CASE("the Job of an ended driver gives its status when its pods are gone") {
   Drivers drivers;
   drivers.add_job(driver_job, true);
   CHECK(drivers.status().what == "has ended");
@@ -130,7 +130,7 @@ TEST_CASE("the Job of a driver that has ended says so when its pods are gone") {
   CHECK(drivers.status().what == "failed: no room");
 }
 
-TEST_CASE("whether a command drives a sweep is known from its Lease, if that was read") {
+TEST_CASE("the Lease of a sweep shows whether a command drives the sweep, if the Lease was read") {
   const Time now = *parse_time("2026-11-23T10:10:00Z");
   const auto gone = [&](const json& lease, const char* created = "2026-11-23T10:00:00Z") {
     SweepObjects objects;
@@ -148,18 +148,18 @@ TEST_CASE("whether a command drives a sweep is known from its Lease, if that was
         "nobody drives it: its driver desk-7-ab was last heard of 1m1s ago");
   CHECK(gone(held("desk-7-ab", "2026-11-23T10:20:00.000000Z")) == "");  // clocks differ
   CHECK(gone(held("desk-7-ab", "")) == "");
-  CHECK(gone(held("", "2026-11-23T10:09:59.000000Z")) == "nobody drives it");  // given back
+  CHECK(gone(held("", "2026-11-23T10:09:59.000000Z")) == "nobody drives it");  // released
   CHECK(gone(json()) == "nobody drives it");
-  CHECK(gone(json(), "2026-11-23T10:09:30Z") == "");  // it will take the Lease
+  CHECK(gone(json(), "2026-11-23T10:09:30Z") == "");  // the driver will take the Lease
   Drivers drivers;
   drivers.add_job();
   drivers.objects.lease = held("", "2026-11-23T10:00:00.000000Z");
-  CHECK(drivers.status().gone == "");  // one will be started in the cluster
+  CHECK(drivers.status().gone == "");  // the cluster will start a driver
   drivers.objects.drivers.clear();
   CHECK(drivers.status().gone == "nobody drives it");
 }
 
-TEST_CASE("of several drivers the one that runs tells, else one that goes on, whatever their names") {
+TEST_CASE("of several drivers the status describes the running one, else one that has not ended") {
   for (const bool first : {true, false}) {
     INFO(first);
     Drivers drivers;

@@ -22,7 +22,7 @@ constexpr char fetched_experiment[] =
     "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1}\nsweep: {parallel: 2, objective: maximize "
     "accuracy, max_failures: 2000}\n";
 
-// The field selectors of all lists of pods, or of another kind, that a look asks for.
+// The field selectors of all list requests of a look, for pods or for another kind.
 std::vector<std::string> lists_of(Sweeper& sweeper, const std::string& sweep, Harvest harvest,
                                   const std::string& kind = "pods") {
   std::vector<std::string> selectors;
@@ -47,7 +47,7 @@ void finish_job(Sweeper& sweeper, const std::string& job, const std::string& com
                       "application/merge-patch+json");
 }
 
-// Pods that have told their results, a better one each.
+// Adds pods that have reported results, each result better than the one before.
 void add_pods(Sweeper& sweeper, const std::string& sweep, int count) {
   for (int i = 0; i < count; ++i) {
     json pod = test::pod_of(sweep, "Succeeded", "trial", i);
@@ -62,7 +62,7 @@ void add_pods(Sweeper& sweeper, const std::string& sweep, int count) {
 
 }  // namespace
 
-TEST_CASE("of a large sweep only the pods are read that somebody still needs") {
+TEST_CASE("reading a large sweep lists only the pods that are still needed") {
   Sweeper sweeper(fetched_experiment);
   const std::string few = sweeper.start({"steps=1..3"}).sweep;
   CHECK(lists_of(sweeper, few, Harvest::running) == std::vector<std::string>{""});
@@ -73,12 +73,12 @@ TEST_CASE("of a large sweep only the pods are read that somebody still needs") {
   CHECK(lists_of(sweeper, many, Harvest::running, "events") == std::vector<std::string>{"type!=Normal"});
   CHECK(lists_of(sweeper, many, Harvest::all) == std::vector<std::string>{""});
 
-  // Ended: as long as nobody has looked at the results, they lie with the pods.
+  // The sweep has ended. Until mlk reads the results, only the pods have them.
   finish_job(sweeper, many + "-trials-0", "0-1000");
   CHECK(lists_of(sweeper, many, Harvest::running) == live);
   CHECK(lists_of(sweeper, many, Harvest::running, "events").empty());
   CHECK(lists_of(sweeper, many, Harvest::all) == std::vector<std::string>{""});
-  // One of them has no result: it may come yet.
+  // One of the trials has no result yet, and may still get one.
   CHECK(lists_of(sweeper, many, Harvest::all) == std::vector<std::string>{""});
   add_pods(sweeper, many, 1001);
   CHECK(lists_of(sweeper, many, Harvest::all) == std::vector<std::string>{""});
@@ -92,7 +92,7 @@ TEST_CASE("of a large sweep only the pods are read that somebody still needs") {
   CHECK(best_of(status)->number == 1000);
 }
 
-// Of three trials, which a driver is to start.
+// A sweep of three trials that a driver has to start.
 std::string prepare_three(Sweeper& sweeper) {
   kube::Client client(sweeper.cluster.config());
   const Definition sweep = sweeper.define({"steps=1..3"});
@@ -100,7 +100,7 @@ std::string prepare_three(Sweeper& sweeper) {
   return sweep.identity.run;
 }
 
-TEST_CASE("the Lease of a sweep is read while a driver is to start its trials, and not of another one") {
+TEST_CASE("the Lease is read only for a sweep that needs a driver to start its trials") {
   Sweeper sweeper(fetched_experiment);
   const std::string driven = prepare_three(sweeper);
   CHECK(lists_of(sweeper, driven, Harvest::running, "leases/" + driven).size() == 1);
@@ -114,7 +114,7 @@ TEST_CASE("the Lease of a sweep is read while a driver is to start its trials, a
   CHECK(lists_of(other, by_cluster, Harvest::running, "leases/" + by_cluster).empty());
 }
 
-TEST_CASE("a sweep that is read says that its driver has gone; without the right to its Lease it does not") {
+TEST_CASE("a sweep reports that its driver has gone, unless the user has no right to read its Lease") {
   Sweeper sweeper(fetched_experiment);
   const std::string sweep = prepare_three(sweeper);
   sweeper.cluster.ask("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases",

@@ -1,4 +1,4 @@
-// What the logs of a sweep's trials tell, and how they are asked for.
+// The reports in the logs of a sweep's trials, and the requests for the logs.
 #include <chrono>
 #include <mutex>
 #include <set>
@@ -25,7 +25,7 @@ std::string lines_told(int count, const std::string& line = "mlk step={} accurac
   return out;
 }
 
-// A sweep of trials that are indexes of one Job, with pods of which the logs tell.
+// A sweep of trials that are indexes of one Job, with pods that report in their logs.
 struct Logged {
   Sweeper sweeper;
   std::string sweep;
@@ -34,7 +34,7 @@ struct Logged {
   std::vector<std::string> asked;                 // the pods whose logs were read, in order
   std::multimap<std::string, std::string> query;  // of the last request for a log
   std::map<int, std::string> logs;                // by index
-  int failures = 0, code = 503;                   // so many logs are refused with that code
+  int failures = 0, code = 503;                   // so many requests for logs are refused with this code
 
   explicit Logged(const std::string& objective = "maximize accuracy", const std::string& steps = "1..3")
       : sweeper("name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1}\nsweep: {parallel: 2" +
@@ -84,7 +84,7 @@ json told_result(double accuracy) {
 
 }  // namespace
 
-TEST_CASE("of a long log 64 reports are kept: the first, the last and the best among them") {
+TEST_CASE("64 reports of a long log are kept, with the first, the last and the best report") {
   Logged logged;
   logged.add_pod(0, false);
   logged.logs[0] = lines_told(500);
@@ -102,7 +102,7 @@ TEST_CASE("of a long log 64 reports are kept: the first, the last and the best a
   CHECK(logged.query.find("limitBytes")->second == std::to_string(256 * 1024));
 }
 
-TEST_CASE("reports without a step are counted, and other metrics of the line are kept as well") {
+TEST_CASE("reports without a step are numbered, and the other metrics of the log are kept") {
   Logged logged;
   logged.add_pod(0, false);
   logged.logs[0] = "accuracy=0.25\nmlk step=9 loss=0.5\naccuracy=0.75";
@@ -114,7 +114,7 @@ TEST_CASE("reports without a step are counted, and other metrics of the line are
   CHECK(trial.metrics["accuracy"] == 0.75);
 }
 
-TEST_CASE("the logs of trials that run or have ended are read, and of those that have ended once") {
+TEST_CASE("the logs of running and of ended trials are read, and each log of an ended trial only once") {
   Logged logged;
   logged.add_pod(0, true);
   logged.add_pod(1, false);
@@ -124,15 +124,14 @@ TEST_CASE("the logs of trials that run or have ended are read, and of those that
   REQUIRE(logged.asked.size() == 3);
   std::set<std::string> all(logged.asked.begin(), logged.asked.end());
   CHECK(all.size() == 3);
-  // What the ledger has of those that have ended is not read once more.
+  // The logs of ended trials whose reports are in the ledger are not read again.
   CHECK(logged.in_ledger() == 2);
   logged.read();
   REQUIRE(logged.asked.size() == 1);
   CHECK(logged.asked[0].find("-trial-1-") != std::string::npos);
 }
 
-TEST_CASE(
-    "a trial whose result tells the last value has its log read for its curve, or for another value of it") {
+TEST_CASE("the log of a trial with a result is read only for its curve or for another value of the metric") {
   const auto asked = [](const std::string& objective, double accuracy, const json& curve = nullptr) {
     Logged logged(objective);
     json result = told_result(accuracy);
@@ -150,14 +149,14 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a whole log without the objective condemns its trial with the nearest line, and a cut one does not") {
+    "a complete log without the objective gives a verdict with the nearest line, and a cut log does not") {
   struct Case {
     std::string log, failure;
   };
   const std::string verdict = "never reported accuracy";
   for (const Case& c : std::initializer_list<Case>{
            {lines_told(998, "line {} {}"), verdict},
-           {lines_told(999, "line {} {}"), ""},  // with the empty one at its end: as many as are asked for
+           {lines_told(999, "line {} {}"), ""},  // with the empty line at its end, as many lines as requested
            {std::string(256 * 1024, 'x'), ""},
            {"accuracy: 0.1\naccuracy: 0.2\nthe end",
             verdict +
@@ -173,11 +172,12 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the log of a program that has just ended is read six times in 2 s before it counts as silent") {
+TEST_CASE(
+    "the log of a program that has just ended is read six times in 2 s before the trial gets a verdict") {
   Logged logged;
   logged.add_pod(0, true, nullptr, format_time(std::chrono::system_clock::now()));
   logged.logs[0] = "epoch 1";
-  // A short reading has not the time for that: the metric may still come.
+  // A short reading has no time to read the log again: the metric may still come.
   CHECK(logged.read(Harvest::running).trials.at(0).failure == "");
   CHECK(logged.read(Harvest::running).counts.succeeded == 1);
   logged.add_pod(1, true, nullptr, format_time(std::chrono::system_clock::now()));
@@ -186,10 +186,10 @@ TEST_CASE("the log of a program that has just ended is read six times in 2 s bef
   const SweepStatus status = logged.read(Harvest::all);
   CHECK(status.trials.at(0).objective == 0.9);
   CHECK(status.trials.at(1).failure == "never reported accuracy");
-  CHECK(logged.asked.size() == 7);  // the first one's once
+  CHECK(logged.asked.size() == 7);  // the log of the first trial only once
 }
 
-TEST_CASE("the log of a trial that has just ended is asked for again when the server fails to give it") {
+TEST_CASE("the log of a trial that has just ended is requested again when the server fails") {
   enum class Trial { runs, has_just_ended, ended_long_ago };
   struct Case {
     int code;
@@ -202,7 +202,7 @@ TEST_CASE("the log of a trial that has just ended is asked for again when the se
                         {404, Trial::has_just_ended, 1},
                         {400, Trial::has_just_ended, 1},
                         {500, Trial::ended_long_ago, 1},
-                        {503, Trial::runs, 1}}) {  // the next look reads it
+                        {503, Trial::runs, 1}}) {  // the next look reads the log
     INFO(c.code, " ", c.asked);
     Logged logged;
     const Time ended =
@@ -218,17 +218,17 @@ TEST_CASE("the log of a trial that has just ended is asked for again when the se
   }
 }
 
-TEST_CASE("a running trial that has not told its objective yet has no failure") {
+TEST_CASE("a running trial without a reported objective has no failure") {
   Logged logged;
   logged.add_pod(0, false);
   logged.logs[0] = "accuracy: 0.1";
   const Trial trial = logged.read().trials.at(0);
   CHECK(trial.state == TrialState::running);
   CHECK(trial.failure == "");
-  CHECK(trial.metrics == json::object());  // it was read
+  CHECK(trial.metrics == json::object());  // the log was read
 }
 
-TEST_CASE("early stopping reads the logs of running trials alone, and keeps what they told before") {
+TEST_CASE("early stopping reads only the logs of running trials, and keeps their earlier reports") {
   Logged logged;
   logged.add_pod(0, false);
   logged.add_pod(1, true);
@@ -244,7 +244,7 @@ TEST_CASE("early stopping reads the logs of running trials alone, and keeps what
   REQUIRE(told.size() == 1);
   CHECK(told.at(0).objective == 0.5);
   CHECK(logged.asked.size() == 1);
-  logged.logs[0] = "mlk step=5 accuracy=0.75";  // it was paused and resumed: its pod is another one
+  logged.logs[0] = "mlk step=5 accuracy=0.75";  // the trial was paused and resumed, so it has another pod
   look();
   CHECK(told.at(0).objective == 0.75);
   CHECK(told.at(0).curve == std::vector<std::pair<std::int64_t, double>>{{3, 0.5}, {5, 0.75}});
@@ -276,6 +276,6 @@ TEST_CASE(
     events.clear();
     read_sweep(logged.client, "default", logged.sweep, Harvest::running);
     CHECK(events.size() == (trials == 1000 ? 1 : 0));
-    CHECK(pods.size() == 1);  // something runs: nobody has to say why not
+    CHECK(pods.size() == 1);  // a trial runs, so no explanation is needed
   }
 }

@@ -29,7 +29,7 @@ struct Rivals {
   }
   void pass(int seconds) { time += std::chrono::seconds(seconds); }
   json lease() { return cluster.ask("GET", leases_path + "/x-abcde"); }
-  // From now on the server has only this to say.
+  // From now on the server gives only this answer.
   void refuse(int code, const std::string& method = "") {
     cluster.before([code, method](const local::Request& asked) -> std::optional<local::Answer> {
       if (!method.empty() && asked.method != method) return std::nullopt;
@@ -46,14 +46,14 @@ TEST_CASE("one of two drivers holds the Lease, and the other learns the holder's
   CHECK_FALSE(rivals.other.hold());
   CHECK(rivals.other.holder() == rivals.lease()["spec"]["holderIdentity"]);
   CHECK(rivals.lease()["metadata"]["ownerReferences"][0]["uid"] == "uid");
-  for (int i = 0; i < 20; ++i) {  // as long as it is renewed
+  for (int i = 0; i < 20; ++i) {  // much longer than 15 s, with renewals
     rivals.pass(3);
     CHECK(rivals.one.hold());
     CHECK_FALSE(rivals.other.hold());
   }
 }
 
-TEST_CASE("a driver that has not renewed the Lease for 15 s loses it to the other, and learns that") {
+TEST_CASE("a driver that has not renewed the Lease for 15 s loses it to the other, and notices the loss") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());
@@ -65,7 +65,8 @@ TEST_CASE("a driver that has not renewed the Lease for 15 s loses it to the othe
   CHECK(rivals.one.holder() == rivals.lease()["spec"]["holderIdentity"]);
 }
 
-TEST_CASE("the 15 s begin when the other looks for the first time: clocks of machines are not compared") {
+TEST_CASE(
+    "the 15 s begin when the other driver first reads the Lease, without comparing clocks of machines") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.pass(1000);
@@ -82,11 +83,11 @@ TEST_CASE("a Lease that is released is taken at once") {
   CHECK(rivals.lease()["spec"]["holderIdentity"] == "");
   rivals.pass(3);
   CHECK(rivals.other.hold());
-  rivals.one.release();  // it is the other's now
+  rivals.one.release();  // the other driver holds the Lease now
   CHECK(rivals.lease()["spec"]["holderIdentity"] != "");
 }
 
-TEST_CASE("of two that take a free Lease at the same time one gets it") {
+TEST_CASE("of two drivers that take a free Lease at the same time one gets it") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.one.release();
@@ -102,7 +103,7 @@ TEST_CASE("of two that take a free Lease at the same time one gets it") {
   CHECK(rivals.lease()["spec"]["holderIdentity"] == "somebody");
 }
 
-TEST_CASE("a server that cannot answer costs the Lease after 10 s, and not before") {
+TEST_CASE("a driver loses the Lease after 10 s without an answer from the server, and not before") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.refuse(500);
@@ -116,7 +117,7 @@ TEST_CASE("a server that cannot answer costs the Lease after 10 s, and not befor
 }
 
 TEST_CASE(
-    "a server that has just started and refuses everybody costs the Lease, and is an error when it lasts") {
+    "a server that refuses everybody after its start costs the Lease, and a lasting refusal is an error") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.refuse(403);
@@ -141,7 +142,7 @@ TEST_CASE("a user without the right to Leases gets an error") {
 
 namespace {
 
-// Somebody who looks on, and a driver that he may miss, by the same clock.
+// An observer, and a driver that it watches, with the same clock.
 struct Onlooker : Rivals {
   sweeps::DriverWatch watch{client, name_space, "x-abcde"};
 
@@ -150,19 +151,20 @@ struct Onlooker : Rivals {
 
 }  // namespace
 
-TEST_CASE("a sweep has no driver when the Lease was not held for 15 s, and not before") {
+TEST_CASE("a sweep has no driver after the Lease was not held for 15 s, and not before") {
   Onlooker onlooker;
   CHECK_FALSE(onlooker.misses_a_driver());
   onlooker.pass(15);
   CHECK_FALSE(onlooker.misses_a_driver());
   onlooker.pass(2);
   CHECK(onlooker.misses_a_driver());
-  CHECK(onlooker.one.hold());  // here it is
+  CHECK(onlooker.one.hold());  // the driver exists
   onlooker.pass(2);
   CHECK_FALSE(onlooker.misses_a_driver());
 }
 
-TEST_CASE("a driver that renews the Lease is not missed, and one that was killed is after 15 s") {
+TEST_CASE(
+    "an observer reports a killed driver as missing after 15 s, and not a driver that renews the Lease") {
   Onlooker onlooker;
   std::string renewed;
   for (int i = 0; i < 10; ++i) {
@@ -178,7 +180,7 @@ TEST_CASE("a driver that renews the Lease is not missed, and one that was killed
   CHECK(onlooker.misses_a_driver());
 }
 
-TEST_CASE("a driver that hands over to another is not missed") {
+TEST_CASE("an observer reports no missing driver while one driver hands over to another") {
   Onlooker onlooker;
   CHECK(onlooker.one.hold());
   CHECK_FALSE(onlooker.misses_a_driver());
@@ -187,19 +189,19 @@ TEST_CASE("a driver that hands over to another is not missed") {
   onlooker.one.release();
   onlooker.pass(2);
   CHECK_FALSE(onlooker.misses_a_driver());
-  onlooker.pass(12);  // 26 s after the first look, 14 s after it was handed over
+  onlooker.pass(12);  // 26 s after the first look, 14 s after the release
   CHECK_FALSE(onlooker.misses_a_driver());
   CHECK(onlooker.other.hold());
   onlooker.pass(10);
   CHECK_FALSE(onlooker.misses_a_driver());
-  onlooker.other.release();  // to nobody
+  onlooker.other.release();  // no driver takes it
   onlooker.pass(2);
   CHECK_FALSE(onlooker.misses_a_driver());
   onlooker.pass(16);
   CHECK(onlooker.misses_a_driver());
 }
 
-TEST_CASE("where the server does not answer, or does not let us know, no driver is missed") {
+TEST_CASE("an observer reports no missing driver while the server fails or refuses") {
   for (const int code : {403, 500}) {
     INFO(code);
     Onlooker onlooker;
@@ -209,7 +211,7 @@ TEST_CASE("where the server does not answer, or does not let us know, no driver 
     CHECK_FALSE(onlooker.misses_a_driver());
     onlooker.cluster.before({});
     onlooker.pass(3);
-    CHECK_FALSE(onlooker.misses_a_driver());  // what was seen before the silence does not count
+    CHECK_FALSE(onlooker.misses_a_driver());  // observations from before the failure do not count
     onlooker.pass(14);
     CHECK_FALSE(onlooker.misses_a_driver());
     onlooker.pass(2);
@@ -255,7 +257,7 @@ TEST_CASE("a Lease belongs to its sweep, and says who holds it and for how long"
   CHECK(parse_time(lease["spec"]["renewTime"].get<std::string>()).has_value());
 }
 
-TEST_CASE("the holder renews the Lease every four seconds, and who waits asks every two") {
+TEST_CASE("the holder renews the Lease every four seconds, and a waiting driver reads it every two") {
   Rivals rivals;
   REQUIRE(rivals.one.hold());
   REQUIRE_FALSE(rivals.other.hold());
@@ -273,10 +275,11 @@ TEST_CASE("the holder renews the Lease every four seconds, and who waits asks ev
   CHECK(asked == 1);
   rivals.time += std::chrono::milliseconds(1);
   CHECK(rivals.one.hold());
-  CHECK(asked == 3);  // it is read and written
+  CHECK(asked == 3);  // a read and a write
 }
 
-TEST_CASE("of two that make the Lease at the same time one gets it, and a Lease that vanishes is nobody's") {
+TEST_CASE(
+    "of two drivers that create the Lease at once one gets it, and nobody holds a Lease that vanishes") {
   Rivals rivals;
   rivals.refuse(409, "POST");
   CHECK_FALSE(rivals.one.hold());
@@ -288,7 +291,8 @@ TEST_CASE("of two that make the Lease at the same time one gets it, and a Lease 
   CHECK_FALSE(rivals.one.hold());
 }
 
-TEST_CASE("a server that fails for one who does not hold the Lease is no error, and gives it to nobody") {
+TEST_CASE(
+    "a server that fails for a driver without the Lease is not an error, and gives the Lease to nobody") {
   for (const char* method : {"GET", "POST"}) {
     INFO(method);
     Rivals rivals;
@@ -304,7 +308,7 @@ TEST_CASE("a server that fails for one who does not hold the Lease is no error, 
   CHECK_FALSE(rivals.other.hold());
 }
 
-TEST_CASE("a release that the server refuses is no error, and who holds nothing releases nothing") {
+TEST_CASE("a refused release is not an error, and a driver without the Lease releases nothing") {
   Rivals rivals;
   std::atomic<int> asked{0};
   count_requests(rivals, asked);
@@ -317,5 +321,5 @@ TEST_CASE("a release that the server refuses is no error, and who holds nothing 
   rivals.cluster.before({});
   CHECK(rivals.lease()["spec"]["holderIdentity"] != "");
   rivals.pass(2);
-  CHECK(rivals.one.hold());  // it knows its own name
+  CHECK(rivals.one.hold());  // the driver recognises its own name
 }

@@ -1,4 +1,4 @@
-// The ledger of a sweep on a cluster, which several processes write.
+// The ledger of a sweep on a cluster, with several writing processes.
 #include "sweeps/trials/ledger_store.h"
 
 #include <string>
@@ -42,7 +42,7 @@ struct StoredLedger {
     return write_ledger(client, "default", owner, maps, trials, known, &problem);
   }
   bool write(const std::vector<Trial>& trials) { return write(trials, maps()); }
-  // Numbers and states of all that is stored.
+  // The numbers and states of all stored trials.
   std::string stored() {
     std::string out;
     for (const Trial& trial : read_ledger("s-abcde", maps()))
@@ -63,17 +63,17 @@ struct StoredLedger {
 
 }  // namespace
 
-TEST_CASE("trials are kept that have ended for good, and no others") {
+TEST_CASE("the ledger stores only trials that have ended for good") {
   StoredLedger ledger;
   CHECK(ledger.write({stored_trial(0, TrialState::waiting), stored_trial(1, TrialState::running),
                       stored_trial(2, TrialState::succeeded), stored_trial(3, TrialState::failed),
-                      stored_trial(4, TrialState::stopped),  // it goes on with its sweep
+                      stored_trial(4, TrialState::stopped),  // continues when the sweep is resumed
                       stored_trial(5, TrialState::stopped, "stopped early")}));
   CHECK(ledger.stored() == "2Su 3Fa 5St ");
   CHECK(ledger.problem == "");
 }
 
-TEST_CASE("of trials that the ledger has already nothing is written, and what is new about one is") {
+TEST_CASE("trials that the ledger has already are not written again, unless they have changed") {
   StoredLedger ledger;
   Trial trial = stored_trial(0, TrialState::failed, "exit code 1");
   REQUIRE(ledger.write({trial}));
@@ -87,7 +87,7 @@ TEST_CASE("of trials that the ledger has already nothing is written, and what is
   CHECK(ledger.stored() == "0Fa 1Fa ");
 }
 
-TEST_CASE("64 trials have one ConfigMap, by their numbers") {
+TEST_CASE("each ConfigMap of the ledger has 64 trials, by their numbers") {
   StoredLedger ledger;
   std::vector<Trial> trials;
   for (const int number : {0, 63, 64, 127, 128})
@@ -123,7 +123,7 @@ TEST_CASE("only ConfigMaps of the sweep's ledger are read") {
   }
 }
 
-TEST_CASE("what another process has written meanwhile stays, and ours is added to it") {
+TEST_CASE("lines that another process has written meanwhile stay, and our lines are added") {
   StoredLedger ledger;
   const std::vector<json> before = ledger.maps();
   REQUIRE(ledger.write({stored_trial(0, TrialState::succeeded)}, before));
@@ -145,7 +145,8 @@ TEST_CASE("a ConfigMap that was deleted meanwhile is made again") {
   CHECK(ledger.stored() == "1Fa ");
 }
 
-TEST_CASE("a ledger that others change all the time is given up after five writes, with the reason") {
+TEST_CASE(
+    "a write to a ledger that others change all the time is abandoned after five tries, with the reason") {
   StoredLedger ledger;
   REQUIRE(ledger.write({stored_trial(0, TrialState::succeeded)}));
   ledger.count(409, "PATCH");
@@ -154,7 +155,7 @@ TEST_CASE("a ledger that others change all the time is given up after five write
   CHECK(ledger.problem == "configmap/s-abcde-ledger-0 is changed by others all the time");
 }
 
-TEST_CASE("a write that is refused is told, and the other ConfigMaps are written all the same") {
+TEST_CASE("a refused write is reported, and the other ConfigMaps are still written") {
   StoredLedger ledger;
   REQUIRE(ledger.write({stored_trial(0, TrialState::succeeded)}));
   ledger.count(403, "PATCH");
@@ -166,7 +167,7 @@ TEST_CASE("a write that is refused is told, and the other ConfigMaps are written
                            {stored_trial(1, TrialState::failed)}, none));
 }
 
-TEST_CASE("lines of trials that go on are written when that is asked for") {
+TEST_CASE("write_lines() also writes the lines of trials that have not ended") {
   StoredLedger ledger;
   CHECK(write_lines(ledger.client, "default", ledger.owner, {}, {stored_trial(1, TrialState::running)}));
   CHECK(ledger.stored() == "1Ru ");

@@ -45,7 +45,7 @@ json paused_at(const std::string& paused, const std::string& until) {
 
 }  // namespace
 
-TEST_CASE("a rung is a whole number that is not negative") {
+TEST_CASE("a rung is a whole number from 0 on") {
   const auto rung = [](const std::string& text) {
     return rung_of({{"metadata", {{"annotations", {{annotations::until, text}}}}}}, annotations::until);
   };
@@ -57,12 +57,13 @@ TEST_CASE("a rung is a whole number that is not negative") {
   CHECK(rung_of(json::object(), annotations::until) == 0);
 }
 
-TEST_CASE("how far a trial may train is marked, unless its owner has changed since it was read") {
+TEST_CASE(
+    "the new limit of a trial is written to its owner, unless the owner has changed since it was read") {
   MarkedRun trial;
   const RunObjects before = trial.run();
   let_train(trial.client, "default", before, 40);
   CHECK(trial.mark(annotations::until) == "40");
-  let_train(trial.client, "default", before, 80);  // it is decided again at the next look
+  let_train(trial.client, "default", before, 80);  // the next look decides again
   CHECK(trial.mark(annotations::until) == "40");
   trial.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method != "PATCH") return std::nullopt;
@@ -71,7 +72,7 @@ TEST_CASE("how far a trial may train is marked, unless its owner has changed sin
   CHECK_THROWS_AS(let_train(trial.client, "default", trial.run(), 80), kube::ApiError);
 }
 
-TEST_CASE("a pause is marked with its rung, and its Jobs are suspended when it is settled") {
+TEST_CASE("a pause is marked with its rung, and settle_pause() suspends the Jobs of the trial") {
   MarkedRun trial;
   mark_paused(trial.client, "default", trial.run(), 10);
   CHECK(trial.mark(annotations::paused) == "10");
@@ -83,7 +84,7 @@ TEST_CASE("a pause is marked with its rung, and its Jobs are suspended when it i
   CHECK(trial.mark(annotations::paused) == "10");
 }
 
-TEST_CASE("a paused trial goes on when it may train further, and then its marks are gone") {
+TEST_CASE("a paused trial is resumed when it may train further, and then its marks are removed") {
   struct Case {
     json marks;
     bool suspended;
@@ -94,7 +95,7 @@ TEST_CASE("a paused trial goes on when it may train further, and then its marks 
   for (const Case& c : std::initializer_list<Case>{{paused_at("10", "20"), false, ""},
                                                    {paused_at("10", "10"), true, "10"},
                                                    {paused_at("10", "5"), true, "10"},
-                                                   {early, true, "10"},  // it was ended for good
+                                                   {early, true, "10"},  // the trial was ended for good
                                                    {{{annotations::until, "20"}}, true, ""}}) {
     INFO(c.marks.dump());
     MarkedRun trial(c.marks);
@@ -107,8 +108,7 @@ TEST_CASE("a paused trial goes on when it may train further, and then its marks 
   }
 }
 
-TEST_CASE(
-    "a trial that is stopped is marked with the time, once, and with a reason if it has ended for good") {
+TEST_CASE("a stopped trial is marked once with the time, and with a reason if it has ended for good") {
   MarkedRun trial;
   stop_trial(trial.client, "default", trial.run());
   CHECK(trial.suspended());
@@ -138,7 +138,7 @@ TEST_CASE("a trial that cannot start is marked with the reason and stopped, for 
   }
 }
 
-TEST_CASE("only what was stopped, and neither paused nor ended for good, goes on later") {
+TEST_CASE("only a run that was stopped, and neither paused nor ended for good, continues later") {
   const auto goes_on = [](const json& annotations) {
     return goes_on_later({{"metadata", {{"annotations", annotations}}}});
   };

@@ -1,4 +1,4 @@
-// Which trials a sweep has and in which Jobs, read from its objects and written into them.
+// Reads the trials and Jobs of a sweep from its objects, and writes them into its objects.
 #include "sweeps/trials/objects.h"
 
 #include <set>
@@ -25,7 +25,7 @@ std::string lines_for(const std::vector<int>& numbers) {
   return text;
 }
 
-// The ConfigMap with the points of a Job; one that grows has none.
+// A ConfigMap with points: of a Job, or a growing ConfigMap without a Job.
 json points_map(int number, const std::vector<int>& trials, bool by_cluster = true) {
   json map = {{"metadata", {{"name", "s-abcde-trials-" + std::to_string(number)}, {"resourceVersion", "7"}}},
               {"data", {{"points.jsonl", lines_for(trials)}}}};
@@ -62,7 +62,7 @@ std::vector<TrialLine> new_lines(int first, int count) {
 
 }  // namespace
 
-TEST_CASE("a Job has finished when it says that it is complete or has failed") {
+TEST_CASE("a Job has finished when its conditions say Complete or Failed") {
   const auto finished = [](const json& status) { return has_finished({{"status", status}}); };
   CHECK(finished(ended_by("Complete")));
   CHECK(finished(ended_by("Failed")));
@@ -85,7 +85,7 @@ TEST_CASE("the name of a Job holds its number, and other names hold none") {
     CHECK_MESSAGE(number_of_job(name, "s-abcde") == -1, name);
 }
 
-TEST_CASE("the points of the highest number are the last ones, in whatever order they are listed") {
+TEST_CASE("the last ConfigMap of points has the highest number, in whatever order they are listed") {
   const json other = {{"metadata", {{"name", "s-abcde-ledger-99"}}}};
   const SweepObjects objects =
       registered({points_map(1, {1}), points_map(10, {10}), other, points_map(9, {9})});
@@ -97,7 +97,7 @@ TEST_CASE("the points of the highest number are the last ones, in whatever order
   CHECK(last_points(registered({other})) == nullptr);
 }
 
-TEST_CASE("of the namespace's events those count that are about objects of the sweep") {
+TEST_CASE("only those events of the namespace are kept that are about objects of the sweep") {
   const auto event = [](const std::string& about) { return json{{"involvedObject", {{"name", about}}}}; };
   const std::vector<json> kept =
       warnings_of("s-abcde", {event("s-abcde-trials-0"), event("s-abcdef-trials-0"), event("s-abcde"),
@@ -136,7 +136,7 @@ TEST_CASE("each further line of a trial is another try of it") {
   CHECK(batches[1].trials[2].attempt == 3);
 }
 
-TEST_CASE("a Job is gone if it was made, is not there, and was looked for twice") {
+TEST_CASE("a Job is gone if it was made and was not found in two reads") {
   struct Case {
     const char *created, *gone;
     bool there, is_made, is_gone;
@@ -160,7 +160,7 @@ TEST_CASE("a Job is gone if it was made, is not there, and was looked for twice"
   }
 }
 
-TEST_CASE("a trial belongs to the cluster if its newest line is that of a Job") {
+TEST_CASE("a trial belongs to the cluster if its newest line is in the ConfigMap of a Job") {
   const std::vector<Batch> batches =
       batches_of(registered({points_map(0, {0, 1, 2}), points_map(1, {1, 3}, false), points_map(2, {3})}));
   CHECK(trials_by_cluster(batches) == std::set<int>{0, 2, 3});
@@ -177,7 +177,7 @@ TEST_CASE("a sweep's Jobs go on until the last one has ended") {
   CHECK_FALSE(goes_on({trials_job(0, ended_by("Complete")), trials_job(1, ended_by("Failed"))}));
 }
 
-TEST_CASE("a Job takes as many places as it runs at a time, and no more than it has trials left") {
+TEST_CASE("a Job occupies as many places as its parallelism, and no more than it has trials left") {
   const auto taken = [](const json& status, int parallelism) {
     return places_taken(
         batches_of(registered({points_map(0, {0, 1, 2, 3, 4})}, {trials_job(0, status, parallelism)})));
@@ -186,18 +186,18 @@ TEST_CASE("a Job takes as many places as it runs at a time, and no more than it 
   CHECK(taken(json::object(), 9) == 5);
   CHECK(taken({{"completedIndexes", "0-1"}, {"failedIndexes", "4"}}, 4) == 2);
   CHECK(taken({{"completedIndexes", "0-4"}}, 4) == 0);
-  CHECK(taken({{"completedIndexes", "0-7"}}, 4) == 0);  // more than it has
+  CHECK(taken({{"completedIndexes", "0-7"}}, 4) == 0);  // more indexes than the Job has
   CHECK(taken(ended_by("Failed"), 4) == 0);
   json unsaid = trials_job(0);
   unsaid["spec"].erase("parallelism");
   CHECK(places_taken(batches_of(registered({points_map(0, {0, 1})}, {unsaid}))) == 1);
-  CHECK(places_taken(batches_of(registered({points_map(0, {0, 1})}))) == 0);  // its Job is not there
+  CHECK(places_taken(batches_of(registered({points_map(0, {0, 1})}))) == 0);  // its Job does not exist
   const SweepObjects two =
       registered({points_map(0, {0, 1, 2}), points_map(1, {3})}, {trials_job(0), trials_job(1)});
   CHECK(places_taken(batches_of(two)) == 3);
 }
 
-TEST_CASE("missing Jobs share the places that the others leave, each has one at least") {
+TEST_CASE("missing Jobs share the places that the other Jobs leave, and each has at least one") {
   const auto shares = [](std::vector<json> maps, std::vector<json> jobs, int parallel) {
     return shares_of(batches_of(registered(std::move(maps), std::move(jobs))), parallel);
   };
@@ -205,7 +205,7 @@ TEST_CASE("missing Jobs share the places that the others leave, each has one at 
   using Shares = std::map<int, int>;
   CHECK(shares({three, more}, {}, 5) == Shares{{0, 2}, {1, 3}});
   CHECK(shares({three, more}, {}, 1) == Shares{{0, 1}, {1, 1}});
-  CHECK(shares({three, last}, {}, 9) == Shares{{0, 3}, {2, 1}});  // not more than trials
+  CHECK(shares({three, last}, {}, 9) == Shares{{0, 3}, {2, 1}});  // not more places than trials
   CHECK(shares({last, points_map(3, {7, 8, 9, 10})}, {}, 4) == Shares{{2, 1}, {3, 3}});
   CHECK(shares({three, more}, {trials_job(0)}, 5) == Shares{{1, 3}});
   CHECK(shares({three, more}, {trials_job(0)}, 3) == Shares{{1, 1}});
@@ -215,7 +215,7 @@ TEST_CASE("missing Jobs share the places that the others leave, each has one at 
   CHECK(shares_of(batches_of(made), 2) == Shares{{1, 2}});
 }
 
-TEST_CASE("the owner of a sweep is found among its ConfigMaps, and a driver's objects are kept apart") {
+TEST_CASE("the owner of a sweep is found among its ConfigMaps, and objects of a driver are kept separately") {
   json owner = test::owner_of("s-abcde", "s"), map = points_map(0, {0}), stale = points_map(1, {1});
   owner["metadata"]["labels"][labels::sweep] = "s-abcde";
   owner["metadata"]["uid"] = "u";
@@ -245,7 +245,7 @@ TEST_CASE("the owner of a sweep is found among its ConfigMaps, and a driver's ob
   CHECK_FALSE(take_owner(without));
 }
 
-TEST_CASE("a ConfigMap of a sweep has its labels, and goes with its owner") {
+TEST_CASE("a ConfigMap of a sweep has the labels of the sweep, and is deleted with its owner") {
   json owner = test::owner_of("s-abcde", "digits");
   owner["metadata"]["uid"] = "u";
   const json map = config_map_of(owner, "s-abcde-trials-3", "points.jsonl", "text");
@@ -262,7 +262,7 @@ TEST_CASE("a ConfigMap of a sweep has its labels, and goes with its owner") {
   CHECK(map["data"] == json{{"points.jsonl", "text"}});
 }
 
-TEST_CASE("a list of a sweep's ConfigMaps begins with a small page, and only that of them") {
+TEST_CASE("the list of a sweep's ConfigMaps begins with a small page, and lists of other objects do not") {
   const kube::ListOptions maps = of_sweep("s-abcde", kube::resources::config_maps);
   CHECK(maps.label_selector == "mlk.dev/sweep=s-abcde");
   CHECK(maps.first_page == 50);
@@ -273,7 +273,7 @@ TEST_CASE("a list of a sweep's ConfigMaps begins with a small page, and only tha
   CHECK_FALSE(pod["metadata"].contains("managedFields"));
 }
 
-TEST_CASE("of a pod's containers those keep their restart policy that have one") {
+TEST_CASE("slim() keeps the restart policy of a container that has one") {
   json pod = test::pod_of("x", "Running");
   pod["spec"]["initContainers"] = {
       {{"name", "proxy"}, {"image", "p"}, {"restartPolicy", "Always"}, {"env", json::array()}}};
@@ -284,7 +284,7 @@ TEST_CASE("of a pod's containers those keep their restart policy that have one")
 
 namespace {
 
-// A sweep on a cluster, whose points are appended to.
+// A sweep on a cluster, to which the test appends points.
 struct Appending {
   test::FakeCluster cluster;
   kube::Client client{cluster.config()};
@@ -321,7 +321,7 @@ struct Appending {
 
 }  // namespace
 
-TEST_CASE("registered trials are appended to the last points, and those of a Job never change") {
+TEST_CASE("registered trials are appended to the last points, and the points of a Job never change") {
   Appending sweep;
   CHECK(sweep.append({}) == 0);
   CHECK(sweep.written() == "");
@@ -340,11 +340,11 @@ TEST_CASE("points that do not fit into a ConfigMap are left for the next write")
   CHECK(sweep.append(lines, 3 * line) == 3);
   CHECK(sweep.append({lines[3], lines[4]}, 3 * line) == 2);
   CHECK(sweep.written() == "0:0,1,2 1:3,4 ");
-  CHECK(sweep.append(new_lines(5, 1), 3 * line) == 1);  // it fits exactly
+  CHECK(sweep.append(new_lines(5, 1), 3 * line) == 1);  // the line fits exactly
   CHECK(sweep.written() == "0:0,1,2 1:3,4,5 ");
 }
 
-TEST_CASE("a ConfigMap of more than 64 KiB of points is left as it is, and another one is begun") {
+TEST_CASE("a ConfigMap with more than 64 KiB of points stays unchanged, and another ConfigMap is begun") {
   for (const std::size_t size : {64 * 1024, 64 * 1024 + 1}) {
     INFO(size);
     Appending sweep;
@@ -357,14 +357,14 @@ TEST_CASE("a ConfigMap of more than 64 KiB of points is left as it is, and anoth
   }
 }
 
-TEST_CASE("nothing is registered when another process was faster, and other refusals are errors") {
+TEST_CASE("nothing is registered if another process has written first, and other refusals are errors") {
   Appending sweep;
   const SweepObjects before = sweep.objects();
   REQUIRE(sweep.append(new_lines(0, 1)) == 1);
-  CHECK(append_points(sweep.client, "default", before, new_lines(0, 1), 9999) == 0);  // it was begun
+  CHECK(append_points(sweep.client, "default", before, new_lines(0, 1), 9999) == 0);  // the map was begun
   const SweepObjects one = sweep.objects();
   REQUIRE(sweep.append(new_lines(1, 1)) == 1);
-  CHECK(append_points(sweep.client, "default", one, new_lines(1, 1), 9999) == 0);  // it was changed
+  CHECK(append_points(sweep.client, "default", one, new_lines(1, 1), 9999) == 0);  // the map was changed
   CHECK(sweep.written() == "0:0,1 ");
   sweep.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method == "GET") return std::nullopt;
@@ -374,7 +374,7 @@ TEST_CASE("nothing is registered when another process was faster, and other refu
                   kube::ApiError);
 }
 
-TEST_CASE("without the right to list events a sweep has no warnings, and other errors are told") {
+TEST_CASE("without the right to list events a sweep has no warnings, and other errors are thrown") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   int code = 403;
@@ -384,7 +384,7 @@ TEST_CASE("without the right to list events a sweep has no warnings, and other e
   CHECK_THROWS_AS(fetch_warnings(client, "default", "s-abcde"), kube::ApiError);
 }
 
-TEST_CASE("a sweep that is not there is named with its namespace, and how to list those that are") {
+TEST_CASE("the error for a missing sweep names it and its namespace, and says how to list sweeps") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   try {

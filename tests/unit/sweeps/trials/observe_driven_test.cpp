@@ -1,4 +1,4 @@
-// What a driven sweep is doing, from objects as the API server gives them.
+// The state of a driven sweep, from objects as the API server gives them.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -14,14 +14,14 @@ using namespace mlk::sweeps;
 using nlohmann::json;
 using test::DrivenSweep;
 
-TEST_CASE("a driven sweep needs a driver if trials wait and none runs, and not otherwise") {
+TEST_CASE("a driven sweep needs a driver only if trials wait and no trial runs") {
   DrivenSweep sweep;
   CHECK(needs_driver(sweep.status()));
   sweep.add_driver();
-  CHECK_FALSE(needs_driver(sweep.status()));  // it is being started
+  CHECK_FALSE(needs_driver(sweep.status()));  // the driver is being started
   sweep.objects.drivers.clear();
   sweep.start(0);
-  CHECK_FALSE(needs_driver(sweep.status()));  // that one will start by itself
+  CHECK_FALSE(needs_driver(sweep.status()));  // this trial will start by itself
   sweep.objects.pods.clear();
   sweep.end(0, true);
   CHECK(needs_driver(sweep.status()));
@@ -35,7 +35,8 @@ TEST_CASE("a driven sweep needs a driver if trials wait and none runs, and not o
   CHECK_FALSE(needs_driver(running.status()));
 }
 
-TEST_CASE("a sweep of which all trials have ended needs its driver to say so, and one of the cluster none") {
+TEST_CASE(
+    "after all trials have ended, a driven sweep needs its driver, and a sweep of the cluster does not") {
   DrivenSweep sweep;
   for (const int number : {0, 1}) {
     sweep.start(number);
@@ -52,7 +53,7 @@ TEST_CASE("a sweep of which all trials have ended needs its driver to say so, an
   CHECK_FALSE(needs_driver(with_jobs));
 }
 
-TEST_CASE("why a driven sweep waits is told: for its command, for its driver or for a place") {
+TEST_CASE("a driven sweep reports why it waits: for its command, for its driver or for a node") {
   DrivenSweep sweep;
   CHECK(sweep.status().why == "no trial runs; its mlk sweep command starts them when it is typed again");
   sweep.add_driver();
@@ -73,15 +74,15 @@ TEST_CASE("why a driven sweep waits is told: for its command, for its driver or 
   CHECK(sweep.status().why == "");  // something runs
 }
 
-TEST_CASE("a sweep that is drained goes on until none of its trials runs or is about to") {
+TEST_CASE("a drained sweep is stopped when no trial runs and no started trial waits for its pod") {
   const std::string why = "no more trials are started; it is stopped when those that run have ended";
   DrivenSweep sweep;
   sweep.mark(annotations::draining);
   CHECK(sweep.status().draining);
-  CHECK(sweep.status().phase == Phase::stopped);  // none was started
+  CHECK(sweep.status().phase == Phase::stopped);  // no trial was started
   CHECK(exit_code(sweep.status()) == ExitCode::stopped);
   CHECK_FALSE(needs_driver(sweep.status()));
-  sweep.start(0);  // it has no pod yet
+  sweep.start(0);  // the run has no pod yet
   CHECK(sweep.status().phase == Phase::scheduling);
   CHECK(sweep.status().why == why);
   DrivenSweep running;
@@ -96,7 +97,7 @@ TEST_CASE("a sweep that is drained goes on until none of its trials runs or is a
   CHECK(running.status().phase == Phase::succeeded);
 }
 
-TEST_CASE("trials that are judged by another metric have its last value, and no curve of the first one") {
+TEST_CASE("trials compared by another metric have its last value, and no curve of the first metric") {
   SweepStatus status;
   status.record.objective = Objective{};
   for (int i = 0; i < 3; ++i) {
@@ -114,7 +115,7 @@ TEST_CASE("trials that are judged by another metric have its last value, and no 
   use_objective(status, by_f1);
   CHECK(status.trials[0].objective == 0.5);
   CHECK(status.trials[1].objective == 1.5);
-  CHECK_FALSE(status.trials[2].objective.has_value());  // it has not told it
+  CHECK_FALSE(status.trials[2].objective.has_value());  // the trial has not reported f1
   CHECK(status.trials[0].curve.empty());
   REQUIRE(best_of(status) != nullptr);
   CHECK(best_of(status)->number == 1);
@@ -161,7 +162,7 @@ TEST_CASE("the row of a driven sweep says how it ended, in the words of its driv
   CHECK(sweep.row().phase == Phase::succeeded);
 }
 
-TEST_CASE("the row of a sweep of both kinds counts indexes of Jobs and runs, and ends with all of them") {
+TEST_CASE("the row of a sweep with indexes and runs counts all trials, and ends when the driver says so") {
   DrivenSweep sweep;
   json job = {{"metadata",
                {{"name", "s-abcde-trials-0"},
@@ -181,7 +182,7 @@ TEST_CASE("the row of a sweep of both kinds counts indexes of Jobs and runs, and
                    {"failedIndexes", "1"},
                    {"conditions", {{{"type", "Failed"}, {"status", "True"}, {"reason", "FailedIndexes"}}}}};
   CHECK(sweep.row().result["step"] == 4);
-  // A run's Job never ends the sweep by itself: whoever drives it says how it ended.
+  // A run's Job never ends the sweep by itself: the driver writes how the sweep ended.
   CHECK(sweep.row().phase == Phase::running);
   sweep.mark(annotations::phase, "Succeeded");
   CHECK(sweep.row().phase == Phase::succeeded);
@@ -205,7 +206,7 @@ TEST_CASE("the row of a sweep whose Job gave up says what the Job said") {
   CHECK(sweep.row().why == "too late");
 }
 
-TEST_CASE("a verdict in the ledger fails a trial that ended well, and is not one on a later try") {
+TEST_CASE("a verdict in the ledger fails a trial that exited with 0, and does not apply to a later try") {
   const auto status_with = [](int tries_of_verdict, int attempts) {
     DrivenSweep sweep;
     Trial known;
@@ -244,7 +245,7 @@ TEST_CASE("a verdict in the ledger fails a trial that ended well, and is not one
   CHECK(newer.trials[0].failure == "");
 }
 
-TEST_CASE("a sweep that its driver took for succeeded has failed when the logs say so later, to every look") {
+TEST_CASE("a sweep that its driver marked as succeeded has failed if the ledger has verdicts on its trials") {
   DrivenSweep sweep;
   std::string lines;
   for (const int number : {0, 1}) {
@@ -268,7 +269,7 @@ TEST_CASE("a sweep that its driver took for succeeded has failed when the logs s
   CHECK(status.why == "2 of 2 trials failed; the first, 0: never reported accuracy");
 }
 
-TEST_CASE("verdicts end a sweep as failed when none is left that ended well, or too many have failed") {
+TEST_CASE("a sweep has failed if verdicts leave no successful trial, or too many trials have failed") {
   const auto judged = [](int succeeded, int verdicts, int most) {
     SweepStatus status;
     status.phase = Phase::succeeded;
@@ -298,7 +299,7 @@ TEST_CASE("verdicts end a sweep as failed when none is left that ended well, or 
 
 namespace {
 
-// As the kubelet says it of the pod that was added last.
+// Writes the start of the last added pod as the kubelet does.
 json& last_pod_started(DrivenSweep& sweep, const std::string& time) {
   json& pod = sweep.objects.pods.back();
   pod["metadata"]["creationTimestamp"] = time;
@@ -334,7 +335,7 @@ TEST_CASE("marks on the run of a trial decide its state, except that of one that
             S::waiting,
             "",
             10},
-           {{{annotations::paused, "10"}}, false, S::running, "", 0},  // it still trains
+           {{{annotations::paused, "10"}}, false, S::running, "", 0},  // the trial still trains
            {{{annotations::cannot_start, "no\nimage\x1b"}}, false, S::failed, "no\nimage?", 0},
            {{{annotations::cannot_start, "no image"}}, true, S::succeeded, "", 0},
            {{{annotations::stopped_early, "by asha\x1b"}}, false, S::stopped, "by asha?", 0},
@@ -356,7 +357,7 @@ TEST_CASE("marks on the run of a trial decide its state, except that of one that
   }
 }
 
-TEST_CASE("a trial that waits is listed with its reason, and once more if waiting will not help") {
+TEST_CASE("a waiting trial is listed with its reason, and also as unable to start if waiting will not help") {
   DrivenSweep sweep;
   sweep.start(0, "Running");
   CHECK(sweep.status().waits_for.empty());
@@ -378,7 +379,7 @@ TEST_CASE("a trial that waits is listed with its reason, and once more if waitin
   CHECK(status.cannot_start_of.empty());
 }
 
-TEST_CASE("why a driven sweep waits is what the first trial says that has a reason") {
+TEST_CASE("a driven sweep waits for the reason of its first trial that has one") {
   DrivenSweep sweep;
   sweep.start(0, "Pending");
   sweep.objects.pods.back()["status"] = {{"phase", "Pending"},
@@ -394,7 +395,7 @@ TEST_CASE("why a driven sweep waits is what the first trial says that has a reas
     ended.start(number);
     ended.end(number, true);
   }
-  CHECK(ended.status().why == "");  // none waits
+  CHECK(ended.status().why == "");  // no trial waits
 }
 
 TEST_CASE("the trials that a driver has not started yet wait, until the sweep has ended") {
@@ -413,7 +414,7 @@ TEST_CASE("the trials that a driver has not started yet wait, until the sweep ha
   CHECK(sweep.status().counts.all() == 2);
 }
 
-TEST_CASE("the log of a trial is that of the newest pod of its lowest rank of the workers") {
+TEST_CASE("the log of a trial comes from the newest pod of its lowest worker rank") {
   DrivenSweep sweep;
   sweep.start(0);
   sweep.job(0)["spec"]["completions"] = 2;
@@ -443,7 +444,8 @@ TEST_CASE("the log of a trial is that of the newest pod of its lowest rank of th
   CHECK(sweep.status().newest_pods.at(0) == "newer");
 }
 
-TEST_CASE("a driven sweep began with its first trial, and ended with its last one when its driver says so") {
+TEST_CASE(
+    "a driven sweep begins with its first trial, and ends with its last trial once its driver says so") {
   DrivenSweep sweep;
   Trial first, second;
   first.point = {{"lr", 0}};
@@ -477,7 +479,7 @@ TEST_CASE("a trial that has ended for good is not read again, if the ledger says
     const std::map<std::string, RunObjects> runs = take_runs(rest);
     return observe_sweep(rest, runs, settled, std::chrono::system_clock::now());
   };
-  CHECK(look({run}).runs.count(run) == 1);  // the ledger does not know it
+  CHECK(look({run}).runs.count(run) == 1);  // the trial is not in the ledger
   Trial known;
   known.point = {{"lr", 0}};
   known.state = TrialState::running;
@@ -511,6 +513,6 @@ TEST_CASE("a sweep that is drained is not stopped while its Jobs go on") {
                                 {"spec", {{"completions", 1}, {"parallelism", 1}}},
                                 {"status", json::object()}});
   CHECK(sweep.status().phase == Phase::scheduling);
-  CHECK(sweep.status().newest_runs.count(2) == 0);  // it is an index of the Job
+  CHECK(sweep.status().newest_runs.count(2) == 0);  // the trial is an index of the Job
   CHECK(sweep.status().newest_runs.at(1) == DrivenSweep::run_name(1));
 }

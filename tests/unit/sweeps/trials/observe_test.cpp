@@ -82,7 +82,7 @@ struct Sweep {
 
 }  // namespace
 
-TEST_CASE("the container of a trial's log is the program's, wherever it stands in its pod") {
+TEST_CASE("the log of a trial comes from the program's container, at any position in the pod") {
   Sweep sweep;
   sweep.add_pod(2, "Running");
   json& pod = sweep.objects.pods.back();
@@ -105,7 +105,7 @@ TEST_CASE("each trial has the state of its index and the report of its newest po
   CHECK(status.trials[0].state == TrialState::succeeded);
   CHECK(status.trials[0].objective == 0.9);
   CHECK(status.trials[0].step == 7);
-  CHECK(status.trials[0].curve.empty());  // it is of the loss, and accuracy is the objective
+  CHECK(status.trials[0].curve.empty());  // the curve is of the loss, and accuracy is the objective
   CHECK(status.trials[0].tries == 1);
   CHECK(status.trials[1].state == TrialState::failed);
   CHECK(status.trials[1].failure == "exit code 3: cannot open x");
@@ -137,7 +137,7 @@ TEST_CASE("a sweep has failed when too many trials have, or all of them") {
   CHECK(status.phase == Phase::failed);
   CHECK(exit_code(status) == ExitCode::run_failed);
   CHECK(status.why == "2 of 4 trials failed; the first, 1: exit code 3: no data");
-  CHECK(status.trials[3].state == TrialState::stopped);  // nobody will start it
+  CHECK(status.trials[3].state == TrialState::stopped);  // no process will start the trial
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", ""}, {"failedIndexes", "0-3"}});
   sweep.finish("Failed", "FailedIndexes");
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::failed);
@@ -167,7 +167,7 @@ TEST_CASE("a stopped sweep says so, and its trials that have not ended are stopp
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::succeeded);
 }
 
-TEST_CASE("a trial that was started again has the state in its later Job") {
+TEST_CASE("a trial that was started again has the state of its later try") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
   sweep.finish("Failed", "FailedIndexes");
@@ -181,8 +181,7 @@ TEST_CASE("a trial that was started again has the state in its later Job") {
   CHECK(status.phase == Phase::running);
 }
 
-TEST_CASE(
-    "a trial that runs again is not taken for the failure that the ledger knows, though its pods are gone") {
+TEST_CASE("a trial that runs again does not have the failure in the ledger, even if its old pods are gone") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
@@ -212,21 +211,21 @@ TEST_CASE(
   CHECK(status.trials[1].failure.empty());
 }
 
-TEST_CASE("a trial alone is left when one is asked for, and one that is not there is told") {
+TEST_CASE("keep_trial() drops all trials but one, and reports a trial that does not exist") {
   SweepStatus status = observe_sweep(Sweep().objects, {});
   CHECK_THROWS_WITH_AS(keep_trial(status, 4), "sweep s-abcde has no trial 4", Error);
   status = observe_sweep(Sweep().objects, {});
   keep_trial(status, 2);
   REQUIRE(status.trials.size() == 1);
   CHECK(status.trials[0].number == 2);
-  // Alone it is not the best of the sweep.
+  // A single kept trial is not the best of the sweep.
   status.trials[0].state = TrialState::succeeded;
   status.trials[0].objective = 0.5;
   CHECK(best_of(status) == nullptr);
   CHECK(to_json(status)["best"].is_null());
 }
 
-TEST_CASE("objects of which nothing is as it should be give a status all the same") {
+TEST_CASE("objects with invalid content still give a status") {
   const json rubbish = json::array({1, "a", nullptr, {{"b", 1e300}}});
   SweepObjects objects{
       {{"metadata", {{"name", "s"}, {"labels", rubbish}}}, {"data", {{"sweep", "[[["}}}},
@@ -258,7 +257,7 @@ TEST_CASE("the first failure of a sweep is the one that ended first, whatever it
   CHECK(why() == "3 of 4 trials failed; the first, 1: it failed");
   sweep.add_pod(3, "Failed", Sweep::ended(3, "late"));
   end_pod_at(sweep.objects.pods.back(), 40);
-  CHECK(why() == "3 of 4 trials failed; the first, 3: exit code 3: late");  // of the others no time is known
+  CHECK(why() == "3 of 4 trials failed; the first, 3: exit code 3: late");  // the other trials have no time
   sweep.add_pod(2, "Failed", Sweep::ended(4, "early"));
   end_pod_at(sweep.objects.pods.back(), 20);
   CHECK(why() == "3 of 4 trials failed; the first, 2: exit code 4: early");
@@ -267,7 +266,7 @@ TEST_CASE("the first failure of a sweep is the one that ended first, whatever it
   CHECK(why() == "3 of 4 trials failed; the first, 2: exit code 4: early");
 }
 
-TEST_CASE("the newest pod of an index tells of its trial, with the tries before it") {
+TEST_CASE("the newest pod of an index gives the state of its trial, and the number of earlier tries") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.add_pod(1, "Running");
@@ -286,7 +285,7 @@ TEST_CASE("the newest pod of an index tells of its trial, with the tries before 
   CHECK(observe_sweep(sweep.objects, {}).newest_pods.at(1) == "newer");
 }
 
-TEST_CASE("how far a trial is, by its Job and by its pod") {
+TEST_CASE("the state of a trial follows from its Job and its pod") {
   struct Case {
     const char *completed, *failed, *phase;
     int code;  // -1: the program runs
@@ -297,12 +296,12 @@ TEST_CASE("how far a trial is, by its Job and by its pod") {
   using S = TrialState;
   for (const Case& c : std::initializer_list<Case>{
            {"", "", "", -1, false, S::waiting, 0},
-           {"2", "", "", -1, false, S::succeeded, 1},  // its pod is gone
+           {"2", "", "", -1, false, S::succeeded, 1},  // the trial's pod is gone
            {"", "2", "", -1, false, S::failed, 1},
            {"", "", "Running", -1, false, S::running, 1},
-           {"", "", "Running", -1, true, S::waiting, 1},      // it is being removed
-           {"", "", "Succeeded", 0, false, S::succeeded, 1},  // its Job has not counted it yet
-           {"", "", "Failed", 3, false, S::waiting, 1},       // it may be tried again
+           {"", "", "Running", -1, true, S::waiting, 1},      // the pod is being removed
+           {"", "", "Succeeded", 0, false, S::succeeded, 1},  // the Job has not counted the pod yet
+           {"", "", "Failed", 3, false, S::waiting, 1},       // the trial may be tried again
            {"", "2", "Failed", 3, false, S::failed, 1},
            {"2", "", "Running", -1, false, S::succeeded, 1}}) {
     INFO((std::string(c.completed) + "/" + c.failed + " " + c.phase + " "), c.code);
@@ -335,11 +334,11 @@ TEST_CASE("a trial whose pod waits has no pod whose log could be read") {
   CHECK(status.trials[0].tries == 1);
 }
 
-TEST_CASE("tries of an earlier Job count once, by its pod if that is there") {
+TEST_CASE("tries of an earlier Job count once, by its pod if the pod exists") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
-  sweep.add_pod(1, "Failed", Sweep::ended(3, "no data"));  // a final one: its first try
+  sweep.add_pod(1, "Failed", Sweep::ended(3, "no data"));  // a final failure in the first try
   sweep.finish("Failed", "FailedIndexes");
   sweep.add_map(1, R"({"trial": 1, "parameters": {"lr": 1}})");
   sweep.objects.jobs.push_back(Sweep::job(1, 1));
@@ -347,7 +346,7 @@ TEST_CASE("tries of an earlier Job count once, by its pod if that is there") {
   CHECK(observe_sweep(sweep.objects, {}).trials[1].tries == 2);
 }
 
-TEST_CASE("how a sweep of the cluster has ended, by the ends of its trials") {
+TEST_CASE("the phase of an ended sweep of the cluster follows from the states of its trials") {
   struct Case {
     const char *completed, *failed;
     int may_fail;
@@ -356,8 +355,8 @@ TEST_CASE("how a sweep of the cluster has ended, by the ends of its trials") {
   for (const Case& c : std::initializer_list<Case>{{"0-3", "", 0, Phase::succeeded},
                                                    {"0-1", "2-3", 2, Phase::succeeded},
                                                    {"0-1", "2-3", 1, Phase::failed},
-                                                   {"", "0-3", 4, Phase::failed},      // none has succeeded
-                                                   {"0-1", "2", 4, Phase::failed}}) {  // one did not start
+                                                   {"", "0-3", 4, Phase::failed},      // no trial succeeded
+                                                   {"0-1", "2", 4, Phase::failed}}) {  // one never started
     INFO((std::string(c.completed) + "/" + c.failed + " of "), c.may_fail);
     Sweep sweep;
     sweep.objects.owner["data"]["sweep"] = json{{"trials", 4}, {"max_failures", c.may_fail}}.dump();
@@ -372,7 +371,7 @@ TEST_CASE("how a sweep of the cluster has ended, by the ends of its trials") {
   }
 }
 
-TEST_CASE("a sweep of several Jobs has ended with the last one, and began with the first") {
+TEST_CASE("a sweep of several Jobs begins with the first Job, and ends with the last Job") {
   Sweep sweep;
   sweep.add_map(1, R"({"trial": 4, "parameters": {"lr": 4}})");
   sweep.objects.jobs.push_back(Sweep::job(1, 1));
@@ -395,7 +394,7 @@ TEST_CASE("a sweep of several Jobs has ended with the last one, and began with t
   CHECK(status.ended == parse_time("2026-11-23T10:01:00Z"));
 }
 
-TEST_CASE("a sweep of which no trial runs yet waits for nodes, or for the pods that have one") {
+TEST_CASE("a sweep without a running trial waits for nodes, or for the pods that have a node") {
   Sweep sweep;
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::scheduling);
   sweep.add_pod(0, "Pending");
@@ -421,7 +420,7 @@ TEST_CASE("a sweep of which no trial runs yet waits for nodes, or for the pods t
   CHECK(status.phase == Phase::starting);
   CHECK(status.why.find("invalid image name") != std::string::npos);
   CHECK(status.cannot_start);
-  sweep.objects.jobs[0]["status"]["failedIndexes"] = "1";  // others have started
+  sweep.objects.jobs[0]["status"]["failedIndexes"] = "1";  // another trial has started
   status = observe_sweep(sweep.objects, {});
   CHECK(status.phase == Phase::running);
   CHECK(status.why.find("invalid image name") != std::string::npos);
@@ -430,7 +429,7 @@ TEST_CASE("a sweep of which no trial runs yet waits for nodes, or for the pods t
   CHECK(observe_sweep(sweep.objects, {}).why == "");  // something runs
 }
 
-TEST_CASE("of a Job that is not there it is said whether it was made, and whether it is gone") {
+TEST_CASE("the status of a sweep says whether a missing Job was made, and whether it is gone") {
   Sweep sweep;
   json& annotations = sweep.objects.owner["metadata"]["annotations"];
   const json job = sweep.objects.jobs[0];
@@ -446,7 +445,7 @@ TEST_CASE("of a Job that is not there it is said whether it was made, and whethe
   CHECK(status.counts.failed == 4);
   CHECK(status.trials[3].failure == job_is_gone);
   CHECK(status.trials[3].tries == 0);
-  CHECK(exit_code(status) == ExitCode::failure);  // nobody knows how they ended
+  CHECK(exit_code(status) == ExitCode::failure);  // no object shows how the trials ended
   CHECK(status.why == "4 of 4 trials failed; the first, 0: " + std::string(job_is_gone));
   Trial known;
   known.number = 2;
@@ -462,8 +461,7 @@ TEST_CASE("of a Job that is not there it is said whether it was made, and whethe
   CHECK(observe_sweep(sweep.objects, {}).phase == Phase::running);
 }
 
-TEST_CASE(
-    "a trial that the ledger alone knows is not one of the sweep's, and what it told before stays told") {
+TEST_CASE("a trial that is only in the ledger does not belong to the sweep, and earlier reports are kept") {
   Sweep sweep;
   Trial known;
   known.number = 7;
@@ -484,7 +482,8 @@ TEST_CASE(
   CHECK(status.trials[1].state == TrialState::waiting);
   CHECK(status.trials[1].step == 5);
   CHECK(status.trials[1].metrics == reported.metrics);
-  // It has ended, and its pod may tell the last metrics: those from before are not taken for them.
+  // The trial has ended, and its pod may have the last metrics: earlier metrics do not count as the last
+  // metrics.
   sweep.objects.jobs[0]["status"]["failedIndexes"] = "1";
   sweep.add_pod(1, "Failed", Sweep::ended(3, "no data"));
   status = observe_sweep(sweep.objects, {});
@@ -494,8 +493,7 @@ TEST_CASE(
   CHECK(observe_sweep(sweep.objects, {}).trials[1].metrics == reported.metrics);
 }
 
-TEST_CASE(
-    "a result gives a trial its step, its metrics and its objective, and a curve if that is of the loss") {
+TEST_CASE("a result gives a trial its step, its metrics and its objective, and its curve only for the loss") {
   const auto read = [](const json& result, std::optional<Objective> objective) {
     Trial trial;
     read_result(result, objective, trial);
@@ -531,7 +529,7 @@ TEST_CASE(
   CHECK(read({{"metrics", "x"}}, loss).metrics.is_null());
 }
 
-TEST_CASE("a sweep as JSON has all that people are told") {
+TEST_CASE("the JSON of a sweep has everything in the text for people") {
   Sweep sweep;
   sweep.objects.owner["metadata"]["creationTimestamp"] = "2026-11-23T09:59:00Z";
   sweep.objects.owner["metadata"]["labels"]["mlk.dev/mode"] = "single";

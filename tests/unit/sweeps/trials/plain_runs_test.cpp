@@ -54,7 +54,7 @@ TEST_CASE("without an accuracy the smallest loss is the best") {
   CHECK(trials_of({}, {}).empty());
 }
 
-TEST_CASE("runs are trials in the order of their ages, and those of one moment in that of their names") {
+TEST_CASE("trials from runs are ordered by age, and runs of the same moment by name") {
   const std::vector<Trial> trials = trials_of({plain_run("x-c", 0.1, 5, {}), plain_run("x-b", 0.1, 5, {}),
                                                plain_run("x-a", 0.1, 1, {}), plain_run("x-d", 0.1, 9, {})},
                                               {});
@@ -64,12 +64,12 @@ TEST_CASE("runs are trials in the order of their ages, and those of one moment i
     order += trial.point.at("run").get<std::string>() + " ";
   }
   CHECK(order == "x-d x-b x-c x-a ");
-  CHECK(trials[0].point.size() == 1);  // they differ in nothing
+  CHECK(trials[0].point.size() == 1);  // the experiments do not differ
   CHECK(trials[0].hash == hash_of(trials[0].point));
   CHECK(trials[0].hash != trials[1].hash);
 }
 
-TEST_CASE("a value that some of the runs lack is one in which they differ") {
+TEST_CASE("the runs differ in a value that some of them do not have") {
   std::vector<RunStatus> runs{plain_run("x-a", 0.1, 9, {}), plain_run("x-b", 0.1, 5, {}),
                               plain_run("x-c", 0.1, 1, {})};
   runs[1].experiment["seed"] = 3;
@@ -83,7 +83,7 @@ TEST_CASE("a value that some of the runs lack is one in which they differ") {
   CHECK(trials[2].point == Point{{"run", "x-c"}});
 }
 
-TEST_CASE("the parameters of a run are all values of its experiment, and not what describes it to people") {
+TEST_CASE("the parameters of a run are all values of its experiment, without name, tags and note") {
   RunStatus run = plain_run("x-a", 0.25, 1, {});
   run.experiment["tags"] = {"a"};
   const Point point = parameters_of(run);
@@ -94,7 +94,7 @@ TEST_CASE("the parameters of a run are all values of its experiment, and not wha
   CHECK(parameters_of(run).empty());
 }
 
-TEST_CASE("one run that tells its accuracy makes that the objective, if it is a number") {
+TEST_CASE("the objective is accuracy if one run reports it as a number") {
   const std::vector<RunStatus> runs{plain_run("x-a", 1, 1, {{"loss", 2}}),
                                     plain_run("x-b", 1, 1, {{"accuracy", 0.5}})};
   CHECK(usual_objective(runs).metric == "accuracy");

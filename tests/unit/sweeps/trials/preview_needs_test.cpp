@@ -1,4 +1,4 @@
-// What trials need by the objects that are rendered, and what of it fits, at the edges.
+// Edge cases of the needs of trials, from the rendered objects, and of the room for them.
 #include <doctest/doctest.h>
 
 #include "sweeps/trials/preview.h"
@@ -81,7 +81,7 @@ TEST_CASE("a pod needs the labels of its selector, and has its tolerations") {
   CHECK(pod.tolerations == json{{{"key", "k"}}});
 }
 
-TEST_CASE("what a trial needs in all counts each pod, and GPUs of every vendor") {
+TEST_CASE("the total needs of a trial include each pod, and GPUs of every vendor") {
   PodNeed workers = small_pod(2), server = small_pod(1);
   workers.count = 3;
   workers.requests["nvidia.com/gpu"] = 2;
@@ -95,7 +95,7 @@ TEST_CASE("what a trial needs in all counts each pod, and GPUs of every vendor")
   const Cost cost = cost_of({{need, 2}, {{{server}}, 1}}, 30, 0);
   CHECK(cost.cpu_hours == doctest::Approx((2 * 7 + 1) / 2.0));
   CHECK(cost.gpu_hours == doctest::Approx((2 * 7 + 1) / 2.0));
-  CHECK(cost.hours == doctest::Approx(1.5));  // one at a time
+  CHECK(cost.hours == doctest::Approx(1.5));  // one trial at a time
   CHECK(cost_of({}, 30, 2).hours == 0);
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("a quota may name requests, limits, plain resources or pods") {
   CHECK_FALSE(room_in_quotas({}, {{pod}}, 9));
 }
 
-TEST_CASE("amounts that are decimal fit wholly, though doubles are not") {
+TEST_CASE("decimal amounts fit exactly, although doubles are not decimal") {
   CHECK(room_in_quotas({small_quota({{"cpu", "300m"}})}, {{small_pod(0.1)}}, 9)->trials == 3);
   CHECK(room_on_nodes({small_node("a", "300m")}, {}, {{small_pod(0.1)}}, 9).trials == 3);
   CHECK(room_on_nodes({small_node("a", "299m")}, {}, {{small_pod(0.1)}}, 9).trials == 2);
@@ -151,7 +151,7 @@ TEST_CASE("pods that have ended, or are on no node, take no room") {
   CHECK(room_on_nodes(nodes, {}, {{small_pod(1)}}, 2).limit == "");
 }
 
-TEST_CASE("a toleration fits a taint by its key, its value and its effect") {
+TEST_CASE("a toleration matches a taint by key, value and effect") {
   const json taint = {{"key", "gpu"}, {"value", "yes"}, {"effect", "NoSchedule"}};
   const struct {
     json toleration;
@@ -172,7 +172,7 @@ TEST_CASE("a toleration fits a taint by its key, its value and its effect") {
   CHECK(fit_on({{"key", "gpu"}, {"effect", "PreferNoSchedule"}}, nullptr) == 1);
 }
 
-TEST_CASE("amounts of bytes are told in MiB or GiB, others as numbers") {
+TEST_CASE("amounts of bytes are shown in MiB or GiB, and other amounts as numbers") {
   constexpr double mebi = 1048576;
   CHECK(text_of_amount("cpu", 2.5) == "2.5");
   CHECK(text_of_amount("pods", 110) == "110");

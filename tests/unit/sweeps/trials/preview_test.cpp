@@ -46,7 +46,8 @@ TEST_CASE("the cost of a sweep is summed over groups of trials with equal needs"
   CHECK(groups[0].trials == 3);
   CHECK(groups[0].need.pod_count() + groups[1].need.pod_count() == 3 + 5);
   const Cost cost = cost_of(groups, 20, 4);
-  // Of 3 trials with 2 half CPUs and a whole one, and 3 with 4 and one; a third of an hour each.
+  // 3 trials with two half CPUs and one whole CPU, and 3 trials with four half CPUs and one whole CPU; a
+  // third of an hour each.
   CHECK(cost.cpu_hours == doctest::Approx((3 * 2 + 3 * 3) / 3.0));
   CHECK(cost.gpu_hours == doctest::Approx((3 * 2 + 3 * 4) / 3.0));
   CHECK(cost.hours == doctest::Approx(2 / 3.0));  // six trials, four at a time
@@ -64,7 +65,7 @@ TEST_CASE("a quota has room for as many trials as its scarcest resource, and say
   CHECK(room_in_quotas({quotas[1]}, need, 10)->trials == 3);
   CHECK(room_in_quotas({quotas[1]}, need, 2)->limit == "");
   CHECK_FALSE(room_in_quotas({quotas[2]}, need, 10));
-  // Of some pods only: nobody can tell here whether those of the sweep are among them.
+  // A quota for some pods only: mlk cannot decide here whether it applies to the pods of the sweep.
   for (const json& scope : {json{{"scopes", {"Terminating"}}},
                             json{{"scopeSelector", {{"matchExpressions", json::array({json::object()})}}}}}) {
     json scoped = quotas[1];
@@ -89,10 +90,10 @@ TEST_CASE("trials are placed on the nodes, pod by pod, where others leave room")
   CHECK(room_on_nodes({silent}, {pod_on("a", "1")}, need, 10).trials == 1);
   CHECK(room_on_nodes({silent}, {}, need, 10).trials == 2);
   CHECK(room_on_nodes({}, {}, need, 10).trials == 0);
-  CHECK(room_on_nodes({node("a", "64")}, {}, {{pod_need(1, 1, 1, 1)}}, 10).trials == 0);  // no device there
+  CHECK(room_on_nodes({node("a", "64")}, {}, {{pod_need(1, 1, 1, 1)}}, 10).trials == 0);  // it has no device
 }
 
-TEST_CASE("nodes that do not take the pods are no room") {
+TEST_CASE("nodes that do not accept the pods are ignored") {
   TrialNeed need{{pod_need(1, 1, 1)}};
   json cordoned = node("a", "2"), tainted = node("b", "2"), avoided = node("c", "2");
   cordoned["spec"]["unschedulable"] = true;

@@ -37,7 +37,7 @@ TEST_CASE("a quota of zero for anything that a trial needs forbids every trial")
   CHECK(what_quota_forbids({}) == "");
 }
 
-TEST_CASE("a quota for some pods only forbids nothing, and a later one may") {
+TEST_CASE("a quota with a scope forbids nothing, and a later quota may forbid trials") {
   json of_some = quota_of({{"pods", "0"}}, "some"), of_classes = of_some;
   of_some["spec"]["scopes"] = {"BestEffort"};
   of_classes["spec"]["scopeSelector"] = {{"matchExpressions", json::array({{{"operator", "Exists"}}})}};
@@ -46,7 +46,7 @@ TEST_CASE("a quota for some pods only forbids nothing, and a later one may") {
         "the quota 'all' allows no pods");
 }
 
-TEST_CASE("a forbidden namespace is named, and quotas that cannot be read forbid nothing") {
+TEST_CASE("the error names a forbidden namespace, and unreadable quotas forbid nothing") {
   test::FakeCluster cluster;
   kube::Client client(cluster.config());
   int code = 200;

@@ -1,4 +1,4 @@
-// What the owner of a sweep keeps of its definition is read again as it was written.
+// The owner of a sweep stores parts of its definition, which read back as they were written.
 #include "sweeps/trials/record.h"
 
 #include <vector>
@@ -19,14 +19,14 @@ Record read_again(const Record& record) {
 
 Record read_text(const json& data) { return read_record({{"data", {{"sweep", data}}}}); }
 
-TEST_CASE("a tenth of the trials may fail, and three of few") {
+TEST_CASE("a tenth of the trials may fail, and at least three") {
   CHECK(usual_failures(1) == 3);
   CHECK(usual_failures(30) == 3);
   CHECK(usual_failures(31) == 4);
   CHECK(usual_failures(1000) == 100);
 }
 
-TEST_CASE("every field of a record comes back") {
+TEST_CASE("every field of a record reads back") {
   Record record;
   record.search = "tpe";
   record.trials = 7;
@@ -48,7 +48,7 @@ TEST_CASE("every field of a record comes back") {
   CHECK_FALSE(read_again(record).driven);
 }
 
-TEST_CASE("every form of an objective comes back") {
+TEST_CASE("every form of an objective reads back") {
   for (const Objective::Goal goal : {Objective::Goal::minimize, Objective::Goal::maximize}) {
     for (const Objective::Of of : {Objective::Of::last, Objective::Of::best, Objective::Of::mean}) {
       for (const char* position : {"step", "epoch"}) {
@@ -68,7 +68,7 @@ TEST_CASE("every form of an objective comes back") {
   }
 }
 
-TEST_CASE("every kind of parameter comes back, with its conditions") {
+TEST_CASE("every kind of parameter reads back, with its conditions") {
   Record record;
   record.space.parameters = {test::choice("opt", {"sgd", "adam", 3, true}), test::uniform("u", 0.25, 0.5),
                              test::log_uniform("l", 1e-4, 1),
@@ -91,8 +91,7 @@ TEST_CASE("every kind of parameter comes back, with its conditions") {
   }
 }
 
-TEST_CASE(
-    "of more values than an object may hold the first ones are kept, and each parameter has its share") {
+TEST_CASE("a record keeps only the first of too many values, with an equal share for each parameter") {
   const json long_value = std::string(1000, 'v');
   Record record;
   for (const char* path : {"a", "b"}) {
@@ -109,7 +108,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("what is missing or of another shape is as in a new record") {
+TEST_CASE("a missing or invalid field of a record has its default value") {
   for (const json& data : {json(), json(""), json("{"), json("[]"), json("{}"), json(7),
                            json(R"({"parallel":"x","trials":null,"driven":"true","objective":[],"kin":3})"),
                            json(R"({"objective":{"of":"best"}})")}) {
@@ -124,7 +123,7 @@ TEST_CASE("what is missing or of another shape is as in a new record") {
   }
 }
 
-TEST_CASE("values that were written otherwise than JSON writes them keep their spelling") {
+TEST_CASE("values that are not spelled as in JSON keep their spelling") {
   Record record;
   record.space.parameters = {test::choice("a", {1, true, 2})};
   record.space.parameters[0].written = {{1, "1.0"}, {true, "True"}};
@@ -136,7 +135,7 @@ TEST_CASE("values that were written otherwise than JSON writes them keep their s
   CHECK(read_text(odd).space.parameters[0].written == std::map<json, std::string>{{2, "z"}});
 }
 
-TEST_CASE("a record is known to other versions by its keys") {
+TEST_CASE("the keys of a record stay the same for other versions") {
   Record record;
   record.space.parameters = {test::choice("a", {1}), test::uniform("u", 0.25, 0.5)};
   record.search = "grid";

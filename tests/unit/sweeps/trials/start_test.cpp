@@ -26,7 +26,7 @@ constexpr char started_experiment[] =
 
 }  // namespace
 
-TEST_CASE("starting a sweep again starts nothing, and values that are added start their points alone") {
+TEST_CASE("starting a sweep again starts nothing, and added values start only the new points") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   CHECK(first.trials == 2);
@@ -44,12 +44,12 @@ TEST_CASE("starting a sweep again starts nothing, and values that are added star
   REQUIRE(trials.size() == 3);
   CHECK(trials.at(0) == Point{{"train.optimizer.lr", 0.1}});
   CHECK(trials.at(2) == Point{{"train.optimizer.lr", 0.3}});
-  // The configuration is that of the first call; the new trial changes it.
+  // The configuration comes from the first call; the new trial has a patch of it.
   const std::vector<Batch> batches = sweeper.batches(first.sweep);
   CHECK(batches[1].trials[0].delta.config == json{{"optimizer", {{"lr", 0.3}}}});
 }
 
-TEST_CASE("failed trials are started again under their numbers, when it is asked for") {
+TEST_CASE("failed trials are started again under their numbers on request") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2,0.3"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "1-2");
@@ -66,7 +66,7 @@ TEST_CASE("failed trials are started again under their numbers, when it is asked
   CHECK(batches[1].trials[1].delta.config == batches[0].trials[2].delta.config);
 }
 
-TEST_CASE("trials that a Job did not come to are started again with those that failed") {
+TEST_CASE("trials that an ended Job did not start are started again together with failed trials") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "1");
@@ -74,7 +74,7 @@ TEST_CASE("trials that a Job did not come to are started again with those that f
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).retried == 3);
 }
 
-TEST_CASE("trials that ended well and never told the objective are started again, too, and once") {
+TEST_CASE("trials that exited with 0 and never reported the objective are also started again, once") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0-1");
@@ -93,7 +93,7 @@ TEST_CASE("trials that ended well and never told the objective are started again
   CHECK(sweeper.start({"lr=0.1,0.2"}).retried == 0);
 }
 
-TEST_CASE("remains of an earlier sweep of the same name are not mistaken for this one's") {
+TEST_CASE("objects of an earlier sweep of the same name are not mistaken for objects of this sweep") {
   Sweeper sweeper(started_experiment);
   const Started first = sweeper.start({"lr=0.1,0.2"});
   kube::Client client(sweeper.cluster.config());
@@ -107,7 +107,7 @@ TEST_CASE("remains of an earlier sweep of the same name are not mistaken for thi
   CHECK(objects.config_maps.size() == before - 2);
 }
 
-TEST_CASE("how many requests a start makes does not grow with the trials") {
+TEST_CASE("the number of requests of a start does not grow with the number of trials") {
   const auto requests = [](const std::string& values) {
     Sweeper sweeper(started_experiment);
     std::atomic<int> count{0};
@@ -123,8 +123,8 @@ TEST_CASE("how many requests a start makes does not grow with the trials") {
   CHECK(requests("steps=1..400") == few);
 }
 
-// Starts the sweep that `values` and the Sweeper's settings ask for, on what `before` left: cut off at each
-// of its requests that write, and then once more. `check` looks at what is there.
+// Starts the sweep of `values` with the Sweeper's settings, in the state that `before` left. Cuts the start
+// off at each of its requests that write, and then repeats it. `check` checks the resulting state.
 void cut_everywhere(const std::string& values, const std::function<void(Sweeper&)>& before,
                     const std::function<void(Sweeper&, const Started&)>& check) {
   constexpr int most_requests = 20;
@@ -153,7 +153,7 @@ void cut_everywhere(const std::string& values, const std::function<void(Sweeper&
 }
 
 TEST_CASE(
-    "a start that is cut off at any request is completed by the next one, and no trial is there twice") {
+    "a start that is cut off at any request is completed by the next start, and no trial exists twice") {
   cut_everywhere(
       "lr=0.1,0.2", [](Sweeper&) {},
       [](Sweeper& sweeper, const Started& started) {
@@ -162,7 +162,7 @@ TEST_CASE(
       });
 }
 
-TEST_CASE("points that are added, cut off at any request, are there once when they are added again") {
+TEST_CASE("if adding points is cut off at any request and repeated, every point exists once") {
   cut_everywhere(
       "lr=0.1,0.2,0.3,0.4",
       [](Sweeper& sweeper) {
@@ -176,7 +176,7 @@ TEST_CASE("points that are added, cut off at any request, are there once when th
       });
 }
 
-TEST_CASE("failed trials that are started again, cut off at any request, are tried once more and not twice") {
+TEST_CASE("if restarting failed trials is cut off at any request and repeated, each gets one more try") {
   cut_everywhere(
       "lr=0.1,0.2",
       [](Sweeper& sweeper) {
@@ -193,7 +193,7 @@ TEST_CASE("failed trials that are started again, cut off at any request, are tri
       });
 }
 
-TEST_CASE("a point that cannot be run is told before anything is created") {
+TEST_CASE("a point that cannot be run is reported before anything is created") {
   Sweeper sweeper(started_experiment);
   CHECK_THROWS_WITH_AS(sweeper.start({"lr=0.1,0.2,fast"}), doctest::Contains("lr=fast cannot be run"), Error);
   CHECK(sweeper.cluster.names("configmaps").find("x-") == std::string::npos);
@@ -203,7 +203,7 @@ TEST_CASE("a point that cannot be run is told before anything is created") {
   CHECK(why_driven(sweeper.request(sweeper.define({"lr=1,2"})), sweeper.hooks()) == "");
 }
 
-TEST_CASE("why the cluster cannot run the trials by itself is told") {
+TEST_CASE("why_driven() says why the cluster cannot run the trials by itself") {
   struct Case {
     std::string experiment, why;
   };
@@ -224,8 +224,7 @@ TEST_CASE("why the cluster cannot run the trials by itself is told") {
   }
 }
 
-TEST_CASE(
-    "nothing is added to a sweep that is stopped, and trials are not tried again while their Job runs") {
+TEST_CASE("a stopped sweep gets no new trials, and trials are not tried again while their Job runs") {
   Sweeper sweeper(started_experiment);
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
   const auto mark = [&](const json& value) {
@@ -242,7 +241,7 @@ TEST_CASE(
     CHECK(std::string(error.what()) == sweep + " is stopped, and more trials cannot be added");
     CHECK(error.hint() == "let it go on with: mlk resume " + sweep);
   }
-  CHECK(sweeper.start({"lr=0.1,0.2"}).started == 0);  // which adds nothing
+  CHECK(sweeper.start({"lr=0.1,0.2"}).started == 0);  // this start adds nothing
   CHECK(sweeper.batches(sweep).size() == 1);
   mark(nullptr);
   sweeper.set_job_status(sweep + "-trials-0", "0", "1");
@@ -251,11 +250,11 @@ TEST_CASE(
   CHECK(sweeper.start({"lr=0.1,0.2"}).retried == 1);
 }
 
-TEST_CASE("failed trials are not tried again while the Jobs of the others have all places") {
+TEST_CASE("failed trials are not tried again while the Jobs of other trials occupy all places") {
   Sweeper sweeper(
       "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
       "sweep: {parallel: 4}\n");
-  sweeper.most_points_bytes = 300;  // of two trials
+  sweeper.most_points_bytes = 300;  // enough for two trials
   const Started first = sweeper.start({"lr=0.1,0.2,0.3,0.4"});
   REQUIRE(first.jobs == 2);
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "1");
@@ -286,7 +285,7 @@ TEST_CASE("the owner of a sweep says how many trials it has, and which Jobs were
   CHECK(more.trials == 3);
   CHECK(read_record(owner()).trials == 3);
   CHECK(kube::annotation_of(owner(), annotations::created) == sweep + "-trials-0," + sweep + "-trials-1");
-  CHECK(sweeper.start({"lr=0.1"}).trials == 3);  // fewer values take none away
+  CHECK(sweeper.start({"lr=0.1"}).trials == 3);  // fewer values remove no trial
   CHECK(read_record(owner()).trials == 3);
 }
 

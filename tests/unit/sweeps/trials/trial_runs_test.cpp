@@ -1,4 +1,4 @@
-// Trials that are runs of their own: their names, their objects, and what their runs say about them.
+// Trials that are separate runs: their names, their objects, and their states from the runs.
 #include "sweeps/trials/trial_runs.h"
 
 #include <string>
@@ -14,7 +14,8 @@ using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;
 
-TEST_CASE("the run of a trial is named by its sweep and its point, and a further try has a name of its own") {
+TEST_CASE(
+    "the name of a trial's run follows from its sweep and its point, and each further try has another name") {
   CHECK(trial_run("s-abcde", "0123456789ab") == "s-abcde-01234567");
   CHECK(trial_run("s-abcde", "0123456789ab", 1) == "s-abcde-01234567");
   CHECK(trial_run("s-abcde", "0123456789ab", 0) == "s-abcde-01234567");
@@ -22,7 +23,7 @@ TEST_CASE("the run of a trial is named by its sweep and its point, and a further
   CHECK(second.size() == std::string("s-abcde-01234567").size());
   CHECK(second != trial_run("s-abcde", "0123456789ab"));
   CHECK(second != trial_run("s-abcde", "0123456789ab", 3));
-  CHECK(second != trial_run("s-abcde", "0123456789ac", 2));  // behind what the name shows of the first try
+  CHECK(second != trial_run("s-abcde", "0123456789ac", 2));  // the first name omits this part
 }
 
 TEST_CASE("the state of a trial is that of its run") {
@@ -59,7 +60,7 @@ TEST_CASE("the state of a trial is that of its run") {
   }
 }
 
-TEST_CASE("a trial has the times and the result of its run, and its tries are not fewer than they were") {
+TEST_CASE("a trial has the times and the result of its run, and its number of tries never decreases") {
   RunStatus run;
   run.phase = Phase::succeeded;
   run.started = Time(std::chrono::seconds(5));
@@ -77,7 +78,7 @@ TEST_CASE("a trial has the times and the result of its run, and its tries are no
   CHECK(trial.objective == 0.5);
 }
 
-TEST_CASE("objects are given to the runs that they belong to, and those of the sweep's own Jobs stay") {
+TEST_CASE("objects are assigned to their runs, and objects of the sweep's own Jobs stay") {
   const auto labelled = [](const std::string& name, const std::string& run) {
     return json{
         {"metadata", {{"name", name}, {"labels", {{"mlk.dev/run", run}, {"mlk.dev/sweep", "s-abcde"}}}}}};
@@ -123,7 +124,7 @@ constexpr char experiment_of_runs[] =
     "name: x\nmode: allreduce\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
     "sweep: {parallel: 2, objective: maximize accuracy}\n";
 
-// A driven sweep of two points, of which nothing has been started.
+// A driven sweep of two points without a started trial.
 struct PreparedRuns {
   test::Sweeper sweeper{experiment_of_runs};
   kube::Client client{sweeper.cluster.config()};
@@ -153,7 +154,7 @@ struct PreparedRuns {
 
 }  // namespace
 
-TEST_CASE("the run of a trial says which trial it is, and it and its Jobs and pods are the sweep's") {
+TEST_CASE("the run of a trial has the number of the trial, and its objects have the label of the sweep") {
   PreparedRuns made;
   const TrialRuns::Created created = made.create({0, 1});
   CHECK(created.begun == 2);
@@ -171,7 +172,7 @@ TEST_CASE("the run of a trial says which trial it is, and it and its Jobs and po
   CHECK(kube::label_of(job, labels::run) == run);
 }
 
-TEST_CASE("a trial that the cluster refuses is told with its reason, and nothing is left of it alone") {
+TEST_CASE("a trial that the cluster refuses is reported with the reason, and only its objects are removed") {
   PreparedRuns made;
   const std::string refused = made.name_of_run(0);
   made.sweeper.cluster.before([&](const local::Request& asked) -> std::optional<local::Answer> {
@@ -189,7 +190,7 @@ TEST_CASE("a trial that the cluster refuses is told with its reason, and nothing
   CHECK(made.sweeper.cluster.has("jobs", made.name_of_run(1) + "-worker"));
 }
 
-TEST_CASE("a run that an earlier sweep of the name has left is not taken for the trial's") {
+TEST_CASE("a run of an earlier sweep of the same name is not mistaken for the run of the trial") {
   PreparedRuns made;
   made.create({0});
   made.uid = "of-a-later-one";
@@ -199,7 +200,7 @@ TEST_CASE("a run that an earlier sweep of the name has left is not taken for the
       Error);
 }
 
-TEST_CASE("of many points the first one that cannot be run is told, wherever it stands") {
+TEST_CASE("the first of many points that cannot be run is reported, at whatever position") {
   test::Sweeper sweeper(experiment_of_runs);
   kube::Client client(sweeper.cluster.config());
   for (const char* values : {"lr=fast,0.1,0.2", "lr=0.1,fast,0.2", "lr=0.1,0.2,fast"}) {

@@ -59,7 +59,7 @@ constexpr char run_text[] =
 
 }  // namespace
 
-TEST_CASE("the indexes of a Job are trials, each with a line of its own") {
+TEST_CASE("each index of a Job is a trial with its own line") {
   const RenderedTrials rendered = render_of(train_text, {"lr=0.1,0.2,0.3"});
   const json& job = rendered.objects.job;
   const std::string name = rendered.sweep.identity.run + "-trials-2";
@@ -68,7 +68,7 @@ TEST_CASE("the indexes of a Job are trials, each with a line of its own") {
   CHECK(job["metadata"]["annotations"][annotations::trials] == "10-12");
   CHECK(job["metadata"]["ownerReferences"][0]["uid"] == "1234abcd-rest");
   CHECK(job["spec"]["completions"] == 3);
-  CHECK(job["spec"]["parallelism"] == 3);  // not more than there are
+  CHECK(job["spec"]["parallelism"] == 3);  // not more than the number of trials
   CHECK(job["spec"]["backoffLimitPerIndex"] == 2);
   CHECK(job["spec"]["maxFailedIndexes"] == 1);
   CHECK_FALSE(job["spec"].contains("successPolicy"));
@@ -84,7 +84,7 @@ TEST_CASE("the indexes of a Job are trials, each with a line of its own") {
   CHECK(trials[1].hash == hash_of(trials[1].point));
 }
 
-TEST_CASE("a final exit code ends its trial, and not the sweep") {
+TEST_CASE("a final exit code ends its trial, but not the sweep") {
   const json rules = render_of(train_text, {"lr=0.1,0.2"}).objects.job["spec"]["podFailurePolicy"]["rules"];
   REQUIRE(rules.size() == 2);
   CHECK(rules[0]["action"] == "Ignore");
@@ -93,10 +93,10 @@ TEST_CASE("a final exit code ends its trial, and not the sweep") {
   CHECK(rules[1]["onExitCodes"]["containerName"] == "main");
 }
 
-TEST_CASE("a trial of train is rank 0 of itself and knows where its values are") {
+TEST_CASE("a trial of train has rank 0, and reads its values from points.jsonl") {
   const json job = render_of(train_text, {"lr=0.1,0.2"}).objects.job;
   const json& variables = job["spec"]["template"]["spec"]["containers"][0]["env"];
-  CHECK(variables[0]["name"] == "MLK_TRIAL_INDEX");  // before those that refer to it
+  CHECK(variables[0]["name"] == "MLK_TRIAL_INDEX");  // before the variables that refer to it
   CHECK(variable_of(job, "MLK_RANK")["value"] == "0");
   CHECK_FALSE(variable_of(job, "MLK_RANK").contains("valueFrom"));
   CHECK(variable_of(job, "MLK_POINTS")["value"] == "/etc/mlk/points/points.jsonl");
@@ -106,14 +106,14 @@ TEST_CASE("a trial of train is rank 0 of itself and knows where its values are")
   CHECK(job["spec"]["template"]["metadata"]["labels"][labels::role] == "trial");
 }
 
-TEST_CASE("a trial of a framework finds itself alone") {
+TEST_CASE("a trial of a framework has only itself as a worker") {
   const json job = render_of(std::string(run_text) + "framework: torch\n", {"word=a,b"}).objects.job;
   CHECK(variable_of(job, "MASTER_ADDR")["value"] == "$(MLK_TRIAL_HOST)");
   CHECK(variable_of(job, "RANK")["value"] == "$(MLK_RANK)");
   CHECK(variable_of(job, "WORLD_SIZE")["value"] == "1");
 }
 
-TEST_CASE("a trial of run begins with sh, and the user's patches count") {
+TEST_CASE("a trial of run begins with sh, and the user's patches are applied") {
   const RenderedTrials rendered = render_of(run_text, {"word=a,b"});
   const json& job = rendered.objects.job;
   const json& command = job["spec"]["template"]["spec"]["containers"][0]["command"];
@@ -139,7 +139,7 @@ TEST_CASE("trials are cut into as few Jobs as fit, in their order") {
   CHECK(cut_into_jobs({}).empty());
 }
 
-TEST_CASE("lines that are no trials are left out when points are read") {
+TEST_CASE("lines that are not trials are skipped when points are read") {
   CHECK(parse_points("").empty());
   CHECK(
       parse_points("rubbish\n[1]\n{}\n{\"trial\":\"1\",\"parameters\":{}}\n{\"trial\":-1,\"parameters\":{}}\n"
@@ -148,7 +148,7 @@ TEST_CASE("lines that are no trials are left out when points are read") {
   CHECK(parse_points("{\"trial\":3,\"parameters\":{\"a\":1}}").size() == 1);
 }
 
-TEST_CASE("the line of a trial is known to other versions, and says only what its run needs") {
+TEST_CASE("the line of a trial has a form that other versions read, and contains only what its run needs") {
   TrialLine trial;
   trial.number = 3;
   trial.point = {{"a", 1}};
@@ -177,7 +177,7 @@ TEST_CASE("numbers of trials are bounded when points are read") {
   CHECK(count("1.5") == 0);
 }
 
-TEST_CASE("a Job takes the trials that fit exactly, and one that fits nowhere has a Job of its own") {
+TEST_CASE("a Job takes the trials that fit exactly, and a trial that is too large gets its own Job") {
   std::vector<TrialLine> trials(5);
   for (std::size_t i = 0; i < trials.size(); ++i) trials[i].number = static_cast<int>(i);
   const std::size_t line = trials[0].bytes();

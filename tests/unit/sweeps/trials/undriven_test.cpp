@@ -1,4 +1,4 @@
-// What is said of a sweep whose driver has gone.
+// The status of a sweep whose driver has gone.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -9,10 +9,10 @@ using namespace mlk;
 using namespace mlk::sweeps;
 using test::DrivenSweep;
 
-TEST_CASE("a sweep that nobody drives says so while its trials run, and what starts the others") {
+TEST_CASE("while trials run, a sweep without a driver says so, and says what starts the other trials") {
   DrivenSweep sweep;
   sweep.start(0, "Running");
-  CHECK(sweep.status().why == "");  // its Lease was not read
+  CHECK(sweep.status().why == "");  // the Lease was not read
   sweep.objects.lease = {{"spec", {{"holderIdentity", ""}}}};
   const std::string typed_again =
       "nobody drives it; 1 of 2 trials wait until its mlk sweep command is typed again";
@@ -28,7 +28,7 @@ TEST_CASE("a sweep that nobody drives says so while its trials run, and what sta
   CHECK(stopped.status().why == "");
   driven.add_driver();
   CHECK(driven.status().why == "no trial runs: its driver is being started");
-  sweep.start(1);  // it has a run, which will start by itself
+  sweep.start(1);  // the trial has a run, which will start by itself
   CHECK(sweep.status().why.find("nobody") == std::string::npos);
   sweep.end(1, true);
   CHECK(sweep.status().why ==

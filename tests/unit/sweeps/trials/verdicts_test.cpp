@@ -1,4 +1,4 @@
-// Trials that end well, and have failed all the same: what the sweep optimises they have not told.
+// Trials that exit with 0 and still have failed, because they never reported the objective.
 #include <atomic>
 #include <string>
 
@@ -22,7 +22,7 @@ constexpr char judged_experiment[] =
     "name: x\nmode: allreduce\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n"
     "sweep: {parallel: 2, objective: maximize accuracy, max_failures: 1}\n";
 
-// A sweep whose trials all exit with 0 and leave a log alone.
+// A sweep whose trials all exit with 0 and leave only a log.
 struct Telling {
   Sweeper sweeper{judged_experiment};
   std::function<std::string(double lr)> log;
@@ -60,7 +60,7 @@ void check_that_all_failed(Telling& telling, const std::string& reason) {
     CHECK(trial.state == TrialState::failed);
     CHECK(trial.failure == reason);
   }
-  // Also for whoever looks when the logs are gone.
+  // The ledger keeps the verdict for readers after the logs are gone.
   const std::vector<Trial> ledger = telling.ledger(status.sweep);
   REQUIRE(ledger.size() == 2);
   CHECK(ledger[0].failure == reason);
@@ -69,7 +69,7 @@ void check_that_all_failed(Telling& telling, const std::string& reason) {
   CHECK(later.phase == Phase::failed);
   CHECK(later.counts.failed == 2);
   CHECK(later.trials[1].failure == reason);
-  // And in lists of runs, of which --where takes its choice.
+  // Lists of runs, from which --where selects, show it too.
   std::vector<RunStatus> rows = list_runs_and_sweeps(client, "default", std::chrono::system_clock::now(), {});
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].phase == Phase::failed);
@@ -80,22 +80,23 @@ void check_that_all_failed(Telling& telling, const std::string& reason) {
 
 }  // namespace
 
-TEST_CASE("a driven sweep of a program that never tells the objective has failed, and so have its trials") {
+TEST_CASE(
+    "a driven sweep whose program never reports the objective has failed, and all its trials have failed") {
   Telling telling([](double) { return "hello\naccuracy is good\nmlk step=3 loss=0.5"; });
   check_that_all_failed(telling, "never reported accuracy");
 }
 
-TEST_CASE("so has one of which the objective is no number in the end") {
+TEST_CASE("a driven sweep whose objective is not a finite number in the end has failed") {
   Telling telling([](double) { return "mlk step=1 accuracy=0.5\nmlk step=2 accuracy=nan"; });
   check_that_all_failed(telling, "reported no finite accuracy");
 }
 
-TEST_CASE("a program that has just ended is read again before it counts as one that told nothing") {
+TEST_CASE("the log of a program that has just ended is read again before the trial gets a verdict") {
   for (const bool just_now : {true, false}) {
     INFO(just_now);
     std::atomic<int> readings{0};
     Telling telling([&](double) -> std::string {
-      return ++readings < 3 ? "epoch 1" : "epoch 1\nmlk step=7 accuracy=0.9";  // the rest is on its way
+      return ++readings < 3 ? "epoch 1" : "epoch 1\nmlk step=7 accuracy=0.9";  // the rest comes later
     });
     if (just_now) telling.ended = format_time(std::chrono::system_clock::now() + std::chrono::seconds(2));
     const SweepStatus status = telling.drive({"lr=0.1"});
@@ -105,7 +106,7 @@ TEST_CASE("a program that has just ended is read again before it counts as one t
   }
 }
 
-TEST_CASE("trials that tell the objective are not held up by one that does not, while so many may fail") {
+TEST_CASE("a silent trial does not hold up the trials that report the objective, if it may fail") {
   Telling telling([](double lr) { return lr < 0.15 ? "silence" : "mlk step=7 accuracy=0.9"; });
   const SweepStatus status = telling.drive({"lr=0.1,0.2,0.3"});
   CHECK(status.phase == Phase::succeeded);
@@ -118,7 +119,7 @@ TEST_CASE("trials that tell the objective are not held up by one that does not, 
   CHECK(best_of(status)->number == 1);
 }
 
-TEST_CASE("a log that cannot be read, or of which the end alone was read, condemns no trial") {
+TEST_CASE("an unreadable log, or a log of which only the end was read, gives no verdict") {
   std::string log;
   for (int i = 0; i < 1000; ++i) log += "line\n";
   for (const int code : {200, 404, 500}) {
@@ -132,7 +133,7 @@ TEST_CASE("a log that cannot be read, or of which the end alone was read, condem
   }
 }
 
-TEST_CASE("a verdict on an earlier try is not one on the newer try, which tells the objective") {
+TEST_CASE("a verdict on an earlier try does not apply to a newer try that reports the objective") {
   Telling telling([](double lr) { return lr < 0.15 ? "silence" : "mlk step=7 accuracy=0.9"; });
   const SweepStatus first = telling.drive({"lr=0.1,0.2"});
   REQUIRE(first.counts.failed == 1);
@@ -146,7 +147,7 @@ TEST_CASE("a verdict on an earlier try is not one on the newer try, which tells 
   CHECK(second.trials[0].objective == 0.95);
 }
 
-TEST_CASE("nor on a newer try of which nothing can be read, and a newer try that is silent gets its own") {
+TEST_CASE("a newer try has no verdict if its log is unreadable, and gets its own verdict if it is silent") {
   for (const bool readable : {false, true}) {
     INFO(readable);
     Telling telling(
@@ -181,7 +182,7 @@ TEST_CASE("the log of an ended trial is read once, and not before its pod is see
   std::map<int, Trial> told;
   const auto look = [&](WithPods with_pods) {
     SweepObjects objects = fetch_sweep(client, name_space, sweep, with_pods);
-    std::erase_if(objects.config_maps, [](const json& map) {  // what was written down before
+    std::erase_if(objects.config_maps, [](const json& map) {  // the ledger written before
       return map["metadata"]["name"].get<std::string>().find("-ledger-") != std::string::npos;
     });
     SweepStatus status = observe_sweep(objects, std::chrono::system_clock::now());
@@ -195,7 +196,7 @@ TEST_CASE("the log of an ended trial is read once, and not before its pod is see
   CHECK(logs == 1);
 }
 
-TEST_CASE("a metric that is no finite number is no objective") {
+TEST_CASE("a trial whose metric is not a finite number has no objective") {
   SweepStatus status;
   Trial trial;
   trial.objective = 1;
@@ -208,7 +209,7 @@ TEST_CASE("a metric that is no finite number is no objective") {
   CHECK(status.record.objective->metric == "loss");
 }
 
-TEST_CASE("verdicts change only a sweep that was taken for succeeded, and only they do") {
+TEST_CASE("only verdicts change the phase of a sweep, and only a sweep marked as succeeded") {
   SweepStatus status;
   status.phase = Phase::succeeded;
   Trial trial;

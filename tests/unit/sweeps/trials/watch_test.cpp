@@ -17,7 +17,7 @@ namespace {
 constexpr char watched_experiment[] =
     "name: x\nmode: single\ntrain: {data: {path: /d}, steps: 1, optimizer: {lr: 0.5}}\n";
 
-// Waits until `found` says so; fails after ten seconds.
+// Waits until `found` returns true; fails after ten seconds.
 void watch_until(SweepWatch& watch, const std::function<bool(const SweepObjects&)>& found) {
   for (int i = 0; i < 100; ++i) {
     watch.wait(std::chrono::milliseconds(100));
@@ -30,10 +30,10 @@ void watch_until(SweepWatch& watch, const std::function<bool(const SweepObjects&
 
 }  // namespace
 
-TEST_CASE("a watch has all objects of its sweep, sees those that come, and says when the sweep is deleted") {
+TEST_CASE("a watch has all objects of its sweep, also new ones, and reports when the sweep is deleted") {
   Sweeper sweeper(watched_experiment);
   const std::string sweep = sweeper.start({"lr=0.1,0.2"}).sweep;
-  sweeper.start({"steps=1,2"});  // another one
+  sweeper.start({"steps=1,2"});  // another sweep
   kube::Client client(sweeper.cluster.config());
   SweepWatch watch(client, "default", sweep);
   watch_until(watch, [&](const SweepObjects& objects) {
@@ -52,7 +52,7 @@ TEST_CASE("a watch has all objects of its sweep, sees those that come, and says 
                        ("sweep " + sweep + " was deleted").c_str(), Error);
 }
 
-TEST_CASE("a watch that is forbidden is an error, and one that fails otherwise has no objects yet") {
+TEST_CASE("a forbidden watch is an error, and a watch that fails otherwise has no objects yet") {
   for (const int code : {401, 403, 404}) {
     INFO(code);
     Sweeper sweeper(watched_experiment);

@@ -1,4 +1,4 @@
-// Server 0 as the coordinator: who seeds, who works, who is asked to join again, and who reports at the end.
+// Server 0 as the coordinator: which worker seeds, gets work, has to join again, and reports at the end.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -16,7 +16,7 @@ PeerId server_at(std::uint32_t rank) { return {Role::server, rank}; }
 
 }  // namespace
 
-TEST_CASE("a run begins when all have joined: one of them is asked for its weights, then all have work") {
+TEST_CASE("a run begins when all have joined: one worker is asked for its weights, then all get work") {
   Run run({.workers = 2});
   run.join(0, run.offer());
   run.tick();
@@ -35,7 +35,7 @@ TEST_CASE("a run begins when all have joined: one of them is asked for its weigh
   CHECK(first.progress.run.workers == 2);
 }
 
-TEST_CASE("a run begins without those who are late, after a grace that late ones do not lengthen") {
+TEST_CASE("a run begins without late workers after a grace period, which a late worker does not extend") {
   Run run({.workers = 3});
   run.join(0);
   run.tick();
@@ -47,7 +47,7 @@ TEST_CASE("a run begins without those who are late, after a grace that late ones
   CHECK(run.hear_work(0).progress.run.workers == 2);
 }
 
-TEST_CASE("a server that lost its weights is seeded by the worker that has come furthest") {
+TEST_CASE("a server that has lost its weights is seeded by the worker that has come furthest") {
   Run run({.workers = 3});
   JoinMessage ahead = run.offer(7);
   ahead.restarts = 4;
@@ -61,24 +61,23 @@ TEST_CASE("a server that lost its weights is seeded by the worker that has come 
   run.ready(0);
   const WorkMessage work = run.hear_work(0);
   CHECK(work.position == 700);
-  CHECK(work.progress.run.restarts == 5);  // what the workers had heard of, and this loss
+  CHECK(work.progress.run.restarts == 5);  // the restarts that the workers had heard of, and this one
 }
 
-TEST_CASE(
-    "a worker that was given up while its connection lasted is told to join again when it asks for work") {
+TEST_CASE("a worker that was given up while still connected must join again when it asks for work") {
   Run run({.workers = 2});
   run.start();
   run.peer_down(worker_at(1));
   run.done(1, 0, 1);
   const auto wait = run.hear(worker_at(1), {MessageType::wait});
   CHECK(wait.header.flags == flag_rejoin);
-  CHECK(run.coordinator.step() == 0);  // what it did counts no more
+  CHECK(run.coordinator.step() == 0);  // its slice no longer counts
   run.join(1, run.offer());
   run.ready(1);
   CHECK(run.hear_work(1).progress.run.restarts == 1);
 }
 
-TEST_CASE("with sync the slice of a lost worker goes to who is left, and the step is done") {
+TEST_CASE("with sync the slice of a lost worker goes to a remaining worker, and the step is done") {
   Run run({.workers = 2});
   run.start();
   run.done(0, 0, 0);
@@ -100,8 +99,7 @@ TEST_CASE("a reporter that joins again at the end is asked again") {
   CHECK_FALSE(run.coordinator.finished());
 }
 
-TEST_CASE(
-    "when another server is lost all workers are to join again, and nobody has work until it is seeded") {
+TEST_CASE("when another server is lost, all workers must join again, and get no work until it is seeded") {
   Run run({.workers = 2, .servers = 2});
   run.server_joined(1, true, 0);
   for (std::uint32_t rank = 0; rank < 2; ++rank) run.join(rank, run.offer());
@@ -110,7 +108,7 @@ TEST_CASE(
   run.seeding_opened(1, round);
   run.seed();
   run.ready(0);
-  run.server_seeded(1, round + 1);  // of no round of ours
+  run.server_seeded(1, round + 1);  // the message names another round
   run.ready(1);
   CHECK_FALSE(run.is_told(worker_at(0), MessageType::work));
   run.server_seeded(1, round);
@@ -122,7 +120,7 @@ TEST_CASE(
     CHECK(run.hear(worker_at(rank), {MessageType::wait}).header.flags == flag_rejoin);
   for (std::uint32_t rank = 0; rank < 2; ++rank) run.join(rank, run.offer());
   run.ready(0);
-  run.tick();  // the server is not there
+  run.tick();  // the server is not there yet
   CHECK_FALSE(run.is_told(worker_at(0), MessageType::work));
   run.server_joined(1, true, 0);
   run.tick();
@@ -134,7 +132,7 @@ TEST_CASE(
   CHECK(run.hear_work(0).progress.run.restarts == 1);
 }
 
-TEST_CASE("a server that has weights of a round that was broken off counts as empty") {
+TEST_CASE("a server with weights of a round that was broken off counts as empty") {
   Run run({.workers = 1, .servers = 2});
   const auto gather = [&](bool empty, std::uint64_t round) {
     run.server_joined(1, empty, round);
@@ -147,17 +145,17 @@ TEST_CASE("a server that has weights of a round that was broken off counts as em
   run.seed();
   run.server_seeded(1, first);
   run.peer_down(server_at(1));
-  gather(true, 0);  // server 0 has its weights still
+  gather(true, 0);  // server 0 still has its weights
   const std::uint64_t broken_off = opened();
   run.peer_down(server_at(1));
   gather(false, broken_off);
   CHECK(opened() > broken_off);
 }
 
-TEST_CASE("a worker that asks another server for weights it has left behind has all of them seeded anew") {
+TEST_CASE("if a worker asks for weights of a step that server 0 has passed, all workers must join again") {
   Run run({.workers = 1});
   run.start();
-  run.server_without(0, 5);  // an old question
+  run.server_without(0, 5);  // an outdated request
   run.done(0, 0, 0);
   run.hear_work(0);
   run.server_without(0, 1);
@@ -165,7 +163,7 @@ TEST_CASE("a worker that asks another server for weights it has left behind has 
   CHECK(run.hear(worker_at(0), {MessageType::wait}).header.flags == flag_rejoin);
 }
 
-TEST_CASE("after SIGTERM a step of sync is finished, and none begun") {
+TEST_CASE("after SIGTERM the current step of sync is finished, and no further one begins") {
   Run run({.workers = 2});
   run.start();
   run.done(0, 0, 0);
@@ -180,7 +178,7 @@ TEST_CASE("after SIGTERM a step of sync is finished, and none begun") {
   CHECK(run.coordinator.terminated());
 }
 
-TEST_CASE("restarts and lost samples are in the last checkpoint, and who starts from it goes on counting") {
+TEST_CASE("the last checkpoint has restarts and lost samples, and a run from it continues to count") {
   Run first({.steps = 1, .saves = true});
   first.start();
   first.peer_down(worker_at(1));
@@ -202,7 +200,7 @@ TEST_CASE("restarts and lost samples are in the last checkpoint, and who starts 
   CHECK(work.progress.run.restarts == 1);
 }
 
-TEST_CASE("samples that the checkpoint and the workers both know to be lost are counted once") {
+TEST_CASE("samples that both the checkpoint and the workers count as lost are counted once") {
   Run run({.workers = 1, .sync = false, .saves = true});
   run.saved = {30, 1920, {2, 640}, {}};
   JoinMessage join = run.offer(20);
@@ -228,7 +226,7 @@ TEST_CASE(
         MessageType::trained);
 }
 
-TEST_CASE("checkpoints that cannot be read end a run unless a worker has weights") {
+TEST_CASE("checkpoints that cannot be read end a run, unless a worker has weights") {
   const Failure why(ExitCode::checkpoint_unusable, "no checkpoint can be used: it is cut off");
   Run without({.workers = 1, .saves = true});
   without.unusable = why;
@@ -265,7 +263,7 @@ TEST_CASE("a checkpoint of another optimizer ends the run, unless a worker has c
   further.hear(worker_at(0), {MessageType::seed_wanted});
 }
 
-TEST_CASE("a round of seeds that takes too long is broken off, and all are gathered again") {
+TEST_CASE("a round of seeds that takes too long is broken off, and gathering starts again") {
   Run run({.workers = 1});
   run.join(0);
   run.tick();
@@ -277,7 +275,7 @@ TEST_CASE("a round of seeds that takes too long is broken off, and all are gathe
   CHECK(run.hear(worker_at(0), {MessageType::wait}).header.flags == flag_rejoin);
 }
 
-TEST_CASE("the start of a run is waited for as long as its patience, and who is missing is said") {
+TEST_CASE("server 0 waits for the start of a run as long as the patience, and logs the missing processes") {
   Run run({.workers = 2, .servers = 2, .patience = 30});
   run.join(0);
   run.pass(Milliseconds(30000));
@@ -290,7 +288,7 @@ TEST_CASE("the start of a run is waited for as long as its patience, and who is 
   CHECK(std::string(run.failure->what()) == "gave up waiting for worker 1, server 1 (30 s)");
 }
 
-TEST_CASE("when the rank that is to report is lost at the end, the next one is asked") {
+TEST_CASE("if the rank that has to report is lost at the end, the next one is asked") {
   Run run({.workers = 3, .steps = 1, .sync = false});
   for (std::uint32_t rank = 0; rank < 3; ++rank) run.join(rank);
   run.tick();
@@ -308,10 +306,10 @@ TEST_CASE("when the rank that is to report is lost at the end, the next one is a
   CHECK(run.coordinator.finished());
 }
 
-TEST_CASE("without sync, too, a worker that was given up is asked to join again, and gets work then") {
+TEST_CASE("without sync, too, a worker that was given up must join again, and then gets work") {
   Run run({.workers = 2, .sync = false});
   run.start();
-  run.peer_down(worker_at(1));  // it was silent, which it does not know
+  run.peer_down(worker_at(1));  // it was silent, and does not know that it was given up
   run.ready(1);
   const auto wait = run.hear(worker_at(1), {MessageType::wait, MessageType::work});
   CHECK(wait.header.type == MessageType::wait);
@@ -321,16 +319,16 @@ TEST_CASE("without sync, too, a worker that was given up is asked to join again,
   run.work(1);
 }
 
-TEST_CASE("a worker that has not joined again after a server was lost holds up nobody") {
+TEST_CASE("a worker that has not joined again after the loss of a server does not block the others") {
   Run run({.workers = 2, .servers = 2, .sync = false, .staleness = 0});
   run.start_both();
   run.peer_down(server_at(1));
   run.server_joined(1, true, 0);
-  run.join(0, run.offer(0));  // worker 1 is still connected, and silent
+  run.join(0, run.offer(0));  // worker 1 is still connected, but silent
   run.until([&] { return !run.coordinator.gathering(); });
   run.seed_other();
   run.ready(0);
   run.hear_work(0);
   run.done(0, run.coordinator.step(), 0);
-  run.hear_work(0);  // the bound would let it wait for worker 1
+  run.hear_work(0);  // with worker 1 in the book, the bound would make it wait
 }

@@ -20,7 +20,7 @@ Config config_of(bool sync, std::optional<int> staleness = {}, int workers = 3, 
 
 }  // namespace
 
-TEST_CASE("with sync each slice of a step is granted once, and the step moves on when all are done") {
+TEST_CASE("with sync each slice of a step is granted once, and the next step begins when all are done") {
   Leases leases(config_of(true));
   for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
   for (std::uint32_t worker = 0; worker < 3; ++worker) {
@@ -30,7 +30,7 @@ TEST_CASE("with sync each slice of a step is granted once, and the step moves on
     CHECK(grant->position == worker * 10);
   }
   CHECK_FALSE(leases.done(2, 0, 2));
-  CHECK_FALSE(leases.grant(2));  // the others are still at it
+  CHECK_FALSE(leases.grant(2));  // the other workers still compute
   CHECK_FALSE(leases.done(0, 0, 0));
   CHECK(leases.done(1, 0, 1));
   CHECK(leases.step() == 1);
@@ -38,19 +38,19 @@ TEST_CASE("with sync each slice of a step is granted once, and the step moves on
   CHECK(leases.grant(2)->position == 30);
 }
 
-TEST_CASE("with sync the slices of a worker that is lost go to those who are left") {
+TEST_CASE("with sync the slices of a lost worker go to the remaining workers") {
   Leases leases(config_of(true));
   for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
   for (std::uint32_t worker = 0; worker < 3; ++worker) leases.grant(worker);
   leases.leave(1);
-  CHECK_FALSE(leases.done(1, 0, 1));  // what it still says does not count
+  CHECK_FALSE(leases.done(1, 0, 1));  // a late message of the lost worker does not count
   CHECK_FALSE(leases.done(0, 0, 0));
   CHECK(leases.grant(0)->slice == 1);
   CHECK_FALSE(leases.done(0, 0, 1));
   CHECK(leases.done(2, 0, 2));
 }
 
-TEST_CASE("with sync one worker alone does all slices, every sample once") {
+TEST_CASE("with sync a single worker does all slices, and every sample once") {
   Leases leases(config_of(true, {}, 4, 5));
   leases.join(7);
   std::set<std::uint64_t> positions;
@@ -63,7 +63,7 @@ TEST_CASE("with sync one worker alone does all slices, every sample once") {
   CHECK(leases.position() == 200);
 }
 
-TEST_CASE("with async every slice is an update, and no more are granted than steps are left") {
+TEST_CASE("with async every slice is an update, and at most as many are granted as steps are left") {
   Leases leases(config_of(false, {}, 3, 2));
   for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
   const auto first = leases.grant(0), second = leases.grant(1);
@@ -79,7 +79,7 @@ TEST_CASE("with async every slice is an update, and no more are granted than ste
   CHECK_FALSE(leases.grant(0));
 }
 
-TEST_CASE("bounded staleness stops the fastest until the slowest has moved, or is gone") {
+TEST_CASE("bounded staleness stops the fastest worker until the slowest has moved on, or is gone") {
   Leases leases(config_of(false, 2));
   leases.join(0);
   leases.join(1);
@@ -96,7 +96,7 @@ TEST_CASE("bounded staleness stops the fastest until the slowest has moved, or i
   CHECK_FALSE(run(0));
   leases.leave(1);
   CHECK(run(0));
-  leases.join(1);  // starts level with the slowest: nobody has to wait for a newcomer to catch up
+  leases.join(1);  // the newcomer starts level with the slowest, so no worker has to wait for it to catch up
   CHECK(run(1));
   CHECK(run(0));
 }
@@ -116,12 +116,12 @@ TEST_CASE("after a restart all leases are void") {
   }
 }
 
-TEST_CASE("a grant tells how far the others are, but no further than could matter for the next") {
+TEST_CASE("a grant has the slices of the other workers, capped at the value that the next slice can need") {
   Leases leases(config_of(false, 2));
   leases.join(0);
-  CHECK(leases.grant(0)->others_slices == 1);  // alone, it misses nothing
+  CHECK(leases.grant(0)->others_slices == 1);  // a single worker misses nothing
   leases.done(0, 0, 0);
-  leases.join(1);  // level with the first
+  leases.join(1);  // level with worker 0
   const auto of_slow = leases.grant(1);
   for (std::uint64_t slices = 1; slices <= 3; ++slices) {
     const auto grant = leases.grant(0);
@@ -136,14 +136,14 @@ TEST_CASE("a grant tells how far the others are, but no further than could matte
   CHECK(leases.grant(0)->others_slices == 2);
 }
 
-TEST_CASE("with async the samples of a lease that becomes void are counted as lost, with sync none are") {
+TEST_CASE("with async the samples of a void lease count as lost, with sync none do") {
   for (const bool sync : {false, true}) {
     Leases leases(config_of(sync));
     for (std::uint32_t worker = 0; worker < 3; ++worker) leases.join(worker);
     leases.grant(0);
     const auto kept = leases.grant(1);
     leases.leave(0);
-    leases.leave(2);  // had none
+    leases.leave(2);  // this worker had no lease
     leases.done(1, kept->clock, kept->slice);
     leases.leave(1);
     CHECK(leases.lost_samples() == (sync ? 0 : 10));

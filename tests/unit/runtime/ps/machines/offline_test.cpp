@@ -27,7 +27,7 @@ std::vector<float> weights_of(Trainer& trainer) {
 
 }  // namespace
 
-TEST_CASE("offline with sync a step takes the samples of all workers, slice by slice") {
+TEST_CASE("offline with sync, a step takes the samples of all workers, slice by slice") {
   LoneWorker worker(true);
   const Job& job = worker.job;
   Trainer trainer(job), whole(job);
@@ -48,7 +48,7 @@ TEST_CASE("offline with sync a step takes the samples of all workers, slice by s
   for (std::size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == doctest::Approx(expected[i]).epsilon(1e-4));
 }
 
-TEST_CASE("slices of a step that is given up leave no trace") {
+TEST_CASE("the slices of an abandoned step have no effect") {
   LoneWorker worker(true);
   const Job& job = worker.job;
   Trainer trainer(job), other(job);
@@ -65,7 +65,7 @@ TEST_CASE("slices of a step that is given up leave no trace") {
   CHECK(weights_of(trainer) == weights_of(other));
 }
 
-TEST_CASE("offline with async a step is one update, of the size that it has with all workers") {
+TEST_CASE("offline with async, a step is one update, with the step size that it has with all workers") {
   LoneWorker worker(false);
   const Job& job = worker.job;
   Trainer trainer(job), usual(job);
@@ -81,7 +81,8 @@ TEST_CASE("offline with async a step is one update, of the size that it has with
   for (std::size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == doctest::Approx(expected[i]).epsilon(1e-4));
 }
 
-TEST_CASE("the optimizer's state of a worker by itself is as old as the steps that it made, not as the run") {
+TEST_CASE(
+    "the optimizer's state of an offline worker is as old as its offline steps, not as old as the run") {
   LoneWorker worker(false);
   worker.config.optimizer = {.type = OptimizerType::adam, .lr = 0.1};
   const Job& job = worker.job;
@@ -98,7 +99,7 @@ TEST_CASE("the optimizer's state of a worker by itself is as old as the steps th
   for (std::size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == doctest::Approx(expected[i]).epsilon(1e-4));
 }
 
-TEST_CASE("what was made offline is forgotten with the momentum when the servers' weights have come") {
+TEST_CASE("offline steps and their momentum are forgotten when the servers' weights have arrived") {
   LoneWorker worker(false);
   const Job& job = worker.job;
   Trainer trainer(job), fresh(job);

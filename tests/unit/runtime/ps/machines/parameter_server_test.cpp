@@ -1,4 +1,4 @@
-// The shard of a server: what counts, how often, and what comes of it.
+// The shard of a server: which contributions count, how often, and what their effect is.
 #include "runtime/ps/machines/parameter_server.h"
 
 #include <algorithm>
@@ -50,7 +50,8 @@ TEST_CASE("a slice counts once, and the update is the mean over all samples") {
   CHECK(s.weights(0) == Floats{6, 15});
 }
 
-TEST_CASE("the weights of the clock before are still there for a worker that has to do a slice of it") {
+TEST_CASE(
+    "the weights of the previous clock are still there for a worker that has to do a slice of that clock") {
   Shard s(1);
   s.seed(0);
   CHECK(s.shard.push_slice(1, 0, 0, Floats{1}, 4) == Outcome::advanced);
@@ -60,7 +61,7 @@ TEST_CASE("the weights of the clock before are still there for a worker that has
   CHECK_FALSE(s.shard.weights_at(9, 0));
 }
 
-TEST_CASE("momentum is kept over updates and comes with a seed") {
+TEST_CASE("momentum is kept over updates, and a seed can bring it") {
   Shard s(1, 1, 0.5f);
   CHECK(s.shard.seed(1, 0, Floats{10}, Floats{4}));
   s.shard.push_slice(1, 0, 0, Floats{1}, 1);
@@ -69,12 +70,12 @@ TEST_CASE("momentum is kept over updates and comes with a seed") {
   CHECK(s.weights(1) == Floats{5.5f});
 }
 
-TEST_CASE("adam keeps two numbers of each weight, and a shard that lost them begins them anew") {
+TEST_CASE("adam keeps two numbers for each weight, and a shard that lost them starts again at zero") {
   auto ops = mlk::kernels::make_reference_ops();
   const std::vector<Chunk> chunks{{0, 0, 0, 2}};
   const Optimizer optimizer({.type = OptimizerType::adam, .lr = 0.5}, 100);
   ParameterShard shard(chunks, 0, optimizer, 1, *ops), late(chunks, 0, optimizer, 1, *ops);
-  CHECK_FALSE(shard.seed(0, 0, Floats{1, 2}, Floats{0, 0}));  // a state for momentum
+  CHECK_FALSE(shard.seed(0, 0, Floats{1, 2}, Floats{0, 0}));  // this is a state for momentum
   CHECK(shard.seed(0, 0, Floats{1, 2}, Floats{0, 0, 0, 0}));
   CHECK(late.seed(0, 5000, Floats{1, 2}, {}));
   for (std::uint64_t clock = 0; clock < 5; ++clock) {
@@ -84,7 +85,7 @@ TEST_CASE("adam keeps two numbers of each weight, and a shard that lost them beg
     if (clock == 0) CHECK(shard.view(0)->weights.front() == doctest::Approx(0.5));
     REQUIRE(std::ranges::equal(shard.view(0)->weights, late.view(0)->weights));
   }
-  // Restored, it goes on as if nothing had happened.
+  // A restored shard continues as if nothing had happened.
   ParameterShard restored(chunks, 0, optimizer, 1, *ops);
   const auto view = shard.view(0);
   CHECK(restored.seed(0, view->clock, view->weights, view->state));
@@ -94,9 +95,9 @@ TEST_CASE("adam keeps two numbers of each weight, and a shard that lost them beg
   CHECK(std::ranges::equal(shard.view(0)->state, restored.view(0)->state));
 }
 
-TEST_CASE("what is ahead, unknown or of the wrong size does not count") {
+TEST_CASE("a contribution that is ahead, unknown or of the wrong size does not count") {
   Shard s(1);
-  CHECK(s.shard.push_slice(1, 0, 0, Floats{1}, 1) == Outcome::ahead);  // nothing was seeded
+  CHECK(s.shard.push_slice(1, 0, 0, Floats{1}, 1) == Outcome::ahead);  // the shard has no weights yet
   s.seed(3);
   CHECK(s.shard.push_slice(1, 4, 0, Floats{1}, 1) == Outcome::ahead);
   CHECK(s.shard.push_slice(2, 3, 0, Floats{1}, 1) == Outcome::unknown);
@@ -123,11 +124,11 @@ TEST_CASE("a stale update takes a smaller step") {
   s.seed(10);
   s.shard.push_update(1, {0, 11, 1}, 7, Floats{8});
   CHECK(s.weights(1) == Floats{28});                  // 8 / (1 + 3)
-  s.shard.push_update(1, {0, 11, 2}, 99, Floats{1});  // taken before the server was seeded with less
+  s.shard.push_update(1, {0, 11, 2}, 99, Floats{1});  // its weights are newer than the seeds
   CHECK(s.weights(1) == Floats{27});
 }
 
-TEST_CASE("a shard is complete when every chunk was seeded, and can start over") {
+TEST_CASE("a shard is complete when every chunk was seeded, and can be emptied again") {
   Shard s(1);
   CHECK_FALSE(s.shard.complete());
   s.shard.seed(0, 0, Floats{1, 2}, {});
@@ -141,7 +142,7 @@ TEST_CASE("a shard is complete when every chunk was seeded, and can start over")
   CHECK_FALSE(s.shard.view(0));
 }
 
-TEST_CASE("chunks cover every tensor once and lie evenly on the servers") {
+TEST_CASE("chunks cover every tensor once, and are spread evenly over the servers") {
   const std::vector<TensorInfo> tensors = {
       {"a", {700, 300}, 0, 210000}, {"b", {5}, 210000, 5}, {"c", {100000}, 210005, 100000}};
   const auto chunks = cut_chunks(tensors, 3);
@@ -158,7 +159,7 @@ TEST_CASE("chunks cover every tensor once and lie evenly on the servers") {
   for (const std::size_t bytes : load) CHECK(bytes < 2 * (310005 / 3));
 }
 
-TEST_CASE("join reads back with its tensors, and nonsense is refused") {
+TEST_CASE("join decodes with its tensors, and malformed payloads are refused") {
   const JoinMessage join{
       7, 70, 3, 2, 64, {{"a", {2, 3}, 0, 6}, {"b", {4}, 6, 4}}, DataSummary{{1500, 7}, {297, 8}}};
   const Bytes bytes = encode(join);
@@ -184,7 +185,7 @@ TEST_CASE("join reads back with its tensors, and nonsense is refused") {
   }
 }
 
-TEST_CASE("join says in one way whether it brings what its data are known by") {
+TEST_CASE("join has exactly one encoding of whether it has a summary of the data") {
   Header header;
   const Bytes without = encode(JoinMessage{7, 70, 3, 2, 64, {}, {}});
   REQUIRE(decode_join(header, without));

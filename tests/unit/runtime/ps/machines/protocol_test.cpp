@@ -1,4 +1,4 @@
-// The messages between workers and parameter servers, there and back.
+// The messages between workers and parameter servers, encoded and decoded.
 #include "runtime/ps/machines/protocol.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ void check_same(const Progress& a, const Progress& b) {
 
 }  // namespace
 
-TEST_CASE("what ready, work and trained say arrives") {
+TEST_CASE("the content of ready, work and trained arrives") {
   const auto ready = decode_ready(encode(ReadyMessage{true, 7, 2, 0.5, 0.25, 3}));
   REQUIRE(ready);
   CHECK(ready->done);
@@ -70,7 +70,7 @@ TEST_CASE("what ready, work and trained say arrives") {
   check_same(trained->progress, nobody_slow);
 }
 
-TEST_CASE("what capture and written say arrives, the step in the header") {
+TEST_CASE("the content of capture and written arrives, with the step in the header") {
   Header header;
   header.clock = 30;
   header.generation = 4;
@@ -89,7 +89,7 @@ TEST_CASE("what capture and written say arrives, the step in the header") {
   CHECK(written->reason == "disk full");
 }
 
-TEST_CASE("a message that is cut short or too long is none") {
+TEST_CASE("a message that is cut short or too long is refused") {
   Bytes work = encode(WorkMessage()), ready = encode(ReadyMessage()), trained = encode(TrainedMessage());
   for (Bytes* bytes : {&work, &ready, &trained}) bytes->pop_back();
   CHECK_FALSE(decode_work(work));

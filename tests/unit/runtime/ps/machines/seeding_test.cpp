@@ -21,7 +21,7 @@ struct Rounds {
     const std::vector<TensorInfo> tensors = {{"w", {4}, 0, 4}, {"b", {2}, 4, 2}};
     seeding.model_is(cut_chunks(tensors, 2));
   }
-  // What the peer was asked, once.
+  // The seed_wanted message to the peer, once.
   std::optional<Header> hear(PeerId peer) {
     for (auto& decision : turn.in_order) {
       const auto* effect = std::get_if<Effects::Effect>(&decision);
@@ -42,7 +42,7 @@ struct Rounds {
     CHECK(header->key == 1);
     return header->clock;
   }
-  // In which this server takes seeds, as it was told last.
+  // The round in which this server accepts seeds, by the last decision.
   std::uint64_t own_round() const {
     std::uint64_t round = 0;
     for (const auto& decision : turn.in_order) {
@@ -54,7 +54,7 @@ struct Rounds {
 
 }  // namespace
 
-TEST_CASE("a round is done when the server says that it has the weights of this round") {
+TEST_CASE("a round is done when the server reports that it has the weights of this round") {
   Rounds run;
   const std::uint64_t round = run.open();
   CHECK(run.seeding.contains(1));
@@ -63,10 +63,10 @@ TEST_CASE("a round is done when the server says that it has the weights of this 
   CHECK_FALSE(run.seeding.done());
   CHECK(run.seeding.seeded(1, round));
   CHECK(run.seeding.done());
-  CHECK_FALSE(run.seeding.seeded(1, round));  // once is enough
+  CHECK_FALSE(run.seeding.seeded(1, round));  // a repeated report has no effect
 }
 
-TEST_CASE("the worker is asked for the weights of a server when that server has opened the round") {
+TEST_CASE("the worker is asked for the weights of a server once that server has opened the round") {
   Rounds run;
   const std::uint64_t round = run.open();
   run.seeding.from_worker(0, run.turn);
@@ -81,7 +81,7 @@ TEST_CASE("the worker is asked for the weights of a server when that server has 
   CHECK(asked->clock == round);
 }
 
-TEST_CASE("what came in a round that was given up is known by the number of that round, and by no other") {
+TEST_CASE("only the number of a round that was given up marks weights as broken off") {
   Rounds run;
   const std::uint64_t broken = run.open();
   CHECK(run.seeding.give_up(run.turn) == std::set<std::uint32_t>{1});
@@ -95,7 +95,7 @@ TEST_CASE("what came in a round that was given up is known by the number of that
   CHECK_FALSE(run.seeding.broke_off(next));
 }
 
-TEST_CASE("a round that is given up at this server leaves none open here") {
+TEST_CASE("when a round of this server is given up, no round stays open here") {
   Rounds run;
   run.seeding.open({0}, run.turn);
   CHECK(run.own_round() != 0);
@@ -103,7 +103,7 @@ TEST_CASE("a round that is given up at this server leaves none open here") {
   CHECK(run.own_round() == 0);
 }
 
-TEST_CASE("a round may take 20 s, and longer for the bytes of weights and state at 4 MB/s") {
+TEST_CASE("a round may take 20 s, plus the time for the bytes of weights and state at 4 MB/s") {
   using std::chrono::seconds;
   Seeding seeding(77, 1);
   const std::vector<TensorInfo> tensors = {{"w", {5'000'000}, 0, 5'000'000}};
@@ -114,7 +114,7 @@ TEST_CASE("a round may take 20 s, and longer for the bytes of weights and state 
   CHECK_FALSE(seeding.overdue(start + seconds(30)));
   CHECK(seeding.overdue(start + seconds(30) + Milliseconds(1)));
   turn.now += seconds(7);
-  seeding.open({1}, turn);  // of none of the weights
+  seeding.open({1}, turn);  // server 1 holds none of the weights
   CHECK_FALSE(seeding.overdue(start + seconds(27)));
   CHECK(seeding.overdue(start + seconds(27) + Milliseconds(1)));
 }

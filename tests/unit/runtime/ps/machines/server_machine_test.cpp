@@ -1,4 +1,4 @@
-// A server without its process, in virtual time: how long it stays, how it ends, and what it says of weights.
+// A server without its process, in virtual time: how long it stays, how it ends, which weights it sends.
 #include "runtime/ps/machines/server_machine.h"
 
 #include <optional>
@@ -82,7 +82,7 @@ struct Served {
     REQUIRE(round != 0);
     return round;
   }
-  // Its one chunk, of four weights, is seeded at the clock, in the round.
+  // Seeds its one chunk, of four weights, at the clock, in the round.
   void is_seeded(std::uint64_t round, std::uint64_t clock, std::uint32_t chunk = 0) {
     machine.open_seeding(round);
     hears_floats(worker(0), MessageType::seed, chunk, clock, round, {1, 2, 3, 4});
@@ -91,7 +91,7 @@ struct Served {
     now += time;
     act([&](Turn& turn) { machine.tick(turn); });
   }
-  // How often the peer was told that so far.
+  // How often the peer got that message so far.
   int told(PeerId peer, MessageType type) const {
     int count = 0;
     for (const auto& decision : decisions) {
@@ -103,7 +103,7 @@ struct Served {
   }
 };
 
-TEST_CASE("a first server waits a day for its first worker, one that replaces another as long as the run") {
+TEST_CASE("a first server waits a day for its first worker, a replacement only the patience of the run") {
   Served first(0, {.patience = 60});
   first.pass(hours(24));
   CHECK_FALSE(first.end);
@@ -134,7 +134,8 @@ TEST_CASE("a server whose last worker is gone ends well after the patience of th
   CHECK_FALSE(run.end->trained);
 }
 
-TEST_CASE("a server waits for its first worker as long as the run once server 0 has ended with 0") {
+TEST_CASE(
+    "once server 0 has ended with 0, a server waits for its first worker only the patience of the run") {
   Served run(1, {.servers = 2, .patience = 60});
   run.happens(Event::Kind::up, server(0));
   bool waits_a_day = true;
@@ -156,7 +157,7 @@ TEST_CASE("a server waits for its first worker as long as the run once server 0 
   if (!waits_a_day) CHECK(run.end->code == ExitCode::peers_lost);
 }
 
-TEST_CASE("a server that finds the last checkpoint ends after 10 s, and tells workers that wait") {
+TEST_CASE("a server that finds the last checkpoint ends after 10 s, and reports the end to waiting workers") {
   Served alone(0, {.patience = 60}, 0, true);
   alone.pass(seconds(10));
   CHECK_FALSE(alone.end);
@@ -178,7 +179,7 @@ TEST_CASE("a server that finds the last checkpoint ends after 10 s, and tells wo
   CHECK(waited_for.end->trained);
 }
 
-TEST_CASE("a server that is told to stop waits 20 s for server 0, and not at all without it") {
+TEST_CASE("a server that is told to stop waits 20 s for server 0, and not at all without server 0") {
   Served without(1);
   without.machine.stop();
   without.pass(seconds(0));
@@ -206,20 +207,20 @@ TEST_CASE("a server that is told to stop waits 20 s for server 0, and not at all
   CHECK(left.end);
 }
 
-TEST_CASE("the end of an older incarnation of a worker changes nothing for the newer one") {
+TEST_CASE("the end of an older incarnation of a worker does not affect the newer one") {
   Served run(0, {.workers = 1, .patience = 60});
   run.happens(Event::Kind::up, worker(0), 1);
   run.happens(Event::Kind::up, worker(0), 2);
   run.happens(Event::Kind::down, worker(0), 1);
   run.pass(seconds(100));
-  CHECK_FALSE(run.end);  // somebody is there
+  CHECK_FALSE(run.end);  // a worker is connected
   run.happens(Event::Kind::audible, worker(0), 1);
   CHECK(run.told(worker(0), MessageType::wait) == 0);
   run.happens(Event::Kind::audible, worker(0), 2);
   CHECK(run.told(worker(0), MessageType::wait) == 1);
 }
 
-TEST_CASE("what a slow worker is owed is the newest weights of a chunk, once, when it takes them") {
+TEST_CASE("a slow worker gets the newest weights of a chunk, once, when it has room") {
   Served run(0, {.workers = 1, .sync = false});
   run.happens(Event::Kind::up, worker(0));
   run.joins(worker(0));
@@ -233,7 +234,7 @@ TEST_CASE("what a slow worker is owed is the newest weights of a chunk, once, wh
   CHECK_FALSE(run.machine.has_queued(worker(0)));
   run.hears(worker(0), MessageType::pull, 1);
   run.hears_floats(worker(0), MessageType::push, 0, 2, 0, {0, 0, 0, 0});
-  run.hears_floats(worker(0), MessageType::push, 0, 2, 0, {0, 0, 0, 0});  // the same again counts once
+  run.hears_floats(worker(0), MessageType::push, 0, 2, 0, {0, 0, 0, 0});  // the same push again counts once
   CHECK(run.machine.has_queued(worker(0)));
   const auto owed = run.machine.next_weights(worker(0));
   REQUIRE(owed);
@@ -243,7 +244,7 @@ TEST_CASE("what a slow worker is owed is the newest weights of a chunk, once, wh
   CHECK_FALSE(run.machine.next_weights(worker(0)));
 }
 
-TEST_CASE("a server that is to save a step that it has no weights of says so, unless only the disk failed") {
+TEST_CASE("a server without weights of the step to save reports that, unless only the disk failed") {
   Served first(0, {.workers = 1});
   first.happens(Event::Kind::up, worker(0));
   first.joins(worker(0));

@@ -42,7 +42,7 @@ Config config_of(const Setup& setup) {
 struct Played {
   SteadyTime now{std::chrono::hours(1)};
   WorkerMachine machine;
-  std::vector<std::pair<PeerId, Header>> said;  // of everything that was sent
+  std::vector<std::pair<PeerId, Header>> said;  // every message that was sent
   std::vector<ComputeSlice> computed;
   std::vector<Evaluate> evaluated;
   std::string lines;
@@ -118,7 +118,7 @@ struct Played {
   void is_accepted(std::uint64_t clock) {
     for (const std::uint32_t chunk : {0u, 1u}) hears(Type::accepted, clock, chunk);
   }
-  // Joined, with work of the first step computed and pushed.
+  // The worker has joined, and has computed and pushed its work of the first step.
   void begin() {
     happens(Event::Kind::up, 0);
     is_given(0, 0, 0);
@@ -137,7 +137,7 @@ struct Played {
   }
 };
 
-TEST_CASE("a worker joins when all servers are there, computes what it is given, and asks for the next") {
+TEST_CASE("a worker joins when all servers are there, computes its slice, and asks for the next") {
   Played worker({.servers = 1});
   CHECK(worker.said.empty());
   worker.happens(Event::Kind::up, 0);
@@ -155,11 +155,11 @@ TEST_CASE("a worker joins when all servers are there, computes what it is given,
   CHECK(worker.said_to(0, Type::ready) == 2);
   worker.gets_weights(1);
   worker.is_given(1, 0, 8);
-  CHECK(worker.said_to(0, Type::pull) == 2);  // the weights came by themselves
+  CHECK(worker.said_to(0, Type::pull) == 2);  // the server sent the weights by itself
   CHECK(worker.computed.size() == 2);
 }
 
-TEST_CASE("weights of a step that do not come are asked for again every 500 ms") {
+TEST_CASE("a worker asks again every 500 ms for weights of a step that do not arrive") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
   worker.is_given(0, 0, 0);
@@ -168,13 +168,15 @@ TEST_CASE("weights of a step that do not come are asked for again every 500 ms")
   worker.pass(Milliseconds(400));
   CHECK(worker.said_to(0, Type::pull) == 2);
   worker.pass(Milliseconds(100));
-  CHECK(worker.said_to(0, Type::pull) == 3);  // the chunk that is missing
+  CHECK(worker.said_to(0, Type::pull) == 3);  // for the missing chunk
   CHECK(worker.said.back().second.key == 1);
   worker.pass(Milliseconds(500));
   CHECK(worker.said_to(0, Type::pull) == 4);
 }
 
-TEST_CASE("a worker that has lost one server tells server 0 after a second, once, and joins again later") {
+TEST_CASE(
+    "a worker that has lost one server reports that to server 0 after a second, once, and joins again "
+    "later") {
   Played worker({.servers = 2});
   worker.happens(Event::Kind::up, 0);
   worker.happens(Event::Kind::up, 1);
@@ -190,7 +192,7 @@ TEST_CASE("a worker that has lost one server tells server 0 after a second, once
 }
 
 TEST_CASE(
-    "while a server is lost a worker goes on offline for as long as it may, and says so when it joins") {
+    "while a server is lost a worker continues offline for the allowed time, and reports it when it joins") {
   Played worker({.offline = 2});
   worker.begin();
   worker.is_accepted(0);
@@ -207,7 +209,7 @@ TEST_CASE(
   CHECK(worker.lines.find("has made 19 steps offline, to step 20\n") != std::string::npos);
 }
 
-TEST_CASE("a worker at its first step makes none offline") {
+TEST_CASE("a worker at its first step makes no steps offline") {
   Played worker({.offline = 2});
   worker.begin();
   worker.happens(Event::Kind::down, 0);
@@ -215,7 +217,7 @@ TEST_CASE("a worker at its first step makes none offline") {
   CHECK(worker.offline_steps == 0);
 }
 
-TEST_CASE("a worker gives up servers that are not there for longer than the patience of the run") {
+TEST_CASE("a worker gives up if servers are away for longer than the patience of the run") {
   Played worker({.patience = 30});
   worker.pass(seconds(30));
   CHECK_FALSE(worker.failure);
@@ -225,7 +227,7 @@ TEST_CASE("a worker gives up servers that are not there for longer than the pati
   CHECK(std::string(worker.failure->what()) == "gave up waiting for server 0 (30 s)");
 }
 
-TEST_CASE("a worker gives up a server that answers nothing, unless it says that the run goes on") {
+TEST_CASE("a worker gives up if a server does not answer, unless the server says that the run continues") {
   Played worker({.patience = 30});
   worker.happens(Event::Kind::up, 0);
   worker.pass(seconds(20));
@@ -237,7 +239,7 @@ TEST_CASE("a worker gives up a server that answers nothing, unless it says that 
   CHECK(std::string(worker.failure->what()) == "gave up waiting for the servers' answer (30 s)");
 }
 
-TEST_CASE("a worker stays while server 0 waits for others, and is as patient after it as before") {
+TEST_CASE("a worker stays while server 0 waits for others, and that time extends its own patience") {
   Played worker({.patience = 30});
   worker.happens(Event::Kind::up, 0);
   for (int told = 0; told < 30; ++told) {
@@ -252,7 +254,7 @@ TEST_CASE("a worker stays while server 0 waits for others, and is as patient aft
   CHECK(std::string(worker.failure->what()) == "gave up waiting for server 0 (90 s)");
 }
 
-TEST_CASE("a worker that is told to join again does, also while its weights are under way") {
+TEST_CASE("a worker that is told to join again does so, also while its weights are under way") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
   worker.is_given(0, 0, 0);
@@ -267,7 +269,7 @@ TEST_CASE("a worker that is told to join again does, also while its weights are 
   CHECK(worker.said_to(0, Type::join) == 3);
 }
 
-TEST_CASE("the rank that is asked evaluates, reports, and ends with the result when the run is finished") {
+TEST_CASE("the asked rank evaluates, reports, and ends with the result when the run is finished") {
   Played worker({});
   worker.begin();
   worker.is_accepted(0);
@@ -282,7 +284,7 @@ TEST_CASE("the rank that is asked evaluates, reports, and ends with the result w
   CHECK(worker.trained == "the result");
 }
 
-TEST_CASE("a worker that is told to stop says what it has done, and is terminated") {
+TEST_CASE("a worker that is told to stop reports its finished slice, and is terminated") {
   Played worker({});
   worker.begin();
   worker.machine.stop();
@@ -300,7 +302,7 @@ TEST_CASE("a worker that finds the last checkpoint while its servers are away en
   CHECK(worker.ended_with_found);
 }
 
-TEST_CASE("a worker that is told of the end, and of no report, looks for the last checkpoint first") {
+TEST_CASE("a worker that hears of the end without a result first checks for the last checkpoint") {
   Played worker({});
   worker.begin();
   worker.hears(Type::finish);
@@ -327,8 +329,8 @@ TEST_CASE("a worker that is told of the end, and of no report, looks for the las
   }
 }
 
-// Server 0 may be the successor of one that lived on, and has trained the run to its end.
-TEST_CASE("a worker looks for the last checkpoint while server 0 knows of no run that goes on") {
+// Server 0 may be the successor of a server 0 that lived on and has finished the run.
+TEST_CASE("a worker checks for the last checkpoint while server 0 does not report a run that continues") {
   Played worker({});
   worker.happens(Event::Kind::up, 0);
   CHECK_FALSE(worker.machine.looks_for_last(worker.now));
