@@ -152,6 +152,23 @@ def test_a_stopped_run_with_servers_leaves_a_whole_checkpoint(tmp_path, consiste
         assert f"goes on from the checkpoint of step {stopped[0]}" in servers[0].errors()
 
 
+@pytest.mark.parametrize("mode,servers", [("ps", 1), ("allreduce", 0)])
+def test_the_curve_of_a_stopped_run_covers_the_steps_before_and_after_the_stop(tmp_path, mode, servers):
+    with Run(tmp_path, mode, workers=2, servers=servers, consistency="sync", steps=150, step_delay_ms=10,
+             checkpoints=True) as run:
+        run_servers, workers = run.start_all()
+        run.until_step(workers[0], 60)
+        run.stop(run_servers + workers)
+        stopped = steps_in(run.checkpoints)[-1]
+        run_servers, workers = run.start_all()
+        for process in run_servers + workers:
+            assert process.wait() == 0, process.errors()
+        curve = next(result["curve"] for result in (process.result() for process in workers) if result.get("curve"))
+        steps = [step for step, _ in curve]
+        assert steps == sorted(set(steps)) and steps[-1] == 150
+        assert steps[0] < stopped / 2 and sum(step <= stopped for step in steps) > 2 and sum(step > stopped for step in steps) > 2
+
+
 def test_a_server_that_is_killed_leaves_no_checkpoint_that_lacks_its_part(tmp_path):
     with Run(tmp_path, "ps", servers=2, consistency="sync", steps=ENDLESS, step_delay_ms=15,
              checkpoint={"every": 1, "keep": 5}) as run:
