@@ -1,4 +1,4 @@
-// Blobs of a registry: read in one stream, written in parts that can go on after a loss.
+// Blobs of a registry: read in one stream, written in parts that can continue after a lost connection.
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,9 +20,9 @@ using http::Reply;
 using std::chrono::milliseconds;
 
 namespace {
-constexpr std::size_t part_bytes = 16 << 20;  // of an upload; each upload holds one in memory
-constexpr std::size_t most_shared = 1 << 20;  // that does not hold up other exchanges of its connection
-constexpr int most_losses = 5;                // one after the other, with next to nothing between them
+constexpr std::size_t part_bytes = 16 << 20;  // of an upload; each upload holds one part in memory
+constexpr std::size_t most_shared = 1 << 20;  // a larger blob delays other exchanges of its connection
+constexpr int most_losses = 5;                // lost connections in a row with next to nothing sent
 constexpr std::uint64_t next_to_nothing = 64 << 10;
 }  // namespace
 
@@ -30,7 +30,7 @@ bool Registry::has_blob(const std::string& repository, const std::string& digest
   const Reply reply =
       send({.method = "HEAD", .url = at(repository, "blobs/" + digest)}, push_scope(repository));
   if (reply.failure.kind == Failure::Kind::none && reply.status == 404) return false;
-  // Some answer with where it lies.
+  // Some registries answer with a redirect to the blob.
   if (reply.failure.kind == Failure::Kind::none && (reply.ok() || is_redirect(reply.status))) return true;
   fail(reply, fmt::format("repository {}/{}", name_, repository));
 }
@@ -69,7 +69,7 @@ void Registry::read_blob(const std::string& repository, const image::Descriptor&
     Call call{.url = at(repository, "blobs/" + descriptor.digest)};
     call.is_long = is_long;
     if (have > 0) call.headers = {{"Range", fmt::format("bytes={}-", have)}};
-    call.begun = [&](int status) { skip = status == 206 ? 0 : have; };  // some send the whole again
+    call.begun = [&](int status) { skip = status == 206 ? 0 : have; };  // some registries ignore Range
     call.take = [&](std::string_view part) {
       const std::size_t known = std::min<std::uint64_t>(skip, part.size());
       skip -= known;
@@ -96,8 +96,9 @@ void Registry::read_blob(const std::string& repository, const image::Descriptor&
 bool Registry::mount_blob(const std::string& repository, const std::string& digest, const std::string& from) {
   const std::string query = fmt::format("blobs/uploads/?mount={}&from={}", http::percent_encode(digest),
                                         http::percent_encode(from));
-  // 202 begins an upload, which the registry forgets by itself. Anything else is said by the upload that
-  // follows: a token server, too, may refuse only the other repository.
+  // 202: the registry begins an upload instead of a mount, and later forgets this upload. Any other error
+  // also returns false, because the token server may have refused only the other repository. If not, the
+  // upload that follows reports the error.
   try {
     const Reply reply = send({.method = "POST", .url = at(repository, query)},
                              push_scope(repository) + " " + pull_scope(from));
@@ -108,7 +109,7 @@ bool Registry::mount_blob(const std::string& repository, const std::string& dige
   }
 }
 
-// One blob on its way up. What was stored when a connection is lost is not sent again.
+// The upload of one blob. Bytes that the registry stored before a connection was lost are not sent again.
 class Upload {
  public:
   Upload(Registry& registry, const std::string& repository, const image::Descriptor& descriptor,
@@ -123,7 +124,7 @@ class Upload {
     while (true) {
       if (session_.empty()) begin();
       std::string part;
-      part.reserve(std::min<std::uint64_t>(part_bytes, descriptor_.size));  // growing takes twice as much
+      part.reserve(std::min<std::uint64_t>(part_bytes, descriptor_.size));  // growth takes twice the memory
       bool going = true;
       source([&](std::string_view bytes) {
         while (going && !bytes.empty()) {
@@ -164,7 +165,7 @@ class Upload {
     if (location.empty()) return;
     const std::string next = resolve(registry_.base(), location);
     const std::string wrong =
-        next.empty() ? "a place that is no URL for it" : wrong_with_target(registry_.base(), next);
+        next.empty() ? "an address that is not a valid URL" : wrong_with_target(registry_.base(), next);
     if (!wrong.empty()) refuse("sends mlk to " + wrong + ", and mlk does not go there");
     session_ = next;
   }
@@ -179,14 +180,14 @@ class Upload {
     registry_.fail(reply, what_, Registry::to_make);
   }
 
-  // One more loss; after a pause it may go on. Throws when there were too many without a byte between them.
+  // Counts a lost connection and waits before the next attempt. Throws after too many losses in a row.
   void lose(const Reply& reply) {
     is_doubtful_ = true;
     if (++losses_ >= most_losses) give_up(reply);
     registry_.wait(milliseconds(250 << losses_), "lost an upload");
   }
 
-  // False: the registry has forgotten the upload; it begins anew.
+  // Returns false if the registry has forgotten the upload, which then must begin again.
   bool send_part(std::string_view part) {
     while (!part.empty()) {
       const std::string range = fmt::format("{}-{}", stored_, stored_ + part.size() - 1);
@@ -210,13 +211,14 @@ class Upload {
       lose(reply);
       const std::uint64_t now = stored_by_registry();
       if (session_.empty() || now < stored_ || now > stored_ + part.size()) return forget(reply);
+      if (now - stored_ > next_to_nothing) losses_ = 0;
       part.remove_prefix(now - stored_);
       stored_ = now;
     }
     return true;
   }
 
-  // What was stored between two losses is worth nothing here, so these are counted by themselves.
+  // A forgotten upload loses all stored bytes, so a separate counter bounds how often this may happen.
   bool forget(const Reply& reply) {
     if (++forgotten_ >= most_losses) give_up(reply);
     session_.clear();
@@ -224,7 +226,8 @@ class Upload {
     return false;
   }
 
-  // How far it has come; without a session if it was forgotten.
+  // The number of bytes that the registry has stored. Clears the session if the registry has forgotten the
+  // upload.
   std::uint64_t stored_by_registry() {
     const Reply reply = registry_.send({.url = session_}, push_scope(repository_));
     if (!reply.ok()) {
@@ -232,7 +235,7 @@ class Upload {
       return 0;
     }
     take_session(reply);
-    const std::string range = reply.header("range");  // "0-99"; "0-0" of nothing
+    const std::string range = reply.header("range");  // "0-99"; "0-0" if it stored nothing
     const std::size_t dash = range.find('-');
     if (dash == range.npos) return 0;
     const std::uint64_t last = std::strtoull(range.c_str() + dash + 1, nullptr, 10);
@@ -255,7 +258,7 @@ class Upload {
         refuse("has stored other bytes than were sent");
       return true;
     }
-    // 400: it has other bytes than were sent, which after a loss is no wonder.
+    // 400: the registry has stored other bytes than mlk has. After a lost connection the upload begins again.
     const bool is_unclear =
         may_pass(reply) || (reply.failure.kind == Failure::Kind::none &&
                             (reply.status == 404 || (reply.status == 400 && is_doubtful_)));
@@ -273,7 +276,7 @@ class Upload {
   std::string session_;
   std::uint64_t stored_ = 0;
   int losses_ = 0, forgotten_ = 0;
-  bool is_doubtful_ = false;  // a part of this session was lost on its way
+  bool is_doubtful_ = false;  // a connection was lost while a part was sent
 };
 
 void Registry::upload(const std::string& repository, const image::Descriptor& descriptor,

@@ -1,4 +1,4 @@
-// How long the loop waits and how often it tries, and what is left of one try in the next one.
+// How long the loop waits, how often it retries, and the state that an attempt leaves for the next one.
 #include <atomic>
 #include <future>
 #include <thread>
@@ -12,7 +12,7 @@
 using namespace mlk::http;
 using std::chrono::milliseconds;
 
-TEST_CASE("a request that waits for a credential is never late, also while the loop is busy with another") {
+TEST_CASE("a request that waits for a credential never times out, also while another request is running") {
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
   Ends ends({.url = server.listen()});
@@ -23,22 +23,33 @@ TEST_CASE("a request that waits for a credential is never late, also while the l
   std::future<Outcome> parked = ask(*ends.loop, {.path = "/b", .timeout = milliseconds(1)});
   REQUIRE(eventually([&] { return ends.credentials->asked == 2; }));
   CHECK(running.get().failure.kind == Failure::Kind::timed_out);
-  CHECK(ends.credentials->asked == 2);  // it waits for news, and does not ask in each turn
+  CHECK(ends.credentials->asked == 2);  // the loop waits for news, and does not call next() in each turn
   ends.credentials->fail(mlk::Error(mlk::ExitCode::cluster, "no login"));
   const Failure failure = parked.get().failure;
   CHECK(failure.kind == Failure::Kind::credentials);
   CHECK_FALSE(failure.for_good);  // the next login may succeed
 }
 
-TEST_CASE("a loop in which everything waits for a credential rests") {
+TEST_CASE("a request that has waited for its credential has its whole timeout from then on") {
+  FakeServer server;
+  server.http->Get(".*", [&](const httplib::Request&, httplib::Response&) { server.hang(); });
+  Ends ends({.url = server.listen()});
+  std::future<Outcome> parked = ask(*ends.loop, {.path = "/a", .timeout = milliseconds(300)});
+  REQUIRE(eventually([&] { return ends.credentials->asked == 1; }));
+  ends.credentials->give("");
+  REQUIRE(parked.wait_for(milliseconds(20'000)) == std::future_status::ready);
+  CHECK(parked.get().failure.kind == Failure::Kind::timed_out);
+}
+
+TEST_CASE("the loop sleeps while all requests wait for a credential") {
   Ends ends({.url = "http://127.0.0.1:1"});
   std::future<Outcome> parked = ask(*ends.loop, {.path = "/a", .timeout = milliseconds(1)});
   REQUIRE(eventually([&] { return ends.credentials->asked == 1; }));
-  std::this_thread::sleep_for(milliseconds(200));  // in which a loop without rest takes thousands of turns
+  std::this_thread::sleep_for(milliseconds(200));  // a loop that does not sleep takes thousands of turns
   CHECK(ends.credentials->turns < 100);
 }
 
-TEST_CASE("a credential that cannot be had at all is an error for good") {
+TEST_CASE("a credential that can never be made is a failure that is for_good") {
   Ends ends({.url = "http://127.0.0.1:1"});
   ends.credentials->refuse(mlk::Error(mlk::ExitCode::cluster, "no login", "log in"));
   const Failure failure = ask(*ends.loop, {.path = "/a"}).get().failure;
@@ -48,7 +59,7 @@ TEST_CASE("a credential that cannot be had at all is an error for good") {
   CHECK(failure.for_good);
 }
 
-TEST_CASE("all tries of a request together have its time") {
+TEST_CASE("all attempts of a request share its timeout") {
   std::atomic<int> count = 0;
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
@@ -61,10 +72,10 @@ TEST_CASE("all tries of a request together have its time") {
   ends.credentials->give("");
   (void)ask(*ends.loop, {.path = "/a", .timeout = milliseconds(250)}).get();
   CHECK(count >= 1);
-  CHECK(count <= 3);  // each takes the server a tenth of a second
+  CHECK(count <= 3);  // the server takes a tenth of a second for each
 }
 
-TEST_CASE("the time that was lost with a dead connection is not the request's") {
+TEST_CASE("the time lost on a dead connection does not count against the request's timeout") {
   std::atomic<int> count = 0;
   FakeServer server;
   server.http->Get("/check",
@@ -74,7 +85,7 @@ TEST_CASE("the time that was lost with a dead connection is not the request's") 
     std::this_thread::sleep_for(milliseconds(800));
     answer(response, 200, "{}");
   });
-  // It is left after 1100 ms, and so 1900 ms pass in all.
+  // The loop abandons the connection after 1100 ms, so 1900 ms pass in total.
   Ends ends({.url = server.listen(),
              .check_path = "/check",
              .silence = {.suspect = milliseconds(1000), .leave = milliseconds(1200)}});
@@ -83,7 +94,7 @@ TEST_CASE("the time that was lost with a dead connection is not the request's") 
   CHECK(count == 2);
 }
 
-TEST_CASE("a request is sent again when its time has come, though nothing else happens") {
+TEST_CASE("the loop sends a request again after its Retry-After, although no other event wakes the loop") {
   std::atomic<int> count = 0;
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
@@ -96,14 +107,14 @@ TEST_CASE("a request is sent again when its time has come, though nothing else h
   CHECK(count == 2);
 }
 
-TEST_CASE("how long a server that is not there is asked again is the caller's choice") {
+TEST_CASE("the caller chooses how long requests to an unreachable server are repeated") {
   Ends ends({.url = "http://127.0.0.1:1", .longest_trying = milliseconds(0)});
   ends.credentials->give("");
   CHECK(ask(*ends.loop, {.path = "/a"}).get().failure.kind == Failure::Kind::refused);
   CHECK(ends.credentials->asked == 1);
 }
 
-TEST_CASE("nothing of an answer is left when the request has been sent again") {
+TEST_CASE("a repeated request leaves no part of the earlier answer") {
   std::atomic<int> count = 0;
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
@@ -118,10 +129,10 @@ TEST_CASE("nothing of an answer is left when the request has been sent again") {
   CHECK(response.status == 503);
   CHECK(response.body == "{}");
   CHECK(response.warnings == std::vector<std::string>{"second"});
-  CHECK(count == 2);  // nor is the time to come back
+  CHECK(count == 2);  // the earlier Retry-After is gone too
 }
 
-TEST_CASE("a credential counts as accepted by every answer but 401") {
+TEST_CASE("every answer except 401 accepts the credential") {
   std::atomic<int> status = 0;
   FakeServer server;
   server.http->Get(
@@ -142,7 +153,7 @@ TEST_CASE("a credential counts as accepted by every answer but 401") {
   CHECK(acceptances("http://127.0.0.1:1") == 0);
 }
 
-TEST_CASE("the credential of a stream counts as accepted while it runs, when any other request ends") {
+TEST_CASE("the credential of a running stream is accepted when any other request ends") {
   FakeServer server;
   server.http->Get("/stream", [&](const httplib::Request&, httplib::Response& response) {
     response.set_chunked_content_provider("text/plain", [&](std::size_t, httplib::DataSink& sink) {
@@ -165,7 +176,7 @@ TEST_CASE("the credential of a stream counts as accepted while it runs, when any
   CHECK(ends.credentials->acceptances == 1);
 }
 
-TEST_CASE("a stream is open with its answer, not with what comes before that") {
+TEST_CASE("a stream opens with its final answer, not with an earlier answer") {
   const RawServer raw([](int, const std::string&) {
     return "HTTP/1.1 103 Early Hints\r\nX-Early: yes\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: "
            "4\r\n\r\none\n";
@@ -183,7 +194,7 @@ TEST_CASE("a stream is open with its answer, not with what comes before that") {
   CHECK(opened == std::vector<int>{200});
 }
 
-TEST_CASE("lines of a stream that have been delivered are held no more") {
+TEST_CASE("a stream may deliver more bytes than most_held, because delivered lines are not held") {
   const std::string line(700 << 10, 'x');
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {

@@ -24,8 +24,8 @@ std::string event(const std::string& type, const std::string& object) {
 }
 std::string gone_event() { return event("ERROR", status_body(410, "Expired", "too old resource version")); }
 
-// Plays lists and watches by script: the n-th list gives lists[n] (the last one again and again), the n-th
-// watch sends watches[n] and then ends, breaks or stays; beyond the script watches stay open and silent.
+// Serves lists and watches by script. The n-th list gives lists[n], and then the last list again and again.
+// The n-th watch sends watches[n] and then ends, breaks or stays. Later watches stay open and silent.
 struct Script {
   struct Watch {
     std::vector<std::string> events;
@@ -37,7 +37,7 @@ struct Script {
   std::mutex mutex;
   std::vector<std::string> targets;  // of all requests
   int list_count = 0, watch_count = 0;
-  FakeServer server;  // last: its handlers use all of the above
+  FakeServer server;  // declared last: its handlers use all of the above
 
   Config start() {
     server.http->Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
@@ -87,7 +87,7 @@ std::string list_of(const std::vector<std::string>& items, int version) {
          R"("},"items":[)" + text + "]}";
 }
 
-// Names and phases of what the reflector holds.
+// Names and phases of the reflector's objects.
 std::string holds(const Reflector& reflector) {
   std::string text;
   for (const json& object : reflector.objects()) {
@@ -105,7 +105,7 @@ ReflectorTimes quick_reflector() {
 
 }  // namespace
 
-TEST_CASE("a reflector lists, then follows changes, by name") {
+TEST_CASE("a reflector lists objects, then applies the changes of a watch, and sorts the objects by name") {
   Script script;
   script.lists = {list_of({pod("b", 1), pod("a", 2)}, 5)};
   script.watches = {{{event("ADDED", pod("c", 6)), event("MODIFIED", pod("a", 7, "Failed")),
@@ -127,7 +127,7 @@ TEST_CASE("a reflector lists, then follows changes, by name") {
       std::string::npos);
 }
 
-TEST_CASE("what was deleted is told as it was last, also if nobody has seen it so") {
+TEST_CASE("the callback for a deleted object gets its last state, even if no caller saw that state") {
   Script script;
   script.lists = {list_of({pod("a", 1)}, 5)};
   script.watches = {{{event("MODIFIED", pod("a", 6, "Failed")), event("DELETED", pod("a", 7, "Failed"))},
@@ -146,7 +146,7 @@ TEST_CASE("what was deleted is told as it was last, also if nobody has seen it s
   CHECK(gone == "a:Failed ");
 }
 
-TEST_CASE("a watch that ends goes on from the last version, a bookmark's too") {
+TEST_CASE("a watch that ends is resumed from the last version, also that of a bookmark") {
   Script script;
   script.lists = {list_of({pod("a", 1)}, 5)};
   script.watches = {{{event("ADDED", pod("b", 6)), event("BOOKMARK", pod("", 9))}, Script::Watch::end},
@@ -158,7 +158,7 @@ TEST_CASE("a watch that ends goes on from the last version, a bookmark's too") {
   CHECK(script.lists_seen() == 1);
 }
 
-TEST_CASE("a watch cut in the middle of an event goes on from the last whole one") {
+TEST_CASE("a watch that is cut within an event resumes from the last whole event") {
   Script script;
   script.lists = {list_of({}, 5)};
   const std::string second = event("ADDED", pod("b", 7));
@@ -171,8 +171,7 @@ TEST_CASE("a watch cut in the middle of an event goes on from the last whole one
   CHECK(eventually([&] { return reflector.failure() == nullptr; }));
 }
 
-TEST_CASE(
-    "a watch that had said something and is cut goes on at once, whenever that happens, and is no failure") {
+TEST_CASE("a watch that is cut after an event resumes at once, each time, without a failure") {
   Script script;
   script.lists = {list_of({}, 5)};
   script.watches.assign(5, {{event("ADDED", pod("a", 6))}, Script::Watch::cut});
@@ -194,7 +193,7 @@ TEST_CASE(
   CHECK_FALSE(failed);
 }
 
-TEST_CASE("half an event before an orderly end is not taken for one") {
+TEST_CASE("an incomplete event at the end of an orderly watch is ignored") {
   Script script;
   script.lists = {list_of({}, 5)};
   script.watches = {{{event("ADDED", pod("a", 6)), R"({"type":"ADDED","obj)"}, Script::Watch::end},
@@ -204,7 +203,7 @@ TEST_CASE("half an event before an orderly end is not taken for one") {
   CHECK(eventually([&] { return holds(reflector) == "a:Running b:Running "; }));
 }
 
-TEST_CASE("a version that is too old leads to a new list, whichever way the server says so") {
+TEST_CASE("a 410 for an old version leads to a new list, both as an event and as a status") {
   Script script;
   script.lists = {list_of({pod("a", 1), pod("b", 2)}, 5), list_of({pod("a", 3, "Failed")}, 20)};
   SUBCASE("in the stream") {
@@ -219,7 +218,7 @@ TEST_CASE("a version that is too old leads to a new list, whichever way the serv
   CHECK(script.target(3).find("resourceVersion=20&") != std::string::npos);
 }
 
-TEST_CASE("another error in the stream is waited out") {
+TEST_CASE("after an error event other than 410 a new watch begins after a wait, without a new list") {
   Script script;
   script.lists = {list_of({}, 5)};
   script.watches = {{{event("ERROR", status_body(500, "InternalError", "oops"))}, Script::Watch::end},
@@ -230,7 +229,7 @@ TEST_CASE("another error in the stream is waited out") {
   CHECK(script.lists_seen() == 1);
 }
 
-TEST_CASE("a silent watch is opened anew") {
+TEST_CASE("a silent watch is reopened") {
   Script script;
   script.lists = {list_of({}, 5)};
   script.watches = {{{}, Script::Watch::stay}, {{event("ADDED", pod("a", 6))}, Script::Watch::stay}};
@@ -241,7 +240,7 @@ TEST_CASE("a silent watch is opened anew") {
   CHECK(eventually([&] { return holds(reflector) == "a:Running "; }));
 }
 
-TEST_CASE("a server that is away is waited for, and the failure is there to see") {
+TEST_CASE("a reflector waits for a server that is away, and failure() gives the error") {
   Config config;
   {
     FakeServer server;
@@ -257,7 +256,7 @@ TEST_CASE("a server that is away is waited for, and the failure is there to see"
   CHECK_THROWS_AS(std::rethrow_exception(reflector.failure()), ApiError);
 }
 
-TEST_CASE("a refusal is final") {
+TEST_CASE("a 401, 403 or 404 before the first list is final") {
   for (const int code : {401, 403, 404}) {
     FakeServer server;
     std::atomic<int> requests = 0;
@@ -273,7 +272,7 @@ TEST_CASE("a refusal is final") {
   }
 }
 
-TEST_CASE("a server that has just started refuses who could watch before, and that passes or is final") {
+TEST_CASE("a 403 after a successful watch may pass, and is final only after a while") {
   for (const bool passes : {true, false}) {
     FakeServer server;
     std::atomic<bool> refuses = false;
@@ -310,7 +309,26 @@ TEST_CASE("a server that has just started refuses who could watch before, and th
   }
 }
 
-TEST_CASE("a server that closes every watch at once is not asked in a tight loop") {
+TEST_CASE("the time in which a 403 is not final begins anew after each successful watch") {
+  FakeServer server;
+  std::atomic<bool> refuses = false;
+  std::atomic<int> watches = 0;
+  server.http->Get(".*", [&](const auto& request, auto& response) {
+    if (refuses.exchange(false)) return answer(response, 403, status_body(403, "Forbidden", "no"));
+    if (!request.has_param("watch"))
+      return answer(response, 200, R"({"metadata":{"resourceVersion":"7"},"items":[]})");
+    if (++watches == 2) std::this_thread::sleep_for(milliseconds(300));  // longer than refusals may last
+    refuses = watches < 3;
+    answer(response, 200, "");
+  });
+  Client client(server.start());
+  ReflectorTimes times = quick_reflector();
+  times.refusal = milliseconds(200);
+  Reflector reflector(client, resources::pods, "n", {}, [] {}, times);
+  CHECK(eventually([&] { return watches > 3; }));
+}
+
+TEST_CASE("if a server closes every watch at once, the reflector does not reopen them in a tight loop") {
   Script script;
   script.lists = {list_of({}, 5)};
   for (int i = 0; i < 1000; ++i) script.watches.push_back({{}, Script::Watch::end});
@@ -318,7 +336,7 @@ TEST_CASE("a server that closes every watch at once is not asked in a tight loop
   Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
   REQUIRE(eventually([&] { return script.watches_seen() > 3; }));
   std::this_thread::sleep_for(milliseconds(300));
-  CHECK(script.watches_seen() < 40);  // at 50 ms and more each; a tight loop makes hundreds
+  CHECK(script.watches_seen() < 40);  // a watch takes 50 ms or more; a tight loop makes hundreds
 }
 
 TEST_CASE("a reflector can be destroyed at any moment") {
@@ -335,16 +353,16 @@ TEST_CASE("a reflector can be destroyed at any moment") {
   silent.http->Get(".*", [&](const auto&, auto&) { silent.hang(); });
   Client waiting(silent.start());
   Reflector reflector(waiting, resources::pods, "n", {}, [] {}, quick_reflector());
-  std::this_thread::sleep_for(milliseconds(30));  // destroyed with the list under way
+  std::this_thread::sleep_for(milliseconds(30));  // the list is still running when the reflector is destroyed
 }
 
-TEST_CASE("an id-token that has ended is no passing trouble: nobody renews it") {
+TEST_CASE("a reflector ends with a final failure if its id-token has expired, because nobody renews it") {
   Script script;
   script.lists = {list_of({}, 5)};
   Config config = script.start();
   config.login = Login::oidc;
   config.user = "me";
-  config.token = "e30.eyJleHAiOjE1MDAwMDAwMDB9.c2ln";  // 2017
+  config.token = "e30.eyJleHAiOjE1MDAwMDAwMDB9.c2ln";  // expired in 2017
   Client client(config);
   Reflector reflector(client, resources::pods, "n", {}, [] {}, quick_reflector());
   CHECK(eventually([&] { return reflector.failure() != nullptr; }));
@@ -359,7 +377,7 @@ TEST_CASE("an id-token that has ended is no passing trouble: nobody renews it") 
   CHECK(script.lists_seen() == 0);
 }
 
-TEST_CASE("objects of the same name in two namespaces are two, and what is never looked at is not held") {
+TEST_CASE("objects of one name in two namespaces are kept apart, and transform removes fields") {
   const auto elsewhere = [](std::string object) { return object.replace(object.find("\"n\""), 3, "\"m\""); };
   Script script;
   script.lists = {list_of({pod("a", 1)}, 5)};
@@ -376,9 +394,7 @@ TEST_CASE("objects of the same name in two namespaces are two, and what is never
   CHECK(script.target(0) == "/api/v1/pods?limit=500");
 }
 
-TEST_CASE(
-    "an error of a watch is there to see, whether it is in the stream or the answer, and no new list "
-    "follows") {
+TEST_CASE("failure() returns the error of a watch, from its stream or its status, and no new list follows") {
   for (const bool in_stream : {true, false}) {
     Script script;
     script.lists = {list_of({}, 5)};
@@ -401,7 +417,7 @@ TEST_CASE(
       }
     };
     ReflectorTimes times = quick_reflector();
-    times.first_wait = times.longest_wait = milliseconds(500);  // so that the failure can be seen from here
+    times.first_wait = times.longest_wait = milliseconds(500);  // so that the test can see the failure
     Reflector reflector(client, resources::pods, "n", {}, look, times);
     watched = &reflector;
     CHECK(eventually([&] {
@@ -414,7 +430,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a list that fails is asked for again, and only when it has come the copy counts") {
+TEST_CASE("a failed list is requested again, and synced() is true only after a list has come") {
   FakeServer server;
   std::atomic<int> lists = 0;
   std::atomic<bool> up = false;
@@ -435,7 +451,7 @@ TEST_CASE("a list that fails is asked for again, and only when it has come the c
   CHECK(holds(reflector) == "a:Running ");
 }
 
-TEST_CASE("only a 403 may pass: who is not known any more is told so at once") {
+TEST_CASE("after a successful watch a 401 or 404 is final at once") {
   for (const int code : {401, 404}) {
     FakeServer server;
     std::atomic<int> watches = 0, refusals = 0;

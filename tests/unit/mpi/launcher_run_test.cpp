@@ -21,7 +21,7 @@ struct Run {
 
   std::string path(const char* name) const { return (folder.path() / name).string(); }
 
-  // What mpirun says of itself, and does; $HERE is the folder.
+  // The version text and the actions of mpirun; $HERE is the folder.
   void write_mpirun(const std::string& version, const std::string& does, const char* name = "mpirun") const {
     const std::filesystem::path file = folder.write(
         std::string("bin/") + name, "#!/bin/sh\nif [ \"$1\" = --version ]; then echo '" + version +
@@ -43,7 +43,8 @@ std::string text_of_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST_CASE("mpirun is called with all hosts when all pods are there, and its good end is that of all pods") {
+TEST_CASE(
+    "mpirun is called with all hosts when all pods are connected, and all pods end with 0 when it succeeds") {
   const Run run;
   run.write_mpirun(open_mpi, "echo \"$@\" >$HERE/words; echo \"$TMPDIR\" >$HERE/tmp; echo hello");
   Child first([&] { return run.first_pod(); });
@@ -60,8 +61,7 @@ TEST_CASE("mpirun is called with all hosts when all pods are there, and its good
   CHECK(text_of_file(run.path("tmp")) == run.path("mpirun") + "\n");
 }
 
-TEST_CASE(
-    "mpiexec will do where there is no mpirun; without either, or with a strange one, the image is told") {
+TEST_CASE("mpiexec replaces a missing mpirun, and an image without a known mpirun or mpiexec is an error") {
   SUBCASE("mpiexec of MPICH") {
     const Run run;
     run.write_mpirun("HYDRA build details:", "echo \"$1\" >$HERE/words", "mpiexec");
@@ -90,16 +90,16 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an mpirun that fails although no process did is the failure of the first pod") {
+TEST_CASE("if mpirun fails and no process has failed, the first pod fails") {
   const Run run;
   run.write_mpirun(open_mpi, "exit 3");
   Child first([&] { return run.first_pod(); });
   Child second([&] { return run.second_pod(); });
   CHECK(first.code() == 3);
-  CHECK(second.runs());  // it waits for the next try
+  CHECK(second.runs());  // it waits for the next attempt
 }
 
-TEST_CASE("the pod of a process that failed ends with its code, and mpirun starts again when it is back") {
+TEST_CASE("the pod of a failed process ends with its code, and mpirun starts again when the pod is back") {
   const Run run;
   run.write_mpirun(open_mpi, "if [ -e $HERE/failed ]; then exit 0; fi; echo >$HERE/started; exec sleep 100");
   Child first([&] { return run.first_pod(); });
@@ -121,7 +121,7 @@ TEST_CASE("the pod of a process that failed ends with its code, and mpirun start
   CHECK(first.err() == "mlk: worker/1 ends with 7; mpirun starts again when it is back\n");
 }
 
-TEST_CASE("nobody is at fault when a pod is lost or is being stopped: mpirun starts again") {
+TEST_CASE("no pod is at fault when a pod is lost or is being stopped, and mpirun starts again") {
   for (const int signal : {SIGKILL, SIGTERM}) {
     const Run run;
     run.write_mpirun(open_mpi, "if [ -e $HERE/lost ]; then exit 0; fi; echo >$HERE/started; exec sleep 100");
@@ -139,7 +139,24 @@ TEST_CASE("nobody is at fault when a pod is lost or is being stopped: mpirun sta
   }
 }
 
-TEST_CASE("an mpirun that fails while a pod is being stopped, and saves its work, starts again") {
+TEST_CASE("after a pod was stopped or lost, a failure of mpirun in the next attempt is final") {
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    const Run run;
+    run.write_mpirun(open_mpi, "if [ -e $HERE/lost ]; then exit 3; fi; echo >$HERE/started; exec sleep 100");
+    Child first([&] { return run.first_pod(); });
+    {
+      Child second([&] { return run.second_pod(); });
+      REQUIRE(in_time([&] { return run.is_there("started"); }));
+      run.folder.write("lost", "");
+      second.signal(signal);
+      CHECK(second.code() == 128 + signal);
+    }
+    const Child second_again([&] { return run.second_pod(); });
+    CHECK(first.code() == 3);
+  }
+}
+
+TEST_CASE("mpirun starts again if it fails while a pod is being stopped and saves its work") {
   const Run run;
   run.write_mpirun(open_mpi,
                    "if [ -e $HERE/saved ]; then exit 0; fi\n"
@@ -161,12 +178,12 @@ TEST_CASE("an mpirun that fails while a pod is being stopped, and saves its work
   }
   Child second_again([&] { return run.second_pod(); });
   CHECK(first.code() == 0);
-  // Once or twice: the launcher may try again before the pod has ended.
+  // The line is printed once or twice, since the launcher may try again before the pod has ended.
   CHECK(first.err().starts_with(
       "mlk: a pod was lost or is being stopped; mpirun starts again when all are there\n"));
 }
 
-TEST_CASE("a first pod that is told to end ends like any other") {
+TEST_CASE("the first pod ends on SIGTERM like any other pod") {
   const Run run;
   run.write_mpirun(open_mpi, "echo >$HERE/started; exec sleep 100");
   Child first([&] { return run.first_pod(); });
@@ -176,7 +193,7 @@ TEST_CASE("a first pod that is told to end ends like any other") {
   CHECK(first.code() == 143);
 }
 
-TEST_CASE("a first pod waits for the others no longer than its patience, and names the one that is missing") {
+TEST_CASE("the first pod waits for the others only for its patience, and names the missing pod") {
   Run run;
   run.environment.patience_ms = 500;
   run.write_mpirun(open_mpi, "true");
@@ -186,12 +203,13 @@ TEST_CASE("a first pod waits for the others no longer than its patience, and nam
 }
 
 TEST_CASE(
-    "mpirun gets no descriptor of the launcher, hears all signals, and its files are this user's alone") {
+    "mpirun gets no descriptor and no blocked signal of the launcher, and its files belong to this user "
+    "alone") {
   const Run run;
   run.folder.write("tell", tell_descriptors);
   run.write_mpirun(open_mpi, "sh -c \"$(cat $HERE/tell)\"; cat /proc/self/status");
   Child first([&] {
-    ::close_range(3, ~0U, 0);  // of whoever runs the tests
+    ::close_range(3, ~0U, 0);  // descriptors of the parent of the tests
     return run.first_pod();
   });
   Child second([&] { return run.second_pod(); });

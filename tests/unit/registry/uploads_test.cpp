@@ -1,4 +1,6 @@
-// Blobs on their way to a registry: in parts, and in spite of losses.
+// Checks that blobs are uploaded in parts, and in spite of lost connections.
+#include <map>
+
 #include <doctest/doctest.h>
 
 #include "cli/registry/registry.h"
@@ -13,7 +15,7 @@ constexpr std::size_t part = 16 << 20;  // of an upload
 
 }  // namespace
 
-TEST_CASE("a small blob goes up at once, and a large one in parts") {
+TEST_CASE("a small blob is uploaded at once, and a large blob in parts") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   for (const std::string& bytes :
@@ -26,7 +28,7 @@ TEST_CASE("a small blob goes up at once, and a large one in parts") {
   CHECK(played.count("PUT /v2/team/x/blobs/uploads/3?state=b&digest=sha256%3A") == 1);
 }
 
-TEST_CASE("an upload that the registry forgets begins anew, and does not for ever") {
+TEST_CASE("an upload that the registry forgets begins again, but only a few times") {
   PlayedRegistry played;
   const std::string bytes = large_blob();
   int forgotten = 0, most = 1;
@@ -52,7 +54,7 @@ TEST_CASE("an upload that the registry forgets begins anew, and does not for eve
   CHECK(forgotten == 5);
 }
 
-TEST_CASE("what the registry stored of a part before it failed is not sent again") {
+TEST_CASE("bytes of a part that the registry stored before a failure are not sent again") {
   PlayedRegistry played;
   const std::string bytes = large_blob();
   std::size_t stored = 0;
@@ -77,7 +79,28 @@ TEST_CASE("what the registry stored of a part before it failed is not sent again
   }
 }
 
-TEST_CASE("an end whose answer was lost is found in the registry, and one that came to nothing begins anew") {
+TEST_CASE("an upload survives many lost connections if the registry stores bytes between them") {
+  const std::string bytes = large_blob();
+  // Two losses before each part, or a loss after each MiB.
+  for (const std::size_t step : {std::size_t{0}, std::size_t{1} << 20}) {
+    PlayedRegistry played;
+    std::map<std::string, int> tries;  // by range
+    played.before = [&](const Request& request, Response& response) {
+      if (request.method != "PATCH") return false;
+      if (step == 0)
+        return ++tries[request.get_header_value("Content-Range")] < 3 && answered_with(response, 500);
+      if (request.body.size() <= step) return false;
+      played.sessions.begin()->second += request.body.substr(0, step);
+      return answered_with(response, 500);
+    };
+    Registry registry(hasty(), played.reference());
+    upload(registry, bytes);
+    CHECK(played.blobs[repository][described(bytes).digest] == bytes);
+    CHECK(played.count("POST ") == 1);
+  }
+}
+
+TEST_CASE("after a failed final PUT, a stored blob is found, and a missing blob is uploaded again") {
   PlayedRegistry played;
   bool stored = true, failed = false;
   played.before = [&](const Request& request, Response& response) {
@@ -95,7 +118,7 @@ TEST_CASE("an end whose answer was lost is found in the registry, and one that c
   CHECK(played.blobs[repository].size() == 2);
 }
 
-TEST_CASE("an upload that ends in failure each time is given up") {
+TEST_CASE("an upload whose final PUT always fails is abandoned") {
   PlayedRegistry played;
   played.before = [&](const Request& request, Response& response) {
     return request.method == "PUT" && answered_with(response, 500);
@@ -109,7 +132,7 @@ TEST_CASE("an upload that ends in failure each time is given up") {
   }
 }
 
-TEST_CASE("an upload is refused with the registry's words, and is not led to wrong places") {
+TEST_CASE("the error for a refused upload has the registry's words, and bad redirects are not followed") {
   PlayedRegistry played;
   std::string location;
   int status = 403;
@@ -131,7 +154,7 @@ TEST_CASE("an upload is refused with the registry's words, and is not led to wro
   }
 }
 
-TEST_CASE("a source that has other bytes than were said is told before the upload ends") {
+TEST_CASE("a source with other bytes than its descriptor is an error before the upload ends") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   for (const std::string& bytes : {std::string("short"), std::string("much too long")}) {
@@ -146,7 +169,7 @@ TEST_CASE("a source that has other bytes than were said is told before the uploa
   CHECK(played.blobs[repository].empty());
 }
 
-TEST_CASE("each part of an upload says where it lies") {
+TEST_CASE("each PATCH of an upload has the Content-Range of its part") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   const std::string bytes = large_blob();
@@ -164,7 +187,7 @@ TEST_CASE("each part of an upload says where it lies") {
   CHECK(ranges == std::vector<std::string>{"0-16777215", "16777216-" + std::to_string(bytes.size() - 1)});
 }
 
-TEST_CASE("an upload stays where it is when the registry names no other place") {
+TEST_CASE("an upload continues at the same URL if the registry names no other URL") {
   PlayedRegistry played;
   played.before = [&](const Request& request, Response& response) {
     if (request.method != "PATCH") return false;
@@ -178,7 +201,7 @@ TEST_CASE("an upload stays where it is when the registry names no other place") 
   CHECK(played.count("PUT /v2/team/x/blobs/uploads/1?state=a&digest=") == 1);
 }
 
-TEST_CASE("an upload is refused at once where nothing was lost") {
+TEST_CASE("a refused upload fails at once if nothing was lost") {
   for (const char* method : {"PATCH", "PUT"}) {
     for (const int status : {400, 403, 413}) {
       PlayedRegistry played;
@@ -193,7 +216,7 @@ TEST_CASE("an upload is refused at once where nothing was lost") {
   }
 }
 
-TEST_CASE("an end that is refused after a loss, or of an upload that is forgotten, begins anew") {
+TEST_CASE("an upload begins again if its end is refused after a loss, or the registry has forgotten it") {
   for (const bool is_lost : {true, false}) {
     PlayedRegistry played;
     bool lost = !is_lost, refused = false;
@@ -215,12 +238,12 @@ TEST_CASE("an end that is refused after a loss, or of an upload that is forgotte
   }
 }
 
-TEST_CASE("a loss of an upload that was begun anew does not excuse what comes later") {
+TEST_CASE("a loss before an upload began again does not excuse a later refusal") {
   PlayedRegistry played;
   int patches = 0;
   played.before = [&](const Request& request, Response& response) {
     if (request.method == "PATCH" && ++patches == 1) {
-      played.sessions.clear();  // lost, and forgotten
+      played.sessions.clear();  // the part is lost, and the upload is forgotten
       return answered_with(response, 500);
     }
     return request.method == "PUT" && answered_with(response, 400);
@@ -231,7 +254,7 @@ TEST_CASE("a loss of an upload that was begun anew does not excuse what comes la
   CHECK(played.count("PUT ") == 1);
 }
 
-TEST_CASE("a registry that asks for patience gets the end of an upload again, and no second upload") {
+TEST_CASE("after 429 the final PUT is sent again, and no second upload begins") {
   PlayedRegistry played;
   int asked = 0;
   played.before = [&](const Request& request, Response& response) {
@@ -244,12 +267,12 @@ TEST_CASE("a registry that asks for patience gets the end of an upload again, an
   CHECK(played.count("HEAD ") == 0);
 }
 
-TEST_CASE("what a registry says of how far an upload has come is believed only where it can be true") {
+TEST_CASE("an upload begins again if the registry reports more stored bytes than mlk has sent") {
   struct Row {
     const char* range;
     int begun, patches;  // uploads, and parts that were sent
   };
-  // The first part fails, and nothing of it is stored.
+  // The first part fails, and the registry stores no byte of it.
   for (const Row& row : std::vector<Row>{{"", 1, 3},
                                          {"0", 1, 3},
                                          {"0-0", 1, 3},
@@ -276,7 +299,7 @@ TEST_CASE("what a registry says of how far an upload has come is believed only w
   }
 }
 
-TEST_CASE("a registry that has stored less than it had said before begins anew") {
+TEST_CASE("an upload begins again if the registry has stored fewer bytes than it reported before") {
   PlayedRegistry played;
   int patches = 0;
   played.before = [&](const Request& request, Response& response) {
@@ -292,7 +315,7 @@ TEST_CASE("a registry that has stored less than it had said before begins anew")
   CHECK(played.count("POST ") == 2);
 }
 
-TEST_CASE("a registry that says that it has stored other bytes is not believed to have these") {
+TEST_CASE("an upload fails if the registry reports another digest of the stored bytes") {
   PlayedRegistry played;
   std::string said;
   played.before = [&](const Request& request, Response& response) {
@@ -311,7 +334,7 @@ TEST_CASE("a registry that says that it has stored other bytes is not believed t
   CHECK(std::string(error.what()).ends_with("it has stored other bytes than were sent"));
 }
 
-TEST_CASE("a source that is short says how many bytes it has") {
+TEST_CASE("the error for a short source has the number of its bytes") {
   PlayedRegistry played;
   Registry registry({}, played.reference());
   const Descriptor blob = described("content");
