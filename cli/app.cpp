@@ -61,7 +61,7 @@ std::unique_ptr<CLI::App> make_app(Session& session) {
   root->require_subcommand(1);
   root->fallthrough();  // the global flags may stand after the command as well
   root->footer("Manual: man mlk, man mlk-COMMAND, man 5 mlk-experiment");
-  root->formatter(help_formatter(session));  // before the commands: they take it over
+  root->formatter(help_formatter(session));  // before the commands are added, since they inherit it
   root->set_help_flag("-h,--help", "Print this help");
   root->set_version_flag("--version", "mlk " + session.version, "Print the version");
   add_global_options(*root, session);

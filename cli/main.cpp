@@ -34,8 +34,8 @@ void on_alarm(int) {
   _exit(128 + interrupted.load());
 }
 
-// The parent process may have closed a standard stream. The next connection would get its descriptor, and the
-// output would go to the API server.
+// The parent process may have closed a standard stream. Without this the next connection would get its
+// descriptor, and the output would go to the API server.
 void open_missing_streams() {
   int fd = 0;
   while ((fd = ::open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO) {
@@ -56,7 +56,8 @@ void handle_unless_ignored(int number) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // glibc asks the kernel for each further page of a thread's heap: thousands of calls while trials start.
+  // Makes the heap grow by 1 MiB at a time. glibc would ask the kernel for each page of a thread's heap, with
+  // thousands of calls while trials start.
   ::mallopt(M_TOP_PAD, 1 << 20);
   open_missing_streams();
   handle_unless_ignored(SIGINT);

@@ -1,4 +1,4 @@
-// Sums over the devices of several processes, where these have a library for it (NCCL).
+// Sums over the devices of several processes, if a library for such sums (NCCL) is installed.
 #pragma once
 
 #include <array>
@@ -11,8 +11,8 @@
 namespace mlk::kernels {
 
 // One device in a group of processes that have one device each. Sums run beside the operations of the device.
-// A sum begins after the operations that were queued before it; the caller must see the sum done before it
-// uses the numbers again.
+// A sum begins after the operations that were queued before it; the caller must not use the numbers again
+// before sums_done() counts the sum.
 class Communicator {
  public:
   virtual ~Communicator() = default;  // does what abort() does, if that was not called

@@ -61,7 +61,7 @@ class Ops {
   }
 
   // The memory of the host that belongs to a tensor of a buffer, or to a part of one. On CPUs it is the
-  // tensor itself, so that the next two copy nothing.
+  // tensor itself, so read() and write() copy nothing there.
   virtual std::span<float> place(std::span<float> tensor) = 0;
   // Copies a tensor to its place, and returns the place.
   virtual std::span<const float> read(std::span<const float> tensor) = 0;
@@ -98,13 +98,13 @@ class Ops {
   // GELU(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))).
   virtual void add_bias_gelu(int rows, int columns, const float* bias, float* x, float* out) = 0;
 
-  // Its backward pass. x[rows, columns] includes the bias; delta is multiplied by the derivative at x. Then
-  // does the same as bias_backward.
+  // The backward pass of add_bias_gelu. x[rows, columns] includes the bias; delta is multiplied by the
+  // derivative at x. Then does the same as bias_backward.
   virtual void bias_gelu_backward(int rows, int columns, const float* x, float* delta,
                                   float* bias_gradient) = 0;
 
-  // The next three are layers of networks. They have the results of the operations above; a device may
-  // compute them in fewer passes over its memory.
+  // The next three functions are layers of networks. They have the same results as the operations above, but
+  // a device may compute them in fewer passes over its memory.
 
   // out[rows, outputs] = x * weight + bias, plus residual[rows, outputs] if that is not null.
   virtual void linear(const LinearLayer& layer, const float* residual, float* out) {
@@ -141,21 +141,22 @@ class Ops {
 
   // Whether linear layers are faster if a rounded copy of their weights is kept beside them.
   virtual bool uses_rounded() const { return false; }
-  // Writes a rounded copy of x, which has as many numbers.
+  // Writes a rounded copy of x. Both have the same length.
   virtual void round(std::span<const float> /*x*/, BFloat16* /*rounded*/) {}
 
-  // How many floats a model may compute at once rather than in parts, which use less memory.
+  // The largest number of floats that a model computes at once. It computes more floats in parts, to save
+  // memory.
   virtual std::size_t most_at_once() const { return std::size_t{1} << 24; }
 
-  // Layer normalisation (Ba, Kiros & Hinton 2016): each row of x[rows, columns] is brought to mean 0 and
-  // variance 1, then out = that * weight[columns] + bias[columns]. mean[rows] and scale[rows], which is
-  // 1 / sqrt(variance + 1e-5), are kept for the backward pass.
+  // Layer normalisation (Ba, Kiros & Hinton 2016): each row of x[rows, columns] is normalised to mean 0 and
+  // variance 1, then out = normalised row * weight[columns] + bias[columns]. mean[rows] and scale[rows],
+  // which is 1 / sqrt(variance + 1e-5), are kept for the backward pass.
   virtual void layer_norm(int rows, int columns, const float* x, const float* weight, const float* bias,
                           float* out, float* mean, float* scale) = 0;
 
-  // Its backward pass. delta[rows, columns] is the gradient by its output. The gradient by x is added to
-  // x_gradient[rows, columns], which holds the gradient of the residual connection. weight_gradient and
-  // bias_gradient are overwritten.
+  // The backward pass of layer_norm. delta[rows, columns] is the gradient by `out`. The gradient by x is
+  // added to x_gradient[rows, columns], which holds the gradient of the residual connection. weight_gradient
+  // and bias_gradient are overwritten.
   virtual void layer_norm_backward(int rows, int columns, const float* x, const float* weight,
                                    const float* mean, const float* scale, const float* delta,
                                    float* x_gradient, float* weight_gradient, float* bias_gradient) = 0;
@@ -165,8 +166,8 @@ class Ops {
   virtual void embed(int rows, int length, int columns, const std::int32_t* tokens, const float* token_table,
                      const float* position_table, float* out) = 0;
 
-  // Its backward pass: the rows of delta[rows, columns] are added to those of token_gradient that belong to
-  // their tokens, in the order of the rows. position_gradient[length, columns] is overwritten.
+  // The backward pass of embed: adds each row of delta[rows, columns] to the row of token_gradient that
+  // belongs to its token, in the order of the rows. position_gradient[length, columns] is overwritten.
   virtual void embed_backward(int rows, int length, int columns, const std::int32_t* tokens,
                               const float* delta, float* token_gradient, float* position_gradient) = 0;
 
@@ -178,7 +179,8 @@ class Ops {
   // spread to all positions of its sequence.
   virtual void attention(const AttentionShape& shape, const float* qkv, float* out, float* log_sums) = 0;
 
-  // Its backward pass. delta is the gradient by out; qkv_gradient, of the size of qkv, is overwritten.
+  // The backward pass of attention. delta is the gradient by out; qkv_gradient, of the size of qkv, is
+  // overwritten.
   virtual void attention_backward(const AttentionShape& shape, const float* qkv, const float* out,
                                   const float* log_sums, const float* delta, float* qkv_gradient) = 0;
 
@@ -188,8 +190,8 @@ class Ops {
   virtual void convolve(const ImageShape& shape, int outputs, int kernel, const float* x, const float* weight,
                         float* out) = 0;
 
-  // Its backward pass. delta is the gradient by out. Overwrites weight_gradient, and x_gradient unless
-  // x_gradient is null.
+  // The backward pass of convolve. delta is the gradient by out. Overwrites weight_gradient, and x_gradient
+  // unless x_gradient is null.
   virtual void convolve_backward(const ImageShape& shape, int outputs, int kernel, const float* x,
                                  const float* weight, const float* delta, float* x_gradient,
                                  float* weight_gradient) = 0;
@@ -198,14 +200,14 @@ class Ops {
   // channels]. A row or column that is left over is ignored.
   virtual void max_pool(const ImageShape& shape, const float* x, float* out) = 0;
 
-  // Its backward pass: delta goes to the first of the largest numbers, counted row by row; the rest of
-  // x_gradient, of the size of x, becomes 0.
+  // The backward pass of max_pool: delta goes to the first of the largest numbers, counted row by row; the
+  // rest of x_gradient, of the size of x, becomes 0.
   virtual void max_pool_backward(const ImageShape& shape, const float* x, const float* delta,
                                  float* x_gradient) = 0;
 
   // Dropout (Srivastava et al. 2014): out[i] = mask.factor() * x[i], or 0 where the mask drops the number,
-  // whatever it is. Also its backward pass, with gradients for x. The spans have the same length, and out may
-  // be x.
+  // even a NaN. The backward pass is the same operation, with gradients for x. The spans have the same
+  // length, and out may be x.
   virtual void dropout(const DropoutMask& mask, std::span<const float> x, std::span<float> out) = 0;
 
   // The mean loss over the rows of logits[rows, classes] against labels[rows], each in [0, classes). NaN

@@ -38,7 +38,7 @@ struct LinearGradients {
 };
 
 // Images with their channels last: x[batch, height, width, channels]. So one product convolves a whole batch,
-// its result needs no other order, and the operations on rows (a bias, a ReLU) see a pixel as a row.
+// its result is already in this order, and the operations on rows (a bias, a ReLU) see a pixel as a row.
 struct ImageShape {
   int batch = 0, height = 0, width = 0, channels = 0;
 

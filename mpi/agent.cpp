@@ -17,7 +17,7 @@
 namespace mlk::mpi {
 namespace {
 
-constexpr std::size_t most_peers = 512;  // 64 processes, commands, and those that have not proven anything
+constexpr std::size_t most_peers = 512;          // 64 processes, commands, and unauthenticated connections
 constexpr std::int64_t time_to_drain_ms = 1000;  // the limit for the last output of a command that has ended
 constexpr std::size_t most_waiting_output = 1 << 18;
 constexpr int stopped_by_sigterm = 143;
@@ -31,14 +31,14 @@ struct Peer {
   explicit Peer(int fd, std::string_view key) : link(fd, Session::Side::server, key) {}
 
   Link link;
-  std::optional<Type> kind{};  // what its first frame said
+  std::optional<Type> kind{};  // the type of its first frame
   bool gone = false;
-  // Of a command.
+  // The next members are only for a command.
   pid_t pid = 0;
   Pipe pipes[2];
   std::optional<int> ended{};
   std::int64_t ended_at = 0;
-  // Of a process.
+  // The next member is only for a process.
   std::uint32_t rank = 0;
 };
 
@@ -65,7 +65,7 @@ class Agent {
     std::vector<pollfd> fds{{signals_, POLLIN, 0}, {listener_, POLLIN, 0}};
     for (const Peer& peer : peers_) {
       fds.push_back({peer.link.fd(), peer.link.events(), 0});
-      // The bytes that the other end does not read stay in the pipe.
+      // If the other end reads too slowly, the agent does not read the pipe, so the bytes stay in the pipe.
       const bool full = peer.link.session().output().size() > most_waiting_output;
       for (const Pipe& pipe : peer.pipes) fds.push_back({full ? -1 : pipe.fd, POLLIN, 0});
     }
@@ -90,7 +90,7 @@ class Agent {
   void accept_one() {
     const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) return;
-    if (peers_.size() >= most_peers) {  // the oldest stranger makes room
+    if (peers_.size() >= most_peers) {  // closes the oldest unauthenticated connection
       const auto stranger = std::find_if(peers_.begin(), peers_.end(),
                                          [](const Peer& peer) { return !peer.link.session().ready(); });
       if (stranger == peers_.end()) {
@@ -113,7 +113,7 @@ class Agent {
         if (peer.pid != pid) continue;
         peer.ended = code_of(status);
         peer.ended_at = now_ms();
-        // MPICH would wait for ever.
+        // The agent reports this to the launcher, since MPICH would wait for ever.
         if (*peer.ended == 126 || *peer.ended == 127) {
           say("a part of MPI that mpirun starts here is not there, or cannot be run");
           tell_launcher({.code = static_cast<std::uint8_t>(*peer.ended)});
@@ -159,7 +159,7 @@ class Agent {
     }
   }
 
-  // The newest launcher is valid, and replaces an older launcher.
+  // The newest launcher controls the agent, so the connection of an older launcher is closed.
   void lead(Peer& peer) {
     for (Peer& other : peers_) {
       if (&other != &peer && other.kind == Type::lead) other.gone = true;
@@ -208,7 +208,7 @@ class Agent {
     tell_launcher(end);
   }
 
-  // The last line of the log, from which mlk reports why the pod has failed.
+  // Prints the last line of the log. From this line mlk reports why the pod has failed.
   void say_what_failed() const {
     if (!failed_) return;
     std::string text = "rank " + number(failed_->rank) + " of MPI ";

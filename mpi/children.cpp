@@ -158,7 +158,7 @@ int code_of(int wait_status) {
 }
 
 void kill_descendants(pid_t except) {
-  // A process that was about to start another one is dead in the next round.
+  // Several rounds: a process may start another one just before its end. The next round kills the new one.
   for (int round = 0; round < 10; ++round) {
     const std::vector<Below> below = descendants(except);
     if (below.empty()) return;

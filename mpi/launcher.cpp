@@ -23,7 +23,7 @@ constexpr std::int64_t time_to_settle_ms =
 constexpr std::int64_t time_to_finish_ms = 10000;
 constexpr unsigned time_to_be_known_ms = 3000;  // the wait until the nodes have reported the other pods' ends
 constexpr int time_to_connect_ms = 2000;
-constexpr std::int64_t time_to_say_version_ms = 60000;  // an image may come over a slow network as it is read
+constexpr std::int64_t time_to_say_version_ms = 60000;  // mpirun may have to be loaded over a slow network
 constexpr int not_there = 127, not_usable = 126;
 
 // The version of mpirun, or of mpiexec if mpirun does not exist. Stores the name in `name`.
@@ -68,7 +68,7 @@ class Launcher {
     return environment_.role + "/" + number(static_cast<long long>(pod));
   }
 
-  // Waits until all agents are there.
+  // Waits until all agents are connected.
   void gather() {
     std::size_t there = 0;
     for (std::int64_t news = now_ms(); there < links_.size();) {
@@ -138,7 +138,7 @@ class Launcher {
     links_[fault.pod].reset();
   }
 
-  // All pods end with 0.
+  // Ends all pods with exit code 0.
   [[noreturn]] void finish() {
     for (std::size_t pod = 0; pod < links_.size(); ++pod) tell_end(pod, 0);
     const std::int64_t until = now_ms() + time_to_finish_ms;
@@ -151,7 +151,8 @@ class Launcher {
     finishing_ = true;
     while (any() && now_ms() < until) wait(100);
     kill_descendants();
-    // When this pod ends, the Job deletes pods whose end it does not know yet, with their logs.
+    // Waits, since at the end of this pod the Job deletes pods whose end it does not know yet, with their
+    // logs.
     if (!environment_.on_one_machine()) ::usleep(time_to_be_known_ms * 1000);
     ::_exit(0);
   }
@@ -186,7 +187,7 @@ class Launcher {
     if (const std::optional<End> end = decode_end(frame.payload)) reports_.push_back({pod, *end});
   }
 
-  // Signals and children.
+  // Handles signals and the ends of child processes.
   void look() {
     const Arrived news = read_signals(signals_);
     if (news.stop) ::kill(agent_, SIGTERM);  // the agent ends the program, and then itself
@@ -222,7 +223,7 @@ class Launcher {
 std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost, int code_of_mpirun) {
   if (lost) return std::nullopt;
   // MPI's libraries abort a process whose peer is lost. The end of the aborted process may be reported before
-  // the end of the peer itself.
+  // the end of the peer itself, so aborted processes are considered last.
   const auto first = [&](auto&& wanted) -> std::optional<Reported> {
     for (const bool aborted : {false, true}) {
       for (const Reported& each : reports) {
@@ -232,8 +233,8 @@ std::optional<Reported> at_fault(const std::vector<Reported>& reports, bool lost
     return std::nullopt;
   };
   if (const auto untold = first([](const End& end) { return !end.told; })) return untold;
-  // MPI_Abort: mpirun ends all processes, also the process that called MPI_Abort, which keeps a code of its
-  // own.
+  // After MPI_Abort mpirun ends all processes, also the process that called MPI_Abort. That process keeps a
+  // code of its own, so it is at fault.
   const auto own_code = [](const End& end) { return end.code != 128 + SIGTERM && end.code != 128 + SIGKILL; };
   if (const auto caller = first(own_code)) return caller;
   return Reported{0,

@@ -18,7 +18,7 @@ namespace mlk::mpi {
 namespace {
 
 constexpr std::size_t most_key_bytes = 4096;
-constexpr int time_to_say_ms = 1000;  // the agent has others to serve
+constexpr int time_to_say_ms = 1000;  // the agent must not block longer, since it serves other connections
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -188,7 +188,8 @@ bool Link::work(short events) {
 }
 
 int listen_at(const Address& where) {
-  // A name may resolve to an address that is no address of the pod itself.
+  // Uses the host only if it is a literal address, since a name may resolve to an address that the pod does
+  // not have.
   addrinfo* found = look_up(where, AI_NUMERICHOST);
   if (found == nullptr) {
     sockaddr_in6 probe{};

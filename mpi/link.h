@@ -13,10 +13,10 @@
 
 namespace mlk::mpi {
 
-// The exit code of a pod that gave up waiting for others: a later try may succeed.
+// The exit code of a pod that stopped waiting for other pods: a later attempt may succeed.
 inline constexpr int gave_up = 75;
 
-// Milliseconds of a clock that only goes forward.
+// Milliseconds of a monotonic clock.
 std::int64_t now_ms();
 
 struct Address {
@@ -32,12 +32,12 @@ struct PodEnvironment {
   std::vector<Address> all;  // of the role, by rank
   int processes = 1;         // of each pod
   std::int64_t patience_ms = 0;
-  // Bounds that only tests set otherwise.
+  // Time limits. Only tests set other values.
   std::int64_t time_to_stop_ms = 25000;   // of the 30 s that Kubernetes gives to a pod
-  std::int64_t time_to_prove_ms = 10000;  // then strangers are sent away
+  std::int64_t time_to_prove_ms = 10000;  // then an unauthenticated connection is closed
   int time_to_be_read_ms = 60000;         // then the rest of a command's output is dropped
 
-  bool on_one_machine() const { return own.host.starts_with("127."); }  // --local
+  bool on_one_machine() const { return own.host.starts_with("127."); }  // with --local
   // The address of a host by the name that mpirun uses: the whole name, or the part before the first dot.
   const Address* find(std::string_view host) const;
 };

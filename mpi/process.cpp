@@ -41,7 +41,7 @@ std::optional<Program> ask_for_program(Link& link, std::uint32_t rank) {
   return std::nullopt;
 }
 
-// The log of the pod. If it cannot be opened, the output goes through mpirun to the log of rank 0.
+// Sends the output to the log of the pod. If this log cannot be opened, mpirun sends it to the log of rank 0.
 void write_to_log_of(std::uint32_t agent) {
   for (const int fd : {1, 2}) {
     const std::string path = "/proc/" + number(agent) + "/fd/" + number(fd);
@@ -51,8 +51,8 @@ void write_to_log_of(std::uint32_t agent) {
   }
 }
 
-// On one machine the pods would share the files of Open MPI's shared memory, since these files differ only by
-// host.
+// On one machine, gives each pod its own folder for the files of Open MPI's shared memory. Otherwise the pods
+// would share these files, since their names differ only by host.
 void keep_apart(const PodEnvironment& environment) {
   if (!environment.on_one_machine()) return;
   ::setenv("OMPI_MCA_btl_vader_backing_directory", environment.folder.c_str(), 0);
@@ -101,7 +101,7 @@ class Process {
         tell(std::to_integer<int>(frame->payload[0]));
     }
     if (open && !link_.session().broken()) return;
-    tell(SIGKILL);  // without its agent nobody would know of the program
+    tell(SIGKILL);  // without its agent no other process knows of the program
     int status = 0;
     ::waitpid(child_, &status, 0);
     ::_exit(no_agent);
@@ -112,7 +112,7 @@ class Process {
     ::kill(child_, signal);
   }
 
-  // The agent gets the end before mpirun sees the end of this process and ends the others.
+  // Reports the end to the agent before this process ends, since mpirun then ends the other processes.
   void report() {
     link_.session().send(Type::ended, encode(end_));
     const std::int64_t until = now_ms() + time_to_answer_ms;
@@ -135,7 +135,7 @@ class Process {
 }  // namespace
 
 int run_process(const PodEnvironment& environment) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // of orted, or of MPICH's proxy
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends this process with orted, or with MPICH's proxy
   const std::uint32_t rank = rank_of_environment();
   std::optional<Link> link = connect_to(environment.own, environment.key, time_to_answer_ms);
   if (!link || !wait_until_ready(*link, time_to_answer_ms))

@@ -27,10 +27,10 @@ using Bytes = std::vector<std::byte>;
 using Nonce = std::array<std::byte, 32>;
 
 enum class Type : std::uint8_t {
-  lead = 1,  // first frame of a launcher: the agent is its own from now on
+  lead = 1,  // first frame of a launcher, which controls the agent from now on
   run,       // first frame of mpirun's remote shell: a command line for sh
   process,   // first frame of a process of the program: its rank
-  output,    // of a command: 1 or 2 (a byte), then what it wrote there
+  output,    // of a command: descriptor 1 or 2 (a byte), then the bytes written to it
   ended,     // of a command or a process: see End
   program,   // to a process: the program that it becomes, see Program
   failed,    // to the launcher: see End

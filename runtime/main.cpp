@@ -1,4 +1,5 @@
-// mlk-runtime: its arguments, and what a process of its own needs; the run is in run.cpp.
+// mlk-runtime: reads the arguments, and sets up standard streams, signals and memory. run.cpp does the
+// training.
 #include <chrono>
 #include <csignal>
 #include <exception>

@@ -15,7 +15,7 @@ enum class DryRun {
   server,  // the cluster checks it; nothing is stored
 };
 
-// A flag whose optional value is `client` by default: "--dry-run FILE" does not read FILE as the value.
+// Adds a flag with an optional value, by default `client`: "--dry-run FILE" does not read FILE as the value.
 void add_dry_run(CLI::App& command, std::string& text, const std::string& description);
 
 // `text` as add_dry_run() has left it. Throws Error{usage} for any other text than "", "client" or "server".

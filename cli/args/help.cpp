@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t column_of_descriptions = 34;
 constexpr std::size_t least_for_descriptions = 20;
 
-// CLI11 writes a flag with an optional value as "--dry-run{client}". Readers of manuals know the form
-// "--dry-run[=client|server]".
+// CLI11 writes a flag with an optional value as "--dry-run{client}". This class writes
+// "--dry-run[=client|server]", the form of manuals.
 class HelpFormatter : public CLI::Formatter {
  public:
   // `width`: columns of the terminal; 0: no limit.

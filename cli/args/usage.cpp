@@ -86,7 +86,7 @@ class Reading {
       return;
     }
     if (option->get_items_expected_max() == 0) {
-      if (flag != word) said_ = {"'" + flag + "' takes no value", "it stands alone: " + flag};
+      if (flag != word) said_ = {"'" + flag + "' takes no value", "use the flag alone: " + flag};
       return;
     }
     if (++given_[option] > 1 && option->get_multi_option_policy() == CLI::MultiOptionPolicy::Throw)
@@ -133,7 +133,7 @@ class Reading {
   std::size_t at_ = 0;
   const CLI::App* command_;
   UsageProblem unknown_;
-  UsageProblem said_;                     // of a flag that is known
+  UsageProblem said_;                     // the problem of a known flag
   const CLI::Option* waiting_ = nullptr;  // the option in the last word, which has no value after it
   std::map<const CLI::Option*, int> given_;
   std::vector<std::string> operands_;

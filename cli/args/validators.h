@@ -8,10 +8,10 @@
 
 namespace mlk {
 
-// CLI11's own validators would print the bounds of a double, and sets, in their messages.
+// These validators replace those of CLI11, whose messages show the bounds of a double, and words as a set.
 CLI::Validator whole_number(int least = 0);
 CLI::Validator number_above_zero();
-// Help and completion read the words from its description, "{a,b}".
+// Help and completion read the words from the description of this validator, "{a,b}".
 CLI::Validator one_of(std::vector<std::string> words);
 
 }  // namespace mlk

@@ -26,13 +26,13 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t large_file = 10 << 20;
 constexpr std::uint64_t most_of_a_layer = std::uint64_t{16} << 30;
 
-// If larger code can travel as a layer, mlk does not even try to compress it into an archive: programs rarely
-// shrink to a tenth.
+// mlk does not try to compress code of more than this many times the bytes of an archive, if it can travel as
+// a layer instead: programs rarely shrink to a tenth.
 constexpr std::size_t most_gain = 16;
 
 using Take = std::function<void(std::string_view)>;
 
-// Entries that one task reads; a single file if the file is large.
+// Entries that one task reads. A large file is a batch of its own.
 struct Batch {
   std::size_t begin = 0, end = 0;
   std::uint64_t size = 0;  // of the files
@@ -169,7 +169,7 @@ void refuse_marks_of_deletion(const fs::path& folder, const Tree& tree) {
     const std::string& path = entry.of_tar.path;
     if (!path.substr(path.rfind('/') + 1).starts_with(mark)) continue;
     throw Error(ExitCode::usage,
-                fmt::format("code: {} has a name by which layers of images delete files",
+                fmt::format("code: the name of {} begins with .wh., by which image layers delete files",
                             printable((folder / path).string())),
                 fmt::format("rename it, or leave it out with exclude: [/{}]", printable(path)));
   }
@@ -177,11 +177,12 @@ void refuse_marks_of_deletion(const fs::path& folder, const Tree& tree) {
 
 [[noreturn]] void refuse_size(const fs::path& folder, const std::string& size, std::size_t most_bytes,
                               const Code& code) {
-  throw Error(ExitCode::usage,
-              fmt::format("code: {} has {}, and {} can travel without an image; {}",
-                          printable(folder.string()), size, human_size(most_bytes), largest_files(code)),
-              "leave files out with exclude: or a file .mlkignore, put data on a volume (data:), or name a "
-              "registry, where it becomes a layer of an image: registry: in the file, or MLK_REGISTRY");
+  throw Error(
+      ExitCode::usage,
+      fmt::format("code: {} has {}, but at most {} can travel without an image; {}",
+                  printable(folder.string()), size, human_size(most_bytes), largest_files(code)),
+      "leave files out with exclude: or a file .mlkignore, put data on a volume (data:), or name a registry "
+      "(registry: in the file, or MLK_REGISTRY), so that the code becomes a layer of an image");
 }
 
 void warn_and_count(const fs::path& folder, Code& out) {
@@ -210,8 +211,8 @@ void warn_and_count(const fs::path& folder, Code& out) {
                 "leave files out with exclude: or a file .mlkignore, and put data on a volume (data:)");
 }
 
-// Warns only if a file .gitattributes tells git of such files, because otherwise mlk would read the files for
-// nothing.
+// Warns of pointers of Git LFS. Reads the files only if a file .gitattributes tells git of such pointers,
+// because otherwise mlk would read them for nothing.
 void warn_of_pointers(const fs::path& folder, Code& out) {
   const auto tells_git = [](const TreeEntry& entry) {
     return name_of_path(entry.of_tar.path) == ".gitattributes";
@@ -236,7 +237,7 @@ void warn_of_pointers(const fs::path& folder, Code& out) {
                   all > most_shown ? ", ..." : ""));
 }
 
-// Reads all files once.
+// Computes the digest and compresses the archive. Reads all files once.
 PackedCode read_and_pack(const fs::path& folder, const Code& code, const ArchiveBounds& bounds) {
   PackedCode out;
   Sha256 digest;
@@ -259,7 +260,7 @@ PackedCode read_and_pack(const fs::path& folder, const Code& code, const Archive
   return out;
 }
 
-// Returns the digest of the code.
+// Writes the folder into a layer, and returns the digest of the code.
 std::string write_layer(LayerWriter& writer, const fs::path& folder, const Tree& tree,
                         const std::string& prefix) {
   constexpr unsigned for_all_to_read_and_write = 0666, for_all_to_execute = 0777;
@@ -290,7 +291,7 @@ std::string write_layer(LayerWriter& writer, const fs::path& folder, const Tree&
   return digest.hex();
 }
 
-// Reads all files once.
+// Computes the digest and writes the layer. Reads all files once.
 PackedCode read_into_layer(const fs::path& folder, const Tree& tree, const CodeLayers& layers) {
   LayerWriter writer(layers.file_of("new"), layers.go_on);
   const std::string digest = write_layer(writer, folder, tree, layers.prefix);

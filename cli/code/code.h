@@ -16,8 +16,8 @@
 
 namespace mlk::image {
 
-// The bounds of the files, and of the uncompressed archive with the names of the files. Pods unpack the
-// archive into their memory or disk.
+// The most bytes of all files together, and of the uncompressed archive, which also has the names of the
+// files. Pods unpack the archive into their memory or disk.
 inline constexpr std::size_t most_unpacked_code = 64 << 20, longest_tar = 2 * most_unpacked_code;
 
 // Code of more bytes takes seconds to compress. So mlk first reads it only for its digest, because its layer
@@ -69,7 +69,7 @@ void write_code_layer(const std::filesystem::path& folder, const Code& code, con
 // Error{failure}. Pure.
 std::string archive_of_layer(std::string_view layer, const std::string& prefix);
 
-// Writes the archive of code without an archive in memory to a file, unless the file exists. Throws
+// Writes the archive of `code`, whose Code::archive is empty, to a file, unless the file exists. Throws
 // Error{failure}.
 void write_archive(const std::filesystem::path& folder, const Code& code, const std::filesystem::path& file,
                    const std::function<bool()>& go_on = {});

@@ -39,12 +39,12 @@ struct Folder {
 // Throws Error: not_found if there is no such folder, failure if the folder cannot be read.
 Folder read_folder(const std::filesystem::path& top, const std::string& path);
 
-// The target of the link at `path` below `top`, in this folder. Throws Error{failure} if `path` is no longer
-// a link.
+// The target of the link at `path` below `top`. `folder`: the open folder that holds the link. Throws
+// Error{failure} if `path` is no longer a link.
 std::string link_target(DIR& folder, const std::filesystem::path& top, const std::string& path);
 
-// The status of the file at `path` below `top`, in this folder. Throws Error{failure} if `path` is no longer
-// a file. Safe from several threads.
+// The status of the file at `path` below `top`. `folder`: the open folder that holds the file. Throws
+// Error{failure} if `path` is no longer a file. Safe from several threads.
 FileStatus status_of(DIR& folder, const std::filesystem::path& top, const std::string& path);
 
 // The first bytes of a file in this folder, at most `most`; empty if the file cannot be read.

@@ -135,7 +135,7 @@ bool matches_part(std::string_view pattern, std::string_view text, Case letters)
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
-// Matches a whole path in the same way, and retries "**". At the end "**" matches at least one part.
+// Matches a whole path part by part; only the last "**" is retried. At the end "**" matches one part or more.
 bool matches_path(const Parts& pattern, std::span<const std::string_view> path, Case letters) {
   std::size_t p = 0, t = 0, star = pattern.size(), tried = 0;
   bool has_star = false;
@@ -204,7 +204,7 @@ void IgnoreRules::add(std::string_view text, const std::string& folder) {
 }
 
 std::optional<bool> IgnoreRules::leaves_out(const std::string& path, bool is_folder) const {
-  // Most rules are for a name in any folder.
+  // Most rules are for a name in any folder. They need only the name, so the path is split later if at all.
   const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
   PartsOfPath parts;
   const auto matches = [&](const Rule& rule) {

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view version = "mlk code 1";
 constexpr std::size_t digest_length = 64;
 constexpr std::size_t longest_head = version.size() + 3 * (digest_length + 1) + 1;
-// Some file systems count time in steps of two seconds.
+// Some file systems count time in steps of two seconds, so a younger file may change without a new time.
 constexpr std::chrono::seconds youngest(2);
 
 // Appends a field with its length before it, so that two different lists of fields never give the same bytes.
@@ -143,7 +143,7 @@ void KeptCode::keep(const Tree& tree, const PackedCode& packed,
     write_checked_file(record_, head_of(tree) + sha256_hex(content) + "\n" + content, 0600);
     remove_least_used(cache_, most_records);
   } catch (const Error&) {
-    // Without a record, the next call reads all files again.
+    // A record that cannot be written is no error: the next call reads all files again.
   }
 }
 

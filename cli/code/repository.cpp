@@ -42,7 +42,7 @@ std::optional<std::vector<std::string>> harmless_settings(const std::string& nam
         name.ends_with(".clean") || name.ends_with(".smudge") || name.ends_with(".process");
     const bool is_need = name.ends_with(".required");
     if (!is_program && !is_need) continue;
-    // `git -c` ends the name at the first of these characters.
+    // `git -c` ends the name at the first of these characters, so it cannot overrule this setting.
     if (name.find('=') != name.npos || name.find('\n') != name.npos) return std::nullopt;
     out.push_back(name + (is_need ? "=false" : "="));
   }
@@ -51,7 +51,7 @@ std::optional<std::vector<std::string>> harmless_settings(const std::string& nam
 
 namespace {
 
-// A repository may come from a stranger, and its configuration and hooks name programs.
+// A repository may come from a stranger, so git must not start programs that its configuration or hooks name.
 Command git(const std::filesystem::path& folder, const std::vector<std::string>& settings,
             const std::vector<std::string>& words) {
   constexpr std::size_t most_output = 64 << 20;
@@ -114,7 +114,7 @@ std::optional<Revision> revision_of(const std::filesystem::path& folder) {
   try {
     const std::optional<std::vector<std::string>> settings = settings_for(folder);
     if (!settings) return std::nullopt;
-    // git would start another git in a submodule, and these settings would not apply to it.
+    // For a submodule git would start another git without these settings, so mlk ignores changes in it.
     const ProcessResult result = run_process(git(
         folder, *settings, {"status", "--porcelain=v2", "--branch", "--ignore-submodules=dirty", "--", "."}));
     if (result.ok()) return parse_revision(result.output);

@@ -19,7 +19,7 @@ std::string some_of(const Paths& paths) {
   return join(shown, ", ");
 }
 
-// The tracked paths among those that stay behind. A folder in `staying` means every path in it.
+// The tracked paths that stay behind. A folder in `staying` stands for every path in it.
 Paths committed_of(const Paths& staying, const Paths& tracked) {
   Paths out;
   for (const std::string& path : staying) {
@@ -43,7 +43,8 @@ Paths told_of_what_stays(const Tree& tree, const Paths& tracked) {
   committed.insert(committed.end(), hidden.begin(), hidden.end());
   const auto tell = [&](const char* what, const Paths& paths) {
     if (!paths.empty())
-      out.push_back(fmt::format("code: {}: {}; include: takes what the program needs", what, some_of(paths)));
+      out.push_back(fmt::format("code: {}: {}; name the files that the program needs in include:", what,
+                                some_of(paths)));
   };
   tell("committed files stay behind, since git would ignore them or they are hidden or usually secret",
        committed);

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t deepest = 200;  // nested folders
 constexpr std::size_t longest_ignore_file = 1 << 20;
 constexpr std::size_t most_helpers = 3;  // more threads would wait for each other in the kernel
-constexpr std::size_t many_folders = 8;  // to start a thread takes as long as to list some folders
+constexpr std::size_t many_folders = 8;  // fewer folders are listed before a thread has started
 
 constexpr char usually_left_out[] = R"(
 .git
@@ -83,8 +83,8 @@ fs::path repository_of(const fs::path& folder) {
   }
 }
 
-// The rules in the ignore files of a folder and of the folders above it, for paths from the repository. The
-// rules of the deepest folder have priority.
+// The rules in the ignore files of a folder and of the folders above it. Paths are relative to the
+// repository. The rules of the deepest folder have priority.
 struct IgnoreFiles {
   IgnoreRules of_mlk{}, of_git;
   std::shared_ptr<const IgnoreFiles> above;
@@ -117,7 +117,7 @@ bool holds_something(const Listing& folder) {
 // Moves all entries to `to` in the order of the bytes of their paths. In this order "a-b" is between "a" and
 // "a/c".
 void put_in_order(Listing& from, Tree& to) {
-  std::vector<std::pair<std::string_view, Listing*>> folders;  // each folder, and its content
+  std::vector<std::pair<std::string_view, Listing*>> folders;  // each folder as an entry, and its content
   for (Listing& folder : from.folders) {
     folders.emplace_back(folder.name(), &folder);
     folders.emplace_back(folder.path, &folder);
@@ -168,12 +168,12 @@ class Lister {
  private:
   using Kind = NamedEntry::Kind;
 
-  // The decision of the rules on a path. Only a rule that keeps the path brings back a folder that tools have
-  // made.
+  // The decision of the rules on a path. A folder that tools have made travels only if a rule explicitly
+  // keeps it (Verdict::travels).
   enum class Verdict { travels, travels_unless_made_by_tools, stays, stays_as_secret, stays_for_git };
   static bool stays(Verdict verdict) { return verdict >= Verdict::stays; }
 
-  // The state with which a folder was found.
+  // A folder as its parent folder has found it.
   struct Found {
     Verdict verdict;
     bool included = false, may_hold_included = false;
@@ -276,7 +276,7 @@ class Lister {
           std::move(files));
       folder /= part;
     }
-    // A folder that the repository ignores does not belong to the repository.
+    // A folder that the repository ignores does not belong to it, so the repository's rules do not apply.
     for (std::size_t at = above_.find('/'); at != above_.npos; at = above_.find('/', at + 1)) {
       const std::string path = above_.substr(0, at);
       if (!IgnoreFiles::leave_out(files.get(), &IgnoreFiles::of_git, path, true).value_or(false)) continue;
@@ -335,15 +335,15 @@ class Lister {
                        [&](const NamedEntry& entry) { return entry.name == name; });
   }
 
-  // Virtual environments of Python, folders that are marked as caches (bford.info/cachedir), and folders with
-  // runs that Weights & Biases has recorded.
+  // Whether the folder is a virtual environment of Python, is marked as a cache (bford.info/cachedir), or
+  // holds runs that Weights & Biases has recorded.
   static bool is_made_by_tools(const Folder& folder, std::string_view path) {
     const bool is_wandb = path == "wandb/" || path.ends_with("/wandb/");
     return has(folder, "pyvenv.cfg") || has(folder, "CACHEDIR.TAG") ||
            (is_wandb && has(folder, "latest-run"));
   }
 
-  // Reports and similar files. mlk writes them beside the program, and they are no change of the program.
+  // Whether mlk wrote the file beside the program, such as a report. Such a file is no change of the program.
   static bool is_written_by_mlk(const Folder& folder, const NamedEntry& entry) {
     return entry.kind == Kind::file && may_be_own_file(entry.name) &&
            is_own_file(beginning_of(*folder.open, entry.name, longest_sign));

@@ -27,7 +27,7 @@ struct BuildOptions {
   bool insecure = false;
 };
 
-// Of --output.
+// The parts of the value of --output.
 struct Destination {
   bool is_oci = false;
   fs::path path;

@@ -46,13 +46,13 @@ std::vector<std::string> run_names(Session& session) {
   std::vector<std::string> names;
   for (const nlohmann::json& item : found.at("items")) {
     const std::string run = kube::label_of(item, labels::run);
-    // A shell splits the output into words.
+    // The shell splits the output into words, so only names without blanks are offered.
     if (run == kube::name_of(item) && is_label(run)) names.push_back(run);
   }
   return names;
 }
 
-// Completes up to the next dot after `typed`: one part of the file at a time.
+// The keys that begin with `typed`, each cut after its next dot: the user completes one part at a time.
 std::vector<std::string> keys_to_set(const std::string& typed) {
   std::set<std::string> parts;
   for (const std::string& key : settable_keys()) {
@@ -95,7 +95,7 @@ class Line {
   // The words that may replace the last of `words`.
   std::vector<std::string> candidates(const std::vector<std::string>& words) {
     for (std::size_t i = 0; i + 1 < words.size(); ++i) take(words[i]);
-    // Bash treats "=" as a word of its own.
+    // Bash passes "=" as a word of its own. Then the value after it is still empty.
     const std::string last = words.empty() || words.back() == "=" ? "" : words.back();
     if (value_of_ != nullptr) return starting_with(last, "", values(*value_of_, last));
     if (const std::size_t equals = last.find('='); last.starts_with("--") && equals != std::string::npos) {

@@ -27,10 +27,10 @@ sweeps::DriverInput input_of(const Session& session, const sweeps::StartRequest&
   const sweeps::Definition& sweep = request.definition;
   sweeps::DriverInput out;
   out.version = session.version;
-  // Without the folder, which differs from machine to machine and is not part of the sweep's identity.
+  // The name has no folder: it differs from machine to machine and is no part of the sweep's identity.
   out.file = {std::filesystem::path(source.file.name).filename().string(), "", source.file.text};
   out.overrides = source.prepared.overrides;
-  // This machine may have limited the parallelism.
+  // This machine may have limited the parallelism, so the driver gets the limited number.
   if (request.local)
     out.overrides.flags.push_back({"--parallel", "sweep.parallel", std::to_string(sweep.spec.parallel)});
   out.parameters = source.parameters;
@@ -88,7 +88,7 @@ void require_account(Session& session, kube::Client& client, const Templates& te
   if (rights.enough()) {
     if (!rights.known || rights.account == AccountRights::Account::unknown)
       session.note(fmt::format(
-          "you may not ask what ServiceAccount {} may do: the driver says so when it lacks something",
+          "you may not ask for the rights of ServiceAccount {}: the driver reports missing rights",
           sweeps::driver_account));
     return;
   }

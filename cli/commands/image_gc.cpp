@@ -83,14 +83,15 @@ std::set<std::string> digests_in_use(kube::Client& client) {
 bool is_agreed(const std::string& what, const GcOptions& options, Session& session) {
   if (options.yes) return true;
   if (!session.read_answer)
-    throw Error(ExitCode::usage, "nobody can be asked whether to " + what, "say --yes, and it is done");
+    throw Error(ExitCode::usage, "mlk needs a terminal to ask whether to " + what,
+                "add --yes to skip the question");
   session.err << printable(what) << "? [y/N] " << std::flush;
   const std::string answer(trim(session.read_answer()));
   session.check_interrupted();
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-// Images that mlk has built for runs, by their tags, and that no run of the namespace uses any more.
+// Deletes images that mlk has built for runs, as their tags show, and that no run of the namespace uses.
 void clear_repository(const GcOptions& options, Session& session) {
   constexpr std::size_t most_tags = 10'000;
   const image::Reference repository = image::parse_repository(options.repository);
@@ -134,7 +135,7 @@ void clear_repository(const GcOptions& options, Session& session) {
     }
     const auto manifest = registry.find_manifest(repository.repository, digest);
     (void)registry.remove_manifest(repository.repository, digest);
-    // A run that names the image by now may rely on it. A later run sends it again.
+    // A run that names the image by now may rely on it, so the image is restored. A later run sends it again.
     if (manifest && digests_in_use(*client).contains(digest)) {
       registry.put_manifest(repository.repository, tag, manifest->type, manifest->bytes);
       session.note(printable(tag) + " is there again: it is in use now");

@@ -9,7 +9,7 @@ namespace mlk {
 
 struct Session;
 
-// Below the command `image`.
+// Adds the command `gc` below the command `image`.
 void add_image_gc(CLI::App& image, Session& session);
 
 }  // namespace mlk

@@ -86,7 +86,7 @@ void add_local(CLI::App& root, Session& session) {
     kubeconfig(session);
   });
 
-  // `up` and the server start these in the background; they are not part of the interface.
+  // `up` starts `serve` in the background, and the server starts `supervise`. Users do not type them.
   command->add_subcommand("serve", "")->group("")->callback([&session] {
     session.exit_code = static_cast<ExitCode>(local::serve({.program = local::own_program()}));
   });

@@ -51,7 +51,7 @@ void print_trials(const sweeps::SweepStatus& status, const std::vector<sweeps::T
 }
 
 // The runs of the trials of a driven sweep that match --where; nullopt means all. For a sweep that the
-// cluster runs, prints the trials itself and records this.
+// cluster runs, prints the trials itself and sets `printed`.
 struct TrialsToList {
   bool printed = false;
   std::optional<std::set<std::string>> runs;

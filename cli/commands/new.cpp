@@ -24,8 +24,8 @@ struct NewOptions {
   std::string framework = "none";
 };
 
-// The name of the folder as that of an experiment: lower-case letters, digits and '-', beginning with a
-// letter.
+// Makes a name of an experiment from the name of the folder: lower-case letters, digits and '-', with a
+// letter first.
 std::string name_of_folder(const fs::path& folder) {
   constexpr std::size_t longest = 40;
   std::string out;
@@ -102,7 +102,7 @@ void new_experiment(const NewOptions& options, Session& session) {
   if (!fs::exists(folder / program, error))
     session.note("write the program " + program + " beside it, or change run: in the file");
   session.note("try it on this machine: mlk submit --local --follow " + word);
-  // After --local or MLK_LOCAL=1 too, which notes repeat in commands otherwise.
+  // This command is for a cluster also after --local or MLK_LOCAL=1, which other commands in notes repeat.
   const std::string on_cluster = session.global.local ? "the same without --local"
                                  : session.local()    ? "MLK_LOCAL=0 mlk submit --follow " + word
                                                       : session.command("submit --follow " + word);

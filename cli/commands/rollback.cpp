@@ -55,7 +55,8 @@ void rollback(const RollbackOptions& options, Session& session) {
   files.user.on_machine = session.local();
   if (!session.local()) provide_user(experiment, files, nullptr, client, session, false);
   if (!identify(experiment, digests_of(experiment, files), templates, 1).hash.starts_with(stored.hash))
-    session.warn("with the mlk and the templates of this machine it is another run than " + stored.run);
+    session.warn("with the mlk and the templates of this machine, the experiment becomes another run than " +
+                 stored.run);
   session.note("the version before " + address.run + " is " + stored.run);
   submit({.experiment = experiment,
           .files = files,

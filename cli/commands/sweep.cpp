@@ -47,8 +47,8 @@ struct SweepOptions {
   std::string output = "name";
 };
 
-// --search and --trials as a value of `sweep:`. Parts without a flag stay as in the file: the kind of search
-// if only --trials is given, and the seed.
+// --search and --trials as a value of `sweep:`. The file decides what has no flag: the seed, and the kind of
+// search if only --trials is given.
 std::vector<FlagValue> search_flags(const SweepOptions& options, const ExperimentFile& file,
                                     const PrepareOptions& prepared) {
   Problems problems;
@@ -91,7 +91,7 @@ PrepareOptions options_of(const SweepOptions& options, const ExperimentFile& fil
   return out;
 }
 
-// On one machine, more trials than CPUs only slow each other down.
+// Limits the parallel trials to the CPUs of this machine, since more trials would only slow each other down.
 void bound_by_cpus(sweeps::Definition& sweep, Session& session) {
   const int cpus = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   if (sweep.spec.parallel <= cpus) return;
@@ -136,7 +136,7 @@ void say_started(const sweeps::Started& started, const sweeps::Definition& sweep
   const std::string vanish = sweeps::why_results_may_vanish(started.trials);
   if (!vanish.empty() && !options.wait)
     session.warn(vanish + ": " + session.command("wait " + started.sweep) +
-                 " keeps them as trials end, and so does --detach, from within the cluster");
+                 " stores results as trials end, and --detach does so in the cluster");
   session.note("wait for them with: " + session.command("wait " + started.sweep) +
                "; results: " + session.command("results " + started.sweep));
 }
@@ -154,8 +154,7 @@ void go_on_with_same(kube::Client& client, sweeps::Definition& sweep, Session& s
 void check_flags(const SweepOptions& options, DryRun dry_run, bool has_timeout) {
   const bool detach = options.detach.detach;
   if (detach && (options.wait || has_timeout))
-    throw Error(ExitCode::usage,
-                "--detach returns at once, and --wait and --timeout are for commands that stay",
+    throw Error(ExitCode::usage, "--detach returns at once, and excludes --wait and --timeout",
                 "wait for it with: mlk wait SWEEP");
   if (!detach && (options.detach.create_rbac || !options.detach.image.empty()))
     throw Error(ExitCode::usage, "--create-rbac and --driver-image need --detach");
@@ -163,7 +162,7 @@ void check_flags(const SweepOptions& options, DryRun dry_run, bool has_timeout) 
     throw Error(ExitCode::usage, "--trial-minutes needs --dry-run, which tells what the sweep takes");
   if (options.same && dry_run == DryRun::client)
     throw Error(ExitCode::usage,
-                "--same asks the cluster which sweep goes on, and --dry-run=client asks nobody",
+                "--same asks the cluster for the earlier sweep, but --dry-run=client sends no requests",
                 "try --dry-run=server");
 }
 

@@ -28,7 +28,8 @@ Role to_role(const json& value) {
   return role;
 }
 
-// Kubernetes replaces $(NAME) in commands, and $$ by $. In a shell these have another meaning.
+// Kubernetes replaces $(NAME) in commands, and $$ by $. A shell gives both another meaning, so they are
+// escaped.
 std::string escaped(const std::string& script) {
   std::string out;
   for (const char c : script) out += c == '$' ? "$$" : std::string(1, c);

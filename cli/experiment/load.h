@@ -14,7 +14,7 @@ namespace mlk {
 
 // A value of the file that has a flag of its own, such as --parallel for sweep.parallel.
 struct FlagValue {
-  std::string flag;  // name of its place in messages, if `at` has no source
+  std::string flag;  // messages name this flag if `at` has no source
   std::string path;
   std::string value;  // in YAML
   Place at{};         // the place where the user has written it
@@ -35,7 +35,8 @@ struct TemplateNames {
 
 // Functions and texts that depend on the place of the experiment file.
 struct FileContext {
-  // The problem of a folder of `files:` or `code:`, given as written; empty if there is none.
+  // Returns the problem of a folder of `files:` or `code:`, whose path is given as written; empty if there is
+  // no problem.
   std::function<std::string(const std::string& folder)> wrong_with_folder;
   std::string manual = "man mlk-experiment";  // the command that shows the manual of the file
 };
@@ -47,7 +48,7 @@ Experiment load_experiment(std::string_view text, const std::string& file_name, 
 
 // The two halves of load_experiment, for callers that make several experiments of one file.
 
-// The file as a tree, which is a map, with the overrides applied. Adds mistakes in the overrides to
+// Returns the file as a tree with the overrides applied; its root is a map. Adds mistakes in the overrides to
 // `problems`. Throws Error{usage} for the file.
 YamlNode parse_experiment(std::string_view text, const std::string& file_name, const Overrides& overrides,
                           const FileContext& file_context, Problems& problems);

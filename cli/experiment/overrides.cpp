@@ -74,7 +74,7 @@ bool is_script(std::string_view given) {
          std::string_view("\"'[{|>").find(text.front()) == std::string_view::npos;
 }
 
-// Parses the value as YAML. Blanks instead of the key keep the columns right.
+// Parses the value as YAML. Blanks replace the key, so that the columns in messages are right.
 std::optional<YamlNode> value_of(const std::shared_ptr<const Source>& source, std::size_t value_at,
                                  Problems& problems) {
   const std::string given = source->text.substr(value_at), placed = std::string(value_at, ' ') + given;
@@ -88,14 +88,14 @@ std::optional<YamlNode> value_of(const std::shared_ptr<const Source>& source, st
   return value ? std::optional(as_given(std::move(*value), given)) : std::nullopt;
 }
 
-// Whether null is an ordinary value here: in patches, which are merged, and in parameters, which the job type
-// defines.
+// Whether null is an ordinary value at this path: in a patch, where it removes a key, and in parameters,
+// which the job type defines.
 bool takes_null(const std::vector<std::string>& steps) {
   return std::any_of(steps.begin(), steps.end() - 1,
                      [](const std::string& step) { return step == "patch" || step == "parameters"; });
 }
 
-// Reports a step of a path that finds nothing: the step and its place.
+// Reports the step of a path at which no value was found, with its place.
 void refuse_step(const YamlNode& in, const std::vector<std::string>& steps, std::size_t at,
                  const Place& place, Problems& problems) {
   const std::string& step = steps[at];

@@ -11,7 +11,7 @@ namespace mlk {
 // null removes a value; below a map of any content, such as patch, null is a value.
 void apply_overrides(YamlNode& root, const Overrides& overrides, Problems& problems);
 
-// The values of --set and of other flags, all in the form of --set.
+// Returns the values of --set and of other flags, all in the form of --set.
 std::vector<std::string> settings_of(const Overrides& overrides);
 
 }  // namespace mlk

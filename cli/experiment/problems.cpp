@@ -15,8 +15,8 @@ namespace mlk {
 namespace {
 
 constexpr std::size_t longest_excerpt = 100;
-constexpr std::size_t longest_shown = 4096;  // nobody writes a longer line by hand
-constexpr std::size_t most_problems = 20;    // the first ones explain the rest
+constexpr std::size_t longest_shown = 4096;  // a longer line was not written by hand, so it is not shown
+constexpr std::size_t most_problems = 20;    // the first mistakes explain the others
 constexpr std::size_t most_kept = 1000;      // a hostile file could have a million
 
 bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
@@ -40,7 +40,7 @@ std::string_view line_of(const Source& source, std::size_t line) {
 
 bool word_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
-// "user:password@host", but not "image:tag@sha256:...".
+// Whether the line has a login, such as "user:password@host". "image:tag@sha256:..." is not a login.
 bool has_login(std::string_view line) {
   for (std::size_t at = line.find('@'); at != line.npos; at = line.find('@', at + 1)) {
     const std::string_view word = line.substr(0, at).substr(line.find_last_of(" \t\"'{[,", at) + 1);
@@ -73,7 +73,7 @@ bool may_hold_secret(std::string_view line) {
   return has_login(line);
 }
 
-// The line and a caret below the column; of a long line only the part around it.
+// Returns the line and a caret below the column; of a long line only the part around the caret.
 std::string excerpt(const Place& place) {
   std::string_view line = line_of(*place.source, place.line);
   if (trim(line).empty() || line.size() > longest_shown || !is_utf8(line) || may_hold_secret(line)) return "";
@@ -99,7 +99,7 @@ void Problems::add(const Place& place, std::string what) {
     return other.place.source == place.source && other.place.line == place.line &&
            other.place.column == place.column && other.what == what;
   };
-  // The check finds a bad node behind an alias once for each use.
+  // The check finds a bad node behind an alias at each use, so a repeated mistake is dropped.
   if (std::none_of(found_.begin(), found_.end(), same)) found_.push_back({place, printable(what)});
 }
 

@@ -44,7 +44,7 @@ Step step_of(const std::string& text, const YamlNode& node) {
   return {text.substr(0, open), std::stoul(digits)};
 }
 
-// The deepest part of a path like "data[1].mount" that the author wrote.
+// Finds the deepest node on a path like "data[1].mount" that the file has.
 Found find_path(const YamlNode& root, const std::string& path) {
   const YamlNode* node = &root;
   Place place = root.place;
@@ -165,7 +165,7 @@ class Rules {
         refuse(key, fmt::format("{} is for run; train has no use for it", key));
     }
     check_code();
-    // The record of the run has the registry, and everybody may read the record.
+    // The record of the run has the registry, and everybody may read the record, so a login is refused.
     if (const std::string registry = text_of(effective_, {"registry"});
         registry.find('@') != registry.npos || registry.find("://") != registry.npos)
       refuse("registry", "registry is a name such as registry.example/team, without a scheme and a login");

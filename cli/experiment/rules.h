@@ -1,4 +1,4 @@
-// Rules over several keys: values that are right one by one, but not together.
+// Rules over several keys. They refuse values that are valid one by one, but not together.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ namespace mlk {
 inline constexpr std::size_t longest_role = 10;
 
 // Completes `effective` (writes out short forms, fills in defaults that depend on other keys) and adds
-// impossible combinations to `problems`, with their place in `root`. `effective` comes from check_section();
-// values that it refused are skipped.
+// impossible combinations to `problems`, with their place in `root`. `effective` comes from check_section().
+// The rules skip values that check_section() has refused.
 void apply_rules(const YamlNode& root, nlohmann::json& effective, const TemplateNames& template_names,
                  const FileContext& file_context, Problems& problems);
 

@@ -31,9 +31,9 @@ enum class Type {
   texts,           // list of text
   object_names,    // list of names of Kubernetes objects
   wholes,          // list of whole numbers; `detail`: "lowest..highest|most entries"
-  text_map,        // map to text
+  text_map,        // map of names to text
   free_map,        // a map that Kubernetes, a job type or the sweep checks
-  any,             // any value; its user checks it
+  any,             // any value; the code that uses it checks it
   section,         // map; `detail`: the section
   folder_section,  // the same, or the value of its key `path` alone
   sections,        // list of maps; `detail`: the section

@@ -10,7 +10,7 @@ namespace mlk {
 namespace {
 
 struct Synonym {
-  std::string_view words;  // between blanks
+  std::string_view words;  // separated by blanks
   std::string_view key;
 };
 
@@ -89,7 +89,7 @@ std::string suggest_key(const std::string& written, const Section& section, cons
   if (has(word)) return fmt::format("; did you mean '{}'?", word);
   std::vector<std::string> places;
   find_places(schema_section("experiment"), "", word, places);
-  constexpr std::size_t most_places = 2;  // more would not help
+  constexpr std::size_t most_places = 2;  // the advice names no place if there are more
   if (!places.empty() && places.size() <= most_places) {
     if (places.front() == word)
       return fmt::format("; did you mean '{}' of the file itself, outside of {}?", word, path);
@@ -97,7 +97,7 @@ std::string suggest_key(const std::string& written, const Section& section, cons
   }
   const std::string near = nearest(written, names);
   if (!near.empty()) return fmt::format("; did you mean '{}'?", near);
-  constexpr std::size_t few = 6;  // so few are all shown; of more only the most likely
+  constexpr std::size_t few = 6;  // a list of at most so many keys is shown whole, a longer one not
   return names.size() <= few ? "; it has " + join(names, ", ") : "";
 }
 

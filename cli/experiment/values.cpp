@@ -24,13 +24,13 @@ bool is_text(const YamlNode& node) { return node.kind == YamlNode::Kind::scalar;
 
 struct Range {
   double low = 0, high = 0;
-  bool above_low = false, below_high = false;  // the ends themselves are excluded
+  bool above_low = false, below_high = false;  // whether `low` or `high` is itself excluded
 
   bool contains(double x) const {
     return (above_low ? x > low : x >= low) && (below_high ? x < high : x <= high);
   }
   std::string words() const {
-    // Not 1e+12: bounds of whole numbers are written out.
+    // A bound that is a whole number is written with all its digits, not as 1e+12.
     const auto number = [](double x) {
       return x == std::floor(x) ? fmt::format("{:.0f}", x) : fmt::format("{:g}", x);
     };
@@ -97,7 +97,7 @@ json choice_value(const YamlNode& node, std::string_view detail, const std::stri
   return wrong(node, path, expected, problems, is_text(node) ? suggest_choice(node.text, detail) : "");
 }
 
-// The text, if `valid` accepts it.
+// Returns the text, if `valid` accepts it.
 json text_value(const YamlNode& node, const std::string& path, std::string_view expected, Problems& problems,
                 const std::function<bool(const std::string&)>& valid) {
   if (!is_text(node) || !valid(node.text)) return wrong(node, path, expected, problems);
@@ -108,7 +108,7 @@ bool is_object_name(const std::string& text) {
   if (text.size() > 253) return false;
   const std::vector<std::string> parts = split(text, '.');
   return !parts.empty() && std::all_of(parts.begin(), parts.end(), [](const std::string& part) {
-    // Unlike names of runs, names of objects may begin with a digit.
+    // Unlike names of runs, names of objects may begin with a digit, so the check adds a letter in front.
     return is_dns_label("a" + part, 254) && !part.empty() && part.front() != '-';
   });
 }
@@ -171,7 +171,7 @@ bool is_retry_rule(const std::string& text) {
          std::stoi(ends[0]) <= std::stoi(ends[1]);
 }
 
-// A list of texts, each of which `valid` accepts.
+// Returns a list of texts, if `valid` accepts each text.
 json list_value(const YamlNode& node, const std::string& path, std::string_view expected_list,
                 std::string_view expected, Problems& problems,
                 const std::function<bool(const std::string&)>& valid) {
@@ -189,7 +189,7 @@ bool is_variable(std::string_view name) {
                      [](unsigned char c) { return c < 0x80 && (std::isalnum(c) != 0 || c == '_'); });
 }
 
-// {secret: name/key}
+// Checks a reference to a Secret: {secret: name/key}.
 json secret_reference(const YamlNode& node, const std::string& path, Problems& problems) {
   const auto valid = [](const std::string& text) {
     const std::vector<std::string> parts = split(text, '/');
@@ -278,7 +278,7 @@ json map_value(const YamlNode& node, const Key& key, const std::string& path, Pr
 
 bool is_not_empty(const std::string& value) { return !value.empty(); }
 
-// Text; each type has its own rule for the text.
+// Checks a text by the rule of its type.
 json scalar_text_value(const YamlNode& node, const Key& key, const std::string& path, Problems& problems) {
   const auto text = [&](std::string_view expected, const std::function<bool(const std::string&)>& valid) {
     return text_value(node, path, expected, problems, valid);
@@ -348,7 +348,7 @@ std::optional<long long> memory_bytes(std::string_view text) {
   }
   const std::optional<long long> thousandths = decimal(text, 3);
   if (!thousandths) return std::nullopt;
-  // In this order of multiplication 3.001k is exactly 3001 bytes, because all factors are whole numbers.
+  // This order of operations is exact, because all factors are whole numbers: 3.001k is exactly 3001 bytes.
   const long double bytes = static_cast<long double>(*thousandths) * static_cast<long double>(scale) / 1000;
   if (bytes < 1 || bytes > 1e18L) return std::nullopt;
   return static_cast<long long>(bytes);

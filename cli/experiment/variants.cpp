@@ -18,7 +18,7 @@ bool has(const Variant& variant, const std::string& key) {
   return std::ranges::any_of(variant.keys, [&](const auto& entry) { return entry.first == key; });
 }
 
-// The defaults of gpt are GPT-2's smallest size.
+// The defaults of gpt are the sizes of the smallest GPT-2.
 std::span<const Variant> model_variants() {
   static const std::vector<Variant> variants = {
       {"mlp", {{"hidden", json::array({128})}}},
@@ -38,7 +38,7 @@ std::span<const Variant> data_variants() {
   return variants;
 }
 
-// nullopt if the key is missing or the schema has refused its value.
+// Returns the whole number at `key`; nullopt if the key is missing or the schema has refused its value.
 std::optional<std::int64_t> whole_in(const json& section, const char* key) {
   const auto found = section.find(key);
   if (found == section.end() || !found->is_number_integer()) return std::nullopt;
@@ -78,7 +78,7 @@ void complete_variant(json& section, const std::string& path, std::span<const Va
     for (const Variant& variant : variants) {
       if (has(variant, key)) types.push_back(variant.type);
     }
-    if (types.empty()) continue;  // a key of every type
+    if (types.empty()) continue;  // a key that all types have in common
     refuse(path + "." + key,
            fmt::format("{}.{} is for {}; {} has no use for it", path, key, join(types, " and "), own->type));
   }

@@ -73,7 +73,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
     node.plain = tag == "?" || tag.empty();
     node.place = place(mark);
-    // The parser gives a quoted scalar the tag "!"; !!str has the same effect.
+    // The parser gives a quoted scalar the tag "!". !!str also means text, so only other tags are refused.
     if (!node.plain && tag != "!" && tag != "tag:yaml.org,2002:str") refuse_tag(mark, tag);
     finish(std::move(node), anchor);
   }
@@ -84,7 +84,7 @@ class TreeBuilder : public YAML::EventHandler {
       problems_.add(place(mark), "this alias refers to a value that holds it");
       throw Abandon();
     }
-    // Each anchor has its size here, so that the check finds a bomb of aliases before it is built.
+    // The size of each anchor is known, so a bomb of aliases is refused before its values are copied.
     nodes_ += known->second.nodes - 1;
     if (open_.size() + known->second.depth > deepest_yaml) too_deep(mark);
     check_count(mark);
@@ -170,7 +170,8 @@ class TreeBuilder : public YAML::EventHandler {
       take_key(parent, std::move(node));
     } else {
       parent.has_key = false;
-      // For a missing value the parser reports the place of the next token.
+      // For a missing value the parser reports the place of the next token, so the place of the key replaces
+      // it.
       const bool missing = node.kind == YamlNode::Kind::null && node.place.line != parent.key_place.line;
       if (missing) node.place = parent.key_place;
       if (parent.node.find(parent.key) != nullptr) {
@@ -240,7 +241,7 @@ std::string explain(const YAML::Exception& error) {
 void add_syntax_error(const std::shared_ptr<const Source>& source, const YAML::Exception& error,
                       Problems& problems) {
   // The parser reads a tab in the indentation as part of a value, so its error is at a later place or names
-  // another cause.
+  // another cause. So first search for such a tab.
   std::size_t line = 0;
   for (const std::string& text : split(source->text, '\n')) {
     if (line > static_cast<std::size_t>(std::max(error.mark.line, 0))) break;
@@ -254,7 +255,7 @@ void add_syntax_error(const std::shared_ptr<const Source>& source, const YAML::E
   }
   Place place{source, static_cast<std::size_t>(std::max(error.mark.line, 0)),
               static_cast<std::size_t>(std::max(error.mark.column, 0))};
-  // The place is beyond the text, in the end mark that parse_yaml adds: show the end of the last line.
+  // If the place is in the end mark, which parse_yaml adds after the text, show the end of the last line.
   const std::string_view text = trim(source->text);
   const auto last_line = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   if (place.line > last_line) {

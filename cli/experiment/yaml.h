@@ -40,8 +40,8 @@ inline constexpr std::size_t deepest_yaml = 32;       // levels
 // control characters. Throws Error{usage} with every mistake that it finds. An empty text gives a null node.
 YamlNode parse_yaml(std::string_view text, const std::string& source_name);
 
-// The same for a part of `source` with the same lines and columns. Adds mistakes to `problems`, and then
-// returns no node.
+// Parses `text`, a part of `source` whose lines and columns are the same as in `source`. Adds mistakes to
+// `problems`, and then returns no node.
 std::optional<YamlNode> parse_yaml(const std::string& text, const std::shared_ptr<const Source>& source,
                                    Problems& problems);
 

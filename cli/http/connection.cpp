@@ -29,7 +29,7 @@ struct Connection::State {
   curl_slist* headers = nullptr;
   CertificateProblem certificate{};
   char error[CURL_ERROR_SIZE] = {};
-  // Of the exchange in progress.
+  // The state of the exchange in progress.
   const Call* call = nullptr;
   Reply reply{};
   std::size_t header_bytes = 0;
@@ -86,8 +86,8 @@ struct Connection::State {
     }
   }
 
-  // When a kept connection ends without an answer, libcurl would send the request again by itself. A server
-  // that has received the body would receive it twice.
+  // When a kept connection ends without an answer, libcurl sends the request again by itself. The server may
+  // have received the body already, so a second start of a request with a body is refused.
   static int on_start(void* self, char*, char*, int, int) {
     auto& state = *static_cast<State*>(self);
     const bool again = std::exchange(state.is_under_way, true);
@@ -144,8 +144,8 @@ struct Connection::State {
   }
 
   void set_network() {
-    // A stream is preferred to a separate connection. Without TLS there are no streams, and libcurl would
-    // learn this only from the first answer.
+    // A stream is preferred to a separate connection, so libcurl waits until it knows the protocol. Without
+    // TLS there are no streams, and libcurl would learn this only from the first answer, so it must not wait.
     const bool may_be_stream = options.pool != nullptr && call->url.starts_with("https:");
     set(CURLOPT_HTTP_VERSION,
         static_cast<long>(may_be_stream ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1));
@@ -200,8 +200,8 @@ struct Connection::State {
       set(CURLOPT_CUSTOMREQUEST, call->method.c_str());
     }
     curl_slist_free_all(headers);
-    // With Expect, a registry that does not know it would cost a second for each part. libcurl would give a
-    // POST a Content-Type of its own.
+    // Empty headers keep libcurl from sending them. Expect costs a second for each part if the registry does
+    // not know it. A POST would get a Content-Type of libcurl's own.
     headers = curl_slist_append(nullptr, "Expect:");
     bool has_type = false;
     for (const auto& [name, value] : call->headers) {
@@ -216,9 +216,8 @@ struct Connection::State {
     if (ended) return {Failure::Kind::closed, "it was ended"};
     if (exceeded) return {Failure::Kind::too_large, "more than " + human_size(*exceeded), "", true};
     if (code == CURLE_OPERATION_TIMEDOUT)
-      return told_of(
-          {Failure::Kind::timed_out, "no connection within 20 s, or next to nothing has moved for a minute"},
-          proxy, proxy_status(easy));
+      return told_of({Failure::Kind::timed_out, "no connection within 20 s, or almost no data for a minute"},
+                     proxy, proxy_status(easy));
     long number = 0;
     curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &number);
     return told_of(failure_of(code, error, static_cast<int>(number), certificate), proxy, proxy_status(easy));

@@ -18,15 +18,15 @@ struct Failure {
     refused,  // no process listens
     no_route,
     timed_out,           // no connection, or no answer in time
-    untrusted,           // the server's certificate: its authority
-    expired,             // ... its dates
-    host_name,           // ... its names
+    untrusted,           // the authority of the server's certificate is not trusted
+    expired,             // the server's certificate has expired, or is not valid yet
+    host_name,           // the server's certificate has other names
     client_certificate,  // our certificate, or its authority's, cannot be used
-    credentials,         // there are none
+    credentials,         // no credential is available
     tls,
     handshake,  // the connection ended within the TLS handshake: the request was not sent
     broken,     // the connection ended before the answer did
-    silent,     // no data came for long while another connection got an answer; it was abandoned
+    silent,     // abandoned: no data came for long, while another connection got an answer
     too_large,
     closed,  // the loop was stopped
     other,

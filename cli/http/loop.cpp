@@ -13,7 +13,8 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// libcurl before 8.1 may have read data for another transfer of the connection without reporting it.
+// libcurl before 8.1 may have read data for another transfer of the connection without reporting it. So the
+// loop calls libcurl at least this often while transfers are running.
 constexpr milliseconds look_again{100};
 
 // A hundred streams fit on one HTTP/2 connection; libcurl would open a connection for each further transfer
@@ -131,8 +132,8 @@ void Loop::end_all(const Failure& failure) {
   }
 }
 
-// Called if the server speaks only HTTP/1. libcurl would not let waiting transfers use the higher limit by
-// itself.
+// Raises the limit of connections if the server speaks only HTTP/1. libcurl applies the new limit to a
+// waiting transfer only if the transfer is removed and added again.
 void Loop::widen() {
   few_connections_ = false;
   curl_multi_setopt(multi_.get(), CURLMOPT_MAX_HOST_CONNECTIONS, connections_http1);
@@ -249,7 +250,7 @@ void Loop::end(Transfer* ended, CURLcode code) {
 // the server has not executed such a request.
 bool Loop::try_again(const std::shared_ptr<Transfer>& transfer, const Failure& failure, SteadyTime now) {
   note_acceptance(*transfer);
-  for (const auto& other : running_) note_acceptance(*other);  // streams may last for days
+  for (const auto& other : running_) note_acceptance(*other);  // also of streams, which may last for days
   const int status = transfer->response.status;
   std::optional<milliseconds> wait;
   if (failure.kind == Failure::Kind::none && status == 401 && !transfer->sent_again &&
@@ -320,7 +321,7 @@ void Loop::look_for_silence(SteadyTime now) {
   if (alone) check_connections(true);
 }
 
-// Sends a check. Any answer is good, also a refusal.
+// Sends a small request as a check. Any answer passes the check, even a refusal.
 void Loop::check_connections(bool alone) {
   auto transfer = std::make_shared<Transfer>(
       Request{.path = server_.check_path, .timeout = server_.silence.leave - server_.silence.suspect});

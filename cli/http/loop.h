@@ -60,8 +60,8 @@ class Loop {
                                                               // for a credential
   SteadyTime silence_due_{};
   bool checks_ = false;                                // a check over a new connection is under way
-  std::optional<SteadyTime> answered_, check_failed_;  // the last such check
-  // Shared.
+  std::optional<SteadyTime> answered_, check_failed_;  // when that check last passed, and failed
+  // Shared by all threads.
   std::mutex mutex_;
   std::vector<std::shared_ptr<Transfer>> added_, dropped_;
   bool stopping_ = false;

@@ -127,7 +127,7 @@ Proxy proxy_of(const std::string& text, const std::string& origin) {
   const std::string host = in_url(parts->host);
   const bool has_port = parts->authority.size() > host.size();
   const std::string address = host + ":" + (has_port ? parts->port : default_port(parts->scheme));
-  // In Go, the proxy resolves names for both socks5 and socks5h.
+  // In Go, the proxy resolves names for both socks5 and socks5h. libcurl does so only for socks5h.
   const std::string scheme = parts->scheme == "socks5" ? "socks5h" : parts->scheme;
   return {scheme + "://" + login + address, address, origin};
 }
@@ -136,7 +136,7 @@ Proxy proxy_for(const std::string& url, const ProxyEnvironment& environment) {
   const std::optional<UrlParts> parts = parts_of(url);
   if (!parts) return {};
   const bool is_https = parts->scheme == "https";
-  // A web server passes a header "Proxy" to its programs as HTTP_PROXY.
+  // A web server passes a header "Proxy" to its programs as HTTP_PROXY, so in such a program mlk ignores it.
   if (!is_https && !variable(environment, "REQUEST_METHOD").second.empty()) return {};
   const auto [origin, text] = variable(environment, is_https ? "HTTPS_PROXY" : "HTTP_PROXY");
   if (text.empty() || is_loopback(parts->host)) return {};

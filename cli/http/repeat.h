@@ -23,7 +23,7 @@ struct Attempt {
 // restart in this time.
 constexpr std::chrono::milliseconds longest_trying{10'000};
 
-// The time until the next attempt; nullopt: there is none. Pure.
+// The time until the next attempt; nullopt: the request is not sent again. Pure.
 [[nodiscard]] std::optional<std::chrono::milliseconds> repeat_after(
     const Attempt& attempt, std::chrono::milliseconds longest = longest_trying);
 

@@ -20,7 +20,7 @@ struct Request {
   std::chrono::milliseconds timeout{30000};  // for the whole exchange; of a stream: until the head of the
                                              // answer has come, 0 for no bound
   bool twice = false;                        // idempotent: may be executed twice, as a GET may
-  bool patient = false;                      // the bound is on silence: each part of the answer renews it
+  bool patient = false;                      // each part of the answer restarts the timeout if true
   Headers headers{};                         // replace the server's own (ServerAccess::headers), unless empty
 };
 

@@ -21,7 +21,7 @@ struct Quiet {
   std::chrono::milliseconds silent{0};
   bool takes_more = false;  // HTTP/2: it can carry a request beside those in progress
   bool owes = false;        // a request waits for its answer. A stream may have nothing to say
-  std::optional<std::chrono::milliseconds> asked{};  // time since a check was sent beside, in this silence
+  std::optional<std::chrono::milliseconds> asked{};  // time since a check was sent over it, in this silence
 };
 
 // The state of the last check over a separate connection. The times are durations until now.

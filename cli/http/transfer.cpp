@@ -22,8 +22,8 @@ constexpr std::size_t error_body_limit = 64u << 10;  // of the answer that refus
 // the transfer. So the buffer is far larger than a burst.
 constexpr long read_buffer = 8l << 20;
 constexpr long read_buffer_http1 = 64l << 10;  // to allocate megabytes costs time even if unused
-// The size of both buffers of a POST over HTTP/1.1. glibc consolidates its whole heap whenever 64 KiB are
-// freed at once.
+// The size of both buffers of a POST over HTTP/1.1. They are small, because glibc consolidates its whole heap
+// whenever 64 KiB are freed at once.
 constexpr long post_buffer = 16l << 10;
 
 constexpr std::size_t many_transfers = 8;  // at once
@@ -168,10 +168,10 @@ void Transfer::set_headers(const ServerAccess& server) {
 }
 
 void Transfer::set_network(const ServerAccess& server) {
-  // A shared connection is preferred to a new one. Without TLS there is no HTTP/2, and waiting for a
-  // connection's protocol would mean waiting for its first answer.
+  // A shared connection is preferred to a new one, so libcurl waits for the protocol of a new connection.
+  // Without TLS there is no HTTP/2, and libcurl would wait for the first answer, so it must not wait.
   const bool https = server.url.starts_with("https:");
-  // Many small requests cost a server a sixth less time on separate connections than as streams.
+  // Many small requests cost a server a sixth less time on separate connections, so such a POST gets its own.
   by_http1_ = !https || (request.method == "POST" && peer_->transfers >= many_transfers);
   set(easy, CURLOPT_HTTP_VERSION,
       static_cast<long>(by_http1_ ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS));
@@ -181,7 +181,7 @@ void Transfer::set_network(const ServerAccess& server) {
     set(easy, CURLOPT_FORBID_REUSE, 1L);
   }
   peer_->sockets.watch(easy);
-  // A connection that was idle for longer may have died without notice.
+  // A connection that was idle for longer may have died without notice, so it is not used again.
   set(easy, CURLOPT_MAXAGE_CONN, longest_idle_seconds);
   const bool is_post = request.method == "POST";
   set(easy, CURLOPT_BUFFERSIZE, !by_http1_ ? read_buffer : is_post ? post_buffer : read_buffer_http1);
@@ -218,8 +218,8 @@ void Transfer::set_tls(const ServerAccess& server) {
   }
 }
 
-// libcurl sends such a body in one packet with the head. A body from a callback would follow in another
-// packet.
+// libcurl sends a body from CURLOPT_POSTFIELDS in one packet with the head. A body from a callback would
+// follow in another packet.
 void Transfer::set_body() {
   if (request.method == "GET") return;
   if (!request.body.empty() || request.method == "POST") {
@@ -230,8 +230,8 @@ void Transfer::set_body() {
   set(easy, CURLOPT_CUSTOMREQUEST, request.method.c_str());
 }
 
-// When a reused connection breaks, libcurl would repeat a POST, although the server may have executed the
-// first POST.
+// When a reused connection breaks, libcurl starts a POST again, although the server may have executed the
+// first one. So only a GET may start twice.
 int Transfer::on_start(void* self, char*, char*, int, int local_port) {
   auto& transfer = *static_cast<Transfer*>(self);
   transfer.leave_socket();
@@ -267,7 +267,7 @@ std::size_t Transfer::on_header(char* data, std::size_t size, std::size_t count,
 
 void Transfer::take_header(std::string_view header) {
   header = trim(header);
-  if (header.starts_with("HTTP/")) {  // also for answers with 1xx and of a proxy: the last answer counts
+  if (header.starts_with("HTTP/")) {  // also of a 1xx answer and of a proxy; the last answer decides
     if (!by_http1_) peer_->speaks_http1 = header.starts_with("HTTP/1");
     return;
   }
@@ -372,7 +372,7 @@ void Transfer::finish(const Failure& failure) {
   const std::lock_guard lock(callbacks);
   if (cancelled) return;
   if (is_stream() && failure.kind == Failure::Kind::none && !partial_.empty()) line(partial_);
-  cancelled = true;  // this was the last callback in any case
+  cancelled = true;  // no callback may run after this one
   if (done) done(response, failure);
 }
 

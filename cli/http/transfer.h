@@ -73,9 +73,9 @@ struct Transfer {
   std::optional<SteadyTime> begun;     // its first attempt
   int attempts = 0;
   bool under_way = false;            // it has a connection
-  bool sent_again = false;           // after a 401
+  bool sent_again = false;           // once, after a 401
   bool is_check = false;             // a check: beside others, or over a new connection
-  bool alone = false;                // over a new connection
+  bool alone = false;                // it opens a new connection
   std::shared_ptr<Socket> socket;    // the socket that it uses; null: unknown
   std::optional<SteadyTime> parked;  // waits for a credential since then, without a deadline
   SteadyTime due{};                  // time of the next attempt

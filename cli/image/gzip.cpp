@@ -84,7 +84,7 @@ void GzipStream::add(std::string_view bytes) {
   while (!bytes.empty()) {
     if (state_->current->size == member_bytes) {
       if (state_->ahead.size() == state_->at_once) take_first();
-      // If no more threads can start, get() packs the member.
+      // If no more threads can start, get() compresses the member in the calling thread.
       state_->ahead.push_back(std::async(std::launch::async | std::launch::deferred,
                                          [member = std::move(state_->current)]() mutable {
                                            member->pack();

@@ -24,7 +24,7 @@ class GzipStream {
   GzipStream(const GzipStream&) = delete;
   GzipStream& operator=(const GzipStream&) = delete;
   void add(std::string_view bytes);
-  void finish();  // last
+  void finish();  // call it after the last add()
 
  private:
   struct Member;

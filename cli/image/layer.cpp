@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 constexpr int level = 3;  // higher levels cost more time than they save on most networks
 fs::path note_of(const fs::path& file) { return file.string() + ".json"; }
 
-// The note holds this name, so that a renamed file and note are not taken for another layer. A layer in a
-// folder of its own is identified by the name of the folder.
+// The note stores this name, so that find_layer() refuses a file that was renamed together with its note. The
+// name includes the parent folder, because a layer with its own folder is identified by that folder's name.
 std::string name_in_note(const fs::path& file) {
   return (file.parent_path().filename() / file.filename()).generic_string();
 }
@@ -204,7 +204,7 @@ std::uint64_t size_on_disk(const fs::path& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     const std::uintmax_t size = fs::file_size(path, error);
-    return error ? 0 : size;  // of a pipe
+    return error ? 0 : size;  // a pipe has no size
   }
   std::uint64_t out = 0;
   visit_folder(path, [&](const fs::directory_entry& entry) {

@@ -23,11 +23,11 @@ struct Layer {
   std::filesystem::path file;
 };
 
-// Writes a layer beside its final place. finish() moves the file to its final place. Throws Error{failure},
-// also if the disk is full.
+// Writes a layer to a temporary file in the folder of the final file. finish() renames the temporary file.
+// Throws Error{failure}, also if the disk is full.
 class LayerWriter {
  public:
-  // `file`: the final place, or, for a layer that is named at the end, any other place in the same folder.
+  // `file`: the final path, or any path in the same folder if finish(file_of) chooses the final path.
   // `go_on`: returns false when the user wants to stop; then add() and add_file() throw Error{interrupted}.
   explicit LayerWriter(std::filesystem::path file, std::function<bool()> go_on = {});
   ~LayerWriter();  // without finish(), it removes the file
@@ -39,14 +39,14 @@ class LayerWriter {
   // `also` is called with the content too.
   void add_file(const TarEntry& entry, const std::filesystem::path& from, std::uint64_t size,
                 const std::function<void(std::string_view)>& also = {});
-  // The same for a file in an open folder. `shown`: the path of the file, for messages.
+  // As the other add_file(), for a file in an open folder. `shown`: the path of the file, for messages.
   void add_file(const TarEntry& entry, const OpenFile& folder, const std::filesystem::path& shown,
                 std::uint64_t size, const std::function<void(std::string_view)>& also = {});
   Layer finish();
-  // The same, but the caller names the file by its content. `digits`: the digits of diff_id.
+  // As finish(), but `file_of` returns the final path. `digits`: the hexadecimal digits of diff_id.
   Layer finish(const std::function<std::filesystem::path(const std::string& digits)>& file_of);
-  // The same as finish() if the uncompressed archive has this digest; otherwise returns nullopt, and no file
-  // stays.
+  // As finish() if the uncompressed archive has this digest. Otherwise returns nullopt, and the destructor
+  // removes the file.
   std::optional<Layer> finish_as(const std::string& diff_id);
 
  private:
@@ -60,13 +60,13 @@ class LayerWriter {
 // The folder in which mlk stores all layers, ~/.cache/mlk/layers. Throws as cache_home().
 std::filesystem::path layer_cache();
 
-// Returns what finish() returned for this file, from the note beside the file. Returns nullopt if the file or
-// the note is missing, was cut off or renamed, or could have been written by other users. Marks the layer as
-// used now. Throws Error{failure} for a folder of another user.
+// Returns the Layer that finish() returned for this file, as the note beside the file stores it. Returns
+// nullopt if the file or the note is missing, was cut off or renamed, or could have been written by other
+// users. Marks the layer as used now. Throws Error{failure} for a folder of another user.
 std::optional<Layer> find_layer(const std::filesystem::path& file);
 
-// The same, but also reads the bytes and compares them with the digest. If the digest or `diff_id` differs,
-// removes the layer and returns nullopt.
+// As find_layer(), but also reads the file and compares its content with the digest. If the digest or
+// `diff_id` differs, removes the layer and returns nullopt.
 std::optional<Layer> find_whole_layer(const std::filesystem::path& file, const std::string& diff_id,
                                       const std::function<bool()>& go_on = {});
 
@@ -74,11 +74,11 @@ std::optional<Layer> find_whole_layer(const std::filesystem::path& file, const s
 // the next build makes it again, and throws Error{failure}.
 void check_layer(const Layer& layer, const std::function<bool()>& go_on = {});
 
-// The time of the newest use of an entry of a cache: the newest time of the entry, its note, or the files
-// directly in it.
+// The time when an entry of a cache was last used: the newest modification time of the entry, of its note and
+// of the files directly in it.
 std::filesystem::file_time_type last_use(const std::filesystem::path& entry);
 
-// The entries of a folder of layers that nobody has used for `age`: files with their notes, and folders.
+// The entries of a cache of layers that were last used more than `age` ago: layers, notes, and folders.
 std::vector<std::filesystem::path> unused_layers(const std::filesystem::path& cache,
                                                  std::chrono::seconds age);
 bool is_unused(const std::filesystem::path& entry, std::chrono::seconds age);

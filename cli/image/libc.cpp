@@ -15,7 +15,7 @@ namespace {
 
 std::uint64_t size_in(std::string_view header) {
   constexpr std::size_t at = 124, width = 12;
-  constexpr unsigned char is_binary = 0x80;  // GNU's form for more than 8 GiB
+  constexpr unsigned char is_binary = 0x80;  // GNU's form for 8 GiB or more
   const std::string_view field = header.substr(at, width);
   std::uint64_t size = 0;
   if ((static_cast<unsigned char>(field[0]) & is_binary) != 0) {
@@ -36,15 +36,15 @@ std::string path_in(std::string_view header) {
     return std::string(field.substr(0, field.find('\0')));
   };
   const std::string name = text(0, longest_name);
-  // GNU's archives, whose magic ends with a blank, have other fields there.
+  // GNU's archives, whose magic ends with a blank, have other fields in the place of the prefix.
   const bool has_prefix = header.substr(at_magic, 6) == std::string_view("ustar\0", 6);
   const std::string prefix = has_prefix ? text(at_prefix, longest_prefix) : "";
   return prefix.empty() ? name : prefix + "/" + name;
 }
 
-constexpr std::uint64_t most_unpacked = std::uint64_t{4} << 30;  // against a layer without an end
+constexpr std::uint64_t most_unpacked = std::uint64_t{4} << 30;  // against a decompression bomb
 
-// GNU long names and pax records, which belong to the next entry.
+// Whether the entry is a GNU long name or a pax record, which describes the next entry.
 bool is_about_next(char type) { return std::string_view("LKxg").find(type) != std::string_view::npos; }
 
 }  // namespace
@@ -65,7 +65,7 @@ struct LibcOfLayer::State {
   enum class Form { unknown, plain, gzip };
 
   Form form = Form::unknown;
-  std::string begin{};   // until the form is known
+  std::string begin{};   // the first bytes, until the form is known
   std::string header{};  // the received part of a header
   std::uint64_t skip = 0, unpacked = 0;
   z_stream stream{};
@@ -119,7 +119,7 @@ struct LibcOfLayer::State {
     constexpr std::size_t at_magic = 257, at_type = 156;
     constexpr std::uint64_t too_large = std::uint64_t{1} << 50;
     const std::uint64_t size = size_in(header);
-    is_over = std::string_view(header).substr(at_magic, 5) != "ustar" || size > too_large;  // or the end
+    is_over = std::string_view(header).substr(at_magic, 5) != "ustar" || size > too_large;  // end or no tar
     if (is_over) return;
     if (!is_about_next(header[at_type])) found = libc_by(path_in(header));
     is_over = found.has_value();

@@ -10,12 +10,12 @@ namespace mlk::image {
 
 enum class Libc { glibc, musl };
 
-// The C library that a file of an image implies: the file is the loader of programs, or a file that
-// identifies a distribution. Pure.
+// The C library that a file of an image implies by its path. nullopt unless the file is the loader of
+// programs or identifies a distribution. Pure.
 std::optional<Libc> libc_by(std::string_view path);
 
-// Looks for such a file in a layer, whose bytes come in parts. For an unreadable layer found() is nullopt.
-// Pure.
+// Searches a layer, whose bytes come in parts, for a file that implies a C library. For an unreadable layer
+// found() is nullopt. Pure.
 class LibcOfLayer {
  public:
   LibcOfLayer();
@@ -23,7 +23,7 @@ class LibcOfLayer {
   LibcOfLayer(const LibcOfLayer&) = delete;
   LibcOfLayer& operator=(const LibcOfLayer&) = delete;
 
-  // Takes bytes of a tar, which may be compressed with gzip. Returns false if it needs no more bytes.
+  // Takes the next bytes of a tar archive, which may be compressed with gzip. False: the search has ended.
   bool take(std::string_view bytes);
   std::optional<Libc> found() const;
 

@@ -121,7 +121,7 @@ std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::
 
 namespace {
 
-// The number of a variant, "v8" or "8"; nullopt: it has none.
+// The number in a variant: 8 for "v8" and for "8". nullopt if the variant is no such number.
 std::optional<int> number_of_variant(std::string_view variant) {
   if (variant.starts_with('v')) variant.remove_prefix(1);
   if (variant.empty() || variant.size() > 3 || variant.find_first_not_of("0123456789") != variant.npos)
@@ -143,13 +143,13 @@ std::optional<int> distance(const Platform& platform, const Platform& wanted) {
   const std::string usual(usual_variant(wanted.architecture));
   const auto or_usual = [&](const std::string& variant) { return variant.empty() ? usual : variant; };
   const std::string own = or_usual(platform.variant), asked = or_usual(wanted.variant);
-  constexpr int of_features = 10'000;  // of the system; mlk does not know whether the nodes have them
+  constexpr int of_features = 10'000;  // features of the system, which the nodes may lack
   const int last = platform.features.empty() ? 0 : of_features;
   if (own == asked) return last + (platform.variant == wanted.variant ? 0 : 1);
   const std::optional<int> has = number_of_variant(own), needs = number_of_variant(asked);
   constexpr int another = 10, newer = 2000;
-  if (has && needs && *has <= *needs) return last + another + *needs - *has;  // for an older processor
-  // A user who has named no variant gets any variant.
+  if (has && needs && *has <= *needs) return last + another + *needs - *has;  // built for an older processor
+  // The rest is for a newer or unknown processor, which only a user who has named no variant accepts.
   if (!wanted.variant.empty()) return std::nullopt;
   return last + (has && needs ? newer + *has - *needs : 2 * newer);
 }
@@ -168,7 +168,8 @@ const Index::Entry& choose(const Index& index, const Platform& wanted, const std
     found = &entry;
     best = *how_far;
   }
-  // An entry may leave its platform to the configuration of the image, or to the index that it names.
+  // An entry without a platform may be for any platform: the configuration or the index that the entry names
+  // decides. So mlk follows such an entry if there is only one and no entry names a platform.
   const auto is_unsaid = [](const Index::Entry& entry) { return entry.platform.is_unsaid; };
   if (there.empty() && std::count_if(index.entries.begin(), index.entries.end(), is_unsaid) == 1)
     return *std::find_if(index.entries.begin(), index.entries.end(), is_unsaid);

@@ -29,7 +29,7 @@ inline constexpr MediaTypes docker_types{"application/vnd.docker.distribution.ma
 
 struct Platform {
   std::string os = "linux", architecture{}, variant{};  // in Go's words: amd64, arm64
-  std::vector<std::string> features{};                  // of the operating system; the programs need them
+  std::vector<std::string> features{};                  // of the operating system, needed by the programs
   bool is_unsaid = false;                               // true for an entry without a platform
   std::string text() const;
 };
@@ -57,7 +57,7 @@ struct Manifest {
 struct Index {
   struct Entry {
     Descriptor manifest;
-    Platform platform;  // without an architecture: for no platform, such as a signature
+    Platform platform;  // no architecture: the manifest is no image, but for example a signature
   };
   std::vector<Entry> entries;
 };
@@ -71,8 +71,8 @@ std::variant<Manifest, Index> parse_manifest(std::string_view bytes, const std::
 // Returns the entry for the platform. First choice is an entry of the same variant, where amd64 is amd64/v1,
 // arm64 is arm64/v8 and arm is arm/v7. Second choice is the newest older variant. Third choice, if `wanted`
 // has no variant, is the oldest newer variant. Among equal entries the first one wins; entries that need
-// features of the system come last. If no entry has a platform, the only entry that leaves its platform open
-// is chosen. Throws Error{not_found}, with the available platforms in the hint.
+// features of the system come last. If no entry is for a platform, but exactly one entry omits its platform
+// (is_unsaid), returns that entry. Throws Error{not_found}, with the available platforms in the hint.
 const Index::Entry& choose(const Index& index, const Platform& wanted, const std::string& name);
 
 struct Configuration {

@@ -33,8 +33,8 @@ void fail_with(const fs::path& path, int error) {
 
 namespace {
 
-// A program may meanwhile replace the file by a link or a pipe. These flags refuse a link, and do not wait
-// for a pipe.
+// Another program may have replaced the file by a link or a pipe. With these flags open() refuses a link, and
+// does not wait for a writer of the pipe.
 constexpr int flags_to_read = O_RDONLY | O_NOFOLLOW | O_NONBLOCK;
 
 std::size_t read_some(const OpenFile& file, const std::string& path, char* to, std::size_t most) {

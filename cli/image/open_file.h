@@ -40,7 +40,7 @@ class WayDown {
  private:
   const std::filesystem::path shown_;
   const OpenFile top_;
-  std::vector<std::pair<std::string, std::unique_ptr<OpenFile>>> open_{};  // parts, each below the one before
+  std::vector<std::pair<std::string, std::unique_ptr<OpenFile>>> open_{};  // each inside the previous one
 };
 
 // The last part of a path.
@@ -53,10 +53,10 @@ std::string name_of_path(const std::string& path);
 // meanwhile.
 void read_whole(const std::filesystem::path& path, std::uint64_t size,
                 const std::function<void(std::string_view)>& take);
-// The same for a file in an open folder. `shown`: the path of the file, for messages.
+// As the function above, for a file in an open folder. `shown`: the path of the file, for messages.
 void read_whole(const OpenFile& folder, const std::string& name, const std::filesystem::path& shown,
                 std::uint64_t size, const std::function<void(std::string_view)>& take);
-// The same into memory. `to` has room for `size` + 1 bytes.
+// As the function above, but stores the content in `to`, which has room for `size` + 1 bytes.
 // `path`: for messages; its last part is the name of the file.
 void read_whole(const OpenFile& folder, const std::string& path, std::uint64_t size, char* to);
 

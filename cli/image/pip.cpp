@@ -24,13 +24,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Starts pip with three changes. (1) Markers compare with the image. pip has no option for this, but all
+// Starts pip with three changes. (1) Markers are evaluated for the image. pip has no option for this, but all
 // versions of pip call default_environment(), and pip's report contains the result. A marker that reads an
-// unknown value must have the same answer for all its possible values. pip also checks Requires-Python
-// against the Python of the image. (2) pip cannot start certain programs. Wheels need none of them. git and
+// unknown value must have the same result for all its possible values. pip also checks Requires-Python
+// against the Python of the image. (2) pip cannot start certain programs, which wheels do not need. git and
 // Python itself would run code from a repository or a setup.py. The other programs only inform indexes about
-// this machine, and take time. (3) The first Python in PATH starts the scripts of packages. Standard input is
-// a JSON object.
+// this machine, and take time. (3) The scripts of packages run with the first python3 in PATH. Standard input
+// is a JSON object.
 constexpr char starts_pip[] = R"python(
 import json, os, re, runpy, subprocess, sys
 
@@ -92,8 +92,8 @@ sys.argv[0] = "pip"
 runpy.run_module("pip", run_name="__main__", alter_sys=True)
 )python";
 
-// mlk does not call `pip config list`, since `user = true` or `quiet = 3` in these settings would change its
-// output.
+// mlk does not call `pip config list`, because the settings `user = true` and `quiet = 3` would change the
+// output of that command.
 constexpr char lists_settings[] = R"python(
 import os, sys
 sys.path[:] = [folder for folder in sys.path if folder and os.path.abspath(folder) != os.getcwd()]
@@ -144,7 +144,7 @@ bool is_one_of(const std::array<const char*, N>& words, const std::string& word)
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-// The text of which Python's repr() has written `text`.
+// The string for which Python's repr() has printed `text`; nullopt: `text` is not quoted.
 std::optional<std::string> unquoted(std::string_view text) {
   if (text.size() < 2 || (text[0] != '\'' && text[0] != '"') || text.back() != text[0]) return std::nullopt;
   text = text.substr(1, text.size() - 2);
@@ -155,7 +155,7 @@ std::optional<std::string> unquoted(std::string_view text) {
       continue;
     }
     const char c = text[++i];
-    out += c == 'n' || c == 'r' || c == 't' ? ' ' : c;  // pip splits values at any of them
+    out += c == 'n' || c == 'r' || c == 't' ? ' ' : c;  // pip splits values at all of these
   }
   return out;
 }
@@ -186,7 +186,7 @@ ProcessResult run_python(const Command& command) {
   }
 }
 
-// The variables of this process, without those of pip and Python, and the folder for temporary files.
+// The variables of this process, except TMPDIR and the variables of pip and Python.
 std::vector<std::pair<std::string, std::string>> other_variables() {
   std::vector<std::pair<std::string, std::string>> out;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -211,7 +211,7 @@ PipSettings variables_of_pip() {
   return out;
 }
 
-constexpr char no_file[] = "/dev/null";  // as the file of settings: then pip reads no settings at all
+constexpr char no_file[] = "/dev/null";  // as PIP_CONFIG_FILE: then pip reads no files of settings
 
 // The content of pip's files of settings, a line for each key.
 std::string listed_settings(const fs::path& folder, const std::function<bool()>& go_on,
@@ -231,7 +231,7 @@ std::string listed_settings(const fs::path& folder, const std::function<bool()>&
   if (result.error.find("ConfigurationFileCouldNotBeLoaded") != std::string::npos)
     throw Error(ExitCode::failure, "code.python: pip's settings cannot be read",
                 "see what is wrong with them: python3 -m pip config list");
-  return result.ok() ? result.output : "";  // without pip, run_pip() reports the error
+  return result.ok() ? result.output : "";  // if pip is missing, run_pip() reports it
 }
 
 }  // namespace
@@ -252,7 +252,7 @@ MarkerEnvironment marker_environment(const PythonTarget& target) {
                {"python_full_version", full},
                {"python_version", target.version},
                {"sys_platform", "linux"}};
-  // The kernel comes from the node, not from the image.
+  // The kernel comes from the node, not from the image, so mlk does not know its release and version.
   for (const char* of_node : {"platform_release", "platform_version"})
     out.unknown[of_node] = {"", {"0", "99999"}};
   if (target.full_version.empty()) {
@@ -300,8 +300,8 @@ PipSettings settings_of_user(const fs::path& folder, const std::function<bool()>
 
 PipResult run_pip(const PipCall& call, const PythonTarget& target) {
   Command command;
-  // Because of -E and the folder, Python imports none of the user's code. -I would hide a pip that is
-  // installed for the user.
+  // -E and the empty folder keep Python from importing the user's code. -I would do so too, but it would hide
+  // a pip that is installed for this user.
   command.argv = {"python3", "-E", "-c", starts_pip, "--disable-pip-version-check", "--no-input"};
   command.argv.insert(command.argv.end(), call.words.begin(), call.words.end());
   command.empty_env = true;

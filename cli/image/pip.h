@@ -19,16 +19,16 @@ struct PythonTarget {
   Platform platform;
   std::string version;         // "3.11"
   std::string full_version{};  // "3.11.4"; empty: unknown
-  // The values of markers if this machine runs the packages; empty: marker_environment() gives the values.
+  // The marker values of this machine, if it runs the packages. Empty: marker_environment() computes them.
   std::map<std::string, std::string> markers{};
   Libc libc = Libc::glibc;
 };
 
-// The values with which markers of requirements (PEP 508) compare.
+// The values for which markers of requirements (PEP 508) are evaluated.
 struct MarkerEnvironment {
   std::map<std::string, std::string> known;
-  // Values that mlk does not know for an image. mlk refuses a marker if its answer depends on one of them.
-  // Each has the beginning of its value, and sample values.
+  // Values that mlk does not know for an image. mlk refuses a marker whose result depends on such a value.
+  // `begins`: the known beginning of the value. `samples`: values with which mlk evaluates a marker.
   struct Unknown {
     std::string begins;
     std::vector<std::string> samples;
@@ -54,7 +54,7 @@ PipSettings settings_of_user(const std::filesystem::path& folder, const std::fun
 
 struct PipCall {
   std::filesystem::path folder;    // an empty folder of mlk's own; also for temporary files of pip
-  std::vector<std::string> words;  // after "pip"
+  std::vector<std::string> words;  // arguments after "pip"
   PipSettings settings;            // settings_of_user()
   std::function<bool()> go_on{};   // false: the user wants to stop
 };
@@ -63,8 +63,8 @@ struct PipCall {
 struct PipResult {
   int exit_code = 0;
   std::string output, error;
-  std::string refused_marker{};  // its answer depends on an unknown value
-  bool would_build = false;      // pip wanted to start git or a build, and mlk stopped it before
+  std::string refused_marker{};  // a marker whose result depends on an unknown value; empty: none
+  bool would_build = false;      // pip tried to start git or a build, and mlk prevented it
 };
 
 // Runs `pip` for the target, at most an hour. Throws Error: interrupted, or failure if there is no python3.
@@ -73,7 +73,7 @@ PipResult run_pip(const PipCall& call, const PythonTarget& target);
 // This machine's python3 as a target, without a platform. Throws Error{failure} if there is no python3.
 PythonTarget own_python();
 
-// "3.11" of "3.11.9"; empty if `version` is no version.
+// "3.11" for "3.11.9"; empty if `version` is no version.
 std::string minor_version(const std::string& version);
 
 // `version` itself if it is three numbers, as "3.11.9"; otherwise empty.

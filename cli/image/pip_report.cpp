@@ -52,12 +52,11 @@ std::vector<ResolvedPackage> parse_pip_report(const std::string& report, const M
       throw Error(ExitCode::failure, "code.python: pip's report names a package without its version");
     const std::string url = text_of(item, {"download_info", "url"});
     if (one.digest.empty() || (!url.empty() && !url.ends_with(".whl")))
-      throw Error(
-          ExitCode::usage,
-          fmt::format("code.python: {} {} is not from a wheel: it would be built on this machine, and "
-                      "nothing says whether it is the same next time",
-                      printable(one.name), printable(one.version)),
-          "name a wheel of it instead, or take an image that has the package");
+      throw Error(ExitCode::usage,
+                  fmt::format("code.python: {} {} is not from a wheel: pip would build the package on this "
+                              "machine, and each build may differ",
+                              printable(one.name), printable(one.version)),
+                  "name a wheel of it instead, or take an image that has the package");
     if (item.contains("is_direct") && item["is_direct"] == true) one.url = url;
     out.push_back(std::move(one));
   }

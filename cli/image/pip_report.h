@@ -17,8 +17,8 @@ struct ResolvedPackage {
 };
 
 // Returns the packages sorted. Throws Error: failure if `report` is no report, or was made for other values
-// of markers; usage for a package whose digest pip does not know, because mlk could not tell a cached package
-// from a later one.
+// of markers; usage for a package whose digest pip does not know, because without a digest mlk would not
+// notice that the package differs from the cached one.
 std::vector<ResolvedPackage> parse_pip_report(const std::string& report, const MarkerEnvironment& markers);
 
 // A file of requirements for exactly these packages. `urls`: the URLs as the user wrote them, with logins.

@@ -1,4 +1,4 @@
-// Remembers the images that this machine has just pushed. A run names its image only after the push.
+// Remembers the images that this machine has just pushed: they look unused until a run names them.
 #pragma once
 
 #include <chrono>
@@ -7,8 +7,8 @@
 
 namespace mlk::image {
 
-// Remembers the image for an hour, and forgets older images. `cache`: a folder of mlk's. Never throws an
-// Error.
+// Remembers the image for an hour, and forgets images that were pushed earlier. `cache`: a folder of mlk's.
+// Never throws an Error.
 void note_pushed(const std::filesystem::path& cache, const std::string& digest);
 
 bool is_just_pushed(const std::filesystem::path& cache, const std::string& digest);

@@ -65,12 +65,12 @@ std::string errors_of(const std::string& output) {
                             file, seen),
                 "name a wheel of it instead, or take an image that has the package");
   if (!result.refused_marker.empty())
-    throw Error(ExitCode::usage,
-                fmt::format("code.python: whether the image needs a package depends on what is not known of "
-                            "it: {}{}",
-                            printable(result.refused_marker), seen),
-                "say which Python it has, with three numbers: code: {python_version: \"" +
-                    packages.target.version + ".4\"}");
+    throw Error(
+        ExitCode::usage,
+        fmt::format("code.python: mlk cannot tell whether the image meets the condition of a package: {}{}",
+                    printable(result.refused_marker), seen),
+        "say which Python it has, with three numbers: code: {python_version: \"" + packages.target.version +
+            ".4\"}");
   if (result.error.find("No module named pip") != std::string::npos ||
       result.error.find("No module named 'pip'") != std::string::npos)
     throw Error(ExitCode::failure, "code.python: the python3 of this machine has no pip",
@@ -275,7 +275,7 @@ std::vector<std::string> wheel_platforms(const Platform& platform, Libc libc) {
   const std::string machine = machine_name(platform.architecture);
   if (libc == Libc::musl) return {"musllinux_1_2_" + machine, "musllinux_1_1_" + machine, "linux_" + machine};
   std::vector<std::string> out;
-  constexpr int newest = 28, oldest = 17;  // of glibc 2; manylinux2014 is 2.17
+  constexpr int newest = 28, oldest = 17;  // minor versions of glibc 2; manylinux2014 is 2.17
   for (int minor = newest; minor >= oldest; --minor)
     out.push_back(fmt::format("manylinux_2_{}_{}", minor, machine));
   out.push_back("manylinux2014_" + machine);
@@ -308,12 +308,12 @@ fs::path python_folder(const PythonPackages& packages) {
   const fs::path folder = packages.cache / ("python-" + key_of(resolved, packages.target));
   std::error_code error;
   if (is_own(folder)) {
-    fs::last_write_time(folder, fs::file_time_type::clock::now(), error);  // used now: unused_layers()
+    fs::last_write_time(folder, fs::file_time_type::clock::now(), error);  // for unused_layers()
     return folder;
   }
   install(packages, resolved, scratch.path(), scratch.path() / "packages");
   fs::permissions(scratch.path() / "packages", fs::perms::owner_all, error);
-  fs::remove_all(folder, error);  // a folder that other users could write to
+  fs::remove_all(folder, error);  // it exists if other users could write to it
   fs::rename(scratch.path() / "packages", folder, error);
   if (error && !fs::is_directory(folder))
     throw Error(ExitCode::failure,

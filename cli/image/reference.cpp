@@ -20,7 +20,7 @@ bool is_small(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 
 bool is_word(char c) { return is_small(c) || (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// [a-z0-9]+ with ".", "_", "__" or dashes between.
+// Whether the text is a list of [a-z0-9]+ with ".", "_", "__" or dashes between them.
 bool is_component(std::string_view text) {
   if (text.empty() || !is_small(text.front()) || !is_small(text.back())) return false;
   for (std::size_t at = 0; at < text.size();) {
@@ -34,7 +34,7 @@ bool is_component(std::string_view text) {
   return true;
 }
 
-// [a-zA-Z0-9] with dashes between, as names of hosts have them.
+// Whether the text is a label of a host name: [a-zA-Z0-9], with dashes inside.
 bool is_host_label(std::string_view text) {
   return !text.empty() && text.front() != '-' && text.back() != '-' &&
          std::all_of(text.begin(), text.end(), [](char c) { return (is_word(c) && c != '_') || c == '-'; });
@@ -54,7 +54,7 @@ bool is_port(std::string_view text) {
   return port > 0 && port <= last;
 }
 
-// Whether a URL accepts the text as a host. Otherwise the error would come only with the first request.
+// Whether the text is a valid host of a URL. Without this check the first request would report the error.
 bool is_host(std::string_view text) {
   const std::size_t colon = text.rfind(':');
   const bool has_port = colon != text.npos && text.back() != ']';
@@ -70,7 +70,7 @@ bool is_host(std::string_view text) {
   throw Error(ExitCode::usage, why, "an image is named like registry.example/team/trainer:1");
 }
 
-// Splits off the registry and checks what is left.
+// Splits the text into registry and repository, and checks both.
 Reference named(std::string_view text, std::string_view whole) {
   Reference out{.registry = docker_hub, .repository = std::string(text)};
   const std::size_t slash = text.find('/');

@@ -11,7 +11,7 @@ inline constexpr char docker_hub[] = "docker.io";  // the registry of names with
 struct Reference {
   std::string registry;    // host[:port]
   std::string repository;  // "library/python"
-  std::string tag{};       // empty if a digest alone is named
+  std::string tag{};       // empty if the name has only a digest
   std::string digest{};    // "sha256:" and 64 hexadecimal digits; has priority over the tag
 
   std::string name() const { return registry + "/" + repository; }
@@ -20,8 +20,8 @@ struct Reference {
   std::string text() const;
 };
 
-// Reads a name as Docker does. The default registry is docker.io. There, a repository without a slash gets
-// the prefix library/. Without a tag and a digest the tag is "latest". Throws Error{usage}; the message
+// Reads a name as Docker does. The default registry is docker.io, where a repository without a slash
+// gets the prefix library/. Without a tag and a digest the tag is "latest". Throws Error{usage}; the message
 // repeats no part that may be a password.
 Reference parse_reference(std::string_view text);
 

@@ -67,7 +67,7 @@ std::string without_extras(std::string_view path) {
   return std::string(trim(path));
 }
 
-// Lines as pip joins and cuts them: "\" at the end continues a line, "#" after a blank begins a comment.
+// The lines of a file as pip reads them: "\" at the end continues a line, "#" after a blank begins a comment.
 struct Line {
   std::size_t number;  // number of its first physical line
   std::string text;
@@ -152,7 +152,7 @@ constexpr std::array options_of_pip{
     Option{"--require-hashes", 0, false, Effect::is_kept},
     Option{"--use-feature", 0, true, Effect::is_kept},
     Option{"--only-binary", 0, true, Effect::has_no_effect},  // all packages come as wheels anyway
-    Option{"--hash", 0, true, Effect::is_kept},               // of one requirement
+    Option{"--hash", 0, true, Effect::is_kept},               // the digest of one requirement
     Option{"--no-binary", 0, true, Effect::builds},
     Option{"--global-option", 0, true, Effect::builds},
     Option{"--install-option", 0, true, Effect::builds},
@@ -197,7 +197,8 @@ class RequirementReader {
                 hint);
   }
 
-  // Replaces each ${NAME} in capital letters by its value, if the variable has a value, as pip does.
+  // Replaces each ${NAME} by the value of the variable, as pip does. A name with small letters and a variable
+  // without a value stay as they are.
   std::string expanded(const std::string& text) const {
     std::string out;
     std::size_t from = 0;
@@ -240,7 +241,7 @@ class RequirementReader {
   }
 
   void one(const fs::path& file, bool constrains, int depth) {
-    // The words before the first "-" word are the requirement. The words from there on are options.
+    // The requirement ends before the first word that begins with "-". The options begin with this word.
     std::size_t begin = line_.text.starts_with('-') ? 0 : line_.text.find(" -");
     const std::string requirement(trim(line_.text.substr(0, begin)));
     const std::vector<Given> given =
@@ -257,7 +258,7 @@ class RequirementReader {
     goal += safe(requirement) + kept + "\n";
   }
 
-  // The text that remains of the option, with a blank before it.
+  // The option as pip gets it, with a blank before it; empty if pip does not get the option.
   std::string effect(const Given& given, const std::string& requirement, const fs::path& file, int depth) {
     const std::string name = given.option.name;
     const Line line = line_;
@@ -298,7 +299,7 @@ class RequirementReader {
 
   [[noreturn]] void refuse_source(RequirementKind kind) const {
     const std::string would =
-        " would be built, and so executed, on this machine, and its path does not say what it holds";
+        " would be built, and so executed, on this machine, and its content may change under the same path";
     const std::string wheel =
         "make a wheel of it and name that, as ./dist/own-1.0-py3-none-any.whl: python3 -m pip wheel "
         "--no-deps -w dist SOURCE";

@@ -36,7 +36,7 @@ std::string without_logins(std::string text, const std::string& instead);
 struct Requirements {
   std::string wanted;               // the text of a file for pip, with absolute paths
   std::string constraints;          // the same for -c; empty: no constraints
-  std::string options;              // of `wanted`, a line each: indexes and other sources of wheels
+  std::string options;              // the option lines of `wanted`: indexes and other sources of wheels
   std::vector<std::string> urls{};  // of wheels, as written, since pip's report has no logins
 };
 

@@ -10,7 +10,7 @@ namespace mlk::image {
 namespace {
 
 constexpr std::uint64_t time_of_all = 315532800;  // 1980-01-01T00:00:00Z
-constexpr std::size_t longest_name = 100;         // in a header
+constexpr std::size_t longest_name = 100;         // bytes in a header
 
 void pad(std::string& tar) { tar.resize((tar.size() + tar_block - 1) / tar_block * tar_block, '\0'); }
 
@@ -69,7 +69,7 @@ std::string header(std::string_view name, unsigned mode, char type, std::string_
       .done();
 }
 
-// GNU's extension for a name or target that is too long for the next header.
+// GNU's extra entry for a name or link target that is too long for the header of the next entry.
 void append_long(std::string& tar, char type, const std::string& text) {
   if (text.size() <= longest_name) return;
   const std::string_view with_nul(text.c_str(), text.size() + 1);

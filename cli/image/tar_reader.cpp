@@ -25,7 +25,7 @@ std::size_t number_in(std::string_view header, std::size_t at, std::size_t width
   std::size_t value = 0;
   for (const char digit : text_in(header, at, width)) {
     if (digit == ' ') break;
-    if (digit < '0' || digit > '7') refuse("a number in it is none");
+    if (digit < '0' || digit > '7') refuse("a number in a header is not octal");
     value = value * 8 + static_cast<std::size_t>(digit - '0');
   }
   return value;
@@ -55,7 +55,7 @@ class Reader {
   }
 
  private:
-  // The entries are in order, so a link comes before any entry below it.
+  // The entries are in order, so `no_folders_` has each link and file before an entry below it comes.
   void check_place(const TarEntry& entry) {
     for (std::size_t at = entry.path.find('/'); at != entry.path.npos; at = entry.path.find('/', at + 1)) {
       if (no_folders_.contains(entry.path.substr(0, at))) refuse("an entry lies below a file or a link");

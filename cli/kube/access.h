@@ -14,11 +14,11 @@ struct AccessQuestion {
   std::string subresource{};  // "log"
 };
 
-// SelfSubjectAccessReview. Throws ApiError when the server cannot be asked.
+// Sends a SelfSubjectAccessReview: whether the user may do this. Throws ApiError if the request fails.
 [[nodiscard]] bool may(Client& client, const std::string& name_space, const std::string& verb,
                        const Resource& resource);
-// The same for several questions at once; the answers have the order of the questions. `as`: another user to
-// impersonate. Throws ApiError 403 if our user may not impersonate that user.
+// Sends several such reviews at once; the answers have the order of the questions. If `as` is not empty, mlk
+// impersonates the user of that name. Throws ApiError 403 if our user may not impersonate that user.
 [[nodiscard]] std::vector<bool> may_all(Client& client, const std::string& name_space,
                                         const std::vector<AccessQuestion>& questions,
                                         const std::string& as = "");
@@ -28,7 +28,7 @@ struct Identity {
   std::vector<std::string> groups;
 };
 
-// SelfSubjectReview: the name and the groups that the server has for our user.
+// Sends a SelfSubjectReview. The answer has the name and the groups that the server has for our user.
 Identity whoami(Client& client);
 
 struct ServerVersion {

@@ -56,13 +56,13 @@ ApiError::ApiError(int status, std::string reason, const std::string& what, std:
       reason_(std::move(reason)) {}
 
 struct Client::State {
-  std::shared_ptr<http::Loop> loop;  // streams keep it, though stopped, beyond the client
+  std::shared_ptr<http::Loop> loop;  // a stream may own the stopped loop longer than the client does
   ClusterLogin* login = nullptr;     // the loop owns it
   std::mutex mutex;
   std::set<std::string> warned;                         // guarded by the mutex
   std::map<std::string, std::vector<Resource>> served;  // guarded by the mutex; by apiVersion
 
-  // The warnings of this response that no earlier response had.
+  // Returns the warnings of this response that no earlier response had.
   std::vector<std::string> new_warnings(const Response& response) {
     const std::lock_guard lock(mutex);
     std::vector<std::string> fresh;
@@ -93,7 +93,7 @@ Response Answer::value() && {
 std::future<Answer> Client::ask(const Request& request) {
   auto promise = std::make_shared<std::promise<Answer>>();
   auto transfer = std::make_shared<http::Transfer>(request);
-  // The loop outlives its transfers, so its configuration may be used here.
+  // The loop owns the configuration and outlives its transfers, so the callback may use the configuration.
   transfer->done = [promise, config = &config()](Response& response, const Failure& failure) {
     Answer answer{std::move(response)};
     if (failure.kind != Failure::Kind::none) {
@@ -136,10 +136,10 @@ json object_of(const Response& response, const std::string& what, const Config& 
   return object;
 }
 
-// The path of one object. Without a name it would be the path of all objects of the kind, and a DELETE would
-// delete them all.
+// The path of one object. Refuses an empty name, because such a path means all objects of the kind, and a
+// DELETE would delete them all.
 std::string path_of_one(const Resource& resource, const std::string& name_space, const std::string& name) {
-  if (name.empty()) throw Error(ExitCode::usage, "an empty name is that of none of the " + resource.plural);
+  if (name.empty()) throw Error(ExitCode::usage, "no name is given for one of the " + resource.plural);
   return path_of(resource, name_space, name);
 }
 
@@ -213,8 +213,8 @@ Request patch_request(const Resource& resource, const std::string& name_space, c
   request.path = path_of_one(resource, name_space, name);
   request.query = {{"fieldManager", "mlk"}, {"fieldValidation", "Strict"}};
   request.content_type = content_type_of(type);
-  // A JSON patch may add to a list. The server refuses a patch with a resourceVersion once the first copy was
-  // applied.
+  // Only an idempotent patch is sent twice. A JSON patch may add to a list, so it is not idempotent. If a
+  // patch has a resourceVersion, the server refuses the second copy.
   request.twice = type != PatchType::json_patch && text_of(patch, {"metadata", "resourceVersion"}).empty();
   request.body = patch.dump();
   return request;

@@ -39,12 +39,12 @@ class ApiError : public Error {
 using http::Request;   // path: as path_of() makes it
 using http::Response;  // warnings: of the API server, for people
 
-// An answer, or the reason why there is none. For callers that wait in another thread: no exception crosses
-// threads.
+// A response, or the reason why there is no response. Callers that wait in another thread get failures as
+// values, so that no exception crosses threads.
 struct Answer {
   Response response;
   std::string unreachable{}, hint{};  // texts of the ApiError; empty when there was an answer
-  int status = 0;                     // its status
+  int status = 0;                     // status of the ApiError
 
   [[nodiscard]] Response value() &&;  // throws that ApiError
 };
@@ -53,13 +53,14 @@ struct ListOptions {
   std::string label_selector{};
   std::string field_selector{};
   bool metadata_only = false;  // PartialObjectMetadata: without spec, data and status
-  int first_page = 500;        // objects; use fewer where each may be large. Later pages adapt to their bytes
-  std::size_t enough = 0;      // request no more pages once there are so many objects; 0: all
-  // The API server may answer from its memory, which may be a moment old. Otherwise it reads all objects of
-  // the kind, whatever the selectors are.
+  int first_page = 500;        // objects; set fewer if each may be large. Later pages adapt to their bytes
+  std::size_t enough = 0;      // request no further page after so many objects; 0: request all pages
+  // True: the API server may answer from its cache, which may be a moment old. False: the server reads all
+  // objects of the kind from its storage, even if the selectors match only a few.
   bool from_cache = false;
-  // Removes from each object, as it arrives, the fields that the caller never reads, so that they take no
-  // memory. Called in the thread that lists or watches; must be quick.
+  // The client calls this function for each object that arrives. The function removes the fields that the
+  // caller never reads, so that they take no memory. It runs in the thread that lists or watches; it must be
+  // quick.
   std::function<void(nlohmann::json&)> transform{};
 };
 
@@ -77,7 +78,8 @@ struct DeleteOptions {
 
 enum class PatchType { merge, json_patch, strategic, apply };
 
-// A watch or a log being followed. Destroying it stops it; no callback runs after that.
+// The stream of a watch, or of a log that mlk follows. The destructor ends the stream; no callback runs after
+// it.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -85,9 +87,9 @@ class Stream {
 
 struct StreamEnd {
   int status = 0;       // HTTP status; 0 when the connection broke, 401 with `error` when there is no login
-  std::string error;    // empty when the server closed in good order
+  std::string error;    // empty if the server closed the stream in good order
   std::string body;     // the body of an answer other than 200, bounded
-  bool silent = false;  // the connection was left because it was silent; the next one may be good
+  bool silent = false;  // the client abandoned the silent connection; a new one may work
 };
 
 class Client {
@@ -101,8 +103,9 @@ class Client {
   // The expiry of the plugin's last credential; nullopt: there is none yet, or the plugin gave no expiry.
   std::optional<Time> credential_end() const;
 
-  // All of these are safe from any thread, but never from within a stream's callback. They throw ApiError.
-  // Which requests are repeated: cli/http/repeat.h.
+  // The functions below may be called from any thread, but never from a stream's callback. They throw
+  // ApiError. cli/http/repeat.h decides which requests the client retries.
+
   // The resource of a kind, by the cluster's discovery; nullopt: the cluster does not serve it, or nobody can
   // create its objects. The client asks once for each apiVersion.
   [[nodiscard]] std::optional<Resource> served(const std::string& api_version, const std::string& kind);
@@ -115,14 +118,14 @@ class Client {
                         const WriteOptions& options = {});
   nlohmann::json patch(const Resource& resource, const std::string& name_space, const std::string& name,
                        const nlohmann::json& patch, PatchType type = PatchType::merge);
-  // A merge patch beside other requests; see ask().
+  // Sends a merge patch and does not wait for the response; see ask().
   [[nodiscard]] std::future<Answer> ask_to_patch(const Resource& resource, const std::string& name_space,
                                                  const std::string& name, const nlohmann::json& patch);
   void remove(const Resource& resource, const std::string& name_space, const std::string& name,
               const DeleteOptions& options = {});
 
-  // Sends any request unchanged. Statuses over 399 are no errors here. send() waits; ask() is for several
-  // requests at once, and returns failures as values.
+  // Sends any request unchanged. A status over 399 is not an error here. send() waits for the response. ask()
+  // does not wait, so that several requests run at once; it returns failures as values.
   Response send(const Request& request);
   [[nodiscard]] std::future<Answer> ask(const Request& request);
 

@@ -1,4 +1,4 @@
-// Which kinds of objects a cluster serves: its discovery documents.
+// Reads from the discovery documents of a cluster which kinds of objects it serves.
 #pragma once
 
 #include <optional>

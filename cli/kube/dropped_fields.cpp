@@ -34,7 +34,7 @@ std::string below(const std::string& path, const std::string& key) {
 
 // The field by which Kubernetes identifies the items of this list; nullptr if only the index identifies them.
 const char* identity_of(const json& item) {
-  // A volume may be mounted twice: mountPath comes before name.
+  // mountPath comes before name, because two mounts of one volume have the same name.
   for (const char* key : {"mountPath", "name", "key", "topologyKey"}) {
     const auto found = item.find(key);
     if (found != item.end() && found->is_string()) return key;
@@ -76,8 +76,8 @@ void compare_lists(const json& sent, const json& answered, const std::string& pa
     const auto same = [&](const json& other) {
       return other.is_object() && other.contains(identity) && other[identity] == item[identity];
     };
-    // Several tolerations or selectors may have one key. An item at the same index with the same key comes
-    // first.
+    // Several tolerations or selectors may have the same key, so an item at the same index with this key is
+    // preferred.
     const auto found = i < answered.size() && same(answered[i])
                            ? answered.begin() + static_cast<std::ptrdiff_t>(i)
                            : std::find_if(answered.begin(), answered.end(), same);
@@ -96,7 +96,7 @@ void compare(const json& sent, const json& answered, const std::string& path,
   } else if (sent.is_array() && answered.is_array()) {
     compare_lists(sent, answered, path, dropped);
   } else if (sent.is_structured() || answered.is_structured()) {
-    dropped.push_back(path);  // the answer has another type: the sent value is missing
+    dropped.push_back(path);  // the answer has a value of another type, so the sent value is missing
   }
 }
 

@@ -1,5 +1,5 @@
-// Finds the fields that a server silently drops from an object: a closed feature gate drops its fields, also
-// under strict validation.
+// Finds the fields that a server silently drops from an object. For example, a server drops the fields of a
+// disabled feature gate, even under strict validation.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@ namespace mlk::kube {
 // The paths of fields that were `sent` and are missing in what the server `answered`:
 // "spec.podFailurePolicy", "spec.template.spec.containers[worker].env[RANK]". Pure.
 //
-// null, false, 0, "" and empty lists and maps are ignored: a server may drop them as "not set". Values that
-// differ are not missing: servers write 1000m as 1, and admission may change an image. Items of lists are
-// matched by mountPath, name, key or topologyKey, in this order, otherwise by their index. Additions of the
-// server are ignored. The stringData of a Secret is compared with its data.
+// null, false, 0, "" and empty lists and maps are ignored: a server may drop them as "not set". A field with
+// another value is not missing, because servers write 1000m as 1, and admission may change an image. Items of
+// lists are matched by mountPath, name, key or topologyKey, in this order, otherwise by their index.
+// Additions of the server are ignored. The stringData of a Secret is compared with its data.
 std::vector<std::string> dropped_fields(const nlohmann::json& sent, const nlohmann::json& answered);
 
 }  // namespace mlk::kube

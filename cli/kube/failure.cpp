@@ -71,7 +71,7 @@ Words words_for(const Failure& failure, const Config& config) {
   return {detail.empty() ? "no answer" : detail, ""};
 }
 
-// One line of bounded length: the text comes from the server, or from a proxy between us and the server.
+// Returns one line of bounded length, because the text comes from the server, or from a proxy before it.
 std::string sentence(const std::string& text) {
   constexpr std::size_t longest = 600;
   std::string line = printable(cut(text, longest));
@@ -82,8 +82,8 @@ std::string sentence(const std::string& text) {
   return std::string(trim(line));
 }
 
-// For an answer without a Status body, from a proxy or an old server. Never NotFound: only an API server
-// knows that an object does not exist.
+// The reason for an answer without a Status body, which comes from a proxy or an old server. The reason is
+// never NotFound, because only an API server knows that an object does not exist.
 std::string reason_for(int status) {
   switch (status) {
     case 400:

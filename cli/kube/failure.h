@@ -12,8 +12,8 @@ namespace mlk::kube {
 
 using http::Failure;
 
-// An error with status 0 and reason "Unreachable" or "NoCredentials"; status 401 if no retry can bring
-// credentials. Pure.
+// Makes an error with the reason "Unreachable" or "NoCredentials". The status of the error is 401 if no retry
+// can bring credentials; otherwise it is 0. Pure.
 [[nodiscard]] ApiError unreachable_error(const Failure& failure, const Config& config);
 
 // The error for an answer over 399. `what` names the requested object: "pods in namespace x". `now` decides
@@ -21,8 +21,7 @@ using http::Failure;
 [[nodiscard]] ApiError status_error(int status, const std::string& body, const std::string& what,
                                     const Config* config, Time now = std::chrono::system_clock::now());
 
-// Whether the same request may get a good answer later: there was no answer (status 0), or it was 429 or 5xx.
-// Pure.
+// Whether a retry of the same request may succeed later: true for status 0 (no answer), 429 and 5xx. Pure.
 [[nodiscard]] constexpr bool may_pass(int status) { return status == 0 || status == 429 || status >= 500; }
 
 }  // namespace mlk::kube

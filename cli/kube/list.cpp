@@ -12,10 +12,10 @@ namespace {
 constexpr int largest_page = 500, smallest_page = 10;  // objects
 constexpr std::size_t large_page = 8u << 20;           // bytes; a larger page is followed by a shorter one
 
-// Limits of all pages together: a server, or a proxy in front of it, may never end the list.
+// Limits for all pages together, because a server, or a proxy in front of it, may send pages without an end.
 constexpr std::size_t most_items = 200'000;
 constexpr std::size_t most_bytes = 512u << 20;
-constexpr int most_pages = 1000;  // a page may be empty
+constexpr int most_pages = 1000;  // limited too, because a page may be empty
 
 void complete(json& item, const Resource& resource) {
   repair(item);
@@ -24,7 +24,7 @@ void complete(json& item, const Resource& resource) {
 }
 
 // The index after the closing bracket of the list whose content begins at `at`; npos if the text ends before
-// it.
+// this bracket.
 std::size_t end_of_list(std::string_view text, std::size_t at) {
   bool in_string = false;
   for (int depth = 1; at < text.size(); ++at) {
@@ -52,7 +52,7 @@ int next_limit(int limit, std::size_t bytes) {
 }  // namespace
 
 std::string without_managed_fields(std::string_view text) {
-  // Inside a JSON string each of these quotes would have a backslash before it.
+  // These patterns cannot be found inside a JSON string, where each quote has a backslash before it.
   constexpr std::string_view begin = R"(,"managedFields":[)", entry = R"({"manager":)";
   std::string out;
   out.reserve(text.size());

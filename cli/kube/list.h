@@ -14,17 +14,17 @@ namespace mlk::kube {
 Request list_request(const Resource& resource, const std::string& name_space, const ListOptions& options,
                      bool watch);
 
-// All pages of one consistent list. `send` makes one request; its exceptions pass through. If a page after
-// the first is refused because the list has become too old, the whole list is requested at once. Items get
-// kind and apiVersion, which servers omit in lists. Throws ApiError.
+// Requests all pages of one consistent list. `send` makes one request; its exceptions pass through. If the
+// server refuses a later page because its snapshot of the list has expired, the whole list is requested again
+// without pages. Items get kind and apiVersion, which servers omit in lists. Throws ApiError.
 ListResult list_pages(const std::function<Response(const Request&)>& send, const Resource& resource,
                       const std::string& name_space, const ListOptions& options, const Config* config);
 
 // "pods in namespace x", for messages.
 std::string describe(const Resource& resource, const std::string& name_space, const std::string& name = "");
 
-// The text of a server's answer without metadata.managedFields. They are half of an object, take as long to
-// parse as the rest, and mlk does not read them.
+// The text of a server's answer without metadata.managedFields. They are about half of an object and take as
+// long to parse as the other half, so they are removed before parsing: mlk does not read them.
 std::string without_managed_fields(std::string_view text);
 
 // parse_response() with the names of server, user and file in its messages.

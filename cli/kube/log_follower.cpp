@@ -58,12 +58,12 @@ struct LogFollower::State {
   Start start;
   int instance = -1;              // the restart count of the incarnation that we read
   Mode mode = Mode::follow;       // the mode of the open stream, or of the last one
-  milliseconds wait;              // before the next attempt
-  Clock::time_point due{};        // the next attempt
+  milliseconds wait;              // the wait before the next attempt
+  Clock::time_point due{};        // the time of the next attempt
   bool drained = false;           // the end of the previous incarnation was read, or cannot be read
-  Clock::time_point follow_at{};  // until then the node is polled
+  Clock::time_point follow_at{};  // until this time mlk polls the node
   std::optional<Clock::time_point> refused_since;
-  bool whole = false;  // the lines so far ended in good order
+  bool whole = false;  // the log has lines, and their stream ended in good order
 
   mutable std::mutex mutex;
   // Guarded by the mutex: the loop's thread writes these.
@@ -72,12 +72,13 @@ struct LogFollower::State {
   Clock::time_point last_line{};
   bool progress = false;  // a line came since the stream was opened
   bool is_finished = false;
-  bool behind = false;  // the reader had no room, so the stream was closed
+  bool behind = false;  // the stream was closed because the reader had no room
   std::string trouble;
-  bool lacks_followers = false;  // the open stream said so of the node
+  bool lacks_followers = false;  // the open stream reported that the node can start no more followers
   std::vector<std::string> said;
 
-  std::unique_ptr<Stream> stream;  // set and taken under the mutex; last: its callbacks use all of the above
+  std::unique_ptr<Stream>
+      stream;  // set and taken under the mutex; last, as its callbacks use all of the above
 
   State(Client& used, std::string where, std::string which, std::string part, Start from, Reader who,
         LogTimes patience)
@@ -141,7 +142,7 @@ void LogFollower::State::look() {
   {
     const std::lock_guard lock(mutex);
     if (is_finished && now.restarts <= instance) return;
-    if (now.never_starts && instance < 0) is_finished = true;  // it has no log
+    if (now.never_starts && instance < 0) is_finished = true;  // the container has no log
     if (is_finished && now.never_starts) return;
     if (behind && !has_room()) return;
     if (behind && mode == Mode::previous) drained = false;  // it is not read to its end
@@ -203,7 +204,8 @@ void LogFollower::State::open(Mode how) {
   if (!behind) stream = std::move(opened);
 }
 
-// Ends the stream after the lock is released: the end waits for callbacks, which lock the mutex.
+// Destroys the stream after the lock is released, because its destructor waits for callbacks, which lock the
+// mutex.
 void LogFollower::State::let_go() {
   std::unique_ptr<Stream> ending;
   const std::lock_guard lock(mutex);
@@ -237,7 +239,7 @@ void LogFollower::State::take(std::string_view text) {
   reader.line(*next);
 }
 
-// Decides by the end of a stream whether and when the next stream starts.
+// The way in which a stream ended decides whether and when the next stream starts.
 void LogFollower::State::settle(const StreamEnd& ended) {
   const std::lock_guard lock(mutex);
   const bool goes_on = mode == Mode::follow || mode == Mode::poll;
@@ -248,7 +250,8 @@ void LogFollower::State::settle(const StreamEnd& ended) {
     trouble.clear();
     whole = position.since().has_value();
     if (mode == Mode::final) is_finished = true;
-    // In other modes the pod's status decides; it may report the end a moment after the log ends.
+    // In other modes the pod's status decides whether the log is finished. It may change a moment after the
+    // log ends.
     if (mode == Mode::poll || lacks_followers) {
       due = Clock::now() + times.poll;
     } else if (mode == Mode::follow) {
@@ -258,7 +261,7 @@ void LogFollower::State::settle(const StreamEnd& ended) {
   }
   if (ended.status == 0) whole = false;
   if (ended.status == 0 && mode == Mode::previous) drained = false;  // it is not read to its end
-  if (ended.silent) {                                                // the next connection may be good
+  if (ended.silent) {                                                // a new connection may work
     due = Clock::now();
     return;
   }

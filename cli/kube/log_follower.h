@@ -15,16 +15,15 @@
 namespace mlk::kube {
 
 struct LogTimes {
-  std::chrono::milliseconds first_wait{500}, longest_wait{10'000};  // between attempts
+  std::chrono::milliseconds first_wait{500}, longest_wait{10'000};  // the wait between two attempts
   std::chrono::milliseconds answer{30'000};        // until the head of the answer, if the log is not followed
-  std::chrono::milliseconds poll{1'000};           // interval for a node that cannot follow logs
+  std::chrono::milliseconds poll{1'000};           // polling interval for a node that cannot follow logs
   std::chrono::milliseconds follow_again{60'000};  // until mlk asks such a node to follow again
   // During this time a 403 is not final: an API server that has just started refuses everything until it has
   // read the roles.
   std::chrono::milliseconds refusal{30'000};
-  std::chrono::milliseconds silence{
-      300'000};                             // reopen a stream without lines after this time: it may be dead
-  std::chrono::milliseconds linger{3'000};  // the same for a container that has ended
+  std::chrono::milliseconds silence{300'000};  // a stream silent for so long may be dead: it is reopened
+  std::chrono::milliseconds linger{3'000};     // the same limit after the container has ended
 };
 
 // Follows one container of one pod. The pod's status drives it, because the end of a stream proves nothing:
@@ -40,8 +39,8 @@ class LogFollower {
   // also calls `room`.
   struct Reader {
     std::function<void(const LogLine&)> line;  // in the order of the log
-    // Whether there is room for one more line. After false the follower closes the log; after true resume()
-    // and update() continue from there. Empty: always true.
+    // Returns whether there is room for one more line. If not, the follower closes the log; resume() and
+    // update() continue at the same line when there is room again. Empty: always true.
     std::function<bool()> room{};
   };
 
@@ -57,10 +56,10 @@ class LogFollower {
   void update(const json& pod);
   // Continues a log that was closed for lack of room, if there is room again. The rules of update() apply.
   void resume();
-  // The container has ended and its last line was delivered, or its log is no longer available.
+  // True if the container has ended and its last line was delivered, or if its log is no longer available.
   [[nodiscard]] bool finished() const;
-  // Why no lines come, for people; empty when all is well. The text is the same for all pods with the same
-  // cause.
+  // The reason why no lines come, for people; empty if there is no problem. The text is the same for all pods
+  // with the same cause.
   std::string problem() const;
   // The node's messages about the log, each once: they say why lines come late or are missing.
   std::vector<std::string> notes() const;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <future>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cli/kube/client.h"
@@ -16,9 +17,9 @@ namespace mlk::kube {
 
 struct LogTail {
   std::string pod;
-  std::string container{};  // as of LogOptions
-  int lines = 0;            // at most
-  std::size_t bytes = 0;    // of a longer text the server cuts off the end, with the newest lines
+  std::string container{};  // see LogOptions::container
+  int lines = 0;            // the most lines to request
+  std::size_t bytes = 0;    // limit; the server cuts off the end of a longer text, with the newest lines
 };
 
 struct TailAnswer {
@@ -33,13 +34,13 @@ class LogTails {
  public:
   using Take = std::function<void(const TailAnswer&)>;  // may add further logs
 
-  LogTails(Client& client, const std::string& name_space) : client_(client), name_space_(name_space) {}
+  LogTails(Client& client, std::string name_space) : client_(client), name_space_(std::move(name_space)) {}
 
   // read() requests the logs in the order in which they were added.
   void add(LogTail tail, Take take) { due_.push_back({std::move(tail), std::move(take)}); }
 
   // Requests at most 128 logs at a time and calls `take` with each answer as it arrives. Returns when all
-  // requests have an answer, or at the deadline; then it drops the remaining logs.
+  // requests have an answer. At the deadline it drops the remaining logs and returns.
   void read(std::chrono::steady_clock::time_point deadline);
 
  private:
@@ -53,7 +54,7 @@ class LogTails {
   void take_answers();
 
   Client& client_;
-  const std::string& name_space_;
+  const std::string name_space_;
   std::deque<Asked> due_, under_way_;
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// If a node's clock is set back by at most this, no line comes twice.
+// If a node's clock is set back by at most so many seconds, a reader gets no line twice.
 constexpr std::size_t most_seconds = 600;
 
 // Removes the URL that the API server asked and quotes, because it differs between the pods of a node.
@@ -117,7 +117,7 @@ std::vector<LogLine> parse_log(std::string_view rest) {
 std::vector<LogLine> read_log(Client& client, const std::string& name_space, const std::string& pod,
                               const LogOptions& options) {
   Request request = log_request(name_space, pod, options);
-  request.patient = true;  // a log may be long and the connection slow
+  request.patient = true;  // only silence is limited, because a log may be long and the connection slow
   const Response response = client.send(request);
   if (response.status != 200) {
     throw status_error(response.status, response.body, "log of " + describe(resources::pods, name_space, pod),

@@ -24,7 +24,8 @@ std::string uid_of(const json& object);
 void repair(json& object);
 std::string label_of(const json& object, const std::string& key);
 std::string annotation_of(const json& object, const std::string& key);
-// The condition of that type, if it has the wanted status; else nullptr. A part of the object.
+// Returns a pointer into the object: the condition of that type with the wanted status; nullptr if there is
+// none.
 const json* condition_of(const json& object, std::string_view type, std::string_view wanted = "True");
 
 }  // namespace mlk::kube

@@ -28,11 +28,11 @@ struct Stopped {};  // thrown on the reflector's thread to end it
 // The end of a watch.
 enum class WatchEnd {
   in_order,  // continue from the last resource version
-  broken,    // the same, but after a wait
+  broken,    // continue from the last resource version, after a wait
   expired,   // the resource version is too old: list again, after a wait
 };
 
-// Waits that double, with jitter; after a calm time they start again with the first wait.
+// Exponential backoff with jitter. After a time without failures it starts again with the first wait.
 class Backoff {
  public:
   explicit Backoff(const ReflectorTimes& times) : times_(times), next_(times.first_wait) {}
@@ -46,7 +46,7 @@ class Backoff {
     return std::min(wait, times_.longest_wait);
   }
 
-  // Watches of many clients must not all end at once.
+  // The duration is random, so that the watches of many clients do not all end at once.
   int watch_seconds() { return std::uniform_int_distribution<int>(300, 600)(random_); }
 
  private:
@@ -73,8 +73,8 @@ struct Inbox {
   std::optional<StreamEnd> end;
   bool opened = false;
 
-  // If events arrive faster than they are read, the watch is ended; the next one continues after the last
-  // event that was read.
+  // If events arrive faster than the reflector reads them, put() ends the watch. The next watch continues
+  // after the last event that was read.
   void put(std::string_view line) {
     if (end) return;
     bytes += line.size();
@@ -204,7 +204,7 @@ void Reflector::State::run() {
       }
     }
   } catch (const Stopped&) {
-    return;  // the destructor waits for us
+    return;  // the destructor waits for this thread
   }
 }
 
@@ -228,7 +228,7 @@ bool Reflector::State::may_pass(const ApiError& problem) {
   return Clock::now() - *refused_since < times.refusal;
 }
 
-// Waits for the answer or the destructor; after the destructor the answer is ignored.
+// Waits for the answer. Throws Stopped, and ignores the answer, if the destructor runs before.
 Response Reflector::State::send(const Request& request) {
   Request bounded = request;
   bounded.timeout = times.answer;
@@ -275,7 +275,7 @@ WatchEnd Reflector::State::read_watch(Clock::time_point start) {
         return stopping || !inbox.lines.empty() || inbox.end || inbox.opened;
       });
       if (stopping) throw Stopped();
-      if (!woken) return WatchEnd::in_order;  // silent for too long: a new watch costs little
+      if (!woken) return WatchEnd::in_order;  // the watch was silent for too long, and a new one costs little
       news.lines.swap(inbox.lines);
       inbox.bytes = 0;
       news.end = std::move(inbox.end);
@@ -327,7 +327,7 @@ std::optional<WatchEnd> Reflector::State::apply(const std::string& line) {
   return std::nullopt;
 }
 
-// opened: the server answered with 200.
+// Decides how the watch ended. `opened`: the server answered with 200.
 WatchEnd Reflector::State::ended(const StreamEnd& end, bool had_events, bool opened,
                                  Clock::time_point start) {
   // If a server closes each watch at once, mlk must not send requests in a tight loop.

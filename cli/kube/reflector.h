@@ -1,6 +1,6 @@
-// A local copy of the objects that match a selector: lists, then watches; resumes after breaks, and lists
-// again after 410 Gone. After client-go's Reflector (back-off from 0.8 s, doubling up to 30 s, with jitter;
-// watches of 5 to 10 minutes; bookmarks).
+// A local copy of the objects that match a selector. The reflector lists the objects, then watches them; it
+// resumes a broken watch, and lists again after 410 Gone. After client-go's Reflector (back-off from 0.8 s,
+// doubling up to 30 s, with jitter; watches of 5 to 10 minutes; bookmarks).
 #pragma once
 
 #include <exception>
@@ -14,12 +14,12 @@
 
 namespace mlk::kube {
 
-// Its time limits; other values are for tests.
+// The time limits of a reflector. Only tests set other values than these.
 struct ReflectorTimes {
   std::chrono::milliseconds first_wait{800},
-      longest_wait{30'000};  // after a failure; doubled each time, with a jitter of up to twice that
+      longest_wait{30'000};  // after a failure; doubles each time; a random factor of 1 to 2 is the jitter
   std::chrono::milliseconds calm{120'000};     // after so long without failure the next wait is first_wait
-  std::chrono::milliseconds silence{180'000};  // mlk reopens a watch without even a bookmark
+  std::chrono::milliseconds silence{180'000};  // a watch without even a bookmark for this time is reopened
   std::chrono::milliseconds answer{30'000};    // for a whole page of a list
   std::chrono::milliseconds head{10'000};      // for the head of a watch's answer
   // During this time a 403 is not final: an API server that has just started refuses everything until it has
@@ -30,8 +30,8 @@ struct ReflectorTimes {
 class Reflector {
  public:
   // `changed` runs on a thread of the reflector after every change, after the first list, and when failure()
-  // has changed. `removed` gets the last state of each object that a watch reports as deleted, even if its
-  // last change was never seen otherwise. Both must be quick. The client must outlive the reflector.
+  // has changed. `removed` gets the last state of each object that a watch reports as deleted, even if
+  // objects() never returned that state. Both must be quick. The client must outlive the reflector.
   Reflector(Client& client, Resource resource, std::string name_space, ListOptions options,
             std::function<void()> changed, ReflectorTimes times = {},
             std::function<void(const json&)> removed = {});
@@ -41,9 +41,9 @@ class Reflector {
 
   bool synced() const;                // the first list has arrived
   std::vector<json> objects() const;  // a copy, by name
-  // The reason why the copy is not current (unreachable, forbidden ...); null if all is well. The reflector
-  // keeps trying, except after 401, 403 and 404, which are final. A 403 after a successful watch is not final
-  // for a while, and has no status then.
+  // The reason why the copy is not current (unreachable, forbidden ...); null if it is current. The reflector
+  // retries after every failure except 401, 403 and 404, which are final. A 403 after a successful watch
+  // becomes final only after a while; until then the error has no status.
   std::exception_ptr failure() const;
   std::chrono::milliseconds failing_for() const;
 

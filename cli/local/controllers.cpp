@@ -90,7 +90,7 @@ void Controllers::run() {
 }
 
 // Whether an object was deleted or marked as deleted since the last call. Only then there may be garbage. The
-// search for garbage reads all objects, and most changes are pods that start or end.
+// search for garbage reads all objects, so it does not follow each pod that starts or ends.
 bool Controllers::something_goes() {
   try {
     const auto changes = store_.changes_after(seen_, "", steady_clock::now());
@@ -98,7 +98,7 @@ bool Controllers::something_goes() {
       return change.type == Change::Type::deleted ||
              change.object->at("metadata").contains("deletionTimestamp");
     });
-  } catch (const StatusError&) {  // more changes than the store remembers
+  } catch (const StatusError&) {  // the history lacks some changes, so there may be garbage
     seen_ = store_.revision();
     return true;
   }

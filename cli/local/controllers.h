@@ -31,7 +31,7 @@ class Controllers {
 
   Store& store_;
   Kubelet kubelet_;
-  std::string notices_;     // an incomplete line
+  std::string notices_;     // the incomplete last line of the fifo
   std::uint64_t seen_ = 0;  // the version up to which something_goes() has read
   int fifo_ = -1;
   int wake_[2] = {-1, -1};

@@ -40,7 +40,7 @@ class Collector {
       }
     }
     // Reads the uids after all objects, since other threads continue to create objects. An owner exists
-    // before its dependents.
+    // before its dependents, so the uids include the owner of every object that was read.
     for (const Kind& kind : kinds()) {
       if (!kind.writable) continue;
       for (const Object& object : store.list(kind.plural)) uids_.insert(uid_of(*object));

@@ -11,8 +11,8 @@ namespace mlk::local {
 
 void collect_garbage(Store& store, Time now);
 
-// The collector keeps at most so many ended pods, the youngest. Kubernetes keeps 12500. A pod with finalizers
-// is kept and does not count, since its Job has not counted it yet.
+// The collector keeps only the youngest ended pods, at most so many. Kubernetes keeps 12500. It keeps ended
+// pods with finalizers in addition, since their Jobs have not counted them yet.
 inline constexpr std::size_t most_finished_pods = 2000;
 void limit_finished_pods(Store& store, std::size_t most);
 

@@ -23,7 +23,7 @@ void add_of_files(const fs::path& folder, std::set<std::string>& names) {
     try {
       names.merge(layers_named_in(read_file(entry.path(), longest_object)));
     } catch (const Error& failed) {
-      if (failed.code() != ExitCode::not_found) throw;  // else it was deleted meanwhile
+      if (failed.code() != ExitCode::not_found) throw;  // otherwise the file was deleted meanwhile
     }
   });
 }

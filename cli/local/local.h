@@ -35,15 +35,15 @@ std::optional<Info> running();
 // The names of folders of code and of packages in a text: "code-<64 digits>", "python-<64 digits>". Pure.
 std::set<std::string> layers_named_in(std::string_view text);
 // The layers in the cache of this machine that objects of the local cluster name, whether the cluster is up
-// or not. The next try of a run needs them, and also a command that reads the run's code. Throws
+// or not. The next attempt of a run needs them, and so does a command that reads the run's code. Throws
 // Error{failure} if an object cannot be read.
 std::set<std::string> layers_in_use();
 
 // The number of GPUs of this machine that a server can give to pods, if it is started here.
 int gpu_count();
 
-// The server is a process of another container, or of another machine that shares the state folder. mlk can
-// neither use nor end it from here.
+// Whether the server is a process of another container, or of another machine that shares the state folder.
+// mlk can neither use nor end such a server from here.
 bool is_elsewhere();
 // The error for a server that is elsewhere. Error{failure}.
 Error elsewhere_error();
@@ -53,7 +53,7 @@ Error elsewhere_error();
 std::filesystem::path volume_folder(const std::string& name_space, const std::string& name,
                                     const nlohmann::json& volume);
 
-// A server ran here and was killed or crashed, instead of being stopped.
+// Whether a server ran here and was killed or crashed, instead of being stopped.
 bool lost();
 
 // The file of this program, under whatever name it was started. Linux only. Throws Error{failure}.
@@ -72,7 +72,7 @@ Info up(const UpOptions& options);
 
 struct Stopped {
   bool server = false;
-  std::vector<std::string> pods;       // "namespace/name", stopped with their grace
+  std::vector<std::string> pods;       // "namespace/name", stopped within their grace periods
   std::vector<std::string> left_over;  // pods that still existed after the time limit
   std::vector<std::string> elsewhere;  // pods that run on another machine or in another container
 };

@@ -33,7 +33,7 @@ int serve(const ServeOptions& options) {
     std::cerr << "the local cluster is running already\n";
     return 0;
   }
-  // Before any thread starts: only sigwait() below may receive these signals.
+  // The signals are blocked before any thread starts, so that only sigwait() below receives them.
   sigset_t signals;
   ::sigemptyset(&signals);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&signals, number);

@@ -64,7 +64,7 @@ inline constexpr char insecure_registry[] =
     "Do not check the certificate of the registry for images that are built, and speak to one without TLS";
 
 // Finds out the user as whom the pods can run on the cluster, and reports the user if it is a guess. `built`:
-// the configuration of the image, if it is known. nullptr: asks the registry of the image, for 5 s at most.
+// the configuration of the image. nullptr: it is unknown, so mlk asks the registry of the image, at most 5 s.
 void provide_user(const Experiment& experiment, FileContents& files, const image::Configuration* built,
                   kube::Client& client, Session& session, bool insecure);
 

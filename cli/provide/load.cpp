@@ -13,14 +13,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In a checkout, where nothing is installed: the path of the page.
+// The command that shows the manual of experiments. In a checkout the manual is not installed, so the command
+// has the path of the page.
 std::string manual_of_experiments() {
   try {
     const fs::path page = local::own_program().parent_path().parent_path() / "man" / "mlk-experiment.5";
     std::error_code error;
     if (fs::is_regular_file(page, error)) return "man -l " + shell_word(page.string());
   } catch (const Error&) {
-    // It is installed where manuals are.
+    // The file of this program is unknown, so the manual counts as installed.
   }
   return "man mlk-experiment";
 }

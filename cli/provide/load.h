@@ -23,7 +23,7 @@ struct ExperimentOptions {
 
 enum class FileIs { required, optional };
 
-// FILE, --set and -e, the same in every command that takes an experiment.
+// Adds FILE, --set and -e, which are the same in every command that takes an experiment.
 void add_experiment_options(CLI::App& command, ExperimentOptions& options, FileIs file = FileIs::required);
 
 // The values of the flags and the environment.

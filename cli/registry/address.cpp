@@ -41,7 +41,7 @@ std::string url_of(const std::string& registry, bool encrypted) {
 std::string wrong_with_target(const std::string& from, const std::string& to) {
   const auto source = http::parts_of(from), target = http::parts_of(to);
   if (!target || (target->scheme != "https" && target->scheme != "http"))
-    return "a place that is no URL for it";
+    return "an address that is not a valid URL";
   if (source->scheme == "https" && target->scheme != "https") return "a place that is not encrypted";
   if (source->host == target->host) return "";
   if (is_of_this_link(target->host)) return "an address of this machine's link";

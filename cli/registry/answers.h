@@ -7,7 +7,7 @@
 
 namespace mlk::registry {
 
-// The reason why there was no answer, as text to follow a colon.
+// The reason why there is no answer, as text that a message shows after a colon.
 std::string describe(const http::Failure& failure);
 
 // "CODE: message" of the first error in an answer, in the registry's own words; empty if the answer has none.

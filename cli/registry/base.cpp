@@ -38,7 +38,7 @@ std::optional<Found> find_document(const Access& access, const image::Reference&
   return ask(reference);
 }
 
-// The only platform of the index, or else the platform of this machine.
+// The platform of the index if it has only one, or else the platform of this machine.
 image::Platform usual_platform(const image::Index& index) {
   std::vector<image::Platform> there;
   for (const image::Index::Entry& entry : index.entries) {
@@ -97,7 +97,7 @@ FoundImage find_image(const Access& access, const image::Reference& reference,
 }
 
 std::optional<image::Libc> libc_of(const FoundImage& image) {
-  constexpr std::uint64_t most_bytes = 256 << 20;  // an image without such a file is small
+  constexpr std::uint64_t most_bytes = 256 << 20;  // an image without a C library is smaller
   std::uint64_t bytes = 0;
   for (const image::Descriptor& layer : image.image.manifest.layers) {
     image::LibcOfLayer search;

@@ -19,15 +19,15 @@ struct FoundImage {
   std::uint64_t size = 0;  // bytes of all layers
 };
 
-// `platform`: selects the image in an index. nullopt: the platform of this machine, or the only platform of
-// the index. `know_layers` is called before the configuration is read, with everything but the configuration.
+// `platform`: selects the image in an index. nullopt: the only platform of the index, or else the platform of
+// this machine. Before find_image() reads the configuration, it calls `know_layers` with all other members.
 // Throws Error: not_found if there is no such image, or no image for the platform; and as Registry.
 FoundImage find_image(const Access& access, const image::Reference& reference,
                       const std::optional<image::Platform>& platform,
                       const std::function<void(const FoundImage&)>& know_layers = {});
 
 // The C library of the programs of an image. Reads the layers from the first one, until a file implies the C
-// library. nullopt if no file does. Throws as Registry.
+// library. nullopt if no file implies one. Throws as Registry.
 std::optional<image::Libc> libc_of(const FoundImage& image);
 
 // linux, and the architecture of this machine's processor.

@@ -55,7 +55,7 @@ class Reader {
     }
     return false;
   }
-  // Whether a parameter comes next, not the scheme of another challenge.
+  // Whether the next part is a parameter, and not the scheme of another challenge.
   bool at_parameter() const {
     Reader ahead = *this;
     if (ahead.token().empty()) return false;

@@ -85,13 +85,13 @@ HelperAnswer ask_helper(const std::string& name, const std::string& registry,
   try {
     result = run_process(command);
   } catch (const Error& error) {
-    // The file of logins may come from another machine, or from Windows.
+    // The file of logins may come from another machine or from Windows, so a missing helper is no error.
     if (error.code() == ExitCode::not_found) return {.is_missing = true};
     throw;
   }
   if (result.given_up) throw Error(ExitCode::interrupted, "interrupted");
   if (result.ok()) return {.login = parse_helper_answer(result.output, shown)};
-  // The protocol of helpers defines this text.
+  // By the protocol of helpers, this text means that the helper has no login.
   if ((result.output + result.error).find("credentials not found") != std::string::npos) return {};
   throw Error(
       ExitCode::failure,

@@ -24,7 +24,7 @@ struct Login {
 struct LoginFile {
   std::map<std::string, Login> logins;         // by registry, or registry/repository
   std::map<std::string, std::string> helpers;  // programs docker-credential-NAME, by registry
-  std::string store;                           // such a program for all other registries; may be empty
+  std::string store;                           // the helper for all other registries; empty: none
 };
 
 // Throws Error{failure}; the message has `name`, but no part of the text.
@@ -39,8 +39,8 @@ std::optional<Login> parse_helper_answer(std::string_view output, const std::str
 // The files of logins, in the order in which mlk reads them. `env`: the value of a variable, "" when unset.
 std::vector<std::filesystem::path> login_files(const std::function<std::string(const std::string&)>& env);
 
-// The first login in the files or from their helpers; nullopt: there is none. A helper that is not installed
-// has no login, and `missing` gets its name. Waits for helpers, 30 s at most. Throws Error: failure for a
+// The first login in the files or from their helpers; nullopt: there is none. mlk skips a helper that is not
+// installed, and stores its name in `missing`. Waits for helpers, 30 s at most. Throws Error: failure for a
 // file or a helper that cannot be used, interrupted when go_on returns false.
 std::optional<Login> find_login(const std::vector<std::filesystem::path>& files,
                                 const image::Reference& reference, const std::function<bool()>& go_on,

@@ -21,9 +21,9 @@
 namespace mlk::registry {
 namespace {
 
-constexpr std::size_t at_once = 12;  // most requests only mount a layer
+constexpr std::size_t at_once = 12;  // requests; most of them only mount a layer
 constexpr std::uint64_t most_sent_unasked = 1 << 20;
-constexpr std::ptrdiff_t uploads_at_once = 4;  // each holds a part in memory
+constexpr std::ptrdiff_t uploads_at_once = 4;  // each holds a part of its blob in memory
 
 struct Blob {
   image::Descriptor descriptor;
@@ -59,7 +59,8 @@ Registry::Source file_source(const image::Layer& layer) {
   };
 }
 
-// Calls `act` in several threads, for the first items first. If requests are fast, few connections suffice.
+// Calls `act` for the items in several threads, in their order. While requests are fast, the pool starts only
+// few threads, which need few connections.
 template <typename Item>
 void for_each_at_once(const std::vector<Item>& items, const std::function<void(const Item&)>& act) {
   ThreadPool pool({.most = at_once, .pace = std::chrono::milliseconds(3), .first = 3});
@@ -98,7 +99,7 @@ class Push {
   }
 
  private:
-  // Adds a blob unless it is already there, because two layers may be the same.
+  // Adds a blob unless the list already has it, because two layers may be the same.
   void add(Blob blob) {
     const auto same = [&](const Blob& other) { return other.descriptor.digest == blob.descriptor.digest; };
     if (std::none_of(blobs_.begin(), blobs_.end(), same)) blobs_.push_back(blob);
@@ -111,7 +112,7 @@ class Push {
     if (of_base && mount_ != nullptr && mount_->has_mounted(digest))
       return count(blob, out_.layers_mounted, 0);
     const bool is_mountable = of_base && may_be_mounted(registry_, target_, *base_);
-    // A request for a small blob takes as long as sending the blob.
+    // To ask for a small blob takes as long as to send it. So mlk asks only if the repository has the base.
     const bool is_small = !of_base && blob.descriptor.size <= most_sent_unasked;
     const bool asks_first = !base_was_missing_ || !(is_mountable || is_small);
     if (asks_first && is_there()) return count(blob, out_.layers_there, 0);
@@ -156,7 +157,7 @@ class Push {
   Pushed out_;
 };
 
-// If the repository has the first layer, it most likely has the other layers too.
+// Asks only for the first layer: if the repository has it, it most likely has the other layers too.
 bool lacks_base(Registry& registry, const image::Reference& target, const FoundImage& base) {
   const std::vector<image::Descriptor>& layers = base.image.manifest.layers;
   return !layers.empty() && !registry.has_blob(target.repository, layers.front().digest);
@@ -195,7 +196,7 @@ Pushed push(Registry& registry, const image::Reference& target, const image::Com
   if (mount == nullptr)
     lacks = std::async(std::launch::async, [&] { return base && lacks_base(registry, target, *base); });
   const bool is_new = mount != nullptr && mount->base_was_missing();
-  // If the registry has an image, it has all parts of the image.
+  // If the registry has an image, it has all parts of the image, so mlk sends nothing.
   if (!target.tag.empty() && !is_new &&
       registry.find_digest(target.repository, target.tag) == composed.digest) {
     Pushed out{.digest = composed.digest};

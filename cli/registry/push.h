@@ -17,7 +17,7 @@ namespace mlk::registry {
 
 // The progress of a push, for a display in another thread.
 struct PushProgress {
-  std::atomic<std::uint64_t> sent{0};  // bytes of sent blobs; more than `all` after lost connections
+  std::atomic<std::uint64_t> sent{0};  // bytes; more than `all` if lost parts are sent again
   std::atomic<std::uint64_t> all{0};   // bytes to send, as far as known
   std::atomic<unsigned> blobs_left{0};
 };
@@ -32,10 +32,10 @@ struct Pushed {
 // threads, before the image above the base is complete.
 class BaseMount {
  public:
-  // Asks whether the repository lacks the first layer, and if so starts mounting. Ignores the tag of
-  // `target`.
+  // Asks the registry whether the target repository lacks the base's first layer. If so, mounts the layers.
+  // Ignores the tag of `target`.
   BaseMount(Registry& registry, const image::Reference& target, const FoundImage& base);
-  ~BaseMount();  // waits for the end
+  ~BaseMount();  // waits for the threads
   BaseMount(const BaseMount&) = delete;
   BaseMount& operator=(const BaseMount&) = delete;
 
@@ -48,9 +48,10 @@ class BaseMount {
   std::shared_future<std::set<std::string>> mounted_;
 };
 
-// `base`: the source of the lower layers. They are mounted within one registry, else streamed through this
-// machine, and never stored on it. Up to four blobs are sent at once. `mount`: the BaseMount of the same base
-// and target, if there is one. Throws Error. A tag never names an image with a missing part.
+// `base`: the source of the lower layers. If base and target are in one registry, it mounts these layers.
+// Otherwise mlk streams them through this machine, without storing them. Up to four blobs are sent at once.
+// `mount`: the BaseMount of the same base and target, if there is one. Throws Error. A tag never names an
+// image with a missing part.
 Pushed push(Registry& registry, const image::Reference& target, const image::Composed& composed,
             const std::optional<FoundImage>& base, PushProgress& progress, const BaseMount* mount = nullptr);
 

@@ -200,7 +200,7 @@ void Registry::wait(milliseconds time, const std::string& why) {
 
 Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
   (void)base();
-  const bool is_ours = is_same_server(base(), call.url);  // an upload may be redirected
+  const bool is_ours = is_same_server(base(), call.url);  // a registry may redirect uploads elsewhere
   const http::Headers own = call.headers;
   bool renewed = false;
   milliseconds pause = first_wait;
@@ -212,7 +212,7 @@ Reply Registry::send(Call call, const Scope& scope, Repeat repeat) {
     if (reply.failure.kind == Failure::Kind::closed) return reply;  // `take` has returned false
     std::optional<std::string> why;
     if (reply.failure.kind != Failure::Kind::none) {
-      // If nobody listens, nothing was sent.
+      // `refused`: no program listened, so the request was not sent and may be repeated.
       const bool may_repeat = repeat == Repeat::all || reply.failure.kind == Failure::Kind::refused;
       if (may_pass(reply) && may_repeat && !call.take) why = "cannot be reached: " + describe(reply.failure);
     } else if (reply.status == 401 && is_ours && !renewed) {
@@ -245,7 +245,8 @@ Reply Registry::read(Call call, const Scope& scope) {
   Reply reply = send(call, scope);
   for (int hops = 0; is_redirect(reply.status); ++hops) {
     const std::string to = resolve(call.url, reply.header("location"));
-    const std::string wrong = to.empty() ? "a place that is no URL for it" : wrong_with_target(call.url, to);
+    const std::string wrong =
+        to.empty() ? "an address that is not a valid URL" : wrong_with_target(call.url, to);
     if (!wrong.empty() || hops == most_redirects)
       throw Error(ExitCode::cluster, fmt::format("registry {} sends mlk on to {}, and mlk does not go there",
                                                  name_, wrong.empty() ? "more and more places" : wrong));
@@ -297,8 +298,7 @@ std::optional<Registry::Document> Registry::find_manifest(const std::string& rep
   const std::string said = reply.header("docker-content-digest");
   if ((image::is_digest(version) && version != digest) || (image::is_digest(said) && said != digest))
     throw Error(ExitCode::failure,
-                fmt::format("registry {} gave a manifest of {} whose content is not that of its digest",
-                            name_, what));
+                fmt::format("registry {} gave a manifest of {} that does not match its digest", name_, what));
   return Document{reply.body, reply.header("content-type"), digest};
 }
 
@@ -322,8 +322,8 @@ void Registry::put_manifest(const std::string& repository, const std::string& ve
                   .headers = {{"Content-Type", type}},
                   .body = bytes},
                  push_scope(repository));
-    // docker-registry also answers so if it has read a tag while another push to this repository wrote the
-    // tag.
+    // docker-registry also gives this answer if it read a tag while another push to this repository wrote the
+    // tag. So mlk tries again.
     const bool may_be_other_push = reply.status == 400 && words_of(reply.body).starts_with("DIGEST_INVALID");
     if (!may_be_other_push || attempt == most_attempts) break;
     wait(milliseconds(50 << attempt), "was disturbed by another push");

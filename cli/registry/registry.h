@@ -71,8 +71,8 @@ class Registry {
   // The bytes of a small blob; its digest is checked.
   std::string blob(const std::string& repository, const image::Descriptor& descriptor,
                    std::size_t most_bytes);
-  // Passes the bytes of a blob to `take` in order, until `take` returns false. A connection that breaks is
-  // opened again. The digest is checked. `take` may wait for other exchanges.
+  // Passes the bytes of a blob to `take` in order, until `take` returns false. After a lost
+  // connection it continues where it stopped. The digest is checked. `take` may wait for other exchanges.
   void read_blob(const std::string& repository, const image::Descriptor& descriptor,
                  const std::function<bool(std::string_view)>& take);
   // Mounts a blob from another repository of this registry; false: the registry does not mount it.

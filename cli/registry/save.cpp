@@ -48,7 +48,7 @@ class File {
   const image::OpenFile file_;
 };
 
-// A temporary folder or file beside its goal. The destructor removes it unless keep() was called.
+// A temporary folder or file beside the final one. The destructor removes it unless keep() was called.
 class Aside {
  public:
   explicit Aside(const fs::path& goal)  // "folder/" becomes "folder", so that path_ is not inside it
@@ -130,7 +130,7 @@ void save_oci(const fs::path& folder, const std::string& name, const image::Comp
   File(aside.path() / "index.json")
       .put(json_text(
           {{"schemaVersion", 2}, {"mediaType", image::oci_types.index}, {"manifests", {manifest}}}));
-  fs::remove(folder, error);  // an empty folder, which rename() could not replace
+  fs::remove(folder, error);  // the folder is empty, but rename() could not replace it
   aside.keep();
 }
 

@@ -61,7 +61,7 @@ Token parse_token(const std::string& body, const std::string& server) {
 std::string wrong_with_realm(const std::string& realm, const std::string& registry_url) {
   const auto parts = http::parts_of(realm);
   if (!parts || (parts->scheme != "https" && parts->scheme != "http") || parts->has_login)
-    return "a place that is no URL for it";
+    return "an address that is not a valid URL";
   return wrong_with_target(registry_url, realm);
 }
 
@@ -89,7 +89,7 @@ bool Tokens::renew(const Scope& scope, const std::string& challenges, const std:
   challenge_ = best;
   if (best->scheme == "basic") return login_ && used != basic(*login_) && login_->identity_token.empty();
   const auto found = kept_.find(scope);
-  // Another thread may have renewed the token meanwhile.
+  // Another thread may have renewed the token meanwhile. Only the refused token is dropped.
   if (found != kept_.end() && used == "Bearer " + found->second.text) kept_.erase(found);
   return true;
 }

@@ -25,7 +25,7 @@ struct Token {
   std::chrono::seconds lifetime{60};
 };
 
-// How long a token is used. mlk drops a token before it expires, early enough for a request. Pure.
+// How long mlk uses a token. This time ends before the token expires, early enough for a request. Pure.
 std::chrono::seconds time_of_use(std::chrono::seconds lifetime);
 
 // The token in the answer of a token server. Throws Error{failure}; the message has `server`, but no part of

@@ -36,8 +36,9 @@ Error broken_head(const std::string& source, std::string_view what) {
 void check_label(const json& object, std::string_view what, const std::string& run,
                  const std::string& source) {
   if (value_at(object, {"metadata", "labels", "mlk.dev/run"}) == run) return;
-  throw broken_head(source,
-                    fmt::format("the label mlk.dev/run of {} must be {}: mlk finds it by that", what, run));
+  throw broken_head(
+      source,
+      fmt::format("the label mlk.dev/run of {} must be {}: mlk finds the object by this label", what, run));
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ void check_owner(const json& owner, const std::string& run, const std::string& s
   check_head(owner, source);
   if (owner["kind"] == "ConfigMap" && owner["metadata"]["name"] == run) return;
   throw broken_head(source,
-                    fmt::format("the owner must be the ConfigMap {}: mlk finds the run by that", run));
+                    fmt::format("the owner must be the ConfigMap {}: mlk finds the run by this name", run));
 }
 
 void check_pod(const json& pod, const std::string& run, const std::string& source) {

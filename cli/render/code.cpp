@@ -13,7 +13,7 @@ namespace {
 
 // The scripts have no `$(` and no `$$`, because Kubernetes would replace these.
 
-// A program that cannot write checkpoints fails at once, and not hours later at its first checkpoint.
+// This script makes a program that cannot write checkpoints fail at once, and not hours later.
 constexpr char make_folder[] =
     "said=`mkdir -p \"$MLK_CHECKPOINTS\" 2>&1`; [ -w \"$MLK_CHECKPOINTS\" ] || {\n"
     "  at=$MLK_CHECKPOINTS; [ -d \"$at\" ] || at=${at%/*}\n"

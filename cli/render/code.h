@@ -1,6 +1,6 @@
 // Brings the user's code into the pods of a run. A ConfigMap, named by its digest, holds the code, and each
-// pod unpacks the code into its own folder before the program starts. Also other work before that start.
-// Pure.
+// pod unpacks the code into its own folder before the program starts. Other preparations before that start
+// are also here. Pure.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ struct CodeArchive {
   std::string bytes;                 // tar, gzip; empty if the ConfigMap is known to exist
   std::string source{};              // the known origin, as JSON, for the record; empty: unknown
   std::vector<std::string> files{};  // their paths, in the order of their bytes
-  // Used if the code is too large for a ConfigMap, or if the experiment asks for it. At most one of the two
-  // is set.
+  // `layer_file` and `on_machine` are used if the code is too large for a ConfigMap, or if the experiment
+  // asks for this. At most one of the two is set.
   std::string layer_file{};    // file of the image layer with the code; "-": the image has the layer already
   std::string on_machine{};    // with --local: the folder that holds its archive
   std::string requirements{};  // the file of code.python, on this machine
@@ -40,7 +40,7 @@ inline constexpr char code_file[] = "code.tar";             // its name in the r
 inline constexpr char code_archive_file[] = "code.tar.gz";  // its name in the ConfigMap
 inline constexpr char code_mount[] = "/etc/mlk/code";       // mount path of the ConfigMap
 inline constexpr char code_folder[] = "/mlk/code";          // the program starts here and may write here
-inline constexpr char python_folder[] = "/mlk/python";      // packages of Python
+inline constexpr char python_folder[] = "/mlk/python";      // folder of the packages from code.python
 
 // The words that a container executes for `command`, a program of `run:`. First the image's sh prepares the
 // container: with `checkpoint.volume` it makes the folder for checkpoints; with an archive it unpacks the

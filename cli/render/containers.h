@@ -5,7 +5,7 @@
 
 namespace mlk {
 
-// The container of the experiment's program, by its name; nullptr if a patch has left none.
+// The container of the experiment's program, by its name; nullptr if a patch has removed this container.
 nlohmann::json* main_container(nlohmann::json& pod_spec);
 
 // Makes the containers beside main write their last output into the pod's status, as main does, unless they

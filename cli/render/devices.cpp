@@ -27,8 +27,8 @@ bool asks_for_devices(const json& container) {
   return false;
 }
 
-// Whether it added the entry. It does not if an entry has the same `key`, or if the value is no list (the
-// cluster refuses that).
+// Adds the entry to the list, unless an entry has the same `key` or the value is no list, which the cluster
+// refuses. Returns whether it added the entry.
 bool add_new(json& object, const char* list, const char* key, const json& entry) {
   json& entries = object[list];
   if (entries.is_null()) entries = json::array();

@@ -18,7 +18,7 @@ class Evaluator {
  public:
   explicit Evaluator(const json& scope) : scope_(scope) {}
 
-  // nullopt: the node is left out.
+  // Returns the value of the node; nullopt if the node is left out.
   std::optional<json> value(const YamlNode& node) {
     switch (node.kind) {
       case YamlNode::Kind::map:

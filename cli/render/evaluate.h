@@ -1,4 +1,4 @@
-// Replaces the splices in the tree of a template: typed, on the tree, never on text.
+// Replaces the splices of a template by their values. Works on the tree and its types, never on the text.
 #pragma once
 
 #include <memory>

@@ -35,10 +35,9 @@ Framework load_framework(const Templates& templates, const std::string& name);
 // embedded cluster pods share a machine, so each such pod gets another port (cli/local/node/kubelet.cpp).
 inline constexpr char port_annotation[] = "mlk.dev/port-by-variables";
 
-// The values of ${framework...} in templates: port, of every pod; cluster_text, a JSON map from the names of
-// the roles to the addresses of their pods; and role, the name of `role`, "" outside of a role. Null without
-// a framework.
-// `addresses`: host:port of all pods of `role`, with commas between them.
+// The values of ${framework...} in templates: port, which is the same in every pod; cluster_text, a JSON map
+// from the names of the roles to the addresses of their pods; and role, the name of `role`, "" outside of a
+// role. Null without a framework. `addresses`: host:port of all pods of `role`, with commas between them.
 nlohmann::json framework_scope(const Framework& framework, const std::string& run,
                                const std::vector<RoleInRun>& roles, const std::string& role);
 

@@ -12,8 +12,8 @@ namespace mlk {
 struct RoleTemplate {
   std::string name;
   int count = 1;                                            // the default for the experiment
-  bool ends_run = false;                                    // the run ends with its Job
-  std::vector<std::string> final_for_train, final_for_run;  // exit codes and ranges; a retry is useless
+  bool ends_run = false;                                    // the run ends when this role's Job ends
+  std::vector<std::string> final_for_train, final_for_run;  // codes and ranges that make a retry useless
   // Not yet evaluated; null if the template has none.
   YamlNode environment, pod, job;
 };

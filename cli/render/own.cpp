@@ -14,7 +14,8 @@ bool names_folder_for_checkpoints(const std::string& variable) {
   return variable == "MLK_CHECKPOINTS" || variable == "MLK_TENSORBOARD";
 }
 
-// Changes the variables of all containers in `value`: a job type may have pods outside of Jobs.
+// Changes the variables of all containers at any depth of `value`, because a job type may have pods outside
+// of Jobs.
 void move_checkpoints(json& value, const std::string& from, const std::string& to) {
   if (!value.is_structured()) return;
   for (json& each : value) move_checkpoints(each, from, to);

@@ -23,7 +23,7 @@ void extend(json& environment, const std::string& name, const std::string& first
     if (!last.empty()) (*found)["value"] = (*found)["value"].get<std::string>() + ":" + last;
     return;
   }
-  // The value is in a Secret: rename its variable, and refer to the new name.
+  // The value is in a Secret, so mlk cannot extend it: rename the variable, and refer to its new name.
   const std::string own = "MLK_OWN_" + name;
   (*found)["name"] = own;
   environment.push_back(

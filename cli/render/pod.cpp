@@ -31,7 +31,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-// The API server drops an empty value, and submit compares the answer with the sent object.
+// Leaves out an empty value: the API server drops it, and submit compares the answer with the sent object.
 json variable(const std::string& name, const std::string& value) {
   json out = {{"name", name}};
   if (!value.empty()) out["value"] = value;
@@ -56,8 +56,8 @@ json user_variable(const std::string& name, const json& value) {
   return {{"name", name}, {"valueFrom", {{"secretKeyRef", {{"name", reference[0]}, {"key", reference[1]}}}}}};
 }
 
-// Threads of each computing process: without a number, libraries start a thread for each processor of the
-// node.
+// The number of threads of each computing process. Without a number, libraries start a thread for each
+// processor of the node.
 long long threads_of(const Experiment& experiment, const Role& size) {
   const long long processes = experiment.has_train ? 1 : size.processes;  // the runtime divides them itself
   return std::max(1LL, cpu_millis(size.cpu).value_or(1000) / 1000 / processes);
@@ -179,7 +179,7 @@ Volumes pod_volumes(const PodContext& context) {
   if (experiment.has_train)
     add_volume(out, "mlk-config", {{"configMap", {{"name", context.run + "-config"}}}}, config_folder, true);
   if (context.key) {
-    // mlk does not know the user of another image, nor that user's group.
+    // Without `train` mlk does not know the user and group of the image, so all users may read the key.
     const int mode = experiment.has_train ? 0440 : 0444;
     add_volume(out, "mlk-secret", {{"secret", {{"secretName", context.run}, {"defaultMode", mode}}}},
                secret_folder, true);
@@ -237,9 +237,9 @@ json pod_tolerations(const Experiment& experiment) {
   return out;
 }
 
-// The exit codes of stopped ranks: ended in time, or killed after their grace period. They must not fail the
-// run, because the user may resume it. The Job controller treats the end of a suspended pod like any other
-// end.
+// The exit codes of ranks that mlk stops: 143 if they end in time, 137 if they are killed after their grace
+// period. These codes must not fail the run, because the user may resume it. The Job controller treats the
+// end of a suspended pod like any other end.
 constexpr std::size_t ended_by_sigterm = 143, ended_by_sigkill = 137;
 
 json failure_rules(const Experiment& experiment, const RoleInRun& role) {
@@ -266,7 +266,7 @@ json failure_rules(const Experiment& experiment, const RoleInRun& role) {
   rules.push_back({{"action", retry_disruptions ? "Ignore" : "FailJob"},
                    {"onPodConditions", {{{"type", "DisruptionTarget"}, {"status", "True"}}}}});
   if (!codes.empty())
-    // Only for the program's container: exit codes of other containers mean other things.
+    // The rule names the program's container, because exit codes of other containers mean other things.
     rules.push_back({{"action", "FailJob"},
                      {"onExitCodes", {{"containerName", "main"}, {"operator", "In"}, {"values", codes}}}});
   return rules;

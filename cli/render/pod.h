@@ -21,7 +21,7 @@ struct RoleInRun {
   std::vector<std::string> final_codes;  // exit codes and ranges
 };
 
-inline constexpr int pod_port = 7070;  // port of every pod, for other pods
+inline constexpr int pod_port = 7070;  // every pod listens for other pods on this port
 
 // host:port of a pod; rank may be a reference to a variable.
 std::string pod_address(const std::string& run, const std::string& role, const std::string& rank);
@@ -61,7 +61,7 @@ nlohmann::json pod_resources(const Role& size);
 // The user's tolerations and mlk's: a pod leaves a lost node after 30 s, instead of the usual 5 minutes.
 nlohmann::json pod_tolerations(const Experiment& experiment);
 
-// podFailurePolicy.rules: which exits are final, and which are not the fault of the run.
+// The rules of podFailurePolicy: which exits are final, and which exits do not count as failures of the run.
 nlohmann::json failure_rules(const Experiment& experiment, const RoleInRun& role);
 
 }  // namespace mlk

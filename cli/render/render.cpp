@@ -74,7 +74,7 @@ json digests_of(const Experiment& experiment, const FileContents& files) {
 
 namespace {
 
-// Renders one run. A class, because all objects of the run need the same inputs.
+// Renders one run. It is a class, because all objects of the run need the same inputs.
 class Renderer {
  public:
   Renderer(const Experiment& experiment, const FileContents& files, const Templates& templates,
@@ -133,7 +133,7 @@ class Renderer {
     return name_of_template(templates_, "frameworks/" + framework_.name + ".yaml");
   }
 
-  // A shape that is a whole object.
+  // Renders a shape that is a whole object, and checks its head.
   json object(const std::string& name) const {
     json out = shape(name);
     check_head(out, shape_name(name));
@@ -268,7 +268,7 @@ class Renderer {
     const auto add = [&](const YamlNode& list, const std::string& source) {
       for (std::size_t i = 0; i < list.items.size(); ++i) {
         json own = evaluate(list.items[i], scope_);
-        if (own.is_null()) continue;  // its $if left it out
+        if (own.is_null()) continue;  // its own $if has left it out
         check_head(own, fmt::format("{}: objects[{}]", source, i));
         objects.push_back(merge(std::move(own), common));
       }
@@ -313,7 +313,7 @@ class Renderer {
 
     scope_["framework"] = framework_scope(framework_, identity_.run, roles_, in_run.name);
 
-    // Checked after each layer, so that the message names the layer at fault.
+    // The pod is checked after each layer, so that the message names the layer at fault.
     json pod = pod_template(role, in_run);
     check_pod(pod, identity_.run, shape_name("pod"));
     std::vector<Layer> pod_layers = layers("pod", in_run.name, role.pod);

@@ -18,7 +18,7 @@ struct Rendered {
   std::string run;       // "<name>-<5>"
   std::string hash;      // sha256 of the identity of the run; label mlk.dev/hash holds its first 16 digits
   nlohmann::json owner;  // ConfigMap <run>
-  std::vector<nlohmann::json> objects;  // the rest, in order
+  std::vector<nlohmann::json> objects;  // all other objects, in the order of their creation
   std::vector<std::string> warnings;    // for people: "no checkpoint volume: ..."
 };
 

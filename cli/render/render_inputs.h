@@ -28,8 +28,8 @@ struct RenderOptions {
   std::string version;  // of mlk, for the record
   int attempt = 1;      // --again: 2, 3 ... are appended to the run's name
   bool local = false;   // for the embedded cluster, which runs programs of this machine and needs no image
-  int local_gpus = 0;   // of this machine
-  // Name and hash of a sweep, where the experiment alone does not decide them.
+  int local_gpus = 0;   // number of GPUs of this machine
+  // The name and the hash from a sweep, if the experiment alone does not decide them.
   std::optional<Identity> identity{};
   // The run or sweep whose copies of the files and the code the pods mount; empty: the run itself.
   std::string files_of{};

@@ -26,12 +26,12 @@ class Templates {
   void add(const std::string& path, Template file);  // path below templates/, e.g. "jobs/ps.yaml"
 
   const Template* find(const std::string& path) const;
-  // "allreduce", "ps", "single", and the user's job types; and likewise the frameworks.
+  // The names of the job types ("allreduce", "ps", "single" and those of the user) and of the frameworks.
   TemplateNames names() const;
   const std::map<std::string, Template>& all() const { return files_; }
 
-  // The result of `parse` for a file, computed once: a sweep renders its templates thousands of times. From
-  // any thread.
+  // Returns the result of `parse` for a file. Computes it only once, because a sweep renders its templates
+  // thousands of times. May be called from any thread.
   std::shared_ptr<const YamlNode> tree(const std::string& path, const std::function<YamlNode()>& parse) const;
 
  private:

@@ -79,7 +79,7 @@ std::string note_on_user(const Experiment& experiment, const UserFacts& facts, c
   const std::string whole = facts.image ? facts.image->user : "", user = whole.substr(0, whole.find(':'));
   std::string why;
   if (!facts.image) {
-    why = fmt::format("it is not known as whom image {} runs its programs{}", experiment.image,
+    why = fmt::format("mlk does not know the user of image {}{}", experiment.image,
                       unknown.empty() ? "" : fmt::format(" ({})", unknown));
   } else if (user.empty()) {
     why = fmt::format("image {} names no user", experiment.image);

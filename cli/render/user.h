@@ -14,7 +14,7 @@ namespace mlk {
 inline constexpr char user_auto[] = "auto";  // values of `user:` that are not numbers
 inline constexpr char user_image[] = "image";
 
-// The user of an image's programs, by the image's configuration.
+// The user that the configuration of an image gives to its programs.
 struct ImageUser {
   std::string user;  // "", "app", "1000:100"
   std::string home;  // HOME of its environment; empty: there is none

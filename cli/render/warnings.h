@@ -10,7 +10,8 @@
 
 namespace mlk {
 
-// "no checkpoint volume: if all pods are lost at once, training starts again at step 0"
+// Returns sentences such as "no checkpoint volume: if all pods are lost at once, training starts again at
+// step 0".
 std::vector<std::string> warnings_of(const Experiment& experiment, const FileContents& files,
                                      const RenderOptions& options, const std::vector<RoleInRun>& roles);
 

@@ -22,8 +22,8 @@ bool is_reserved(std::string text) {
   return words.count(text) == 1;
 }
 
-// A plain scalar if no reader can take it for another type: names, paths, images. Text that may look like a
-// number stays quoted.
+// Whether the text needs no quotes, because no reader takes it for another type: a name, a path, an image.
+// Text that may look like a number stays quoted.
 bool is_plain(const std::string& text) {
   if (is_reserved(text) || text.size() > 200) return false;
   const auto letter = [](unsigned char c) { return std::isalpha(c) != 0 || c == '/' || c == '_'; };
@@ -40,7 +40,7 @@ bool is_special(char32_t code) {
          code == 0xffff;
 }
 
-// Writes special characters as \uXXXX, which double quotes understand.
+// Writes special characters as \uXXXX, which YAML decodes in double quotes.
 std::string escaped_for_yaml(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -52,7 +52,7 @@ std::string escaped_for_yaml(std::string_view text) {
   return out;
 }
 
-// JSON's quoting is YAML's double quoting.
+// A text in quotes of JSON is also a scalar of YAML in double quotes.
 std::string scalar(const json& value) {
   if (value.is_string() && is_plain(value.get_ref<const std::string&>())) return value.get<std::string>();
   return escaped_for_yaml(value.dump(-1, ' ', false, json::error_handler_t::replace));
@@ -104,7 +104,7 @@ void write(const json& value, std::size_t depth, std::string& out) {
         write_value(item, depth + 1, out);
         continue;
       }
-      std::string inner;  // the first key follows the dash
+      std::string inner;  // the first key of a map is on the line of the dash
       write(item, depth + 1, inner);
       out += indent + "- " + inner.substr((depth + 1) * 2);
     }

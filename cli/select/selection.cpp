@@ -83,7 +83,7 @@ bool may_do(Session& session, const std::string& doing, const std::vector<RunAdd
             const Selection& selection) {
   constexpr std::size_t most_named = 20;
   if (targets.empty()) {
-    session.note("nothing to " + doing + ": there is none for which " + selection.where + " holds");
+    session.note("nothing to " + doing + ": no run or trial matches " + selection.where);
     return false;
   }
   std::vector<std::string> names;
@@ -99,7 +99,8 @@ bool may_do(Session& session, const std::string& doing, const std::vector<RunAdd
     return true;
   }
   if (!session.read_answer)
-    throw Error(ExitCode::usage, "nobody can be asked whether to " + what, "say --yes, and it is done");
+    throw Error(ExitCode::usage, "mlk needs a terminal to ask whether to " + what,
+                "add --yes to skip the question");
   session.err << printable(what) << "? [y/N] " << std::flush;
   const std::string answer(trim(session.read_answer()));
   session.check_interrupted();

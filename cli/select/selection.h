@@ -21,11 +21,11 @@ struct Selection {
   bool yes = false;
 };
 
-// --where. A mistake in the expression is reported while the command line is parsed, before any request to a
-// cluster.
+// Adds --where. A mistake in the expression is reported while the command line is parsed, before any request
+// to a cluster.
 void add_where(CLI::App& command, std::string& where, const std::string& description);
 
-// --where and --yes.
+// Adds --where and --yes.
 void add_where_options(CLI::App& command, Selection& selection);
 
 // Throws Error{usage} unless there are names or --where, and if there is --yes without --where. `doing` is

@@ -77,9 +77,10 @@ RunAddress Session::find_run(kube::Client& client, const std::string& typed, Pre
   } catch (const Error& error) {
     if (error.code() != ExitCode::not_found) throw;
     if (!find_ownerless(client, client.config().name_space, typed).empty())
-      throw Error(error.code(),
-                  std::string(error.what()) + ", but objects of it are left: its owner was deleted alone",
-                  "delete them with: " + command("delete " + typed));
+      throw Error(
+          error.code(),
+          std::string(error.what()) + ", but objects of this run are left: only its ConfigMap was deleted",
+          "delete them with: " + command("delete " + typed));
     const std::string list = "list them with: " + command("ls");
     throw Error(error.code(), error.what(), error.hint().empty() ? list : error.hint() + " " + list);
   }

@@ -50,8 +50,8 @@ struct Session {
   // Whether the cluster on this machine is used: because of --local, or of MLK_LOCAL=1 unless a flag names
   // another cluster. Throws Error{usage} for an invalid value of MLK_LOCAL.
   bool local() const;
-  // Connects to the cluster that the flags name. Attended::no is for completion: the user cannot be asked to
-  // log in, and a credential plugin has two seconds. Throws Error.
+  // Connects to the cluster that the flags name. Attended::no is for the completion of words in a shell: mlk
+  // does not ask the user to log in, and waits at most two seconds for a credential plugin. Throws Error.
   enum class Attended { yes, no };
   // Whether mlk retries an unreachable cluster for some seconds, since the cluster may be restarting.
   enum class Patience { usual, none };
@@ -60,7 +60,7 @@ struct Session {
   // The run that `typed` means (run/read/find.h). If there is none, adds a hint on how to list runs.
   RunAddress find_run(kube::Client& client, const std::string& typed);
   RunAddress find_run(kube::Client& client, const std::string& typed, Prefer prefer);
-  // Fills in the folder of the place on this machine, with --local.
+  // With --local, stores in `place` the folder on this machine.
   void find_folder(CheckpointPlace& place, const std::string& name_space) const;
   void warn(const std::string& message);  // "mlk: warning: ..." on err
   void note(const std::string& message);  // any other message, on err
@@ -71,7 +71,7 @@ struct Session {
   // Prints bytes that other programs read unchanged, such as a patch. On a terminal it prints only printable
   // text, as always.
   void print_bytes(const std::string& bytes);
-  bool all_bytes_out = false;      // while they are printed
+  bool all_bytes_out = false;      // true while print_bytes() prints
   void check_interrupted() const;  // throws Error{interrupted}
   // The hooks by which functions of lower layers talk with this command's user. They refer to the session.
   ChangeHooks change_hooks();
@@ -80,7 +80,7 @@ struct Session {
   bool color_err() const;
   // Whether a line on err can be rewritten in place.
   bool live_err() const;
-  // Without glyphs outside of ASCII for TERM=dumb and for the locales C and POSIX.
+  // These styles have only ASCII glyphs for TERM=dumb and for the locales C and POSIX.
   ui::Style style_out() const;
   ui::Style style_err() const;
 };
@@ -91,7 +91,7 @@ void require_sweep(const RunAddress& address, const Session& session);
 void require_no_trial(const RunAddress& address);
 
 // Thrown if standard output cannot be written, to end a command that would continue for long. The caller of
-// the command prints the reason, except for a reader that has gone.
+// the command prints the reason, except when the reader of the output has gone.
 struct OutputFailed {};
 
 // The options of the embedded cluster from --local and --volume. Throws Error{usage} for an invalid --volume.

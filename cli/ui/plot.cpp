@@ -14,7 +14,7 @@
 namespace mlk::ui {
 namespace {
 
-// Dots of a character: Unicode braille patterns.
+// The dots of one character, which is a braille pattern of Unicode.
 constexpr std::size_t dots_across = 2, dots_down = 4;
 constexpr std::size_t most_series = 26;
 
@@ -29,13 +29,13 @@ std::string without_end_blanks(const std::string& line) {
   return last == std::string::npos ? "" : line.substr(0, last + 1);
 }
 
-// Dots in rows of characters: a count for each character, and the set of its dots.
+// Dots in rows of characters. Each character has the set of its dots, and the number of points in it.
 class DotCanvas {
  public:
   DotCanvas(std::size_t columns, std::size_t rows)
       : columns_(columns), rows_(rows), dots_(columns * rows), counts_(columns * rows) {}
 
-  // Column and row count dots, from the top left.
+  // Columns and rows of the canvas count dots, from the top left.
   std::size_t across() const { return columns_ * dots_across; }
   std::size_t down() const { return rows_ * dots_down; }
 
@@ -56,7 +56,7 @@ class DotCanvas {
   std::vector<std::size_t> counts_;
 };
 
-// U+2800 and on, one bit for each dot.
+// The braille character at U+2800 + `dots`, which has one bit for each dot.
 std::string braille(std::uint8_t dots) {
   if (dots == 0) return " ";
   return {'\xe2', static_cast<char>(0xa0 | dots >> 6), static_cast<char>(0x80 | (dots & 0x3f))};
@@ -193,7 +193,7 @@ class Frame {
   std::vector<Tick> x_ticks_, y_ticks_;
 };
 
-// The dots between two places, without the first one.
+// Draws the dots on the line between two places, without the first dot.
 void draw_line(DotCanvas& canvas, std::pair<std::size_t, std::size_t> from,
                std::pair<std::size_t, std::size_t> to) {
   const double x = static_cast<double>(to.first) - static_cast<double>(from.first);

@@ -33,7 +33,7 @@ struct PlotSeries {
 // Labels and names are made printable. A point is left out if one of its values is not a number, is beyond
 // 1e300, or has no place on its axis. Without points the result is empty.
 
-// A dot for each point, eight to a character; in ASCII '.', ':' and '#' are one, two, and more points.
+// Draws a dot for each point; a character holds eight dots. In ASCII '.' means one point, ':' two, '#' more.
 std::vector<std::string> scatter(const PlotPoints& points, const PlotOptions& options);
 
 // A curve for each series through its points in their order, with a gap where a point is left out, and a

@@ -10,7 +10,7 @@ namespace {
 
 using Ticks = std::vector<std::pair<double, std::string>>;
 
-// 1e-5 for 1e-05, 1e6 for 1e+06.
+// Writes exponents without a plus and leading zeros: 1e-5 for 1e-05, 1e6 for 1e+06.
 std::string short_number(double value, int digits) {
   std::string text = fmt::format("{:.{}g}", value, digits);
   const std::size_t e = text.find('e');
@@ -20,7 +20,8 @@ std::string short_number(double value, int digits) {
   return text.substr(0, e + 1) + sign + text.substr(first);
 }
 
-// The multiples of 1, 2 or 5 times a power of ten between the ends, which differ.
+// Ticks at all multiples of a step from `low` to `high`, which differ. The step is 1, 2 or 5 times a power of
+// ten.
 Ticks even_ticks(double low, double high, std::size_t most) {
   const double wanted = (high - low) / static_cast<double>(std::max<std::size_t>(most, 1));
   double step = std::pow(10, std::floor(std::log10(wanted)));
@@ -28,7 +29,7 @@ Ticks even_ticks(double low, double high, std::size_t most) {
     if (step < wanted * 0.999) step *= factor;
   }
   const double largest = std::max(std::abs(low), std::abs(high));
-  // As many digits as neighbouring labels need to differ.
+  // The labels have as many digits as two neighbours need to differ.
   const int digits = std::clamp(static_cast<int>(std::ceil(std::log10(largest / step))) + 1, 5, 8);
   Ticks ticks;
   for (double i = std::ceil(low / step - 1e-6); i <= high / step + 1e-6; ++i)

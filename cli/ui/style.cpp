@@ -50,7 +50,7 @@ bool wants_color(std::string_view wish, bool terminal, std::string_view no_color
 
 Color color_of(std::string_view text) {
   constexpr std::array colors{Color::cyan, Color::green, Color::yellow, Color::magenta,
-                              Color::blue};  // red means trouble
+                              Color::blue};  // not red, which means trouble
   std::uint32_t hash = 2166136261u;          // FNV-1a
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
   return colors[hash % colors.size()];

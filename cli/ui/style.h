@@ -26,7 +26,7 @@ class Style {
 // empty.
 bool wants_color(std::string_view wish, bool terminal, std::string_view no_color);
 
-// Always the same colour for the same text; for prefixes.
+// Returns always the same colour for the same text; for the prefixes of lines.
 Color color_of(std::string_view text);
 
 }  // namespace mlk::ui

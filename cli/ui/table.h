@@ -10,8 +10,8 @@
 
 namespace mlk::ui {
 
-// Columns are as wide as their widest cell and two blanks apart; the last one has no trailing blanks, as in
-// kubectl. Cells are made printable.
+// Columns are as wide as their widest cell and two blanks apart; the last column has no trailing blanks, as
+// in kubectl. Cells are made printable.
 class Table {
  public:
   explicit Table(std::vector<std::string> headers) : headers_(std::move(headers)) {}
@@ -24,7 +24,7 @@ class Table {
   // at least five columns, the first one to at least twenty. Numbers stay whole, even if the rows are then
   // too long. 0: no limit (a pipe).
   void print(std::ostream& out, std::size_t width, const Style& style = Style()) const;
-  // The same for a terminal of standard output's width, or for a pipe.
+  // Prints the table in the width of standard output's terminal; for a pipe without a limit.
   void print(std::ostream& out, bool terminal, const Style& style) const;
 
  private:

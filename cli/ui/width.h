@@ -12,10 +12,10 @@ namespace mlk::ui {
 // sequences are not recognised.
 std::size_t width_of(std::string_view text);
 
-// At most `width` columns; if text was cut off, the last column is "…", or "." with `ascii`.
+// Cuts the text to at most `width` columns. If text was cut off, the last column is "…", or "." with `ascii`.
 std::string fit(std::string_view text, std::size_t width, bool ascii = false);
 
-// Filled up with blanks on the right to `width` columns.
+// Fills the text up with blanks on the right to `width` columns.
 std::string pad(std::string_view text, std::size_t width);
 
 // Joins parts by the separator into lines of at most `width` columns, without splitting a part; one line if

@@ -66,7 +66,7 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit) {
   }
   if (S_ISREG(info.st_mode) && static_cast<std::uintmax_t>(info.st_size) > limit)
     throw too_large(path.string(), limit);
-  // A pipe (process substitution) is read to its end, which waits for the writer.
+  // From here on reads block, because reading a pipe (process substitution) to its end waits for the writer.
   ::fcntl(file.get(), F_SETFL, 0);
   return read_descriptor(file.get(), path.string(), limit);
 }
@@ -76,7 +76,7 @@ std::string read_descriptor(int descriptor, const std::string& name, std::size_t
   char buffer[65536];
   while (true) {
     const ssize_t count = ::read(descriptor, buffer, sizeof buffer);
-    if (count < 0 && errno == EAGAIN) {  // another process that shares the descriptor made it non-blocking
+    if (count < 0 && errno == EAGAIN) {  // a process that shares the descriptor made it non-blocking
       pollfd readable{.fd = descriptor, .events = POLLIN, .revents = 0};
       if (::poll(&readable, 1, -1) > 0) continue;
     }

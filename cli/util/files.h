@@ -12,11 +12,11 @@
 namespace mlk {
 
 // The whole file, at most `limit` bytes. Throws Error: not_found if it does not exist; usage for a folder, a
-// device, or a file over the limit; no byte of that file is read.
+// device, or a file over the limit, of which no byte is read.
 std::string read_file(const std::filesystem::path& path, std::size_t limit);
 
-// Everything that comes from an open file, pipe or socket, at most `limit` bytes; errors call it `name`.
-// Waits for the other side. Throws Error: usage beyond the limit, interrupted if a signal comes.
+// Reads everything from an open file, pipe or socket, at most `limit` bytes; errors call it `name`. Waits for
+// the other side. Throws Error: usage beyond the limit, interrupted if a signal comes.
 std::string read_descriptor(int descriptor, const std::string& name, std::size_t limit);
 
 // Calls `visit` for each entry of the folder, in no order. Throws Error: not_found if the folder does not
@@ -27,8 +27,8 @@ void visit_folder(const std::filesystem::path& folder,
 // Replaces the file at once: readers see either the old text or the new one, also after a crash. Throws
 // Error{failure}.
 void write_file_atomically(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
-// The same for a file whose readers check its content. After a crash of the system the file may have any
-// content.
+// Replaces the file in the same way, but a crash of the system may leave any content. So its readers must
+// check the content.
 void write_checked_file(const std::filesystem::path& path, std::string_view text, mode_t mode = 0644);
 
 // An unpredictable name beside the path, for a temporary file that is renamed to the path when it is

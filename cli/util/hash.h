@@ -18,7 +18,7 @@ class Sha256 {
  public:
   Sha256();
   void add(std::string_view bytes);
-  std::string hex() const;  // of all that was added so far
+  std::string hex() const;  // the digest of all bytes that were added so far
 
  private:
   std::unique_ptr<void, void (*)(void*)> state_;

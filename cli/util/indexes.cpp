@@ -13,7 +13,7 @@ struct Run {
   int first, last;
 };
 
-// "3" or "2-4".
+// Parses one range of a set: "3" or "2-4".
 std::optional<Run> parse_run(std::string_view part) {
   const std::size_t dash = part.find('-');
   const int first = parse_int(part.substr(0, dash), -1);
@@ -62,7 +62,7 @@ Indexes Indexes::valid_parts_of(std::string_view text) {
   return result;
 }
 
-// The Job controller separates two neighbours by a comma.
+// The Job controller writes a range of only two indexes with a comma: "0,1".
 std::string Indexes::text() const { return text_of_runs(runs_, ","); }
 
 std::string Indexes::ranges() const { return text_of_runs(runs_, "-"); }
@@ -104,7 +104,7 @@ void Indexes::insert_run(int first, int last) {
 void Indexes::drop_from(int end) {
   while (!runs_.empty() && runs_.rbegin()->second >= end) {
     const auto run = std::prev(runs_.end());
-    const int kept = std::max(end, run->first);  // from here on
+    const int kept = std::max(end, run->first);  // the first index of this range that is removed
     size_ -= static_cast<std::size_t>(run->second - kept + 1);
     run->second = kept - 1;
     if (kept == run->first) runs_.erase(run);

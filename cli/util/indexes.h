@@ -46,8 +46,8 @@ class Indexes {
   std::size_t size_ = 0;
 };
 
-// The number at a place of a list in this notation; the list keeps its order. Returns the place itself if the
-// list is shorter.
+// Returns the number at position `place` of a list in this notation, which need not be sorted; `place` itself
+// if the list is shorter.
 int number_at_place(std::string_view list, int place);
 
 }  // namespace mlk

@@ -21,22 +21,22 @@ using JsonPath = std::initializer_list<const char*>;
 // The value at that path, a part of `object`, or a JSON null, over which a loop does nothing.
 const nlohmann::json& at_path(const nlohmann::json& object, JsonPath path);
 
-// The text there, a part of `object`; empty if it is not text.
+// The text at that path, a part of `object`; empty if the value is not text.
 const std::string& text_of(const nlohmann::json& object, JsonPath path);
 
-// A whole number; one that is too large becomes the largest.
+// The value, which must be a whole number; a number that is too large becomes the largest std::int64_t.
 std::int64_t whole_number(const nlohmann::json& value);
 
-// The whole number there, at most a billion and at least minus a billion.
+// The whole number at that path, at most a billion and at least minus a billion.
 int number_of(const nlohmann::json& object, JsonPath path, int otherwise);
 
-// For steps, which may exceed an int.
+// The same without these bounds, for steps, which may exceed an int.
 std::int64_t count_of(const nlohmann::json& object, JsonPath path, std::int64_t otherwise);
 
 // A time as Kubernetes writes it (RFC 3339).
 std::optional<Time> time_of(const nlohmann::json& object, JsonPath path);
 
-// Text as it is, any other value as JSON. Throws nlohmann's error for text in it that is not UTF-8.
+// Text unchanged, any other value as JSON. Throws nlohmann's error for text in it that is not UTF-8.
 std::string text_or_json(const nlohmann::json& value);
 
 }  // namespace mlk

@@ -18,7 +18,7 @@ std::string in_lower_case(std::string_view text) {
   return out;
 }
 
-// Digits, perhaps with a point and an exponent.
+// Whether the text is digits, perhaps with a point and an exponent.
 bool is_decimal(std::string_view text) {
   std::size_t at = 0;
   const auto digits = [&] {

@@ -9,8 +9,9 @@
 
 namespace mlk {
 
-// How mlk writes a goal, by the existing file (links followed). A plain file of this user is replaced at once
-// and keeps its mode. A device, a pipe, and a file with other names or owners are written in place.
+// How mlk writes a goal. The existing file decides (links are followed): a plain file of this user is
+// replaced atomically and keeps its mode; a device, a pipe, and a file with more hard links or another owner
+// are written in place.
 enum class WriteWay { as_new, replaced, in_place, refused };
 struct Goal {
   mode_t mode;         // mode with the file type
@@ -19,7 +20,7 @@ struct Goal {
 };
 WriteWay way_to_write(const std::optional<Goal>& goal);  // nullopt: the goal does not exist. Pure.
 
-// A goal of plain bytes. It follows links, and a new file gets its mode by the umask. If the goal is
+// Writes plain bytes to a goal. It follows links, and a new file gets its mode by the umask. If the goal is
 // replaced, no new byte is visible before finish(), and without finish() no temporary file stays.
 class OutputFile {
  public:
@@ -42,7 +43,7 @@ class OutputFile {
   int file_ = -1;
 };
 
-// The whole text at once. Throws as OutputFile.
+// Writes the whole text to the file. Throws like OutputFile.
 void write_user_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace mlk

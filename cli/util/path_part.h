@@ -1,11 +1,11 @@
-// Names from outside that become files.
+// Checks names from outside before they become names of files.
 #pragma once
 
 #include <string_view>
 
 namespace mlk {
 
-// Whether the name can only mean one file in a folder, and no other place. Pure.
+// Whether the name can only mean a file directly in a folder, and cannot lead to another folder. Pure.
 bool is_path_part(std::string_view name);
 
 }  // namespace mlk

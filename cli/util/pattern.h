@@ -26,8 +26,8 @@ class Pattern {
 
   bool is_found_in(std::string_view text) const;
 
-  // The text of the first group in the first match of the pattern, empty if the group is not part of the
-  // match; nullopt if the pattern is not found, or has no group.
+  // Returns the text of the first group in the first match of the pattern. The text is empty if the group is
+  // not part of the match. Returns nullopt if the pattern is not found, or has no group.
   std::optional<std::string> first_group_in(std::string_view text) const;
 
  private:

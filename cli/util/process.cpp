@@ -50,9 +50,9 @@ class Pipe {
   std::array<int, 2> ends_{-1, -1};
 };
 
-// The path that exec would find. The search happens before the fork, because after it only async-signal-safe
-// calls are allowed. Like Go and client-go, refuses a program found through a relative entry of PATH: any
-// folder may hold a program of that name.
+// Returns the path that exec would find. The search happens before the fork, because after it only
+// async-signal-safe calls are allowed. Like Go and client-go, refuses a program found through a relative
+// entry of PATH, because any folder may hold a program of that name.
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* path = std::getenv("PATH");
@@ -92,8 +92,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 // Runs in the child, where only async-signal-safe calls are allowed. On an error it reports the errno over
-// `report`. A negative descriptor means: use ours. Without its own stdin the child stays in our process
-// group.
+// `report`. If a descriptor is negative, the child uses ours. A child that uses our stdin stays in our
+// process group.
 [[noreturn]] void become(const char* program, char* const* argv, char* const* env, const char* folder, int in,
                          int out, int err, int report) {
   if (in >= 0) ::setpgid(0, 0);
@@ -166,7 +166,8 @@ class Conversation {
   std::size_t fed_ = 0;
 };
 
-// Ends the process group if the child still lives at the end of the scope; reaps it in any case.
+// Kills the child, with its process group if it leads one, if it still lives at the end of the scope. Reaps
+// the child in any case.
 class Child {
  public:
   Child(pid_t pid, bool leads_group) : pid_(pid), leads_group_(leads_group) {
@@ -279,7 +280,7 @@ ProcessResult run_process(const Command& command) {
     conversation.step(ended ? std::chrono::milliseconds(0) : step);
   }
   while (!ended && !child.ended() && patient())
-    ::poll(nullptr, 0, 1);  // the child closed its output before it ended
+    ::poll(nullptr, 0, 1);  // wait: the child closed its output before it ended
   if (!child.ended()) {
     child.kill();
     result.timed_out = !result.given_up;

@@ -10,7 +10,7 @@
 namespace mlk {
 namespace {
 
-constexpr std::size_t most_columns_moved = 200;  // beyond the end of a line: blanks take their place
+constexpr std::size_t most_columns_moved = 200;  // beyond the end of a line, filled with blanks
 constexpr std::size_t longest_style = 256;       // bytes of the colours in effect
 constexpr std::size_t longest_sequence = 4096;   // bytes of a title or a link; a longer one is text
 constexpr std::string_view bell = "\x07", string_end = "\x1b\\", string_end_c1 = "\u009c";
@@ -52,7 +52,7 @@ Sequence control_sequence(std::string_view text, std::size_t introducer) {
   return {at + 1, after_parameters == at ? text[at] : '\0', parameters};
 }
 
-// nullopt if no sequence begins here.
+// The escape sequence at the start of the text; nullopt if none begins there.
 std::optional<Sequence> sequence_at(std::string_view text) {
   const Character read = first_character(text);
   if (read.valid && read.code == 0x9b) return control_sequence(text, read.bytes);
@@ -63,7 +63,7 @@ std::optional<Sequence> sequence_at(std::string_view text) {
   const char kind = text[1];
   if (kind == '[') return control_sequence(text, 2);
   if (std::string_view("]PX^_").find(kind) != std::string_view::npos) return string_sequence(text, 2);
-  // A charset, as "ESC ( B", or two bytes, as "ESC 7".
+  // The choice of a charset, such as "ESC ( B", or a sequence of two bytes, such as "ESC 7".
   std::size_t at = 1;
   while (at < text.size() && text[at] >= ' ' && text[at] <= '/') ++at;
   const bool ends = at < text.size() && text[at] >= '0' && text[at] <= '~';

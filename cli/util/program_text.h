@@ -15,8 +15,8 @@ enum class Colors { kept, removed };
 // that are not UTF-8 become '?'. Another call does not change the result.
 std::string program_line(std::string_view line, Colors colors);
 
-// Several lines, without colours. If a line ends with the cursor moved up, the next line replaces it;
-// progress bars below each other do this.
+// Several lines, without colours. If a line moves the cursor up at its end, the next line replaces that line,
+// as progress bars below each other do.
 std::string program_text(std::string_view text);
 
 }  // namespace mlk

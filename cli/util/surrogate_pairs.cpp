@@ -5,13 +5,13 @@
 namespace mlk {
 namespace {
 
-// A pair \uHHHH\uLLLL is hidden as \0HHHH, two bytes that no text has, LLLL. The parser turns \0 into a zero
-// byte only in double quotes. So a zero byte marks a pair that is one character: only the parser knows
-// comments, blocks and quotes.
+// A pair \uHHHH\uLLLL is hidden as \0HHHH, then `middle`, two bytes that no text has, then LLLL. Only the
+// parser knows comments, blocks and quotes, and it turns \0 into a zero byte only in double quotes. So after
+// the parser a zero byte marks a pair that is one character.
 constexpr std::string_view middle = "\x01\x01";
 constexpr std::size_t hex_digits = 4, pair_length = 2 * (2 + hex_digits);
 
-// The number of a half, if it is from `first` to `first` + 0x3ff.
+// Whether the text begins with a half of a pair, from `first` to `first` + 0x3ff. Sets `out` to its number.
 bool is_half(std::string_view text, unsigned first, unsigned& out) {
   if (text.size() < hex_digits) return false;
   const char* end = text.data() + hex_digits;
@@ -64,7 +64,7 @@ std::string show_surrogate_pairs(std::string scalar) {
       scalar[begin] = 'u';
       scalar.replace(at, middle.size(), "\\u");
     } else {
-      at += 1;  // bytes that the text itself has as escapes
+      at += 1;  // the text itself has these bytes, written as escapes
     }
   }
   return scalar;

@@ -30,7 +30,7 @@ std::string_view cut_front(std::string_view text, std::size_t bytes);  // keeps 
 //  and \t, and bytes that are not UTF-8, each become '?'.
 std::string printable(std::string_view text);
 
-// "3 KiB", "1.5 MiB": rounded up, for people.
+// Returns a size for people, rounded up: "3 KiB", "1.5 MiB".
 std::string human_size(std::uint64_t bytes);
 
 // The length of the sequence "ESC [ numbers m", which sets colours, at the start of the text; 0 if there is
@@ -38,7 +38,7 @@ std::string human_size(std::uint64_t bytes);
 std::size_t color_sequence(std::string_view text);
 inline constexpr std::size_t longest_color_sequence = 64;
 
-// JSON or a similar text, in which control characters except newlines may be written as \uXXXX.
+// Writes control characters except newlines as \uXXXX. The text is JSON or similar, so its meaning stays.
 std::string escape_controls(std::string_view text);
 
 }  // namespace mlk

@@ -19,16 +19,16 @@ std::optional<Time> parse_time(std::string_view text);
 Time later(Time time, std::int64_t seconds);
 std::string format_time(Time time);        // whole seconds
 std::string format_time_micro(Time time);  // six digits, like metav1.MicroTime
-// A recorded time. A time in the future comes from a clock that was set back since, so its real age is
-// unknown. `now` replaces it: a period that is measured from it starts again, but lasts no longer than its
-// full length.
+// Returns the recorded time, or `now` if it is in the future. A time in the future comes from a clock that
+// was set back since, so its real age is unknown. A period that is measured from the result starts again, but
+// lasts no longer than its full length.
 std::string past_time(const std::string& recorded, Time now);
 
 // "90s", "15m", "1h30m", "2d"; a bare number is seconds. nullopt if the text is not a duration, is negative,
 // or is over ten years.
 std::optional<std::chrono::seconds> parse_duration(std::string_view text);
 
-// At most the two largest units, as kubectl shows ages: "45s", "3m20s", "2h5m", "3d4h".
+// Returns at most the two largest units, as kubectl shows ages: "45s", "3m20s", "2h5m", "3d4h".
 std::string format_duration(std::chrono::seconds duration);
 
 }  // namespace mlk

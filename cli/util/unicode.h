@@ -9,7 +9,7 @@ namespace mlk {
 
 struct Character {
   char32_t code = 0;      // if no character begins here: the byte itself
-  std::size_t bytes = 0;  // 1 for such a byte; 0 for an empty text
+  std::size_t bytes = 0;  // 1 for a byte that begins no character; 0 for an empty text
   bool valid = false;
 };
 

@@ -9,7 +9,7 @@ namespace mlk {
 
 struct Session;
 
-// The run on standard output, by its name or, if `output` is "json", as an object. name_space: empty if the
+// Prints the run on standard output: its name or, if `output` is "json", an object. name_space: empty if the
 // namespace is unknown.
 void print_handle(const std::string& run, const std::string& output, const std::string& name_space,
                   Session& session);

@@ -118,7 +118,7 @@ SweepPreview preview_of(const sweeps::StartRequest& request, const SubmitHooks& 
   out.fresh = static_cast<int>(fresh.size());
   out.trials = static_cast<int>(known.size()) + out.fresh;
   if (sweep.spec.search.kind == sweeps::Search::Kind::tpe) {
-    // The points are not known in advance; the first one shows what they need.
+    // The search tpe does not know its points in advance, so the first point shows what each trial needs.
     out.trials = std::max(static_cast<int>(known.size()), sweeps::planned_trials(sweep));
     out.fresh = out.trials - static_cast<int>(known.size());
     out.groups = sweeps::groups_of(request, hooks, sweep.points);
@@ -141,7 +141,7 @@ SweepPreview preview_of(const sweeps::StartRequest& request, const SubmitHooks& 
   return out;
 }
 
-// The first and the last of many.
+// The points to print: if there are many, only the first and the last ones.
 std::vector<const NumberedPoint*> shown_points(const SweepPreview& preview) {
   std::vector<const NumberedPoint*> out;
   const std::size_t count = preview.points.size();
@@ -266,7 +266,7 @@ void print_preview(Session& session, kube::Client* client, const sweeps::StartRe
   field(preview.groups.size() > 1 ? "at most" : "each", need_text(preview.need));
   field("cost", cost_text(preview, sweep.spec.parallel));
   if (client == nullptr) return;
-  field("quota", room_text(preview.quota, view.quotas ? "none counts what these trials need"
+  field("quota", room_text(preview.quota, view.quotas ? "no quota limits these trials"
                                                       : "not known: resourcequotas cannot be listed"));
   field("nodes", room_text(preview.nodes, "not known: the cluster's nodes or pods cannot be listed"));
 }

@@ -1,4 +1,4 @@
-// Which ends of a sweep's trials a command has to report, each once. Pure.
+// Finds the ended trials of a sweep that a command has to report, each of them once. Pure.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ class TrialEnds {
  public:
   // Call with each poll of the sweep. Returns the trials that have ended since the last call, without trials
   // that had ended before the first call. A trial that has ended with 0 and has no objective yet is returned
-  // when its log has brought its objective or its verdict (trial.h), or at the `last` call.
+  // when its objective or its verdict (trial.h) was read from its log, or at the `last` call.
   std::vector<const sweeps::Trial*> since_last(const sweeps::SweepStatus& status, bool last = false);
 
  private:

@@ -106,7 +106,7 @@ std::vector<double> curve_of(const RunStatus& status) {
   return values;
 }
 
-// "2 workers 1 server": the running ones.
+// The running ranks: "2 workers 1 server".
 std::string running_text(const RunStatus& status) {
   std::vector<std::pair<std::string, int>> roles;
   for (const RankStatus& rank : status.ranks) {

@@ -30,9 +30,9 @@ void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui:
 
 // "Running  step 420/2000  loss 0.31  2 workers 1 server  restarts 1  worker/1: ..."
 std::string progress_line(const RunStatus& status);
-// Phase and reason only: they change seldom enough for a log.
+// Only the phase and the reason, which change seldom enough for a log.
 std::string phase_line(const RunStatus& status);
-// The same without the time until the next try: two such lines differ only if something has changed.
+// The line without the time until the next retry, so that two lines differ only if something has changed.
 std::string untimed(std::string phase_line);
 
 }  // namespace mlk

@@ -31,14 +31,14 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// After the end of a run its last log lines are still on their way.
+// The last log lines of a run may arrive after its end, so mlk waits for them up to these limits.
 constexpr std::chrono::seconds drain_timeout{10};
 constexpr std::chrono::seconds last_lines_budget{10};
 
 Time now() { return std::chrono::system_clock::now(); }
 
-// The Job also retries a run whose programs have never started: an earlier container failed, or the program
-// does not exist.
+// Whether a program of the run has started. A retry does not show this, since the Job also retries a run in
+// which an earlier container failed, or whose program does not exist.
 bool has_started(const RunStatus& status) {
   const bool again = status.phase == Phase::restarting && status.started;
   return again || status.phase == Phase::running || is_final(status.phase);
@@ -61,8 +61,8 @@ class Await {
         watcher_(client, client.config().name_space, run),
         progress_(progress),
         style_(options.logs_to_stdout ? session.style_out() : session.style_err()) {
-    // On a terminal the logs are always read, at least for the step in the live line. Then the filter may
-    // lose lines: nobody reads them while another run is being recorded.
+    // On a terminal the logs are always read, at least for the step in the live line. Without `follow` the
+    // filter may lose lines, since nobody reads the lines while another run is recorded.
     if (options.follow || session.live_err()) {
       LogFilter filter = options.filter;
       filter.lossy = !options.follow;
@@ -98,7 +98,7 @@ class Await {
     started_ = started_ || has_started(*last_);
     over_ = is_over(objects, *last_);
     if (over_) drain_logs();
-    // The end is reported after the last log lines.
+    // With `follow` the end is reported only after the last log lines, so the shown state waits for them.
     if (options_.follow && mlk::is_over(*last_) && !over_) return;
     const std::string line = printable(phase_line(*last_));
     if (untimed(line) != untimed(plain_)) plain_ = line;
@@ -141,7 +141,7 @@ class Await {
     return !is_settling(objects, now(), steady_clock::now() - *final_since_, patience);
   }
 
-  // If several runs are awaited, the wait for the other runs continues.
+  // Handles a deleted run. If several runs are awaited, the wait for the other runs continues.
   void deleted() {
     const std::string what = "run " + run_ + " was deleted";
     if (alone_) throw Error(ExitCode::not_found, what);
@@ -211,7 +211,7 @@ class Await {
     }
   }
 
-  // The ended run with all objects of its end. If they cannot be read, the run as the watches showed it.
+  // The ended run with its objects as they are at the end. If they cannot be read: as watched.
   RunObjects whole_end() {
     RunObjects seen = watcher_.objects();
     std::optional<RunObjects> read = read_again();
@@ -227,8 +227,8 @@ class Await {
     return end;
   }
 
-  // Whether the program has reported nothing so far and has just ended. On this machine its log is complete
-  // at its end.
+  // Whether the log may still get a result, since the program has just ended and has reported none so far. On
+  // this machine the log is complete when the program ends, so it gets none.
   bool may_tell_more(const RunObjects& end) const {
     if (session_.local() || session_.interrupted != 0 || recorded_status(end.owner)) return false;
     const RunStatus status = observe(end, now());
@@ -340,8 +340,8 @@ class AwaitAll {
   }
 
  private:
-  // If standard output is a pipe, its reader may write to this terminal: `mlk logs -f RUN | head` would write
-  // into the live line.
+  // Whether the terminal shows a live line. If standard output is a pipe, its reader may write to this
+  // terminal: `mlk logs -f RUN | head` would write into the live line.
   static bool has_live_line(const Session& session, const AwaitOptions& options) {
     struct stat out{};
     const bool piped = ::fstat(STDOUT_FILENO, &out) == 0 && S_ISFIFO(out.st_mode);

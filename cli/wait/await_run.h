@@ -21,8 +21,8 @@ struct AwaitOptions {
   bool follow = false;          // print the logs of all ranks: to stderr,
   bool logs_to_stdout = false;  // or to stdout
   LogFilter filter;
-  std::optional<std::chrono::seconds> timeout;        // ExitCode::timed_out, the run goes on
-  std::optional<std::chrono::seconds> start_timeout;  // ExitCode::cannot_start if it has not run by then
+  std::optional<std::chrono::seconds> timeout;        // then ExitCode::timed_out; the run continues
+  std::optional<std::chrono::seconds> start_timeout;  // ExitCode::cannot_start if it has not started yet
 };
 
 // Blocks until each run has ended, is stopped or cannot start; writes their final records; reports on stderr.
@@ -31,7 +31,7 @@ struct AwaitOptions {
 ExitCode await_runs(Session& session, kube::Client& client, const std::vector<std::string>& runs,
                     const AwaitOptions& options);
 
-// nullopt for "". Throws Error{usage} that names the flag.
+// The duration in the value of a flag; nullopt for "". Throws Error{usage}, which names the flag.
 std::optional<std::chrono::seconds> duration_option(const std::string& flag, const std::string& text);
 
 }  // namespace mlk

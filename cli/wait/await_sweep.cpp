@@ -96,7 +96,7 @@ class SweepAwait {
       warn_of_trouble();
       keeper_.check();
       if (session_.interrupted != 0) interrupted();
-      // Warnings of the cluster do not count as a change.
+      // A new warning Event does not end the wait for changes, so the sweep is also read at intervals.
       const bool due = steady_clock::now() - looked_ > look_again;
       if ((changed || due || harvester_.is_due()) && is_over()) {
         return progress_.end(
@@ -128,7 +128,7 @@ class SweepAwait {
            !has_running_programs(all, std::chrono::system_clock::now());
   }
 
-  // In a driven sweep the driver decides about each trial.
+  // In a driven sweep the driver decides which trials cannot start, so this returns false.
   bool cannot_start(bool late) const {
     return !started_ && looked_ != steady_clock::time_point{} && !seen_.record.driven &&
            (late || seen_.cannot_start);
@@ -182,7 +182,7 @@ class SweepAwait {
 
 Error nobody_drives_error(const sweeps::SweepStatus& status) {
   const std::string left = status.counts.waiting == 0
-                               ? "all its trials have ended, and its own end is not recorded"
+                               ? "all trials have ended, but the end of the sweep is not recorded"
                                : fmt::format("no trial runs, and {} of {} wait to be started",
                                              status.counts.waiting, status.counts.all());
   return Error(ExitCode::failure, "nobody drives sweep " + status.sweep + ": " + left,
@@ -200,8 +200,7 @@ ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::Start
   SweepProgress progress(session);
   std::string driver;
   const steady_clock::time_point begin = steady_clock::now();
-  const std::string goes_on =
-      "trials that run go on; others are started when the same command is typed again";
+  const std::string goes_on = "running trials continue; type the same command again to start the others";
   ServerKeeper keeper(session, [&](const std::string& line) { progress.say(line); });
   const auto check = [&] {
     keeper.check();
@@ -225,7 +224,7 @@ ExitCode drive_sweep(Session& session, kube::Client& client, const sweeps::Start
           [&](const std::string& holder) {
             if (holder == driver || holder.empty()) return;
             driver = holder;
-            say("the sweep is driven by " + holder + "; this command takes over when that is gone");
+            say("the sweep is driven by " + holder + "; this command takes over when that driver is gone");
           }};
   const sweeps::SweepStatus last = sweeps::drive(client, request, hooks);
   if (is_final(last.phase) || last.phase == Phase::stopped) return progress.end(last);

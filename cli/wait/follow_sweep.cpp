@@ -39,7 +39,7 @@ void add_trial_numbers(const sweeps::SweepObjects& objects, std::map<std::string
   }
 }
 
-// The output of a driver in the cluster belongs to no trial; it is shown only on request.
+// The output of a driver in the cluster belongs to no trial, so it is shown only on request.
 const std::vector<json>& pods_of(const sweeps::SweepObjects& objects, const LogFilter& filter) {
   return filter.role == labels::driver ? objects.driver_pods : objects.pods;
 }
@@ -68,7 +68,7 @@ class SweepLogs {
       const bool lines = print_due_lines(), over = is_over();
       if (lines || !over) news = steady_clock::now();
       if (over) {
-        // The last log lines are still on their way.
+        // The last log lines may arrive after the end, so mlk waits for them for a limited time.
         const bool whole = follower_.finished() && waiting_ == 0;
         if (whole || steady_clock::now() - news > drain_patience) return end(whole);
       } else if (sweeps::needs_driver(status_) && drivers_.nobody_drives()) {
@@ -178,7 +178,7 @@ class SweepLogs {
   sweeps::SweepStatus status_;
   std::map<std::string, int> numbers_;       // of trials, by their runs
   std::set<std::string> known_;              // uids of pods that are followed, or were
-  std::map<std::string, std::string> runs_;  // of them, by uid
+  std::map<std::string, std::string> runs_;  // the run of each followed pod, by the pod's uid
   std::size_t waiting_ = 0;                  // pods that have a log and wait for a stream
   bool any_runs_ = false, said_ = false;
   steady_clock::time_point looked_{};
@@ -187,12 +187,12 @@ class SweepLogs {
 void say_no_pods(Session& session, const std::string& sweep, const sweeps::SweepObjects& objects,
                  const LogFilter& filter) {
   if (filter.role == labels::driver)
-    return session.note("sweep " + sweep + " has no pod of a driver; what is known of it: " +
+    return session.note("sweep " + sweep + " has no pod of a driver; look at the sweep with: " +
                         session.command("status " + sweep));
   const sweeps::Counts counts = sweeps::observe_sweep(objects, std::chrono::system_clock::now()).counts;
   if (counts.running + counts.succeeded + counts.failed + counts.stopped > 0)
     return session.note("no log of sweep " + sweep +
-                        " is left, as its pods were deleted; what its trials have told: " +
+                        " is left, as its pods were deleted; look at the results with: " +
                         session.command("results " + sweep));
   session.note("no trial of sweep " + sweep +
                " has started; wait for their logs with: " + session.command("logs -f " + sweep) +

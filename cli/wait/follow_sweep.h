@@ -22,7 +22,7 @@ class Client;
 ExitCode follow_sweep(Session& session, kube::Client& client, const std::string& sweep,
                       std::optional<int> trial, const LogFilter& filter);
 
-// Prints everything that the logs of its trials hold now.
+// Prints everything that the logs of the sweep's trials hold now.
 void print_sweep_logs(Session& session, kube::Client& client, const std::string& sweep,
                       const LogFilter& filter);
 

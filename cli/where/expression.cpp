@@ -82,7 +82,7 @@ bool is_fulfilled(const Comparison& comparison, const Lookup& lookup) {
   if (comparison.op == Operator::in)
     return std::any_of(value.begin(), value.end(), compares(Operator::equal));
   if (comparison.op == Operator::not_in) {
-    // Every value is outside of an empty list, but the trial must have a value.
+    // Every value is outside of an empty list, but a trial without a value never matches `not in`.
     return !is_no_value(found) && std::all_of(value.begin(), value.end(), compares(Operator::not_equal));
   }
   if (comparison.op == Operator::like)

@@ -12,8 +12,8 @@
 // and inf mean "no value", since results keep numbers that are not finite as null.
 //
 // Rules for the truth of a comparison:
-// - For a trial without the value (absent, null, not finite) `name == null` is true, and no other comparison,
-//   not even `!=`: otherwise a user could delete trials whose value is unknown. `not lr == 1` is true for it.
+// - If a trial lacks the value (absent, null, not finite), `name == null` is true and every other comparison
+//   is false, even `!=`, so that no user deletes trials whose value is unknown. `not lr == 1` is true for it.
 // - Numbers compare by value (1 and 1.0 are equal), whole numbers of up to 64 bits exactly. Text compares
 //   byte by byte. Lists and maps compare only by == and !=.
 // - Text that is a number as a whole, such as a value of `env:`, compares with a number by value: LR > 0.5.
@@ -79,7 +79,7 @@ Expression parse_expression(std::string_view text, const std::string& source_nam
 std::string to_string(const Expression& expression);
 
 // Returns the expression with every name replaced by the one in `known`. A name may also be the end of a
-// known one, from a dot on: lr for train.optimizer.lr. Throws Error{usage} with all names that are unknown or
+// known one after a dot: lr for train.optimizer.lr. Throws Error{usage} with all names that are unknown or
 // ambiguous.
 [[nodiscard]] Expression check_names(const Expression& expression, const std::vector<std::string>& known);
 

@@ -35,7 +35,7 @@ NameList without_repeats(NameList names) {
   return names;
 }
 
-// The known names that end in `name`, from a dot on.
+// The known names that end in a dot and `name`.
 NameList paths_ending_in(const std::string& name, const NameList& known) {
   NameList found;
   for (const std::string& path : known) {

@@ -98,7 +98,7 @@ class ExpressionParser {
   };
 
   const Token& next() const { return tokens_[at_]; }
-  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }  // stays at the end
+  const Token& take() { return tokens_[at_ + 1 < tokens_.size() ? at_++ : at_]; }  // stays at the last token
   bool is_sign(std::string_view sign) const {
     return next().kind == Token::Kind::sign && next().text == sign;
   }

@@ -90,8 +90,8 @@ std::string_view sign_at(std::string_view text) {
 std::string unknown_sign(std::string_view text) {
   if (text.front() == '&' || text.front() == '|')
     return fmt::format("'{0}' joins no comparisons; write '{0}{0}'", text.front());
-  if (text.front() == '~') return "'~' means nothing alone; a pattern stands behind '=~'";
-  return fmt::format("'{}' means nothing here; text with such characters stands in quotes", text.front());
+  if (text.front() == '~') return "'~' alone is not an operator; write a pattern after '=~'";
+  return fmt::format("'{}' is not an operator; put text with this character in quotes", text.front());
 }
 
 }  // namespace

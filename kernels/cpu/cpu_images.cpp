@@ -124,7 +124,7 @@ void CpuOps::convolve(const ImageShape& shape, int outputs, int kernel, const fl
   });
 }
 
-// Each part adds up a gradient of the weight of its own.
+// Each part of the work adds up a separate gradient of the weight.
 void CpuOps::convolve_backward(const ImageShape& shape, int outputs, int kernel, const float* x,
                                const float* weight, const float* delta, float* x_gradient,
                                float* weight_gradient) {

@@ -23,7 +23,7 @@ class RowBlocks {
   int height(int block) const { return std::min(height_, rows_ - first(block)); }
 
  private:
-  static constexpr int least_numbers = 1024;  // worth a call of a vector loop
+  static constexpr int least_numbers = 1024;  // fewer numbers are not worth a call of a vector loop
   int rows_, height_;
 };
 

@@ -33,9 +33,9 @@ bool is_from_intel() {
 }
 
 // Measured: with AVX-512, oneDNN 2.6 is up to 5 % faster where stored rows are a multiple of 4 KiB apart, and
-// ours up to 10 % faster elsewhere (AMD Zen 5). Intel's processors are left to oneDNN. With AVX2 alone ours
-// is as fast or faster, most where rows are a multiple of 1 or 2 KiB apart: oneDNN does not pack some of
-// those, and they compete for a few places in L1 (AMD Zen 3).
+// ours up to 10 % faster elsewhere (AMD Zen 5). On Intel's processors with AVX-512 products are left to
+// oneDNN. With AVX2 alone ours is as fast or faster, most where rows are a multiple of 1 or 2 KiB apart:
+// oneDNN does not pack some of those, and they compete for a few places in L1 (AMD Zen 3).
 decltype(&avx2_gemm) own_gemm(int lda, int ldb) {
   constexpr int four_kib = 1024;  // counted in numbers
   const bool four_kib_apart = lda % four_kib == 0 || ldb % four_kib == 0;

@@ -15,11 +15,12 @@ struct HeadPlaces {
         length(static_cast<std::size_t>(shape.length)),
         width(static_cast<std::size_t>(shape.heads) * size) {}
 
-  // In qkv and its gradient, whose rows begin 3 * width after each other: 0 queries, 1 keys, 2 values.
+  // The offset in qkv and its gradient, whose rows begin 3 * width after each other. part: 0 queries, 1 keys,
+  // 2 values.
   std::size_t in_qkv(std::size_t part, int position) const {
     return ((sequence * length + static_cast<std::size_t>(position)) * 3 + part) * width + head * size;
   }
-  // In the output and its gradient, whose rows begin `width` after each other.
+  // The offset in the output and its gradient, whose rows begin `width` after each other.
   std::size_t in_out(int position) const {
     return (sequence * length + static_cast<std::size_t>(position)) * width + head * size;
   }
@@ -27,10 +28,11 @@ struct HeadPlaces {
   std::size_t sequence, head, size, length, width;
 };
 
-// Queries that are computed together: enough for products, few enough to waste little beyond the diagonal.
+// How many queries are computed together: enough for fast products, but few, because products beyond the
+// diagonal are wasted.
 constexpr int queries_at_once = 64;
 
-// The multiplications of the scores of all heads, and as many again for what is made of them.
+// The multiplications for the scores of all heads, and as many again for the means of the values.
 double products_of(const AttentionShape& shape) {
   return 4.0 * shape.batch * shape.heads * shape.length * shape.length * shape.head_size;
 }

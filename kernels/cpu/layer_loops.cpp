@@ -255,7 +255,7 @@ MLK_INLINE float dot(int size, const float* a, const float* b) {
   return sum_over<float>(size, [a, b](int i) { return a[i] * b[i]; });
 }
 
-// In double: the square of a float may be beyond the largest one.
+// Adds up in double, because the square of a float may be beyond the largest float.
 MLK_INLINE double sum_of_squares(std::size_t size, const float* x) {
   return sum_over<double>(
       size, [x](std::size_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });

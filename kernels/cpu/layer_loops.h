@@ -21,7 +21,7 @@ struct WindowLines {
 struct LayerLoops {
   const char* name;  // the instruction set
 
-  // The contracts of the functions of Ops (ops.h) with the same names.
+  // The next functions have the contracts of the functions of Ops (ops.h) with the same names.
   void (*add_bias_gelu)(int rows, int columns, const float* bias, float* x, float* out);
   void (*layer_norm)(int rows, int columns, const float* x, const float* weight, const float* bias,
                      float* out, float* mean, float* scale);
@@ -33,7 +33,8 @@ struct LayerLoops {
   // The part of Ops::layer_norm_backward that is added to x_gradient.
   void (*layer_norm_backward)(int rows, int columns, const float* x, const float* weight, const float* mean,
                               const float* scale, const float* delta, float* x_gradient);
-  // The other part, for `width` of the columns: x, delta and the gradients begin at the first of these.
+  // The other part of Ops::layer_norm_backward, for `width` of the columns: x, delta and the gradients begin
+  // at the first of these.
   void (*layer_norm_gradients)(int rows, int columns, int width, const float* x, const float* mean,
                                const float* scale, const float* delta, float* weight_gradient,
                                float* bias_gradient);

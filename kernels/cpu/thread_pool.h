@@ -11,12 +11,12 @@
 namespace mlk::kernels {
 
 // Threads block between operations and never spin: several processes share a machine, and teams of threads
-// that spin while they wait make all of them slow. The calling thread takes parts too, and waits only for
-// parts that a thread has begun. So a thread that gets no processor delays nothing.
+// that spin while they wait make all of them slow. The calling thread executes parts too, and waits only for
+// parts that another thread has begun. So a thread that gets no processor delays nothing.
 class ThreadPool {
  public:
-  // threads: with the caller, at least 1. They start with the first operation. If not all can be started,
-  // there are fewer.
+  // threads: their number, including the caller, at least 1. The first operation starts the others. If some
+  // cannot be started, the pool has fewer threads.
   explicit ThreadPool(int threads) : threads_(threads) {}
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

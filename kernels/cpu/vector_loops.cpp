@@ -103,8 +103,8 @@ MLK_INLINE void bias_relu_backward(int rows, int columns, int width, const float
   }
 }
 
-// With and without nesterov in one loop: memory is slower than two more multiplications. `step` is passed by
-// value, so that the compiler knows that no store changes it.
+// One loop computes SGD both with and without nesterov, because memory is slower than two more
+// multiplications. `step` is passed by value, so that the compiler knows that no store changes it.
 MLK_INLINE void sgd(std::size_t size, float* __restrict parameters, const float* __restrict gradients,
                     float* __restrict velocity, const SgdStep step) {
   reads(gradients, size);
@@ -135,7 +135,8 @@ MLK_INLINE void adam(std::size_t size, float* __restrict parameters, const float
   }
 }
 
-// The output of the next two may be an input, element by element, which ivdep allows and __restrict does not.
+// The output of the next two functions may be one of their inputs. ivdep allows this, but __restrict does
+// not.
 MLK_INLINE void scale(std::size_t size, float factor, const float* x, float* out) {
   if (factor != 0) reads(x, size);
   writes(out, size);

@@ -17,7 +17,7 @@ namespace mlk::kernels {
 struct VectorLoops {
   const char* name;  // the instruction set
 
-  // The contracts of the functions of Ops (ops.h) with the same names.
+  // The next functions have the contracts of the functions of Ops (ops.h) with the same names.
   void (*add_bias)(int rows, int columns, const float* bias, float* x);
   void (*add_bias_relu)(int rows, int columns, const float* bias, float* x);
   // The next two functions handle `width` of the columns: the matrices and the gradient begin at the first of

@@ -1,6 +1,6 @@
-// The thread sanitizer follows each number that a loop touches, which makes the loop many times slower. The
-// loops that a training step is mostly made of are not instrumented. A call says once which numbers it reads
-// and writes, so races on them are found as before.
+// The thread sanitizer follows each number that a loop touches, which makes the loop many times slower. So
+// the loops that take most of a training step are not instrumented. Instead each call reports once to the
+// sanitizer which numbers it reads and writes, so the sanitizer still finds races on these numbers.
 #pragma once
 
 #include <cstddef>

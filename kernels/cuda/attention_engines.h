@@ -120,8 +120,8 @@ struct TensorCores {
   }
 };
 
-// A matrix of floats in shared memory. The 4 numbers between the rows bring 8 rows of one column to different
-// banks.
+// A matrix of floats in shared memory. The padding of 4 numbers between the rows puts 8 rows of one column
+// into different banks.
 template <unsigned columns>
 struct FloatTile {
   static constexpr unsigned stride = columns + 4;

@@ -16,7 +16,7 @@ constexpr unsigned prepare_warps = 4;
 template <typename Engine>
 using Memory = AttentionMemory<Engine, 2>;
 
-// A warp has a head of a position, in the order of `out`.
+// Each warp handles one head of one position, in the order of `out`.
 __global__ void prepare_kernel(Heads heads, std::size_t rows, const float* out, const float* delta,
                                BFloat16* rounded, float* dots) {
   const unsigned lane = threadIdx.x % warp_threads;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(Memory<Engine>::threads)
     typename Engine::Scores weights, products;  // of own keys, by queries
     weights.multiply(memory.own_tile(0), warp_row, memory.tile(number, 0));
     const float* const log_sum = memory.of_queries(number, 0);
-    // Beyond the end everything is 0 but the weights, which are 1 and multiply zeros.
+    // Beyond the end of the sequence all numbers are 0, except the weights: they are 1, but multiply zeros.
     weights.each([&](unsigned, unsigned row, unsigned column, float& weight) {
       const bool seen = first + warp_row + row <= number * step + column;
       weight = seen ? weight_of<Engine>(weight, log_sum[column]) : 0;

@@ -154,7 +154,7 @@ int mlk_communicator::state() {
   return 1;
 }
 
-// NCCL's abort has been seen to wait for ever, so it has a thread of its own.
+// NCCL's abort was observed never to return, so a separate thread calls it.
 bool mlk_communicator::abort() {
   if (aborted_.exchange(true)) return ended_;
   fail("NCCL was given up");

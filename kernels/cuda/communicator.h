@@ -13,7 +13,8 @@
 
 struct mlk_communicator {
  public:
-  // device_stream: a sum begins after the operations in it so far. The stream must outlive this object.
+  // device_stream: a sum begins after the operations that this stream has when sum() is called. The stream
+  // must outlive this object.
   mlk_communicator(int device, cudaStream_t device_stream, const ncclUniqueId& id, int members, int index);
   ~mlk_communicator();
   mlk_communicator(const mlk_communicator&) = delete;

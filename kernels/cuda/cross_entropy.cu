@@ -9,8 +9,8 @@ namespace mlk::cuda {
 namespace {
 
 constexpr unsigned threads_of_row = 256, threads_of_sum = 256;
-// Long rows have more threads, so that fewer rows are in progress: when a row is read again, L2 still has
-// most of it.
+// Each long row has more threads, so that fewer rows are in progress at once. So L2 still has most of a row
+// when the kernel reads the row again.
 constexpr unsigned threads_of_long_row = 1024;
 constexpr int long_row = 4096;
 
@@ -30,7 +30,7 @@ struct Exponentials {
 __device__ Exponentials of_lane_xor(Exponentials value, int lanes) {
   return {__shfl_xor_sync(all_lanes, value.largest, lanes), __shfl_xor_sync(all_lanes, value.sum, lanes)};
 }
-// A NaN in a sum remains, although maxima ignore NaN.
+// Joins the values of two parts of a row. A NaN in a sum stays in the result, although maxima ignore NaN.
 struct Join {
   __device__ Exponentials operator()(const Exponentials& a, const Exponentials& b) const {
     const float largest = Max()(a.largest, b.largest);

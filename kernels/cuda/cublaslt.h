@@ -33,11 +33,11 @@ class CublasLt {
     const void* numbers = nullptr;
     std::int64_t stride = 0;
   };
-  // What is done with a product of m rows and n columns before it is stored.
+  // What cuBLASLt does with a product of m rows and n columns before it stores the product.
   enum class Epilogue {
     none,
     add_bias,       // + bias[n]
-    add_bias_gelu,  // sums[m, n] = that + bias[n]; GELU(sums)
+    add_bias_gelu,  // sums[m, n] = product + bias[n]; stores GELU(sums)
     gelu_backward,  // times the derivative of GELU at sums[m, n]; bias[n] = the sum of its rows
   };
   struct Fused {
@@ -52,7 +52,7 @@ class CublasLt {
  private:
   struct Library;
   struct Plan;
-  // What an algorithm is chosen for.
+  // The properties of a product that determine its algorithm.
   struct Key {
     int m, n, k;
     kernels::Transpose transpose_a, transpose_b;

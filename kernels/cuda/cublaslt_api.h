@@ -30,13 +30,13 @@ enum cublasLtMatmulDescAttributes_t {
   CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER = 11,  // void*
   CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD = 12,       // int64_t: a multiple of 8
 };
-// What is done with alpha * a * b + beta * c, in its columns, before it is stored. The bias, and its
-// gradient, have a number for each row.
+// What cuBLASLt does with alpha * a * b + beta * c before it stores the result. The result is column-major;
+// the bias and its gradient have one number for each row.
 enum cublasLtEpilogue_t {
   CUBLASLT_EPILOGUE_DEFAULT = 1,
   CUBLASLT_EPILOGUE_BIAS = 4,             // adds the bias
-  CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,  // the same, kept in aux; then GELU
-  CUBLASLT_EPILOGUE_DGELU_BGRAD = 208,    // times the derivative of GELU at aux; the bias gets its sums
+  CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 164,  // adds the bias, stores the sum in aux, then applies GELU
+  CUBLASLT_EPILOGUE_DGELU_BGRAD = 208,    // multiplies by GELU's derivative at aux; bias: the row sums
 };
 enum cublasLtMatmulPreferenceAttributes_t {
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,    // uint64_t

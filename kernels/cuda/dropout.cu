@@ -1,5 +1,5 @@
-// Dropout: each number finds out by itself whether it is dropped (kernels/dropout.h), with the bits of
-// processors. Where four numbers share their random words, these are computed once.
+// Dropout: each thread computes whether its numbers are dropped (kernels/dropout.h), with the same bits as
+// processors. If the four numbers of a thread share their random words, the thread computes these words once.
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/kernels.h"
 

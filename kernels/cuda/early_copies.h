@@ -19,7 +19,7 @@ class EarlyCopies {
   EarlyCopies& operator=(const EarlyCopies&) = delete;
 
   // Queues a copy, which begins when the stream has done the operations in it now. Copies run one after the
-  // other, in the order of the calls. number: the number of this copy.
+  // other, in the order of the calls. Sets `number` to the number of this copy, for wait().
   cudaError_t begin(cudaStream_t stream, const void* memory, void* values, std::size_t bytes,
                     std::uint64_t& number);
   cudaError_t wait(std::uint64_t number);

@@ -1,5 +1,5 @@
-// Elementwise operations: the whole grid handles the numbers in rounds, with loads and stores of 16 bytes
-// where possible.
+// Elementwise operations: grid-stride loops over the numbers, with loads and stores of 16 bytes where
+// possible.
 #pragma once
 
 #include <cstdint>
@@ -67,8 +67,8 @@ __device__ void store(BFloat16* to, const Numbers<width>& numbers) {
   }
 }
 
-// How many numbers of these tensors come before the first that is aligned to 16 bytes in all of them; `size`
-// where there is none.
+// How many numbers come before the first index whose numbers are aligned to 16 bytes in all of these tensors;
+// `size` if there is no such index.
 template <typename... Tensors>
 __host__ __device__ std::size_t head_of(std::size_t size, const float* first, const Tensors*... others) {
   const auto place = [](const float* tensor) { return reinterpret_cast<std::uintptr_t>(tensor) / 4 % 4; };

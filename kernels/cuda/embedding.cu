@@ -1,7 +1,7 @@
-// Tokens as vectors. In the backward pass a block has a row of delta. If no earlier row has the same token,
-// the block searches for the later rows that have it, 128 at a time, and adds up these rows. Each number of
-// the table is added up in the order of the rows, so that the sums have the same bits in every run, without
-// atomic additions.
+// Tokens as vectors. In the backward pass each block handles one row of delta. If no earlier row has the same
+// token, the block searches for the later rows that have it, 128 at a time, and adds up these rows. Each
+// number of the table is added up in the order of the rows, so that the sums have the same bits in every run,
+// without atomic additions.
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/kernels.h"
 

@@ -1,9 +1,10 @@
-// The product of matrices where cuBLASLt is not there, in float32. Numbers outside of the matrices are 0.
+// The product of matrices in float32, for machines without cuBLASLt. Numbers outside of the matrices count as
+// 0.
 //
 // The simple version: a block computes 64 x 64 numbers of c, a thread 4 x 4 of them, from tiles of a and b in
 // shared memory that are 16 deep. The fast one: 128 x 128 numbers, a thread 8 x 8, from tiles that are 8
-// deep; copies load the next three tiles while one is multiplied. Its blocks read half as much for each
-// number, but they are four times fewer.
+// deep; copies load the next three tiles while one is multiplied. The fast version reads half as much for
+// each number, but has only a quarter as many blocks.
 #include "kernels/cuda/async_copy.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gemm_result.h"
@@ -65,7 +66,7 @@ __global__ void simple_kernel(Matrix a, Matrix b, ProductResult result) {
 namespace fast {
 
 constexpr unsigned tile = 128, depth = 8, stages = 4, block_threads = 256, own = 8;
-// The numbers between the rows of a tile bring those that a warp writes at once to different banks.
+// The padding between the rows of a tile puts the numbers that a warp writes at once into different banks.
 constexpr unsigned stride = tile + 4, tile_numbers = depth * stride;
 
 // Begins to copy `tile` rows and `depth` columns of a matrix (of its transpose, if `across`) to shared
@@ -85,8 +86,8 @@ __device__ void bring(const float* values, unsigned rows, unsigned columns, unsi
   }
 }
 
-// Which of the 128 rows or columns of a tile the number `i` of a thread is: two times four that follow each
-// other.
+// Returns the row or column of a tile (of 128) for number `i` of a thread. A thread has two groups of four
+// adjacent rows or columns.
 __device__ unsigned place(unsigned thread, unsigned i) { return i / 4 * (tile / 2) + thread * 4 + i % 4; }
 
 __device__ void load(const float* tile_row, unsigned thread, float (&numbers)[own]) {

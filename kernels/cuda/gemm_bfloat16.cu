@@ -1,4 +1,4 @@
-// The product of rounded matrices by tensor cores, where cuBLASLt is not there. A block of 4 warps computes
+// The product of rounded matrices by tensor cores, for machines without cuBLASLt. A block of 4 warps computes
 // 128 x 128 numbers of c, a warp 64 x 64 of them, from tiles of a and b that are 32 deep. Three pairs of
 // tiles are in shared memory: one pair is multiplied while copies load the next two.
 #include "kernels/cuda/async_copy.h"
@@ -21,7 +21,7 @@ struct Stored {
   unsigned rows, columns;
 };
 
-// Brings the part of a matrix that begins at (row, column) to a tile of the given size; numbers beyond the
+// Copies the part of a matrix that begins at (row, column) to a tile of the given size; numbers beyond the
 // matrix are zeros.
 template <unsigned rows, unsigned columns>
 __device__ void bring(const Stored& from, unsigned row, unsigned column, const Tile<columns>& to) {
@@ -36,7 +36,8 @@ __device__ void bring(const Stored& from, unsigned row, unsigned column, const T
   }
 }
 
-// One of the two factors. Its tile lies as the matrix does: [side][depth], or if `depth_first` [depth][side].
+// One of the two factors. Its tile has the layout of the matrix: [side][depth], or if `depth_first`
+// [depth][side].
 template <bool depth_first>
 struct Factor {
   static constexpr unsigned columns = depth_first ? side : depth;

@@ -1,6 +1,7 @@
-// Where a product goes: c[rows, columns] = alpha * sums + beta * c. And how long inner sides are shared: a
-// product of a few large tiles has too few blocks for a device, so each of `shares` groups of blocks adds up
-// a part of the inner side, and another kernel adds up their sums, in the order of the shares.
+// Where a product goes: c[rows, columns] = alpha * sums + beta * c. Also divides long inner sides into
+// shares: a product of a few large tiles has too few blocks for a device, so each of `shares` groups of
+// blocks adds up a part of the inner side. Then another kernel adds up the sums of the shares, in their
+// order.
 #pragma once
 
 #include "kernels/cuda/bfloat16.h"
@@ -14,7 +15,7 @@ struct ProductResult {
   unsigned rows, columns;
 
   __device__ void put_at(float* out, float sum) const {
-    // Not 0 * c: c may hold anything, also NaN.
+    // With beta 0 this does not read c, which may hold anything, also NaN.
     *out = beta == 0 ? alpha * sum : alpha * sum + beta * *out;
   }
   // Stores nothing beyond the edges.
@@ -54,7 +55,7 @@ __device__ inline ProductResult of_share(ProductResult result) {
   return result;
 }
 
-// Puts the sum of the shares to its place; nothing if there is one share.
+// Adds up the sums of the shares and stores the result. Does nothing if there is one share.
 void add_shares(cudaStream_t stream, const ProductResult& result, const ProductShares& shares);
 
 }  // namespace mlk::cuda

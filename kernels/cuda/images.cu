@@ -30,7 +30,7 @@ __global__ void im2col_kernel(std::size_t size, Window window, const float* x, f
   });
 }
 
-// Each number of an image gathers from the windows that it is in, in a fixed order.
+// Each number of an image becomes the sum of its entries in all windows that contain it, in a fixed order.
 __global__ void col2im_kernel(std::size_t size, Window window, const float* rows, float* x) {
   for_each(size, [=](std::size_t i) {
     const auto channel = i % static_cast<std::size_t>(window.channels), pixel = i / window.channels;
@@ -46,8 +46,8 @@ __global__ void col2im_kernel(std::size_t size, Window window, const float* rows
   });
 }
 
-// The place of the first of the largest numbers of square i of the pooled images. A NaN is larger than every
-// number, so that it is seen.
+// Finds the offset of the first of the largest numbers in square i of the pooled images. A NaN counts as
+// larger than every number, so that the result shows it.
 struct Squares {
   int height, width, channels;
 

@@ -1,6 +1,7 @@
-// The operations of kernels/ops.h, as functions that put kernels at the end of a stream. All addresses are of
-// the device, contracts are those of Ops, and results that Ops returns lie on the device as well. Results
-// have the same bits in every run. None of these functions waits. Errors: cudaGetLastError().
+// The operations of kernels/ops.h, as functions that put kernels at the end of a stream. All addresses are
+// addresses of the device, and the contracts are those of Ops. Where Ops returns a result, a function here
+// stores it on the device. Results have the same bits in every run. None of these functions waits. Errors:
+// cudaGetLastError().
 #pragma once
 
 #include <cstddef>
@@ -29,8 +30,8 @@ __host__ __device__ inline bool is_aligned(const void* address) {
 
 void gemm(cudaStream_t stream, Transpose transpose_a, Transpose transpose_b, int m, int n, int k, float alpha,
           const float* a, const float* b, float beta, float* c);
-// The inner side of a product, shared among groups of blocks. partials: memory for count * m * n numbers, if
-// there is more than one.
+// How the inner side of a product is divided among groups of blocks. partials: memory for count * m * n
+// numbers, if there is more than one.
 struct ProductShares {
   unsigned count = 1;
   float* partials = nullptr;
@@ -74,9 +75,9 @@ void attention(cudaStream_t stream, const AttentionShape& shape, const float* qk
 void attention_backward(cudaStream_t stream, const AttentionShape& shape, const float* qkv, const float* out,
                         const float* log_sums, const float* delta, float* qkv_gradient);
 
-// The same for these shapes, with tiles in shared memory. All tensors are aligned to 16 bytes. dots: the
-// result of prepare_backward (bfloat16.h). The heads of all sequences lie along y, where a grid has at most
-// 65535 blocks.
+// attention_fast does the same as attention for these shapes, with tiles in shared memory. All tensors are
+// aligned to 16 bytes. dots: the result of prepare_backward (bfloat16.h). The heads of all sequences lie
+// along y, where a grid has at most 65535 blocks.
 constexpr bool have_fast_attention(const AttentionShape& shape) {
   return (shape.head_size == 64 || shape.head_size == 128) &&
          std::int64_t{shape.batch} * shape.heads <= 65535;

@@ -1,10 +1,10 @@
 // Layer normalisation (Ba, Kiros & Hinton 2016).
 //
 // The simple version, for rows of any length, has one block for each row, which reads the row three times. In
-// the fast version a warp has a row, reads it once and keeps it in shared memory. Each lane uses only its own
-// numbers there, so no lane waits for another. In the backward pass a warp has many rows, and also adds up
-// the gradients of the weights of its lanes' columns; the sums of all blocks are added up in the order of the
-// blocks.
+// the fast version each warp handles a row, reads it once and keeps it in shared memory. Each lane uses only
+// its own numbers there, so no lane waits for another. In the backward pass a warp has many rows, and also
+// adds up the gradients of the weights of its lanes' columns; the sums of all blocks are added up in the
+// order of the blocks.
 #include "kernels/cuda/column_sums.h"
 #include "kernels/cuda/reduce.h"
 

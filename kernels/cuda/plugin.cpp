@@ -28,11 +28,11 @@ namespace cuda = mlk::cuda;
 
 namespace {
 
-constexpr int least_capability = 80;  // ten times the major version, and the minor one
+constexpr int least_capability = 80;  // ten times the major version plus the minor version
 
-// A sentence if the device cannot be used, otherwise nothing.
+// Returns a sentence that says why the device cannot be used, or an empty text if it can.
 std::string unusable(int index, cudaDeviceProp& properties) {
-  int count = 0;  // the call leaves it as it is when it fails
+  int count = 0;  // a failed call does not change it
   const cudaError_t error = cudaGetDeviceCount(&count);
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
@@ -94,7 +94,7 @@ void* allocate(mlk_device* device, std::size_t bytes) {
   void* memory = nullptr;
   ++cuda::allocations;
   if (cudaMalloc(&memory, bytes > 0 ? bytes : 1) != cudaSuccess) {
-    cudaGetLastError();  // the caller reports it
+    cudaGetLastError();  // clears the error, because the caller reports it
     return nullptr;
   }
   device->holds(cudaMemsetAsync(memory, 0, bytes, device->stream), "memory cannot be cleared");

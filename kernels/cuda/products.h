@@ -30,7 +30,7 @@ class Products {
   cudaError_t linear_backward(cudaStream_t stream, const LinearLayer& layer, const float* delta,
                               const LinearGradients& to, float* partials);
   std::size_t kept_by(int rows, int inputs) const;
-  // Whether factors of products are bfloat16.
+  // Whether factors of products are rounded to bfloat16.
   bool rounds() const { return precision_ == kernels::Precision::bfloat16; }
 
   cudaError_t attention(cudaStream_t stream, const AttentionShape& shape, const float* qkv, float* out,
@@ -41,7 +41,8 @@ class Products {
 
  private:
   struct Factor;
-  // The next two round a factor, into that memory, if the precision requires it.
+  // If the precision requires it, the next two functions round a factor and store the result in the given
+  // memory.
   void round(cudaStream_t stream, Factor& factor, BFloat16* to);
   cudaError_t round(cudaStream_t stream, Factor& factor, Scratch<BFloat16>& memory);
   // The same for x and the weight of a layer.
@@ -53,7 +54,8 @@ class Products {
                    const CublasLt::Fused& fused);
   cudaError_t multiply(cudaStream_t stream, const Factor& a, const Factor& b, float alpha, float beta,
                        float* c);
-  // How the inner side of a product is shared, with memory for it.
+  // Decides how the inner side of a product is divided among blocks, and reserves memory for the partial
+  // sums.
   cudaError_t share(int m, int n, int k, ProductShares& shares);
   cudaError_t round_qkv(cudaStream_t stream, const AttentionShape& shape, const float* qkv);  // to left_
 

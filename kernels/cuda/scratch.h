@@ -1,4 +1,5 @@
-// Memory of the device that grows, for what an operation needs while it runs.
+// Scratch memory on the device for single operations. The memory grows to the largest size that an operation
+// needs.
 #pragma once
 
 #include <cstddef>

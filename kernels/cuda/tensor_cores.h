@@ -34,7 +34,8 @@ __device__ inline void multiply_add(Sums& d, const Left& a, const Right& b) {
 }
 
 // Four matrices of 8 x 8 numbers from shared memory. Lane 8 * m + r has the address of row r of matrix m, of
-// 16 bytes and aligned to them. Each lane gets the pair (g, t) of each matrix; transposed, of its transpose.
+// 16 bytes and aligned to them. Each lane gets the pair (g, t) of each matrix, or with `transposed` of its
+// transpose.
 template <bool transposed>
 __device__ void load_matrices(std::uint32_t (&out)[4], const BFloat16* row) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));

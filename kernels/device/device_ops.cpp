@@ -257,7 +257,7 @@ class DeviceOps final : public Ops {
 Memory DeviceOps::allocate_bytes(std::size_t bytes) {
   Memory memory(table_.allocate(device_, bytes), table_.free);
   if (!memory) out_of_memory(bytes, "device");
-  // Earlier buffers at this address have been freed.
+  // Earlier buffers at this address have been freed, so this forgets their mirrors and started reads.
   const auto* const first = static_cast<const std::byte*>(memory.get());
   mirrors_.insert_or_assign(first, Mirror{bytes});
   started_reads_.erase(started_reads_.lower_bound(reinterpret_cast<const float*>(first)),
@@ -303,7 +303,7 @@ Buffer<std::uint8_t> DeviceOps::hold(std::span<const std::uint8_t> bytes) {
 // Returns the ids on the device, valid until the next batch is sent. The device may still be copying the
 // previous ids.
 const std::uint64_t* DeviceOps::send(std::span<const std::uint64_t> ids) {
-  if (std::ranges::equal(ids, sent_ids_)) return ids_.data();  // rows first, and then their labels
+  if (std::ranges::equal(ids, sent_ids_)) return ids_.data();  // gather_labels() repeats the rows' ids
   table_.wait(device_);
   if (ids.size() > ids_.size()) {
     ids_on_host_ = allocate_host_bytes(ids.size_bytes());

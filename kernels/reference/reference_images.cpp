@@ -8,12 +8,12 @@
 namespace mlk::kernels {
 namespace {
 
-// The place of the first channel of a pixel.
+// The offset of the first channel of a pixel.
 std::size_t pixel(const ImageShape& shape, int image, int y, int x) {
   return index((image * shape.height + y) * shape.width + x, shape.channels, 0);
 }
 
-// Calls term(place in x, place in the weight of one output, place in the output's pixels) for each pixel of
+// Calls term(offset in x, offset in the weight of one output, index of the output's pixel) for each pixel of
 // the output and each number of x that it depends on.
 template <typename Term>
 void over_windows(const ImageShape& shape, int kernel, Term term) {
@@ -32,7 +32,8 @@ void over_windows(const ImageShape& shape, int kernel, Term term) {
 
 std::vector<float> as_floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
-// Calls use(place of the first of the largest numbers, place in the pooled image) for each square.
+// Calls use(offset of the largest number, offset in the pooled image) for each channel of each square. If
+// several numbers are the largest, the first one is used.
 template <typename Use>
 void over_squares(const ImageShape& shape, const float* x, Use use) {
   const ImageShape pooled{shape.batch, shape.height / 2, shape.width / 2, shape.channels};
@@ -45,7 +46,7 @@ void over_squares(const ImageShape& shape, const float* x, Use use) {
       };
       std::size_t largest = at(0);
       for (int i = 1; i < 4; ++i) {
-        // A NaN is larger than every number, so that it is seen.
+        // A NaN counts as larger than every number, so that the result shows it.
         if (x[at(i)] > x[largest] || (std::isnan(x[at(i)]) && !std::isnan(x[largest]))) largest = at(i);
       }
       use(largest, index(row, shape.channels, channel));

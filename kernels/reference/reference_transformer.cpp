@@ -31,7 +31,7 @@ class Head {
   Head(const AttentionShape& shape, int sequence, int head)
       : size_(shape.head_size), heads_(shape.heads), first_(sequence * shape.length), head_(head) {}
 
-  // A place in qkv and its gradient; a place in `out` and its gradient.
+  // Offsets in qkv and its gradient, and in `out` and its gradient.
   std::size_t place(Part part, int position) const {
     return index((first_ + position) * 3 + part, heads_ * size_, head_ * size_);
   }
@@ -67,7 +67,7 @@ void attend(const Head& head, int position, int size, const float* qkv, float* o
   log_sum = static_cast<float>(largest + std::log(sum));
 }
 
-// Adds what the output of one position gives to the gradients of the queries, keys and values.
+// Adds the contribution of the output of one position to the gradients of the queries, keys and values.
 void attend_backward(const Head& head, int position, int size, const float* qkv, const float* out,
                      float log_sum, const float* delta, std::vector<double>& gradient) {
   const float *d = delta + head.place(position), *o = out + head.place(position);
@@ -162,7 +162,7 @@ void ReferenceOps::embed(int rows, int length, int columns, const std::int32_t* 
   }
 }
 
-// In float, so that only the order of the sums determines the bits.
+// Adds up in float, so that the order of the sums alone determines the bits.
 void ReferenceOps::embed_backward(int rows, int length, int columns, const std::int32_t* tokens,
                                   const float* delta, float* token_gradient, float* position_gradient) {
   for (std::size_t i = 0; i < index(length, columns, 0); ++i) position_gradient[i] = 0;

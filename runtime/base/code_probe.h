@@ -6,8 +6,8 @@ namespace mlk::rt {
 // Called with the name of each probe that is passed. Only tests/sim sets it, before its first run.
 inline void (*probe_listener)(const char* name) = nullptr;
 
-// name: a row of PROTOCOLS.md, such as "allreduce.proposal-expired". Costs one comparison if no observer is
-// set. For any thread.
+// name: as in the tables of PROTOCOLS.md, such as "allreduce.proposal-expired". Costs one comparison if no
+// observer is set. For any thread.
 inline void code_probe(const char* name) {
   if (probe_listener != nullptr) probe_listener(name);
 }

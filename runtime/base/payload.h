@@ -1,4 +1,4 @@
-// Reading and writing the small payloads of control messages: little endian, bounds checked.
+// Reads and writes the small payloads of control messages: little endian, bounds checked.
 #pragma once
 
 #include <bit>

@@ -33,7 +33,7 @@ constexpr const char* aside_prefix = ".tmp-";
 constexpr const char* mark_prefix = ".mark-";
 constexpr std::size_t write_block = 1 << 20;
 
-// The number after the prefix. After the number the text must end, or continue with `after`.
+// Parses the number after the prefix. After the number the text must end, or continue with `after`.
 std::optional<std::uint64_t> number_in(std::string_view text, std::string_view prefix, char after = '\0') {
   if (!text.starts_with(prefix)) return {};
   text.remove_prefix(prefix.size());
@@ -70,8 +70,8 @@ bool is_ours(std::string_view name, std::string_view prefix) {
 
 // Moves the finished folder to its place. Training that went back to an older checkpoint makes the same steps
 // again, and a rename cannot replace a folder that is not empty. So the two folders exchange names, where the
-// file system can do that. Elsewhere the older one first gets another name of the same step: it may be the
-// only checkpoint if this process is killed in between.
+// file system can do that. Elsewhere the older folder first gets another name of the same step, because it
+// may be the only checkpoint if this process is killed between the two renames.
 void put_in_place(const fs::path& aside, const fs::path& target) {
   std::string name = target.filename();
   const fs::path older = target.parent_path() / name.insert(std::strlen(step_prefix), "0");
@@ -88,7 +88,8 @@ void put_in_place(const fs::path& aside, const fs::path& target) {
 }
 
 // Explains a missing permission: the owner and the mode of the folder, or of its nearest parent that exists,
-// and the user and group of this process. Empty if the reason is another, or the process may write there.
+// and the user and group of this process. Empty if the process may write there, or if it may not for another
+// reason.
 std::string owner_of(fs::path folder) {
   struct stat info{};
   while (stat(folder.c_str(), &info) != 0 && folder.has_relative_path()) folder = folder.parent_path();
@@ -127,8 +128,8 @@ WrittenFile CheckpointStore::write(const std::string& aside, const std::string& 
   const std::string header = safetensors_header(name_pieces(snapshot.pieces, tensors), metadata);
   WrittenFile written{name, 0, 0};
   Descriptor file(folder / name, O_WRONLY | O_CREAT | O_EXCL, 0644);
-  // In blocks, so that the bytes are still in the processor's cache for the checksum, and the disk is busy
-  // meanwhile.
+  // Writes in blocks: the processor's cache still holds a block after its checksum, and the disk stores a
+  // block while the next one is prepared.
   const auto put = [&](const char* data, std::size_t size) {
     for (std::size_t at = 0; at < size; at += write_block) {
       const std::size_t part = std::min(write_block, size - at);
@@ -198,8 +199,8 @@ bool CheckpointStore::save(const Snapshot& snapshot, std::span<const TensorInfo>
   }
 }
 
-// Only checkpoints up to the one just saved are counted and removed. Later ones were found unusable when this
-// training started, and must not displace good ones.
+// Counts and removes only checkpoints up to the step just saved. When this training started, it found the
+// later checkpoints unusable, so they must not displace good ones.
 void CheckpointStore::prune(std::uint64_t saved_step) const {
   int kept = 0;
   std::error_code error;  // if the folder cannot be listed, the next save tries again
@@ -208,7 +209,8 @@ void CheckpointStore::prune(std::uint64_t saved_step) const {
   }
   std::vector<fs::path> left;  // left by processes that were killed while saving
   for (fs::directory_iterator entry(folder_, error), end; !error && entry != end; entry.increment(error)) {
-    // A folder of a later step may belong to another process: a rank that has just taken over.
+    // A folder of a later step stays, because it may belong to another process: a rank that has just taken
+    // over.
     const std::string name = entry->path().filename().string();
     if (name.starts_with(aside_prefix) && number_in(name, aside_prefix, '-').value_or(0) <= saved_step)
       left.push_back(entry->path());
@@ -230,7 +232,7 @@ bool CheckpointStore::leave_mark(const std::string& mark) const {
     Descriptor(fs::path(folder_) / mark, O_WRONLY | O_CREAT, 0644);
     return true;
   } catch (const std::system_error&) {
-    return false;  // the first checkpoint will report why
+    return false;  // the first save will report the reason
   }
 }
 
@@ -265,7 +267,8 @@ std::optional<TrainingState> CheckpointStore::load_newest(std::span<const Tensor
     const auto checkpoints = list_checkpoints(folder_, unlisted);
     if (unlisted) throw Failure(ExitCode::checkpoint_unusable, folder_ + ": " + unlisted.message());
     if (checkpoints.empty()) return std::nullopt;
-    // Another process may save meanwhile, and remove a checkpoint that was listed: then there is a newer one.
+    // If another process saves meanwhile, it may remove a checkpoint of the list. Then the newest step has
+    // changed, so this loop lists and reads again.
     if (checkpoints.front().first == looked_at) break;
     looked_at = checkpoints.front().first;
     first_reason.clear();

@@ -27,16 +27,16 @@ class CheckpointStore {
   // Tries whether a checkpoint can be written: makes the folder, and writes and removes a small file there.
   // Returns the reason if that fails, such as "Read-only file system"; otherwise an empty text.
   std::string why_unwritable() const;
-  // The failure with which a process ends that cannot write checkpoints. The failure is final.
+  // Returns the failure with which a process ends if it cannot write checkpoints. The failure is final.
   Failure unwritable(const std::string& why) const;
 
   // Saves a checkpoint made by one process, in state.safetensors. If the disk fails (full, read-only, gone),
   // writes a line to the log and returns false, with the reason in `why`; training continues.
   bool save(const Snapshot& snapshot, std::span<const TensorInfo> tensors, std::string* why = nullptr) const;
 
-  // A checkpoint made by several processes that share the folder. One of them chooses the name of the
-  // temporary folder; each writes a file into it; when all have, that one commits. Both calls throw
-  // std::exception; then call discard, which touches only temporary folders.
+  // These functions make a checkpoint of several processes that share the folder. One process chooses the
+  // name of the temporary folder. Each process writes a file into this folder, and then the first process
+  // commits. If write or commit throws std::exception, call discard, which removes only temporary folders.
   static std::string name_aside(std::uint64_t step);
   WrittenFile write(const std::string& aside, const std::string& file, const Snapshot& snapshot,
                     std::span<const TensorInfo> tensors) const;
@@ -50,15 +50,15 @@ class CheckpointStore {
   bool leave_mark(const std::string& mark) const;
   bool take_mark(const std::string& mark) const;
 
-  // The newest step for which there is a folder; 0: none. Looks at names only.
+  // Returns the newest step that has a folder, or 0 if none has. Reads only the names of folders.
   std::uint64_t newest_step() const;
 
-  // Whether the newest checkpoint is complete; for processes that do not know the model.
+  // Returns whether the newest checkpoint is complete. Does not need the tensors of the model.
   bool newest_is_whole() const;
 
-  // The newest checkpoint that is intact and fits the tensors; the log names those that are skipped. Nothing
-  // if there is no checkpoint. Another process may save meanwhile. Throws Failure{checkpoint_unusable} if
-  // there are checkpoints and none can be used.
+  // Loads the newest checkpoint that is intact and fits the tensors, and logs each checkpoint that it skips.
+  // Returns nothing if there is no checkpoint. Another process may save at the same time. Throws
+  // Failure{checkpoint_unusable} if there are checkpoints and none can be used.
   std::optional<TrainingState> load_newest(std::span<const TensorInfo> tensors) const;
 
   // Logs that there is no checkpoint of the step, and why.
@@ -78,8 +78,8 @@ std::string no_checkpoint_line(std::uint64_t step, const std::string& reason);
 // What went wrong, without the file: "No space left on device". Pure.
 std::string reason_of(const std::exception& error);
 
-// The failure of a process that is trained but could not write its last checkpoint within its patience. The
-// failure is final: a retry would train the same steps again, and could not save them either.
+// The failure of a process that has trained its model, but could not write the last checkpoint within its
+// patience. The failure is final: a retry would train the same steps again, and could not save them either.
 Failure unsaved(const std::string& reason);
 
 }  // namespace mlk::rt

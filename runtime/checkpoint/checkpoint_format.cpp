@@ -1,4 +1,4 @@
-// Names pieces, and finds them by their names.
+// Converts pieces of a model's state to named tensors and back.
 #include "runtime/checkpoint/checkpoint_format.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ std::optional<std::size_t> take_part(std::string_view& name) {
   return slot && *slot < most_slots ? std::optional(*slot + 1) : std::nullopt;
 }
 
-// "[begin:end]", within a tensor of that size.
+// Parses "[begin:end]"; the range must lie within a tensor of that size.
 std::optional<std::pair<std::size_t, std::size_t>> parse_range(std::string_view text, std::size_t size) {
   if (!text.starts_with('[')) return {};
   text.remove_prefix(1);
@@ -163,7 +163,7 @@ std::string encode(const Manifest& manifest) {
 
 namespace {
 
-// JSON may hold any number; a number that does not fit the type must not be converted.
+// Checks the number before the conversion, because JSON may hold a number that does not fit the type.
 std::uint64_t whole_number(const json& object, const char* key,
                            std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
   const json& value = object.at(key);

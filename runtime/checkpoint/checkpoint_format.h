@@ -1,5 +1,5 @@
 // The content of the files of a checkpoint: pieces of the parameters and of the optimizer's state, their
-// names, the manifest, and the state that they add up to. Pure.
+// names, the manifest, and the state that all pieces together form. Pure.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +45,7 @@ struct TrainingState {
   std::optional<DataSummary> data = {};  // the data that was trained with, if known
 };
 
-// A copy, taken at one moment of the run, of the content of one file.
+// The content of one file of a checkpoint, copied from the state of the run after one step.
 struct Snapshot {
   std::uint64_t step = 0;      // updates applied
   std::uint64_t position = 0;  // samples taken, see sampler.h
@@ -54,7 +54,7 @@ struct Snapshot {
   RunHistory history;         // with several files: only in the file of server 0
   std::optional<DataSummary> data = {};
 
-  // Removes the pieces but keeps the memory, which is then enough for so many floats.
+  // Removes the pieces but keeps their memory, and enlarges it if it does not hold `floats` floats.
   void restart(std::uint64_t at_step, std::uint64_t at_position, std::size_t floats);
   // Copies the floats. If they continue the previous piece, they extend it.
   void add(std::size_t part, std::size_t offset, std::span<const float> floats);
@@ -63,12 +63,14 @@ struct Snapshot {
 
 std::size_t parameter_count(std::span<const TensorInfo> tensors);
 
-// The tensors of a file that holds these pieces in this order. A piece is cut where tensors end. A whole
-// tensor has its name and shape; any other range is flat, with its begin and end after the name:
-// "w[0:65536]". Slot k of the optimizer's state has the prefix "optimizer.k.".
+// Returns the tensors of a file that holds these pieces in this order. A piece that covers several tensors is
+// cut where a tensor ends. A piece with all of a tensor has the name and shape of the tensor. A piece with a
+// part of a tensor has one axis, and its begin and end follow the name: "w[0:65536]". Slot k of the
+// optimizer's state has the prefix "optimizer.k.".
 std::vector<SafeTensor> name_pieces(std::span<const Piece> pieces, std::span<const TensorInfo> tensors);
 
-// The piece that such a tensor holds. Throws std::runtime_error if the tensor is not of this model.
+// Returns the piece that a tensor with a name of name_pieces() holds. Throws std::runtime_error if the tensor
+// is not of this model.
 Piece find_piece(const SafeTensor& tensor, std::span<const TensorInfo> tensors);
 
 // The number of optimizer slots that have pieces. Throws std::runtime_error unless the pieces hold the

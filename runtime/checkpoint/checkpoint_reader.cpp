@@ -72,7 +72,8 @@ struct FileContent {
   RunHistory history;
 };
 
-// 0 if the file has no such number: zeros are not written, and older checkpoints do not have it.
+// Returns 0 if the file has no such number, because the writer leaves out zeros, and older checkpoints lack
+// some numbers.
 std::uint64_t number_of(const SafeTensorsFile& file, const char* key) {
   const auto found = file.metadata.find(key);
   if (found == file.metadata.end()) return 0;
@@ -91,7 +92,8 @@ FileContent open_file(const fs::path& folder, const WrittenFile& file, const Man
   std::string head = content.input.read_text(std::min<std::size_t>(sizeof(std::uint64_t), file.bytes));
   head += content.input.read_text(safetensors_header_size(head, file.bytes) - head.size());
   const SafeTensorsFile parsed = parse_safetensors(head, file.bytes);
-  // The manifest has no checksum of its own, so the files repeat what it says about the run.
+  // The manifest has no checksum of its own, so the files repeat its step and position, and must agree with
+  // it.
   const auto says = [&](const char* key, std::uint64_t value) {
     const auto found = parsed.metadata.find(key);
     return found != parsed.metadata.end() && found->second == std::to_string(value);

@@ -9,8 +9,8 @@
 
 namespace mlk::rt {
 
-// The state in the folder of one checkpoint, whatever number of processes wrote it. Needs memory for the
-// state only. Throws std::runtime_error whose text says why the checkpoint cannot be used.
+// Reads the state from the folder of one checkpoint, whatever the number of processes that wrote it. Needs
+// memory for the state only. Throws std::runtime_error whose text says why the checkpoint cannot be used.
 TrainingState read_checkpoint(const std::filesystem::path& folder, std::span<const TensorInfo> tensors);
 
 // Throws std::runtime_error unless the folder is a checkpoint of the step, and all its files have the sizes

@@ -45,8 +45,8 @@ class Checkpointer {
   void after_step(const LiveState& state);
 
   // Makes the last checkpoint, of a state that no longer changes; call it again while it returns under_way. A
-  // failed write is tried again for `patience`, since no other process has the trained model. failed: there
-  // is no checkpoint of this step.
+  // failed write is retried for `patience`, since no other process has the trained model. failed: there is no
+  // checkpoint of this step.
   enum class Last { under_way, committed, failed };
   Last last(const LiveState& state, std::chrono::seconds patience);
 
@@ -58,7 +58,7 @@ class Checkpointer {
 
   // The newest step that has a checkpoint; 0: none is known.
   std::uint64_t committed() const { return committed_; }
-  // Why a later step that was tried has no checkpoint; the reporter gets this reason, too.
+  // Why the attempts to save a later step failed; empty if none failed. The reporter gets this reason, too.
   std::string why_unsaved() const { return unsaved_ ? unsaved_->reason : ""; }
 
  private:

@@ -21,7 +21,7 @@ void demand(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error("safetensors: " + what);
 }
 
-// 0: there is no such type.
+// Returns 0 if the format has no such type.
 std::uint64_t bytes_of_number(const std::string& type) {
   constexpr std::pair<std::string_view, std::uint64_t> types[] = {
       {"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I16", 2}, {"U16", 2}, {"F16", 2},

@@ -17,7 +17,7 @@ struct SafeTensor {
   std::string name;
   std::vector<std::int64_t> shape;
   std::size_t offset = 0, size = 0;
-  std::string type = "F32";  // of its numbers, as the format calls it
+  std::string type = "F32";  // the format's name for the type of the numbers
 };
 
 // The bytes before the data (length, JSON, spaces up to a multiple of 8) of a file with these tensors.

@@ -32,8 +32,8 @@ constexpr const char* weights_name = "model.safetensors";
 constexpr const char* description_name = "config.json";
 constexpr std::string_view prefix = "transformer.", tokens = "transformer.wte.weight",
                            positions = "transformer.wpe.weight", head = "lm_head.weight";
-constexpr const char* activation = "gelu_new";  // what Hugging Face calls GPT-2's GELU
-constexpr double epsilon = 1e-5;                // of its norms
+constexpr const char* activation = "gelu_new";  // Hugging Face's name of GPT-2's GELU
+constexpr double epsilon = 1e-5;                // of GPT-2's layer norms
 
 float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
@@ -56,7 +56,8 @@ std::string text_of(const Shape& shape) {
   return "[" + text + "]";
 }
 
-// The number of the block and the rest of the name in "transformer.h.3.attn.bias".
+// Splits a name such as "transformer.h.3.attn.bias" into the number of the block, 3, and the rest,
+// "attn.bias".
 std::optional<std::pair<int, std::string_view>> block_of(std::string_view name) {
   constexpr std::string_view before = "transformer.h.";
   if (!name.starts_with(before)) return {};
@@ -143,7 +144,8 @@ void WeightsFile::take(SafeTensor tensor, const std::string& wrapper) {
   if (!found_.emplace(name, std::move(tensor)).second) refuse_file("it has " + name + " twice");
 }
 
-// Refuses a GPT of other sizes, with all sizes that differ, in the syntax of an experiment.
+// Throws if the file is of a GPT of other sizes. The message lists all sizes that differ, in the syntax of an
+// experiment.
 void WeightsFile::compare_sizes(const ModelConfig& model) const {
   std::string of_model, of_data;
   const auto compare = [](std::string& differing, const char* key, std::int64_t has, std::int64_t wanted) {
@@ -174,7 +176,8 @@ void WeightsFile::compare_sizes(const ModelConfig& model) const {
   compare_description(model);
 }
 
-// Compares config.json: the file of weights has neither the number of heads nor every setting of the model.
+// Compares the model with config.json, because the file of weights shows neither the number of heads nor
+// every setting of the model.
 void WeightsFile::compare_description(const ModelConfig& model) const {
   const fs::path path = fs::path(path_).parent_path() / description_name;
   constexpr std::size_t limit = 1 << 20;
@@ -187,7 +190,7 @@ void WeightsFile::compare_description(const ModelConfig& model) const {
   try {
     description = parse_json(text, path.string());
   } catch (const std::runtime_error&) {
-    return;  // this file does not describe the weights
+    return;  // a config.json that is not JSON does not describe the weights
   }
   if (!description.is_object() || description.value("model_type", json()) != "gpt2") return;
   std::string differing;

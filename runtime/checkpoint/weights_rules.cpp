@@ -9,7 +9,8 @@ namespace {
 
 using nlohmann::json;
 
-// A key of config.json, the values with which the result is that of a gpt, and what a gpt does.
+// A key of config.json, the values of this key with which GPT-2 computes what our gpt computes, and a text
+// that says what our gpt does.
 struct ComputedKey {
   const char* key;
   std::vector<json> computed;

@@ -22,7 +22,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::size_t transfer_floats = 1 << 18;
-constexpr Milliseconds longest_look{50};  // between two checks of the stop signal, while it waits for others
+constexpr Milliseconds longest_look{50};  // between checks of the stop signal, while the rank waits
 
 // The floats in front of the gradients in a sum: the loss, the number of samples, and for each rank the
 // seconds of its own part of the previous step. The samples weight the loss and the gradients.
@@ -119,7 +119,7 @@ RankSettings settings_of(const Job& job, Peers& peers, Trainer& trainer) {
   return settings;
 }
 
-// Frames belong to a sum; the ring handles them.
+// Whether the event is a frame of a sum, which the ring handles.
 bool is_frame(const std::optional<Event>& event) {
   return event && event->kind == Event::Kind::message && event->header.type == MessageType::reduce;
 }
@@ -166,7 +166,7 @@ void AllReduce::carry_out(const MakeState&) {
     state_.parameters = state_.optimizer_state = kernels::Floats();
     restored_step_ = state_.step;
     job_.log.line("goes on from the checkpoint of step " + std::to_string(state_.step));
-  } else {  // an incomplete transfer of a state may have overwritten the model
+  } else {  // again, since an incomplete transfer of a state may have overwritten the model
     trainer_.initialise();
     state_ = TrainingState();
     restored_step_ = 0;
@@ -276,7 +276,7 @@ void AllReduce::update() {
   if (machine_.reports()) reports_.add_loss(static_cast<double>(front[summed_loss] / samples), 1);
 }
 
-// Where the time was spent, and how the ranks compare.
+// Records where the time of the step was spent and, on the rank that reports, which rank is the slowest.
 void AllReduce::note_step() {
   trainer_.clock().turn_to(StepClock::Activity::other);
   const StepTimes times = trainer_.clock().take();

@@ -6,9 +6,9 @@
 
 namespace mlk::rt {
 
-// Trains until the run is trained, or until a SIGTERM: terminated. Other ranks may leave and come back
-// meanwhile. Throws Failure{peers_lost} if too few ranks are there for patience_seconds, and Failure for
-// other errors.
+// Trains until the run is trained. After a SIGTERM it returns ExitCode::terminated. Other ranks may leave and
+// come back meanwhile. Throws Failure{peers_lost} if too few ranks are there for patience_seconds, and
+// Failure for other errors.
 ExitCode run_allreduce(Job& job);
 
 }  // namespace mlk::rt

@@ -18,10 +18,10 @@ struct Bucket {
 
 inline constexpr std::size_t most_buckets = 64;
 
-// The vector is `front` floats of other things, then the gradients of the tensors. The backward pass
-// completes the tensors from the last to the first. The buckets are in that order and adjacent. Each begins
-// with a tensor and has 1 MiB or more, so that latency is negligible (S. Li et al., PyTorch Distributed, VLDB
-// 2020). The last one begins at 0. A small model is one bucket.
+// The vector begins with `front` floats that are no gradients; the gradients of the tensors follow. The
+// backward pass completes the tensors from the last to the first. The buckets are in that order and adjacent.
+// Each begins with a tensor and has 1 MiB or more, so that latency is negligible (S. Li et al., PyTorch
+// Distributed, VLDB 2020). The last one begins at 0. A small model is one bucket.
 std::vector<Bucket> plan_buckets(std::span<const TensorInfo> tensors, std::size_t front);
 
 }  // namespace mlk::rt

@@ -6,7 +6,8 @@
 namespace mlk::rt {
 namespace {
 
-// The places of the values that members exchange. A float holds three bytes of the group's id exactly.
+// The index of each value that members exchange, in the floats of say(). From id_at on each float holds three
+// bytes of the group's id, which it represents exactly.
 constexpr std::size_t can_at = 0, version_at = 1, ready_at = 2, failed_at = 3, id_at = 4;
 
 constexpr std::chrono::seconds join_patience{30};
@@ -85,8 +86,8 @@ void DeviceSum::hear(std::span<const float> sum, SteadyTime now) {
     }
     group_ = collectives_->join(take_id(sum), static_cast<int>(members_), static_cast<int>(index_));
   } else if (phase_ == Phase::joins && sum[ready_at] == all) {
-    // Before the check of the clock, which members do not share: with this sum all change to devices, or
-    // none.
+    // This comes before the check of the clock, since clocks of members differ: after this sum all members
+    // change to devices, or none does.
     phase_ = Phase::in_use;
     if (index_ == 0) log_.line("sums go by NCCL, over " + std::to_string(members_) + " GPUs");
   } else if (phase_ == Phase::joins && (sum[failed_at] > 0 || now - *joins_since_ > join_patience)) {
@@ -111,8 +112,9 @@ DeviceSum::Progress DeviceSum::progress(SteadyTime now) {
   return now - *still_since_ < patience_ ? Progress::under_way : Progress::stands_still;
 }
 
-// In a ring each of n members sends 2 (n - 1) / n of its numbers. nccl-tests defines the bus bandwidth by
-// that number, whatever algorithm NCCL chooses, so that it is comparable with the bandwidth of the links.
+// In a ring each of n members sends 2 (n - 1) / n times the bytes of the vector. nccl-tests defines the bus
+// bandwidth by this factor, whatever algorithm NCCL chooses, so that it is comparable with the bandwidth of
+// the links.
 BusTraffic DeviceSum::take_traffic() {
   if (!group_ || phase_ != Phase::in_use) return {};
   const auto now = group_->traffic(), before = std::exchange(told_, now);
@@ -123,7 +125,7 @@ BusTraffic DeviceSum::take_traffic() {
 bool DeviceSum::give_up(bool hangs) {
   phase_ = Phase::off;
   if (!group_) return true;
-  // When members come and go, each change may make NCCL itself fail.
+  // NCCL may fail at each change of the members. So failures before a good group do not count.
   if (group_->sums_done() >= sums_of_good_group) faults_ = 0;
   const std::string why = hangs ? "it does not come to an end" : group_->failure();
   if (!why.empty()) {

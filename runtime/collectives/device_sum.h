@@ -1,11 +1,11 @@
 // The sum over the members of a generation that their devices compute among themselves (NCCL), in place of
 // the sum that goes through the hosts (ring.h).
 //
-// The members agree on it in the first floats of the sums by the hosts. In the first sum of a generation each
-// member reports whether its device can take part, and the first member sends the id of the group to join.
-// While the members join, training continues with sums by the hosts, and in each sum the members report
-// whether they are ready. All members see the same sum, so all change to the devices at the same step, or
-// none does. When a generation ends, its group ends, too.
+// The members agree to use their devices in the first floats of the sums by the hosts. In the first sum of a
+// generation each member reports whether its device can take part, and the first member sends the id of the
+// group to join. While the members join, training continues with sums by the hosts, and in each sum the
+// members report whether they are ready. All members see the same sum, so all change to the devices at the
+// same step, or none does. When a generation ends, its group ends, too.
 #pragma once
 
 #include <cstddef>
@@ -22,23 +22,23 @@ namespace mlk::rt {
 
 class DeviceSum {
  public:
-  // collectives: those of the device that computes; null: it has none. largest_part: the most floats that
+  // collectives: of the device that computes; null if the device has none. largest_part: the most floats that
   // add() gets. The references must outlive this object.
   DeviceSum(kernels::Collectives* collectives, std::size_t largest_part, const Log& log);
 
-  // The number of floats that the members use for this in each sum by the hosts.
+  // The number of floats that this agreement takes in each sum by the hosts.
   static constexpr std::size_t talk_floats = 4 + (sizeof(kernels::GroupId) + 2) / 3;
 
   // A generation begins, with this process as the index-th of its members. An earlier group is dropped.
   void begin(std::size_t members, std::size_t index);
-  // Both take talk_floats floats: what this member reports in a sum by the hosts, and the sum of what all
-  // members have reported. The caller calls hear() after each such sum.
+  // say() writes this member's report for a sum by the hosts, in talk_floats floats. hear() reads the sum of
+  // the reports of all members. The caller calls hear() after each such sum.
   void say(std::span<float> talk);
   void hear(std::span<const float> sum, SteadyTime now);
-  // From now on the devices compute the sums.
+  // Whether the devices compute the sums from now on.
   bool is_in_use() const { return phase_ == Phase::in_use; }
 
-  // Begins to sum a part of the step, for the thread that computes.
+  // Begins to sum a part of the step. Only the thread that computes calls it.
   void add(std::span<float> part) { group_->sum(part); }
 
   // The other functions are for the thread that waits for the parts. done: all sums that were begun are done.

@@ -127,7 +127,7 @@ void RankMachine::found_last(RankTurn& turn) {
   settle(turn);
 }
 
-// The run is over, so only its result matters.
+// The run is over, so this rank waits only for its result.
 void RankMachine::hear_result(const Event& event, RankTurn& turn) {
   if (event.kind != Event::Kind::message || event.header.type != MessageType::done) return;
   const auto done = decode_done(event.header, event.payload);
@@ -154,7 +154,7 @@ void RankMachine::state_made(const StatePoint& point, std::uint64_t restarts, Ra
   settle(turn);
 }
 
-// A generation has begun: the ranks that lag need the state of its source.
+// A generation has begun. Its source sends the state to the ranks that lag, and these receive it first.
 void RankMachine::begin(RankTurn& turn) {
   const std::uint32_t self = settings_.assembly.self.rank;
   lagging_ = assembly_.beginning().lagging;
@@ -264,8 +264,8 @@ void RankMachine::step_given_up(RankTurn& turn) {
   give_up(turn);
 }
 
-// Another member may still wait for this rank in the sum of a step: the message ends the generation for that
-// member. A member that does not hear of the next generation also learns that there may be one.
+// The message ends the generation for members that still wait for this rank in the sum of a step. It also
+// tells a member that does not hear of the next generation that there may be one.
 void RankMachine::give_up(RankTurn& turn) {
   assembly_call(turn, [&](Effects& effects) { assembly_.tell_trouble(effects); });
   assemble(turn);
@@ -284,8 +284,8 @@ void RankMachine::last_saved(RankTurn& turn) {
   turn.decide(ReportTrained());
 }
 
-// The rank that reports ends the run for all ranks, and stays until all know of it: a missing rank may be
-// starting, and a rank that has heard of it may be lost before it ends, and come back.
+// The rank that reports ends the run for all ranks, and stays until all know of this end: a missing rank may
+// be starting, and a rank that has heard of the end may be lost before its exit, and come back.
 void RankMachine::reported(bool done, const std::string& result, RankTurn& turn) {
   if (!done) return terminate(turn);
   code_probe("allreduce.trained");
@@ -302,7 +302,7 @@ SteadyTime RankMachine::stays_until() const {
 
 void RankMachine::terminate(RankTurn& turn) {
   code_probe("allreduce.terminated");
-  // The rank that would report may not have received its state yet.
+  // The rank that would report may not have received its state yet, so the lowest rank with a state saves.
   if (has_state_ && assembly_.is_lowest_live(lagging_)) {
     code_probe("allreduce.terminated-saves");
     turn.decide(SaveNow());

@@ -17,8 +17,8 @@ struct SendState {
 struct StoreState {
   Event part;
 };
-// The connection with this rank has ended. Frames that came early from it, for a generation that has not
-// begun here, are of no use any more: a run that begins anew may use the same generation numbers again.
+// The connection with this rank has ended. Drop its early frames for generations that have not begun here: a
+// run that begins anew may use the same generation numbers again.
 struct ForgetFrames {
   std::uint32_t rank = 0;
 };
@@ -30,7 +30,7 @@ struct BeginSteps {};
 struct TakeStep {
   std::uint64_t begin = 0, end = 0;
 };
-// A step is done and this rank reports: a checkpoint and a report may be due.
+// A step is done, and this rank is the one that reports: make a checkpoint and a report if they are due.
 struct AfterStep {};
 // Make the last checkpoint. The machine repeats the decision until the answer: last_saved().
 struct SaveLast {};

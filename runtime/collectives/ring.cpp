@@ -48,7 +48,8 @@ class RingSchedule {
 
  private:
   // Large pieces wake the receiver less often, but several must be under way at a time, and two must fit into
-  // a shared lane: 512 KiB to 1 MiB. Pieces are larger only if their numbers would not fit into a key.
+  // a shared lane. So a piece has 512 KiB to 1 MiB. Pieces are larger only if their numbers would not fit
+  // into a key.
   std::size_t piece_floats(std::size_t bucket) const {
     const std::size_t segment = buckets_[bucket].size / members_;
     return std::max(std::clamp<std::size_t>(segment / 8, 128 * 1024, 256 * 1024), segment / 4000);
@@ -150,7 +151,8 @@ void Ring::expect(const Group& group, std::uint32_t from, std::uint32_t key, std
       std::as_writable_bytes(into), how);
 }
 
-// A frame that this member does not expect belongs to a bucket that has not begun here.
+// Takes a stored frame that this member expects now. The other stored frames belong to buckets that have not
+// begun here.
 std::optional<Ring::Arrival> Ring::take_early(const Group& group) {
   const auto end = early_.upper_bound({group.generation, group.step, ~0u, ~0u});
   for (auto found = early_.lower_bound({group.generation, group.step, 0, 0}); found != end;) {
@@ -211,7 +213,7 @@ bool Ring::sum_directly(std::span<float> data, const Group& group, const Pump& p
     if (!next(group, pump, a_while, arrival)) return false;
     if (arrival) --left;
   }
-  // In the order of the ranks, so that all members get the same bits.
+  // Adds the summands in the order of the ranks, so that all members get the same bits.
   std::ranges::copy(summand(0), data.begin());
   for (std::size_t index = 1; index < members; ++index) {
     put_into(std::as_bytes(summand(index)), data, ReceiveMode::add);

@@ -1,4 +1,4 @@
-// The sum of a vector over the members of a generation: around a ring, or sent by each member to all.
+// Sums a vector over the members of a generation: around a ring, or each member sends its vector to all.
 #pragma once
 
 #include <cstdint>
@@ -38,19 +38,19 @@ class Ring {
   bool sum(std::span<float> data, const Group& group, const Pump& pump);
 
   // The same for a vector that another thread is still computing. All members have the same `buckets`, at
-  // most `most_buckets`. ready(): the number of buckets whose summand is there, which never decreases; called
-  // again after each return of the pump.
+  // most `most_buckets`. ready(): the number of buckets whose summand is computed, which never decreases;
+  // called again after each return of the pump.
   using Ready = std::function<std::size_t()>;
   bool sum(std::span<float> data, std::span<const Bucket> buckets, const Ready& ready, const Group& group,
            const Pump& pump);
 
-  // A frame of a sum that came outside of sum(), from a member that is faster. Stores it for its sum.
+  // Stores a frame that came outside of sum(), from a faster member, for the sum to which it belongs.
   void keep(Event&& event);
   // Drops the stored frames of this rank.
   void forget_from(std::uint32_t rank);
 
  private:
-  // The floats of all members up to which latency matters more than the number of bytes.
+  // Up to this number of floats over all members latency matters more than the number of bytes sent.
   static constexpr std::size_t direct_floats = 32 * 1024;
 
   bool sum_directly(std::span<float> data, const Group& group, const Pump& pump);
@@ -60,7 +60,8 @@ class Ring {
             std::optional<std::uint32_t> checksum = {});
   void expect(const Group& group, std::uint32_t from, std::uint32_t key, std::span<float> into,
               ReceiveMode how);
-  // A frame of this sum whose values are in their place, or added there. False: abandon the sum.
+  // A frame of this sum whose values are stored at their place, or added there. next() returns false if the
+  // sum must be abandoned.
   struct Arrival {
     std::uint32_t from = 0, key = 0;
     std::optional<std::uint32_t> checksum = {};  // of the values that are there now, where it is known

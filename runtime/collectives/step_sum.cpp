@@ -55,7 +55,7 @@ bool StepSum::run(const Ring::Group& group, const Step& step) {
     compute(step);
     summed = sum_by_hosts(group, step);
   }
-  if (spoilt_) {  // never freed, since the device may still write to it
+  if (spoilt_) {  // this memory is never freed, since the device may still write to it
     new kernels::Buffer<float>(std::move(sum_));
     renew_buffer();
     spoilt_ = false;
@@ -85,7 +85,8 @@ void StepSum::weigh(const Step& step) {
   } else {
     ops_.start_read(summand);
   }
-  // A device continues while a bucket is copied, so the host waits for it only when the next one is final.
+  // The device computes on while a bucket is copied. So the host waits for the copy of a bucket only when the
+  // next bucket is final.
   const bool copies = !by_devices_ && summed_.data() != sum_.data();
   while (ready_ + (copies ? 1 : 0) < weighed_) make_ready();
 }

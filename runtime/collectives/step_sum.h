@@ -25,7 +25,8 @@ class StepSum {
   // A generation begins, with this process as the index-th of its members.
   void begin(std::size_t members, std::size_t index) { device_sum_.begin(members, index); }
 
-  // The floats in front, in memory of the host: this member's before a sum, the sum after it.
+  // The floats in front, in memory of the host: before a sum the values of this member, after it their sums
+  // over all members.
   std::span<float> front() { return summed_.first(front_); }
 
   // The parts of a step of this member.
@@ -48,7 +49,7 @@ class StepSum {
   // See DeviceSum.
   BusTraffic take_traffic() { return device_sum_.take_traffic(); }
 
-  // For ranks that are ahead, or gone: see Ring.
+  // See Ring: keep() is for frames of ranks that are ahead, forget_from() for ranks that are gone.
   void keep(Event&& event) { ring_.keep(std::move(event)); }
   void forget_from(std::uint32_t rank) { ring_.forget_from(rank); }
 
@@ -56,7 +57,7 @@ class StepSum {
   // The gradients of a bucket in sum_, without the floats in front of them.
   std::span<float> gradients_of(const Bucket& bucket);
   void weigh(const Step& step);  // the next bucket
-  void make_ready();             // makes the next of those buckets ready for the thread that sums
+  void make_ready();             // makes the next weighed bucket ready for the thread that sums
   void compute(const Step& step);
   bool sum_by_hosts(const Ring::Group& group, const Step& step);
   bool sum_by_devices(const Step& step);
@@ -74,7 +75,7 @@ class StepSum {
   bool by_devices_ = false;             // whether the devices compute the current sum, or computed the last
   bool spoilt_ = false;                 // the device may still write to sum_
   std::size_t weighed_ = 0;             // the number of buckets of the step that are weighed
-  std::atomic<std::size_t> ready_ = 0;  // the number of those that are ready for the thread that sums
+  std::atomic<std::size_t> ready_ = 0;  // the number of weighed buckets that are ready to be summed
   std::atomic<bool> failed_ = false;    // compute() has thrown
   kernels::ThreadPool overlap_{2};
 };

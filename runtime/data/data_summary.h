@@ -1,4 +1,4 @@
-// How a run recognises its data.
+// Summaries by which a run recognises its data.
 #pragma once
 
 #include <cstdint>

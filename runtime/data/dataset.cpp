@@ -1,4 +1,4 @@
-// Which data a configuration means.
+// Loads the data that a configuration names.
 #include "runtime/data/dataset.h"
 
 #include <utility>
@@ -36,7 +36,8 @@ DataSplit load_data(const Config& config, const std::string& folder) {
   return split_of(load_idx(folder));
 }
 
-// Files of tokens are only mapped, so that loading them reads their headers alone.
+// load_data() only maps files of tokens into memory, so counting their samples reads no more than their
+// headers.
 std::uint64_t count_training_samples(const Config& config, const std::string& folder) {
   if (config.data.format == DataFormat::idx) return count_idx(folder);
   if (config.data.format == DataFormat::cifar10) return count_cifar10(folder);

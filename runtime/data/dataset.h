@@ -17,7 +17,7 @@
 
 namespace mlk::rt {
 
-// What one sample is.
+// The shape and the labels of one sample.
 struct SampleShape {
   int inputs = 0;                  // numbers, or tokens of a sequence
   int classes = 0;                 // labels, and tokens, are in [0, classes)
@@ -25,8 +25,8 @@ struct SampleShape {
   kernels::ImageShape image = {};  // if samples are images: one image, of `inputs` numbers
 };
 
-// Which numbers of a batch training drops at random. The choice depends on a sample's position in the run, so
-// it is the same in every batch, on every worker and on every device.
+// Determines which numbers of a batch training drops (sets to 0) at random. The choice depends on a sample's
+// position in the run, so it is the same in every batch, on every worker and on every device.
 struct Dropout {
   float probability = 0;                 // 0: nothing is dropped
   std::uint64_t seed = 0, position = 0;  // the seed of the run; the position of the first sample in the run
@@ -71,11 +71,11 @@ class Dataset {
   const SampleShape& shape() const { return shape_; }
   virtual std::uint64_t size() const = 0;
 
-  // Over the content of all samples, as sampled_crc32c().
+  // The checksum over the content of all samples, as sampled_crc32c() computes it.
   virtual std::uint32_t checksum() const = 0;
 
-  // The samples `ids`, in that order; each id is below size(). Throws Failure{bad_data} that names the file
-  // if a sample has a token that is not below shape().classes.
+  // Gathers the samples with these ids, in the order of `ids`; each id is below size(). Throws
+  // Failure{bad_data} that names the file if a sample has a token that is not below shape().classes.
   virtual Batch gather(std::span<const std::uint64_t> ids, BatchBuffer& buffer) const = 0;
 
  private:
@@ -89,11 +89,12 @@ struct DataSplit {
 
 DataSummary summary_of(const DataSplit& data);
 
-// The data that the configuration names, from the files of CONTRACT.md ("Data") in `folder`. Throws
+// Loads the data that the configuration names from the files of CONTRACT.md ("Data") in `folder`. Throws
 // Failure{bad_data} that names the file.
 DataSplit load_data(const Config& config, const std::string& folder);
 
-// The number of training samples of that data, found without reading all of it. Throws as load_data().
+// Returns the number of training samples of the data that load_data() loads, without reading all of it.
+// Throws as load_data().
 std::uint64_t count_training_samples(const Config& config, const std::string& folder);
 
 }  // namespace mlk::rt

@@ -194,7 +194,7 @@ IdxFile read_idx(std::string path, std::size_t dimensions) {
   file.sizes = read_header(*source, path, dimensions);
   std::uint64_t size = 1;
   for (const std::uint32_t extent : file.sizes) {
-    // Divided instead of multiplied: the product of three sizes of 32 bits overflows 64.
+    // Divides instead of multiplying, because the product of three sizes of 32 bits can overflow 64 bits.
     if (extent > max_bytes / size) fail(path, "more than 4 GiB of data");
     size *= extent;
   }

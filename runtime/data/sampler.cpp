@@ -9,7 +9,7 @@
 namespace mlk::rt {
 namespace {
 
-// A permutation of [0, 4^half_bits) for any round function, since each round can be undone.
+// A permutation of [0, 4^half_bits) for any round function, since each round is invertible.
 std::uint64_t feistel(std::uint64_t value, int half_bits, std::uint64_t key) {
   constexpr int rounds = 6;
   const std::uint64_t mask = (std::uint64_t{1} << half_bits) - 1;
@@ -29,8 +29,8 @@ std::uint64_t sample_at(std::uint64_t seed, std::uint64_t position, std::uint64_
   const std::uint64_t epoch = position / dataset_size;
   const std::uint64_t key = mix(mix(seed) + epoch);
   const int half_bits = (std::bit_width(dataset_size - 1) + 1) / 2;
-  // The domain is less than four times the data set, so this takes fewer than four rounds on average. It
-  // ends: a permutation that starts inside the data set returns to it.
+  // The domain is less than four times the data set, so the loop takes fewer than four iterations on average.
+  // The loop ends, because a permutation that starts inside the data set returns to it.
   std::uint64_t value = position % dataset_size;
   do {
     value = feistel(value, half_bits, key);

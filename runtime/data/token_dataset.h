@@ -18,7 +18,7 @@ struct TokenShard {
   int width = 1;                      // bytes of a token: 1, or 2 with the lower byte first
 };
 
-// Sequence i is the i-th stretch of `length` tokens; its labels are the tokens after each of them. No
+// Sequence i is the i-th stretch of `length` tokens; the label of each token is the token after it. No
 // sequence crosses the end of its shard; the last tokens of a shard are left out if they do not fill a
 // sequence.
 class TokenDataset final : public Dataset {
@@ -35,8 +35,8 @@ class TokenDataset final : public Dataset {
   std::vector<std::uint64_t> ends_;  // for each shard: the number of sequences up to its end
 };
 
-// The files of CONTRACT.md ("Data") for sequences of `length` tokens. Throw Failure{bad_data} that names the
-// file.
+// Load the files of CONTRACT.md ("Data") as sequences of `length` tokens. Throw Failure{bad_data} that names
+// the file.
 DataSplit load_text(const std::string& folder, int length);
 DataSplit load_tokens(const std::string& folder, int length, int vocabulary);
 

@@ -336,7 +336,8 @@ Config load_config(const std::string& path, const json& patch, const std::string
   }
 }
 
-// One step may pass over a small data set a few times. Beyond this factor the batch is meant for other data.
+// One step may pass over a small data set a few times. Beyond this factor the batch was meant for other data,
+// so settle_steps() refuses it.
 constexpr std::uint64_t most_beyond_epochs = 16;
 
 std::uint64_t samples_of_step(const Config& config) {

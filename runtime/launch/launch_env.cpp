@@ -60,8 +60,8 @@ std::vector<std::string> read_seeds(const char* name) {
   return seeds;
 }
 
-// In a trial the rank is not the index of the Job. If a template confused the two, only the first trial would
-// write a result.
+// In a trial the index of the Job is that of the trial, and the rank must be 0. If a template took this index
+// as the rank, only the first trial would write a result.
 void read_place_in_sweep(LaunchEnv& env) {
   env.points = value_of("MLK_POINTS");
   if (env.points.empty()) return;
@@ -123,7 +123,7 @@ LaunchEnv read_launch_env() {
   env.result = result_path_from_env();
   env.secret_path = value_of("MLK_SECRET");
   env.incarnation = value_of("MLK_INCARNATION");
-  // The cluster writes this variable, but not every cluster does.
+  // Not every cluster sets this variable. Without a valid value the process assumes no failures.
   if (!parse_number(value_of("MLK_FAILURES"), 0, most_failures, env.failures)) env.failures = 0;
   env.tensorboard = value_of("MLK_TENSORBOARD");
   const std::string port = value_of("MLK_METRICS_PORT");

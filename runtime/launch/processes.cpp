@@ -30,10 +30,10 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds look_interval{50};
 constexpr std::chrono::seconds result_interval{1};
-// For a process that was told to stop because another one has failed: it may save a checkpoint. Once the pod
-// itself has to stop, the grace period of the pod ends a process that takes too long.
+// A process that was told to stop because another process has failed has this time to save a checkpoint. Once
+// the pod itself has to stop, the grace period of the pod ends a process that takes too long.
 constexpr std::chrono::seconds stop_patience{20};
-// Longer than a process of a trained run stays for others (MLK_LATE_SECONDS).
+// This is longer than a process of a trained run stays for other ranks (MLK_LATE_SECONDS).
 constexpr std::chrono::seconds trained_patience{120};
 constexpr std::size_t most_result_bytes = 4096;  // the kubelet reads at most so many
 
@@ -88,7 +88,7 @@ void PodProcesses::start(int local_rank) {
   process.pid = fork();
   if (process.pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    // The parent may have ended before the prctl: then no signal comes.
+    // The parent may have ended before the prctl. Then no signal comes, so this process ends at once.
     if (getppid() != parent) _exit(static_cast<int>(ExitCode::internal_error));
     setenv("MLK_LOCAL_RANK", rank.c_str(), 1);
     if (!result_path_.empty()) setenv("MLK_RESULT", result.c_str(), 1);

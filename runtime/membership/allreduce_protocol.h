@@ -1,5 +1,5 @@
-// What the ranks of an allreduce run send to each other to agree on generations. A message is a header and a
-// payload. Only allreduce_protocol.cpp knows which field lies where.
+// The messages by which the ranks of an allreduce run agree on generations. A message is a header and a
+// payload. Only allreduce_protocol.cpp knows the places of the fields.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,7 @@ struct AcceptMessage {
 };
 
 struct RefuseMessage {
-  std::uint64_t promised = 0, refused = 0;   // the highest number that the sender promised; the one it
-                                             // refuses
+  std::uint64_t promised = 0, refused = 0;   // the sender's highest promised number; the refused number
   std::optional<std::uint32_t> unreachable;  // the rank that the sender cannot reach, if that is the reason
 };
 

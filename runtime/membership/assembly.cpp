@@ -191,10 +191,10 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
   if (status->lineage == lineage_) {
     if (status->generation == generation_.number) {
       have_begun_.insert({event.peer.rank, event.incarnation});
-      // The peer may wait for a sum that is complete elsewhere.
+      // The peer may wait for a sum that is complete elsewhere, so it hears that this rank is further.
       if (status->step && state_ && *status->step < state_->step) send_status(event.peer.rank, effects);
     }
-    // The others continued without this process, which is now a newcomer to them.
+    // The others continued without this process, so it drops its generation and becomes a newcomer.
     if (status->generation > generation_.number) {
       code_probe("allreduce.passed-over");
       generation_ = Generation();
@@ -217,7 +217,7 @@ void Assembly::on_status(const Event& event, SteadyTime now, Effects& effects) {
     failure_.emplace(ExitCode::peers_lost,
                      "ranks of this run started apart; " + to_string(event.peer) + " is further");
   } else if (state_) {
-    send_status(event.peer.rank, effects);  // the peer may not know this yet
+    send_status(event.peer.rank, effects);  // the peer may not know yet that this rank is further
   }
 }
 

@@ -90,7 +90,7 @@ class Assembly {
   bool wants_state() const;
   void state_made(StateVersion state, std::uint64_t restarts, SteadyTime now, Effects& effects);
 
-  // This process has abandoned a step of the generation, and others may wait for its part.
+  // Tells the other members, which may wait for this process, that it has abandoned a step.
   void tell_trouble(Effects& effects) const;
   // Tells the other members that this process waits for the sum of the step that it is at.
   void tell_waits_for_sum(Effects& effects) const;
@@ -109,8 +109,9 @@ class Assembly {
   bool is_lowest_live(const std::set<std::uint32_t>& last = {}) const;
   // Whether all other ranks of the run have ended, and each knew that the run is trained.
   bool all_have_left() const;
-  // About the ranks that have not ended well: whether any is connected, and when the last of them was lost. A
-  // rank that this process has never met counts as lost when this process began: it may be starting.
+  // For the ranks that have not ended well: whether any is connected, and when the last of them was lost. A
+  // rank that this process has never met may still be starting: its time of loss is the start of this
+  // process.
   bool somebody_is_there() const;
   std::optional<SteadyTime> last_loss() const;
 
@@ -119,7 +120,7 @@ class Assembly {
     std::uint64_t incarnation = 0;
     std::string address;
     Standing standing = Standing::silent;
-    SteadyTime lost;     // when the connection ended: this one, or that of the process before it
+    SteadyTime lost;     // when the connection with this process, or with the one before it, ended
     bool known = false;  // its status has arrived
     SteadyTime told;     // when its status last arrived
     StatusMessage status;

@@ -12,7 +12,8 @@ inline constexpr Milliseconds propose_patience{3000};  // the proposer waits so 
 inline constexpr Milliseconds begin_patience{5000};    // after an accept, for the generation to begin
 inline constexpr Milliseconds reach_patience{2500};    // before an answer, for the other members to connect
 inline constexpr Milliseconds retry_pause{100};        // after a refusal
-// A member whose connection has ended may only be cut off. It then dials again much sooner than this.
+// A member whose connection has ended counts as dead only after this time. A live member that was only cut
+// off dials again much sooner.
 inline constexpr Milliseconds return_patience{1000};
 // The time from the start of assembling until a rank checks whether it is to propose, if no event came
 // before.

@@ -92,7 +92,7 @@ void Assembly::on_refuse(const Event& event, SteadyTime now, Effects& effects) {
   if (refuse.refused == generation_.number)
     return on_begin_refused({event.peer.rank, event.incarnation}, effects);
   if (refuse.refused != proposed_) return;
-  // A refusal after another one counts, too: all refusals together show which member is at fault.
+  // Later refusals of the same proposal count, too: only all of them show which member is at fault.
   if (refuse.unreachable) note_cut(event.peer.rank, *refuse.unreachable, now);
   own_.reset();
   not_before_ = now + retry_pause;
@@ -120,8 +120,8 @@ void Assembly::on_begin(const Event& event, Effects& effects) {
   const bool awaited = theirs_ && answered_ && theirs_->proposal.number == number &&
                        theirs_->to == Member{event.peer.rank, event.incarnation};
   if (!awaited) {
-    // A12: this rank no longer waits for that generation, or has accepted another proposal since. Without an
-    // answer the other members would wait for this rank in the first sum.
+    // A12: this rank refuses, since it no longer waits for that generation, or has accepted another proposal.
+    // Without an answer the other members would wait for this rank in the first sum.
     if (number > generation_.number) {
       code_probe("allreduce.begin-too-late");
       effects.send(event.peer, encode(RefuseMessage{promised_, number, {}}));
@@ -158,7 +158,7 @@ std::optional<Proposal> Assembly::may_propose(SteadyTime now) {
   proposal.members.push_back(self_);
   bool somebody_trains = false;
   for (const auto& [rank, view] : views_) {
-    // A rank that this process saw train may still train, even if this process no longer hears it.
+    // A rank that this process saw train counts as training until it is dead, even if it is no longer heard.
     if (view.status.generation != 0 && !is_dead(view, now)) somebody_trains = true;
     if (view.standing != Standing::live || !view.known) continue;
     if (is_member(rank) || newcomer(rank, view, now)) proposal.members.push_back({rank, view.incarnation});

@@ -84,8 +84,8 @@ bool Assembly::keeps_promises(const Proposal& proposal, Member proposer, SteadyT
   });
 }
 
-// A10. Whether the generation began at a step that no rank in the proposal has reached. A member that lags
-// does not have this state yet, and a rank that has the state may live, as a member or not.
+// A10. Whether the generation began at a step that no rank in the proposal has reached, while a rank outside
+// the proposal may have that state, as a member or not. A member that lags does not have it yet.
 bool Assembly::loses_steps(const Proposal& proposal, SteadyTime now) const {
   const auto has_it = [&](const Member& member) {
     if (const auto accepted = accepted_.find(member.rank); own_ && accepted != accepted_.end())

@@ -14,7 +14,7 @@ namespace mlk::rt {
 
 // Decisions that more than one machine makes.
 
-// A message came too late to be of use.
+// Count a message that came too late to be of use.
 struct CountLate {};
 // From now on no peer's end changes how this process ends.
 struct RunIsTrained {};
@@ -25,8 +25,8 @@ struct EndTrained {
 struct EndWithFound {};
 struct EndTerminated {};
 
-// The caller carries out its content in order, after the call has returned. A Failure is how the process
-// ends; the caller ignores everything that follows it.
+// The caller carries out the decisions in order, after the call has returned. At a Failure the process ends,
+// and the caller ignores all decisions after it.
 template <typename... Decisions>
 struct TurnOf {
   using Decision = std::variant<Effects::Effect, Decisions..., Failure>;

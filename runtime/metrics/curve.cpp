@@ -36,7 +36,7 @@ std::optional<Curve::Point> point_of(const json& value) {
 }  // namespace
 
 void Curve::add(std::uint64_t step, double loss) {
-  const bool again = last_ && last_->first == step;  // the last step, once more with the accuracy
+  const bool again = last_ && last_->first == step;  // the last step is added again, with the accuracy
   last_ = {step, loss};
   if (again) {
     if (kept_.back().first == step) kept_.back() = *last_;
@@ -44,8 +44,8 @@ void Curve::add(std::uint64_t step, double loss) {
   }
   if (seen_++ % stride_ != 0) return;
   kept_.push_back(*last_);
-  // One place is reserved for the last point. When the others are full, every second point is dropped, and
-  // from then on every second new point is skipped.
+  // One entry is reserved for the last point. When all other entries are in use, every second point is
+  // dropped, and from then on every second new point is skipped.
   if (kept_.size() < max_points) return;
   for (std::size_t i = 1; 2 * i < kept_.size(); ++i) kept_[i] = kept_[2 * i];
   kept_.resize((kept_.size() + 1) / 2);
@@ -109,7 +109,7 @@ void CurveFile::save(const Curve& curve) {
   if (written_.valid() && written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
   try {
     written_ = std::async(std::launch::async, replace, path_, curve.text());
-  } catch (const std::system_error&) {  // no thread is available: the next curve may be written
+  } catch (const std::system_error&) {  // no thread is available now; the next save() tries again
   }
 }
 

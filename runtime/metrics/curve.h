@@ -19,9 +19,9 @@ class Curve {
   void add(std::uint64_t step, double loss);
   std::vector<Point> points() const;
 
-  // The curve as JSON, and a curve read from JSON up to this step, because training repeats the later steps.
-  // New points are thinned like the points read. Nothing if the text is not a curve, or has no point up to
-  // this step.
+  // text() returns the curve as JSON. up_to() reads a curve from JSON, but only up to this step, because
+  // training repeats the later steps. New points are thinned like those of the text. Returns nothing if the
+  // text is not a curve, or has no point up to this step.
   std::string text() const;
   static std::optional<Curve> up_to(std::uint64_t step, std::string_view text);
 

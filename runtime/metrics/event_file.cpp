@@ -119,8 +119,8 @@ void EventFile::write(std::uint64_t step, std::span<const Scalar> scalars, doubl
   append(scalars_event(wall_time, step, scalars));
 }
 
-// TensorBoard reads the files of a folder in the order of their names, which begin with the second of their
-// opening. A count keeps files of the same second and process apart.
+// TensorBoard reads the files of a folder in the order of their names, which begin with the time of their
+// opening in seconds. A counter makes the names of one process and second different.
 bool EventFile::open_file() {
   constexpr int most_tries = 100;
   try {
@@ -142,7 +142,7 @@ bool EventFile::open_file() {
   return false;
 }
 
-// One write for each record, so that a process that is killed leaves only whole ones.
+// Writes each record with one call, so that a process that is killed leaves only complete records.
 bool EventFile::append(std::string_view event) {
   const std::string record = tfrecord(event);
   const ssize_t written = ::write(fd_, record.data(), record.size());

@@ -16,7 +16,7 @@ constexpr std::chrono::seconds end_patience{2};
 
 }  // namespace
 
-// The state that the thread uses, also after the destructor abandoned it.
+// The state that the thread uses, also after the destructor has abandoned the thread.
 struct EventWriter::Shared {
   Write write;
   Log log;

@@ -23,7 +23,7 @@ class EventWriter {
     std::vector<Scalar> scalars;
   };
   using Write = std::function<void(const Report&)>;
-  // The most reports that may wait to be written. Further ones are dropped; the log says so once.
+  // The most reports that may wait to be written. Further reports are dropped; the log says so once.
   static constexpr std::size_t most_waiting = 256;
 
   EventWriter(const std::string& folder, const Log& log);

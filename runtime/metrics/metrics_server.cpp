@@ -37,8 +37,9 @@ bool is_complete(std::string_view head) {
   return head.find("\r\n\r\n") != std::string_view::npos || head.find("\n\n") != std::string_view::npos;
 }
 
-// One client. It is answered when its head has arrived. Whatever else it sends is read and dropped until it
-// closes, because closing a socket with unread bytes would cancel the answer.
+// The connection of one client. The server answers when the head of the request has arrived. It then reads
+// and drops all that the client sends until the client closes, because closing a socket with unread bytes
+// would cancel the answer.
 class Connection {
  public:
   explicit Connection(int fd) : fd_(fd), opened_(steady_clock::now()) {}
@@ -133,7 +134,7 @@ std::uint16_t MetricsServer::port() const {
   bound.length = sizeof bound.storage;
   getsockname(listen_, reinterpret_cast<sockaddr*>(&bound.storage), &bound.length);
   return ntohs(
-      reinterpret_cast<const sockaddr_in*>(bound.get())->sin_port);  // IPv6 has the port at the same place
+      reinterpret_cast<const sockaddr_in*>(bound.get())->sin_port);  // IPv6 has the port at the same offset
 }
 
 void MetricsServer::run() {
@@ -168,7 +169,7 @@ void MetricsServer::run() {
       connections.emplace_back(fd);
     } else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
       accept_after =
-          now + std::chrono::seconds(1);  // for example out of descriptors: trying again at once would spin
+          now + std::chrono::seconds(1);  // for example no free descriptors: a retry at once would spin
     }
   }
 }

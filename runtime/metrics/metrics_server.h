@@ -12,8 +12,8 @@
 
 namespace mlk::rt {
 
-// The whole answer to the head of a request; content() gives the text at /metrics, of type `content_type`.
-// Pure, except for content().
+// Returns the whole HTTP response to the head of a request. At /metrics its body is the text of content(), of
+// type `content_type`. Pure, except for content().
 std::string http_answer(std::string_view head, const char* content_type,
                         const std::function<std::string()>& content);
 
@@ -22,7 +22,7 @@ std::string http_answer(std::string_view head, const char* content_type,
 class MetricsServer {
  public:
   static constexpr std::size_t most_connections = 16, most_request = 8192;
-  static constexpr std::size_t most_read = 1 << 20;  // of what follows a request; it is dropped
+  static constexpr std::size_t most_read = 1 << 20;  // bytes after a request that are read and dropped
   static constexpr double patience_seconds = 5;      // for the whole exchange
 
   using Content = std::function<std::string()>;  // called from the thread

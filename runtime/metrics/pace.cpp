@@ -9,7 +9,7 @@ namespace mlk::rt {
 namespace {
 
 constexpr double least_share =
-    1.0 / 16;  // the weight of the newest step in the mean: one slow step is not enough to be named
+    1.0 / 16;  // the weight of the newest step in the mean: small, so that one slow step names no rank
 constexpr double clearly_slower = 1.5;
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 namespace mlk::rt {
 
-// Keeps for each rank a mean of its newest steps. Waiting is excluded, because in sync mode every rank takes
-// as long as the straggler. The first step of a rank is left out, because its caches are cold.
+// Keeps for each rank the mean duration of its newest steps. Waiting is excluded, because in sync mode every
+// rank takes as long as the straggler. The first step of a rank is left out, because its caches are cold.
 class Pace {
  public:
   // seconds: of the rank's own part of a step. Ignored if it is not positive.

@@ -9,7 +9,7 @@ namespace mlk::rt {
 
 inline constexpr const char* prometheus_content_type = "text/plain; version=0.0.4; charset=utf-8";
 
-// Base units, complete families, a newline after each line. Unknown values are left out.
+// Returns complete families in base units, with a newline after each line. Leaves out unknown values.
 std::string prometheus_text(const Measurements& measurements);
 
 }  // namespace mlk::rt

@@ -35,7 +35,8 @@ std::string json_string(const std::string& text) {
 std::string json_string_within(std::string text, std::size_t limit) {
   std::string result = json_string(text);
   while (result.size() > limit && !text.empty()) {
-    // Cut in proportion, because a byte may take up to six in JSON; by at least one, so that the loop ends.
+    // Cuts in proportion, because a byte may take up to six bytes in JSON, and cuts at least one byte, so
+    // that the loop ends.
     text.resize(std::min(text.size() - 1, text.size() * limit / result.size()));
     result = json_string(text);
   }
@@ -94,7 +95,7 @@ void Reporter::report(std::uint64_t step, std::uint64_t epoch, std::uint64_t pos
   std::vector<Scalar> scalars = {{"epoch", static_cast<double>(epoch)}};
   for (const Figure& figure : figures_) {
     const bool evaluated = figure.name == "accuracy" || figure.name == "held_out_loss";
-    if (evaluated && !evaluation_is_new_) continue;  // it was reported before
+    if (evaluated && !evaluation_is_new_) continue;  // an earlier line has this evaluation
     line += " " + figure.name + "=" + figure.text;
     if (figure.value) scalars.push_back({figure.name, *figure.value});
   }
@@ -195,9 +196,9 @@ std::string Reporter::result_text(bool done, const std::string& message) const {
 
 void Reporter::write(std::string text) {
   if (result_path_.empty()) return;
-  // Padded to the length of the old text, so that one write replaces all of it: a process killed between two
-  // system calls would leave the tail of an older, longer text. Only the text of an earlier process has to be
-  // truncated.
+  // Pads the text to the length of the longest text so far, so that one write replaces all of it: a process
+  // killed between a write and a truncation would leave the tail of a longer text. The first write also
+  // truncates the file, because an earlier process may have left a longer text.
   longest_ = std::max(longest_, text.size());
   text.resize(longest_, ' ');
   const int fd = open(result_path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);

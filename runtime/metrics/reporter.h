@@ -16,12 +16,12 @@
 namespace mlk::rt {
 
 // One per process. For one thread at a time, except telemetry(), which any thread may call. A rank becomes
-// the reporting one with its first report(). Other ranks write only their rank and message into the result
+// the reporting rank with its first report(). Other ranks write only their rank and message into the result
 // file, unless the run is trained.
 class Reporter {
  public:
-  // result_path: empty for none. The file is rewritten in place, never replaced by a rename: in a pod it is a
-  // bind mount.
+  // result_path: empty if no result file is wanted. The file is rewritten in place, never replaced by a
+  // rename: in a pod it is a bind mount.
   Reporter(std::ostream& metrics, std::string result_path, int rank, Clock clock = steady_seconds);
 
   // Also writes reports to event files for TensorBoard in this folder, in a thread of their own.
@@ -30,7 +30,8 @@ class Reporter {
   // Keeps the curve of the run beside its checkpoints in this folder.
   void keep_curve(const std::string& folder) { curve_file_.emplace(folder); }
 
-  // The number of steps of the run, if its configuration does not have it: part of each report.
+  // Adds the number of steps of the run to each report. Needed if the configuration does not have this
+  // number.
   void total_steps(std::uint64_t steps) { total_steps_ = steps; }
   // Call this for a model that predicts tokens; its reports then have tokens per second, too.
   void tokens_of_sample(int tokens) { tokens_of_sample_ = tokens; }
@@ -38,16 +39,17 @@ class Reporter {
   // to the peak of all its devices.
   void peak_seconds_of_sample(double seconds) { peak_seconds_of_sample_ = seconds; }
 
-  // Training starts or continues here: throughput counts from now on. restored_step: 0 for a fresh run. step:
-  // up to this step the curve is that of earlier processes.
+  // Call this when training starts or continues: throughput is measured from now on. restored_step: 0 for a
+  // fresh run. step: up to this step the curve comes from earlier processes.
   void started(std::uint64_t restored_step, std::uint64_t position, std::uint64_t step = 0);
 
-  // The accuracy on the held-out set, and of models that predict tokens the loss: part of the next report().
+  // Adds the accuracy on the held-out set to the next report(). Models that predict tokens also have a loss
+  // there.
   void evaluation(double accuracy, std::optional<double> loss = {});
 
-  // The newest step that has a checkpoint; 0: none. Part of the next report, or of the final result.
+  // Adds the newest step that has a checkpoint (0: none) to the next report, or to the final result.
   void checkpoint(std::uint64_t step) { checkpoint_ = std::max(checkpoint_, step); }
-  // Since when and why nothing could be saved, if so. Part of the next report or of the final result, too.
+  // Adds the step since which no checkpoint could be saved, and the reason. Nothing: saving works.
   void unsaved(const std::optional<Unsaved>& unsaved) { unsaved_ = unsaved; }
 
   // Prints a line and rewrites the result. position: samples taken by the whole run so far. loss: the mean
@@ -55,7 +57,8 @@ class Reporter {
   // steps of this process.
   void report(std::uint64_t step, std::uint64_t epoch, std::uint64_t position, double loss);
 
-  // Writes the final result. done: only if the run is trained. message: why the process ends otherwise.
+  // Writes the final result. done: true only if the run is trained. message: why the process ends if it is
+  // not.
   void finish(bool done, const std::string& message);
 
   // The result of the trained run. The reporting rank sends this result to the other ranks, and each rank

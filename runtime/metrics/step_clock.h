@@ -12,7 +12,7 @@ double steady_seconds();
 
 // Seconds. Evaluations, reports and waiting for a lost peer to return belong to no step.
 struct StepTimes {
-  double compute = 0;        // forward, backward, update; includes step_delay_ms, as a slower device would
+  double compute = 0;        // forward, backward, update; and step_delay_ms, which simulates a slow device
   double data = 0;           // waiting for the batch
   double communication = 0;  // waiting for peers, including the additions
 

@@ -1,4 +1,4 @@
-// Counts.
+// Counts steps and samples, and keeps the newest values.
 #include "runtime/metrics/telemetry.h"
 
 #include <algorithm>

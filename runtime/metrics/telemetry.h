@@ -1,4 +1,5 @@
-// What a process measures about itself and knows about its run: the training writes it, reports read it.
+// The measurements of a process and what it knows about its run. The training writes them, and reports read
+// them.
 #pragma once
 
 #include <array>
@@ -30,7 +31,8 @@ struct RunView {
 };
 
 // How old the weights of the gradients were. async: the number of updates that these weights had missed when
-// the gradient was applied, as server 0 sees it. With a bound: in the unit of the bound, see WorkMessage.
+// the gradient was applied, counted by server 0. In a run with a bound: in the unit of the bound, see
+// WorkMessage.
 struct Staleness {
   std::uint64_t sum = 0, most = 0, count = 0;
 

@@ -1,5 +1,6 @@
-// Forward and backward through convolutions, pools and layers. A pool comes before the bias and the ReLU:
-// these do not change which number is the largest, and so have only a quarter of the work.
+// Forward and backward through convolutions, pools and layers. A pool comes before the bias and the ReLU. The
+// order does not change the result, because neither changes which number is the largest, and after the pool
+// they have only a quarter of the work.
 #include "runtime/model/cnn.h"
 
 #include <limits>
@@ -16,7 +17,7 @@ kernels::ImageShape halved(const kernels::ImageShape& image, int channels) {
   return {1, image.height / 2, image.width / 2, channels};
 }
 
-// The image that the pools leave.
+// Returns the shape of the image after the last pool.
 kernels::ImageShape last_image(const ModelConfig& config, const SampleShape& shape) {
   kernels::ImageShape image = shape.image;
   for (const int channels : config.channels) image = halved(image, channels);

@@ -9,7 +9,8 @@
 namespace mlk::rt {
 
 // Linear layers with ReLUs between them, softmax cross entropy at the end. Weights are [outputs, inputs], as
-// in PyTorch, so checkpoints can be exchanged. The numbers are in the arenas of the model that owns this.
+// in PyTorch, so checkpoints can be exchanged. Weights and gradients lie in the arenas of the model that owns
+// this object.
 class DenseLayers {
  public:
   // The widths from the inputs of the first layer to the classes: one more than there are layers.
@@ -22,8 +23,8 @@ class DenseLayers {
   DenseLayers(const Widths& widths, const std::vector<TensorInfo>& tensors, std::size_t first,
               kernels::Ops& ops);
 
-  // Leaves each layer's output in memory of its own; the last one holds the logits. `input` has `rows` rows.
-  // Dropout follows each ReLU, at the site of the layer's number.
+  // Leaves the output of each layer in separate memory; the output of the last layer is the logits. `input`
+  // has `rows` rows. Applies dropout after each ReLU, with the number of the layer as the site.
   void forward(int rows, const float* input, const float* parameters, const Dropout& dropout = {});
   // After forward(): the sum of the losses, and the number of labels that are right.
   Evaluation score(int rows, const std::int32_t* labels);
@@ -36,7 +37,7 @@ class DenseLayers {
   float loss() { return ops_.read(loss_).front(); }
 
  private:
-  // Drops numbers of what follows layer `layer`, or of its gradient.
+  // Applies the dropout after layer `layer` to that layer's activations, or to their gradient.
   void drop(const Dropout& dropout, std::size_t layer, int rows, float* x);
 
   struct Layer {

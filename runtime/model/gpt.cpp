@@ -46,8 +46,8 @@ std::vector<TensorInfo> tensors_of(const ModelConfig& config, int vocabulary) {
   return tensors;
 }
 
-// Hands out parts of one piece of memory, each at the beginning of a cache line. Without memory it only
-// counts.
+// Hands out parts of one block of memory, each at the beginning of a cache line. Without memory it only adds
+// up the sizes.
 class Places {
  public:
   explicit Places(float* memory) : memory_(memory) {}
@@ -292,7 +292,7 @@ void Gpt::loss_backward(const Batch& batch) {
 }
 
 float Gpt::loss(const Batch& batch) {
-  place(batch.size);  // an evaluation in between may have left other sizes
+  place(batch.size);  // sets the sizes again, because an evaluation in between may have changed them
   const auto losses = ops_.read(losses_);
   double sum = 0;
   for (int first = 0; first < rows_; first += rows_of_logits_) {

@@ -22,11 +22,11 @@ class Gpt final : public Model {
   // shape: of sequences of config.context tokens. `ops` must outlive the model.
   Gpt(const ModelConfig& config, const SampleShape& shape, std::uint64_t seed, kernels::Ops& ops);
 
-  // As the report on PaLM counts them (Chowdhery et al. 2022): for each token 6 for each parameter, and for
-  // attention 12 x layers x width x context.
+  // Counts as the report on PaLM does (Chowdhery et al. 2022): for each token 6 operations for each
+  // parameter, and 12 x layers x width x context operations for attention.
   double training_flops() const override;
   void initialise(std::uint64_t seed) override;
-  // The logits of so many tokens of the batch, from the token `first` on: [tokens, vocabulary].
+  // Returns the logits of `tokens` tokens of the batch, beginning with token `first`: [tokens, vocabulary].
   kernels::Floats logits(const Batch& batch, int first, int tokens);
   int context() const { return context_; }
 
@@ -45,8 +45,8 @@ class Gpt final : public Model {
     std::size_t norm_1 = 0, norm_2 = 0;
     Linear qkv, projection, expansion, contraction;
   };
-  // What the forward pass keeps for the backward pass. Rows are tokens, of `width` numbers or as many as
-  // said.
+  // What the forward pass keeps for the backward pass. Each token has a row, of `width` numbers unless a
+  // comment gives another number.
   struct Normalised {
     float *out = nullptr, *mean = nullptr, *scale = nullptr;  // mean, scale: one number
   };
@@ -69,8 +69,8 @@ class Gpt final : public Model {
   }
   // out = x, after dropout if there is any.
   void drop(std::uint64_t site, float* x, float* out);
-  // The gradient by what was added to the residual stream at that site. If numbers were dropped, the gradient
-  // is written to `place`.
+  // Returns the gradient by what was added to the residual stream at this site. If the site drops numbers,
+  // this function writes the gradient to `place`.
   const float* branch_delta(std::uint64_t site, float* place);
 
   // Places everything in memory_ for a batch of so many sequences.
@@ -88,7 +88,7 @@ class Gpt final : public Model {
   // The residual stream's gradient in stream_delta_ becomes the gradient before the block.
   void block_backward(std::size_t i, const Final& final);
 
-  // What the four layers of a block compute of the batch.
+  // The inputs, weights and kept memory of the four linear layers of a block, for the batch under way.
   kernels::LinearLayer layer(const Linear& linear, const float* x, kernels::BFloat16* kept) const;
   kernels::LinearLayer qkv_layer(std::size_t block) const;
   kernels::LinearLayer projection_layer(std::size_t block) const;

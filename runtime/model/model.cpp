@@ -64,7 +64,7 @@ void Model::initialise_for_relu(std::uint64_t seed) {
 
 float Model::loss_and_gradients(const Batch& batch, const Final& final) {
   renew_rounded();
-  if (final || batch.dropout.probability > 0) {  // other numbers are dropped for each batch
+  if (final || batch.dropout.probability > 0) {  // no replay: dropout drops other numbers in each batch
     compute_gradients(batch, final);
   } else {
     ops_.repeat(key_of(batch), [&] { compute_gradients(batch, {}); });

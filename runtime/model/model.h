@@ -46,7 +46,8 @@ class Model {
     return parameters_;
   }
   std::span<const float> parameters() const { return parameters_; }
-  // For the next operation, which is an update of all parameters and of their rounded copy, if there is one.
+  // Call update() just before an operation that updates all parameters and, unless it is null, their rounded
+  // copy.
   struct Update {
     std::span<float> parameters;
     kernels::BFloat16* rounded = nullptr;
@@ -61,7 +62,7 @@ class Model {
   // Additions and multiplications of a training step for each sample; 0: they are not counted.
   virtual double training_flops() const { return 0; }
 
-  // Gives all parameters the values with which training begins. make_model() has done so.
+  // Gives all parameters the values with which training begins. make_model() has already called this.
   virtual void initialise(std::uint64_t seed) = 0;
 
   // Called with an offset: the gradients from that offset to the end are final.

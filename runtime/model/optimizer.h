@@ -10,7 +10,7 @@
 
 namespace mlk::rt {
 
-// The place of an update in the run.
+// The position of an update in the run.
 struct UpdateCount {
   std::uint64_t step = 0;  // updates of the run before this one
   std::uint64_t state_age =

@@ -9,7 +9,7 @@
 namespace mlk::rt {
 namespace {
 
-constexpr std::uint64_t random_stream = 0x73616d706c65;  // "sample": apart from those of the weights
+constexpr std::uint64_t random_stream = 0x73616d706c65;  // "sample": differs from the streams of the weights
 
 std::string escaped(unsigned char byte) {
   if (byte == '\n') return "\\n";

@@ -26,8 +26,8 @@ class ShardCheckpoint {
   ShardCheckpoint(const ShardCheckpoint&) = delete;
   ShardCheckpoint& operator=(const ShardCheckpoint&) = delete;
 
-  // Leaves a mark in the folder, by which server 0 sees that both use the same folder. Returns the name of
-  // the mark; empty if there is no folder, or no mark can be written there.
+  // Leaves a mark in the folder. If server 0 finds the mark, this server uses the same folder as server 0.
+  // Returns the name of the mark; empty if there is no folder, or no mark can be written there.
   std::string leave_mark() const;
   // As CheckpointStore::why_unwritable(); empty without a folder.
   std::string why_unwritable() const;

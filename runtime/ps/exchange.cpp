@@ -8,7 +8,8 @@
 namespace mlk::rt {
 namespace {
 
-// A number of floats. Copying 4 MiB takes some 0.2 ms, about the time that a recording saves.
+// From this number of floats on gradients are copied ahead. To copy 4 MiB takes some 0.2 ms, about the time
+// that a recording saves.
 constexpr std::size_t least_to_copy_ahead = 1 << 20;
 
 }  // namespace
@@ -51,8 +52,8 @@ Model::Final WeightExchange::copies_ahead() {
   };
 }
 
-// When gradients are pushed, new weights are expected already: they become the model's when the model is used
-// again. Weights that are sent as a seed are the newest.
+// A push does not call take_newest(): receives for new weights are posted already, and these become the
+// model's when the model is used again. A seed sends the newest weights.
 void WeightExchange::send(const SendChunk& wanted) {
   const Chunk& chunk = chunks_[wanted.header.key];
   const bool push = wanted.header.type == MessageType::push;

@@ -6,8 +6,8 @@
 
 namespace mlk::rt {
 
-// Serves until the run is trained, or until it has heard no worker for patience_seconds: trained. After a
-// SIGTERM terminated, with a checkpoint of all servers. Throws Failure for other errors.
+// Returns ExitCode::trained when the run is trained, or when no worker was heard for patience_seconds.
+// Returns terminated after a SIGTERM, with a checkpoint of all servers. Throws Failure for other errors.
 ExitCode run_ps_server(Job& job);
 
 }  // namespace mlk::rt

@@ -19,10 +19,10 @@ class LastCheckpoint {
  public:
   explicit LastCheckpoint(const Job& job);  // the job must outlive this
 
-  // The state of that checkpoint; nothing if there is no usable one. A waiting process may call this often:
-  // it reads the disk at most once a second.
+  // Returns the state of the last checkpoint, or nothing if no usable one exists. A waiting process may call
+  // this often, because it reads the disk at most once a second.
   std::optional<TrainingState> find(std::span<const TensorInfo> tensors);
-  // Whether that checkpoint is complete; for processes that do not know the model.
+  // Returns whether the last checkpoint is complete. Does not need the tensors of the model.
   bool is_there() const;
 
  private:

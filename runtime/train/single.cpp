@@ -11,7 +11,8 @@
 namespace mlk::rt {
 namespace {
 
-// The state of the loop. After construction it is at step 0, or at the newest checkpoint.
+// The training loop and its state. After construction the state is that of step 0 or of the newest
+// checkpoint.
 class SingleTrainer {
  public:
   explicit SingleTrainer(Job& job)

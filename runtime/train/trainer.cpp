@@ -20,8 +20,8 @@
 namespace mlk::rt {
 namespace {
 
-// The library that the environment names, else the one beside the program, else the one that the loader
-// finds.
+// Returns the library that the environment names, or else the library beside the program, or else the name
+// under which the loader looks for it.
 std::string gpu_library(const LaunchEnv& env) {
   const std::string name = "libmlk-cuda.so";
   if (!env.gpu_library.empty()) return env.gpu_library;
@@ -100,8 +100,8 @@ double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mod
   watch_device();
   clock_.turn_to(StepClock::Activity::compute);
   if (job_.config.step_delay_ms > 0) job_.stop.wait(std::chrono::milliseconds(job_.config.step_delay_ms));
-  // A share is computed in parts that fit into memory. A worker computes the share of lost workers in
-  // addition to its own.
+  // A worker also computes the share of lost workers, so its share can be larger than memory allows.
+  // Therefore it computes the share in parts.
   const DataConfig& data = job_.config.data;
   const auto most = static_cast<std::uint64_t>(data.micro_batch > 0 ? data.micro_batch : data.batch);
   const std::uint64_t parts = (samples + most - 1) / most;
@@ -130,8 +130,8 @@ double Trainer::compute(std::uint64_t position, std::uint64_t samples, const Mod
 }
 
 float Trainer::compute_part(std::uint64_t position, std::uint64_t samples, const Model::Final& final) {
-  // No other thread gathers batches ahead: gathering takes at most 5 % of a step, and handing the batch over
-  // took longer.
+  // This thread gathers its batches itself, because gathering takes at most 5 % of a step, and a handover
+  // from another thread took longer.
   clock_.turn_to(StepClock::Activity::data);
   ids_.clear();
   for (std::uint64_t i = 0; i < samples; ++i) {
@@ -200,7 +200,7 @@ void RunReports::show_sample() {
   job_.log.line("sample: " + shown_tokens(tokens, config.data.format));
 }
 
-// A failure is only a warning, because the last checkpoint has these weights too.
+// If the weights cannot be written, logs only a warning, because the last checkpoint has these weights too.
 void RunReports::export_weights() {
   if (job_.env.checkpoints.empty()) return;
   const std::string folder = job_.env.checkpoints + "/model";

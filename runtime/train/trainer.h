@@ -1,4 +1,4 @@
-// What a worker computes with: the model, the data, batches at positions of the run.
+// The model and the data of a worker, and the computations on batches at given positions of the run.
 #pragma once
 
 #include <chrono>
@@ -30,8 +30,8 @@ class Trainer {
 
   // The mean loss over the samples at [position, position + samples) of the run; model().gradients() becomes
   // their mean gradient. Needs memory for data.micro_batch samples only. Sleeps step_delay_ms first. Throws
-  // Failure{diverged} if the loss is NaN or infinite. final: see Model; it may be called before the loss is
-  // found to be NaN. Leaves the clock at `compute`.
+  // Failure{diverged} if the loss is NaN or infinite. final: see Model; compute() may call it before it finds
+  // that the loss is NaN. Afterwards the clock counts the time as `compute`.
   double compute(std::uint64_t position, std::uint64_t samples, const Model::Final& final = {});
 
   // Scales model().gradients() to a norm of at most optimizer.clip. In a run with servers each worker calls
@@ -53,8 +53,9 @@ class Trainer {
 
   // A state of the optimizer: zeros.
   kernels::Buffer<float> make_state() { return ops_->allocate<float>(state_size()); }
-  // Copies the weights of a checkpoint to the model, and its optimizer state, if it has one, to `state`,
-  // which is zeros. Throws Failure{checkpoint_unusable} if that optimizer state is of another optimizer.
+  // Copies the weights of a checkpoint to the model. If the checkpoint has an optimizer state, also copies
+  // this to `state`, which holds zeros before. Throws Failure{checkpoint_unusable} if the optimizer state
+  // belongs to another optimizer.
   void restore(const TrainingState& found, std::span<float> state);
 
   StepClock& clock() { return clock_; }
@@ -85,16 +86,16 @@ class Trainer {
   std::chrono::steady_clock::time_point next_look_;  // when to read the GPU's usage again
 };
 
-// Reports for the run while this process is the lowest live rank. The step may jump: a report is due when a
-// multiple of report_every was passed.
+// Reports for the run while this process is the lowest live rank. The step may advance by more than 1 between
+// two calls, so a report is due once the step has passed a multiple of report_every.
 class RunReports {
  public:
   RunReports(Job& job, Trainer& trainer) : job_(job), trainer_(trainer) {}
 
   void add_loss(double sum, std::uint64_t count);
-  // Call when the model is at `step`. Prints and evaluates, each if it is due. At the end (`last`) does both,
-  // logs a sample of the model and writes its weights to a file. False: the process got a signal to stop
-  // during the evaluation.
+  // Call this when the model is at `step`. Prints a report if one is due, and evaluates if an evaluation is
+  // due. At the end (`last`) it does both, logs a sample of the model and writes the weights to a file.
+  // Returns false if the process got a signal to stop during the evaluation.
   bool at_step(std::uint64_t step, std::uint64_t position, std::uint64_t restored_step, bool last);
 
  private:

@@ -45,7 +45,7 @@ void set_tcp_options(int fd) {
 
 Acceptor::Acceptor(const HostPort& where, std::chrono::milliseconds patience, bool unix_socket) {
   SocketAddress bound;
-  // The UNIX socket comes first: a peer of this host that connects by TCP stays with TCP.
+  // The UNIX socket listens first, because a peer of this host that has connected by TCP stays with TCP.
   tcp_ = listen_at(where, patience, [&](int fd) {
     bound = bound_address(fd);
     if (!unix_socket) return;
@@ -103,7 +103,7 @@ void Acceptor::accept_local(const Handlers& handlers) {
   }
 }
 
-// Removed from epoll until the next listen_again(): accept() fails now, and epoll would report without end.
+// Removes the socket from epoll until listen_again(): accept() fails now, so epoll would report endlessly.
 void Acceptor::leave_out(int listener) {
   epoll_ctl(epoll_, EPOLL_CTL_DEL, listener, nullptr);
   left_out_ = true;

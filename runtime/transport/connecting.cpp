@@ -80,7 +80,7 @@ void Transport::Impl::open_attempt(PeerId peer, const SocketAddress& address, St
     }
     set_tcp_options(fd);
     outcome = ::connect(fd, address.get(), address.length) == 0 ? 0 : errno;
-    // The peer may have begun to listen in the meantime, and it opens its UNIX socket first.
+    // The peer may have begun to listen meanwhile, its UNIX socket first, so this tries that socket again.
     if (const int late = locally ? connect_locally(address) : -1; late >= 0) {
       ::close(std::exchange(fd, late));
       medium = Medium::one_host;

@@ -70,7 +70,8 @@ bool Transport::Impl::deliver(Connection& connection, Frame&& frame) {
   if (waiting > options_.credit) {
     connection.link->pause();
     account.paused = true;
-    // The consumer may have emptied the queue in the meantime, and then nothing else would resume reading.
+    // The consumer may have emptied the queue meanwhile. Nothing else would resume reading then, so this
+    // does.
     if (account.bytes < options_.credit / 2 && account.paused.exchange(false)) connection.link->resume();
   }
   return true;

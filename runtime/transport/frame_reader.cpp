@@ -16,7 +16,7 @@
 namespace mlk::rt {
 namespace {
 
-// The size of a small message as a whole; reading more ahead would copy much of a large message twice.
+// Holds a small message as a whole. With a larger buffer much of a large message would be copied twice.
 constexpr std::size_t read_ahead_size = 8 * 1024;
 constexpr std::size_t straight_from = 2 * 1024;
 constexpr std::size_t read_turn = 2 * 1024 * 1024;
@@ -135,7 +135,7 @@ void FrameReader::take_in(std::size_t size, PostedReceives& posted_receives, Fil
 }
 
 // Adds before the checksum of the whole payload is known: if the checksum is wrong, the connection ends, and
-// with it every sum that used the connection. An incomplete float waits for its rest.
+// with it every sum that used the connection. An incomplete float waits for its other bytes.
 template <typename Fill>
 void FrameReader::add_in(std::size_t size, PostedReceives& posted_receives, Fill fill) {
   scratch_.resize(sizeof(float) + read_size);

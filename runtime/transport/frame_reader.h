@@ -46,7 +46,7 @@ class FrameReader {
     bool trusted = false;  // the peer has proved itself: it may open a lane
     std::function<std::optional<PostedReceives::Ticket>(const Header&)> place;
     std::function<bool(Frame&&)> deliver;  // false: stop reading
-    std::function<void()> tell_of_room;    // the peer waits for room in its lane, which has room again
+    std::function<void()> tell_of_room;    // tells the waiting peer that its lane has room again
   };
   enum class End { more_later, end_of_stream, reset, unproven_loss, fault };
   // Reads until the socket is empty, or 2 MiB are read, so that one busy peer does not keep the others
@@ -87,7 +87,7 @@ class FrameReader {
   std::size_t payload_filled_ = 0;
   std::uint32_t crc_ = 0, sum_crc_ = 0, received_frames_ = 0;
   bool taken_back_ =
-      false;       // the buffer was taken back when the frame was half received: the rest goes elsewhere
+      false;       // the buffer was taken back when the frame was half received: its other bytes go elsewhere
   Bytes scratch_;  // the part of a payload that is to be added
   std::size_t odd_bytes_ = 0;  // of scratch_, at the front: the beginning of a float
   int descriptor_ = -1;        // of a lane, until its frame is complete

@@ -25,8 +25,8 @@ inline constexpr std::uint32_t handshake_payload_limit = 512;
 using Key = std::array<std::byte, 32>;
 using Nonce = std::array<std::byte, 32>;
 
-// Read the key from 64 hexadecimal digits, with white space around them; load_key() from the file MLK_SECRET.
-// Throw Failure{bad_configuration}; its message never contains the text.
+// parse_key() reads the key from 64 hexadecimal digits, with white space around them; load_key() reads them
+// from the file MLK_SECRET. Both throw Failure{bad_configuration}, whose message never contains the text.
 Key parse_key(std::string_view text);
 Key load_key(const std::string& path);
 

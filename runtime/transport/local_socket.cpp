@@ -63,7 +63,7 @@ int open_socket() {
   return with_large_buffer(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-// Returns -1 and keeps errno as it is.
+// Closes the descriptor, leaves errno unchanged and returns -1.
 int close_keeping_errno(int fd) {
   const int error = errno;
   ::close(fd);

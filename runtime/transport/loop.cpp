@@ -120,7 +120,7 @@ void Loop::run_round(SteadyTime deadline, bool spin) {
   handlers_.serve(came.first(came.size() - woken.size()));
 }
 
-// While it polls, it yields to any other thread that could run on this core.
+// While the thread polls, it yields to any other thread that could run on this core.
 int Loop::wait_for_sockets(std::span<epoll_event> events, Milliseconds time, bool spin) {
   const auto size = static_cast<int>(events.size());
   const auto start = std::chrono::steady_clock::now();

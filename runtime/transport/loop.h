@@ -1,9 +1,9 @@
 // The loop of the transport: the thread that waits for something also waits for the sockets.
 //
-// The consumer runs it in receive(), and a sender without room in send(). So an awaited message costs one
-// wake-up, and its payload is still in the cache of the thread that wants it. While waits are short, the
-// waiting thread polls for a while before it sleeps. If no thread has run the loop for a while, the backup
-// thread of the loop runs it.
+// The consumer runs the loop in receive(), and a sender without room runs it in send(). So an awaited message
+// costs one wake-up, and its payload is still in the cache of the thread that wants it. While waits are
+// short, the waiting thread polls for a while before it sleeps. If no thread has run the loop for a while,
+// the backup thread of the loop runs it.
 #pragma once
 
 #include <atomic>
@@ -25,8 +25,8 @@ class Loop {
  public:
   static constexpr Milliseconds longest_round{100};
 
-  // The thread that runs the loop calls both, and never two threads at once. next(): the latest time of the
-  // next round, called before each round. serve(): handles the events of a round, perhaps none.
+  // Only the thread that runs the loop calls these functions. next() is called before each round, and returns
+  // when the round must end at the latest. serve() handles the events of the round, perhaps none.
   struct Handlers {
     std::function<SteadyTime()> next;
     std::function<void(std::span<const epoll_event> events)> serve;

@@ -120,7 +120,7 @@ void Transport::Impl::serve(Connection& connection) {
       [[fallthrough]];
     case FrameReader::End::end_of_stream:
       connection.doomed = true;
-      // After a silence the other host may only have given the connection up.
+      // After a silence the error proves nothing: the other host may only have given the connection up.
       connection.proven = !connection.silent && proves_death(connection.link->send_error());
       notice_pause(std::chrono::steady_clock::now());  // the pause may have come during the read
       if (connection.proven && !was_stranger && std::chrono::steady_clock::now() < peers_return_until_) {
@@ -209,7 +209,7 @@ bool Transport::Impl::lost(const Connection& connection, SteadyTime now) const {
 
 void Transport::Impl::tick(SteadyTime now) {
   // After a pause of this process itself (stopped, swapped out, its host suspended) the bytes from the peers
-  // still wait in the sockets.
+  // still wait in the sockets, so no peer counts as silent yet.
   const bool was_away = since_tick(now) > std::chrono::seconds(1);
   last_tick_ = now;
   suspended_at_tick_ = options_.suspended();

@@ -70,7 +70,7 @@ bool SharedLane::has_room(std::size_t length) {
   const std::uint64_t begin = begin_of(position_, length);
   if (fits(begin, length)) return true;
   control().wanted = position_ - capacity / 2;
-  return fits(begin, length);  // the reader may have released it in the meantime
+  return fits(begin, length);  // the reader may have released memory in the meantime
 }
 
 std::span<const std::byte> SharedLane::next(std::size_t length) {

@@ -152,7 +152,7 @@ class Transport::Impl {
   // After a pause of this process itself (stopped, its host frozen or suspended) the peers may have given it
   // up. So the ends of their connections prove nothing until the peers have had the time to dial again.
   SteadyTime peers_return_until_;
-  std::set<PeerId> tcp_next_;  // the process that listens beside the peer's address is not the peer
+  std::set<PeerId> tcp_next_;  // next dialled by TCP: another process holds the UNIX socket beside it
   RateLimit complaints_{5, Milliseconds(10000)};
   bool closing_ = false;
   SteadyTime last_tick_;

@@ -33,7 +33,7 @@ bool says_that_it_has_ended(const sweeps::SweepStatus& status, const ChangeHooks
   return true;
 }
 
-// Single trials of a driven sweep, each with its run if it has one.
+// Finds single trials of a driven sweep, and the run of each trial that has a run.
 class ChosenTrials {
  public:
   ChosenTrials(kube::Client& client, const std::string& sweep, const std::string& doing)
@@ -42,7 +42,7 @@ class ChosenTrials {
         runs_(sweeps::runs_of(objects_)),
         doing_(doing) {}
 
-  // Throws Error: not_found if there is no trial of that number, usage for an index of a Job.
+  // Throws Error{not_found} if no trial has this number, and Error{usage} if the trial is an index of a Job.
   const sweeps::Trial& trial(int number) const {
     const auto found = std::find_if(status_.trials.begin(), status_.trials.end(),
                                     [&](const sweeps::Trial& each) { return each.number == number; });
@@ -56,7 +56,7 @@ class ChosenTrials {
                             name(number), doing_),
                 fmt::format("{} the whole sweep: mlk {} {}", doing_, doing_, status_.sweep));
   }
-  // The run of its newest try; nullptr if it has not been started.
+  // The run of the trial's newest try; nullptr if the trial has not been started.
   const RunObjects* run(int number) const {
     const auto found = runs_.find(status_.newest_runs.at(number));
     return found == runs_.end() ? nullptr : &found->second;
@@ -99,8 +99,8 @@ void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHoo
   if (!status.record.driven || status.jobs_go_on) {
     throw Error(ExitCode::usage,
                 "the cluster runs the trials of " + sweep +
-                    " by itself, and cannot let them end without starting others: a Job that is to run fewer "
-                    "pods deletes those that run",
+                    " by itself, so mlk cannot drain the sweep: a Job that gets a smaller number of pods "
+                    "deletes running pods",
                 "stop it at once with: " + hooks.command("stop " + sweep));
   }
   if (has_annotation(objects.owner, annotations::stopped)) {
@@ -135,7 +135,7 @@ void stop_trials(kube::Client& client, const std::string& sweep, const std::vect
   for (const int number : numbers) {
     const sweeps::Trial& trial = trials.trial(number);
     const RunObjects* run = trials.run(number);
-    // An earlier stop may have been cut off: this call completes that stop.
+    // Also stops a trial that is stopped already, since an earlier stop may have been cut off in the middle.
     const bool is_stopped =
         trial.state == sweeps::TrialState::stopped && run != nullptr && sweeps::goes_on_later(run->owner);
     if (sweeps::has_ended(trial.state) && !is_stopped) {
@@ -169,7 +169,7 @@ void resume_trials(kube::Client& client, const std::string& sweep, const std::ve
 std::vector<json> give_up_trials(kube::Client& client, const std::string& sweep,
                                  const std::vector<int>& numbers, const ChangeHooks& hooks) {
   const std::string& name_space = client.config().name_space;
-  // Stores the reports in the logs, since the logs are lost with the pods.
+  // Stores the reports from the logs in the ledger, since the logs are lost with the pods.
   sweeps::read_sweep(client, name_space, sweep, sweeps::Harvest::all);
   const ChosenTrials trials(client, sweep, "delete");
   std::vector<json> owners;
@@ -189,7 +189,7 @@ std::vector<json> give_up_trials(kube::Client& client, const std::string& sweep,
   std::string problem;
   if (!sweeps::write_ledger(client, name_space, trials.objects().owner, trials.objects().config_maps, written,
                             trials.status().ledger, &problem))
-    throw Error(ExitCode::failure, "what the trials have told could not be written down: " + problem);
+    throw Error(ExitCode::failure, "the results of the trials could not be stored: " + problem);
   return owners;
 }
 

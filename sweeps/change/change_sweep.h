@@ -1,4 +1,4 @@
-// Stops and resumes sweeps and single trials; for stop, resume and delete.
+// Stops and resumes sweeps and single trials, for the commands stop, resume and delete.
 #pragma once
 
 #include <string>
@@ -14,20 +14,21 @@ namespace kube {
 class Client;
 }
 
-// Each function reports on standard error. All throw Error.
+// Each function says on standard error what it has done. Each function throws Error.
 void stop_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void drain_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 void resume_sweep(kube::Client& client, const std::string& sweep, const ChangeHooks& hooks);
 
-// For a driven sweep. Throws Error{usage} for a sweep that the cluster runs by itself: an index of a Job can
-// be neither stopped nor removed.
+// Stop and resume single trials of a driven sweep. Throw Error{usage} for a sweep that the cluster runs by
+// itself, since an index of a Job can be neither stopped nor removed.
 void stop_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,
                  const ChangeHooks& hooks);
 void resume_trials(kube::Client& client, const std::string& sweep, const std::vector<int>& numbers,
                    const ChangeHooks& hooks);
 
-// The owners of these trials' runs, for the caller to delete. Afterwards the ledger has the reports of the
-// trials, and marks trials that have not ended as stopped for good: no driver starts them again.
+// Returns the owners of these trials' runs, which the caller then deletes. Stores the reports of the trials
+// in the ledger first, and marks trials that have not ended as stopped for good, so that no driver starts
+// them again.
 std::vector<nlohmann::json> give_up_trials(kube::Client& client, const std::string& sweep,
                                            const std::vector<int>& numbers, const ChangeHooks& hooks);
 

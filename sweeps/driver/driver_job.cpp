@@ -46,11 +46,11 @@ std::string decoded(const std::string& text) {
   try {
     return base64_decode(text);
   } catch (const std::invalid_argument&) {
-    throw Error(ExitCode::failure, "what this driver is to drive cannot be read: it is not base64");
+    throw Error(ExitCode::failure, "the input of this driver cannot be read: it is not base64");
   }
 }
 
-// The end of the part that starts at `begin`: never inside a character.
+// The end of the part that starts at `begin`. A part never ends inside a UTF-8 character.
 std::size_t end_of_part(const std::string& text, std::size_t begin) {
   std::size_t end = std::min(text.size(), begin + longest_input_part);
   while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
@@ -60,7 +60,7 @@ std::size_t end_of_part(const std::string& text, std::size_t begin) {
 }  // namespace
 
 std::string to_text(const DriverInput& input) {
-  std::map<std::string, std::string> texts;  // the texts may be not UTF-8
+  std::map<std::string, std::string> texts;  // in base64, since the texts may not be UTF-8
   for (const auto& [name, text] : input.texts) texts[name] = base64_encode(text);
   return json_text({{"schema", input_schema},
                     {"version", input.version},
@@ -88,7 +88,7 @@ std::string to_text(const DriverInput& input) {
 DriverInput parse_driver_input(std::string_view text) {
   const json value = json_or_null(text);
   if (number_of(value, {"schema"}, 0) != input_schema)
-    throw Error(ExitCode::failure, "what this driver is to drive was written by another version of mlk",
+    throw Error(ExitCode::failure, "the input of this driver was written by another version of mlk",
                 "start the driver with an image that holds the same mlk: --driver-image IMAGE");
   DriverInput out;
   out.version = text_of(value, {"version"});
@@ -134,10 +134,11 @@ PrepareOptions options_of(const DriverInput& input, FileContents files) {
 Definition definition_of(const DriverInput& input, const FileContents& files, const Templates& templates) {
   Definition out = define_sweep(input.file, options_of(input, files), input.parameters, templates);
   if (out.identity.run != input.defined_as) {
-    throw Error(ExitCode::failure,
-                fmt::format("this mlk takes {} for another sweep, {}, than the mlk that started it, {}",
-                            input.defined_as, out.identity.run, input.version),
-                "start the driver with an image that holds the same mlk: --driver-image IMAGE");
+    throw Error(
+        ExitCode::failure,
+        fmt::format("this mlk derives another name for sweep {}, {}, than the mlk that started the sweep, {}",
+                    input.defined_as, out.identity.run, input.version),
+        "start the driver with an image that holds the same mlk: --driver-image IMAGE");
   }
   out.identity = input.sweep;
   out.files_of = input.files_of;
@@ -174,7 +175,8 @@ std::vector<json> input_objects(const json& owner, const std::string& text) {
     json map =
         config_map_of(owner, input_part_name(kube::name_of(owner), key_of_input(text), static_cast<int>(i)),
                       "input", parts[i]);
-    // Commands that read the sweep do not need this ConfigMap.
+    // Without the sweep's label, commands that read the sweep do not list this ConfigMap, which they do not
+    // need.
     map["metadata"]["labels"].erase(labels::sweep);
     map["metadata"]["labels"][labels::role] = labels::driver;
     map["data"]["parts"] = std::to_string(parts.size());

@@ -1,5 +1,5 @@
-// The objects of a detached sweep's driver: the Job that runs mlk, and ConfigMaps with its input. With this
-// input the driver acts as a driver on the machine where the sweep was started. Pure.
+// Renders the objects of a detached sweep's driver: the Job that runs mlk, and ConfigMaps with the input of
+// mlk. With this input the driver does the same as a driver on the machine where the sweep was started. Pure.
 #pragma once
 
 #include <optional>
@@ -46,9 +46,9 @@ std::string to_text(const DriverInput& input);
 // Throws Error{failure} if the text is not an input of this version of mlk.
 DriverInput parse_driver_input(std::string_view text);
 
-// The sweep of the input. `templates`: the result of templates_of(); `files`: the contents of the entries
-// that it names, and its code. Throws Error{failure} if this mlk computes another identity than the mlk that
-// wrote the input.
+// Defines the sweep of the input. `templates`: the result of templates_of(); `files`: the contents of the
+// entries that the input names, and the sweep's code. Throws Error{failure} if this mlk computes another
+// identity than the mlk that wrote the input.
 Definition definition_of(const DriverInput& input, const FileContents& files, const Templates& templates);
 // Fills in `defined_as`. Call it as the last step before writing the input.
 void settle(DriverInput& input, const FileContents& files);
@@ -57,7 +57,7 @@ void settle(DriverInput& input, const FileContents& files);
 std::string key_of_input(std::string_view text);
 
 Templates templates_of(const DriverInput& input);
-// `files`: the contents of the entries that the input names, and its code.
+// `files`: the contents of the entries that the input names, and the sweep's code.
 PrepareOptions options_of(const DriverInput& input, FileContents files);
 
 // "digits-abcde-driver-fghij"

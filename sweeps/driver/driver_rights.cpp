@@ -123,12 +123,11 @@ void require_own_rights(kube::Client& client, const std::string& name_space,
   const std::vector<kube::AccessQuestion> questions = driver_questions(rights);
   const std::vector<std::string> missing = refused(questions, kube::may_all(client, name_space, questions));
   if (missing.empty()) return;
-  throw Error(
-      ExitCode::cluster,
-      fmt::format("the driver may not {} in namespace '{}'", join(missing, ", "), name_space),
-      fmt::format("its ServiceAccount {} lacks a part of its Role; who may change it types the sweep's "
-                  "command again with --create-rbac",
-                  driver_account));
+  throw Error(ExitCode::cluster,
+              fmt::format("the driver may not {} in namespace '{}'", join(missing, ", "), name_space),
+              fmt::format("ServiceAccount {} lacks a part of its Role; a user who may change the Role types "
+                          "the sweep's command again with --create-rbac",
+                          driver_account));
 }
 
 void create_driver_rights(kube::Client& client, const std::string& name_space,

@@ -23,10 +23,10 @@ std::vector<nlohmann::json> render_driver_rights(const Templates& templates, con
 // The objects as YAML for `kubectl apply -f -`, for an administrator.
 std::string rights_as_yaml(const std::vector<nlohmann::json>& rights);
 
-// One question for each right of the Role.
+// Returns one question to the API server for each right of the Role.
 std::vector<kube::AccessQuestion> driver_questions(const std::vector<nlohmann::json>& rights);
 
-// "create pods/log": verb and resource, as in messages.
+// The verb and the resource of a question, as messages show them: "create pods/log".
 std::string words_of(const kube::AccessQuestion& question);
 
 struct AccountRights {
@@ -37,8 +37,8 @@ struct AccountRights {
   bool enough() const { return account != Account::missing && missing.empty(); }
 };
 
-// The rights of the driver's account. mlk impersonates the account for these questions: ClusterRole `edit`
-// may impersonate the ServiceAccounts of its namespace. Throws ApiError.
+// Asks the server for the rights of the driver's account. mlk impersonates the account for these questions. A
+// user with ClusterRole `edit` may impersonate the ServiceAccounts of the namespace. Throws ApiError.
 AccountRights ask_for_account(kube::Client& client, const std::string& name_space,
                               const std::vector<nlohmann::json>& rights);
 

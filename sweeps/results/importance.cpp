@@ -29,7 +29,8 @@ double in_unit(double value, double low, double high) {
   return high > low ? std::clamp((value - low) / (high - low), 0.0, 1.0) : 0.5;
 }
 
-// The place of a value between 0 and 1, such that the whole range is uniform.
+// Maps the parameter's value to a number from 0 to 1, such that a uniform choice from the parameter's range
+// becomes uniform in [0, 1].
 double encoded(const Parameter& parameter, const Point& point) {
   const auto found = point.find(parameter.path);
   if (found == point.end()) return no_value;
@@ -62,7 +63,8 @@ double random_encoded(const Parameter& parameter, std::mt19937_64& random) {
   return count >= 1 ? (std::floor(unit * count) + 0.5) / count : unit;
 }
 
-// Divides by the largest value, so that squares neither overflow nor underflow. False if all values are 0.
+// Divides by the largest absolute value, so that squares neither overflow nor underflow. False if all values
+// are 0.
 bool scale(std::vector<double>& y) {
   double largest = 0;
   for (const double value : y) largest = std::max(largest, std::abs(value));
@@ -70,8 +72,7 @@ bool scale(std::vector<double>& y) {
   return largest > 0;
 }
 
-// Clips far values on the worse side, then makes the mean 0 and the variance 1. False if all values are
-// equal.
+// Clips outliers on the worse side, then makes the mean 0 and the variance 1. False if all values are equal.
 bool standardise(std::vector<double>& y, const Objective& objective) {
   if (!scale(y)) return false;
   if (objective.goal == Objective::Goal::maximize) {
@@ -111,7 +112,8 @@ Samples samples_of(const Space& space, const std::vector<Trial>& trials) {
   return samples;
 }
 
-// The predictions of trees for the rows that they were not trained on.
+// For each row, the sum and the number of predictions by trees that were not trained on this row
+// (out-of-bag).
 struct Held {
   std::vector<double> sum, count;
 
@@ -127,7 +129,7 @@ struct Held {
   }
 };
 
-// The leaves of every tree. Each tree has its own random values for no_value.
+// Grows the forest and returns the leaves of every tree. For each tree, new random values replace no_value.
 std::vector<Leaves> grow_forest(const Space& space, const Samples& samples, double& fit) {
   std::mt19937_64 random(20140621);
   const std::size_t rows = samples.y.size();
@@ -185,8 +187,8 @@ Moments moments_of(const Leaves& leaves) {
   return {mean, squares};
 }
 
-// The variance of the tree's mean prediction over the values of the parameter. A leaf has the weight of the
-// volume of its other sides.
+// The variance of the tree's marginal prediction along one side of the cube: for each value of this
+// parameter, the mean prediction over all other parameters.
 double variance_of_one(const Leaves& leaves, double mean, std::size_t side) {
   const Edges edges(leaves, side);
   std::vector<double> change(edges.at.size(), 0);
@@ -203,8 +205,8 @@ double variance_of_one(const Leaves& leaves, double mean, std::size_t side) {
   return variance;
 }
 
-// The same over the pairs of values of two parameters. Includes the variance that each parameter explains
-// alone.
+// The variance of the tree's marginal prediction over the pairs of values of two parameters. Includes the
+// variance that each of the two parameters explains alone.
 double variance_of_two(const Leaves& leaves, double mean, std::size_t one, std::size_t other) {
   const Edges across(leaves, one), along(leaves, other);
   const std::size_t columns = along.at.size();

@@ -35,9 +35,10 @@ struct Importance {
 
 inline constexpr std::size_t fewest_trials = 12;
 
-// Uses only trials that succeeded: a trial that was stopped early has the value of an earlier step. Clips far
-// values on the worse side, from diverged trainings, to the third quartile + 3 interquartile ranges. Uses at
-// most 1000 of the trials, evenly chosen: takes some seconds at most.
+// Uses only trials that succeeded, since the value of a trial that was stopped early comes from an earlier
+// step. Clips outliers on the worse side, such as those of diverged trainings, to the third quartile + 3
+// interquartile ranges. Uses at most 1000 of the trials, evenly chosen, so that it takes some seconds at
+// most.
 Importance importance(const Space& space, const std::vector<Trial>& trials, const Objective& objective);
 
 }  // namespace mlk::sweeps

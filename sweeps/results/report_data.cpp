@@ -65,7 +65,7 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
                                                                {Parameter::Kind::integer, "integer"},
                                                                {Parameter::Kind::log_integer, "log"}};
   json values = json::array();
-  constexpr std::size_t most_values = 100;  // they give the order; the others follow as they occur in trials
+  constexpr std::size_t most_values = 100;  // these come first; then other values of trials
   for (std::size_t i = 0; i < std::min(parameter.values.size(), most_values); ++i)
     values.push_back(shown_value(parameter.values[i], bounds));
   return {{"path", shown(parameter.path, bounds.text)},
@@ -74,7 +74,7 @@ json parameter_json(const Parameter& parameter, const ReportBounds& bounds) {
           {"conditional", !parameter.when.empty()}};
 }
 
-// The numeric last metrics that most trials have, without the objective's own.
+// The metrics whose last value is a number in the most trials, without the objective's metric.
 std::vector<std::string> metric_names(const ReportData& data) {
   std::map<std::string, std::size_t> counts;
   constexpr std::size_t most_names = 1000;
@@ -166,7 +166,7 @@ json times_json(const ReportData& data, const ReportBounds& bounds) {
   return {{"paths", paths}, {"rows", rows}};
 }
 
-// The trials in the table, and the rows of the drawn trials and of the trials with curves.
+// Adds the trials of the table. Charts and curves refer to a trial by its row in the table.
 void add_trials(json& page, const ReportData& data, const std::vector<Parameter>& parameters,
                 const ReportBounds& bounds) {
   std::vector<std::string> metrics = metric_names(data);

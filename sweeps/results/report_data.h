@@ -1,5 +1,5 @@
-// Decides which data the report of a sweep shows: the drawn trials, the omitted data, and the comparison of
-// times. Pure.
+// Decides which data the report of a sweep shows: selects the trials that the charts draw, counts the omitted
+// data, and compares the durations of trials. Pure.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct ReportData {
   std::string version;  // of mlk
 };
 
-// The limits of one report: numbers of things, and bytes of a text.
+// The limits of one report: counts of items, and lengths of texts in bytes.
 struct ReportBounds {
   std::size_t rows = 20'000;  // trials in the table
   std::size_t drawn = 500;    // trials in parallel coordinates and scatter plots
@@ -48,7 +48,7 @@ std::optional<std::size_t> best_of(const std::vector<Trial>& trials, const Objec
 std::vector<std::size_t> representative(const std::vector<Trial>& trials, const Objective& objective,
                                         const std::vector<std::size_t>& candidates, std::size_t most);
 
-// The duration of successful trials for one combination of counts of workers, servers and nodes.
+// The durations of the successful trials that have the same counts of workers, servers and nodes.
 struct CountTimes {
   Point counts;
   std::size_t trials = 0;
@@ -56,14 +56,14 @@ struct CountTimes {
   double speedup = 1;                            // the first entry's median divided by this entry's median
 };
 
-// The paths of such counts: "workers.count", "servers.count", or any other path that ends in "count", "nodes"
-// or "workers".
+// The paths of the parameters that are such counts: "workers.count", "servers.count", or any other path that
+// ends in "count", "nodes" or "workers".
 std::vector<std::string> count_paths(const Space& space);
 
-// In the order of the counts. Empty if no count varies.
+// One entry for each combination of counts, ascending by the counts. Empty if no count varies.
 std::vector<CountTimes> times_by_count(const Space& space, const std::vector<Trial>& trials);
 
-// The content of the page; its scripts (sweeps/results/report/data.js) explain the short names.
+// The content of the page as JSON. sweeps/results/report/data.js explains the short keys.
 nlohmann::json report_data(const ReportData& data, const ReportBounds& bounds = {});
 
 // The text of a <script type="application/json"> element; nothing in it can end the element.

@@ -77,7 +77,7 @@ class ColumnNames {
       });
       if (same == 1 && taken_.insert(name).second) return name;
     }
-    // Another path may end with this whole path.
+    // The loop finds no name if another path ends with this whole path, so the column gets the whole path.
     return taken_.insert(path).second ? path : otherwise(path, "parameters");
   }
 

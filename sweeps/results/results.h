@@ -28,7 +28,7 @@ struct ResultTable {
 struct Order {
   std::string
       sort;  // a column, a parameter's path or `objective`; "-lr": the largest first; "": the best first
-  std::size_t top = 0;  // so many at most; 0: all
+  std::size_t top = 0;  // keeps at most so many trials; 0: all trials
 };
 
 // The trials in the requested order. Trials without a rank, or without a value in that column, come last.

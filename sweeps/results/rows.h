@@ -10,7 +10,8 @@
 
 namespace mlk::sweeps {
 
-// The row with phase, reason and counts of the sweep's status; the steps of the row are trials. Pure.
+// Copies phase, reason and counts from the sweep's status to its row. The steps of such a row are trials.
+// Pure.
 RunStatus with_status(RunStatus row, const SweepStatus& status);
 
 // As list_runs(), but reads sweeps with their results, several in parallel. For a sweep that cannot be read,

@@ -26,7 +26,7 @@ json seconds_between(const std::optional<Time>& from, const std::optional<Time>&
   return from && to ? json(std::chrono::duration<double>(*to - *from).count()) : json();
 }
 
-// Metrics with the name or the last words of a parameter, and the path of that parameter.
+// Maps a metric whose name is the path or the last words of a parameter to the path of this parameter.
 using Clashes = std::map<std::string, std::string>;
 
 Clashes clashes_of(const NameSet& metrics, const NameSet& paths) {
@@ -39,8 +39,8 @@ Clashes clashes_of(const NameSet& metrics, const NameSet& paths) {
   return out;
 }
 
-// A name of one word needs a longer form; a path is already the longer form. Columns of a table have the same
-// names.
+// The unambiguous name of a parameter. A path of one word needs the prefix; a path of several words is
+// unambiguous itself. The columns of a table have the same names.
 std::string longer_form(const std::string& path) {
   return path.find('.') == std::string::npos ? "parameters." + path : path;
 }
@@ -95,7 +95,7 @@ Values named_values(const RunStatus& run, Time now, const Clashes& clashes = {})
                       {"age", seconds_between(run.created, now)},
                       {"duration", seconds_between(run.started, run.ended)},
                       {"tags", run.tags}};
-  for (const auto& [name, value] : fields) out[name] = value;  // `run` in an experiment is its program
+  for (const auto& [name, value] : fields) out[name] = value;  // hides the experiment's `run`, its program
   for (const std::string& tag : run.tags) {
     const std::size_t equals = tag.find('=');
     const bool valued = equals != std::string::npos;
@@ -144,7 +144,8 @@ void read_durations(Expression& expression, Problems& problems) {
   for (Expression& part : expression.parts) read_durations(part, problems);
 }
 
-// LR < 1 if each LR is text such as "auto": the comparison would select nothing, without an explanation.
+// Refuses LR < 1 if each LR is text such as "auto", since the comparison would select nothing without an
+// explanation.
 void refuse_order_of_text(const Expression& expression, const std::vector<Values>& values,
                           Problems& problems) {
   for (const Expression& part : expression.parts) refuse_order_of_text(part, values, problems);
@@ -165,7 +166,7 @@ void refuse_order_of_text(const Expression& expression, const std::vector<Values
                fmt::format("no value of {} is a number; one is '{}'", comparison.left.name, printable(text)));
 }
 
-// An ambiguous name is refused: otherwise a command could select nothing, or delete the wrong trials.
+// Refuses an ambiguous name, since otherwise a command could select nothing, or delete the wrong trials.
 void refuse_clashes(const Expression& where, const Clashes& clashes) {
   Problems problems;
   for (const NameUse& use : where.names()) {

@@ -55,7 +55,7 @@ std::vector<Progress> progress_of(const Spec& spec, const std::vector<Trial>& tr
   return out;
 }
 
-// Whether the trial waits at its rung; then it occupies no place.
+// Whether the trial is paused at its rung. A paused trial occupies none of the parallel places.
 bool is_paused(const Progress& trial) {
   return trial.state == TrialState::waiting && trial.until > 0 && !trial.reports.empty() &&
          trial.reports.back().first >= trial.until;
@@ -114,7 +114,7 @@ NextStep decide(const Spec& spec, const std::vector<Point>& points, const std::v
     int free = places_left(spec, progress);
     out.start = next_points(spec, points, trials, free);
     out.judged = judge(spec, progress, free, static_cast<int>(out.start.size()));
-    // Resumed trials have taken places of new trials.
+    // Resumed trials take places too, so only as many new trials start as judge() has left room for.
     if (pauses(spec)) {
       const auto starts = std::erase_if(
           out.judged, [](const Decision& decision) { return decision.kind == Decision::Kind::start; });

@@ -78,8 +78,8 @@ std::vector<Point> read_listed(const ExperimentFile& file, const PrepareOptions&
   return points;
 }
 
-// Repeats each point so many times. The first copy is the same point as without `repeat`, so that `repeat`
-// can be added to a sweep later.
+// Returns `times` copies of each point. The first copy equals the point without `repeat`, so that a user can
+// add `repeat` to a sweep later.
 std::vector<Point> repeated(const std::vector<Point>& points, int times, const std::string& path,
                             std::int64_t first) {
   std::vector<Point> out;
@@ -114,8 +114,8 @@ std::vector<Point> searched(const Spec& spec, std::vector<Point> listed) {
   return grid_points(spec.space, most_points_of_sweep);
 }
 
-// Refuses points that are too long for the ledger. If the longest possible point of the space fits, that is
-// enough. Otherwise each point is checked; tpe has no points yet, so it is refused.
+// Refuses points that are too long for the ledger. If the longest possible point of the space fits, checks no
+// single point. Otherwise checks each point; search tpe has no points yet, so refuses the sweep.
 void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
   constexpr std::size_t longest_number = 30, longest_repeat = 40;
   const auto bytes = [](const json& value) { return json_text(value).size(); };
@@ -135,8 +135,8 @@ void refuse_long_points(const Spec& spec, const std::vector<Point>& points) {
               "give long values names of their own in the program, and sweep over the names");
 }
 
-// Refuses parameters of the files or the code: all trials have the files and the code that travel with the
-// sweep.
+// Refuses parameters that change the files or the code, since all trials use the same files and code, which
+// travel with the sweep.
 void refuse_what_travels(const Spec& spec) {
   for (const Parameter& parameter : spec.space.parameters) {
     const std::string& path = parameter.path;

@@ -119,7 +119,8 @@ class Lister {
   }
 
  private:
-  // A condition on the first parameters of a point holds for all points that begin with them.
+  // `point` has the parameters before `depth`. If it is excluded, all points that begin with it are excluded
+  // too, so the search does not go deeper.
   void from(std::size_t depth, Point& point) {
     if (is_left_out(space_, point)) return count_left_out();
     if (depth == axes_.size()) {

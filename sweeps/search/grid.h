@@ -14,12 +14,12 @@ bool is_finite(const Space& space);
 
 struct GridSize {
   std::uint64_t points = 0;
-  bool exact = true;  // otherwise there are at least so many points
+  bool exact = true;  // false: `points` is only a lower bound
 };
 
-// The number of points of the space, without building them: a parameter on which no condition depends is a
-// factor. The number is exact up to 10^18, unless the conditions make too many cases. Throws Error{usage}
-// that names the parameter if the space is not finite.
+// Counts the points of the space without building them: each parameter on which no condition depends
+// multiplies the number by the number of its values. The number is exact up to 10^18, unless the conditions
+// make too many cases. Throws Error{usage} that names the parameter if the space is not finite.
 GridSize count_grid(const Space& space);
 
 // The first `limit` points; the last parameter varies fastest, and values come in the order written. A

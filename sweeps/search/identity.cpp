@@ -35,7 +35,7 @@ void erase_path(json& value, const std::string& path) {
   }
 }
 
-// Replaces short forms, since `workers` and `roles.worker` are the same place.
+// Replaces short forms such as `workers` by `roles.worker`, so that both spellings give the same identity.
 void spell_out_roles(json& experiment) {
   for (const auto& [short_form, role] : {std::pair("workers", "worker"), std::pair("servers", "server")}) {
     if (!experiment.contains(short_form)) continue;
@@ -51,7 +51,7 @@ std::string spelled_out(const std::string& path) {
   return path;
 }
 
-// Everything in the identity of a sweep, except the files.
+// Everything that decides the identity of a sweep, except its files.
 json what_makes(const YamlNode& base, const Spec& spec, const Templates& templates) {
   json experiment = json_of_experiment(base);
   spell_out_roles(experiment);

@@ -12,8 +12,9 @@
 
 namespace mlk::sweeps {
 
-// Distinct points of a space, none excluded by `except`, one after the other. The n-th point depends only on
-// the space, the seed and n, so that a sweep can be extended. The space must outlive this object.
+// Generates distinct points of a space, one after the other, and no point that `except` excludes. The n-th
+// point depends only on the space, the seed and n, so that a sweep can be extended. The space must outlive
+// this object.
 class RandomPoints {
  public:
   RandomPoints(const Space& space, std::uint64_t seed);
@@ -31,7 +32,7 @@ class RandomPoints {
   std::uint32_t index_ = 0;  // in the sequence of Sobol
   std::set<Point> given_;
   std::optional<std::vector<Point>>
-      rest_;  // used when the sequence hardly finds new points; taken from the back
+      rest_;  // shuffled points of a small space, for when the sequence finds no new ones
 };
 
 // The first `count` points of RandomPoints, or fewer if the space has fewer.

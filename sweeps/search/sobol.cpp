@@ -40,7 +40,7 @@ constexpr std::array<Polynomial, sobol_dimensions - 1> polynomials{{
 }};
 // clang-format on
 
-// By the recurrence of Bratley and Fox 1988, on fractions of 32 bits.
+// Computes direction numbers by the recurrence of Bratley and Fox 1988, as fractions of 32 bits.
 constexpr Directions directions_of(const Polynomial& polynomial) {
   Directions v{};
   const unsigned s = polynomial.degree;
@@ -66,8 +66,8 @@ constexpr std::array<Directions, sobol_dimensions> all_directions() {
 
 constexpr auto directions = all_directions();
 
-// Whether a bit is flipped depends on the bits above it: a random permutation of the halves of every
-// interval.
+// Flips each bit or not, depending on the seed and on the bits above it. So the halves of every interval are
+// swapped or not, at random.
 std::uint32_t scrambled(std::uint64_t key, std::uint32_t x) {
   std::uint32_t result = 0;
   for (unsigned bit = 0; bit < bits; ++bit) {

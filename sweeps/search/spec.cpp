@@ -53,7 +53,7 @@ class Reader {
     for (const std::string& word : words) read_argument(word);
     check_order();
     read_except(sweep);
-    // A value that the check has refused is null here.
+    // A value that the check has refused is null here, so the default replaces it.
     const auto number = [&checked](const char* key, int otherwise) {
       return checked.contains(key) && checked[key].is_number_integer() ? checked[key].get<int>() : otherwise;
     };
@@ -65,7 +65,8 @@ class Reader {
       out_.points_file = points->text;
       out_.points_place = points->place;
     }
-    // The columns of a file with points also give values; mlk reads this file later.
+    // The columns of a points file give values too, and mlk reads this file later, so it skips the check
+    // here.
     if (out_.points_file.empty()) names_.check_all_given(all_named(), problems_);
     if (!out_.points_file.empty() && !out_.space.parameters.empty())
       problems_.add(out_.points_place,
@@ -291,11 +292,11 @@ class Reader {
     out_.stop.asha.min = out_.stop.asha.max = 0;
     if (is_map) read_stop_options(node.entries.front());
     const AshaOptions& asha = out_.stop.asha;
-    // max may follow from the experiment: see fit_stop().
+    // max may be 0 here: then fit_stop() reads it from the experiment later.
     if (rule == "asha" && (asha.min < 1 || (asha.max != 0 && asha.max <= asha.min)))
       problems_.add(node.place,
-                    "stop asha needs the steps before which no trial is judged, and those of a whole trial: "
-                    "{asha: {min: 100, max: 1000}}");
+                    "stop asha needs min, the steps before trials are judged, and a larger max, the steps of "
+                    "a whole trial: {asha: {min: 100, max: 1000}}");
   }
 
   void read_stop_options(const YamlEntry& rule) {
@@ -325,7 +326,7 @@ class Reader {
     }
   }
 
-  // Without parameters all trials would be the same.
+  // Refuses a sweep in which nothing varies, since all its trials would be the same.
   void check_varies(const YamlNode& sweep) {
     if (!out_.space.parameters.empty() || !out_.points_file.empty() || out_.repeat > 1) return;
     const YamlNode* parameters = sweep.find("parameters");

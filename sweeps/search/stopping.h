@@ -52,7 +52,7 @@ struct Decision {
   };
   Kind kind = Kind::start;
   int number = -1;         // of the trial; none for a start
-  std::int64_t until = 0;  // for a pause or a stop: the rung that it has reached
+  std::int64_t until = 0;  // for a pause or a stop: the rung that the trial has reached
 
   bool operator==(const Decision&) const = default;
 };

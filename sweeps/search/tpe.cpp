@@ -24,7 +24,7 @@ constexpr double good_prior = 0.3, other_prior = 1;
 constexpr std::size_t largest_scored = 2000;  // in a space of at most so many points all points are scored
 constexpr std::size_t most_fitted = 150;      // the time of a trend grows with the third power of this number
 constexpr double trend_weight = 50;
-constexpr double failed_quantile = 0.75;  // of the losses: a worse one would bend the trend far around it
+constexpr double failed_quantile = 0.75;  // of the losses; a larger loss would bend the trend in a wide area
 
 // The numbers of candidates: drawn from the density of good points, anywhere, near the best points, and near
 // the best candidates, in rounds of shrinking width.
@@ -34,8 +34,8 @@ constexpr double widest = 0.3, narrowest = 0.003, first_width = 0.1, shrinking =
 
 bool is_known(const Told& one) { return !one.running && one.value && !std::isnan(*one.value); }
 
-// The told points in two groups. Failed and running trials count as the worst. For running trials this is the
-// constant liar of Ginsbourger et al. 2010, which keeps parallel trials apart.
+// Divides the told points into good points and others. Failed and running trials count as the worst. For
+// running trials this is the constant liar of Ginsbourger et al. 2010, which keeps parallel trials apart.
 struct Groups {
   std::vector<Observation> good, others;
 };
@@ -54,7 +54,7 @@ std::vector<const Told*> ranked(Objective::Goal goal, const std::vector<Told>& t
   return order;
 }
 
-// At most `most` observations, taken at equal distances.
+// At most `most` observations, at equal distances in the list.
 std::vector<Observation> spread(std::vector<Observation> all, std::size_t most) {
   if (all.size() <= most) return all;
   std::vector<Observation> some;

@@ -23,10 +23,10 @@ struct TpeOptions {
   std::vector<Point> start{};  // tried first, in this order
 };
 
-// The point to try next. `told`: all points that have ended or run; a suggested point must be in it before
-// the next call. The same space, options and told points in the same order give the same suggestion. Never
-// suggests a told point or a point that `except` excludes; returns nothing if it finds no other point. For a
-// told point that does not fit the space, uses the parameters that fit.
+// The point to try next. `told`: all points that have ended or run; the caller adds each suggested point to
+// it before the next call. The same space, options and told points in the same order give the same
+// suggestion. Never suggests a told point or a point that `except` excludes; returns nothing if it finds no
+// other point. For a told point that does not fit the space, uses the parameters that fit.
 std::optional<Point> suggest_tpe(const Space& space, Objective::Goal goal, const TpeOptions& options,
                                  const std::vector<Told>& told);
 

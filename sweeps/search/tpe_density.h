@@ -42,7 +42,8 @@ class Density {
   // The axes must outlive the density. `prior_weight` is above 0.
   Density(const std::vector<Axis>& axes, const std::vector<Observation>& observations, double prior_weight);
 
-  // The logarithm of the probability on axes with cells, and of a density over [0, 1] on other axes.
+  // The logarithm of the mixture at these places: a probability on axes with cells, a density over [0, 1] on
+  // other axes.
   double log_at(const Places& places) const;
 
   PlacedPoint draw(CounterRandom& random) const;

@@ -1,5 +1,5 @@
-// How far apart values of a smooth function still depend on each other, and how likely given values make an
-// assumption about that. Internal to the trend of a search. Pure.
+// Estimates from values how smooth the function behind them is: the distance over which values are
+// correlated, and the noise. Only the trend of a search uses it. Pure.
 #pragma once
 
 #include <cstddef>

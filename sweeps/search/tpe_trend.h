@@ -11,7 +11,8 @@
 
 namespace mlk::sweeps {
 
-// A Gaussian process (Rasmussen and Williams 2006), as smooth along each axis as makes the values likely.
+// A Gaussian process (Rasmussen and Williams 2006). Its smoothness along each axis makes the values most
+// likely.
 class Trend {
  public:
   // `points` have these finite values; small values are good and come first. `running` are points without a

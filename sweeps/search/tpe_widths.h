@@ -7,13 +7,13 @@
 
 namespace mlk::sweeps {
 
-// For the good points, which are few. A point has the same width on all axes: the distance to the second
-// nearest other good point. So groups far from each other stay apart, and a group that contracts gets narrow
-// kernels.
+// Sets the widths for the good points, which are few. A point has the same width on all axes: the distance to
+// the second nearest other good point. So groups far from each other stay apart, and a group that contracts
+// gets narrow kernels.
 void widen_by_neighbours(const std::vector<Axis>& axes, std::vector<Observation>& observations);
 
-// For the other points, which are many. The width on each axis follows from the gaps to the values below and
-// above (Bergstra et al. 2011).
+// Sets the widths for the other points, which are many. The width on each axis follows from the gaps to the
+// values below and above (Bergstra et al. 2011).
 void widen_by_gaps(const std::vector<Axis>& axes, std::vector<Observation>& observations);
 
 }  // namespace mlk::sweeps

@@ -34,7 +34,7 @@ class Axis {
   std::optional<std::uint64_t> cell_of(const nlohmann::json& value) const;
   std::uint64_t cell_at(double place) const;
   double middle_of(std::uint64_t cell) const;
-  double start_of(std::uint64_t cell) const;  // of cells(): 1
+  double start_of(std::uint64_t cell) const;  // start_of(cells()) is 1
   double width_of(std::uint64_t cell) const;
 
  private:

@@ -19,7 +19,7 @@ void CsvReader::advance() {
   line_start_ = at_;
 }
 
-// Reads the text after the opening quote, and the closing quote.
+// Reads a field from after its opening quote up to its closing quote, and this quote.
 bool CsvReader::read_quoted(CsvField& field) {
   const Place opened = here();
   field.quoted = true;
@@ -87,7 +87,7 @@ bool CsvReader::next(CsvRecord& record) {
 
 namespace {
 
-// Keeps newlines and tabs; bytes that are not UTF-8 become U+FFFD, as in JSON.
+// Escapes control characters except newlines and tabs. Bytes that are not UTF-8 become U+FFFD, as in JSON.
 std::string without_steering(std::string_view text) {
   std::string out;
   while (!text.empty()) {

@@ -21,9 +21,8 @@ using CsvRecord = std::vector<CsvField>;
 
 inline constexpr std::size_t most_fields = 1024;  // of a record
 
-// Reads one record after another. Lines end with
-//  or \r
-// ; quoted fields may contain separators, newlines and doubled quotes. Empty lines are skipped.
+// Reads one record after another. A line ends with a newline, or with a carriage return and a newline. Quoted
+// fields may contain separators, newlines and doubled quotes. Empty lines are skipped.
 class CsvReader {
  public:
   CsvReader(std::shared_ptr<const Source> source, char separator, Problems& problems)

@@ -24,7 +24,7 @@ std::vector<Condition> read_conditions(const YamlNode& node, const std::string& 
                                        Problems& problems);
 
 // A word of the command line: lr=0.1,0.01  momentum=0.5..0.9  lr=1e-5..1e-1:log  batch=1..64:log
-// layers=1..9:2. The places of its values are in the word itself. Mistakes go to `problems`.
+// layers=1..9:2. Messages about its values point into the word itself. Mistakes go to `problems`.
 struct Word {
   std::string path;  // as written
   Place place;

@@ -87,7 +87,7 @@ LedgerCurve bounded_curve(const LedgerCurve& curve) {
 std::int64_t whole_in_line(const json& object, const char* key, std::int64_t most, std::int64_t otherwise) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number_integer()) return otherwise;
-  // An unsigned number beyond the signed range is negative after this.
+  // An unsigned number beyond the signed range becomes negative, so the next line refuses it.
   const auto value = found->get<std::int64_t>();
   return value < 0 || value > most ? otherwise : value;
 }
@@ -138,7 +138,7 @@ bool curve_is_longer(const LedgerCurve& a, const LedgerCurve& b) {
   return rank(a) != rank(b) ? rank(a) > rank(b) : a > b;
 }
 
-// The longer curve, after the earlier points of the other curve.
+// The longer curve, preceded by those points of the other curve that are earlier.
 LedgerCurve joined(const LedgerCurve& a, const LedgerCurve& b) {
   const LedgerCurve& longer = curve_is_longer(b, a) ? b : a;
   const LedgerCurve& other = &longer == &a ? b : a;
@@ -208,11 +208,12 @@ Trial combine(const Trial& a, const Trial& b) {
   const bool first_loses = view_loses(a, b);
   const Trial& other = first_loses ? a : b;
   Trial merged = first_loses ? b : a;
-  // The progress of another try says nothing about this try.
+  // Progress is taken only from a view of the same try; a success takes it from the same or a later try that
+  // did not fail.
   const bool won = merged.state == TrialState::succeeded;
   const bool of_same_try =
       won ? other.tries >= merged.tries && other.state != TrialState::failed : other.tries == merged.tries;
-  // A verdict on an earlier try says nothing about this try.
+  // A verdict on an earlier try does not apply to this try, so it is not taken.
   const bool outdated = is_verdict(other.failure) && other.tries < merged.tries;
   merged.tries = std::max(merged.tries, other.tries);
   if (of_same_try && merged.metrics.is_null() && !merged.objective) {

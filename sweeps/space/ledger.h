@@ -1,8 +1,8 @@
 // The text of trials in the ledger of a sweep: JSON Lines, one line for each trial. Pure.
 //
 // {"a":"2026-11-23T10:00:00.000000Z","c":[[100,0.9],[500,0.2]],"e":"2026-11-23T10:05:00.000000Z",
-//  "f":"exit code
-//  1","i":500,"m":{"loss":0.2},"n":3,"o":0.2,"p":{"train.optimizer.lr":0.1},"s":"Failed","t":1}
+//  "f":"exit code 1","i":500,"m":{"loss":0.2},"n":3,"o":0.2,"p":{"train.optimizer.lr":0.1},"s":"Failed",
+//  "t":1}
 //
 // started (a), curve, ended, failure, step (i), metrics, number, objective, point, state, tries. Absent
 // fields are left out. A line does not contain the hash, since it is computed from the point.

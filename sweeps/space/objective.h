@@ -27,8 +27,8 @@ struct Objective {
 // regex: 'acc: (\S+)'}. Messages call it `path`. nullopt after adding at least one problem.
 std::optional<Objective> read_objective(const YamlNode& node, const std::string& path, Problems& problems);
 
-// Why the text is not a regex for an objective, as the words after "regex "; empty if it is valid. A valid
-// regex is a pattern (cli/util/pattern.h) with a group.
+// Why the text cannot be the regex of an objective, worded to follow "regex " in a message; empty if it is
+// valid. A valid regex is a pattern (cli/util/pattern.h) with a group.
 std::string why_no_regex(const std::string& text);
 
 // Whether `a` is better than `b`. Neither may be NaN.

@@ -185,7 +185,7 @@ void read_table(const std::shared_ptr<const Source>& source, char separator, Poi
   }
 }
 
-// The place of byte `byte` of the text.
+// The line and the column of the byte at this offset of the text.
 Place place_of(const std::shared_ptr<const Source>& source, std::size_t byte) {
   const std::string_view before = std::string_view(source->text).substr(0, byte);
   const std::size_t newline = before.rfind('\n');

@@ -1,4 +1,4 @@
-// Which trial of a sweep is the best. Pure.
+// Ranks the trials of a sweep. Pure.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace mlk::sweeps {
 
-// The order of trials, the best one first. Failed trials and trials without an objective have no rank and
-// come last. Of equal ones the lower number comes first.
+// Whether `a` comes before `b` in the order from the best trial to the worst. Failed trials and trials
+// without an objective have no rank and come last. Of equal trials the one with the lower number comes first.
 bool ranks_before(const Trial& a, const Trial& b, const Objective& objective);
 
 // The best trial. nullptr if no trial has a rank. Points into `trials`.

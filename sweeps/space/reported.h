@@ -31,7 +31,7 @@ class MetricFinder {
   std::optional<Reported> find(std::string_view line) const;
 
   // Why a line that seems to contain the metric does not report it; mlk reports this if no line has the
-  // metric. nullopt for other lines. One line of text.
+  // metric. nullopt for other lines. The reason is one line of text.
   std::optional<std::string> near_miss(std::string_view line) const;
 
  private:

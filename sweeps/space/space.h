@@ -38,9 +38,9 @@ struct Parameter {
   enum class Kind {
     choice,       // one of `values`
     uniform,      // any number from low to high
-    log_uniform,  // the same, its logarithm uniform; low is above 0
+    log_uniform,  // a number from low to high, with a uniform logarithm; low is above 0
     integer,      // a whole number from low to high
-    log_integer,  // the same, spread by its logarithm; low is above 0
+    log_integer,  // a whole number from low to high, with a uniform logarithm; low is above 0
   };
   std::string path;  // of the experiment, "train.optimizer.lr", or a name of the user's own
   Kind kind = Kind::choice;

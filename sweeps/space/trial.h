@@ -1,4 +1,4 @@
-// One point of a sweep, and its result.
+// A trial: one point of a sweep, and its result.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct Trial {
   bool operator==(const Trial&) const = default;
 };
 
-// The verdict on a trial that ended with 0 and counts as failed: it never reported the objective, or never as
-// a number. Always stored as Trial::failure of such a trial.
+// The verdict on a trial that exited with 0 and still counts as failed, because it never reported the
+// objective, or never as a number. Always stored as Trial::failure of such a trial.
 std::string never_reported(const std::string& metric, const std::string& near_miss = "");
 std::string diverged(const std::string& metric);
 // Whether `failure` is a verdict.

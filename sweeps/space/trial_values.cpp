@@ -85,7 +85,8 @@ std::string first_difference(const json& a, const json& b, const std::string& pa
   return path;
 }
 
-// Kubernetes replaces $(NAME) in pods, but sh reads a line of points.env.
+// Whether the text has $(NAME), which Kubernetes replaces only in pods. sh, which reads points.env, would
+// not.
 bool needs_kubernetes(const std::string& text) { return text.find("$(") != std::string::npos; }
 
 std::vector<std::string> words_of(const json& run) {
@@ -164,7 +165,7 @@ void CommonPart::add_variables(const json& environment, Delta& out) const {
     } else if (value == environment.end()) {
       absent += "; unset " + name;
     } else if (!value->is_string()) {
-      out.obstacle = "env." + name + " is of a Secret";
+      out.obstacle = "env." + name + " comes from a Secret";
     } else if (needs_kubernetes(value->get<std::string>())) {
       out.obstacle = "env." + name + " is for Kubernetes to expand";
     } else {

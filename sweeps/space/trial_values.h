@@ -38,8 +38,8 @@ class Experiments {
   const FileContext& file_context_;
 };
 
-// The experiment file of one point: `base` and `space` as in a sweep's record. Throws Error{usage} if there
-// is no place for a value.
+// The experiment file of one point: `base` and `space` as in a sweep's record. Throws Error{usage} if a
+// value cannot be put at the path of its parameter.
 nlohmann::json experiment_at(const nlohmann::json& base, const Space& space, const Point& point);
 
 // "train.optimizer.lr=0.1 train.data.batch=16"; "no parameters" if there are none.
@@ -58,7 +58,8 @@ class CommonPart {
   // that the deltas of `train:` refer to.
   CommonPart(const YamlNode& base, const Space& space, const Experiment& first, nlohmann::json config);
 
-  // The delta depends only on the trial and the configuration, so any of its trials can be the base of a Job.
+  // The delta depends only on the trial and the configuration, so a Job may use any of its trials as its
+  // base.
   Delta delta_of(const Experiment& trial, int number) const;
 
  private:
@@ -70,7 +71,7 @@ class CommonPart {
 };
 
 // The program of a `run:` trial in a Job of many trials: sh reads the line of MLK_POINTS for MLK_TRIAL_INDEX,
-// and then executes `command`. In the form of a pod: $$ means $.
+// and then executes `command`. The result is written as in a pod, where $$ means $.
 std::vector<std::string> trial_command(const std::vector<std::string>& command);
 
 }  // namespace mlk::sweeps

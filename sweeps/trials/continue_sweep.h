@@ -19,7 +19,7 @@ struct SameSweep {
   std::string sweep;
   int trials = 0;      // of the sweep
   int candidates = 1;  // number of matching sweeps; `sweep` is the newest
-  bool other = true;   // the sweep was started with other code than this
+  bool other = true;   // the sweep was started with other code than that of the definition
 };
 
 // Gives the definition the name of the newest sweep of its experiment with the same kin hash (identity.h):

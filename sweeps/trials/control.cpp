@@ -21,7 +21,8 @@ void mark(kube::Client& client, const std::string& name_space, const std::string
                {{"metadata", {{"annotations", std::move(annotations)}}}});
 }
 
-// Patches the owner. If the owner has changed since it was read, does nothing: the next look decides again.
+// Patches the owner. Does nothing if the owner has changed since it was read: then the next look decides
+// again.
 void patch_as_read(kube::Client& client, const std::string& name_space, const json& owner, json patch) {
   patch["metadata"]["resourceVersion"] = text_of(owner, {"metadata", "resourceVersion"});
   try {

@@ -10,17 +10,18 @@
 
 namespace mlk::sweeps {
 
-// The mark is set on the owner before the first Job is suspended, and removed after the last Job resumes. If
-// one of these functions is cut off, repeating it completes its work. Both functions throw ApiError.
+// stop_sweep() marks the owner before it suspends the first Job, and resume_sweep() removes the mark after
+// the last Job has resumed. If one of them is cut off, repeating it completes its work. Both functions throw
+// ApiError.
 void stop_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects);
 void resume_sweep(kube::Client& client, const std::string& name_space, const SweepObjects& objects);
 
-// For a driven sweep: its driver starts no more trials, and the sweep is stopped when its running trials have
-// ended. resume_sweep() undoes the drain. Throws ApiError.
+// Drains a driven sweep: its driver starts no more trials, and the sweep is stopped when its running trials
+// have ended. resume_sweep() undoes the drain. Throws ApiError.
 void drain_sweep(kube::Client& client, const std::string& name_space, const std::string& sweep);
 
-// Writes the record of the sweep with this phase (null: the sweep continues). If the owner has changed since
-// it was read, does nothing: the next look reads the newer owner. Throws ApiError.
+// Writes the record of the sweep with this phase (null: the sweep continues). Does nothing if the owner has
+// changed since it was read: then the next look reads the newer owner. Throws ApiError.
 void write_phase(kube::Client& client, const std::string& name_space, const nlohmann::json& owner,
                  const Record& record, const nlohmann::json& phase);
 
@@ -37,8 +38,8 @@ void resume_trial(kube::Client& client, const std::string& name_space, const Run
 // The rung in this annotation of a trial's owner, written by early stopping; 0 without the annotation. Pure.
 std::int64_t rung_of(const nlohmann::json& owner, const char* annotation);
 
-// Writes the mark up to which step a trial may train from now on, unless its owner has changed since it was
-// read. Changes only the mark: see settle_pause().
+// Marks in a trial's owner up to which step the trial may train from now on, unless the owner has changed
+// since it was read. Does not change the Jobs: settle_pause() does.
 void let_train(kube::Client& client, const std::string& name_space, const RunObjects& run,
                std::int64_t until);
 
@@ -48,8 +49,8 @@ void mark_paused(kube::Client& client, const std::string& name_space, const RunO
                  std::int64_t rung);
 
 // Brings the Jobs of a trial in line with its marks: suspends them while the trial is paused. If the trial
-// may train beyond the rung of its pause, resumes them and removes the mark. May be cut off and repeated
-// anywhere.
+// may train beyond the rung of its pause, resumes them and removes the mark of the pause. If it is cut off at
+// any point, repeating it completes its work.
 void settle_pause(kube::Client& client, const std::string& name_space, const RunObjects& run);
 
 // Suspends the run of a trial. With a `reason` the run has ended for good: resume_sweep() does not resume it.

@@ -37,16 +37,16 @@ constexpr std::chrono::milliseconds tick{200};
 constexpr std::chrono::seconds patience_with_pods{75};
 constexpr std::chrono::seconds pause_after_trouble{1};
 constexpr std::chrono::minutes longest_trouble{30};
-// A look is due after this time even if no watch has reported a change: the Lease lasts 15 s.
+// A look is due after this time even if no watch has reported a change, since the Lease lasts only 15 s.
 constexpr std::chrono::seconds look_again{5};
 // Limits the time of a step, since thousands of trials may have to be started or may have ended. The driver
 // does the rest after the next look, which also notices a request to stop the sweep.
 constexpr std::chrono::seconds longest_step{20};
-// How long a watch may take to report a created run. After that the driver creates the deleted run again.
+// How long a watch may take to report a created run. Later the driver takes it for deleted and recreates it.
 constexpr std::chrono::seconds longest_news{60};
 
 using Runs = std::map<std::string, RunObjects>;
-// Called during long work: whether there is time for more, and this process still holds the Lease.
+// Called during long work. True if there is time for more work and this process still holds the Lease.
 using GoOn = std::function<bool()>;
 
 Time now() { return std::chrono::system_clock::now(); }
@@ -137,7 +137,7 @@ class Driver {
     });
   }
 
-  // If the server fails now, a later look repeats the action: a sweep runs for days.
+  // If the server fails now, does not throw, since a sweep runs for days: a later look repeats the action.
   void attempt(const std::function<void()>& action) {
     try {
       action();
@@ -147,7 +147,7 @@ class Driver {
       const auto* answer = dynamic_cast<const kube::ApiError*>(&error);
       const int code = answer == nullptr ? 0 : answer->status();
       const bool transient = error.code() == ExitCode::cluster || (answer != nullptr && code == 404);
-      // A server that has just started does not know the roles yet.
+      // A server that has just started does not know the roles yet, so a refusal may pass.
       const bool refused = code == 401 || code == 403;
       const bool final_answer = code == 400 || code == 422 || (refused && !has_worked_);
       if (!transient || final_answer) throw;
@@ -353,8 +353,8 @@ class Driver {
     return out;
   }
 
-  // A trial that the cluster refuses has failed, unless only the room is missing. If the cluster refuses the
-  // first trials of a sweep, removes the whole sweep.
+  // Marks a trial that the cluster refuses as failed, unless a quota is exceeded: then the driver retries. If
+  // the cluster refuses the first trials of a sweep, removes the whole sweep.
   void take_refusals(const SweepObjects& objects, const SweepStatus& status,
                      const TrialRuns::Created& created) {
     const Error& first = created.refused.front().why;
@@ -415,7 +415,7 @@ class Driver {
   }
 
   void set_phase(const SweepObjects& objects, const SweepStatus& status, const json& phase) {
-    Record record = read_record(objects.owner);  // a later command may have changed more than the trials
+    Record record = read_record(objects.owner);  // a later command may have changed other fields
     record.trials = static_cast<int>(status.trials.size());
     if (phase.is_null()) record.trials = std::max(record.trials, planned_trials(request_.definition));
     record.driven = true;

@@ -1,6 +1,6 @@
-// Drives a sweep in which each trial is a run: starts trials as others end, until all have ended or too many
-// have failed. Trials that were started as indexes of Jobs run without a driver, but count as parallel
-// trials.
+// Drives a sweep in which each trial is a run: starts trials as other trials end, until all trials have ended
+// or too many trials have failed. Trials that were started as indexes of Jobs run without a driver, but count
+// as parallel trials.
 //
 // State: only the objects of the cluster. A driver may be killed at any moment, and another driver continues.
 // A Lease names the current driver; other drivers wait.
@@ -8,14 +8,14 @@
 // Caller: `mlk sweep`, on the user's machine or in the driver's Job.
 //
 // One round of a driver:
-//   read the objects of the sweep (watch.h), and what trials have told (fetch.h)
+//   read the objects of the sweep (watch.h), and the reports of trials (fetch.h)
 //   observe_sweep()      the state of each trial, from the objects alone
-//   decide()             pure: which points to start, which trials to pause, to let go on, to stop
-//   write the new trials down, then create their runs; stop and pause others (control.h)
+//   decide()             pure: the points to start, and the trials to pause, to promote and to stop
+//   register the new trials, then create their runs; pause and stop other trials (control.h)
 //   wait for a change
 //
 // Invariants: a trial has its number and its line in the sweep's ConfigMap before it has a run, so that no
-// point is tried twice. The next driver repeats each decision of an earlier driver in the same way.
+// point is tried twice. From the same objects every driver makes the same decisions.
 #pragma once
 
 #include <chrono>

@@ -14,10 +14,12 @@ namespace {
 
 constexpr std::string_view before_error = "mlk: error: ";
 
-// A Lease is renewed every few seconds. Clocks of machines differ by less than this.
+// A holder is gone if it has not renewed its Lease for so long: a driver renews its Lease every few seconds,
+// and the clocks of two machines differ by less than this.
 constexpr std::chrono::seconds certainly_gone{60};
 
-// mlk's own message, without its hint; for any other program the usual description of its end.
+// The last error message of mlk in the pod, without its hint; without such a message, the usual description
+// of the pod's end.
 std::string words_of_end(const PodFacts& pod, Failure failure, Time now) {
   for (const std::string& line : split(pod.end_message, '\n')) {
     if (!line.starts_with(before_error)) continue;
@@ -46,7 +48,8 @@ std::string words_of_job(const JobFacts& job, const Facts& facts, Time now) {
   return "failed: " + words_of_end(*newest, describe_end(*newest, job, true), now);
 }
 
-// A driver that ends releases its Lease. A killed driver cannot.
+// Why the Lease shows that nobody drives the sweep; empty if it does not. A driver that ends releases its
+// Lease. A killed driver cannot release it, so its last renewal has to be long ago.
 std::string words_of_lease(const SweepObjects& objects, Time now) {
   if (!objects.lease) return "";
   const std::string holder = text_of(*objects.lease, {"spec", "holderIdentity"});

@@ -1,4 +1,5 @@
-// Finds out who drives a sweep: a driver in the cluster, or a command. Only the Lease shows a command. Pure.
+// Finds out who drives a sweep: a driver in the cluster, which has a Job, or a command, which only the Lease
+// shows. Pure.
 #pragma once
 
 #include <string>

@@ -94,7 +94,8 @@ class LogHarvest {
         live ? due.push_front(&trial) : due.push_back(&trial);
     }
     read(due, deadline);
-    // The log of an ended trial is read once, so a restart of the server or of the node must not lose it.
+    // The log of an ended trial is read only once, so retries the reading while the server or the node
+    // restarts.
     const Clock::time_point patience = std::min(deadline, Clock::now() + patience_with_failures);
     while (!unanswered_.empty() && Clock::now() + pause_after_failure < patience) {
       std::this_thread::sleep_for(pause_after_failure);
@@ -137,7 +138,8 @@ class LogHarvest {
 
   void take(const kube::TailAnswer& answer, Trial& trial) {
     const bool is_young = may_have_late_lines(trial.ended, std::chrono::system_clock::now());
-    // For an older trial the node may have removed the log, and then also answers with 500.
+    // Retries only for a trial that has just ended: for an older trial, 500 may mean that the node has
+    // removed the log.
     if (kube::may_pass(answer.status) && is_young && has_ended(trial.state)) unanswered_.push_back(&trial);
     if (answer.status != 200) return;
     silent_.erase(&trial);
@@ -206,7 +208,7 @@ void harvest_ended(kube::Client& client, const std::string& name_space, SweepSta
     const auto known = told.find(trial.number);
     const bool read =
         known != told.end() && has_ended(known->second.state) && known->second.tries >= trial.tries;
-    // The server may show the trial's pod later than the end of its Job.
+    // The server may show the trial's pod later than the end of its Job, so a later look reads such a trial.
     const bool unseen = status.newest_pods.count(trial.number) == 0;
     return read || unseen || !has_ended(trial.state) || trial.objective || !status.record.objective;
   });

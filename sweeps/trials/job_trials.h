@@ -11,8 +11,8 @@
 
 namespace mlk::sweeps {
 
-// Registers the trials in one ConfigMap for each Job, before it creates any of the Jobs: after a cut another
-// process can see how many Jobs are needed. Creating an object twice gives one object.
+// Registers the trials in one ConfigMap for each Job, before it creates any of the Jobs. So if it is cut off,
+// another process can see how many Jobs are needed. Creation is idempotent.
 class TrialIndexes {
  public:
   // References must outlive it. `owner_uid`: the uid of the sweep's owner; empty if the server only checks

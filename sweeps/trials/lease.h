@@ -20,12 +20,12 @@ namespace mlk::sweeps {
 
 extern const kube::Resource lease_resource;
 
-// Other values are for tests.
+// The times of the Lease. Only tests use other values than these.
 struct LeaseTimes {
   std::chrono::milliseconds duration{15'000};  // the holder counts as dead after so long without a renewal
   std::chrono::milliseconds renew_deadline{10'000};  // without a renewal, the holder gives it up
   std::chrono::milliseconds renew_every{4'000}, ask_every{2'000};
-  // A server that has just started does not know the roles yet.
+  // A server that has just started does not know the roles yet, so hold() tolerates 401 and 403 for so long.
   std::chrono::milliseconds longest_refusal{30'000};
 };
 
@@ -66,7 +66,7 @@ class DriverLease {
   std::string holder_;
   bool ours_ = false;
   Clock::time_point renewed_{}, asked_{};  // when this process last surely held it, and last sent a request
-  std::optional<Clock::time_point> answered_;  // the last time that the server gave the holder
+  std::optional<Clock::time_point> answered_;  // when the server last said who holds the Lease
   nlohmann::json seen_;                        // the record of another holder
   Clock::time_point seen_since_{};             // since when seen_ has not changed
 };

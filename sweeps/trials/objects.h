@@ -1,18 +1,18 @@
-// The objects of a sweep in the cluster. They say which trials exist, and in which Jobs.
+// The objects of a sweep in the cluster. These objects say which trials exist, and which Jobs run them.
 //
 //   ConfigMap digits-abcde                the owner: the record of the sweep, marks of stop and drain
 //   ConfigMap digits-abcde-trials-0       a batch of points: those of Job 0, one index each (never changes)
 //   Job       digits-abcde-trials-0       runs them, if the cluster runs the sweep
 //   ConfigMap digits-abcde-trials-1       points of trials that are runs (grows)
 //   ConfigMap digits-abcde-12345678       the owner of such a run, with its own Jobs and pods
-//   ConfigMap digits-abcde-ledger-0       what trials have told (ledger_store.h)
+//   ConfigMap digits-abcde-ledger-0       results of trials (ledger_store.h)
 //   Lease     digits-abcde                who drives the sweep
 //
-// fetch_sweep() reads them once; SweepWatch (watch.h) keeps reading them for a driver. Both give the same
-// SweepObjects, the input of observe_sweep() and of all other functions.
+// fetch_sweep() reads the objects once; SweepWatch (watch.h) keeps copies of them current for a driver. Both
+// return SweepObjects, the input of observe_sweep() and of all other functions.
 //
-// What must hold: the number of a trial is given once. Points are registered before a Job or a run is made of
-// them, and a write that finds the ConfigMap changed is refused by the server.
+// Invariants: no two trials have the same number. mlk registers points before it makes a Job or a run of
+// them, and the server refuses a write to a ConfigMap that has changed since it was read.
 #pragma once
 
 #include <map>
@@ -90,12 +90,13 @@ struct Batch {
   bool gone = false;  // the sweep's owner says that the Job is gone
 };
 
-// Reads missing Jobs again that were made, of the sweep and of trials that are runs (run/facts/absence.h).
+// Reads again those Jobs that were made and are missing, of the sweep and of trials that are runs
+// (run/facts/absence.h).
 void look_twice(kube::Client& client, const std::string& name_space, SweepObjects& objects);
-// The objects of a watch. If a Job that was made is missing in them, reads the objects again, twice.
+// Returns the objects of a watch. If a Job that was made is missing in them, reads the objects again, twice.
 SweepObjects without_doubt(kube::Client& client, const std::string& name_space, SweepObjects watched);
 
-// Ascending by number. Pure.
+// The batches of the sweep, ascending by number. Pure.
 std::vector<Batch> batches_of(const SweepObjects& objects);
 
 // The numbers of the trials that are indexes of Jobs; the others are runs. Pure.

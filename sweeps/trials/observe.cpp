@@ -43,7 +43,7 @@ std::string first_failure(const SweepStatus& status) {
                      first->number, what);
 }
 
-// True for a trial that ended with 0 and has a verdict: it has failed.
+// Marks a trial that exited with 0 and has a verdict as failed. Returns whether it has done so.
 bool fail_by_verdict(Trial& trial) {
   if (trial.state != TrialState::succeeded || trial.objective || !is_verdict(trial.failure)) return false;
   trial.state = TrialState::failed;
@@ -106,8 +106,8 @@ class SweepObservation {
     return job == facts_.jobs.end() ? nullptr : &*job;
   }
 
-  // For a trial that is started again. If the pods of the earlier Job are gone, that Job had used up its
-  // tries. With a lower number of tries the failure in the ledger would win over the new try.
+  // The number of tries before a trial was started again. If the pods of the earlier Job are gone, counts all
+  // tries of that Job as used: with a lower number, the failure in the ledger would win over the new try.
   int tries_before(const Trial& earlier) const {
     int out = earlier.tries;
     const bool pods_gone = earlier.state == TrialState::failed && !earlier.started;
@@ -255,7 +255,7 @@ class SweepObservation {
           return job_of(batch) == nullptr && !batch.gone;
         });
     if (lacks_jobs) return Phase::incomplete;
-    // The facts do not show this, because they treat the Jobs as Jobs of one run.
+    // Asks the Jobs here, because the facts treat them as Jobs of one run.
     const bool ended = std::all_of(batches_.begin(), batches_.end(), [](const Batch& batch) {
       return batch.gone || (batch.object && has_finished(*batch.object));
     });
@@ -300,7 +300,8 @@ class SweepObservation {
                        [&](const Batch& batch) { return batch.made && job_of(batch) == nullptr; });
   }
 
-  // Running trials continue without a driver, and trials that have a run will start.
+  // What the sweep cannot do without a driver; empty if nothing. Running trials continue without a driver,
+  // and trials that have a run will start, so only other waiting trials count.
   std::string why_undriven() const {
     const bool over = is_final(status_.phase) || status_.phase == Phase::stopped;
     if (!status_.record.driven || status_.jobs_go_on || over || status_.driver.gone.empty()) return "";

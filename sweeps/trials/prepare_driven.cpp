@@ -76,7 +76,7 @@ Started prepare_driven(kube::Client& client, const StartRequest& request, const 
   Creation creation(client, request.name_space, hooks);
   const Rendered rendered =
       render(definition.first, definition.files, request.templates, render_options(request));
-  // A search chooses its points later; all trials have objects of the same kinds.
+  // A search chooses its points later. All trials need the same rights as the first one.
   if (definition.points.empty()) {
     const std::vector<kube::AccessQuestion> of_trials = creation.check_kinds(
         rendered.objects, name_of_template(request.templates, "jobs/" + definition.first.mode + ".yaml"));

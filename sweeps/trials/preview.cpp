@@ -105,7 +105,8 @@ class FreeNode {
     free_["pods"] -= 1;
   }
   bool fits(const PodNeed& pod) const {
-    // A node that does not list a device has none; the embedded cluster does not count memory.
+    // A node that does not list a device has no such device. A node that does not list memory, as in the
+    // embedded cluster, has enough memory.
     const auto left = [&](const std::string& name) {
       const bool device = name.find('/') != std::string::npos;
       const auto found = free_.find(name);

@@ -13,7 +13,7 @@
 
 namespace mlk::sweeps {
 
-// By resource: cores, bytes, devices.
+// An amount for each resource: cores, bytes or devices.
 using Amounts = std::map<std::string, double>;
 
 // Pods with equal needs.
@@ -50,7 +50,7 @@ struct Cost {
   double cpu_hours = 0, gpu_hours = 0,
          hours = 0;  // `hours`: from the start of the first trial to the end of the last
 };
-// The cost if each trial takes so many minutes, and `parallel` trials run at a time.
+// The cost if each trial takes `minutes`, and `parallel` trials run at a time.
 Cost cost_of(const std::vector<TrialGroup>& groups, double minutes, int parallel);
 
 // The number of trials that fit at a time, and the resource that limits it.

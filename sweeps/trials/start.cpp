@@ -126,7 +126,7 @@ class Start {
     throw Error(ExitCode::cluster, "others add trials to " + sweep_ + " all the time", "type it again");
   }
 
-  // Nothing if another process has added trials since these objects were read.
+  // Returns nothing if another process has added trials since these objects were read.
   std::optional<Started> add_to(const SweepObjects& there, TrialIndexes& indexes) {
     if (read_record(there.owner).driven) return driven("it is driven since its Jobs could not do all trials");
     std::vector<Batch> batches = batches_of(there);
@@ -230,7 +230,7 @@ class Start {
         // If a Job is gone, only the ledger shows how its trials ended.
         if (batch.gone && succeeded.count(trial.number) == 0) failed[trial.number] = trial;
       }
-      // Trials that a Job did not start before it ended because of its failures count as failed.
+      // A Job may end early because of failures. Then the trials that it has not started count as failed.
       if (!batch.object || !has_finished(*batch.object)) continue;
       const Indexes completed =
           Indexes::valid_parts_of(text_of(*batch.object, {"status", "completedIndexes"}));
@@ -332,7 +332,7 @@ std::vector<json> data_objects(const Definition& definition, const Rendered& ren
 std::string why_driven(const StartRequest& request, const SubmitHooks& hooks) {
   const Definition& definition = request.definition;
   if (definition.spec.search.kind == Search::Kind::tpe)
-    return "search tpe chooses a trial by the results of those before it";
+    return "search tpe chooses a trial by the results of earlier trials";
   if (definition.spec.stop.rule != EarlyStop::Rule::none) return "trials are ended early";
   const auto& roles = definition.first.roles;
   const Framework framework =
@@ -354,7 +354,7 @@ std::string why_driven(const StartRequest& request, const SubmitHooks& hooks) {
 
 std::string why_results_may_vanish(int trials) {
   if (trials <= pods_kept) return "";
-  return fmt::format("clusters delete ended pods beyond {}, and with them results that nobody has read",
+  return fmt::format("clusters keep only {} ended pods, and the unread results of the others are lost",
                      pods_kept);
 }
 

@@ -54,7 +54,7 @@ RunStatus row_of_sweep(const RunObjects& objects) {
         of_run ? static_cast<std::size_t>(job.end == JobFacts::End::succeeded) : job.completed.size();
     failed += of_run ? static_cast<std::size_t>(job.end == JobFacts::End::failed) : job.failed_ranks.size();
     ended = ended && !of_run && (job.finished || job.ending);
-    // A Job that ends for another reason leaves trials that will not be started.
+    // A Job that fails for another reason leaves trials that no process will start.
     const bool gave_up = !of_run && job.end == JobFacts::End::failed && job.end_reason != failed_reason;
     hopeless = hopeless || gave_up;
     if (gave_up && ending.empty()) ending = job.end_message.empty() ? job.end_reason : job.end_message;
@@ -63,7 +63,8 @@ RunStatus row_of_sweep(const RunObjects& objects) {
   }
   const json roles = json_or_null(kube::annotation_of(objects.owner, annotations::roles));
   row.steps = count_of(roles, {"trial"}, 0);
-  // A driver starts the trials outside of Jobs, perhaps later.
+  // A driver may start trials outside of these Jobs later, so the sweep has ended only if its trials have
+  // ended or one of its Jobs gave up.
   ended = ended && (hopeless || static_cast<long>(succeeded + failed) >= row.steps);
   const bool draining = !kube::annotation_of(objects.owner, annotations::draining).empty();
   const bool drained = draining && !active;

@@ -6,8 +6,9 @@
 namespace mlk::sweeps {
 
 // Reasons that occur in a row and in the complete state of a sweep.
-inline constexpr char starter_was_cut_off[] = "the command that starts it was cut off: say it again";
-inline constexpr char drains[] = "no more trials are started; it is stopped when those that run have ended";
+inline constexpr char starter_was_cut_off[] = "the command that starts the sweep was cut off: type it again";
+inline constexpr char drains[] =
+    "no more trials are started; the sweep is stopped when its running trials have ended";
 
 // The row of `mlk ls`, from the owner's metadata and the Jobs alone. Its steps are trials.
 RunStatus row_of_sweep(const RunObjects& objects);

@@ -53,7 +53,7 @@ bool is_of_sweep(const json& owner, const std::string& sweep_uid) {
                      [&](const json& reference) { return text_of(reference, {"uid"}) == sweep_uid; });
 }
 
-// Takes the Jobs or pods of trials that are runs; objects of the sweep's own Jobs stay.
+// Moves the Jobs or pods of runs out of `objects`. The sweep's own Jobs, and their pods, stay.
 std::vector<json> take_of_runs(std::vector<json>& objects, const std::string& sweep) {
   const auto first = std::stable_partition(objects.begin(), objects.end(), [&](const json& object) {
     return kube::label_of(object, labels::run) == sweep;
@@ -183,7 +183,7 @@ std::vector<kube::AccessQuestion> TrialRuns::check(const std::vector<Point>& poi
       (void)check_one(points[i]);
     }
   };
-  std::vector<kube::AccessQuestion> rights = check_one(points.front());  // all are of one template
+  std::vector<kube::AccessQuestion> rights = check_one(points.front());  // all points use one template
   std::vector<std::future<void>> checks;
   for (std::size_t part = 0; part < parts; ++part)
     checks.push_back(std::async(std::launch::async, check_part, part));

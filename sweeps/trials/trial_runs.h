@@ -23,7 +23,7 @@ std::string trial_run(const std::string& sweep, const std::string& hash, int att
 
 // The runs of all trials, by their names. Pure.
 std::map<std::string, RunObjects> runs_of(const SweepObjects& objects);
-// The same without copying: moves the runs out of `objects`.
+// Like runs_of(), but moves the runs out of `objects` and copies nothing.
 std::map<std::string, RunObjects> take_runs(SweepObjects& objects);
 
 // Fills in a trial from its run. `trial` has number, hash and point.
@@ -45,7 +45,7 @@ class TrialRuns {
     Error why;
   };
   struct Created {
-    std::size_t begun = 0;              // the number of first trials that were processed
+    std::size_t begun = 0;              // how many trials were processed, from the first one on
     std::vector<RefusedTrial> refused;  // by the cluster; none of their objects are left
   };
   // Creates the missing objects of these trials' runs, several in parallel, in order. `go_on` is called by

@@ -22,7 +22,7 @@ struct TrialLine {
   std::string hash;
   Point point;
   Delta delta;
-  int attempt = 1;  // which line of the sweep with this number this is, from 1; batches_of() sets it
+  int attempt = 1;  // the try, from 1: this is the n-th line with this number; batches_of() sets it
 
   std::size_t bytes() const;  // the bytes of both lines
 };

@@ -236,7 +236,7 @@ def test_a_run_whose_owner_is_deleted_alone_goes_on_and_is_ended_by_delete(clust
     mlk.wait_until(lambda: status(cluster, run)["phase"] == "Running", f"{run} runs")
     cluster.kubectl("delete", "configmap", run, "-n", cluster.namespace, "--cascade=orphan")
     told = cluster.mlk("status", run, check=3).stderr
-    assert "objects of it are left" in told and f"mlk delete {run}" in told, told
+    assert "objects of this run are left" in told and f"mlk delete {run}" in told, told
     refused = cluster.mlk("submit", file, check=1).stderr
     assert f"mlk delete {run}" in refused, refused
     assert len(living(cluster, run)) == 1 and len(jobs(cluster, run)) == 1

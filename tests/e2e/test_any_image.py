@@ -115,7 +115,7 @@ def test_a_program_that_is_denied_a_file_is_told_as_whom_it_ran(real, images, pl
     place = places["restricted"]
     run = submit(place, f"{images}:nobody", code="open('/etc/passwd', 'a')", check=5).stdout.strip()
     why = real.mlk("status", run, "-n", place, "-o", "json").json()["why"]
-    assert "it ran as uid 1000, which the image lets not do this; `user:` names another" in why
+    assert "the program ran as uid 1000, a user without this right in the image; `user:` names another" in why
 
 
 def test_a_folder_that_may_not_be_written_ends_the_run_at_once_with_its_mode_and_the_key(real, images, places, submit):

@@ -53,7 +53,7 @@ def test_down_leaves_nothing_of_an_up_that_was_killed(folder, seconds):
     assert traces(folder) == []
 
 
-def test_up_makes_a_cluster_new_whose_processes_were_killed(folder):
+def test_up_makes_a_cluster_again_after_its_processes_were_killed(folder):
     up(folder, "--kwok", "--nodes", "1", check=0)
     for pid in mlk.processes_with(MLK_CLUSTER_MEMBER=folder):
         os.kill(pid, signal.SIGKILL)

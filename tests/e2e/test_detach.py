@@ -204,7 +204,7 @@ def test_each_right_that_a_driver_lacks_is_told_by_the_driver(real, name, experi
 
     def tells(namespace):
         started = detach(real, "-n", namespace, file, "lr=1,2")
-        assert "you may not ask what ServiceAccount mlk-driver may do" in started.stderr
+        assert "you may not ask for the rights of ServiceAccount mlk-driver" in started.stderr
         what = f"the driver may not {words_of(lacking[namespace])} in namespace '{namespace}'"
         mlk.wait_until(lambda: what in real.mlk("status", "-n", namespace, started.stdout.strip(), "-o", "json").json()["why"], what, timeout=90)
     names = list(lacking)

@@ -74,7 +74,7 @@ def test_built_images_that_no_run_uses_are_deleted_and_others_stay(embedded, ima
         shown = embedded.mlk("image", "gc", where, "--dry-run", check=0, **options)
         assert len(shown.stdout.split()) == 2
         assert len(image(builder, "ls", where, check=0).stdout.splitlines()) == 6
-        assert "nobody can be asked" in embedded.mlk("image", "gc", where, check=2, **options).stderr
+        assert "mlk needs a terminal to ask" in embedded.mlk("image", "gc", where, check=2, **options).stderr
         assert embedded.mlk("image", "gc", where, "--yes", check=0, **options).stdout == shown.stdout
     finally:
         embedded.kubectl("delete", "configmap", name)

@@ -176,7 +176,7 @@ def uploads_to(location):
 
 LAYER = manifest()["layers"][0]
 LASTING = {
-    "a digest that is not the manifest's": ([fault("wrong-digest", "GET", "/manifests/", times=0)], 1, "content is not that of its digest"),
+    "a digest that is not the manifest's": ([fault("wrong-digest", "GET", "/manifests/", times=0)], 1, "that does not match its digest"),
     "wrong bytes in the configuration": ([fault("wrong-bytes", "GET", "/blobs/", times=0)], 1, "other content than its digest says"),
     "a manifest of 10 MB": ([answered(manifest(annotations={"x": "y" * 10_000_000}))], 1, "too large"),
     "a layer that lies elsewhere": ([answered(manifest(layers=[{**LAYER, "urls": ["http://127.0.0.2:1/layer"]}]))], 1, "lies outside of its registry"),
@@ -191,9 +191,9 @@ LASTING = {
     "no image": ([fault("status", "GET", "/manifests/", status=404, times=0)], 3, "has no image"),
     "a refusal": ([fault("status", "GET", "/manifests/", status=403, times=0, body=error_body("DENIED", "no quota is left"))], 4, "no quota is left"),
     "uploads elsewhere in the machine's link": ([uploads_to("http://169.254.169.254/upload")], 4, "does not go there"),
-    "uploads to no URL": ([uploads_to("file:///etc/passwd")], 4, "no URL"),
+    "uploads to no URL": ([uploads_to("file:///etc/passwd")], 4, "not a valid URL"),
     "a session without a place": ([uploads_to(None)], 4, "names no place"),
-    "a place with a blank": ([uploads_to("/v2/x y")], 4, "no URL"),
+    "a place with a blank": ([uploads_to("/v2/x y")], 4, "not a valid URL"),
     "a refusal of the manifest": ([fault("status", "PUT", "/manifests/", status=400, times=0, body=error_body("MANIFEST_INVALID", "not in this house"))], 4,
                                   "not in this house"),
     "an upload that is refused": ([fault("status", "PUT", "digest=", status=403, times=0)], 4, "does not let you make an upload"),
@@ -218,8 +218,8 @@ def test_what_does_not_pass_is_refused_in_a_sentence(what, made, tmp_path):
         is_whole(images, builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1])
 
 
-REALMS = {"http://169.254.169.254/token": "this machine's link", "ftp://127.0.0.1/token": "no URL", "file:///etc/passwd": "no URL",
-          "http://user:pass@127.0.0.1/token": "no URL", "nonsense": "no URL", "": ""}
+REALMS = {"http://169.254.169.254/token": "this machine's link", "ftp://127.0.0.1/token": "not a valid URL", "file:///etc/passwd": "not a valid URL",
+          "http://user:pass@127.0.0.1/token": "not a valid URL", "nonsense": "not a valid URL", "": ""}
 
 
 @pytest.mark.parametrize("realm", REALMS)
@@ -239,7 +239,7 @@ def test_a_challenge_that_says_nothing_is_an_answer_too(header, made, tmp_path):
         builder = made(images, tmp_path)
         images.plan(fault("status", "GET", times=0, status=401, headers={"WWW-Authenticate": header}))
         said = said_clearly(builder.build("-t", f"{images.name}/{TARGET}:1", check=4))
-        assert re.search(f"registry {images.name} (does not let you use|sends mlk for a token to a place)", said), said
+        assert re.search(f"registry {images.name} (does not let you use|sends mlk for a token to an address)", said), said
 
 
 @pytest.mark.parametrize("kind", ["basic", "bearer"])

@@ -118,7 +118,7 @@ CASES = {
     "plain --no-binary plain": "would build a package",
     "outside": "would build a package",
     "cloned": "would build a package",
-    "plain; platform_release >= '5'": {"local": lambda *_: {"plain"} if holds_here("platform_release >= '5'") else set(), "image": "depends on what is not known of it: platform_release >= \"5\""},
+    "plain; platform_release >= '5'": {"local": lambda *_: {"plain"} if holds_here("platform_release >= '5'") else set(), "image": "the condition of a package: platform_release >= \"5\""},
     **{f"plain==1.0  # {next(iter(setting.items()))}": (setting, lambda *_: {"plain"}) for setting in SETTINGS},
 }
 

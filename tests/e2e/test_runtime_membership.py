@@ -25,7 +25,7 @@ def soon():
     return time.monotonic() + 30 * SLOW
 
 
-def test_a_rank_that_missed_a_beginning_is_let_in_by_those_who_did_not(tmp_path):
+def test_a_rank_that_did_not_hear_of_a_new_generation_is_let_in_by_its_members(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=2, steps=ENDLESS, step_delay_ms=5) as run:
         workers = [run.start("worker", 1), run.start("worker", 2)]
         run.until_step(workers[0], 20)

@@ -184,7 +184,7 @@ def test_a_sweep_whose_command_was_interrupted_says_that_nobody_drives_it_and_wh
         _, said = driver.communicate(timeout=30 * mlk.SLOW)
     finally:
         driver.kill()
-    assert driver.returncode == 130 and "others are started when the same command is typed again" in said, said
+    assert driver.returncode == 130 and "type the same command again to start the others" in said, said
     for seen in (status(driven), cluster.mlk("ls", name, "-o", "json", check=0).json()[0]):
         assert seen["phase"] == "Running" and seen["why"].startswith("nobody drives it; "), seen
         assert "trials wait until its mlk sweep command is typed again" in seen["why"], seen

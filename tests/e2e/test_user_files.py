@@ -45,7 +45,7 @@ def test_what_stays_behind_is_told_by_a_line_each(embedded, code, home):
     git(code, "add", "-f", "data/keep.csv", "main.sh")
     ran = embedded.mlk("submit", "--wait", "e.yaml", cwd=code, env=home, check=0, timeout=120)
     assert "committed files stay behind" in ran.stderr and "data/keep.csv" in ran.stderr
-    assert "left out, as git ignores it: data.bin, data/; include: takes" in ran.stderr
+    assert "left out, as git ignores it: data.bin, data/; name the files that the program needs in include:" in ran.stderr
     assert "usually hold secrets stay behind: key.pem" in ran.stderr
     assert ".npmrc" not in ran.stderr
     printed = embedded.mlk("logs", ran.stdout.strip(), env=home, check=0).stdout.split()

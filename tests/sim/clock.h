@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 // The time until the Job of a process starts it again, and from SIGTERM to the kubelet's SIGKILL.
 constexpr Duration first_restart = 10s, longest_restart = 40s, termination_grace = 30s;
-constexpr Duration settled_after = 60s;  // of calm: then all processes are started again and connected
+constexpr Duration settled_after = 60s;  // after this time of calm all processes run and are connected
 
 // SplitMix64 (G. L. Steele, D. Lea, C. H. Flood, OOPSLA 2014): the same on every machine.
 class Random {

@@ -41,7 +41,7 @@ void draw_fault(Random& random, Scenario& scenario, Duration begin, std::optiona
   const auto add = [&](Duration at, Fault::Kind kind, std::uint32_t first, std::uint32_t second = 0) {
     scenario.faults.push_back({at, kind, first, second});
   };
-  // Short faults are within every patience, long faults beyond.
+  // Short faults end within every patience, and long faults may outlast one.
   const auto for_a_while = [&] {
     return random.one_in(2) ? random.between(Duration(10ms), Duration(4s))
                             : random.between(Duration(4s), Duration(40s));

@@ -92,7 +92,7 @@ void Network::freeze(Place rank) {
   host.frozen_at = clock_.now();
   for (Place peer = 0; peer < hosts_.size(); ++peer) {
     listen(peer, rank);
-    // Its own timer for silence stands still, too.
+    // The timers by which the frozen process notices silent peers stand still, too.
     host.sides[peer].quiet += host.sides[peer].quiet & 1;
   }
 }
@@ -389,7 +389,7 @@ bool Network::hears(Place rank, Place peer) const {
   const auto& connection = side(rank, peer).connection;
   const int its = connection->rank[0] == rank ? 1 : 0;
   const Place other = connection->rank[its];
-  // An end of stream that is under way is as good as a heartbeat.
+  // An end of stream that is under way counts like a heartbeat.
   const bool speaks = connection->open[its]
                           ? alive(other, connection->incarnation[its]) && !hosts_[other].frozen
                           : !connection->vanished[its] && !connection->given_up[its];

@@ -134,7 +134,7 @@ class Network {
   const Deliver deliver_;
   const Trace trace_;
   const std::vector<rt::PeerId> ids_;
-  std::vector<Place> first_, newest_;  // per id: the first number, and the one started last
+  std::vector<Place> first_, newest_;  // per id: its first number, and that of its newest process
   std::vector<Host> hosts_;
   std::vector<bool> cut_;
   std::vector<std::weak_ptr<Connection>> connections_;

@@ -22,8 +22,8 @@ std::vector<std::string_view> take_passed_probes();
 // Prints a line for each probe: "probe NAME RUNS". The step `sim` of tests/run reads these lines.
 void print_probes();
 
-// Which passages of which probes bring a fault. Faults at moments of the protocol find cases that faults at
-// random times seldom meet (the idea of FoundationDB's BUGGIFY).
+// Decides which passages of which probes bring a fault. Faults at moments of the protocol find cases that
+// faults at random times seldom meet (the idea of FoundationDB's BUGGIFY).
 struct ProbeFaults {
   std::uint64_t seed = 0;  // 0: no such faults
   Duration until{0};       // the last fault comes at most so long after the start of the run

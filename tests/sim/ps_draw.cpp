@@ -96,8 +96,8 @@ class FaultDraw {
     cut(other, process);
   }
 
-  // A worker misses the steps of the other workers. It comes back when those steps are lost, or when the
-  // others have begun again and lose a server once more.
+  // A frozen worker misses the steps of the other workers. It comes back when those steps are lost, or when
+  // the other workers have begun again and lose a server once more.
   void leave_behind() {
     const PeerId behind{Role::worker, worker()};
     const Duration lost = begin_ + random_.between(Duration(6s), Duration(12s));
@@ -118,7 +118,7 @@ class FaultDraw {
     add(begin_ + random_.between(Duration(0), Duration(2s)), Kind::terminate, {Role::server, server()});
   }
 
-  // Short faults are within every patience. Long faults exceed that of connections, and some that of the run.
+  // Short faults end within every patience. Long faults outlast that of connections, some that of the run.
   void draw_end() {
     end_ = begin_ + (random_.one_in(2)   ? random_.between(Duration(10ms), Duration(4s))
                      : random_.one_in(8) ? random_.between(Duration(40s), Duration(200s))

@@ -61,7 +61,7 @@ class PsInvariants {
   void seeding_opened(std::uint64_t server) { sources_.erase(server); }
   void seeded(std::uint64_t server, std::uint32_t chunk, const Source& source);
 
-  // 5. When a process has heard of a successor of a peer, it no longer hears that peer. (If it met the
+  // 5. A process that has heard of a successor of a peer no longer hears the peer itself. (If it met the
   //    successor first, it may take the old process for the successor: incarnations have no order.)
   void heard(std::uint64_t process, rt::PeerId peer, std::uint64_t incarnation);
 

@@ -21,7 +21,8 @@
 
 namespace mlk::sim {
 
-// The folder of checkpoints, which all servers share. The part of a process that dies stays as it is.
+// The folder of checkpoints, which all servers share. If a process dies while it writes, its part stays
+// incomplete.
 struct PsDisk {
   struct Checkpoint {
     std::uint64_t step = 0, position = 0;

@@ -304,7 +304,7 @@ class PsRun {
 
   bool settled() const { return clock_.now() > quiet_ + settled_after; }
 
-  // In calm server 0 sends every worker work or a wait message every few seconds.
+  // In calm server 0 sends every worker a work or wait message every few seconds.
   void watch() {
     clock_.after(1s, [this] { watch(); });
     if (!settled()) return;
@@ -328,8 +328,8 @@ class PsRun {
     return true;
   }
 
-  // In calm: all processes are started again and connected, and servers are seeded, perhaps twice. Then all
-  // steps are made, as if one worker made each step alone.
+  // The time by which the run must be over. Until then in calm all processes are started again and connected,
+  // servers are seeded, perhaps twice, and all steps are made, as if one worker made each step alone.
   SteadyTime deadline() const {
     const auto steps = static_cast<std::int64_t>(scenario_.steps);
     const std::int64_t slices = scenario_.consistency.sync ? scenario_.workers : 1;

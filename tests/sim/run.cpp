@@ -191,8 +191,9 @@ class Run {
     if (network_.is_cut(from, to) && !are_apart(from, to)) network_.heal(from, to);
   }
 
-  // True in calm, if the patience exceeds the time of transfers to all ranks that lag. Two ranks that never
-  // reach each other may both start the run, and delay the others until one of the two has given up.
+  // Whether no rank may give up for lack of peers: true in calm, if the patience exceeds the time of the
+  // transfers to all ranks that lag, and all ranks can reach each other. Two ranks that never reach each
+  // other may both start the run, and delay the others until one of the two has given up.
   bool must_find_peers() const {
     return !scenario_.apart && settings_.patience > 2 * settings_.ranks * settings_.transfer &&
            clock_.now() > quiet_ + settings_.patience + settled_after;
@@ -307,8 +308,8 @@ class Run {
     return true;
   }
 
-  // In calm: each rank gives up once, if necessary, is started again and assembles. Then all steps are made,
-  // each with the pauses of a transfer of a state.
+  // The time by which the run must be over. Until then in calm each rank gives up once, if necessary, is
+  // started again and assembles, and all steps are made, each with the pauses of a transfer of a state.
   SteadyTime deadline() const {
     const auto steps = static_cast<std::int64_t>(settings_.steps);
     return quiet_ + 3 * settings_.patience + 3 * longest_restart + 2 * settings_.late + 60s +
@@ -340,7 +341,7 @@ class Run {
   bool unsaved_ = false;  // the run has ended because the disk was full
   Invariants invariants_;
   ProbeFaultDraw probe_draw_;
-  std::optional<std::uint32_t> started_apart_;  // the last process that has detected this: it ends with 75
+  std::optional<std::uint32_t> started_apart_;  // the last process that met another start: ends with 75
   std::vector<Job> jobs_;
   std::vector<std::unique_ptr<SimulatedRank>> processes_;  // two for each rank
   std::vector<std::uint64_t> incarnations_;                // of the last process with this number

@@ -8,7 +8,7 @@
 // - `patience 120`; also late: seconds
 // - `compute 50`; also transfer, write, way (the longest delay of a message): milliseconds
 // - `drift 1 200`: the clock of rank 1 is faster by 200 parts in a million
-// - `never 2`: its Job does not start this rank again
+// - `never 2`: the Job of rank 2 does not start it again
 // - `apart 0 1`: these two ranks never reach each other
 // - `at_probes 9 20`: faults at probes (probes.h), in the first 20 seconds, determined by the number 9
 // - `at 4.5 kill 1`: seconds after the start; also lose_host R, freeze R, thaw R, terminate R, start R,

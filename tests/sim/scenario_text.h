@@ -40,7 +40,7 @@ LineReader seconds_into(std::chrono::seconds& target);
 LineReader milliseconds_into(Duration& target);
 
 // Calls the reader that belongs to each line's first word. Throws std::runtime_error that names the line if
-// there is no such reader, if the reader throws std::logic_error, or if it leaves words.
+// there is no such reader, if the reader throws std::logic_error, or if the reader leaves words unread.
 void read_lines(const std::string& text, const std::map<std::string, LineReader>& readers);
 
 }  // namespace mlk::sim

@@ -1,4 +1,4 @@
-// The access to a cluster's API server and the login there, by the kubeconfig.
+// Connects to a cluster's API server and logs in there, with the settings of the kubeconfig.
 #pragma once
 
 #include <memory>
@@ -40,7 +40,7 @@ class ClusterLogin : public http::CredentialSource {
   mutable std::mutex mutex_;
   std::optional<Time> end_;  // guarded by the mutex
   std::function<void()> news_;
-  PluginCaller plugin_;  // last: its thread uses the above
+  PluginCaller plugin_;  // declared last, because its thread uses the above
 };
 
 }  // namespace mlk::kube

@@ -11,13 +11,12 @@ namespace {
 // every request run the plugin.
 constexpr std::chrono::seconds between_calls{10};
 
-constexpr std::chrono::seconds oidc_margin{10};  // as in client-go: the request has to arrive in time
+constexpr std::chrono::seconds oidc_margin{10};  // as in client-go: the request must arrive before the expiry
 
 Error oidc_error(const char* what) {
   return Error(ExitCode::cluster, std::string("the id-token of auth-provider oidc ") + what,
-               "mlk does not renew it: any kubectl command with this kubeconfig does, where it has a "
-               "refresh-token; or "
-               "log in by a credential plugin such as kubelogin");
+               "mlk does not renew the token: any kubectl command renews it, if the kubeconfig has a "
+               "refresh-token; or log in by a credential plugin such as kubelogin");
 }
 
 }  // namespace

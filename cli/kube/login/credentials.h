@@ -15,7 +15,7 @@ namespace mlk::kube {
 
 using CredentialPtr = std::shared_ptr<const Credential>;
 
-// Not safe for several threads. Reads token files but runs no plugin: the owner asks the plugin.
+// Not safe for several threads. Reads token files but runs no plugin; the owner of this object runs it.
 class Credentials {
  public:
   using SteadyTime = std::chrono::steady_clock::time_point;
@@ -23,8 +23,8 @@ class Credentials {
   explicit Credentials(const Config& config);
 
   struct Turn {
-    CredentialPtr send;          // null: ask the plugin, and come again
-    std::optional<Error> error;  // there is no credential, and no plugin to ask
+    CredentialPtr send;          // null: run the plugin, call renew(), then call next() again
+    std::optional<Error> error;  // set if there is neither a credential nor a plugin
   };
   [[nodiscard]] Turn next(SteadyTime now, Time wall);
 
@@ -33,16 +33,16 @@ class Credentials {
   [[nodiscard]] bool refused(const CredentialPtr& used, SteadyTime now);
   // Call it after any other answer.
   void accepted(const CredentialPtr& used);
-  // The plugin's answer.
+  // Call it with the new credential from the plugin.
   void renew(Credential credential, SteadyTime now, Time wall);
 
  private:
   bool by_plugin_, by_oidc_;
-  CredentialPtr fixed_;  // everything beside the token of a file
+  CredentialPtr fixed_;  // the configuration's credential; a token file replaces its token
   Token token_;
   CredentialPtr current_;
-  std::optional<SteadyTime> borrowed_until_;  // for a credential that had expired when it came
-  // When the last credential was refused; empty again once the server has accepted a credential.
+  std::optional<SteadyTime> borrowed_until_;  // set if the credential had expired on arrival
+  // The time of the last refusal. Reset when the server accepts the current credential.
   std::optional<SteadyTime> dropped_;
 };
 

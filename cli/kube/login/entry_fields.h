@@ -14,11 +14,11 @@ inline constexpr std::size_t credential_file_limit = 1u << 20;
 
 Error entry_error(const std::string& what, const std::string& hint = "");  // Error{usage}
 
-// A boolean by the rules of YAML 1.1, which client-go uses.
+// Reads a boolean by the rules of YAML 1.1, which client-go uses.
 bool boolean_field(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
 
-// `field` names a file, relative to the file that defines the entry; `field`-data holds base64. An entry with
-// both is an error.
+// Returns the content of the file that `field` names, relative to the file that defines the entry, or the
+// decoded base64 of `field`-data. An entry with both is an error.
 std::string file_or_data(const KubeconfigEntry& entry, const std::string& field, const std::string& what);
 
 // Whether the header of a request can hold the text: true if the text has no control characters.

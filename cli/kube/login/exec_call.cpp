@@ -9,7 +9,8 @@ namespace mlk::kube {
 namespace {
 
 constexpr std::size_t output_limit = 1u << 20;
-// A plugin that takes longer waits for something. It may tell the user what to do: "open this page".
+// A plugin that takes longer than this waits for something. From then on its stderr is passed on while it
+// runs, because it may tell the user what to do: "open this page".
 constexpr std::chrono::seconds telling_after{2};
 
 // Passes whole lines of a program's stderr to `say`.
@@ -100,7 +101,7 @@ void PluginCaller::start() {
   };
   try {
     thread_ = std::thread(call);
-  } catch (const std::system_error& error) {  // no more threads
+  } catch (const std::system_error& error) {  // the system has no more threads
     {
       const std::lock_guard lock(mutex_);
       answer_ = PluginAnswer{{}, Error(ExitCode::failure, error.what())};

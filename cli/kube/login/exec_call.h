@@ -18,11 +18,11 @@ namespace mlk::kube {
 struct PluginHost {
   std::function<void(const std::string&)> say{};  // gets lines of the plugin for the user; from any thread
   std::function<bool()> interrupted{};            // true: the user wants to stop; from any thread
-  std::chrono::seconds patience{180};             // people may have to log in by a browser
+  std::chrono::seconds patience{180};             // timeout; people may have to log in with a browser
   bool may_ask = true;                            // the plugin may use the terminal
 };
 
-// Runs the plugin of `config` and returns its answer. Blocks. Throws Error. Never through a shell.
+// Runs the plugin of `config`, never through a shell, and returns its credential. Blocks. Throws Error.
 Credential call_plugin(const Config& config, const PluginHost& host, const std::function<bool()>& give_up);
 
 struct PluginAnswer {

@@ -24,10 +24,10 @@ namespace {
 using json = nlohmann::json;
 
 const std::string exec_group = "client.authentication.k8s.io/";
-constexpr std::size_t shortest_secret = 4;  // shorter ones also occur as ordinary words
+constexpr std::size_t shortest_secret = 4;  // a shorter text may be an ordinary word, so it is not hidden
 constexpr std::size_t longest_words = 600;
 
-// The field of a map in the file: text, or a value as JSON.
+// Returns the field of a map in the file: text unchanged, any other value as JSON.
 std::string field_text(const json& map, const char* key) {
   const auto found = map.find(key);
   if (found == map.end() || found->is_null() || found->is_structured()) return "";
@@ -94,7 +94,7 @@ Error plugin_error(const ExecPlugin& plugin, const std::string& what, const std:
   return Error(ExitCode::cluster, plugin_name(plugin) + " " + what, hint);
 }
 
-// Collects all texts of a value: parts of an answer that must not be shown.
+// Collects all texts of a value in the plugin's answer, because mlk must not show them.
 void collect_texts(const json& value, std::set<std::string>& texts) {
   if (value.is_string()) texts.insert(value.get<std::string>());
   if (value.is_structured()) {
@@ -111,7 +111,7 @@ std::set<std::string> secrets_of(const ExecPlugin& plugin, const std::string& ou
   } else {
     secrets.insert(std::string(trim(output)));
   }
-  // For texts with several lines, such as keys, also each line.
+  // Each line of a text with several lines, such as a key, is a secret too.
   for (const std::string& secret : std::set<std::string>(secrets)) {
     for (const std::string& line : split(secret, '\n')) secrets.insert(std::string(trim(line)));
   }

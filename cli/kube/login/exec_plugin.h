@@ -21,7 +21,7 @@ struct KubeconfigEntry;
 
 enum class InteractiveMode { never, if_available, always };
 
-// An entry that has been checked.
+// The `exec` of a user entry after its check.
 struct ExecPlugin {
   std::string api_version;  // client.authentication.k8s.io/v1 or v1beta1
   std::string command;      // a path, or a name to look up in PATH
@@ -33,8 +33,8 @@ struct ExecPlugin {
   std::string cluster_extension;  // JSON of the cluster's extension for plugins; empty: none
 };
 
-// `exec` of a user entry. A command with a slash is relative to the folder of the entry's file. `here` names
-// the entry in errors. Throws Error{usage}.
+// Reads and checks `exec` of a user entry. A command with a slash is relative to the folder of the entry's
+// file. `here` names the entry in errors. Throws Error{usage}.
 ExecPlugin read_exec_plugin(const nlohmann::json& exec, const KubeconfigEntry& user, const std::string& here);
 
 // Whether the program may interact with the user. Throws Error{cluster} if it must and there is no terminal.

@@ -25,7 +25,7 @@ std::string names_of(const std::map<std::string, KubeconfigEntry>& entries) {
   return join(names, ", ");
 }
 
-// Without query, fragment and trailing slash.
+// Returns the URL of the server without query, fragment and trailing slash.
 std::string parse_server(const std::string& given, bool has_tls, const std::string& what) {
   std::string text = given;
   if (text.find("://") == std::string::npos) text = (has_tls ? "https://" : "http://") + text;

@@ -33,15 +33,15 @@ struct Config {
   Login login = Login::none;
   std::string token;               // for oidc: the id-token, which may be empty or expired
   std::string token_file;          // re-read every minute, and after a 401
-  std::optional<ExecPlugin> exec;  // asked for credentials; there are no other credentials
+  std::optional<ExecPlugin> exec;  // the plugin for credentials; with a plugin there are no others
   std::string username, password;
   std::vector<std::pair<std::string, std::string>> impersonation;  // headers: Impersonate-User ...
   std::string tls_server_name;
   std::string proxy_url;
   bool insecure = false;
   bool compression = true;
-  std::size_t most_held = 512u << 20;  // bytes of all unfinished answers together
-  http::SilenceTimes silence{};        // other values of this and the next field are for tests
+  std::size_t most_held = 512u << 20;  // limit for the bytes of all unfinished answers together
+  http::SilenceTimes silence{};        // only tests set this field and the next one
   std::chrono::milliseconds longest_trying = http::longest_trying;
 
   // For people: the source of this configuration.
@@ -51,7 +51,8 @@ struct Config {
   std::string user_source;  // the file that defines it
 };
 
-// The places that load_config() reads besides the flags; by default those of this process.
+// The environment variables and the folder that load_config() reads besides the flags. places_of_process()
+// returns those of this process.
 struct ConfigPlaces {
   std::string kubeconfig_variable;  // $KUBECONFIG
   std::string home;                 // $HOME

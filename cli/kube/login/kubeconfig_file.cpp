@@ -19,7 +19,8 @@ Error broken(const std::filesystem::path& file, const std::string& what) {
   return Error(ExitCode::usage, "kubeconfig " + file.string() + ": " + what);
 }
 
-// No kubeconfig has more. With aliases a few bytes of YAML can make a tree of any size, or an endless tree.
+// Limits that no real kubeconfig reaches. Without them a few bytes of YAML with aliases could make a huge or
+// endless tree.
 constexpr std::size_t deepest = 32;
 constexpr std::size_t most_values = 10000;
 
@@ -29,7 +30,7 @@ Error too_deep(const std::filesystem::path& file) {
 
 std::string text_of(const YAML::Node& scalar) { return show_surrogate_pairs(scalar.Scalar()); }
 
-// A scalar; its tag decides its type or, if it has no quotes, its form.
+// Converts a scalar: quotes or the tag !!str make it text, otherwise its form decides its type.
 json typed_scalar(const YAML::Node& node) {
   const std::string text = text_of(node);
   if (node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str") return text;
@@ -91,7 +92,7 @@ json parse_text(std::string_view text, const std::filesystem::path& file) {
     const std::vector<YAML::Node> documents = YAML::LoadAll(hide_surrogate_pairs(text));
     return documents.empty() ? json() : YamlReader(file).to_json(documents.front());
   } catch (const YAML::Exception& error) {
-    // The message of yaml-cpp names the construct, never a value.
+    // The message of yaml-cpp names the construct and never a value, so mlk may show it.
     const std::string where =
         error.mark.is_null() ? "" : "line " + std::to_string(error.mark.line + 1) + ": ";
     throw broken(file, where + error.msg);

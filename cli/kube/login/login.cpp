@@ -88,7 +88,7 @@ std::optional<Time> token_end(const std::string& token) {
   payload.resize((payload.size() + 3) / 4 * 4, '=');
   try {
     const nlohmann::json claims = json_or_null(base64_decode(payload));
-    const auto end = claims.find("exp");  // end() if the claims are no object
+    const auto end = claims.find("exp");  // end() also if the claims are no object
     if (end == claims.end() || !end->is_number()) return std::nullopt;
     const double seconds = end->get<double>();
     if (!(seconds >= 0 && seconds < 1e15)) return std::nullopt;

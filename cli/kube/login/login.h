@@ -28,7 +28,8 @@ std::optional<Time> end_of(const Credential& credential);
 // notAfter of the first certificate of a PEM text.
 std::optional<Time> certificate_end(const std::string& pem);
 
-// `exp` of a JSON Web Token; nullopt for any other token, or one without it. The signature is not checked.
+// `exp` of a JSON Web Token; nullopt for any other kind of token, and for a token without `exp`. The
+// signature is not checked.
 std::optional<Time> token_end(const std::string& token);
 
 }  // namespace mlk::kube

@@ -1,4 +1,4 @@
-// The bearer token of a connection. If it is in a file that other programs renew, it is read again.
+// The bearer token of a connection. If the token is in a file that other programs renew, mlk reads it again.
 #pragma once
 
 #include <chrono>

@@ -40,7 +40,7 @@ void read_impersonation(const KubeconfigEntry& user, const std::string& here, Co
   for (const auto& [name, value] : headers) check_header_value(value, here + ": " + name);
 }
 
-// The token, either written in the entry or read from its file.
+// Reads the token, which is written in the entry or in the file that the entry names.
 void read_token(const KubeconfigEntry& user, const std::string& here, Config& config) {
   config.token = std::string(trim(user.get("token")));
   if (!config.token.empty()) config.login = Login::token;
@@ -72,7 +72,8 @@ void read_password(const KubeconfigEntry& user, const std::string& here, Config&
   config.login = Login::basic;
 }
 
-// Auth providers were parts of Kubernetes clients; today only oidc remains.
+// Reads auth-provider. Kubernetes clients once had several providers; only oidc remains, so any other name is
+// refused.
 void read_provider(const json& provider, const std::string& here, Config& config) {
   const std::string name = text_of(provider, {"name"});
   if (name != "oidc") {

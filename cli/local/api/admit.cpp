@@ -31,7 +31,7 @@ bool is_qualified_name(const std::string& text) {
 
 void check_metadata(const Kind& kind, const json& metadata) {
   const std::string name = metadata.at("name").get<std::string>();
-  // Services and Namespaces are labels in host names; the name of a Job becomes the value of a label.
+  // The names of Services and Namespaces become labels of host names, so they contain no dots.
   const bool label = kind.kind == "Service" || kind.kind == "Namespace";
   if (label ? !is_label(name) : !is_dns_subdomain(name)) {
     throw invalid(kind.kind, name, "metadata.name",
@@ -70,7 +70,7 @@ void check_metadata(const Kind& kind, const json& metadata) {
   }
 }
 
-// The keys of a ConfigMap or Secret become file names.
+// The keys of a ConfigMap or Secret become file names, so they have only characters of file names.
 void check_data(const Kind& kind, const json& object) {
   if (kind.kind != "ConfigMap" && kind.kind != "Secret") return;
   const std::string name = object.at("metadata").at("name").get<std::string>();
@@ -112,7 +112,7 @@ void check_unchanged(const Kind& kind, const json& before, const json& after,
                 "Invalid value: field is immutable");
 }
 
-// The deadline may be added later, and may be lowered.
+// A change may add or lower the deadline, but may not raise or remove it.
 void check_pod_deadline(const Kind& kind, const json& before, const json& after) {
   const json& old_value = at_path(before.at("spec"), {"activeDeadlineSeconds"});
   const json& new_value = at_path(after.at("spec"), {"activeDeadlineSeconds"});
@@ -153,7 +153,7 @@ void check_immutable(const Kind& kind, const json& before, const json& after) {
       same(field);
     }
     const json& spec = after.at("spec");
-    // An elastic Job: `completions` and `parallelism` must change together.
+    // An elastic Job may change `completions` only to the new value of `parallelism`.
     if (spec.at("completions") != before.at("spec").at("completions") &&
         spec.at("completions") != spec.at("parallelism")) {
       same("/spec/completions");
@@ -179,7 +179,7 @@ json admit_new(const Admission& admission, json object) {
   if (metadata.is_null()) metadata = json::object();
   std::string name = metadata.value("name", "");
   if (name.empty() && metadata.contains("generateName")) {
-    // Leaves room for the suffix, like the API server.
+    // Cuts the prefix, like the API server, so that the suffix has room.
     name = metadata.at("generateName").get<std::string>().substr(0, 58) + admission.random_suffix;
     metadata["name"] = name;
   }

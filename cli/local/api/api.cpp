@@ -54,7 +54,7 @@ ContinueToken decode(const std::string& text) {
   }
 }
 
-// Sorts like the store: by namespace, then by name.
+// The position of an object in the order of the store: by namespace, then by name.
 std::string position_of(const json& object) {
   const json& metadata = object.at("metadata");
   return metadata.value("namespace", "") + '\0' + metadata.at("name").get<std::string>();
@@ -135,7 +135,7 @@ Answer Api::dispatch(const Request& request) {
                                  ? request.path.substr(0, request.path.size() - 1)
                                  : request.path;
     if (const auto document = discover(path)) {
-      view_of(request.accept);  // 406 if the client does not accept JSON
+      view_of(request.accept);  // throws 406 if the client does not accept JSON
       return json_answer(*document);
     }
   }
@@ -175,7 +175,7 @@ Answer Api::review(const Request& request) {
                       "the server does not allow this method on the requested resource");
   const std::string plural = request.path.substr(request.path.rfind('/') + 1);
   json object = json::object();
-  // `kubectl auth can-i` asks in protobuf; every question gets the same answer.
+  // `kubectl auth can-i` sends protobuf. Its content is not needed, since all requests get the same answer.
   if (!request.content_type.starts_with("application/vnd.kubernetes.protobuf"))
     object = parse_body(request.body);
   object["apiVersion"] = request.path.substr(6, request.path.rfind('/') - 6);
@@ -217,7 +217,7 @@ Answer Api::list(const Request& request, const Target& target) {
   Store::Snapshot snapshot;
   std::string after;
   if (!token_text.empty()) {
-    // All pages show the state at the time of the first page.
+    // A later page shows the state at the time of the first page, so the token has the version.
     const ContinueToken token = decode(token_text);
     snapshot = store_.snapshot_at(target.kind->plural, target.name_space, token.revision);
     after = token.after;
@@ -266,7 +266,7 @@ Answer Api::watch(const Request& request, const Target& target) {
   if (options.revision != "" && options.revision != "0" && !options.initial_events) {
     std::uint64_t revision = number_parameter<std::uint64_t>(request, "resourceVersion").value_or(0);
     store_.changes_after(revision, target.kind->plural,
-                         std::chrono::steady_clock::now());  // 410 if it is too old
+                         std::chrono::steady_clock::now());  // throws 410 if it is too old
   }
   Answer answer;
   answer.stream = [this, target, options](const Sink& sink) {
@@ -304,13 +304,13 @@ Answer Api::log(const Request& request, const Target& target) {
   if (!since.empty()) {
     const auto time = parse_time(since);
     if (!time) throw bad_request("unable to parse sinceTime: \"" + since + "\"");
-    options.since = std::chrono::floor<std::chrono::seconds>(*time);  // as the API server passes it on
+    options.since = std::chrono::floor<std::chrono::seconds>(*time);  // like the API server
   }
   Answer answer;
   answer.content_type = "text/plain";
   const bool scheduled = pod->at("spec").contains("nodeName");
   const json* state = container_status(*pod);
-  if (!scheduled) return answer;  // Kubernetes also answers with nothing
+  if (!scheduled) return answer;  // Kubernetes, too, sends an empty log
   if (state == nullptr || state->contains("waiting")) {
     const std::string reason =
         state == nullptr ? "ContainerCreating" : state->at("waiting").value("reason", "ContainerCreating");

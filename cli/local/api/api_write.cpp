@@ -28,7 +28,7 @@ bool is_dry_run(const Request& request, const json& options = json::object()) {
 json read_object(const Request& request) {
   if (!request.content_type.empty() && !request.content_type.starts_with("application/json")) {
     // kubectl sends protobuf for objects that it makes itself (`create configmap`), and JSON for objects that
-    // it reads.
+    // it reads. So the message suggests `kubectl apply`.
     throw StatusError(
         415, "UnsupportedMediaType",
         "the local cluster takes JSON only; with kubectl: kubectl create ... --dry-run=client -o yaml | "
@@ -227,7 +227,7 @@ json Api::remove_object(const Target& target, const json& options, bool dry_run)
       throw conflict(kind.plural, target.name, "the object has been replaced");
     mark_deleted(kind, current, options, now_());
     if (kind.kind == "Namespace") {
-      // Its contents are deleted first: see garbage.cpp.
+      // This finalizer keeps the namespace until its contents are deleted: see garbage.cpp.
       current["metadata"]["finalizers"] = json::array({"kubernetes"});
       current["status"]["phase"] = "Terminating";
     }

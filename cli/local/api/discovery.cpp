@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// The table of kinds does not have the groups that only answer reviews.
+// A group that only answers reviews. The table of kinds does not have these groups.
 struct Review {
   const char* group;
   const char* plural;

@@ -90,7 +90,7 @@ bool use_credentials(SSL_CTX& context, const Credentials& credentials) {
          SSL_CTX_use_PrivateKey(&context, key.get()) == 1;
 }
 
-// "%3D" and "+" of a query.
+// Decodes "%3D" and "+" in a query.
 std::string decoded(const std::string& text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -111,7 +111,8 @@ Request to_request(const httplib::Request& from, std::string body) {
   Request request;
   request.method = from.method == "HEAD" ? "GET" : from.method;
   request.path = from.path;
-  // The library reads the value after the last "=", which is wrong for "labelSelector=a=b".
+  // The library would take the text after the last "=" as the value, which is wrong for "labelSelector=a=b".
+  // So the query is split here.
   const auto mark = from.target.find('?');
   for (const std::string& pair : split(mark == from.target.npos ? "" : from.target.substr(mark + 1), '&')) {
     const std::size_t equals = std::min(pair.find('='), pair.size());
@@ -148,8 +149,8 @@ void refuse(const StatusError& error, httplib::Response& response) {
 }  // namespace
 
 struct HttpServer::State {
-  // The library handles requests, and this class handles connections. The library does not limit the number
-  // of connections, the bytes of headers, or the time until a client shows its token.
+  // The library handles requests. This class handles connections, since the library does not limit their
+  // number, the bytes of headers, or the time until a client shows its token.
   class Server : public httplib::SSLServer {
    public:
     Server(const State& state, const Credentials& credentials)
@@ -181,7 +182,7 @@ struct HttpServer::State {
     }
 
     bool await_request(TlsConnection& connection) const {
-      constexpr std::chrono::milliseconds step{100};  // between checks whether the server stops
+      constexpr std::chrono::milliseconds step{100};  // between two checks whether the server stops
       for (auto waited = step; waited <= idle_patience && svr_sock_ != INVALID_SOCKET; waited += step) {
         if (connection.await_request(step)) return true;
       }
@@ -209,8 +210,8 @@ struct HttpServer::State {
   }
 
   void handle(const httplib::Request& request, httplib::Response& response, std::string body) const {
-    // The library would compress streams, and hold lines back until its buffer is full. The request is the
-    // library's own object, which is not const.
+    // With this header the library would compress streams, and hold lines back until its buffer is full. The
+    // cast is valid, since the request is the library's own object, which is not const.
     const_cast<httplib::Request&>(request).headers.erase("Accept-Encoding");
     send(api.handle(to_request(request, std::move(body))), response);
   }
@@ -222,7 +223,8 @@ struct HttpServer::State {
       return refuse(StatusError(415, "UnsupportedMediaType", "the body is not JSON"), response);
     std::string body;
     bool whole = true;
-    // A request without these headers has no body, and the library would wait for the end of the connection.
+    // A request without these headers has no body, so nothing is read: the library would wait for a body
+    // until the connection ends.
     if (request.has_header("Content-Length") || request.has_header("Transfer-Encoding")) {
       whole = reader([&](const char* data, std::size_t size) {
         if (body.size() + size > body_limit) return false;
@@ -230,8 +232,8 @@ struct HttpServer::State {
         return true;
       });
     }
-    // The library itself rejects a Content-Length over the limit. A client that has disconnected reads no
-    // answer.
+    // The body is too large, or the client has disconnected and reads no answer. The library itself rejects a
+    // Content-Length over the limit.
     if (!whole) {
       return refuse(StatusError(413, "RequestEntityTooLarge",
                                 "Request entity too large: limit is " + std::to_string(body_limit)),

@@ -112,7 +112,7 @@ class Pruner {
         unknown.push_back(field);
         at = object.erase(at);
       } else if (at->is_null()) {
-        at = object.erase(at);  // null counts as absent
+        at = object.erase(at);  // null means that the field is absent
       } else {
         check(field_type, *at, field);
         ++at;

@@ -10,7 +10,7 @@
 namespace mlk::local {
 namespace {
 
-// The parts between those commas that are not inside parentheses.
+// Splits the text at all commas that are not inside parentheses.
 std::vector<std::string> split_terms(std::string_view text) {
   std::vector<std::string> parts;
   std::string part;
@@ -60,7 +60,7 @@ const json* at_path(const json& object, const std::vector<std::string>& path) {
   return value;
 }
 
-// The path of the field that a field label names, in objects of that kind.
+// The path of the field that a field label names in objects of this kind.
 std::string path_of(const Kind& kind, const std::string& label) {
   static const std::map<std::string, std::map<std::string, std::string>> others = {
       {"pods",

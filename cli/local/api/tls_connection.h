@@ -16,7 +16,7 @@ struct ConnectionLimits {
   std::size_t header_bytes = 64 * 1024;        // of one request
 };
 
-// For the thread that serves the connection. Does not own the socket.
+// Only the thread that serves the connection may use this. Does not own the socket.
 class TlsConnection : public httplib::Stream {
  public:
   TlsConnection(SSL_CTX& context, int socket, const ConnectionLimits& limits);

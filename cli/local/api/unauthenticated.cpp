@@ -22,8 +22,8 @@ std::optional<sockaddr_in> address_by(int (*of)(int, sockaddr*, socklen_t*), int
   return is_known ? std::optional(address) : std::nullopt;
 }
 
-// The kernel's answer about the socket at the other end of a connection (sock_diag(7)). This is one look-up,
-// while other users can make /proc/net/tcp long.
+// The kernel's answer about the socket at the other end of a connection (sock_diag(7)). This is a single
+// look-up. A search of /proc/net/tcp would be slow, since other users can make it long.
 std::optional<inet_diag_msg> ask_kernel(const sockaddr_in& its, const sockaddr_in& ours) {
   struct {
     nlmsghdr head;
@@ -57,7 +57,7 @@ std::optional<inet_diag_msg> ask_kernel(const sockaddr_in& its, const sockaddr_i
 }  // namespace
 
 std::optional<uid_t> user_of_peer(int socket) {
-  constexpr int established = 1;  // a socket that its process has closed belongs to root
+  constexpr int established = 1;  // a closed socket has another state, and belongs to root
   const auto its = address_by(::getpeername, socket), ours = address_by(::getsockname, socket);
   if (!its || !ours) return std::nullopt;
   const std::optional<inet_diag_msg> found = ask_kernel(*its, *ours);
@@ -72,7 +72,7 @@ void UnauthenticatedConnections::enter(int socket, Side side) {
   std::deque<int>& sockets = side == Side::ours ? ours_ : others_;
   sockets.push_back(socket);
   if (sockets.size() <= most_) return;
-  // The thread of this connection wakes up, finds the end of the connection, and calls leave().
+  // This wakes the thread of the connection, which finds the end of the connection and calls leave().
   ::shutdown(sockets.front(), SHUT_RDWR);
   sockets.pop_front();
 }

@@ -10,13 +10,13 @@
 
 namespace mlk::local {
 
-// The user whose process has opened the connection that ends in this socket. nullopt if the user is unknown:
-// the client has closed the connection already or is on no loopback of ours, or the kernel does not report
-// the user.
+// The user whose process has opened the connection that ends in this socket. nullopt if the user is unknown,
+// because the client has closed the connection or does not use the loopback of this machine, or because the
+// kernel does not report the user.
 std::optional<uid_t> user_of_peer(int socket);
 
-// One connection too many closes the oldest connection of the same side (ours or others). So another user who
-// only opens connections does not lock out the owner of the cluster. Safe from any thread.
+// A connection over the limit of its side (ours or others) closes the oldest connection of this side. So
+// another user who only opens connections does not lock out the owner of the cluster. Safe from any thread.
 class UnauthenticatedConnections {
  public:
   enum class Side { ours, others };

@@ -15,7 +15,8 @@ namespace mlk::local {
 
 enum class View { object, metadata, table };
 
-// From the Accept header. Throws StatusError 406 if it accepts none of our forms (for example only protobuf).
+// The form that the Accept header asks for. Throws StatusError 406 if it accepts none of our forms (for
+// example only protobuf).
 View view_of(const std::string& accept);
 
 nlohmann::json show(const Kind& kind, const nlohmann::json& object, View view, Time now);

@@ -25,7 +25,7 @@ std::optional<Time> end_of(const json& pod) {
     if (time) end = std::max(end.value_or(*time), *time);
   }
   if (end) return end;
-  // deletionTimestamp is the end of the grace period.
+  // deletionTimestamp is the end of the grace period, so the deletion began one grace period earlier.
   const json& metadata = pod.at("metadata");
   const auto last_moment = parse_time(text_of(metadata, {"deletionTimestamp"}));
   if (!last_moment) return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<Time> end_of(const json& pod) {
 
 }  // namespace
 
-// Copies no JSON: after every change the controller reads each of thousands of pods.
+// Copies no JSON, since after every change the controller reads each of thousands of pods.
 JobPod JobPod::of(const json& pod, bool only_failed) {
   const json& metadata = pod.at("metadata");
   const json& annotations = at_path(metadata, {"annotations"});

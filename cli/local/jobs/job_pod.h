@@ -25,7 +25,7 @@ struct JobPod {
   bool failed;  // as the Job counts it: with replacement at once, a pod that is being deleted has failed
                 // already
   bool ready;
-  int failures;  // of its index before it
+  int failures;  // earlier failures of its index
   int ignored;
   std::optional<Time> ended;
   FailureRule rule;  // set for failed pods

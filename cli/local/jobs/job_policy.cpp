@@ -10,7 +10,7 @@ using nlohmann::json;
 
 namespace {
 
-// The terminated container that matches, as {name, code}.
+// The terminated container that matches the rule, as {name, exit code}.
 std::optional<std::pair<std::string, int>> matching_exit(const json& rule, const json& pod) {
   const bool in = rule.at("operator") == "In";
   for (const json& status : at_path(pod, {"status", "containerStatuses"})) {
@@ -49,7 +49,7 @@ FailureAction action_of(const std::string& text) {
 
 FailureRule match_failure(const json& job_spec, const json& pod) {
   if (!job_spec.contains("podFailurePolicy")) return {};
-  // A rule is about the end of a pod, and a pod that is still terminating has not ended.
+  // A rule is about the end of a pod, so it does not match a pod that is still terminating.
   if (pod.value("/status/phase"_json_pointer, "") != "Failed") return {};
   const json& conditions = at_path(pod, {"status", "conditions"});
   const json& metadata = pod.at("metadata");

@@ -47,13 +47,13 @@ void mark_for_deletion(Store& store, const std::string& name_space, const std::s
     const long grace = bound ? pod.at("spec").value("terminationGracePeriodSeconds", 30L) : 0;
     metadata["deletionTimestamp"] = format_time(later(now, grace));
     metadata["deletionGracePeriodSeconds"] = grace;
-    // A pod without a node has no process, so nothing would report its end.
+    // A pod without a node has no process that would report its end, so the pod ends here.
     if (!bound) pod["status"]["phase"] = "Failed";
   });
 }
 
-// A StatusError means that the object has changed or was deleted meanwhile: the next step decides again. An
-// object that cannot be handled does not delay the other objects.
+// Handles one object, so that its errors do not delay the other objects. A StatusError means that the object
+// has changed or was deleted meanwhile, so it is ignored: the next step decides again.
 template <class Action>
 void attempt(const Action& action) {
   try {
@@ -102,8 +102,8 @@ std::optional<Time> expiry_of(const json& job) {
   return std::nullopt;
 }
 
-// Rewrites the times of a finished Job's conditions that lie in the future. The time to live of the Job
-// counts from these times.
+// Corrects times in the future in the conditions of a finished Job, since the time to live of the Job counts
+// from these times.
 void correct_end(Store& store, const json& job, Time now) {
   json conditions = job.value("/status/conditions"_json_pointer, json::array());
   for (json& condition : conditions) {
@@ -116,14 +116,14 @@ void correct_end(Store& store, const json& job, Time now) {
   });
 }
 
-// Whether reconcile() needs the pods of this Job that have succeeded and are counted. A sweep has thousands.
+// Whether reconcile() needs the pods of this Job that have succeeded and are counted. If not, they are left
+// out, since a sweep has thousands of them.
 bool needs_counted_successes(const json& job) {
   const json& spec = job.at("spec");
   return !is_finished(job) && (!spec.contains("backoffLimitPerIndex") || spec.contains("successPolicy"));
 }
 
-// The pods by the uid of their Job. Pods without an owner have an empty uid, since their Job was deleted
-// without them.
+// The pods by the uid of their Job. The uid is empty for pods whose Job was deleted without them.
 std::map<std::string, std::vector<Object>> pods_of_jobs(const std::vector<Object>& pods,
                                                         const std::vector<Object>& jobs) {
   std::set<std::string> short_lists;
@@ -171,7 +171,7 @@ std::optional<Time> step_jobs(Store& store, Time now) {
       carry_out(store, *job, actions, now);
     });
   }
-  // The remaining pods belong to Jobs that are gone: they will not be counted any more.
+  // The remaining pods belong to Jobs that are gone and will not count them, so they lose the finalizer.
   for (const auto& [job, orphans] : pods) {
     for (const Object& pod : orphans) {
       const json& finalizers = at_path(pod->at("metadata"), {"finalizers"});

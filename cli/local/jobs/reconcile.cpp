@@ -34,14 +34,14 @@ namespace {
 // finalizer, then is counted. Each step is stored before the next, so a crash between two steps neither loses
 // nor doubles the pod.
 
-// Two seconds, as the times in a pod's status are whole seconds.
+// Two seconds, and not one, since the times in a pod's status are whole seconds.
 constexpr std::chrono::seconds gathering{2};
 
 constexpr std::chrono::seconds first_delay{10};
 constexpr std::chrono::seconds longest_delay{600};
 
 // A failure time in the future comes from a clock that was set back later. The real age of the failure is
-// unknown.
+// unknown, so the index waits no longer.
 Time back_off(Time since, int failures, Time now) {
   if (since > now) return now;
   auto delay = first_delay;
@@ -144,9 +144,9 @@ class JobSync {
     }
   }
 
-  // The failed pod of an index stores the number of failures of the index until the replacement pod stores
-  // it. A suspended Job ends its pods itself. These ends do not count as failures of the ranks when the Job
-  // resumes.
+  // Whether the pod must be kept. The failed pod of an index stores the number of failures of the index until
+  // the replacement pod stores it. A suspended Job keeps no pods: it ends them itself, and when it resumes
+  // these ends do not count as failures of the ranks.
   bool is_held(const JobPod& pod) const {
     if (spec_.value("suspend", false)) return false;
     if (!by_index_ || pod.index < 0 || failed_indexes_.contains(pod.index) || completed_.contains(pod.index))
@@ -163,7 +163,7 @@ class JobSync {
     for (const JobPod& pod : pods_) {
       if (!pod.tracked || known.contains(pod.name)) continue;
       if (pod.index < 0 || pod.index >= completions_) {
-        // A pod that an elastic Job has left over when it became smaller. This pod does not count.
+        // The Job does not count a pod without an index, or beyond its size after it became smaller.
         if (pod.finished || pod.deleted) actions_.release.push_back(pod.name);
       } else if (pod.succeeded) {
         uncounted["succeeded"].push_back(pod.uid);
@@ -236,8 +236,9 @@ class JobSync {
     return last;
   }
 
-  // Ranks of a trained run end almost together. The real controller collects changes of pods for a second
-  // before it acts. So it counts all these pods, instead of removing the last pods with their logs.
+  // Whether more ranks may end at any moment, since the ranks of a trained run end almost together. The real
+  // controller collects changes of pods for a second before it acts. So it counts all these pods, instead of
+  // removing the last pods with their logs.
   bool ranks_may_end_together() const {
     const std::optional<Time> last = last_success();
     return static_cast<int>(completed_.size()) < completions_ && last && now_ < *last + gathering;
@@ -259,7 +260,7 @@ class JobSync {
                                good ? "Job completed" : verdict.message});
   }
 
-  // The ends of the pods do not count, since the finalizers are removed before the pods.
+  // The Job does not count the ends of these pods, since they lose their finalizers before they are removed.
   void suspend() {
     for (const JobPod& pod : pods_) {
       if (!pod.active()) continue;
@@ -283,7 +284,7 @@ class JobSync {
       if (spec_.contains("activeDeadlineSeconds"))
         look_again(later(now_, spec_.at("activeDeadlineSeconds").get<long>()));
     }
-    std::map<int, int> occupied;  // index -> pods that prevent a new one
+    std::map<int, int> occupied;  // index -> pods that prevent a new pod
     std::vector<const JobPod*> running;
     int terminating = 0;
     for (const JobPod& pod : pods_) {
@@ -410,7 +411,7 @@ class JobSync {
   Indexes completed_;
   Indexes failed_indexes_;
   std::map<int, const JobPod*> last_failure_;
-  std::map<int, int> carried_on_;  // index -> failures that a pod which has not failed itself stores
+  std::map<int, int> carried_on_;  // index -> failures, as stored by a pod that has not failed
   std::optional<std::string> failing_;
   JobActions actions_;
 };

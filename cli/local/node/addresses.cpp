@@ -16,9 +16,9 @@ namespace mlk::local {
 
 namespace {
 
-constexpr char ports_key[] = "ports";  // not a host, since the names of hosts begin with a namespace
+constexpr char ports_key[] = "ports";  // no host has this key, since keys of hosts begin with a namespace
 
-// Whether a program could listen there now.
+// Whether a program could listen at this port of the address now.
 bool can_listen(const std::string& address, int port) {
   struct sockaddr_in where{};
   where.sin_family = AF_INET;
@@ -88,7 +88,7 @@ int Addresses::port_of(const std::string& name_space, const std::string& service
 
 int Addresses::own_port_of(const std::string& name_space, const std::string& service, const std::string& host,
                            int wanted) {
-  // Above the usual ports of services, below the ports that systems give to clients.
+  // These ports are above the usual ports of services and below the ports that systems give to clients.
   constexpr int first_port = 10000, ports = 20000;
   const std::string name = name_space + "/" + host;
   const std::string key = name + ":" + std::to_string(wanted);

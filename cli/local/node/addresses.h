@@ -14,7 +14,8 @@ class Addresses {
   explicit Addresses(std::filesystem::path file);  // reads what save() wrote
 
   // An address in 127.64.0.0/10 from the hash of the name, so that the address of a pod is known before the
-  // pod exists. If two names collide, the next free address. The address of a name does not change.
+  // pod exists. If two names collide, the second name gets the next free address. The address of a name does
+  // not change.
   std::string address_of(const std::string& name_space, const std::string& host);
 
   // The port on which the host can listen: the wanted port, or the next free port of its address if another

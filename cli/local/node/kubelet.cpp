@@ -32,7 +32,8 @@ bool is_finished_pod(const json& pod) {
   return phase == "Succeeded" || phase == "Failed";
 }
 
-// Other pods find such a pod by its host name. So its address is kept as long as the pod or its Job exists.
+// Whether other pods find this pod by its host name. If so, its address is kept while the pod or its Job
+// exists.
 bool has_name_in_service(const json& pod_spec) { return !text_of(pod_spec, {"subdomain"}).empty(); }
 
 bool is_past_deadline(const json& pod, Time now) {
@@ -54,7 +55,7 @@ std::vector<std::pair<std::string, std::string>> inherited_environment(const std
   return env;
 }
 
-// "exit code 127: ...", with the last line of the log.
+// How a supervisor ended: "exit code 127: ...", with the last line of its log.
 std::string how_it_ended(int status, const std::filesystem::path& log) {
   std::string text = WIFSIGNALED(status) ? "killed by signal " + std::to_string(WTERMSIG(status))
                                          : "exit code " + std::to_string(WEXITSTATUS(status));
@@ -64,7 +65,7 @@ std::string how_it_ended(int status, const std::filesystem::path& log) {
       if (!trim(line).empty()) last = line;
     }
   } catch (const Error&) {
-    last.clear();  // it wrote none, or far too much
+    last.clear();  // it wrote no line, or far too much
   }
   return last.empty() ? text : text + ": " + last;
 }
@@ -91,7 +92,7 @@ void Kubelet::notice(const std::string& uid) {
 void Kubelet::step(Time now, bool sweep) {
   reap();
   for (const Object& pod : store_.list("pods")) {
-    if (is_finished_pod(*pod) && !is_deleted(*pod)) continue;  // there may be thousands
+    if (is_finished_pod(*pod) && !is_deleted(*pod)) continue;  // there may be thousands of ended pods
     try {
       if (!pod->at("spec").contains("nodeName")) {
         schedule(*pod, now);
@@ -158,7 +159,7 @@ void Kubelet::step_pod(const json& pod, Time now, bool sweep) {
   if (local.stage == Local::Stage::waiting) {
     if (!is_deleted(pod) && is_past_deadline(pod, now)) return enforce_deadline(pod, local, now);
     if (!is_deleted(pod)) return start(pod, local, now);
-    // This pod was never started, and never will be.
+    // This pod was deleted before its start, so it never runs.
     json status = pod.value("status", json::object());
     status["phase"] = "Failed";
     set_status(pod, status);
@@ -179,7 +180,7 @@ void Kubelet::enforce_deadline(const json& pod, Local& local, Time now) {
     const long grace = pod.at("spec").value("terminationGracePeriodSeconds", 30L);
     return stop(pod, local, {grace, deadline_reason}, now);
   }
-  // The pod has no process, since its container could not be created so far.
+  // The pod has no process to stop, since its container could not be created so far. So it fails here.
   const std::string at = format_time(now);
   PodState state;
   state.exit = Exit{128 + SIGKILL, SIGKILL, at, at, deadline_reason, ""};
@@ -212,7 +213,7 @@ Process Kubelet::localised(const json& pod) {
       return addresses_.own_port_of(name_space, service, host, port);
     return addresses_.port_of(name_space, service, host, port);
   };
-  // The first pod of a service chooses its port again, since another program may use the earlier port now.
+  // If no other pod of the service exists, chooses new ports: another program may use the old ones now.
   const std::string service = pod.at("spec").value("subdomain", "");
   if (!service.empty() && !has_other_pods(pod, service)) addresses_.forget_ports(name_space, service);
   return localise(pod, around);
@@ -260,7 +261,7 @@ void Kubelet::start(const json& pod, Local& local, Time now) {
   }
 }
 
-// Tries again without a limit, with growing pauses, since the cause may be a full disk or too many processes.
+// Retries without a limit and with growing pauses: the cause may be a full disk or too many processes.
 void Kubelet::start_supervisor(const json& pod, Local& local, Time now) {
   const PodFolder folder(paths_.pods() / pod_uid_of(pod));
   local.stage = Local::Stage::starting;
@@ -277,7 +278,7 @@ void Kubelet::start_supervisor(const json& pod, Local& local, Time now) {
   }
 }
 
-// Sets the container to waiting, with the reason; every step tries again.
+// Sets the container to waiting, with this reason. Every later step tries to start the pod again.
 void Kubelet::hold_up(const json& pod, const std::string& reason, const std::string& message, Time now) {
   PodState state;
   state.waiting = {reason, clean_text(message, message_limit)};
@@ -294,8 +295,8 @@ void Kubelet::sync(const json& pod, Local& local, Time now) {
   auto exit = folder.exit();
   const auto started = folder.started();
   if (!exit && local.child == 0 && !folder.supervisor().held) {
-    // The supervisor ended before it started the program, so another supervisor may start it. If the first
-    // one is still about to start it, only one of them gets the lock.
+    // The supervisor has ended before it started the program, or has not taken the lock yet. So another
+    // supervisor is started, and only one of the two gets the lock.
     if (!started && !is_deleted(pod)) return start_supervisor(pod, local, now);
     if (!declare_lost(folder)) {
       local.has_news = true;  // the supervisor has just ended regularly
@@ -308,7 +309,7 @@ void Kubelet::sync(const json& pod, Local& local, Time now) {
   if (exit) {
     state.exit = exit;
     state.termination_message = termination_message(pod, *exit);
-    // As in Kubernetes, the pod's own volumes are removed at its end. Each pod has a copy of its ConfigMaps.
+    // As in Kubernetes, the pod's own volumes are removed at its end. They include its copies of ConfigMaps.
     std::error_code ignored;
     std::filesystem::remove_all(folder.path() / "volumes", ignored);
     local.stage = Local::Stage::ended;
@@ -367,7 +368,7 @@ void Kubelet::stop(const json& pod, Local& local, const Stop& how, Time now) {
   local.stop_grace = how.grace_seconds;
 }
 
-// A deleted pod has ended, and only its finalizers keep it.
+// For a deleted pod that has ended: ends its grace period, so that only finalizers keep the pod.
 void Kubelet::finish_deleted(const json& pod, Time) {
   if (pod.at("metadata").value("deletionGracePeriodSeconds", 0) == 0 &&
       pod.at("metadata").contains("finalizers"))
@@ -377,8 +378,8 @@ void Kubelet::finish_deleted(const json& pod, Time) {
   });
 }
 
-// Removes folders whose pod is gone, because it was deleted by force, or because an earlier server was killed
-// in between.
+// Removes folders whose pod is gone, because the pod was deleted by force, or because an earlier server was
+// killed before it removed the folder.
 void Kubelet::remove_strays(const std::set<std::string>& known) {
   for (const auto& entry : std::filesystem::directory_iterator(paths_.pods())) {
     const PodFolder folder(entry.path());

@@ -80,8 +80,8 @@ class Localiser {
         replace_peers(text, name_space_, around_.services, around_.address_of, around_.port_of), mounts_);
   }
 
-  // The value of a variable. A port may have a variable of its own beside the variable of the host: X_ADDR
-  // and X_PORT.
+  // The value of a variable, with names and paths replaced. A port may have a variable X_PORT of its own
+  // beside the variable X_ADDR of the host. Then the host decides the port.
   std::string place(const std::string& variable, const std::string& value) const {
     constexpr std::string_view port = "_PORT";
     const bool is_port = variable.ends_with(port) && !value.empty() && digits_at(value, 0) == value.size();
@@ -109,8 +109,8 @@ class Localiser {
     return "";
   }
 
-  // This machine replaces the image: its PYTHONPATH comes last, and the programs of the packages are found
-  // first.
+  // This machine takes the place of the image, so the machine's PYTHONPATH comes last. In PATH the folder of
+  // the packages comes first.
   void find_packages() {
     const auto packages = mounts_.find(packages_folder);
     if (packages == mounts_.end()) return;
@@ -292,7 +292,7 @@ class Localiser {
   std::map<std::string, std::string> mounts_;
   std::map<std::string, std::string> env_;  // as the pod sees it, before names and paths are replaced
   std::vector<std::string> order_;
-  std::set<std::string> secret_;  // never rewritten
+  std::set<std::string> secret_;  // variables with values of Secrets, which are never rewritten
   Process process_;
 };
 
@@ -356,7 +356,7 @@ std::string replace_peers(const std::string& text, const std::string& name_space
 std::string replace_paths(const std::string& text, const std::map<std::string, std::string>& mounts) {
   std::string result;
   for (std::size_t i = 0; i < text.size();) {
-    // A path begins where no other path continues; "file:///data" counts as a beginning.
+    // A path begins at a "/" that continues no other path. The "/" after "file://" begins a path, too.
     const bool begins = text[i] == '/' && (i == 0 || !is_path_character(text[i - 1]) ||
                                            (i >= 3 && text.compare(i - 3, 3, "://") == 0));
     const std::pair<const std::string, std::string>* longest = nullptr;

@@ -59,7 +59,7 @@ void LogFile::append(std::string_view lines) {
   }
 }
 
-// Writes all or nothing. After a part of a line, a reader would read the next text as the rest of this line.
+// Writes all lines or nothing, since a reader would join a part of a line with the text after it.
 bool LogFile::write(std::string_view lines) {
   std::uint64_t end = size_;
   while (!lines.empty() && fd_ >= 0) {
@@ -103,7 +103,7 @@ void LogStream::feed(std::string_view bytes, Clock::time_point now) {
 
 bool LogStream::pass_on(Clock::time_point now) {
   if (!due_ || now < *due_) return false;
-  rest_.resize(rest_.find_last_not_of('\r') + 1);  // the next state begins behind the \r
+  rest_.resize(rest_.find_last_not_of('\r') + 1);  // without the \r of the next state
   finish();
   return true;
 }

@@ -18,8 +18,8 @@ class LogFile {
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
-  // Appends whole lines. On a full disk whole lines are lost. When there is room again, a line has the number
-  // of lost lines.
+  // Appends whole lines. On a full disk whole lines are lost. When there is room again, a line of the log
+  // reports how many lines were lost.
   void append(std::string_view lines);
 
  private:
@@ -29,7 +29,7 @@ class LogFile {
   const std::uint64_t limit_;
   int fd_ = -1;
   std::uint64_t size_ = 0;
-  std::uint64_t lost_ = 0;  // lines since the last written line
+  std::uint64_t lost_ = 0;  // lines that were lost since the last written line
 };
 
 // One of the two outputs of a program.

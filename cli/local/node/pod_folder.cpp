@@ -30,7 +30,8 @@ json read_record(const std::filesystem::path& file) {
   }
 }
 
-// The result of `make` for the record; nullopt if there is none, or a field is missing or of another type.
+// The result of `make` for the record; nullopt without a record, or if a field is missing or has another
+// type.
 template <class Make>
 auto read_as(const std::filesystem::path& file, const Make& make)
     -> std::optional<decltype(make(std::declval<const json&>()))> {

@@ -132,7 +132,7 @@ void PodLogs::read(const std::string& uid, const LogOptions& options,
 
   bool more = true;
   if (options.tail_lines) {
-    // For the last lines the reader keeps a window of bounded size while it reads the whole file.
+    // To find the last lines, the reader reads the whole file and keeps only a window of bounded size.
     std::deque<std::string> last;
     const auto wanted = static_cast<std::size_t>(std::max<long long>(0, *options.tail_lines));
     files.each_line([&](std::string_view line) {

@@ -60,7 +60,8 @@ json terminated_state(const Exit& exit, const std::string& message, const std::s
 bool is_late(const PodState& state) { return state.exit && state.exit->reason == deadline_reason; }
 bool has_succeeded(const PodState& state) { return state.exit && state.exit->code == 0 && !is_late(state); }
 bool is_lost(const PodState& state) { return state.exit && state.exit->reason == "Lost"; }
-// Like the loss of a node: this is not a failure of the program, and the Job may ignore it.
+// Whether the pod was disrupted, as by the loss of a node. The program has not failed, so the Job may ignore
+// it.
 bool is_disrupted(const PodState& state) {
   return is_lost(state) || (state.exit && state.exit->reason == "shutdown");
 }
@@ -158,8 +159,8 @@ std::optional<std::string> why_unschedulable(const json& pod, std::size_t free_g
   for (const json& container : pod.at("spec").at("containers")) {
     const json requests = container.value("resources", json::object()).value("requests", json::object());
     for (const auto& [name, amount] : requests.items()) {
-      // The scheduler does not count CPUs and memory. GPUs are the only resource of the node with a vendor's
-      // name.
+      // The scheduler checks only resources with a vendor's name, so it ignores CPUs and memory. GPUs are the
+      // only such resource of the node.
       if (name.find('/') == name.npos) continue;
       const auto number = quantity_of(amount);
       const double there = name == gpu_resource ? static_cast<double>(free_gpus) : 0;

@@ -17,8 +17,8 @@ pid_t spawn_detached(const std::vector<std::string>& argv, const std::filesystem
   for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
   words.push_back(nullptr);
   const std::string log_path = log.string();
-  // Sockets of the HTTP library are not closed on exec. A new descriptor is always the lowest free one, so
-  // ours are below this number.
+  // The child closes all descriptors below this number, since sockets of the HTTP library are not closed on
+  // exec. A new descriptor is always the lowest free one, so all of ours are below it.
   const int highest = static_cast<int>(std::clamp(::sysconf(_SC_OPEN_MAX), 256L, 4096L));
   const pid_t pid = ::fork();
   if (pid < 0) throw Error(ExitCode::failure, std::string("cannot start a process: ") + std::strerror(errno));

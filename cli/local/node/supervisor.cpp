@@ -39,7 +39,7 @@ constexpr milliseconds end_limit{
 constexpr milliseconds first_pause{100}, longest_pause{5000};  // between attempts to write the record
 constexpr milliseconds shutdown_patience{5000};
 
-// Signal handlers can only write: to this pipe.
+// The signal handlers only write to this pipe, since few functions are safe in a signal handler.
 int signal_pipe[2] = {-1, -1};
 
 void on_signal(int number) {
@@ -263,7 +263,7 @@ class Supervisor {
     look_at_children();
   }
 
-  // SIGTERM without stop.json: the disk is full, or the whole machine shuts down.
+  // If stop.json is missing, the disk is full or the whole machine shuts down. So the reason is a shutdown.
   void obey_stop() {
     const Stop stop = folder_.stop().value_or(Stop{grace_, shutdown_reason});
     if (!asked_) signal_group(child_.pid, SIGTERM);
@@ -299,7 +299,8 @@ class Supervisor {
     ended_ = true;
   }
 
-  // Reads the rest of the pipes. Bounded, since a process that could not be killed may hold them open.
+  // Reads the pipes to their end, but only until a time limit: a process that could not be killed may hold
+  // them open.
   void drain() {
     const auto end = steady_clock::now() + drain_limit;
     while ((child_.out >= 0 || child_.err >= 0) && steady_clock::now() < end) {
@@ -334,7 +335,7 @@ class Supervisor {
 int supervise(const std::filesystem::path& pod_folder) {
   const PodFolder folder(pod_folder);
   const FileLock lock(pod_folder / "lock");
-  // Another supervisor has the pod, or the server has just decided that the pod is lost.
+  // Another supervisor runs the pod, or the server has just decided that the pod is lost. So this one ends.
   if (!lock.held() || folder.exit() || folder.started()) return 0;
   if (const auto stop = folder.stop()) {
     folder.write(

@@ -8,8 +8,8 @@
 
 namespace mlk::local {
 
-// An equal event only increases its count. Never throws, since an event is not important enough for a
-// failure.
+// If an equal event exists, increases its count instead of adding an event. Never throws, since an event is
+// not important enough for a failure.
 void record_event(Store& store, const json& object, const std::string& component, const std::string& type,
                   const std::string& reason, const std::string& message, Time now);
 

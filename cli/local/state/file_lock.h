@@ -26,8 +26,8 @@ class FileLock {
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
   bool held() const { return held_; }
-  // Why no process can lock the file: an errno, such as ENOLCK of file systems without locks. 0: it can be
-  // locked.
+  // The reason why no process can lock the file, as an errno, such as ENOLCK of file systems without locks.
+  // 0: the file can be locked.
   int error() const { return error_; }
 
   // Call it from another process, since a process cannot see its own locks. A file that cannot be opened has

@@ -20,8 +20,8 @@ bool is_gone(const json& object) {
   const json& metadata = object.at("metadata");
   if (!metadata.contains("deletionTimestamp")) return false;
   if (metadata.contains("finalizers") && !metadata.at("finalizers").empty()) return false;
-  // A pod with a grace period is deleted when its process has ended. Then the kubelet sets its grace period
-  // to 0.
+  // A pod with a grace period is removed only when its process has ended: then the kubelet sets the grace
+  // period to 0.
   return metadata.value("deletionGracePeriodSeconds", 0) == 0;
 }
 
@@ -62,7 +62,7 @@ void Store::load_file(const std::filesystem::path& file) {
 }
 
 std::filesystem::path Store::file_of(const Key& key) const {
-  // File names have at most 255 bytes, object names 253; no object's name contains ~.
+  // A file name has at most 255 bytes, so long names are cut. No object's name contains the ~.
   const std::string file =
       key.name.size() <= 200 ? key.name : key.name.substr(0, 150) + "~" + sha256_hex(key.name).substr(0, 32);
   return folder_ / key.plural / (key.name_space.empty() ? "~" : key.name_space) / (file + ".json");

@@ -1,4 +1,4 @@
-// What the server's answer to a POST says about the object. Pure.
+// Reads from the server's answer to a POST whether the object was stored. Pure.
 #pragma once
 
 #include "cli/kube/client.h"
@@ -7,15 +7,16 @@ namespace mlk {
 
 bool exists_already(const kube::ApiError& error);
 
-// There was no answer, or the answer says nothing about the object (409 also comes from a quota that other
-// requests change at the same time). It is not known whether the object was stored. POST is safe to repeat.
+// Whether mlk cannot tell if the object was stored: no answer came, or the answer says nothing about the
+// object (409 also comes from a quota that other requests change at the same time). The caller may retry the
+// POST.
 bool unclear(const kube::ApiError& error);
 
-// A server that has just started refuses requests that it will allow later: it does not know the roles yet
-// (an earlier check said that the roles allow the request), nor the namespaces and quotas.
+// Whether the server refuses only because it has just started: it has not read the roles yet (which allow the
+// request, as an earlier check said), nor the namespaces and quotas. A later retry can succeed.
 bool has_just_started(const kube::ApiError& error);
 
-// The answer says nothing about the object, and the object may be stored.
+// Whether the answer says nothing about the object: the object may be stored or not.
 bool says_nothing(const kube::ApiError& error);
 
 }  // namespace mlk

@@ -26,9 +26,9 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using json = nlohmann::json;
 
-constexpr std::chrono::seconds gone_timeout{120};  // for objects of a run that is being deleted
+constexpr std::chrono::seconds gone_timeout{120};  // of the wait until a deleted object is gone
 constexpr int post_tries = 6;
-constexpr std::chrono::seconds post_timeout{60};  // no further try after it
+constexpr std::chrono::seconds post_timeout{60};  // after this time, no further retry of a POST
 
 // The kinds that every run uses: they need no discovery.
 const kube::Resource* usual_resource(const json& object) {
@@ -45,12 +45,12 @@ Error not_served(const json& object, const std::string& source) {
   return Error(ExitCode::cannot_start,
                source + " makes " + kind + " " + kube::name_of(object) + " of apiVersion " + api_version +
                    ", which the cluster does not serve",
-               "have what defines " + kind +
-                   " installed there, or correct apiVersion and kind; what there is: "
-                   "kubectl api-resources");
+               "have the definition of " + kind +
+                   " installed in the cluster, or correct apiVersion and kind; the known kinds: kubectl "
+                   "api-resources");
 }
 
-// A cluster-scoped object as it is sent. If it named an owner in a namespace, it would be garbage collected.
+// A cluster-scoped object with an owner in a namespace is garbage collected, so it gets an annotation.
 json fit_to_scope(json object, const std::string& owner_uid) {
   object["metadata"].erase("namespace");
   object["metadata"].erase("ownerReferences");
@@ -82,7 +82,7 @@ bool is_owned_by(const json& object, const std::string& uid) {
   return kube::annotation_of(object, annotations::owner) == uid;
 }
 
-// A shared object without owners was made by hand. It must not go with the run, so the run does not own it.
+// A shared object without owners was made by hand. It must outlive the run, so mlk adds no owner to it.
 bool belongs_to(const json& object, const std::string& uid) {
   return is_owned_by(object, uid) ||
          (is_shared(object) && at_path(object, {"metadata", "ownerReferences"}).empty());
@@ -112,7 +112,7 @@ std::vector<kube::AccessQuestion> Creation::check_kinds(const std::vector<json>&
 }
 
 void Creation::ask_what_is_allowed(const std::vector<kube::AccessQuestion>& more) {
-  // In parallel with the other questions.
+  // mlk reads the version in parallel with the questions about rights.
   auto version = std::async(std::launch::async, [this] { return kube::server_version(client_); });
   std::vector<kube::AccessQuestion> questions;
   using namespace kube::resources;
@@ -150,7 +150,7 @@ void Creation::check_on_server(const std::vector<json>& objects) {
       answer = client_.create(resource, name_space_, resource.namespaced ? object : fit_to_scope(object, ""),
                               {.dry_run = true});
     } catch (const ApiError& error) {
-      if (is_there(object, error)) continue;  // the server accepted it before
+      if (is_there(object, error)) continue;  // the object exists, so it was accepted
       refuse(object, error);
     }
     check_dropped(object, answer);
@@ -159,7 +159,7 @@ void Creation::check_on_server(const std::vector<json>& objects) {
   }
 }
 
-// The server accepts any Job. It checks the pods only when the Job controller makes them.
+// The server accepts any Job and checks pods only when they are created, so mlk sends a pod for the check.
 void Creation::check_pod_on_server(const json& job) {
   json pod = job.at("spec").at("template");
   pod["apiVersion"] = "v1";
@@ -175,8 +175,9 @@ void Creation::check_pod_on_server(const json& job) {
     const bool not_the_pod = why == kube::Forbidden::rights || why == kube::Forbidden::quota;
     if (!not_the_pod) refuse(pod, error);
     hooks_.note(title(job) + ": " +
-                (why == kube::Forbidden::quota ? "its pods wait as long as this holds: "
-                                               : "whether its pods are accepted could not be asked: ") +
+                (why == kube::Forbidden::quota
+                     ? "its pods wait until the quota allows them: "
+                     : "mlk could not check whether the cluster accepts its pods: ") +
                 error.what());
   }
 }
@@ -197,7 +198,7 @@ Creation::Stored Creation::store_owner(const json& owner) {
   const std::string name = kube::name_of(owner);
   const auto deadline = steady_clock::now() + gone_timeout;
   bool waiting_said = false;
-  // If an answer was lost, the repeated request finds the object that the first request has stored.
+  // If an answer was lost, the retry finds a stored object. The mark shows that this call has stored it.
   json wanted = owner;
   const std::string mark = hex(random_bytes(8));
   wanted["metadata"]["annotations"][annotations::submit] = mark;
@@ -241,8 +242,7 @@ std::future<kube::Answer> Creation::mark_created(const json& owner, const std::v
   return nothing.get_future();
 }
 
-// After a 409 the object counts as created only if it belongs to our owner and is not being deleted.
-// Otherwise the object belongs to an earlier run of the same name, which is being garbage collected.
+// After a 409, only a live object of our owner counts as created. mlk waits until an earlier one is gone.
 Creation::Stored Creation::create_owned(const json& given, const std::string& owner_uid) {
   if (is_shared(given)) return create_shared(given, owner_uid);
   const kube::Resource resource = resource_of(given);
@@ -273,7 +273,7 @@ Creation::Stored Creation::create_owned(const json& given, const std::string& ow
   }
 }
 
-// The content decides the name of a shared object. It may be large, so mlk first asks whether it exists.
+// The object may be large, so mlk first asks whether an object of its name (made from its content) exists.
 Creation::Stored Creation::create_shared(const json& object, const std::string& owner_uid) {
   const kube::Resource resource = resource_of(object);
   const auto deadline = steady_clock::now() + gone_timeout;
@@ -305,7 +305,7 @@ Creation::Stored Creation::create_shared(const json& object, const std::string& 
         return {*existing, false};
       }
     }
-    // Other commands have created, changed or deleted the object at this moment.
+    // Another command creates, changes or deletes the object at the same time, so mlk tries again.
     if (steady_clock::now() > deadline)
       throw Error(ExitCode::timed_out, "others change " + title(object) + " all the time", "type it again");
     std::this_thread::sleep_for(milliseconds(50));
@@ -320,7 +320,7 @@ void Creation::keep_shared(const std::vector<json>& objects, const std::string& 
   }
 }
 
-// False if the object was changed or deleted meanwhile.
+// Returns false if the object was changed or deleted meanwhile.
 bool Creation::add_owner(const json& existing, const json& object) {
   json owners = at_path(existing, {"metadata", "ownerReferences"});
   if (!owners.is_array()) owners = json::array();
@@ -338,7 +338,7 @@ bool Creation::add_owner(const json& existing, const json& object) {
   }
 }
 
-// For a shared object, reads only the metadata.
+// Reads the object, but only the metadata of a shared object.
 std::optional<json> Creation::find_existing(const json& object) {
   const kube::Resource resource = resource_of(object);
   if (!is_shared(object)) return client_.find(resource, name_space_, kube::name_of(object));

@@ -53,15 +53,15 @@ class Creation {
   // of the existing object, if that object has any owner.
   Stored create_owned(const nlohmann::json& object, const std::string& owner_uid);
 
-  // Creates the missing objects of a run. Then marks the owner: all objects were made (annotations::created).
-  // The caller has to wait for the returned answer to this last request, which may run in parallel with
-  // others. If the answer is lost, the old rule applies to the run. If the owner has the mark already, a
-  // missing deciding Job was deleted and is not made again: the run would be trained twice. Jobs that have
+  // Creates the missing objects of a run. Then sets the mark annotations::created on the owner: all objects
+  // were made. This last request may run in parallel with others, so the caller has to wait for the returned
+  // answer. If the mark is not set, a missing Job counts as not made yet. If the owner has the mark already,
+  // a missing deciding Job was deleted and is not made again: the run would be trained twice. Jobs that have
   // pods left (pods_left.h) are not made again either.
   [[nodiscard]] std::future<kube::Answer> create_all(const nlohmann::json& owner,
                                                      const std::vector<nlohmann::json>& objects,
                                                      const std::set<std::string>& jobs_with_pods_left = {});
-  // Only the last part, for a run whose objects are all there.
+  // Only sets the mark, for a run whose objects all exist.
   [[nodiscard]] std::future<kube::Answer> mark_created(const nlohmann::json& owner,
                                                        const std::vector<nlohmann::json>& objects);
 
@@ -69,7 +69,7 @@ class Creation {
   // object without its new owner may have deleted it meanwhile.
   void keep_shared(const std::vector<nlohmann::json>& objects, const std::string& owner_uid);
 
-  // The object, if it exists, belongs to this owner and is not being deleted.
+  // Returns the object if it exists, belongs to this owner and is not being deleted.
   [[nodiscard]] std::optional<nlohmann::json> find_owned(const nlohmann::json& object,
                                                          const std::string& owner_uid);
 
@@ -98,11 +98,11 @@ class Creation {
   kube::Client& client_;
   const std::string& name_space_;
   const SubmitHooks& hooks_;
-  std::vector<nlohmann::json> of_cluster_;  // created, and not deleted with the owner
+  std::vector<nlohmann::json> of_cluster_;  // created; they outlive the owner
 };
 
-// For an error that ended the creation of a run or sweep: if the reason was Ctrl-C, throws the error again
-// with a hint at the objects that may be missing.
+// Explains an error that ended the creation of a run or sweep. If the reason was Ctrl-C, throws the error
+// again with a hint at the objects that may be missing.
 void explain_cut_off(const Error& error, const std::string& owner);
 
 }  // namespace mlk

@@ -92,7 +92,7 @@ Deletion::Deletion(kube::Client& client, const json& owner)
 void Deletion::begin(IsAwaited awaited) {
   const std::string& name_space = client_.config().name_space;
   try {
-    // The Jobs disappear before their pods, and only the Jobs connect the pods with the run.
+    // Read the Jobs first: they disappear before their pods, and only the Jobs connect the pods with the run.
     if (awaited == IsAwaited::yes) jobs_left();
   } catch (const kube::ApiError& error) {
     if (error.status() != 403) throw;  // a user who may delete may lack the right to list
@@ -101,7 +101,7 @@ void Deletion::begin(IsAwaited awaited) {
   if (is_there) remove_object(client_, kube::resources::config_maps, owner_);
   const std::vector<Ownerless> others =
       is_there ? find_ownerless_pods(client_, name_space, owner_) : find_ownerless(client_, name_space, run_);
-  // These objects belong to the run as well, and so do the objects that they own.
+  // wait() also waits for these objects and for the objects that they own, so it needs their uids.
   for (const Ownerless& each : others) owners_.insert(kube::uid_of(each.object));
   for (const Ownerless& each : others) remove_object(client_, *each.resource, each.object);
 }
@@ -112,10 +112,10 @@ void Deletion::wait(steady_clock::time_point deadline, const ChangeHooks& hooks)
     if (hooks.interrupted())
       throw Error(ExitCode::interrupted, "interrupted; " + run_ + " is being deleted all the same");
     if (steady_clock::now() > deadline) {
-      throw Error(
-          ExitCode::timed_out, run_ + " is still being deleted: " + printable(what_is_left(std::move(all))),
-          "the cluster goes on by itself; pods of a lost node stay until it is back or deleted, and an "
-          "object with a finalizer until its program has removed that");
+      throw Error(ExitCode::timed_out,
+                  run_ + " is still being deleted: " + printable(what_is_left(std::move(all))),
+                  "the cluster continues by itself; pods of a lost node stay until the node is back or "
+                  "deleted, and an object with a finalizer stays until its program removes the finalizer");
     }
     std::this_thread::sleep_for(between_looks);
   }

@@ -42,7 +42,7 @@ void end_pod(kube::Client& client, const std::string& name_space, const PodFacts
   }
   if (pods.size() > most) names.push_back(fmt::format("{} more", pods.size() - most));
   throw Error(ExitCode::timed_out, "pods of " + what + " have not ended: " + printable(join(names, ", ")),
-              "they were told to; pods of a lost node stay until it is back or deleted");
+              "the pods were asked to end; pods of a lost node stay until the node is back or deleted");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How functions that change runs communicate with the user of a command.
+// Hooks through which functions that change runs communicate with the user of a command.
 #pragma once
 
 #include <functional>

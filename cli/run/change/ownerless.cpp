@@ -15,7 +15,7 @@ namespace {
 
 using json = nlohmann::json;
 
-// A user who may delete a run may lack the right to list.
+// Adds nothing if the server refuses the list: a user who may delete a run may lack the right to list.
 void add_ownerless(kube::Client& client, const std::string& name_space, const kube::Resource& resource,
                    const std::string& selector, std::vector<Ownerless>& found) {
   try {
@@ -44,7 +44,7 @@ std::vector<Ownerless> find_ownerless(kube::Client& client, const std::string& n
   using namespace kube::resources;
   std::vector<Ownerless> found;
   if (!is_label(run)) return found;
-  // The owners of a sweep's trials are left as well, and they have their own names.
+  // The trials of a sweep have their own names as runs, so only the sweep's label finds their owners.
   for (const char* label : {labels::run, labels::sweep}) {
     const std::string selector = std::string(label) + "=" + run + "," + labels::managed_by + "=mlk";
     for (const kube::Resource* resource : {&jobs, &pods, &services, &config_maps, &secrets})

@@ -25,9 +25,8 @@ struct Ownerless {
 std::vector<Ownerless> find_ownerless_pods(kube::Client& client, const std::string& name_space,
                                            const nlohmann::json& owner);
 
-// All objects that are left of a run or a sweep whose own owner was deleted in this way, without objects that
-// are being deleted. Empty if `run` is not a valid name, and if the user may not list Jobs or pods. Throws
-// ApiError.
+// All objects of a run or a sweep that have lost their owner in this way, except objects that are being
+// deleted. Empty if `run` is not a valid name, and if the user may not list Jobs or pods. Throws ApiError.
 std::vector<Ownerless> find_ownerless(kube::Client& client, const std::string& name_space,
                                       const std::string& run);
 

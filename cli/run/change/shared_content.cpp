@@ -74,8 +74,9 @@ SharedContent check_shared(kube::Client& client, const kube::Resource& resource,
   if (!holds_digest(*whole, kube::annotation_of(metadata, annotations::digest)))
     throw Error(
         ExitCode::failure,
-        fmt::format("configmap/{} does not hold what its name says: somebody else has made it", name),
-        "look at who has; then: kubectl delete configmap " + name + ", and the next submit makes it anew");
+        fmt::format("the content of configmap/{} does not match its name: somebody else has made it", name),
+        "find out who has made the ConfigMap; then: kubectl delete configmap " + name +
+            ", and the next submit makes it anew");
   note_own_content(*whole);
   return SharedContent::good;
 }

@@ -1,5 +1,5 @@
-// Checks that a shared object from another user has the content that its name says: code runs with the rights
-// of the user.
+// Checks that a shared object from another user has the content that its name says, since the code in it will
+// run with the rights of this user.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ enum class SharedContent { good, changed_meanwhile };
 SharedContent check_shared(kube::Client& client, const kube::Resource& resource,
                            const std::string& name_space, const nlohmann::json& metadata);
 
-// Remembers that this program has made the object with this content.
+// Remembers that this process has created the object, so that check_shared() does not read its content.
 void note_own_content(const nlohmann::json& created);
 bool is_known_content(const nlohmann::json& metadata);
 

@@ -34,7 +34,7 @@ std::string end_in_words(const RunStatus& status) {
   return status.absence == Absence::gone ? status.why : std::string(to_string(status.phase));
 }
 
-// Whether mlk's runtime trains and has no place for a checkpoint.
+// Whether mlk's runtime trains without a checkpoint volume, so that a stop loses the training.
 bool loses_training(const json& owner) {
   const json experiment = json_or_null(text_of(owner, {"data", "experiment"}));
   return at_path(experiment, {"train"}).is_object() &&
@@ -47,7 +47,7 @@ class LastLines {
   LastLines(kube::Client& client, RunWatcher& watcher)
       : watcher_(watcher), follower_(client, client.config().name_space, {.tail = few, .lossy = true}) {}
 
-  // Call after every change.
+  // Call it after every change that the watcher reports.
   void look() {
     follower_.update(watcher_.objects().pods);
     for (const RunLogLine& line : follower_.take()) {
@@ -104,7 +104,7 @@ class StopWait {
   }
 
   // Waits until the watches work, so that mlk sees the ends of the pods. Call it before anything is stopped.
-  // Does not wait longer than the user wants.
+  // Waits until the deadline at most.
   void for_watches() {
     while (!watcher_.synced() && steady_clock::now() < deadline_) {
       if (hooks_.interrupted()) throw Error(ExitCode::interrupted, "interrupted; nothing was changed");
@@ -182,8 +182,8 @@ class RunStop {
 
 }  // namespace
 
-// Stops at most `most_at_once` runs at a time, since each is watched. All these runs get their signal before
-// mlk waits for the first of them.
+// Stops at most `most_at_once` runs at a time, since mlk watches each run. All runs of one batch get their
+// signal before mlk waits for the first of them.
 void stop_runs(kube::Client& client, const std::vector<std::string>& runs, std::chrono::seconds timeout,
                const ChangeHooks& hooks) {
   constexpr std::size_t most_at_once = 16;
@@ -209,8 +209,8 @@ void resume_stopped_run(kube::Client& client, const std::string& run, const Chan
     hooks.note("run " + run + " is not stopped: " + std::string(to_string(status.phase)));
     return;
   }
-  // The training of such a run was lost with its pods, and its results belong to weights that no longer
-  // exist.
+  // Without a checkpoint volume, the training was lost with the pods. The results belong to weights that no
+  // longer exist, so the record is removed.
   resume_run(client, name_space, objects,
              loses_training(objects.owner) ? record_removal_patch() : json::object());
   hooks.note("resumed " + run);

@@ -66,8 +66,8 @@ std::string code_in_image(const StoredRun& run, const registry::Access& access) 
   throw Error(ExitCode::failure, "image " + run.image + " has no layer of code");
 }
 
-// The mistake in the parts of a recorded experiment that name folders and files; empty if there is none. The
-// record comes from the cluster, where other users may have written it.
+// Checks the folder and file names in a recorded experiment, since another user of the cluster may have
+// written the record. Returns the mistake; empty if there is none.
 std::string wrong_with_places(const json& experiment) {
   if (experiment.contains("code")) {
     const json& path = at_path(experiment, {"code", "path"});
@@ -143,7 +143,7 @@ FileContents fetch_stored_files(kube::Client& client, const std::string& name_sp
     const std::string name = text_of(entry, {"name"});
     out.folders[name] = files_in(config_map(client, name_space, run.run + "-data-" + name, run));
   }
-  if (is_digest_of(run.image)) out.image = run.image;  // built for this run, or the runtime's at that time
+  if (is_digest_of(run.image)) out.image = run.image;  // built for the run, or the runtime's image then
   if (run.code.empty()) return out;
   const json source = json_or_null(run.code_source);
   out.code = CodeArchive{.digest = run.code, .bytes = "", .source = run.code_source};
@@ -176,7 +176,7 @@ std::string fetch_code(kube::Client& client, const std::string& name_space, cons
     return image::gunzip(fetch_archive(client, name_space, run), image::longest_tar);
   }
   if (sha256_hex(tar) != run.code)
-    throw Error(ExitCode::failure, "what is kept of the code of run " + run.run + " was changed");
+    throw Error(ExitCode::failure, "the stored code of run " + run.run + " was changed");
   return tar;
 }
 

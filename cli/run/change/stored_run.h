@@ -25,23 +25,24 @@ struct StoredRun {
   std::string image;          // of its pods
 };
 
-// From the owner of a run. Throws Error{failure} if the owner does not describe the run.
+// Reads the stored run from its owner. Throws Error{failure} if the owner does not describe the run.
 StoredRun read_stored(const nlohmann::json& owner);
 
-// Reads the owner. Throws Error: not_found, usage for a sweep or a trial, and as read_stored().
+// Fetches the owner and reads it. Throws Error: not_found, usage for a sweep or a trial, and as
+// read_stored().
 StoredRun fetch_stored(kube::Client& client, const std::string& name_space, const std::string& run);
 
-// The files that travelled with the run, including its code, in the form that a new submit needs. Code in a
-// layer stays in the image. Throws Error{not_found} if a file is gone.
+// Fetches the files that travelled with the run, including its code, in the form that a new submit needs.
+// Code in a layer stays in the image. Throws Error{not_found} if a file is gone.
 FileContents fetch_stored_files(kube::Client& client, const std::string& name_space, const StoredRun& run);
 
-// The code of a run with code, as a tar archive: from its ConfigMap, its image, or the cache of this machine.
+// Fetches the code of a run as a tar archive from its ConfigMap, its image, or the cache of this machine.
 // Throws as fetch_stored_files(), and as a Registry.
 std::string fetch_code(kube::Client& client, const std::string& name_space, const StoredRun& run,
                        const registry::Access& access);
 
-// The files in the binaryData of a ConfigMap. Throws Error{failure} if a value is not base64, or if a name is
-// not a file name.
+// Decodes the files in the binaryData of a ConfigMap. Throws Error{failure} if a value is not base64, or if a
+// name is not a file name.
 std::map<std::string, std::string> files_in(const nlohmann::json& config_map);
 
 }  // namespace mlk

@@ -70,7 +70,7 @@ class Submission {
   }
 
  private:
-  // Explains an error because of an existing object: the object may belong to an earlier run, which goes on.
+  // Explains an error about an existing object: it may belong to an earlier run that has lost its owner.
   void explain_ownerless(const Error& error, const std::string& run) {
     if (error.code() != ExitCode::failure) return;
     bool is_left = false;
@@ -80,9 +80,10 @@ class Submission {
       return;  // the first error says more
     }
     if (!is_left) return;
-    throw Error(
-        error.code(), error.what(),
-        "it is left of an earlier run, whose owner was deleted alone; delete that with: mlk delete " + run);
+    throw Error(error.code(), error.what(),
+                "the object is left from an earlier run: only the ConfigMap of this run was deleted; delete "
+                "the rest with: mlk delete " +
+                    run);
   }
 
   // The dry run: a submit without effects.
@@ -106,8 +107,8 @@ class Submission {
     return name_of_template(request_.templates, "jobs/" + request_.experiment.mode + ".yaml");
   }
 
-  // The number of the newest run of exactly this experiment; with --again the next number, if that run has
-  // ended or is stopped.
+  // Returns the number of the newest run of exactly this experiment; 1 without such a run. With --again,
+  // returns the next number if that newest run has ended or is stopped.
   int choose_attempt(const Rendered& first) {
     const kube::ListOptions same{
         .label_selector = std::string(labels::hash) + "=" + kube::label_of(first.owner, labels::hash),
@@ -152,9 +153,9 @@ class Submission {
   const SubmitHooks& hooks_;
   Creation creation_;
   std::string owner_uid_;
-  std::optional<RunStatus> found_;  // of a run that was there before
+  std::optional<RunStatus> found_;  // of a run that existed before this submit
   std::optional<json> before_;      // the owner of the run before this one, if its Job has left pods behind
-  std::set<std::string> left_behind_;  // the Jobs of this run that have: other ones would train beside them
+  std::set<std::string> left_behind_;  // the Jobs of this run that have left pods: mlk makes no second Job
 };
 
 }  // namespace

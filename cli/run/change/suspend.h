@@ -21,7 +21,7 @@ class Client;
 
 namespace mlk {
 
-// The generations of a run's Jobs as a command left them, by name.
+// The metadata.generation of each Job of a run after a command has changed the Job, by name.
 using Generations = std::map<std::string, std::int64_t>;
 
 // Marks the owner as stopped, unless it has the mark, adds `annotations`, and suspends the Jobs that go on.
@@ -50,8 +50,8 @@ void set_suspended(kube::Client& client, const std::string& name_space,
                    const std::vector<nlohmann::json>& jobs, bool suspended);
 
 // Suspends the Jobs of an ended run that would continue: such a Job would restart a lost rank that is no
-// longer needed, or keep servers waiting for it. Ended pods stay, with their logs. Best effort: returns the
-// reason if a Job could not be suspended. Never throws for errors of the server.
+// longer needed, or keep servers alive that wait for such a rank. Ended pods stay, with their logs. Best
+// effort: returns the reason if a Job could not be suspended. Never throws for errors of the server.
 std::optional<std::string> suspend_what_goes_on(kube::Client& client, const std::string& name_space,
                                                 const RunObjects& run);
 

@@ -1,4 +1,4 @@
-// The versions of an experiment: its runs with different identities (hashes). Pure.
+// Finds versions of an experiment, which are runs of it with different identities (hashes). Pure.
 #pragma once
 
 #include <optional>

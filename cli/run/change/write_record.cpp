@@ -17,7 +17,7 @@ std::optional<std::string> write_record(kube::Client& client, const std::string&
   if (!is_final(status.phase) && status.phase != Phase::stopped) return std::nullopt;
   json patch = record_patch(status);
   if (at_path(owner, {"data", "record"}) == patch.at("data").at("record")) return std::nullopt;
-  // Another run of the same name may have replaced this run meanwhile. With the uid in the patch, the server
+  // Another run of the same name may have replaced this run meanwhile. The patch names the uid, so the server
   // refuses to change another object.
   patch["metadata"]["uid"] = kube::uid_of(owner);
   try {

@@ -1,4 +1,4 @@
-// What the absence of a Job means: the Job was not made yet, or the Job is gone. Pure.
+// Decides what the absence of a Job means: the Job was not made yet, or the Job is gone. Pure.
 //
 // When all objects of a run have been made, its owner says so (annotations::created), and names the Jobs
 // whose end is the end of the run. From then on the absence of one of these Jobs is an end that nobody has
@@ -19,14 +19,14 @@ enum class Absence {
   none,     // the Job is there
   not_yet,  // objects are being created, or all of them are being deleted
   cut_off,  // objects are missing, and nobody creates them any more
-  unsure,   // the Job was made, and one list lacks it: lists are read at different moments
-  gone,     // the Job was made, and two lists lack it
+  unsure,   // the Job was made, but one list lacks it, perhaps because it was read too early
+  gone,     // the Job was made, but two lists lack it
 };
 
 struct JobPresence {
   bool there = false;
   bool made = false;          // the owner says that all objects were made
-  bool found_gone = false;    // an earlier list lacked the Job, too (annotations::gone)
+  bool found_gone = false;    // an earlier list lacked the Job as well (annotations::gone)
   bool run_deleting = false;  // the owner is being deleted
   bool run_young = false;     // its submit may still be under way
 };
@@ -36,17 +36,17 @@ Absence absence_of(const JobPresence& presence);
 inline constexpr std::string_view job_is_gone =
     "its Job is gone (deleted, or its time to live passed); nobody recorded its end";
 
-// The Jobs that were made, as the owner names them, without its other Jobs. Empty: the owner does not say.
+// The names of the deciding Jobs that were made (annotations::created). Empty: the owner records none.
 std::vector<std::string> jobs_made(const nlohmann::json& owner);
 
-// The Jobs that two lists have lacked.
+// The names of the Jobs that two lists have lacked (annotations::gone).
 std::vector<std::string> jobs_found_gone(const nlohmann::json& owner);
 
 // Whether each Job that was made and is not among `jobs` (names) was found gone; true if no Job is missing.
 bool are_gone(const nlohmann::json& owner, const std::set<std::string>& jobs);
 
-// The Jobs that were made, are not among `jobs` (names), and were not found gone before. Empty if the owner
-// is being deleted or has a record of its end.
+// The Jobs for which a second list is needed: they were made, are not among `jobs` (names), and were not
+// found gone before. Empty if the owner is being deleted or has a record of its end.
 std::vector<std::string> jobs_to_look_for(const nlohmann::json& owner, const std::set<std::string>& jobs);
 
 }  // namespace mlk

@@ -5,14 +5,14 @@ namespace {
 
 bool failed_end(const std::optional<ContainerEnd>& end) { return end && end->exit_code != 0; }
 
-// Whether no other container is the reason why the pod ends: the program failed, or the cluster ended the
-// pod.
+// Whether the pod ends for a reason outside its other containers: the program failed, or the cluster ended
+// the pod.
 bool ends_without_others(const PodFacts& pod) {
   const bool of_cluster = !pod.pod_reason.empty() || !pod.disruption.empty();
   return of_cluster || pod.exit_code.value_or(0) != 0;
 }
 
-// A container that ended only because its pod was deleted is not to blame for the end of the pod.
+// Whether the container ended only because its pod was deleted. Such a container is not at fault.
 bool ended_with_pod(const PodFacts& pod, const Container& container) {
   return pod.deleting &&
          (!pod.asked_to_end || !container.end->finished || *container.end->finished > *pod.asked_to_end);

@@ -1,4 +1,4 @@
-// Which container of a pod is at fault, and which container keeps the pod from ending. Pure.
+// Finds the container of a pod that is at fault, and the containers that keep the pod from ending. Pure.
 #pragma once
 
 #include <string>

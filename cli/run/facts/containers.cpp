@@ -11,7 +11,7 @@ using json = nlohmann::json;
 
 constexpr char main_name[] = "main";
 
-// The kubelet writes 1970 for a container that never started.
+// The kubelet writes 1970 for a container that never started: such a time counts as absent.
 std::optional<Time> time_unless_never(const json& state, const char* key) {
   const std::optional<Time> time = time_of(state, {key});
   return time && time->time_since_epoch().count() != 0 ? time : std::nullopt;

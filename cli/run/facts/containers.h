@@ -1,6 +1,6 @@
-// What a pod reports about its containers. `main` is the program's container. It is found by name and never
-// by position: clusters put their own containers before and after it, and the kubelet sorts the statuses of
-// containers by name. Pure.
+// Reads what a pod reports about its containers. `main` is the program's container. It is found by name and
+// never by position: clusters put their own containers before and after it, and the kubelet sorts the
+// statuses of containers by name. Pure.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Which Job of a run decides its end. Pure.
+// Finds the Job of a run that decides the end of the run. Pure.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 namespace {
 
-// `second`: in which the Job was deleted.
+// Whether the Job was deleted because it had failed. `second`: the second of its deletion.
 // https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/
 bool was_deleted_by_its_end(const json& job, const std::chrono::sys_seconds& second) {
   if (number_of(job, {"spec", "ttlSecondsAfterFinished"}, -1) != 0) return false;

@@ -1,4 +1,4 @@
-// Whether a failure was caused by the deletion of the Job. Pure.
+// Decides whether a failure was caused by the deletion of the Job. Pure.
 //
 // A Job that is deleted in the foreground outlives its pods. The programs in the pods get SIGTERM and end
 // with any exit code. Some programs fail before they get SIGTERM, since their peers are gone. The Job counts
@@ -14,8 +14,8 @@
 
 namespace mlk {
 
-// When the deletion of the object was requested; nothing if it was not. The deletionTimestamp of a pod is the
-// end of its grace period.
+// When the deletion of the object was requested; empty if it was not. The deletionTimestamp of a pod is the
+// end of its grace period, so this function subtracts the period.
 std::optional<Time> deletion_of(const nlohmann::json& object);
 
 // Whether the deletion of the Job caused a failure of a pod or of the Job itself. The times of the cluster

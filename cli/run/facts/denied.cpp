@@ -21,7 +21,7 @@ bool says(const std::string& line, std::string_view words) { return line.find(wo
 
 bool is_named(const json& value, const std::string& name) { return text_of(value, {"name"}) == name; }
 
-// Whether a path continues to the left of this character: "/data" in "/mnt/data" is no path of its own.
+// Whether this character before a path belongs to the path: "/data" in "/mnt/data" is no path of its own.
 bool goes_on_in_path(char before) {
   return std::isalnum(static_cast<unsigned char>(before)) != 0 ||
          static_cast<unsigned char>(before) >= 0x80 ||
@@ -39,7 +39,7 @@ bool names_path(const std::string& line, const std::string& folder) {
   return false;
 }
 
-// The mount of the program's container in which the file lies; null: it is in the image.
+// The mount of the program's container in which the file lies; null: the file is in the image.
 json mount_of(const std::string& line, const json& pod) {
   json found;
   for (const json& container : at_path(pod, {"containers"})) {
@@ -78,8 +78,8 @@ std::string advice_on_denied(const std::string& said, const json& pod) {
   if (absent)
     return text_of(pod, {"nodeName"}) == node_of_local && !mount.is_null()
                ? fmt::format(
-                     " (with --local {} lies elsewhere, and the program's files do not know where: give "
-                     "it the path in `run:` or `env:`)",
+                     " (with --local {} is another folder, and the program's files do not have its path: "
+                     "pass the path in `run:` or `env:`)",
                      path)
                : "";
   if (read_only)
@@ -89,9 +89,11 @@ std::string advice_on_denied(const std::string& said, const json& pod) {
   const json& number = at_path(pod, {"securityContext", "runAsUser"});
   const std::string who = number.is_number() ? fmt::format("uid {}", number.dump()) : "the image's user";
   if (mount.is_null())
-    return fmt::format(" (it ran as {}, which the image lets not do this; `user:` names another)", who);
-  return fmt::format(" (it ran as {}, and {} is {}: let it write there, or name another with `user:`)", who,
-                     path, what_lies_there(mount, pod));
+    return fmt::format(
+        " (the program ran as {}, a user without this right in the image; `user:` names another)", who);
+  return fmt::format(
+      " (the program ran as {}, and {} is {}: let this user write there, or name another with `user:`)", who,
+      path, what_lies_there(mount, pod));
 }
 
 }  // namespace mlk

@@ -75,12 +75,11 @@ struct JobFacts {
 
   bool finished = false;  // the Job is Complete or Failed: it starts no more pods
   enum class End { none, succeeded, failed };
-  End end = End::none;   // as the Job says; if the run has succeeded: succeeded
+  End end = End::none;   // as the Job reports it; `succeeded` for each Job of a succeeded run
   bool ending = false;   // FailureTarget or SuccessCriteriaMet: the end is decided, pods are being removed
-  bool failing = false;  // the same, with FailureTarget
+  bool failing = false;  // `ending` because of FailureTarget
   std::string end_reason, end_message;
-  // The time of the end or, while `ending`, of the decision. Nothing as long as the Job itself has not
-  // reported it.
+  // The time of the end or, while `ending`, of the decision. Empty until the Job itself reports it.
   std::optional<Time> ended_at;
 };
 

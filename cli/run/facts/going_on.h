@@ -1,4 +1,4 @@
-// Which pods and Jobs of a run still go on. Pure.
+// Finds out which pods and Jobs of a run still go on. Pure.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ bool has_running_programs(const RunObjects& objects, Time now);
 bool is_settling(const RunObjects& objects, Time now, std::chrono::nanoseconds since_end,
                  std::chrono::seconds patience);
 
-// The names of the Jobs that would continue by themselves: they have pods, or would start one again.
+// The names of the Jobs that would continue by themselves: they have pods, or would start a pod again.
 std::vector<std::string> jobs_going_on(const RunObjects& objects);
 
 }  // namespace mlk

@@ -10,10 +10,10 @@
 namespace mlk {
 
 std::string last_line(const std::string& text);
-// One line of at most `limit` bytes, safe for a terminal.
+// Makes one line of at most `limit` bytes that is safe for a terminal.
 std::string line_of(const std::string& text, std::size_t limit = 400);
 
-// The object of CONTRACT.md in a termination message; null if the message has no such object.
+// Parses the result (CONTRACT.md) in a termination message. Returns null if the message has no result.
 nlohmann::json parse_result(const std::string& termination_message);
 
 // Whether the last words say that the program has lost its connection to another program: it may have failed

@@ -22,8 +22,8 @@ bool is_plain(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
-// The position after "mlk" where key=value follows; npos otherwise. "/opt/mlk", "my-mlk" and "mlk submit" do
-// not match.
+// Returns the position after "mlk" at which key=value follows; npos without such a position. "/opt/mlk",
+// "my-mlk" and "mlk submit" do not match.
 std::size_t start_of_fields(std::string_view line) {
   constexpr std::string_view name = "mlk ";
   const auto belongs_to_a_word = [](char c) {
@@ -100,7 +100,7 @@ std::optional<double> metric_number(const nlohmann::json& value) {
 }
 
 nlohmann::json to_result(const Metrics& metrics) {
-  // A result has these keys beside the metrics, not among them.
+  // In a result, these keys stand beside the object `metrics` and not in it.
   static const std::set<std::string> beside{"epoch", "checkpoint", "steps", "unsaved"};
   nlohmann::json result = {{"schema", 1}, {"step", metrics.step}, {"metrics", nlohmann::json::object()}};
   for (const auto& [key, value] : metrics.values) {

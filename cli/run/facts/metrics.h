@@ -1,4 +1,4 @@
-// Metrics lines of programs (CONTRACT.md).
+// Parses the metrics lines of programs (CONTRACT.md).
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 
 namespace mlk {
 
-// A longer line, or a line with a longer word, is not a metrics line.
+// A longer line is not a metrics line. A longer key or value in a metrics line is left out.
 inline constexpr std::size_t longest_metrics_line = 4096;  // bytes
 inline constexpr std::size_t longest_metrics_word = 64;    // bytes of a key or a value
 inline constexpr double most_steps = 1e15;
@@ -31,7 +31,7 @@ std::optional<Metrics> parse_metrics(std::string_view line);
 // A metric in a result, a record or JSON: the numbers that JSON cannot hold are written as "nan", "inf" and
 // "-inf".
 nlohmann::json metric_to_json(double value);
-// The number in such a value; nullopt if the value is not a number, for example a word.
+// The number in a value of this form; nullopt if the value is not a number, for example a word.
 std::optional<double> metric_number(const nlohmann::json& value);
 
 // The metrics in the form of a result file (CONTRACT.md).

@@ -20,7 +20,7 @@ std::optional<Time> next_try(const PodFacts& pod, const JobFacts& job) {
     return std::nullopt;
   const std::optional<Time>& ended_at = pod.pod_finished ? pod.pod_finished : pod.finished;
   if (!pod.ended() || !ended_at || was_last_try(pod, job)) return std::nullopt;
-  // The controller's delay, for each rank: 10 s, doubled with each earlier failure, at most 10 minutes.
+  // The controller's backoff for each rank: 10 s, doubled with each earlier failure, at most 10 minutes.
   const int doublings = std::min(pod.failures_before, 6);
   return *ended_at + std::min(seconds(10 * (1 << doublings)), seconds(600));
 }

@@ -1,4 +1,4 @@
-// Whether the Job controller starts a rank again, and when. Pure.
+// Predicts whether and when the Job controller starts a rank again. Pure.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ struct JobFacts;
 // policy allows no further try.
 bool was_last_try(const PodFacts& pod, const JobFacts& job);
 
-// When the next pod of the rank is made. Nothing if no next pod comes (the run, the Job or the rank is over)
-// or if the pod has not ended yet. `pod`: the newest of its rank.
+// The time at which the next pod of the rank is made. Empty if no next pod comes (the run, the Job or the
+// rank is over) or if the pod has not ended yet. `pod`: the newest of its rank.
 std::optional<Time> next_try(const PodFacts& pod, const JobFacts& job);
 
 }  // namespace mlk

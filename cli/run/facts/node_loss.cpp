@@ -59,7 +59,7 @@ LossSigns signs_of_pod(const json& pod, Time now) {
     if (type == "DisruptionTarget") signs.tainted = is_true && reason == "DeletionByTaintManager";
     if (type == "ContainersReady") signs.containers_ready = is_true;
     if (type != "Ready") continue;
-    // A pod that has not started is not ready either: this is no sign.
+    // A pod that has not started is not ready either, so only a running pod gives this sign.
     signs.not_ready = !is_true && phase == "Running";
     signs.waits_for_gates = reason == "ReadinessGatesNotReady";
   }

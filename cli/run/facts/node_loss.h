@@ -1,5 +1,5 @@
-// Whether the node of a pod is lost. A node counts as lost only if there is a sign of the loss. A pod that is
-// merely not ready is no sign: the reason may be one of its containers. Pure.
+// Decides whether the node of a pod is lost. A node counts as lost only if there is a sign of the loss. A pod
+// that is merely not ready is no sign: the reason may be one of its containers. Pure.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ enum class NodeWord { unknown, answers, not_ready, silent, gone };
 // What the cluster reports about a pod and its node.
 struct LossSigns {
   NodeWord node = NodeWord::unknown;
-  bool ended = false;  // the pod
+  bool ended = false;  // the pod has ended
   bool scheduled = true;
   bool given_up = false;    // the pod's reason is NodeLost, or its phase is Unknown
   bool tainted = false;     // the pod is to be deleted for a taint of its node (DeletionByTaintManager)
@@ -30,13 +30,13 @@ struct LossSigns {
 bool is_node_lost(const LossSigns& signs);
 
 // Whether the status of the Node may change soon. When a node falls silent, Kubernetes marks its pods only if
-// the node was ready until then. Otherwise only the Node object shows the silence.
+// the node was ready until then. Otherwise only the Node object shows the silence, so mlk has to read it.
 bool is_doubtful(const LossSigns& signs);
 
-// `node`: null if the node does not exist.
+// Reads the state in a Node object. `node`: null if the node does not exist.
 NodeWord word_of_node(const nlohmann::json& node);
 
-// The signs of the pod itself.
+// Reads those signs that the pod itself shows.
 LossSigns signs_of_pod(const nlohmann::json& pod, Time now);
 
 }  // namespace mlk

@@ -1,4 +1,4 @@
-// Which of two runs or sweeps is newer. Pure.
+// Decides which of two runs or sweeps is newer. Pure.
 #pragma once
 
 #include <compare>

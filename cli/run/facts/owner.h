@@ -1,4 +1,4 @@
-// What the owner records about its run or sweep. An owner may have been read as metadata only. Pure.
+// Reads what the owner records about its run or sweep. An owner may have been read as metadata only. Pure.
 #pragma once
 
 #include <map>

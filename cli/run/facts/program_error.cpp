@@ -60,7 +60,7 @@ std::optional<int> number_behind(std::string_view line, std::string_view words) 
   return negative ? -value : value;
 }
 
-// Lines of launchers that stand alone.
+// Whether a launcher has printed this line, judged from the line alone.
 bool is_word_of_launcher(std::string_view line) {
   constexpr std::array words = {"torch/distributed/elastic/",
                                 "torch.distributed.elastic",
@@ -300,7 +300,7 @@ class Reader {
     return blaming;
   }
 
-  // An error of a traceback whose beginning is cut off, a SyntaxError, or an error of another language.
+  // Finds the error of a traceback without its beginning, a SyntaxError, or an error of another language.
   std::string error_without_traceback() const {
     std::size_t seen = 0;
     for (std::size_t i = lines_.size(); i-- > 0 && seen < most_lines_below;) {
@@ -327,7 +327,7 @@ class Reader {
     return fallback == lines_.size() ? "" : std::string(trim(lines_[fallback].text));
   }
 
-  // Hydra explains its own errors in several lines, and the first line names the mistake.
+  // Returns the first of the lines in which Hydra explains its own error, since this line names the mistake.
   std::string hydra_head(std::size_t i) const {
     const bool is_hydra =
         std::any_of(lines_.begin() + static_cast<std::ptrdiff_t>(i), lines_.end(),

@@ -64,7 +64,7 @@ void read_program(const json& pod, PodFacts& facts) {
 bool has_ended_well(const PodFacts& facts) {
   if (facts.exit_code != 0 || facts.phase == "Succeeded") return facts.phase == "Succeeded";
   if (!facts.pod_reason.empty() || !facts.disruption.empty()) return false;
-  // If no other container failed, the pod failed for another reason.
+  // If no other container failed, the pod failed for another reason, so its program has not ended well.
   const bool others_failed =
       std::any_of(facts.others.begin(), facts.others.end(), [](const Container& other) {
         return other.kind == ContainerKind::plain && other.end && other.end->exit_code != 0;
@@ -192,8 +192,9 @@ bool has_containers_beside(const PodFacts& pod) {
                      [](const Container& other) { return other.kind != ContainerKind::init; });
 }
 
-// The Job reports the failure a moment later than the pod. While another container keeps a pod whose program
-// has failed, the Job does not report the failure at all: then the end of the program is the end of the run.
+// Sets the end that the Job will report a moment later than the pod. While another container keeps a pod
+// whose program has failed, the Job does not report the failure at all: then the end of the program is the
+// end of the run.
 void expect_end(JobFacts& job, const PodFacts& pod, const char* reason) {
   job.failing = true;
   job.ending = !has_containers_beside(pod);
@@ -203,7 +204,7 @@ void expect_end(JobFacts& job, const PodFacts& pod, const char* reason) {
   job.end_message = "pod /" + pod.name + " failed";
 }
 
-// The Job still runs, because its controller has not processed the failed pods yet.
+// Finds a failure that the Job does not report yet, because its controller has not processed the failed pods.
 void expect_failure(Facts& facts) {
   JobFacts& decider = facts.jobs.front();
   if (is_decided(decider)) return;
@@ -224,14 +225,14 @@ void expect_failure(Facts& facts) {
 }
 
 // A trained run stays trained: when enough ranks have ended well, the run has succeeded, whatever the other
-// ranks do later, and whatever the Job that counts them reports. If a rank was killed between its last report
-// and its own end, its result file shows that the run is trained.
+// ranks do later, and whatever the Job reports. If a rank was killed between its last report and its own end,
+// its result file shows that the run is trained.
 bool has_succeeded(const Facts& facts) {
   if (facts.decider() == nullptr) return false;
   const JobFacts& decider = *facts.decider();
   if (decider.end == JobFacts::End::succeeded) return true;
   // The Job does not count a rank whose program ended well if another container of the pod failed or still
-  // runs.
+  // runs, so mlk counts such ranks.
   Indexes done = decider.completed;
   for (const PodFacts& pod : facts.pods) {
     const bool earlier = decider.started && pod.created < *decider.started;
@@ -301,8 +302,8 @@ bool has_lost_its_job(const json& pod, const PodFacts& facts, const std::map<std
   return !facts.job.empty() && (!is_owned || roles.count(facts.role) > 0);
 }
 
-// Removes the failures that the deletion of Jobs has caused, and adds the Jobs that only their pods still
-// name.
+// Removes the failures that the deletion of Jobs has caused, and adds the gone Jobs, which only their pods
+// still name.
 void settle_deletions(Facts& facts) {
   std::map<std::string, JobFacts*> jobs;
   for (JobFacts& job : facts.jobs) jobs[job.name] = &job;
@@ -318,12 +319,13 @@ void settle_deletions(Facts& facts) {
   }
 }
 
-// The input of the one reader for runs and sweeps, since sweeps hold their objects in another form.
+// The input of read_objects(). Sweeps hold their objects in another form than runs, so each read_facts()
+// makes this.
 struct ObjectsToRead {
   const std::vector<json>&jobs, &pods, &events;
   const std::map<std::string, json>& nodes;
   const std::map<std::string, std::string>&last_words, &endings;
-  const std::vector<std::string>& deciding;  // Jobs; empty: chosen by the properties of the Jobs
+  const std::vector<std::string>& deciding;  // names of Jobs; empty: the properties of the Jobs decide
   const std::map<std::string, int>& roles;   // the roles that have a Job
   const std::optional<Time> owner_made;
 };
@@ -333,7 +335,7 @@ Facts read_objects(const ObjectsToRead& objects, Time now) {
   Facts facts;
   read_warnings(events, facts);
   for (const json& job : jobs) facts.jobs.push_back(read_job(job));
-  // If no Job is marked: the one with a success policy decides, else the workers' one, else the only Job.
+  // If no Job is marked, the Job with a success policy decides, else the workers' Job, else the only Job.
   const auto any = [&](bool JobFacts::* member) {
     return std::any_of(facts.jobs.begin(), facts.jobs.end(),
                        [&](const JobFacts& job) { return job.*member; });

@@ -82,7 +82,7 @@ registry::FoundImage find_base(const Experiment& experiment, const std::string& 
                                const std::function<void(const registry::FoundImage&)>& know_layers) {
   const std::string& image = named.empty() ? experiment.image : named;
   if (image.empty())
-    throw Error(ExitCode::usage, "no image is named on which the code is put",
+    throw Error(ExitCode::usage, "no base image is named for the code",
                 "name one that has what the program needs: image: in the file, or --base");
   return find_image(access, image::parse_reference(image), platform, know_layers);
 }
@@ -123,7 +123,7 @@ image::Reference repository_of(const std::string& typed, const std::string& regi
     return out;
   }
   if (registry.empty())
-    throw Error(ExitCode::usage, "nobody has said where the image goes",
+    throw Error(ExitCode::usage, "no repository is named for the image",
                 "name it: -t registry.example/team/trainer:1, registry: in the file, or MLK_REGISTRY");
   return image::parse_repository(registry + "/" + name);
 }

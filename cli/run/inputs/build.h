@@ -27,8 +27,8 @@ struct Build {
 // Whether the run needs its own image: its code is a layer, or it has Python packages.
 bool needs_build(const Experiment& experiment, const FileContents& files);
 
-// The image below the code. `named`: used instead of the experiment's image. The other parameters are those
-// of find_image(). Throws Error: usage if no image is named; and as find_image().
+// Finds the base image, to which the code is added. `named`: used instead of the experiment's image. The
+// other parameters are those of find_image(). Throws Error: usage if no image is named; and as find_image().
 registry::FoundImage find_base(const Experiment& experiment, const std::string& named,
                                const std::optional<image::Platform>& platform, const registry::Access& access,
                                const std::function<void(const registry::FoundImage&)>& know_layers = {});
@@ -50,7 +50,7 @@ Build assemble_runtime(const std::filesystem::path& mlk);
 image::Reference repository_of(const std::string& typed, const std::string& registry,
                                const std::string& name);
 
-// The same with a tag: if the user has typed no tag, mlk makes the tag from the digest of the image.
+// The same repository with a tag. If the user has typed no tag, mlk makes the tag from the image's digest.
 image::Reference target_of(const std::string& typed, const std::string& registry, const std::string& name,
                            const Build& build);
 

@@ -11,8 +11,8 @@
 
 namespace mlk {
 
-// The words of `run:` that name files below `beside`, the folder of the experiment file, but not files in a
-// mounted copy of this folder. The image may still contain the files.
+// Returns the words of `run:` that name files below `beside`, the folder of the experiment file. Leaves out
+// files in a mounted copy of this folder. The result is a guess: the image may contain the files.
 std::vector<std::string> files_left_behind(const Experiment& experiment, const FileContents& files,
                                            const std::filesystem::path& beside);
 

@@ -102,7 +102,7 @@ void refuse_home(const fs::path& folder) {
 }
 
 // `own_place`: files that are left out of the code, since the identity of a run already includes their
-// relevant content. A new remark, or one more point of a sweep, shall not change the identity of a run.
+// relevant content. So a new remark, or one more point of a sweep, does not change the identity of a run.
 void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, const PrepareOptions& options,
               const Experiment& experiment, FileContents& files) {
   const nlohmann::json& code = experiment.effective["code"];
@@ -120,8 +120,8 @@ void add_code(const std::vector<fs::path>& own_place, const UserFiles& from, con
   if (shall && !can_be_large)
     throw Error(ExitCode::usage, "code.layer needs a registry for the image",
                 "name one: registry: in the file, or export MLK_REGISTRY=registry.example/team");
-  // Git reads the same files in parallel. The revision goes into the record of a run; an image has no such
-  // record.
+  // Git reads the same files in parallel. Only the record of a run stores the revision, so a build of an
+  // image does not read it.
   refuse_home(folder);
   std::future<std::optional<image::Revision>> revision;
   if (!options.all_code_is_layer) revision = std::async(std::launch::async, image::revision_of, folder);
@@ -159,7 +159,7 @@ void find_yaml_files(const fs::path& folder, std::vector<fs::path>& found) {
   });
 }
 
-// The file that a shell creates for <(command) lies in no folder of the user. Paths in such a file are
+// The file that a shell creates for <(command) lies in no folder of the user, so paths in such a file are
 // relative to the working folder.
 fs::path folder_of_file(const fs::path& file) {
   std::error_code error;

@@ -43,8 +43,8 @@ struct PrepareOptions {
   bool all_code_is_layer = false;                  // to build an image, even if the code is small
 };
 
-// A text file that an experiment file names, of at most `limit` bytes. Allowed places and errors: as
-// read_user_folder().
+// Reads a text file of at most `limit` bytes that an experiment file names. The allowed places and the errors
+// are those of read_user_folder().
 ExperimentFile read_file_beside(const ExperimentFile& experiment, const PrepareOptions& options,
                                 const std::string& named, const std::string& what, std::size_t limit);
 
@@ -64,12 +64,12 @@ Prepared prepare(const ExperimentFile& file, const PrepareOptions& options, cons
 // The facts that depend on the place of the file, for load_experiment().
 FileContext file_context_of(const ExperimentFile& file, const PrepareOptions& options);
 
-// The contents of the folders in the experiment's `files:` and `code:`. points: the file of `sweep.points`,
-// relative to the experiment file. Neither of the two files is a part of the code. Throws Error.
+// Reads the folders in the experiment's `files:` and `code:`. points: the file of `sweep.points`, relative to
+// the experiment file. The code contains neither the experiment file nor the file of points. Throws Error.
 FileContents read_files(const ExperimentFile& file, const PrepareOptions& options,
                         const Experiment& experiment, const std::string& points = "");
 
-// The built-in templates, replaced by the user's own of the same path (~/.config/mlk/templates).
+// Loads the built-in templates. A user's template of the same path (~/.config/mlk/templates) replaces one.
 Templates load_templates();
 
 }  // namespace mlk

@@ -70,7 +70,7 @@ class Reader {
 
   std::string read_one(const std::string& named, std::size_t limit) const {
     const fs::path shown = given_ / named;
-    check(shown);  // its errors are complete
+    check(shown);  // outside of `try`: its errors already name the file
     try {
       return read_checked(shown, limit);
     } catch (const Error& error) {
@@ -111,7 +111,7 @@ class Reader {
   // path may have become a link.
   std::string read_checked(const fs::path& path, std::size_t limit) const {
     const Place place = check(path);
-    if (place.real.empty()) return read_file(path, limit);  // read_file() reports why
+    if (place.real.empty()) return read_file(path, limit);  // read_file() throws the reason
     if (place.real == place.below) return read_file(place.real, limit);
     const std::string way = place.real.lexically_relative(place.below).generic_string();
     image::WayDown down(place.below);
@@ -126,7 +126,7 @@ class Reader {
 
   Place check(const fs::path& path) const {
     const fs::path real = real_path(path);
-    if (real.empty()) return {};  // opening it reports why
+    if (real.empty()) return {};  // the attempt to open it reports the reason
     const auto covers = [&](const fs::path& allowed) { return !way_down(allowed, real).empty(); };
     const auto allowed = std::find_if(allowed_.begin(), allowed_.end(), covers);
     if (allowed != allowed_.end()) return {real, *allowed};

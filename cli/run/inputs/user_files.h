@@ -15,17 +15,18 @@ struct UserFiles {
   std::vector<std::filesystem::path> allowed;  // further files and folders that may be read: --allow-files
 };
 
-// The plain files in the folder `named`, relative to the experiment file, by name. They travel in a
-// ConfigMap, whose keys cannot contain folders. Hidden files and caches are skipped. The check uses the real
-// path, after symbolic links and "..": a file is refused unless it is below the folder of the experiment file
-// (and not hidden there) or is allowed. Errors begin with `what`. Throws Error: usage, not_found.
+// Reads the plain files in the folder `named`, which is relative to the experiment file. Returns their
+// contents by name. The files travel in a ConfigMap, whose keys cannot contain folders. Hidden files and
+// caches are skipped. The check uses the real path, after symbolic links and "..": a file is refused unless
+// it is below the folder of the experiment file (and not hidden there) or is allowed. Errors begin with
+// `what`. Throws Error: usage, not_found.
 std::map<std::string, std::string> read_user_folder(const UserFiles& files, const std::string& named,
                                                     const std::string& what);
 
-// The path of the folder `named`, after a check of its place with the same rules.
+// Checks the place of the folder `named` with the same rules. Returns its path.
 std::filesystem::path user_folder(const UserFiles& files, const std::string& named, const std::string& what);
 
-// One file of at most `limit` bytes, with the same rules.
+// Reads one file of at most `limit` bytes, with the same rules.
 std::string read_user_file(const UserFiles& files, const std::string& named, const std::string& what,
                            std::size_t limit);
 

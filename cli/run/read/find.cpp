@@ -139,7 +139,7 @@ std::vector<RunObjects> group_by_run(std::vector<json> owners, std::vector<json>
   std::map<std::string, RunObjects> runs;
   for (json& owner : owners) {
     if (!is_owner(owner)) continue;
-    const std::string name = kube::name_of(owner);  // the right side of an assignment is evaluated first
+    const std::string name = kube::name_of(owner);  // a copy: the assignment would move `owner` first
     runs[name].owner = std::move(owner);
   }
   std::erase_if(jobs, is_driver);

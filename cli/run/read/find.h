@@ -35,7 +35,7 @@ struct RunAddress {
   std::string run;  // full name
   bool is_sweep = false;
   std::optional<int> trial;       // of a sweep, if one was named: digits-abcde/7
-  std::optional<Time> created{};  // of a run or sweep that --where has selected: names are reused
+  std::optional<Time> created{};  // if --where has selected it: tells it from a later one of the same name
 };
 
 // Finds what `typed` names: the run or sweep of that name, else the newest run or sweep of the experiment of
@@ -70,7 +70,8 @@ std::vector<RunObjects> group_by_run(std::vector<nlohmann::json> owners, std::ve
                                      std::vector<nlohmann::json> pods);
 std::vector<RunStatus> observe_all(const std::vector<RunObjects>& runs, Time now,
                                    const SweepRow& of_sweep = {});
-// Whether the owner's tags contain KEY, KEY=VALUE, or for KEY one that begins with "KEY=".
+// Whether the owner has the tag. KEY=VALUE matches only this tag; KEY also matches tags that begin with
+// "KEY=".
 bool has_tag(const nlohmann::json& owner, const std::string& tag);
 
 }  // namespace mlk

@@ -10,8 +10,8 @@
 
 namespace mlk {
 
-// Whether the lines of a program that has ended at this time may still be on their way. They may for 10 s,
-// since the clocks of the node and of this machine may differ by this time. Pure.
+// Whether lines of a program that has ended at this time may still be on their way. True if `now` and this
+// time differ by less than 10 s, since the clocks of the node and of this machine may differ. Pure.
 bool may_have_late_lines(const std::optional<Time>& ended, Time now);
 
 // Calls `read` as long as `lacks` returns true, at most five times, each time after 0.4 s. Returns false if

@@ -88,7 +88,7 @@ void RunLogFollower::update(const std::vector<json>& pods) {
   const auto sources = choose_sources(pods, state.filter);
   std::set<std::pair<std::string, std::string>> chosen;
   for (const auto& [source, pod] : sources) chosen.emplace(source.who.uid, source.container);
-  // A pod may end before its program starts.
+  // A pod may end before its program starts: its log is then not read any more.
   for (const json& pod : pods) {
     std::erase_if(state.followed, [&](const auto& entry) {
       return entry.first.first == kube::uid_of(pod) && chosen.count(entry.first) == 0;
@@ -103,7 +103,8 @@ void RunLogFollower::update(const std::vector<json>& pods) {
     auto found = state.followed.find(key);
     if (found == state.followed.end()) {
       kube::LogFollower::Start start;
-      // Pods that appear later are new: they have no lines that are old enough to be left out.
+      // Only the first pods get a limit: pods that appear later have no lines that are old enough to be left
+      // out.
       if (!tails.empty()) start.tail_lines = tail_lines(tails[i]);
       if (state.first_update) start.since = state.filter.since;
       const int stream = state.next_stream++;

@@ -57,9 +57,9 @@ class RunLogFollower {
   // Call it with RunWatcher's pods after every change and about once a second, from the thread that calls
   // take().
   void update(const std::vector<nlohmann::json>& pods);
-  // The lines that are due, in order. Call it often: lines stay in memory until a call of take(). At 100000
-  // lines the streams are ended until half of the lines are taken; with a lossy filter the oldest are
-  // dropped.
+  // The lines that are due, in order. Call it often: lines stay in memory until a call of take(). If 100000
+  // lines are held, the follower closes the streams until half of the lines are taken. With a lossy filter,
+  // it drops the oldest lines instead.
   [[nodiscard]] std::vector<RunLogLine> take();
   // True if every pod given to update() has ended and its last line has arrived. Then take() returns the
   // rest.

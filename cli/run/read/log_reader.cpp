@@ -16,7 +16,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_held = 16u << 20, least_share = 32u << 10;  // bytes
 // The size of the first request for each log. The reader needs a line of each log before it knows the
-// earliest line, and otherwise the last log would arrive behind megabytes of the others.
+// earliest line. Without this limit, the last log would arrive behind megabytes of the others.
 constexpr std::size_t first_part = 32u << 10;
 constexpr std::size_t most_sayings = 20;
 constexpr milliseconds longest_holding_up{2'000}, look_again{100};
@@ -114,9 +114,9 @@ class LogReader {
   }
 
   // Runs on the client's loop thread, which serves all logs, so slow work is left to the reader. If lines
-  // arrive faster than they are given out, this thread waits, and so the server waits too. If the lines are
-  // held up by another log, the other log must be read: then this log goes on, and its stream is closed if
-  // too many bytes are held.
+  // arrive faster than they are given out, this thread waits, and so the server waits too. While the reader
+  // waits for another log, this thread must not wait, since it also reads the other log: it takes further
+  // lines, and closes the stream of this log if too many bytes are held.
   void take(OpenLog& log, std::string_view line) {
     std::unique_ptr<kube::Stream> ending;
     std::unique_lock lock(mutex_);
@@ -143,7 +143,7 @@ class LogReader {
     if (!said.empty() && log.about.said.size() < most_sayings) log.about.said.insert(std::move(said));
   }
 
-  // True: it has a next line.
+  // Moves to the next line of the text. Returns false if there is none.
   static bool advance(OpenLog& log) {
     while (log.next < log.text.size()) {
       const std::size_t end = log.text.find('\n', log.next);
@@ -165,7 +165,8 @@ class LogReader {
     return false;
   }
 
-  // False while a line may still arrive that is earlier than the present lines.
+  // Reads the missing logs. Returns false while a line may still arrive that is earlier than the present
+  // lines.
   bool fetch_missing() {
     bool all_have_come = true;
     std::erase_if(missing_, [&](OpenLog* log) {
@@ -179,7 +180,7 @@ class LogReader {
     return all_have_come && (!heads_.empty() || missing_.empty());
   }
 
-  // True: the log has a next line. Opens the log again if that is due.
+  // Returns whether the log has a next line. Opens the log again if that is due.
   bool fetch(OpenLog& log) {
     while (!advance(log)) {
       if (!refill(log)) return false;
@@ -187,7 +188,7 @@ class LogReader {
     return true;
   }
 
-  // True: the log has more text.
+  // Takes the text that has arrived. Returns false if there is none.
   bool refill(OpenLog& log) {
     bool reopen = false;
     std::unique_ptr<kube::Stream> ending;
@@ -222,7 +223,8 @@ class LogReader {
     return false;
   }
 
-  // Call it under the mutex. True: open the log again at once.
+  // Decides about a retry after the end of a stream. Call it under the mutex. Returns true for a retry at
+  // once.
   bool settle(OpenLog& log) {
     if (log.was_limited && log.end->status == 200) return true;
     if (log.end->silent && log.missed < longest_on_dead_connections) return true;
@@ -245,7 +247,7 @@ class LogReader {
     std::push_heap(heads_.begin(), heads_.end(), is_later);
   }
 
-  // Gives out lines until a log has to be refilled. False: the taker has asked to stop.
+  // Gives out lines until a log has to be refilled. Returns false if the taker has asked to stop.
   bool give_out() {
     constexpr int look_for_late_lines = 1000;
     for (int given = 0; !heads_.empty() && given < look_for_late_lines; ++given) {
@@ -263,7 +265,7 @@ class LogReader {
     return true;
   }
 
-  // Waits for news. False: the taker has asked to stop.
+  // Waits for news. Returns false if the taker has asked to stop.
   bool wait() {
     if (taker_.pause && !taker_.pause()) return false;
     const Clock::time_point begin = Clock::now();

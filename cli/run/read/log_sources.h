@@ -1,5 +1,5 @@
-// Which logs are read for a run: the log of the program of each pod, and the log of a container before it
-// that failed. Pure.
+// Chooses the logs that are read for a run: the log of the program of each pod, and the log of a container
+// before it that failed. Pure.
 #pragma once
 
 #include <chrono>

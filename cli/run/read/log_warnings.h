@@ -1,4 +1,4 @@
-// The warnings about logs that do not arrive or are incomplete. Pure.
+// Makes the warnings about logs that do not arrive or are incomplete. Pure.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ std::vector<std::string> sentences_of(const std::vector<LogProblem>& problems);
 class LogWarnings {
  public:
   using Clock = std::chrono::steady_clock;
-  // `problems`: the present ones. Returns the sentences for the problems that have lasted for 10 s.
+  // `problems`: the present problems. Returns the sentences for the problems that have lasted for 10 s.
   [[nodiscard]] std::vector<std::string> due(const std::vector<LogProblem>& problems, Clock::time_point now);
   // Call it at the end: returns the sentences for all problems that were not reported yet.
   [[nodiscard]] std::vector<std::string> rest(const std::vector<LogProblem>& problems);

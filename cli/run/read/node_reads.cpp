@@ -97,7 +97,7 @@ void NodeReads::watch(const std::set<std::string>& names) {
   }
   if (std::includes(watched_.begin(), watched_.end(), wanted.begin(), wanted.end())) return;
   const Clock::time_point now = Clock::now();
-  if (reflector_ && now - watched_since_ < ask_again_) return;  // a run's pods are placed one by one
+  if (reflector_ && now - watched_since_ < ask_again_) return;  // no new watch for each new pod
   watched_since_ = now;
   watched_ = std::move(wanted);
   reflector_.reset();
@@ -157,8 +157,9 @@ void NodeReads::take(Node& node) {
   keep_newer(node.known, std::move(object));
 }
 
-// Returns whether nothing more has to arrive. A node that the list lacks may exist: its label may have
-// another name, and a proxy may show only some nodes. A node that the list had before and now lacks is gone.
+// Returns whether the first list has arrived or failed. A node that the list lacks may exist: its label may
+// have another name, and a proxy may show only some nodes. A node that the list had before and now lacks is
+// gone.
 bool NodeReads::take_watched() {
   if (!reflector_) return true;
   const std::exception_ptr failure = reflector_->failure();

@@ -40,7 +40,7 @@ std::optional<Time> start_of(const std::string& container, const json& pod) {
   return std::nullopt;
 }
 
-// The warning that the beginning of a log that was read as a whole is probably deleted; empty if there is
+// The warning about a log that was read as a whole but whose beginning is probably deleted; empty if there is
 // none.
 std::string cut_beginning(const LogRead& log, const json& pod) {
   const std::optional<Time> started = start_of(log.source.container, pod);
@@ -74,8 +74,8 @@ std::vector<std::string> problems_of(const std::vector<LogRead>& logs, const Sou
         sentences.push_back(std::move(text));
       continue;
     }
-    // 500, or no answer at all: the API server does not reach the node of this pod. The other logs are still
-    // read.
+    // 500, or no answer at all: the API server does not reach the node of this pod, so only this log is
+    // missing.
     const kube::ApiError error = kube::log_error(log.end, config);
     const bool silent = error.status() == 0;
     if (!silent && error.status() != 400 && error.status() != 404 && error.status() < 500)

@@ -13,8 +13,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds old_age{30};            // of a line: another rank may have reported after it
-constexpr std::size_t most_endings = 64;  // of all runs; the other logs need time as well
+constexpr seconds old_age{30};            // after it, another rank may have a newer line
+constexpr std::size_t most_endings = 64;  // for all runs together, to leave time for other logs
 
 // How much of a log to read.
 struct Extent {
@@ -46,7 +46,7 @@ class RunTails {
     });
   }
 
-  // The time of the newest metrics line.
+  // Stores the newest metrics line of this log, and returns its time.
   std::optional<Time> note_lines(std::size_t which, const kube::TailAnswer& answer) {
     std::optional<Time> found;
     for (const kube::LogLine& line : answer.lines) {
@@ -81,7 +81,7 @@ void add_endings(kube::LogTails& tails, const std::vector<RunObjects*>& runs) {
       tails.add(tail_of(log, ending_of_a_log), [run, uid = log.uid](const kube::TailAnswer& answer) {
         std::string text;
         for (const kube::LogLine& line : answer.lines) text.append(line.text).append("\n");
-        // A text that was cut off at its end lacks the error.
+        // A text that was cut off at its end lacks the error, so it is not stored.
         if (!text.empty() && !answer.cut_off) run->endings[uid] = std::move(text);
       });
     }

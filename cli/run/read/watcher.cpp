@@ -27,8 +27,8 @@ bool has_ended(const json& pod) {
   return phase == "Failed" || phase == "Succeeded";
 }
 
-// The state of a pod that disappeared while it ran: it was force-deleted, or the watcher missed its end while
-// it was disconnected.
+// Marks a pod that disappeared while it ran as failed: somebody force-deleted it, or the watcher missed its
+// end during a lost connection.
 json as_gone(json pod) {
   json& meta = pod["metadata"];
   if (!meta.contains("deletionTimestamp"))
@@ -62,7 +62,7 @@ std::vector<json> PodMemory::with_gone(std::vector<json> pods) {
   }
   for (auto& [uid, pod] : last_seen_) {
     if (here.count(uid)) continue;
-    // A pod that never ran has nothing to report.
+    // A pod that never ran has nothing to report, so it is left out.
     if (text_of(pod, {"status", "phase"}) != "Pending") pods.push_back(as_gone(pod));
   }
   return pods;
@@ -80,7 +80,7 @@ RunObjects with_ended_jobs(RunObjects objects, const std::map<std::string, json>
     if (ours && !there) before.jobs.push_back(job);
   }
   if (before.jobs.size() == objects.jobs.size()) return objects;
-  RunObjects jobs_alone = before;  // pods that were deleted with their Job say nothing of its end
+  RunObjects jobs_alone = before;  // only Jobs show the end: their pods were deleted with them
   jobs_alone.pods.clear();
   return is_final(observe(jobs_alone, now).phase) ? before : objects;
 }

@@ -21,7 +21,7 @@ class PodMemory {
  public:
   static constexpr std::size_t most_pods = 10000;
 
-  // Keeps the last state of the pod, instead of earlier ones.
+  // Stores this state of the pod in place of an earlier state.
   void remember(const nlohmann::json& pod);
 
   // Call it with all pods of the run after every change. Returns these pods, and the gone pods in their last

@@ -1,4 +1,4 @@
-// The place of a run's checkpoints. Pure.
+// Finds and describes the place of a run's checkpoints. Pure.
 #pragma once
 
 #include <cstdint>

@@ -199,7 +199,7 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
   Cause cause;
   const Starting container = starting_of(pod);
   const std::string& reason = container.reason;
-  // While the kubelet pulls an image again, it does not mention the last failure.
+  // While the kubelet pulls an image again, only an event has the last failure.
   const auto pull = facts.failed_pulls.find(pod.uid);
   const bool pulls_again = pod.phase == "Pending" && pod.scheduled && reason == "ContainerCreating" &&
                            pull != facts.failed_pulls.end() &&
@@ -207,7 +207,7 @@ Cause why_pod_waits(const PodFacts& pod, const JobFacts& job, const Facts& facts
   const std::string& message = pulls_again ? pull->second.message : container.message;
   auto warning = facts.warnings.find(pod.uid);
   // The kubelet has not read an existing ConfigMap or Secret yet. It reads the object within seconds, but the
-  // warning stays longer.
+  // warning stays longer, so mlk ignores the warning.
   if (warning != facts.warnings.end() && contains(warning->second.message, "failed to sync "))
     warning = facts.warnings.end();
   if (pod.node_lost) {
@@ -272,7 +272,8 @@ Cause why_no_pod(const JobFacts& job, const Facts& facts) {
   }
   if (contains(message, "is being terminated"))
     return {cause_weight::refused, "the namespace is being deleted", true, job.role, {}};
-  // In a new namespace the default service account and the status of the quota appear a moment later.
+  // In a new namespace, the default service account and the quota's status appear later: this refusal is
+  // temporary.
   if (contains(message, "serviceaccount \"default\" not found") ||
       contains(message, "status unknown for quota"))
     return {cause_weight::cannot_begin, "the cluster refuses its pods: " + said, false, job.role, {}};
@@ -348,7 +349,7 @@ std::string trouble_beside(const PodFacts& pod) {
 
 std::string what_happened(const Failure& failure) {
   std::string text = failure.reason;
-  // A program that was ended from outside has not printed the reason.
+  // A program that was ended from outside has not printed the reason, so its last words are left out.
   std::string said = failure.said.empty() ? program_error(failure.message).line : failure.said;
   if (failure.message.empty() || failure.disruption) said.clear();
   const bool told = contains(text, said) || contains(text, "the program could not be started: ");

@@ -48,7 +48,7 @@ std::map<std::string, std::string> differences_of(const std::vector<RunStatus>& 
   std::map<std::string, std::string> differences;
   for (const RunStatus& run : runs) {
     differences[run.run] = "";
-    if (!run.experiment.is_object()) continue;  // for example of a sweep: nothing to compare
+    if (!run.experiment.is_object()) continue;  // for example a sweep: it has no experiment
     Values values;
     json experiment = run.experiment;
     // These keys have their own column, or are not part of the run's identity.

@@ -104,15 +104,15 @@ class Observation {
   // The table: the first line that applies decides. A trained run stays trained: a Job counts as succeeded as
   // soon as enough of its ranks have ended well (see JobFacts), and later losses change nothing.
   //
-  //   enough ranks of the deciding Job ended well, or it says so      Succeeded
-  //   it says that it failed                                          Failed
-  //   it says that it will end, and its remaining pods are lost       Succeeded or Failed
+  //   enough ranks of the deciding Job ended well, or the Job says so Succeeded
+  //   the deciding Job says that it failed                            Failed
+  //   the deciding Job will end, and its remaining pods are lost      Succeeded or Failed
   //   the owner is marked as stopped                                  Stopped
   //   the deciding Job is missing, or was not made yet                Incomplete
-  //   the run, or its deciding Job, is being deleted                  as its ranks are
+  //   the run, or its deciding Job, is being deleted                  by the states of its ranks
   //   the deciding Job is suspended by another program                Queued
-  //   its end is decided, pods are being removed                      Running
-  //   otherwise                                                       as its ranks are
+  //   the deciding Job will end, and its pods are being removed       Running
+  //   otherwise                                                       by the states of its ranks
   void decide_phase() {
     const JobFacts* decider = facts_.decider();
     if (decider && decider->end == JobFacts::End::succeeded) return set(Phase::succeeded, what_causes_say());
@@ -249,7 +249,7 @@ class Observation {
     return heaviest(std::move(causes));
   }
 
-  // The reason that is shown for a run that has succeeded.
+  // The reason of a succeeded run: only problems of containers beside its programs, if there are any.
   std::string what_causes_say() const {
     std::vector<Cause> causes;
     for (const Rank& rank : ranks_) {
@@ -275,7 +275,7 @@ class Observation {
     });
   }
 
-  // The owner names the roles of the run, {"worker": 5}: submit may have been cut off between two Jobs.
+  // The roles in the owner ({"worker": 5}) that have no Job: submit may have been cut off between two Jobs.
   std::vector<std::string> missing_roles() const {
     std::vector<std::string> missing;
     for (const auto& [role, count] : roles_of(objects_.owner)) {
@@ -386,11 +386,11 @@ class Observation {
       if (rank.state == RankState::running && pod.deleting) out.reason = "it is ending";
     }
     const bool over = rank.job->ending || rank.job->end != JobFacts::End::none || rank.job->suspended;
-    // A suspended Job makes its pods later. If it never started, it has had no pods.
+    // A suspended Job that never started makes its pods later, so it cannot have lost them.
     const bool had_pods = over && !(rank.job->suspended && !rank.job->started);
     if (rank.pods.empty() && rank.state == RankState::absent && over)
       out.reason = had_pods ? "its pod is gone" : "it has no pod yet";
-    // A rank that was lost and came back has only the lost pod left.
+    // Only the lost pod is left of a rank that was lost and came back, so such a rank is Stopped as well.
     const bool live = !rank.pods.empty() && !rank.pods.back()->ended();
     const bool settled = rank.state == RankState::succeeded || rank.state == RankState::failed;
     if (status_.phase == Phase::stopped && !live && !settled) {

@@ -22,7 +22,7 @@ RankState state_of(const Rank& rank) {
   if (job.failed_ranks.contains(rank.number)) return RankState::failed;
   if (rank.pods.empty()) return RankState::absent;
   const PodFacts& pod = *rank.pods.back();
-  // If the run needs fewer ranks than there are, the Job removes the ranks whose end it has not seen by then.
+  // When enough ranks have ended well, the Job removes the ranks whose end it has not seen by then.
   const bool done = job.end == JobFacts::End::succeeded || (job.ending && !job.failing);
   if (pod.phase == "Failed" && pod.deleting && pod.disruption.empty() && done) return RankState::removed;
   if (pod.phase == "Failed") return pod.final ? RankState::failed : RankState::restarting;
@@ -148,7 +148,7 @@ const PodEnd* first_cause(const std::vector<PodEnd>& ends, const JobFacts& decid
   const auto counted = [](const PodEnd& end) { return !end.failure.disruption && !end.blames_a_peer; };
   const PodEnd* cause = first([&](const PodEnd& end) { return exhausted(end) && counted(end); });
   if (cause) return cause;
-  // The tries of a rank were used up by failures of its peers.
+  // If failures of its peers used up the tries of a rank, the first failure of a peer is the cause.
   if (first([&](const PodEnd& end) { return exhausted(end) && end.blames_a_peer; })) {
     cause = first([&](const PodEnd& end) { return end.pod->job == decider.name && counted(end); });
     if (cause) return cause;

@@ -33,8 +33,7 @@ std::optional<Failure> read_failure(const json& value) {
   return failure;
 }
 
-// The data that `ls` shows. All annotations of an object together may have 256 KiB, and every `ls` reads
-// them.
+// Contains only what `ls` shows: every `ls` reads it, and all annotations together may have 256 KiB.
 json summary_of(const RunStatus& status) {
   json record = to_record(status);
   record.erase("ranks");

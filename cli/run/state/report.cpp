@@ -39,7 +39,7 @@ json result_of(const PodFacts& pod) {
   return step_of(result) < 0 ? json() : result;  // only the reporting rank writes steps
 }
 
-// Reads only results, so only pods that have ended.
+// Reads only results, which only ended pods have.
 Report newest_result(const Facts& facts) {
   Report best;
   for (const PodFacts& pod : facts.pods) {  // oldest first
@@ -88,7 +88,7 @@ Report newer_of(Report earlier, Report later) {
   const bool further = step_of(later.result) > step_of(earlier.result);
   const bool ended_after_all = is_done(earlier.result) && !is_done(later.result);
   if (ended_after_all || (!after && !further)) return earlier;
-  // A metrics line does not mention checkpoints. The earlier checkpoints still exist.
+  // A metrics line does not mention checkpoints. The earlier checkpoint still exists, so the report keeps it.
   if (const json& checkpoint = at_path(earlier.result, {"checkpoint"});
       !checkpoint.is_null() && !later.result.contains("checkpoint")) {
     later.result["checkpoint"] = checkpoint;
@@ -119,8 +119,8 @@ std::vector<LogToRead> logs_to_read(const RunObjects& objects) {
   std::sort(ended.begin(), ended.end(), [](const PodFacts* a, const PodFacts* b) {
     return std::tuple(a->rank, b->created) < std::tuple(b->rank, a->created);
   });
-  // Ranks that have just restarted have nothing to report yet. So some of the places are reserved for older
-  // pods.
+  // Ranks that have just restarted have nothing to report yet. So up to half of the list is reserved for the
+  // logs of older pods.
   constexpr std::size_t most_of_each = most_logs_of_run / 2;
   const std::size_t most_live =
       std::max(most_of_each, most_logs_of_run - std::min(ended.size(), most_of_each));

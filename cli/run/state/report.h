@@ -1,5 +1,5 @@
-// The progress of a run: the newest report of its pods, from their results and from the metrics lines of
-// their logs (CONTRACT.md). Pure.
+// Reads the progress of a run: the newest report of its pods, from their results and from the metrics lines
+// of their logs (CONTRACT.md). Pure.
 #pragma once
 
 #include <optional>

@@ -60,7 +60,7 @@ ExitCode exit_code(const RunStatus& status) {
 }
 
 json to_record(const RunStatus& status) {
-  // An object of the cluster may have 1 MiB.
+  // An object of the cluster may have 1 MiB, so a record is limited.
   constexpr std::size_t most_ranks = 256, longest_reason = 500;
   json record = common_json(status);
   record["schema"] = 1;

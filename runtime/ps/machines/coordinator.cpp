@@ -57,7 +57,7 @@ void Coordinator::peer_down(PeerId peer, Turn& turn) {
   }
   connected_.erase(peer.rank);
   pace_.leave(peer.rank);
-  // Before the check for an offer, since gathering removes all offers, but not the leases.
+  // This comes before the check for an offer, since gathering removes all offers, but not the leases.
   leases_.leave(peer.rank);
   if (std::erase_if(generation_.members, [&](const Member& member) { return member.rank == peer.rank; }) > 0)
     ++generation_.number;
@@ -81,7 +81,7 @@ void Coordinator::worker_cut_off(PeerId worker, Turn& turn) {
 void Coordinator::worker_joined(PeerId worker, std::uint64_t incarnation, const JoinMessage& join,
                                 Turn& turn) {
   connected_.insert(worker.rank);
-  // The worker may have made further steps since this server asked for its weights.
+  // The worker may have made more steps since this server asked for its weights: gathering starts again.
   if (phase_ == Phase::seeding && seeding_.by(worker.rank)) {
     code_probe("ps.seeder-joins-again");
     start_gathering(turn, worker.rank);
@@ -228,7 +228,8 @@ bool Coordinator::save_last(Turn& turn) {
   if (checkpoints_.under_way()) return false;
   if (!checkpoints_.wanted(leases_.step())) return true;
   const bool overdue = turn.now - saving_since_ > std::chrono::seconds(settings_.config.patience_seconds);
-  // A trained model is worth several attempts. async, before the end: later updates are not saved.
+  // After SIGTERM there are several attempts to save a trained model, and one to save any other state. With
+  // async the updates after that one attempt are lost.
   const bool tried = leases_.finished() ? turn.now - stopping_since_ > ps_timers::last_save_patience
                                         : tried_step_.has_value();
   if (stopping_ && (tried || overdue)) return true;

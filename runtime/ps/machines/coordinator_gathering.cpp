@@ -46,7 +46,8 @@ void Coordinator::gather(Turn& turn) {
   const bool under_way = newest > 0 || (has_weights_ && leases_.step() > 0);
   // Only the start of a run needs the minimum. Later one worker is enough.
   const int minimum = under_way || settings_.trained ? 1 : settings_.config.workers.min;
-  // A server that has its weights knows the current workers. A new process waits for all workers.
+  // A server that has its weights knows the current workers, and waits for these. A new process waits for all
+  // workers of the run.
   const int wanted =
       has_weights_ ? std::max<int>(1, static_cast<int>(connected_.size())) : settings_.config.workers.count;
   const int present = static_cast<int>(offers_.size());
@@ -84,7 +85,7 @@ void Coordinator::forget(Turn& turn) {
 }
 
 void Coordinator::decide(Turn& turn) {
-  // If another server has lost its weights and no worker has a copy, the weights of this server are useless.
+  // If another server has lost its weights and no worker has a copy, this server forgets its own weights.
   const bool all_seeded =
       std::all_of(servers_.begin(), servers_.end(), [](const auto& server) { return server.second; });
   if (has_weights_ && !all_seeded && best_offer()->second.clock == 0 && leases_.step() > 0) {
@@ -184,7 +185,8 @@ void Coordinator::go_on_counting(const RunHistory& history) {
     leases_.count_lost(history.lost_samples - leases_.lost_samples());
 }
 
-// all: also every server that holds chunks. A small model may have fewer chunks than there are servers.
+// The servers without weights. all: also the servers with weights, that is, all that hold chunks: a small
+// model may have fewer chunks than there are servers.
 std::set<std::uint32_t> Coordinator::to_be_seeded(bool all) const {
   std::set<std::uint32_t> servers;
   if (!has_weights_) servers.insert(0);

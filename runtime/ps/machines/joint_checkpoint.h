@@ -29,7 +29,8 @@ using NameAside = std::function<std::string(std::uint64_t step)>;
 // The checkpoint that all servers make, one at a time, as server 0 sees it. Pure: checkpoint.h has the files.
 class JointCheckpoints {
  public:
-  // wanted: there is a folder for checkpoints. patience: the time for writing all parts.
+  // wanted: whether there is a folder for checkpoints. patience: the time that all servers have to write
+  // their parts.
   JointCheckpoints(bool wanted, std::chrono::seconds patience, NameAside name_aside)
       : asked_for_(wanted), patience_(patience), name_aside_(std::move(name_aside)) {}
 

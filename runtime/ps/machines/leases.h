@@ -43,8 +43,9 @@ class Leases {
 
   std::uint64_t step() const { return step_; }          // updates done
   std::uint64_t position() const { return position_; }  // samples taken by these updates
-  // async: the samples of leases that became void: their gradients were pushed in part or not at all. A lost
-  // worker costs at most one batch, a lost server 0 one batch for each worker. With sync no samples are lost.
+  // async: the samples of leases that became void, because their gradients were pushed only in part or not at
+  // all. A lost worker costs at most one batch, a lost server 0 one batch for each worker. With sync no
+  // samples are lost.
   std::uint64_t lost_samples() const { return lost_samples_; }
   void count_lost(std::uint64_t samples) { lost_samples_ += samples; }
   bool finished() const { return step_ >= steps_; }
@@ -52,7 +53,7 @@ class Leases {
  private:
   enum class Slice { open, leased, done };
   struct Worker {
-    std::uint64_t clock = 0;  // the worker's own slices; a new worker starts at the slowest's
+    std::uint64_t clock = 0;  // the slices done by the worker; a new worker starts at the least number
     std::optional<Grant> lease;
   };
   void release(Worker& worker);
@@ -64,7 +65,7 @@ class Leases {
   const std::uint64_t steps_, batch_;
   std::uint64_t step_ = 0, position_ = 0, next_position_ = 0;
   std::uint64_t outstanding_ = 0, lost_samples_ = 0;  // async
-  std::vector<Slice> slices_;                         // sync, of step_
+  std::vector<Slice> slices_;                         // sync: the slices of step_
   std::map<std::uint32_t, Worker> workers_;
 };
 

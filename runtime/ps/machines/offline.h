@@ -31,7 +31,7 @@ class OfflineSteps {
   // Forgets the slices of a step that is not complete.
   void abandon_step();
 
-  // The servers' weights have arrived: the steps made here are in them, or void.
+  // The servers' weights have arrived: they contain the steps made here, or these steps are void.
   void forget();
 
   std::uint64_t made() const { return made_; }  // since forget()

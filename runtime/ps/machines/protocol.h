@@ -134,7 +134,7 @@ inline constexpr std::uint8_t flag_optimizer = 1;  // of seed: the optimizer's s
 inline constexpr std::uint8_t flag_running = 1;    // of wait: the run continues, but has no work now
 inline constexpr std::uint8_t flag_rejoin = 2;     // of wait: send join again
 inline constexpr std::uint8_t flag_empty = 1;      // of join between servers: the sender has no weights
-inline constexpr std::uint8_t flag_without = 2;    // the same: it has no weights of step header.clock
+inline constexpr std::uint8_t flag_without = 2;    // as flag_empty: it has no weights of step header.clock
 inline constexpr std::uint8_t flag_behind = 1;     // of accepted: the server is behind, join again
 
 }  // namespace mlk::rt

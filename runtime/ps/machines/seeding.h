@@ -28,16 +28,17 @@ class Seeding {
 
   // Opens a round at these servers, which may include server 0. An earlier round is given up.
   void open(std::set<std::uint32_t> servers, Turn& turn);
-  // After open(), one of these two. The optimizer's state of the checkpoint must be checked before.
+  // After open() the caller calls one of these two functions. The optimizer's state of the checkpoint must be
+  // checked before.
   void from_checkpoint(Turn& turn);
   void from_worker(std::uint32_t worker, Turn& turn);
   // Gives up the open round. Returns the servers that forgot their weights for it; these count as empty.
   std::set<std::uint32_t> give_up(Turn& turn);
 
   void opened(std::uint32_t server, std::uint64_t round, Turn& turn);  // the server's answer
-  // Whether that server has its weights by this message.
+  // That server has reported the weights of that round. True if the open round still waited for this report.
   bool seeded(std::uint32_t server, std::uint64_t round);
-  // This server's own part arrived by messages.
+  // All seeds of this server's own part have arrived by messages.
   void own_seeded() { open_.erase(0); }
 
   bool done() const { return open_.empty(); }

@@ -89,8 +89,8 @@ void ServerMachine::on_lost(const Event& event, Turn& turn) {
   if (peer == server_0 && down) server_0_up_ = false;
 }
 
-// This server gave the worker up while it was silent, and the worker does not know that. Without this message
-// it would wait for work for ever.
+// This server gave the worker up while the worker was silent, and the worker does not know that. Without this
+// message the worker would wait for work for ever.
 void ServerMachine::on_audible(const Event& event, Turn& turn) {
   const PeerId peer = event.peer;
   const auto linked = linked_.find(peer.rank);
@@ -194,9 +194,10 @@ void ServerMachine::finish(const Bytes& result, Turn& turn) {
   for (const std::uint32_t server : servers_) tell_finished({Role::server, server}, result_, turn);
 }
 
-// The server waits longer for the first workers, since their pods may be pending while the cluster is full.
-// If workers were there and are gone, the run is over, or starts again with new servers. If this server
-// replaces a lost one, workers wait for it already. If server 0 has ended with 0, the run does not continue.
+// The server waits longer for its first workers, since their pods may be pending while the cluster is full.
+// It waits only for the patience of the run in three cases: workers were there and are gone (the run is over,
+// or starts again with new servers); this server replaces a lost one (workers wait for it already); or server
+// 0 has ended with 0 (the run does not continue).
 std::chrono::seconds ServerMachine::patience() const {
   const std::chrono::seconds patience(settings_.run.config.patience_seconds);
   if (settings_.run.trained) return std::min<std::chrono::seconds>(patience, ps_timers::trained_patience);
@@ -243,7 +244,8 @@ void ServerMachine::end_if_over(Turn& turn) {
   if (patience() == ps_timers::first_worker_patience) code_probe("ps.first-worker-overdue");
   turn.log(trained ? "the run is trained: its last checkpoint is there"
                    : "no worker was heard of for " + std::to_string(patience().count()) + " s");
-  // A server that replaces another and meets no worker cannot know whether the run still needs a server.
+  // A server that replaces another and meets no worker cannot know whether the run still needs a server, so
+  // it ends with peers_lost.
   turn.decide(End{trained || met_ ? ExitCode::trained : ExitCode::peers_lost, trained,
                   trained ? "" : "no worker was heard of"});
 }

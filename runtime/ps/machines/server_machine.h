@@ -39,7 +39,7 @@ class ServerMachine {
   void open_seeding(std::uint64_t round) { model_.open_seeding(round); }
   void loaded(const TrainingState* saved, Turn& turn);  // null: there is no checkpoint
   void unusable(const Failure& why, Turn& turn);
-  void unwritable(const Failure& why);         // before either, if the folder for checkpoints is unwritable
+  void unwritable(const Failure& why);         // called before the two above, if no checkpoint can be written
   void seed_from(const TrainingState& saved);  // SeedFromCheckpoint, this server's part
   void written(const WrittenMessage& written, Turn& turn);  // the result for this server's part
   void disk_done(bool committed, const std::string& why = "");

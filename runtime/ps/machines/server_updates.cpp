@@ -200,7 +200,8 @@ void ServerMachine::written(const WrittenMessage& written, Turn& turn) {
   } else if (!finished_) {
     coordinator_->written(0, written, turn);
   }
-  // No worker pulls the weights of the last step before they are saved.
+  // No worker pulls the weights of the last step before they are saved. So only the failed save shows that
+  // this server lacks them.
   if (written.file.name.empty() && lacks_weights_of(written.step)) say_without(written.step, turn);
 }
 

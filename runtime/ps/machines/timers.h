@@ -20,7 +20,7 @@ inline constexpr double seed_bytes_per_second = 4e6;
 
 // Every server.
 inline constexpr milliseconds look_interval{100}, look_interval_while_saving{2};
-inline constexpr milliseconds longest_round{20};  // while messages come, the rest is checked this often
+inline constexpr milliseconds longest_round{20};  // while messages come, all other work is done this often
 // A server that has to end waits so long for server 0, which may still need its part of the last checkpoint.
 // This is less than the grace period of a pod.
 inline constexpr seconds leave_patience{20};

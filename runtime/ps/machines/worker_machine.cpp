@@ -73,7 +73,8 @@ void WorkerMachine::on_message(const Event& event, WorkerTurn& turn) {
       if (result_.empty()) result_ = PayloadReader(event.payload).text();
       break;
     case MessageType::seed_wanted:
-      // While a server is lost the model moves on offline, and is no longer the offered one.
+      // While a server is lost the model moves on offline, so this worker no longer has the weights it
+      // offered.
       if (!all_servers_up()) code_probe("ps.seeds-refused");
       if (all_servers_up()) book_.seed(header.key, clock_, header.clock, turn);
       break;

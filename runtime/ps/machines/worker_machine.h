@@ -108,7 +108,7 @@ class WorkerMachine {
   std::set<std::uint32_t> up_;
   bool broken_ = false;    // a server was lost or went back since the last join
   bool finished_ = false;  // the run is trained, and its checkpoint is committed
-  std::string result_;     // the reporter's result, then; empty: server 0 knows of none
+  std::string result_;     // the reporter's result, once finished_; empty: server 0 knows of none
   SteadyTime looks_until_;
   bool must_pull_ = true;                   // no weights were received since the last join
   std::uint64_t clock_ = 0, position_ = 0;  // of the model's parameters
@@ -121,8 +121,8 @@ class WorkerMachine {
   ReadyMessage ready_;
 
   SteadyTime told_to_wait_, awaiting_since_;
-  bool told_offline_ = false, told_coordinator_ = false;  // both since awaiting_since_: logged; sent
-  std::uint64_t offline_made_ = 0, offline_before_ = 0;   // steps made; their number at that time
+  bool told_offline_ = false, told_coordinator_ = false;  // in this wait: logged offline steps, sent cut_off
+  std::uint64_t offline_made_ = 0, offline_before_ = 0;   // offline steps; those made before awaiting_since_
 
   std::uint64_t fetched_clock_ = 0;
   bool regress_ = false;  // sync: weights of a later clock had arrived

@@ -51,7 +51,7 @@ void WorkerMachine::step_counted(double own_seconds, WorkerTurn& turn) {
   const Work& work = *at_work_;
   const std::uint64_t own = work.message.own_slices;
   ready_ = {true, work.clock, work.slice, loss_, own_seconds, own - std::min(own, held_slices_)};
-  held_slices_ = work.message.others_slices;  // at least: the weights are newer than this number
+  held_slices_ = work.message.others_slices;  // a lower bound: the weights may be newer
   next_slice(turn);
 }
 

@@ -55,7 +55,7 @@ struct ReportStep {
 struct Evaluate {
   std::uint64_t step = 0, position = 0;
 };
-// The answer: computed().
+// Compute the gradients of this slice. The answer: computed().
 struct ComputeSlice {
   std::uint64_t position = 0, samples = 0;
 };

@@ -1,6 +1,6 @@
-// The data of the page, common values of all its parts, and the selection of trials. A trial: n number, h
-// hash, s state, o objective, v values of the parameters, t tries, e last step, d seconds, m metrics, f
-// failure; null: none.
+// The data of the page, the values that all scripts share, and the user's filter of trials. The keys of a
+// trial: n number, h hash, s state, o objective, v values of the parameters, t tries, e last step, d seconds,
+// m metrics, f failure. null means no value.
 
 const page = JSON.parse(byId("data").textContent);
 const trials = page.trials;
@@ -61,7 +61,8 @@ function describe(trial) {
   return parts.join(" · ");
 }
 
-// The wanted trials, by words, states and ranges on axes. `looked`: the trial that the user looks at.
+// `wanted`: the user's filter of trials by words, states and ranges on axes. `looked`: the trial that the
+// user looks at.
 const wanted = {text: "", states: new Set(), ranges: new Map(), listeners: []};
 const looked = {trial: null, listeners: []};
 

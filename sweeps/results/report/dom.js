@@ -1,5 +1,6 @@
 "use strict";
-// Elements and numbers. Data of trials becomes only text nodes and attributes: no code here parses markup.
+// Makes elements and formats numbers. Data of trials becomes only text nodes and attributes: no code here
+// parses markup.
 
 const byId = (id) => document.getElementById(id);
 
@@ -11,7 +12,8 @@ function shape(tag, attributes = {}, ...children) {
   return furnish(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
-// The attribute "onclick" is a function. An attribute with the value undefined or false is left out.
+// Sets attributes and children. The attribute "onclick" is a function. An attribute with the value undefined
+// or false is left out.
 function furnish(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name.slice(2), value);

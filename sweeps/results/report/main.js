@@ -1,4 +1,4 @@
-// The parts of the page without interaction, and the start of all parts.
+// Draws the parts of the page that have no interaction, and starts all other parts.
 
 function startHeader() {
   byId("title").textContent = page.title;

@@ -1,5 +1,5 @@
-// Scales: at(value) is the place of a value from 0 to 1, or NaN if it has no place; ticks(count) are [{at,
-// label}].
+// A scale maps values to positions: at(value) returns a number from 0 to 1, or NaN if the value has no
+// position. ticks(count) returns the labelled positions [{at, label}].
 
 // `whole`: ticks at whole numbers only.
 function linearScale(low, high, whole = false) {
@@ -49,8 +49,9 @@ function thinned(list, count) {
   return list.filter((_, i) => i % every === 0);
 }
 
-// The range of the values without outliers, as from diverged trainings: values beyond three interquartile
-// ranges from the quartiles. The charts draw a value outside of the scale at the edge.
+// The range of the values without outliers, such as those of diverged trainings. An outlier is more than
+// three interquartile ranges away from the quartiles. The charts draw a value outside of the scale at the
+// edge.
 function usualRange(values) {
   const sorted = Float64Array.from(values).sort();
   if (sorted.length === 0) return {low: 0, high: 1, outside: 0};

@@ -16,7 +16,7 @@ function scatter(parameter) {
   const text = make("p", {class: "readout small"});
   let dots = [], groups = {};
 
-  // A dot is the end of a line without length, so that hundreds of dots are one element.
+  // Draws each dot as a line of length 0, so that one SVG path contains hundreds of dots.
   const fill = () => {
     const d = (list) => list.map(({x, y}) => `M${x.toFixed(1)} ${y.toFixed(1)}h0`).join("");
     groups.off.setAttribute("d", d(dots.filter((dot) => !wanted.matches(dot.trial))));
@@ -32,7 +32,8 @@ function scatter(parameter) {
   chart(container, `${metricName} by ${parameter.label}, ${drawn.length} trials`, 200, (svg, width, height) => {
     const {x, y, frame} = axes(svg, width, height, parameter.scale, objectiveScale, parameter.label, metricName);
     const slot = (frame.right - frame.left) / Math.max(1, parameter.values.length);
-    // Trials with equal values of a choice lie side by side, at the same places in every drawing.
+    // Moves the dots of trials with equal values of a choice apart. The offset depends only on the number of
+    // the trial.
     const aside = (trial) => parameter.scale.category ? ((trial.n * 0.618034) % 1 - 0.5) * Math.min(40, slot * 0.6) : 0;
     dots = drawn.map((trial) => ({trial, x: x(trial.v[parameter.index]) + aside(trial), y: y(trial.o)})).filter((dot) => !Number.isNaN(dot.x + dot.y));
     groups = Object.fromEntries(["off", "on", "best", "looked"].map((name) => [name, shape("path", {class: `dots ${name}`})]));

@@ -98,7 +98,7 @@ TEST_CASE("an invalid number in a flag is refused with a message that names the 
   CHECK(contains(tree.err.str(), "must be a number above 0, not 'nan'"));
 }
 
-TEST_CASE("a stop that may not change the Jobs leaves the run without a stop mark") {
+TEST_CASE("if the user may not change the Jobs, stop leaves no stop mark on the run") {
   Cluster cluster;
   cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method != "PATCH" || !contains(request.path, "/jobs/")) return std::nullopt;

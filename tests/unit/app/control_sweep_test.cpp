@@ -137,7 +137,7 @@ TEST_CASE("logs of a sweep without pods print the reason and the command for the
     });
   }
   CHECK(told() == "no log of sweep " + console.sweep +
-                      " is left, as its pods were deleted; what its trials have told: mlk results " +
+                      " is left, as its pods were deleted; look at the results with: mlk results " +
                       console.sweep + console.flags() + "\n");
 }
 
@@ -196,7 +196,7 @@ TEST_CASE("several runs are stopped and resumed together, and no run changes if 
   }
 }
 
-TEST_CASE("a stop of a single trial that was cut off at any request completes when it is repeated") {
+TEST_CASE("a stop of a single trial that was interrupted at any request completes when it is repeated") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = 0; which < 2; ++which) {
       INFO(which);
@@ -254,7 +254,7 @@ TEST_CASE("a trial whose results cannot be stored is not deleted") {
   });
   const auto said = console.type({"delete", console.trial(0), "--no-wait"});
   CHECK(said.code == 1);
-  CHECK(said.has("what the trials have told could not be written down: "));
+  CHECK(said.has("the results of the trials could not be stored: "));
   CHECK(console.jobs() == "going going ");
 }
 
@@ -274,8 +274,8 @@ TEST_CASE("without a terminal a command does nothing to a selection of --where, 
       CHECK(said.code == 2);
       const std::string targets = name.empty() ? "1: " + console.sweep + " (a sweep)"
                                                : "2: " + console.trial(0) + ", " + console.trial(1);
-      CHECK(said.has("nobody can be asked whether to " + doing + " " + targets));
-      CHECK(said.has("hint: say --yes"));
+      CHECK(said.has("mlk needs a terminal to ask whether to " + doing + " " + targets));
+      CHECK(said.has("hint: add --yes"));
       CHECK(changes == 0);
     }
   }
@@ -318,7 +318,7 @@ TEST_CASE("if --where selects nothing the command reports this without a questio
   for (const std::string doing : {"stop", "resume", "delete"}) {
     const auto said = console.type({doing, console.sweep, "--where", "lr>7"});
     CHECK(said.code == 0);
-    CHECK(said.has("nothing to " + doing + ": there is none for which lr>7 holds"));
+    CHECK(said.has("nothing to " + doing + ": no run or trial matches lr>7"));
   }
   CHECK(console.asked == 0);
   CHECK(console.jobs() == "going going ");
@@ -340,7 +340,7 @@ TEST_CASE("--yes without --where, neither a run nor --where, and --where for a s
   CHECK(console.jobs() == "going going ");
 }
 
-TEST_CASE("a mistake in --where is shown with its place, and nothing is done") {
+TEST_CASE("an error in --where is shown with its position, and the command changes nothing") {
   TwoRun console;
   struct Mistake {
     std::string where, told, under;

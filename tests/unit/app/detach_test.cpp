@@ -162,7 +162,7 @@ TEST_CASE("a user who may not create a Role gets an error, and nothing is create
   CHECK(cluster.is_empty());
 }
 
-TEST_CASE("detaching a sweep does not need the rights to drive it") {
+TEST_CASE("a user without the rights to drive a sweep can detach it") {
   Rbac cluster;
   CHECK(cluster.detach().code == 0);
   CHECK(cluster.asked_for_leases == 1);  // for the driver's account
@@ -174,7 +174,7 @@ TEST_CASE("a user without the right to check the account can still detach a swee
   const auto said = cluster.detach();
   INFO(said.err);
   CHECK(said.code == 0);
-  CHECK(includes(said.err, "you may not ask what ServiceAccount mlk-driver may do"));
+  CHECK(includes(said.err, "you may not ask for the rights of ServiceAccount mlk-driver"));
 }
 
 TEST_CASE("a dry run on the server asks about the account and creates nothing") {
@@ -246,7 +246,7 @@ TEST_CASE("a large sweep gets a warning that nobody watches it and that results 
   Rbac cluster;
   std::ofstream(cluster.file()) << "name: x\nmode: single\nimage: i\nrun: echo ${sweep.lr}\n"
                                    "sweep: {objective: maximize accuracy}\n";
-  const std::string words = "and so does --detach, from within the cluster";
+  const std::string words = "and --detach does so in the cluster";
   CHECK(includes(cluster.mlk({"sweep", cluster.file(), "lr=1..12501"}).err, words));
   CHECK_FALSE(includes(cluster.mlk({"sweep", cluster.file(), "--set", "name=y", "lr=1..100"}).err, words));
 }

@@ -149,7 +149,7 @@ TEST_CASE("a flag that may be repeated takes one value each time") {
   CHECK(tree.out.str().starts_with("other-"));
 }
 
-TEST_CASE("an invalid number is reported in words") {
+TEST_CASE("an invalid number in a flag is refused with a message that says what a number is") {
   Tree tree;
   CHECK(mlk::run({"logs", "digits", "--rank", "x"}, tree.session) == 2);
   CHECK(tree.err.str() ==

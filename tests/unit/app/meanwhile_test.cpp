@@ -158,7 +158,7 @@ TEST_CASE("a run that has ended while the question was asked is neither deleted 
   }
 }
 
-TEST_CASE("a run that began while the question was asked does not change") {
+TEST_CASE("a run that is created while the question is asked is neither deleted nor stopped") {
   for (const auto& words : {deletes, stops}) {
     INFO(words.front());
     TwoRuns terminal;
@@ -185,7 +185,7 @@ TEST_CASE("a new run that got the same name while the question was asked is neit
   }
 }
 
-TEST_CASE("an image that no run names is deleted after a yes") {
+TEST_CASE("an image that no run names is deleted after the answer yes") {
   Repository repository;
   const Told told = repository.clear();
   CHECK(told.code == 0);
@@ -248,7 +248,7 @@ TEST_CASE("a run is submitted also if the registry does not report whether its i
   CHECK(builds.has_image(first_line(told.out)));
 }
 
-TEST_CASE("an image that still exists when its run exists is sent once") {
+TEST_CASE("an image that is still in the registry after its run is created is not sent again") {
   Builds builds("1");
   const Told told = builds.type({"submit", builds.file.string()});
   INFO(told.err);

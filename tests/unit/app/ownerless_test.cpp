@@ -97,7 +97,7 @@ TEST_CASE("delete finds the trials of a sweep whose owner was deleted alone") {
   CHECK_MESSAGE(cluster.deleted == std::vector<std::string>{"y-12345"}, said);
 }
 
-TEST_CASE("delete of a missing run keeps objects of others that have its label") {
+TEST_CASE("delete of a missing run keeps objects that have its label but were not created by mlk") {
   Cluster cluster(false, false);
   cluster.store.modify("pods", "default", pod, [](json& object) {
     object["metadata"]["labels"].erase("app.kubernetes.io/managed-by");
@@ -111,10 +111,9 @@ TEST_CASE(
   Cluster cluster(false);
   const auto [code, said] = cluster.mlk({"status", "x-abcde"});
   CHECK(code == 3);
-  CHECK(
-      contains(said,
-               "there is no run 'x-abcde' in namespace 'default', but objects of it are left: its owner was "
-               "deleted alone\nhint: delete them with: mlk delete x-abcde"));
+  CHECK(contains(said,
+                 "there is no run 'x-abcde' in namespace 'default', but objects of this run are left: only "
+                 "its ConfigMap was deleted\nhint: delete them with: mlk delete x-abcde"));
   CHECK(contains(cluster.mlk({"status", "other"}).second, "list them with: mlk ls"));
 }
 

@@ -48,7 +48,7 @@ TEST_CASE("each trial that ends is reported once, except trials that had ended b
   CHECK(looks.look() == Numbers{1});
 }
 
-TEST_CASE("a trial without an objective is reported when it has a verdict, and not earlier as succeeded") {
+TEST_CASE("a succeeded trial is reported only when its objective or its verdict is known") {
   Looks looks;
   CHECK(looks.look().empty());
   looks.trial(0).state = looks.trial(1).state = TrialState::succeeded;
@@ -62,8 +62,8 @@ TEST_CASE("a trial without an objective is reported when it has a verdict, and n
 }
 
 TEST_CASE(
-    "a trial with an unread objective is reported at the last poll, and at once in a sweep without "
-    "objective") {
+    "a succeeded trial whose objective is unknown is reported at the last poll, or at once in a sweep "
+    "without objective") {
   Looks looks(1);
   CHECK(looks.look().empty());
   looks.trial(0).state = TrialState::succeeded;

@@ -1,4 +1,4 @@
-// The bounds of code: how much travels, in which form, and the messages about it.
+// Checks how much code travels, in which form, and the messages about the bounds.
 #include <algorithm>
 #include <fstream>
 #include <functional>
@@ -93,7 +93,7 @@ TEST_CASE("code may have 64 MiB for an archive, and 16 GiB in total") {
     return std::string(refusal(folder.path()).what());
   };
   CHECK(told(64 << 20) == "accepted");
-  CHECK(told((64 << 20) + 1).find(" has 64.1 MiB, and 1.0 MiB can travel without an image") !=
+  CHECK(told((64 << 20) + 1).find(" has 64.1 MiB, but at most 1.0 MiB can travel without an image") !=
         std::string::npos);
   CHECK(told(std::uintmax_t{16} << 30).find(" can travel without an image") != std::string::npos);
   CHECK(told((std::uintmax_t{16} << 30) + 1)
@@ -269,8 +269,8 @@ TEST_CASE("a name that begins with the mark of deletion is refused, and a name t
     FAIL("it was written");
   } catch (const mlk::Error& error) {
     CHECK(error.code() == mlk::ExitCode::usage);
-    CHECK(std::string(error.what()) == "code: " + (folder.path() / "d/.wh.a").string() +
-                                           " has a name by which layers of images delete files");
+    CHECK(std::string(error.what()) == "code: the name of " + (folder.path() / "d/.wh.a").string() +
+                                           " begins with .wh., by which image layers delete files");
     CHECK(error.hint() == "rename it, or leave it out with exclude: [/d/.wh.a]");
   }
 }

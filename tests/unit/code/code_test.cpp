@@ -1,4 +1,4 @@
-// A folder of code as an archive: the files that travel, and the same bytes for the same files.
+// Checks which files of a folder of code travel, and that the same files give the same archive.
 #include "cli/code/code.h"
 
 #include <algorithm>
@@ -169,12 +169,12 @@ TEST_CASE("too large code is refused before it is read, and the error names its 
   std::ofstream(folder.path() / "sparse").close();
   fs::resize_file(folder.path() / "sparse", 3ull << 30);
   error = refusal(folder.path());
-  CHECK(std::string(error.what()).find("has 3072.2 MiB, and 1.0 MiB can travel without an image") !=
+  CHECK(std::string(error.what()).find("has 3072.2 MiB, but at most 1.0 MiB can travel without an image") !=
         std::string::npos);
   CHECK(error.hint().find(".mlkignore") != std::string::npos);
 }
 
-TEST_CASE("an empty folder is no code, and the error for a missing folder has its name") {
+TEST_CASE("code without files is refused, and a missing folder is not_found") {
   const TemporaryFolder folder;
   fs::create_directory(folder.path() / "a");
   CHECK(std::string(refusal(folder.path()).what()).find("has no files that travel") != std::string::npos);
@@ -195,7 +195,7 @@ TEST_CASE("a large file, many small files and an empty file are packed in order"
   CHECK(std::system(command.c_str()) == 0);
 }
 
-TEST_CASE("code that is far too large for an archive has no archive, and the same digest") {
+TEST_CASE("far too large code has the digest of its archive, although mlk makes no archive of it") {
   const TemporaryFolder folder;
   write(folder.path() / "zeros", std::string(1 << 20, '\0'));
   constexpr std::size_t small = 16 << 10;
@@ -294,7 +294,7 @@ TEST_CASE("paths that git ignores stay behind, for each source of git's rules") 
         Paths{"A.TMP", "a.log", "bin/", "sub/b.log"});
 }
 
-TEST_CASE("code that is too large to travel has no archive, but the same digest") {
+TEST_CASE("code above the bound of an archive has only a digest, and code above 16 GiB is refused") {
   const TemporaryFolder folder;
   write(folder.path() / "noise", mlk::random_bytes(200'000));
   const auto packed = [&](std::size_t most) {
@@ -407,7 +407,7 @@ TEST_CASE("a name that would delete files in a layer is refused in a layer, but 
                                             {.most_bytes = plenty});
     CHECK_THROWS_WITH_AS(
         mlk::image::write_code_layer(folder.path(), code, {.cache = out.path(), .prefix = "mlk/code"}),
-        doctest::Contains("by which layers of images delete files"), mlk::Error);
+        doctest::Contains("by which image layers delete files"), mlk::Error);
     CHECK(fs::is_empty(out.path()));
   }
 }

@@ -96,7 +96,7 @@ TEST_CASE("an open folder gives the current state of its files and links") {
   CHECK(mlk::image::beginning_of(*open.open, "link", 3).empty());
 }
 
-TEST_CASE("each file of a large folder has its size, for any number of tasks") {
+TEST_CASE("list_tree() reads the size of each file, also if several tasks share a large folder") {
   const TemporaryFolder folder;
   for (const int count : {500, 501, 1001}) {
     const std::string name = "many" + std::to_string(count);

@@ -1,4 +1,4 @@
-// The paths that the patterns of ignore files match.
+// Checks which paths the patterns of ignore files match.
 #include "cli/code/ignore.h"
 
 #include <doctest/doctest.h>
@@ -142,7 +142,7 @@ TEST_CASE("patterns of Includes match paths from the top, and a matching folder 
   CHECK_FALSE(Includes({}).may_match_below("data"));
 }
 
-TEST_CASE("each class of characters has its own characters, and no bytes beyond ASCII") {
+TEST_CASE("a class such as [:digit:] matches only its own characters, and no bytes beyond ASCII") {
   struct Row {
     const char *name, *in, *out;
   };
@@ -200,7 +200,7 @@ TEST_CASE("a star matches any characters of one name, also none") {
                   std::string(row.name));
 }
 
-TEST_CASE("two stars are retried at every folder") {
+TEST_CASE("two stars match as many folders as the rest of the pattern needs") {
   struct Row {
     const char *pattern, *path;
     bool matches;
@@ -258,7 +258,7 @@ TEST_CASE("a rule with an exclamation mark may match only folders, and patterns 
   CHECK_FALSE(leaves_out("x/logs/", "x/logs"));
 }
 
-TEST_CASE("each pattern of Includes is used once it has matched, also if another pattern has matched") {
+TEST_CASE("vain() lists no pattern that has matched, even if another pattern matched the same path") {
   Includes several({"a*", "ab", "none", "d/e"});
   CHECK(several.matches("ab"));
   CHECK(several.vain() == std::vector<std::string>{"none", "d/e"});
@@ -271,7 +271,7 @@ TEST_CASE("each pattern of Includes is used once it has matched, also if another
   CHECK_FALSE(Includes({"..a"}).matches("a"));
 }
 
-TEST_CASE("a folder may hold included paths if its parts agree with the beginning of a pattern") {
+TEST_CASE("may_match_below() is true for a folder whose parts match the beginning of a pattern") {
   struct Row {
     const char *pattern, *folder;
     bool may;

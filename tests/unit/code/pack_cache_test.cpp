@@ -1,4 +1,4 @@
-// Records of packed code: unchanged files are not read again, and all other files are.
+// Checks that the records of packed code save reading unchanged files, and that changed files are read.
 #include "cli/code/pack_cache.h"
 
 #include <atomic>
@@ -179,7 +179,7 @@ TEST_CASE("the code is packed also if no record can be stored") {
               .digest == code.true_digest());
 }
 
-TEST_CASE("other rules and other bounds have separate records") {
+TEST_CASE("each set of rules and each set of bounds has a record of its own") {
   const Kept code;
   const auto pack = [&](const mlk::image::TreeRules& rules, std::size_t most) {
     return mlk::image::pack_code(
@@ -210,7 +210,7 @@ TEST_CASE("if there are too many records, the least recently used ones are remov
   CHECK_FALSE(fs::exists(code.cache / std::to_string(KeptCode::most_records + 2)));
 }
 
-TEST_CASE("several calls at once all give the digest") {
+TEST_CASE("pack_code() gives the digest and the archive to each of several threads at once") {
   const Kept code;
   fs::remove_all(code.cache);
   const std::string digest = code.true_digest();

@@ -12,7 +12,7 @@
 using mlk::image::parse_revision;
 using mlk::image::Revision;
 
-TEST_CASE("commit and branch are read, and a changed or unknown file means that the folder is not clean") {
+TEST_CASE("parse_revision() reads commit and branch, and changed or unknown files make the folder unclean") {
   const std::string head =
       "# branch.oid 0123abcd\n# branch.head main\n# branch.upstream origin/main\n# branch.ab +1 -0\n";
   Revision revision = parse_revision(head);
@@ -26,7 +26,7 @@ TEST_CASE("commit and branch are read, and a changed or unknown file means that 
   CHECK(revision.branch.empty());
 }
 
-TEST_CASE("settings overrule every filter of a repository, and git is not run if one cannot be overruled") {
+TEST_CASE("harmless_settings() overrules every filter, and gives nothing if it cannot overrule one of them") {
   using Settings = std::optional<std::vector<std::string>>;
   const std::vector<std::string> always{"core.fsmonitor=false", "core.hooksPath=/dev/null"};
   CHECK(mlk::image::harmless_settings("") == Settings(always));

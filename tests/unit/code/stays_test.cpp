@@ -11,7 +11,7 @@ using PathsThatStay = std::vector<std::string>;
 }  // namespace
 
 TEST_CASE("messages name committed files that stay behind, and paths that git ignores") {
-  const std::string more = "; include: takes what the program needs";
+  const std::string more = "; name the files that the program needs in include:";
   CHECK(told_of_what_stays({}, {"a"}).empty());
   CHECK(told_of_what_stays({.ignored = {"data.bin"}}, {}) ==
         PathsThatStay{"code: left out, as git ignores it: data.bin" + more});
@@ -26,7 +26,7 @@ TEST_CASE("messages name committed files that stay behind, and paths that git ig
 }
 
 TEST_CASE("uncommitted hidden names stay behind without a message, and visible secrets with a message") {
-  const std::string more = "; include: takes what the program needs";
+  const std::string more = "; name the files that the program needs in include:";
   CHECK(told_of_what_stays({.secrets = {".envrc", ".aws/", "sub/.npmrc"}}, {"train.py"}).empty());
   CHECK(told_of_what_stays({.secrets = {".envrc", "sub/key.pem"}}, {}) ==
         PathsThatStay{"code: files that usually hold secrets stay behind: sub/key.pem" + more});
@@ -47,7 +47,7 @@ TEST_CASE("a pointer of Git LFS is identified by its first line and its digest")
 }
 
 TEST_CASE("a message names three paths and counts the rest, and a file does not include paths below it") {
-  const std::string more = "; include: takes what the program needs";
+  const std::string more = "; name the files that the program needs in include:";
   CHECK(told_of_what_stays({.ignored = {"a", "b", "c"}}, {}) ==
         PathsThatStay{"code: left out, as git ignores it: a, b, c" + more});
   CHECK(told_of_what_stays({.ignored = {"a", "b", "c", "d", "e"}}, {}) ==
@@ -61,7 +61,7 @@ TEST_CASE("a message names three paths and counts the rest, and a file does not 
 
 TEST_CASE("a folder is hidden by its own name, not by the name of a folder above it") {
   const std::string secrets = "code: files that usually hold secrets stay behind: ",
-                    more = "; include: takes what the program needs";
+                    more = "; name the files that the program needs in include:";
   CHECK(told_of_what_stays({.secrets = {"sub/.aws/", ".a", ".b/"}}, {}).empty());
   CHECK(told_of_what_stays({.secrets = {"kubeconfig/"}}, {}) ==
         PathsThatStay{secrets + "kubeconfig/" + more});

@@ -127,7 +127,7 @@ TEST_CASE("a rule of .mlkignore brings back an environment, but a rule of .gitig
   CHECK(paths_in(folder.path()) == PathsOfTree{".gitignore", ".mlkignore", "env/", "env/pyvenv.cfg"});
 }
 
-TEST_CASE("an included path in a folder that stays behind travels with the folders above it only") {
+TEST_CASE("an included path in a folder that stays behind travels, with the folders above the path only") {
   const TemporaryFolder folder;
   for (const char* file : {"env/pyvenv.cfg", "env/lib/x.py", "env/lib/y.py", "env/z", "env/empty/a"})
     folder.write(file, "");
@@ -142,7 +142,7 @@ TEST_CASE("an included path in a folder that stays behind travels with the folde
   CHECK(with({"env/none"}).empty());
 }
 
-TEST_CASE("a path in `never` stays behind although it is included, and a folder with its whole content") {
+TEST_CASE("a path in `never` stays behind although it is included, and so does everything below it") {
   const TemporaryFolder folder;
   for (const char* file : {"a", "b/c", "b/d", "ab"}) folder.write(file, "");
   CHECK(paths_in(folder.path(), {.include = {"a", "b"}, .exclude = {}, .never = {"a", "b/c"}}) ==

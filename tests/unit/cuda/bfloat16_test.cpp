@@ -114,7 +114,7 @@ TEST_CASE("a number that is none stays none in a product with bfloat16") {
 
 // Weights between 0 and 1 are rounded by at most 1 / 512 of themselves before they are multiplied.
 TEST_CASE(
-    "attention with bfloat16 on the device is attention of rounded inputs, except for rounded weights") {
+    "attention with bfloat16 on the device is attention of rounded inputs, up to the rounding of weights") {
   in_each_order([] {
     const auto ops = device_ops(Precision::bfloat16), reference = make_reference_ops();
     Numbers numbers;

@@ -47,7 +47,7 @@ class Library {
   FakeCublasLt* state_ = nullptr;
 };
 
-// a[m, k] * b[k, n], and its largest difference from the reference.
+// Multiplies a[m, k] by b[k, n], and returns the largest difference from the reference.
 double error_of_product(Ops& ops, bool rounds, Transpose ta, Transpose tb, int m, int n, int k, float beta,
                         std::size_t offset = 0) {
   const auto reference = make_reference_ops();
@@ -119,7 +119,8 @@ TEST_CASE("cuBLASLt adds biases and residuals, and computes GELU and its gradien
       CHECK(error_of_layers(*ops, rounds, rounds, {5, 16, 24}) <= 1);
       CHECK(library.state().epilogues == 5);
       CHECK(library.state().products == 4 + 4 * 2);
-      // GELU's inputs have rows of another length than cuBLASLt takes: 8 numbers, or some of them.
+      // cuBLASLt takes GELU's inputs only in rows of a multiple of 8 numbers, and these rows have another
+      // length.
       CHECK(error_of_layers(*ops, rounds, rounds, {5, 17, 11}) <= 1);
       CHECK(library.state().epilogues == 5 + 2);
       CHECK(library.state().products == 2 * (4 + 4 * 2));

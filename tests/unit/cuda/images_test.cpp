@@ -52,7 +52,8 @@ TEST_CASE("convolutions and their gradients agree with the reference on the devi
   });
 }
 
-TEST_CASE("the largest of each square has the reference's bits on the device, and gets the gradient") {
+TEST_CASE(
+    "a max pool on the device gives the reference's bits, and its gradient goes to the largest number") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -74,7 +75,7 @@ TEST_CASE("the largest of each square has the reference's bits on the device, an
   });
 }
 
-TEST_CASE("a NaN is the largest number of its square on the device too") {
+TEST_CASE("a max pool on the device too treats a NaN as the largest number of its square") {
   const auto ops = device_ops();
   const float none = std::numeric_limits<float>::quiet_NaN();
   const auto x = on_device(*ops, {1, none, 3, 4});

@@ -70,7 +70,7 @@ inline double error_of_layers(kernels::Ops& ops, bool rounds, bool keeps, const 
   compare(of_sums, sums, inputs);
   compare(found, expected, inputs);
 
-  // x takes the place of the sums, which may be any numbers.
+  // Uses x as the sums, because the sums may be any numbers.
   for (const bool through_gelu : {false, true}) {
     auto of_by_weight = unknown(all), of_by_bias = unknown(wide), of_by_x = unknown(in),
          of_by_sums = unknown(narrow);

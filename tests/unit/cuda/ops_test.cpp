@@ -28,7 +28,7 @@ using mlk::test::tokens_on_device;
 
 namespace {
 
-// Of sums of `terms` products of numbers below 1, in float.
+// The allowed difference of sums of `terms` products of numbers below 1, added up in float.
 double sum_bound(int terms) { return 4e-7 * std::sqrt(terms + 1.0) + 1e-6; }
 
 const Shape matrices[] = {{1, 1}, {3, 5}, {9, 32}, {33, 31}, {70, 65}, {0, 4}, {200, 132}};
@@ -67,7 +67,8 @@ TEST_CASE("gemm on the device agrees with the reference on every transposition a
 }
 
 TEST_CASE(
-    "large products with a long inner side agree with the reference on the device, whatever shares it has") {
+    "products with a long inner side agree with the reference on the device, which divides that side among "
+    "blocks") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -133,7 +134,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("the loss, its gradient and the right answers agree with the reference on the device") {
+TEST_CASE("the loss, its gradient and the number of correct rows agree with the reference on the device") {
   in_each_order([] {
     const auto ops = device_ops(), reference = make_reference_ops();
     Numbers numbers;
@@ -242,7 +243,7 @@ TEST_CASE("scaling and adding on the device give the reference's bits, in place 
   CHECK(on_host(*ops, poisoned) == std::vector<float>(5, 0.0f));
 }
 
-TEST_CASE("operations on each number take tensors from anywhere in a buffer, aligned alike or not") {
+TEST_CASE("elementwise operations take tensors at any offsets in their buffers, equal offsets or not") {
   const auto ops = device_ops(), reference = make_reference_ops();
   Numbers numbers;
   constexpr std::size_t size = 300, room = size + 8;

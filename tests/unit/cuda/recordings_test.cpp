@@ -41,7 +41,7 @@ TEST_CASE("work is recorded again if memory was allocated since the recording") 
   CHECK(on_host(*ops, y) == std::vector<float>{2, 4, 6});
 }
 
-TEST_CASE("work of further keys than the recordings that are kept is run each time") {
+TEST_CASE("work of a key beyond the largest number of recordings is run each time") {
   const auto ops = device_ops();
   auto x = on_device(*ops, {1});
   int done = 0;

@@ -61,7 +61,7 @@ TEST_CASE("a wait for all groups except the last leaves the last group in progre
   CHECK(std::isnan(got[1]));
 }
 
-TEST_CASE("a copy that was not put into a group is not waited for") {
+TEST_CASE("a wait for groups does not cover a copy that was not put into a group") {
   static const float in[1] = {1};
   float got = 0;
   run_grid({{1}, {1}, 4}, [&] {
@@ -73,7 +73,7 @@ TEST_CASE("a copy that was not put into a group is not waited for") {
   CHECK(std::isnan(got));
 }
 
-TEST_CASE("copies that are not aligned, or too many, are faults") {
+TEST_CASE("the emulator reports a fault for copies that are not aligned, too large or too many") {
   alignas(16) static const float in[8] = {};
   CHECK(contains(fault_of(one_warp, [] { copy_async<8>(shared_memory<float>(), in + 1); }), "not aligned"));
   CHECK(contains(fault_of(one_warp, [] { copy_async<16>(shared_memory<float>() + 2, in); }), "not aligned"));

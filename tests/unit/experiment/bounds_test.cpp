@@ -100,7 +100,7 @@ TEST_CASE("a choice accepts its words, and the error for another word lists all 
   CHECK(contains(test::refusal(run + "mpi\n"), "there is no framework 'mpi'; there are jax, torch, none"));
 }
 
-TEST_CASE("a time is accepted only within the bounds of its key") {
+TEST_CASE("a duration is accepted only within the bounds of its key") {
   CHECK(with("train.patience=1s") == "accepted");
   CHECK(with("train.patience=1000000s") == "accepted");
   CHECK(contains(with("train.patience=1000001s"), "such as 90s, 15m or 12h, at most 1000000s"));

@@ -194,7 +194,7 @@ TEST_CASE("a value of the wrong type is refused with the expected type") {
     CHECK_MESSAGE(said(std::string("restart.on=['") + code + "']") == "accepted", code);
 }
 
-TEST_CASE("the name of an object has at most 253 bytes, including dots") {
+TEST_CASE("an object's name of more than 253 bytes, including dots, is refused") {
   std::string name;
   while (name.size() < 252) name += "a.";
   CHECK(problems_of(smallest, set({"service_account=" + name + "b"})) == "accepted");
@@ -220,7 +220,7 @@ TEST_CASE("an unknown role gives one mistake, which suggests the nearest role") 
             .starts_with("--set:1:9: unknown key 'worker' in metrics"));
 }
 
-TEST_CASE("the error for a file that is no map calls it the file") {
+TEST_CASE("the error for a file that is no map says 'the file' and not the path of a key") {
   Problems problems;
   CHECK(check_section(parse_yaml("[a]", "f"), schema_section("nfs"), "", problems) == json::object());
   CHECK_THROWS_WITH(problems.throw_if_any(), "f:1:1: the file must be a map, not a list\n  [a]\n  ^");
@@ -233,7 +233,7 @@ TEST_CASE("keys of patches and unsupported keys are not suggested") {
   CHECK(suggest_key("service", schema_section("csi"), "csi") == "; it has driver, fsType, volumeAttributes");
 }
 
-TEST_CASE("an alias of a map counts all values of the map") {
+TEST_CASE("each alias of a map adds all values of the map to the count of values") {
   std::string map = "{";
   for (int i = 0; i < 98; ++i) map += "k" + std::to_string(i) + ": v, ";
   std::string text = "[&a " + map + "}";
@@ -242,14 +242,14 @@ TEST_CASE("an alias of a map counts all values of the map") {
   CHECK_THROWS_AS(parse_yaml(text + ", x, x]", "f"), Error);
 }
 
-TEST_CASE("the place of a value is its own line, and a line with only a tab is a tab in the indentation") {
+TEST_CASE("a value has its own line and column, and a line with only a tab is refused as a bad indentation") {
   const YamlNode map = parse_yaml("a:\n  b\n", "f");
   CHECK(map.find("a")->place.line == 1);
   CHECK(map.find("a")->place.column == 2);
   CHECK(problems_of("a: b\n\t\nc: [d\n") == "x.yaml:2:1: a tab in the indentation; YAML allows only blanks");
 }
 
-TEST_CASE("a number has the form of JSON, or lacks the digits on one side of its point") {
+TEST_CASE("is_number() accepts numbers of JSON, and numbers without digits on one side of the point") {
   for (const char* good : {"0", "-0", "5", "-7", ".5", "1.", "-.5", "1.50", "1e2", "1E+2", "1.5e-2", "0.0"})
     CHECK_MESSAGE(is_number(good), good);
   for (const char* bad : {"", "-", ".", "e", "e5", "1e", "1e+", "1e2x", "1ex", "+1", "01", "-01.5", "1..",
@@ -257,7 +257,7 @@ TEST_CASE("a number has the form of JSON, or lacks the digits on one side of its
     CHECK_MESSAGE(!is_number(bad), bad);
 }
 
-TEST_CASE("an address with a password is a secret, and an @ in a path is none") {
+TEST_CASE("an address with a password looks like a secret, an address with an @ in its path does not") {
   for (const char* bad : {"https://:p@h", "https://u:p@/x", "a://u:@h"})
     CHECK_MESSAGE(looks_like_secret(bad), bad);
   for (const char* good : {"file:///u:p@h", "https://u@h:80/", "https://h:80/a@b", "u:p@h"})

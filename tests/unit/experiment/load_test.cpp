@@ -70,7 +70,7 @@ TEST_CASE("the smallest experiment gets every default") {
   CHECK_FALSE(x.effective["checkpoint"].contains("volume"));
 }
 
-TEST_CASE("workers and servers are short for roles") {
+TEST_CASE("workers and servers are short forms of roles.worker and roles.server") {
   const std::string train = "train: {data: {path: /data}, steps: 10}\n";
   const Experiment shorter =
       load("name: x\nmode: ps\n" + train + "workers: {count: 4, min: 2}\nservers: {count: 2}\n");
@@ -88,7 +88,7 @@ TEST_CASE("mode ps has one server by default") {
   CHECK(x.roles.at("worker").count == 1);
 }
 
-TEST_CASE("the default of min is count") {
+TEST_CASE("min is equal to count by default") {
   CHECK(load("name: x\nmode: allreduce\nrun: a\nworkers: {count: 3}\n").roles.at("worker").min == 3);
 }
 
@@ -153,7 +153,7 @@ TEST_CASE("the type of an optimizer or a schedule decides its keys and defaults"
         json{{"type", "step"}, {"warmup", 0}, {"every", 3}, {"factor", 0.1}});
 }
 
-TEST_CASE("a number may have the form of JSON, or begin with its point") {
+TEST_CASE("train.optimizer.lr accepts numbers of JSON, and numbers that begin with the point") {
   for (const char* lr : {"0.001", "1e-3", ".001", "1E-3"}) {
     CHECK(load(std::string(smallest) + "",
                {.set = {std::string("train.optimizer.lr=") + lr}, .env = {}, .image = ""})
@@ -248,7 +248,7 @@ TEST_CASE("mistakes of the file come before those of flags, in the order of the 
   CHECK(flag < message.size());
 }
 
-TEST_CASE("hostile sizes are refused: many brackets, many lines, more than the limit") {
+TEST_CASE("a megabyte of brackets or other repeated signs is refused, and so is a file over the limit") {
   constexpr std::size_t large = 1 << 20;
   for (const std::string& piece :
        {std::string("["), std::string("{"), std::string("- "), std::string("? "), std::string("a: b\n"),
@@ -310,7 +310,7 @@ TEST_CASE("the error for a word of another tool suggests mlk's key") {
         "x.yaml:4:1: unknown key 'retries'; did you mean 'restart.retries'?");
 }
 
-TEST_CASE("the error for an unusable folder of files: has its place, beside the other mistakes") {
+TEST_CASE("an unusable folder of files: is reported at its place, together with the other mistakes") {
   const FileContext file_context{
       .wrong_with_folder =
           [](const std::string& folder) { return folder == "good" ? "" : "there is no folder " + folder; },

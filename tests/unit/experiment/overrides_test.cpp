@@ -69,7 +69,7 @@ TEST_CASE("a mistake in a flag is reported at its place in the flag") {
         "--set:1:7: train.data is missing: the data set");
 }
 
-TEST_CASE("the last of several flags for one place wins, and --set wins over -e") {
+TEST_CASE("the last of several flags for one place has effect, and --set has precedence over -e") {
   CHECK(test::load(smallest, set({"note=a", "note=b"})).effective["note"] == "b");
   const Experiment x =
       test::load(smallest, {.set = {"env={A: set}"}, .env = {"A=first", "B=lost"}, .image = ""});
@@ -167,7 +167,7 @@ TEST_CASE("--set with null below a map of any content sets null") {
   CHECK_FALSE(test::load(text, set({"patch=null"})).effective["patch"].contains("job"));
 }
 
-TEST_CASE("--set can set every place and reads its value as YAML") {
+TEST_CASE("--set can set any key or entry, and its value is read as YAML") {
   const std::string text =
       "name: x\nmode: ps\ntrain: {data: {path: /d}, steps: 1}\n"
       "data: [{name: a, mount: /a, pvc: p}, {name: b, mount: /b, pvc: p}]\n";
@@ -187,7 +187,7 @@ TEST_CASE("--set can set every place and reads its value as YAML") {
   CHECK(x.effective["checkpoint"]["volume"]["pvc"] == "c");
 }
 
-TEST_CASE("for a file that is no map --set adds no further mistake") {
+TEST_CASE("if the file is no map, --set adds no further mistake") {
   const std::string said = refusal("only text", {.set = {"train.steps=5"}, .env = {}, .image = ""});
   CHECK_FALSE(contains(said, "below"));
   CHECK_FALSE(contains(said, "--set:"));
@@ -235,7 +235,7 @@ TEST_CASE("a --set that is not YAML gives one mistake and hides no others") {
   CHECK_FALSE(contains(message, "train.steps has"));
 }
 
-TEST_CASE("another flag wins over --set, and a mistake in its value is shown in that flag") {
+TEST_CASE("another flag has precedence over --set, and a mistake in its value is shown in that flag") {
   const Overrides good{
       .set = {"train.steps=5"}, .env = {}, .image = "", .flags = {{"--steps", "train.steps", "7"}}};
   CHECK(test::load(smallest, good).effective["train"]["steps"] == 7);

@@ -52,7 +52,7 @@ TEST_CASE("lines and columns count from 1, columns count characters, and the car
   CHECK(shown("ab", 0, 2) == "f:1:3: no\n  ab\n    ^");
 }
 
-TEST_CASE("a column beyond the line becomes its end, and a line beyond the text is not shown") {
+TEST_CASE("a column beyond its line is shown at the line's end, and a line beyond the text is not shown") {
   CHECK(shown("ab\nc", 0, 9) == "f:1:3: no\n  ab\n    ^");
   CHECK(shown("ab", 3, 2) == "f:4:1: no");
 }
@@ -127,7 +127,7 @@ TEST_CASE("the same mistake at the same place is reported once") {
   CHECK(problems.size() == 5);
 }
 
-TEST_CASE("twenty mistakes are shown and the others are counted, at most a thousand in all") {
+TEST_CASE("an error shows twenty mistakes and counts the others, up to a thousand mistakes in all") {
   const auto source = source_of(" ");
   Problems problems;
   for (std::size_t i = 0; i < 20; ++i) problems.add({source, 0, 0}, std::to_string(i));

@@ -17,7 +17,7 @@ std::string in_mode(const std::string& mode, const std::string& lines) {
   return problems_of("name: x\nmode: " + mode + "\n" + lines);
 }
 
-TEST_CASE("train needs a mode of mlk, and a job type of the user has run, parameters and any roles") {
+TEST_CASE("train needs a built-in mode, and only a job type of the user accepts parameters and any roles") {
   CHECK(in_mode("mine", train) ==
         "x.yaml:3:1: train needs mode single, ps or allreduce; a job type of your own needs run");
   CHECK(in_mode("mine", "run: a\nparameters: {a: 1}\nroles: {chief: {}, server: {count: 3, min: 2}}\n") ==
@@ -40,7 +40,7 @@ TEST_CASE("framework and workdir are refused with train") {
         "x.yaml:4:1: workdir is for run; train has no use for it");
 }
 
-TEST_CASE("the name of a role has at most 10 characters and is known to the mode") {
+TEST_CASE("a role is refused if its name is over 10 characters long or unknown to the mode") {
   CHECK(in_mode("mine", "run: a\nroles: {abcdefghij: {}}\n") == "accepted");
   CHECK(in_mode("mine", "run: a\nroles: {abcdefghijk: {}}\n") ==
         "x.yaml:4:9: 'abcdefghijk' cannot be the name of a role: lower-case letters, digits and '-', at most "
@@ -54,7 +54,7 @@ TEST_CASE("the name of a role has at most 10 characters and is known to the mode
         "x.yaml:4:1: servers and roles.server are the same; give one of them");
 }
 
-TEST_CASE("the counts of roles have bounds that depend on the mode") {
+TEST_CASE("the count of a role is refused outside of the bounds of its mode") {
   CHECK(in_mode("single", "run: a\nworkers: {count: 1}\n") == "accepted");
   CHECK(in_mode("single", "run: a\nroles: {worker: {count: 2}}\n") ==
         "x.yaml:4:18: mode single has one worker; several need mode allreduce or ps");
@@ -213,7 +213,7 @@ TEST_CASE("a mount of data at, above or below a mount of the system or of mlk is
   }
 }
 
-TEST_CASE("a volume has exactly one source, of any kind") {
+TEST_CASE("a volume is accepted only with exactly one source, of any kind") {
   const auto data = [](const std::string& source) {
     return in_mode("single", "run: a\ndata: [{name: a, mount: /a" + source + "}]\n");
   };
@@ -241,7 +241,7 @@ TEST_CASE("a volume has exactly one source, of any kind") {
   CHECK(checkpoint("files: f").find("unknown key 'files' in checkpoint.volume") != std::string::npos);
 }
 
-TEST_CASE("the error for a missing key of a volume has the meaning of the key") {
+TEST_CASE("the error for a missing key of a volume explains the key") {
   const auto data = [](const std::string& source) {
     return in_mode("single", "run: a\ndata: [{" + source + "}]\n");
   };
@@ -282,7 +282,7 @@ TEST_CASE("metrics.port cannot be the peers' port, and event files need a volume
   CHECK(in_mode("single", "run: a\nmetrics: {tensorboard: false}\n") == "accepted");
 }
 
-TEST_CASE("every toleration is checked, and its mistake has its place") {
+TEST_CASE("every toleration is checked, and a mistake in it is reported at its place") {
   const auto with = [](const std::string& tolerations) {
     return in_mode("single", "run: a\nscheduling: {node: {tolerations: [" + tolerations + "]}}\n");
   };

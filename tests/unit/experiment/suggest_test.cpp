@@ -76,7 +76,7 @@ TEST_CASE("an unknown key gets all keys of a section of up to six keys, else onl
   CHECK(for_key("queue_of_jobs", "scheduling") == "; it has gang, queue, priority, node");
 }
 
-TEST_CASE("a scalar in the place of a section suggests the main key of the section") {
+TEST_CASE("for a scalar in the place of a section the main key of the section is suggested") {
   const auto value = [](const std::string& text) { return parse_yaml(text, "f"); };
   CHECK(suggest_section(value("3"), "role", "workers") == "; write workers: {count: 3}");
   CHECK(suggest_section(value("3"), "role", "roles.worker") == "; write worker: {count: 3}");

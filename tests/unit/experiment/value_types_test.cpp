@@ -23,7 +23,7 @@ void check_rows(const std::vector<Row>& rows) {
   for (const Row& row : rows) CHECK_MESSAGE(of_line(row.line) == row.said, row.line);
 }
 
-TEST_CASE("text may be any scalar except empty text, also for folders and tags") {
+TEST_CASE("keys of text, folders and tags accept any scalar except empty text") {
   check_rows(
       {{"note: 5", "accepted"},
        {"note: true", "accepted"},
@@ -58,7 +58,7 @@ TEST_CASE("a quoted number is refused, and a boolean is only true or false") {
             .is_number_float());
 }
 
-TEST_CASE("a command must be a text with words or a list with entries") {
+TEST_CASE("a command is refused unless it is a text with words or a list of words that is not empty") {
   const auto with = [](const std::string& run) {
     return test::problems_of("name: x\nmode: single\nrun: " + run + "\n");
   };
@@ -69,7 +69,7 @@ TEST_CASE("a command must be a text with words or a list with entries") {
   CHECK(with("[a, [b]]") == "x.yaml:3:10: run must be a list of words, not a list");
 }
 
-TEST_CASE("a $ is escaped from Kubernetes in a text command, and not in a list of words") {
+TEST_CASE("a $ in a text command is escaped for Kubernetes, and a $ in a list of words is not") {
   CHECK(test::load("name: x\nmode: single\nrun: echo $HOME $(ls) 5$\n").command ==
         std::vector<std::string>{"sh", "-c", "echo $$HOME $$(ls) 5$$"});
   CHECK(test::load("name: x\nmode: single\nrun: [echo, $(MLK_RANK), $$]\n").command ==

@@ -9,7 +9,7 @@
 namespace mlk {
 namespace {
 
-TEST_CASE("memory is read as Kubernetes reads it") {
+TEST_CASE("memory_bytes() reads a quantity as Kubernetes does") {
   CHECK(memory_bytes("1Gi") == 1LL << 30);
   CHECK(memory_bytes("1.5Gi") == 3LL << 29);
   CHECK(memory_bytes("512Mi") == 512LL << 20);
@@ -31,7 +31,7 @@ TEST_CASE("memory is read as Kubernetes reads it") {
   }
 }
 
-TEST_CASE("CPUs are whole numbers, decimal numbers or thousandths") {
+TEST_CASE("cpu_millis() accepts whole numbers, decimal numbers and thousandths of CPUs") {
   CHECK(cpu_millis("2") == 2000);
   CHECK(cpu_millis("0.5") == 500);
   CHECK(cpu_millis("250m") == 250);
@@ -39,7 +39,7 @@ TEST_CASE("CPUs are whole numbers, decimal numbers or thousandths") {
     CHECK_MESSAGE(!cpu_millis(bad), bad);
 }
 
-TEST_CASE("numbers have the form of JSON, and forms of YAML 1.1 are refused") {
+TEST_CASE("numbers are accepted in the form of JSON, and refused in the special forms of YAML 1.1") {
   for (const char* good : {"0", "-1", "12"}) CHECK(is_whole_number(good));
   for (const char* bad : {"", "-", "012", "+1", "1_000", "0x1F", "1.0", "1e3", " 1"})
     CHECK_MESSAGE(!is_whole_number(bad), bad);

@@ -28,7 +28,7 @@ std::string repeated(const std::string& text, std::size_t times) {
   return out;
 }
 
-TEST_CASE("a text has at most 1 MiB, 32 levels and 10000 values") {
+TEST_CASE("a text with more than 1 MiB, 32 levels or 10000 values is refused") {
   CHECK(yaml_refusal(std::string(1 << 20, ' ')) == "accepted");
   CHECK(yaml_refusal(std::string((1 << 20) + 1, ' ')) == "f: larger than 1024 KiB");
   CHECK(yaml_refusal(repeated("[", 32) + repeated("]", 32)) == "accepted");
@@ -38,7 +38,7 @@ TEST_CASE("a text has at most 1 MiB, 32 levels and 10000 values") {
             .ends_with("more than 10000 values with all aliases written out"));
 }
 
-TEST_CASE("an alias counts all values and levels of its anchor") {
+TEST_CASE("each alias adds all values and levels of its anchor to the counts") {
   // 1 list, 1 anchored list of 98, then the aliases with 99 values each.
   const std::string anchored = "[&a [" + repeated("x,", 98) + "]" + repeated(",*a", 100);
   CHECK(yaml_refusal(anchored + "]") == "accepted");  // exactly 10000

@@ -103,7 +103,7 @@ TEST_CASE("quiet connections use TCP keep-alive") {
   CHECK(value == 1);
 }
 
-TEST_CASE("the failure of an exchange that `take` has ended says that it was ended") {
+TEST_CASE("if `take` ends an exchange, the detail of the failure says that the exchange was ended") {
   FakeServer server;
   answer_everything(server);
   Connection connection({});

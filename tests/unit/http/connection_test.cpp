@@ -1,5 +1,5 @@
-// One exchange after another, in the caller's thread or in the thread of a pool: bodies that stream, and the
-// reasons for their end.
+// Checks how the bodies of single exchanges stream, and for which reasons an exchange ends, in the caller's
+// thread and in the thread of a pool.
 #include "cli/http/connection.h"
 
 #include <chrono>
@@ -75,7 +75,7 @@ TEST_CASE("an answer has its status, its body and headers with names in lower-ca
   CHECK(connection.exchange({.method = "HEAD", .url = echo.url}).body.empty());
 }
 
-TEST_CASE("a sent body has the given type or no type, does not wait for an Expect, and is counted") {
+TEST_CASE("a body is sent with the given type or none and without Expect, and `sent` counts its bytes") {
   EchoServer echo;
   Connection connection({.pool = pool_or_none()});
   const std::string body(3 << 20, 'x');
@@ -351,7 +351,7 @@ TEST_CASE("an exchange ends if the server sends only a few bytes a second") {
   Connection connection({.patience = std::chrono::seconds(2), .pool = pool_or_none()});
   const Failure failure = connection.exchange({.url = url}).failure;
   CHECK(failure.kind == Failure::Kind::timed_out);
-  CHECK(failure.detail == "no connection within 20 s, or next to nothing has moved for a minute");
+  CHECK(failure.detail == "no connection within 20 s, or almost no data for a minute");
 }
 
 TEST_CASE("exceptions of the callbacks of an exchange pass through exchange()") {

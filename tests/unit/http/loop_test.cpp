@@ -270,7 +270,7 @@ TEST_CASE("a response has at most thirty-two warnings, and no warning without a 
   CHECK(warnings() == std::vector<std::string>{"open", "\\"});
 }
 
-TEST_CASE("all answers in progress together have a bound, and ended answers do not count") {
+TEST_CASE("a request fails if the answers in progress exceed most_held, and ended answers do not count") {
   FakeServer server;
   std::string body(1 << 20, 'x');
   server.http->Get(

@@ -71,7 +71,7 @@ TEST_CASE("silence counts only while data is expected on the connection") {
   CHECK_FALSE(silence.at(at(512)).asked);
 }
 
-TEST_CASE("the caller chooses the times of silence") {
+TEST_CASE("the caller chooses after which silence a connection is checked and abandoned") {
   const SilenceTimes times{.suspect = milliseconds(100), .leave = milliseconds(200)};
   const auto step = [&](int silent, bool owes, const FreshCheck& check) {
     return next_step({milliseconds(silent), false, owes}, check, times);

@@ -1,4 +1,4 @@
-// A new image above a base: its bytes, and the parts of the base that it keeps.
+// Checks the bytes of a new image, and which parts of its base the image keeps.
 #include "cli/image/compose.h"
 
 #include <doctest/doctest.h>
@@ -108,7 +108,7 @@ TEST_CASE("the history gets entries for new layers only if its entries match the
   CHECK(composed_above(untold)["history"].size() == 3);  // two entries of layers, but one layer
 }
 
-TEST_CASE("a variable replaces the variable of the same name at any place in the base") {
+TEST_CASE("a new variable replaces every variable of the same name in the environment of the base") {
   Base base = some_base();
   base.configuration.whole["config"]["Env"] = {"PATH=/bin", "A=1", 5, "AB=2", "A=3"};
   CHECK(composed_above(base, {.env = {{"A", "x"}, {"B", "y"}}})["config"]["Env"] ==
@@ -121,7 +121,7 @@ TEST_CASE("a variable replaces the variable of the same name at any place in the
   CHECK(composed_above(base, {.env = {{"A", "x"}}})["config"]["Env"] == json{"A=x"});
 }
 
-TEST_CASE("an entry point replaces the command too, and settings that are not given stay") {
+TEST_CASE("a new entry point also removes the command of the base, and settings that are not given stay") {
   const json kept = composed_above(some_base())["config"];
   CHECK(kept == some_base().configuration.whole["config"]);
   const json changed = composed_above(
@@ -132,7 +132,7 @@ TEST_CASE("an entry point replaces the command too, and settings that are not gi
   CHECK(changed["User"] == "7");
 }
 
-TEST_CASE("an image without a base has a platform, one time and its own layers") {
+TEST_CASE("compose() without a base gives the given platform, a fixed time and only the new layers") {
   const Composed composed = mlk::image::compose(std::nullopt, {added('2', "system")},
                                                 {.platform = {"linux", "arm64", "v8"}, .user = "1"});
   const json configuration = configuration_in(composed);
@@ -194,7 +194,7 @@ TEST_CASE("compose() replaces bytes of a base that are not UTF-8 instead of fail
   CHECK(composed_above(base)["author"] == "a\xef\xbf\xbd");
 }
 
-TEST_CASE("a new directory leaves the user of the base, and a new user leaves the directory") {
+TEST_CASE("a new working directory keeps the user of the base, and a new user keeps the working directory") {
   json changed = composed_above(some_base(), {.workdir = "/w"})["config"];
   CHECK(changed["WorkingDir"] == "/w");
   CHECK(changed["User"] == "0");

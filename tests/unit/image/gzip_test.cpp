@@ -1,4 +1,4 @@
-// gzip in members: bytes of any length come back whole.
+// Checks that a gzip file of several members gives back bytes of any length.
 #include "cli/image/gzip.h"
 
 #include <doctest/doctest.h>
@@ -20,7 +20,7 @@ std::string gzip_refusal(const std::string& bytes, std::size_t most) {
 
 }  // namespace
 
-TEST_CASE("bytes come back whole if their length is around the length of a member") {
+TEST_CASE("gunzip() returns the bytes that gzip() was given, also if they just fill one or several members") {
   constexpr std::size_t member = 512 << 10;
   const std::string noise = mlk::random_bytes(9 * member + 1);
   for (const std::size_t size :
@@ -31,7 +31,7 @@ TEST_CASE("bytes come back whole if their length is around the length of a membe
   }
 }
 
-TEST_CASE("a gzip stream accepts empty input, and a higher level gives a smaller result") {
+TEST_CASE("GzipStream accepts empty parts, and a higher level compresses more") {
   std::string text;
   for (int i = 0; i < 30'000; ++i) text += std::to_string(i) + " ";
   const auto packed = [&](int level) {

@@ -1,4 +1,4 @@
-// Layers on the disk: their bytes, and the files that stay if a layer cannot be written.
+// Checks the bytes of layers on the disk, and which files stay if a layer cannot be written.
 #include "cli/image/layer.h"
 
 #include <csignal>
@@ -106,7 +106,7 @@ TEST_CASE("a layer that was not finished leaves no file") {
   CHECK_THROWS_AS(writer.add_file({.path = "x"}, folder.path() / "gone", 1), mlk::Error);
 }
 
-TEST_CASE("a layer that the user interrupts ends soon and leaves no file") {
+TEST_CASE("an interruption by the user soon ends the writing of a layer, and no file stays") {
   const TemporaryFolder folder;
   const fs::path from = folder.write("from", std::string(3 << 20, 'x'));
   int parts = 0;
@@ -134,7 +134,7 @@ TEST_CASE("the writer refuses links, pipes and folders in the place of a file") 
   }
 }
 
-TEST_CASE("an error of a full disk names the file, and the earlier layer is the only one that stays") {
+TEST_CASE("if the disk is full, the error names the file, and only the layer that was there before stays") {
   const TemporaryFolder folder;
   const Layer before = write_small(folder.path() / "layer");
   const std::string noise = mlk::random_bytes(1 << 20);
@@ -155,7 +155,7 @@ TEST_CASE("an error of a full disk names the file, and the earlier layer is the 
   CHECK(find_layer(folder.path() / "layer")->blob.digest == before.blob.digest);
 }
 
-TEST_CASE("a folder that cannot be made is an error when the layer is begun") {
+TEST_CASE("LayerWriter() throws if it cannot make the folder of the layer") {
   const TemporaryFolder folder;
   folder.write("file", "");
   CHECK_THROWS_AS(LayerWriter(folder.path() / "file/layer"), mlk::Error);
@@ -304,7 +304,7 @@ TEST_CASE("the last use of an entry is the newest time of the entry, its note an
   }
 }
 
-TEST_CASE("a note is valid only if each of its fields is as it was written") {
+TEST_CASE("find_layer() finds no layer if a field of its note is missing, malformed or wrong") {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "layer";
   const Layer layer = write_small(file);
@@ -353,7 +353,7 @@ TEST_CASE("find_layer() finds no layer in a folder that was renamed") {
   CHECK_FALSE(find_layer(folder.path() / "two/layer"));
 }
 
-TEST_CASE("finish() can name a layer by its content, and finish_as() keeps only the wanted digest") {
+TEST_CASE("finish() can name a layer by its content, and finish_as() stores only the wanted digest") {
   const TemporaryFolder folder;
   const std::string diff_id = write_small(folder.path() / "other/layer").diff_id;
   const auto fill = [](LayerWriter& writer) {
@@ -405,8 +405,7 @@ TEST_CASE("an interruption ends the writing of entries and the check of a layer,
   CHECK(names_in(folder.path()) == std::vector<std::string>{"layer", "layer.json"});
 }
 
-TEST_CASE(
-    "find_whole_layer() removes a layer of another content with its note, and a missing layer is unused") {
+TEST_CASE("find_whole_layer() removes a layer with the wrong digest, and a missing file counts as unused") {
   const TemporaryFolder folder;
   const Layer layer = write_small(folder.path() / "layer");
   CHECK_FALSE(mlk::image::find_whole_layer(layer.file, "sha256:" + std::string(64, 'a')));

@@ -1,4 +1,4 @@
-// The files of an image by which mlk finds its C library.
+// Checks by which files of an image mlk finds the C library of the image.
 #include "cli/image/libc.h"
 
 #include <string>
@@ -85,7 +85,7 @@ TEST_CASE("no C library is found in a layer without such a file, or in bytes tha
   CHECK(found_in(layer_with({std::string(200, 'a'), "etc/alpine-release"}), 100, taken) == Libc::musl);
 }
 
-TEST_CASE("only the whole name of a path implies a C library") {
+TEST_CASE("a path implies a C library only if its whole name matches") {
   for (const char* path : {"././etc/alpine-release", "ld-musl-x86_64.so.1", "/etc/alpine-release"})
     CHECK_MESSAGE(libc_by(path) == Libc::musl, path);
   for (const char* path : {"ld-linux.so.2", "libc.so.6", "/etc/debian_version", "./etc/redhat-release"})
@@ -114,7 +114,7 @@ std::optional<Libc> found_in_tar(const std::string& tar) {
 
 }  // namespace
 
-TEST_CASE("the file after a file of any size is found") {
+TEST_CASE("the search skips the content of a file of any size, and finds the file after it") {
   for (const std::size_t size : {0, 1, 511, 512, 513, 1024}) {
     std::string tar;
     mlk::image::append_to_tar(tar, {.path = "a"}, std::string(size, 'x'));
@@ -123,7 +123,7 @@ TEST_CASE("the file after a file of any size is found") {
   }
 }
 
-TEST_CASE("the file after a file of 8 GiB, whose size is not in octal digits, is found") {
+TEST_CASE("the search skips a file of 8 GiB, whose size is not octal, and finds the file after it") {
   constexpr std::uint64_t size = std::uint64_t{1} << 33;
   LibcOfLayer layer;
   CHECK(layer.take(mlk::image::tar_header({.path = "big"}, size)));
@@ -145,7 +145,7 @@ TEST_CASE("the search ends at an impossible size, at an unknown magic and at the
   CHECK_FALSE(found_in_tar(std::string(512, '\0') + header_with("etc/alpine-release")));
 }
 
-TEST_CASE("the search ignores entries that describe the next entry, and uses all other types") {
+TEST_CASE("the search ignores entries that only describe the next entry, and reads all other types") {
   for (const char type : {'L', 'K', 'x', 'g'})
     CHECK_MESSAGE(!found_in_tar(header_with("etc/alpine-release", type)), type);
   for (const char type : {'0', '\0', '1', '2', '7'})

@@ -1,4 +1,4 @@
-// The documents that registries store for images: the parts that mlk reads and the documents that it refuses.
+// Checks what mlk reads from the documents that registries store for images, and which documents it refuses.
 #include "cli/image/manifest.h"
 
 #include <functional>
@@ -259,7 +259,7 @@ TEST_CASE("descriptors without a digest or a size, and malformed parts of a mani
         mlk::ExitCode::failure);
 }
 
-TEST_CASE("a manifest has a bounded number of layers, levels and values") {
+TEST_CASE("a manifest with too many layers, levels or values is refused") {
   json layers = json::array();
   for (std::size_t i = 0; i < mlk::image::most_layers; ++i) layers.push_back(part('1'));
   CHECK(manifest_refusal(manifest_of(layers).dump()).code() == mlk::ExitCode::ok);
@@ -310,7 +310,7 @@ TEST_CASE("a variable is found by its whole name, and a malformed configuration 
     CHECK(value(odd, "A").empty());
 }
 
-TEST_CASE("a platform is two or three words, and an architecture alone means linux") {
+TEST_CASE("parse_platform() accepts two or three parts, and an architecture alone means linux") {
   CHECK(mlk::image::parse_platform("arm64").text() == "linux/arm64");
   CHECK(mlk::image::parse_platform("windows/amd64").text() == "windows/amd64");
   CHECK(mlk::image::parse_platform("linux/arm/v7").text() == "linux/arm/v7");
@@ -319,7 +319,8 @@ TEST_CASE("a platform is two or three words, and an architecture alone means lin
     CHECK(error_of([&] { (void)mlk::image::parse_platform(bad); }).code() == mlk::ExitCode::usage);
 }
 
-TEST_CASE("a descriptor has its type, digest and size, and the purpose of a layer that mlk has made") {
+TEST_CASE(
+    "parse_manifest() reads the type, digest and size of a layer, and the purpose of mlk's own layers") {
   json layer = part('1', std::uint64_t{1} << 42);
   layer["annotations"] = {{mlk::image::purpose_annotation, "python"}, {"other", "x"}};
   json odd = part('2', 0);
@@ -341,7 +342,7 @@ TEST_CASE("a descriptor has its type, digest and size, and the purpose of a laye
   CHECK(manifest_refusal(manifest_of(json::array({layer})).dump()).code() == mlk::ExitCode::failure);
 }
 
-TEST_CASE("an entry of an index has its platform with features, and the descriptor of its manifest") {
+TEST_CASE("parse_manifest() reads the platform, the features and the descriptor of each entry of an index") {
   json special = platform("arm", "v7", "windows");
   special["os.features"] = {"win32k", 5};
   json odd = platform("amd64");
@@ -402,7 +403,7 @@ TEST_CASE("variants are compared as numbers, with or without v, and entries with
 }
 
 TEST_CASE(
-    "the error for a missing platform names the image, and for an invalid one the hint has an example") {
+    "the error for a missing platform names the image, and the hint for an invalid platform has an example") {
   const Index index = read_index(index_of(json::array({entry('1', platform("amd64"))})));
   CHECK(std::string(error_of([&] { (void)chosen(index, {"linux", "arm", "v5"}); }).what()) ==
         "image x is not there for linux/arm/v5");
@@ -415,7 +416,7 @@ TEST_CASE(
     CHECK(error_of([&] { (void)mlk::image::parse_platform(bad); }).code() == mlk::ExitCode::usage);
 }
 
-TEST_CASE("the entries of an index and the layers of a configuration have the bound of most_layers") {
+TEST_CASE("an index or a configuration with more than most_layers entries is refused") {
   json entries = json::array(), ids = json::array();
   for (std::size_t i = 0; i < mlk::image::most_layers; ++i) {
     entries.push_back(entry('1', platform("amd64")));

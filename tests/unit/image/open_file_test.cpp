@@ -26,7 +26,7 @@ std::string outcome_of(const Read& read) {
 
 }  // namespace
 
-TEST_CASE("each way to read a file refuses another size, and passes on no more bytes than expected") {
+TEST_CASE("read_whole() refuses a file of an unexpected size, and passes on no more bytes than expected") {
   const TemporaryFolder folder;
   const mlk::image::OpenFile open(folder.path(), O_RDONLY | O_DIRECTORY);
   constexpr std::uint64_t part = 256 << 10;
@@ -55,7 +55,7 @@ TEST_CASE("each way to read a file refuses another size, and passes on no more b
   }
 }
 
-TEST_CASE("an error has the path and the system's reason, and for a changing file a hint") {
+TEST_CASE("an error of read_whole() has the path and the system's reason, or a hint if the file changes") {
   const TemporaryFolder folder;
   const mlk::image::OpenFile open(folder.path(), O_RDONLY | O_DIRECTORY);
   const auto take = [](std::string_view) {};

@@ -121,7 +121,7 @@ TEST_CASE("text that is no report is refused") {
   }
 }
 
-TEST_CASE("if a package has several digests, the first algorithm that pip checks wins") {
+TEST_CASE("if a package has several digests, mlk uses the one whose algorithm pip checks first") {
   const auto digest = [](const std::string& archive) {
     return parse_pip_report(report_with(R"({"download_info":{"archive_info":)" + archive +
                                         R"(},"metadata":{"name":"a","version":"1"}})"),

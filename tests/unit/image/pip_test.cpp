@@ -11,7 +11,7 @@ using mlk::image::PipSettings;
 
 }  // namespace
 
-TEST_CASE("kept settings of pip are those for the sources of packages and the access to the network") {
+TEST_CASE("mlk keeps only pip's settings for the sources of packages and for the access to the network") {
   const auto listed = [](const std::string& text) { return kept_settings(text, {}, "/home/me"); };
   CHECK(listed("").empty());
   CHECK(listed("global.index-url='https://one/'\n") == PipSettings{{"PIP_INDEX_URL", "https://one/"}});
@@ -51,7 +51,7 @@ TEST_CASE("kept settings of pip are those for the sources of packages and the ac
     CHECK_MESSAGE(listed(noise).empty(), std::string(noise));
 }
 
-TEST_CASE("a variable of pip wins over the section install, and install wins over global") {
+TEST_CASE("a variable of pip has priority over the section install, and install has priority over global") {
   const std::string both = "install.index-url='https://install/'\nglobal.index-url='https://global/'\n";
   CHECK(kept_settings(both, {}, "/x").at("PIP_INDEX_URL") == "https://install/");
   CHECK(kept_settings(both, {{"PIP_INDEX_URL", "https://mine/"}, {"PIP_USER", "1"}, {"PATH", "/bin"}},
@@ -70,7 +70,7 @@ TEST_CASE("relative paths in settings are relative to the folder in which the co
   CHECK(value("PIP_PROXY", "host:80") == "host:80");
 }
 
-TEST_CASE("markers compare with the known values of an image, and unknown values are listed") {
+TEST_CASE("marker_environment() gives the known values of an image, and lists the unknown ones") {
   const auto named = marker_environment({{"linux", "arm64", ""}, "3.9", "3.9.18"});
   CHECK(named.known.at("python_version") == "3.9");
   CHECK(named.known.at("python_full_version") == "3.9.18");
@@ -101,14 +101,14 @@ TEST_CASE("machine_name() returns the name that Linux uses") {
     CHECK(mlk::image::machine_name(architecture) == name);
 }
 
-TEST_CASE("a version of Python has two numbers") {
+TEST_CASE("minor_version() gives the first two numbers of a version, and nothing for any other text") {
   CHECK(mlk::image::minor_version("3.11.9") == "3.11");
   CHECK(mlk::image::minor_version("3.13") == "3.13");
   for (const char* bad : {"", "3", "3.", ".11", "3.x", "x.11", "3.1111", "3.11rc1", "-3.11", "3 .11"})
     CHECK_MESSAGE(mlk::image::minor_version(bad).empty(), std::string(bad));
 }
 
-TEST_CASE("a full version of Python has three numbers") {
+TEST_CASE("full_version() accepts only a version of three numbers") {
   CHECK(mlk::image::full_version("3.11.9") == "3.11.9");
   for (const char* bad : {"", "3.11", "3.11.", "3.11.9.1", "3.11.x", "3.13.0rc1"})
     CHECK_MESSAGE(mlk::image::full_version(bad).empty(), std::string(bad));
@@ -132,7 +132,7 @@ TEST_CASE("values of settings are read as Python's repr() has written them, and 
   CHECK(kept_settings("", {{"pip_proxy", "a"}, {"XPIP_PROXY", "a"}, {"PIP_", "a"}}, "/x").empty());
 }
 
-TEST_CASE("paths in all settings that hold paths become absolute, and variables in them stay") {
+TEST_CASE("each setting that holds paths gets absolute paths, but a path that begins with a variable stays") {
   for (const char* key : {"find-links", "cert", "client-cert", "cache-dir"}) {
     const PipSettings found = kept_settings(std::string("global.") + key + "='a  ./b $HOME/c'", {}, "/w");
     REQUIRE(found.size() == 1);
@@ -141,7 +141,7 @@ TEST_CASE("paths in all settings that hold paths become absolute, and variables 
   CHECK(kept_settings("global.trusted-host='a'", {}, "/w").at("PIP_TRUSTED_HOST") == "a");
 }
 
-TEST_CASE("the environment of an image has each value with which markers compare") {
+TEST_CASE("marker_environment() has a value for every variable that markers can use") {
   const auto environment = marker_environment({{"linux", "386", ""}, "3.10"});
   CHECK(environment.known == std::map<std::string, std::string>{{"implementation_name", "cpython"},
                                                                 {"implementation_version", "3.10.0"},

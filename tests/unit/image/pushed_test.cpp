@@ -5,7 +5,7 @@
 
 #include "tests/unit/util/temporary_folder.h"
 
-TEST_CASE("an image is just pushed for an hour, and the next note removes older notes") {
+TEST_CASE("an image counts as just pushed for one hour, and the next push removes older notes") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a'), other = "sha256:" + std::string(64, 'b');
   CHECK_FALSE(mlk::image::is_just_pushed(folder.path(), one));
@@ -24,7 +24,7 @@ TEST_CASE("an image is just pushed for an hour, and the next note removes older 
   CHECK_FALSE(std::filesystem::exists(folder.path() / "x"));
 }
 
-TEST_CASE("a new note leaves young notes, and notes from before the clock was set back") {
+TEST_CASE("note_pushed() keeps the notes of the last hour, and notes with a time in the future") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a'), other = "sha256:" + std::string(64, 'b');
   mlk::image::note_pushed(folder.path(), one);
@@ -37,7 +37,7 @@ TEST_CASE("a new note leaves young notes, and notes from before the clock was se
   CHECK(std::filesystem::status(folder.path() / "pushed").permissions() == std::filesystem::perms::owner_all);
 }
 
-TEST_CASE("an image that cannot be noted is not just pushed, and note_pushed() throws no error") {
+TEST_CASE("if no note can be written, note_pushed() throws no error, and the image is not just pushed") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a');
   const std::filesystem::path file = folder.write("file", "");

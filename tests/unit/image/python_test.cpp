@@ -129,7 +129,7 @@ std::vector<mlk::image::TarFile> files_in(const std::string& tar) { return mlk::
 
 }  // namespace
 
-TEST_CASE("the platform names of wheels go from the newest glibc to the oldest") {
+TEST_CASE("wheel_platforms() begins with the newest glibc or musl, and ends with linux") {
   const Lines amd64 = mlk::image::wheel_platforms({"linux", "amd64", ""}, Libc::glibc);
   CHECK(amd64.front() == "manylinux_2_28_x86_64");
   for (const char* name :
@@ -143,9 +143,7 @@ TEST_CASE("the platform names of wheels go from the newest glibc to the oldest")
         Lines{"musllinux_1_2_aarch64", "musllinux_1_1_aarch64", "linux_aarch64"});
 }
 
-TEST_CASE(
-    "the layer has the packages below its folder, with scripts of mlk's own, without what differs between "
-    "machines") {
+TEST_CASE("the layer has the packages and mlk's own scripts for them, and is the same on every machine") {
   std::string digest;
   for (const char* name : {"one", "other"}) {
     const Machine machine(playing_pip, name);
@@ -171,7 +169,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("pip gets the platform and the versions that it has resolved, and installs them once") {
+TEST_CASE("pip installs the resolved versions for the platform, and only if no layer has them yet") {
   const Machine machine;
   Lines notes;
   PythonPackages packages = machine.packages();
@@ -233,7 +231,7 @@ TEST_CASE("pip never gets requirements that would run code from the folder") {
   CHECK_FALSE(fs::exists(machine.folder().path() / "calls"));
 }
 
-TEST_CASE("a folder of packages is made once, and each use marks it as used") {
+TEST_CASE("a folder of packages is made once, and python_folder() marks it as used with each call") {
   const Machine machine;
   const fs::path folder = mlk::image::python_folder(machine.packages());
   CHECK(fs::exists(folder / "six/__init__.py"));
@@ -359,7 +357,7 @@ TEST_CASE("a python3 that does not print its version is an error") {
   CHECK(mlk::image::own_python().markers.at("os_name") == "posix");
 }
 
-TEST_CASE("all names of platforms for glibc, the newest first") {
+TEST_CASE("wheel_platforms() lists every platform name for glibc, the newest first") {
   const auto with = [](const std::string& machine, bool has_older) {
     Lines out;
     for (int minor = 28; minor >= 17; --minor)
@@ -515,7 +513,7 @@ TEST_CASE("the error for a missing wheel names musl if the image has musl") {
   }
 }
 
-TEST_CASE("a refusal by the program that starts pip is accepted only in its exact form") {
+TEST_CASE("mlk reports a refused marker or build only if refusal.json is well-formed and pip fails") {
   const auto refused = [](const std::string& what) {
     return python_error("case \"$*\" in *pip._internal.configuration*) exit;; esac; echo '" + what +
                         "' > refusal.json; exit 97");
@@ -523,7 +521,7 @@ TEST_CASE("a refusal by the program that starts pip is accepted only in its exac
   for (const char* odd : {"", "5", "[\"build\"]", "{}", R"({"marker": 5})", "{"})
     CHECK_MESSAGE(std::string(refused(odd).what()).ends_with("exit code 97"), std::string(odd));
   const mlk::Error marker = refused(R"({"marker": "a < b"})");
-  CHECK(std::string(marker.what()).ends_with("depends on what is not known of it: a < b"));
+  CHECK(std::string(marker.what()).ends_with("meets the condition of a package: a < b"));
   CHECK(marker.hint().ends_with("code: {python_version: \"3.11.4\"}"));
   CHECK(refused(R"({"build": true})").hint().starts_with("name a wheel of it instead"));
   // A refusal is ignored if pip succeeds.
@@ -531,7 +529,7 @@ TEST_CASE("a refusal by the program that starts pip is accepted only in its exac
   CHECK(std::string(none.what()) == "code.python: pip gave no report of what it would install");
 }
 
-TEST_CASE("pip's file of settings is the one that the user names, and no file if that is /dev/null") {
+TEST_CASE("mlk reads pip's settings from the file in PIP_CONFIG_FILE, and none if this is /dev/null") {
   const Machine machine("case \"$*\" in *pip._internal.configuration*) env > \"$PLAYED/listing\";; esac\n" +
                         playing_pip);
   machine.folder().write("settings", "global.index-url='https://one/'\n");

@@ -142,14 +142,14 @@ TEST_CASE("a login in a name is refused, and no message repeats it") {
         "'https://r.example/x' is a URL, and an image is named without a scheme");
 }
 
-TEST_CASE("the name of a repository has neither tag nor digest") {
+TEST_CASE("parse_repository() refuses a name with a tag or a digest") {
   const Reference reference = parse_repository("r.example:5000/team");
   CHECK(reference.text() == "r.example:5000/team");
   for (const std::string& bad : Texts{std::string("r.example/x:1"), "r.example/x@" + some_digest})
     CHECK_MESSAGE(repository_refusal(bad).code() == mlk::ExitCode::usage, bad);
 }
 
-TEST_CASE("a digest is sha256 and 64 small hexadecimal digits") {
+TEST_CASE("is_digest() accepts only sha256: and 64 small hexadecimal digits") {
   CHECK(mlk::image::is_digest(some_digest));
   for (const std::string& bad :
        Texts{std::string(), std::string(64, 'a'), "sha256:" + std::string(63, 'a'), some_digest + "0",
@@ -157,7 +157,7 @@ TEST_CASE("a digest is sha256 and 64 small hexadecimal digits") {
     CHECK_FALSE(mlk::image::is_digest(bad));
 }
 
-TEST_CASE("names accept all letters and digits, and no byte next to these ranges") {
+TEST_CASE("names may have all letters and digits, but not the bytes next to these ranges") {
   for (const std::string& good : Texts{"az09", "0", "z"})
     CHECK_MESSAGE(name_refusal("r.example/" + good).code() == mlk::ExitCode::ok, good);
   for (const char c : std::string("`{:AZ~@+=,"))

@@ -1,4 +1,4 @@
-// The lines of a file of requirements that are safe for pip, and the form in which pip gets them.
+// Checks which lines of a file of requirements are safe for pip, and in which form pip gets them.
 #include "cli/image/requirements.h"
 
 #include <map>
@@ -40,7 +40,7 @@ mlk::Error requirement_refusal(const RequirementFiles& files) {
 
 }  // namespace
 
-TEST_CASE("each requirement is a package, a wheel, or a source that pip would build") {
+TEST_CASE("classify_requirement() tells packages, wheels and sources that pip would build from each other") {
   const std::vector<std::pair<std::string, Wanted>> table{
       {"six", Wanted::package},
       {"six==1.16.0", Wanted::package},
@@ -99,7 +99,7 @@ TEST_CASE("pip gets a file of requirements line by line, with absolute paths") {
   CHECK(wanted_of("--only-binary=:none:\nsix") == "six\n");
 }
 
-TEST_CASE("options for the sources of packages stay, also for the installation") {
+TEST_CASE("options for the sources of packages are kept, in `wanted` and in `options`") {
   const Requirements found = read_all({{"requirements.txt",
                                         "-i https://x/\n--extra-index-url=https://${TOKEN}@y/ --pre\n"
                                         "--trusted-host y\n-f wheels\n--find-links https://z/w\nsix\n"
@@ -271,7 +271,7 @@ TEST_CASE("options are kept or refused, each with its value") {
         std::string(line));
 }
 
-TEST_CASE("files may include each other sixteen deep") {
+TEST_CASE("files may include each other at most sixteen deep") {
   RequirementFiles files{{"requirements.txt", "-r 1.txt\n"}};
   for (int i = 1; i < 16; ++i) files[std::to_string(i) + ".txt"] = "-r " + std::to_string(i + 1) + ".txt\n";
   files["16.txt"] = "six\n";
@@ -282,7 +282,7 @@ TEST_CASE("files may include each other sixteen deep") {
         "code.python: 17.txt is one of more than 16 files that name each other");
 }
 
-TEST_CASE("an included file beside a package, or on another machine, is refused for each option") {
+TEST_CASE("-r and -c are refused in the line of a package, and for a file that is not on this machine") {
   const auto told = [](const std::string& line) {
     return std::string(requirement_refusal({{"requirements.txt", line}, {"x.txt", "six"}}).what());
   };
@@ -293,7 +293,7 @@ TEST_CASE("an included file beside a package, or on another machine, is refused 
   CHECK(told("-r x.txt") == "accepted");
 }
 
-TEST_CASE("a variable is replaced if it has a value, capital letters and complete braces") {
+TEST_CASE("${NAME} is replaced only with both braces, capital letters and a variable that has a value") {
   const std::vector<std::pair<std::string, std::string>> table{
       {"${TOKEN}", "word"},
       {"a${TOKEN}b${TOKEN}", "awordbword"},
@@ -326,13 +326,13 @@ TEST_CASE("options of constraints stay with the constraints, and wheels are rela
   CHECK(found.wanted == "/code/w/own.whl\ncow\nsix\n");
 }
 
-TEST_CASE("a message shows a long line cut") {
+TEST_CASE("a message shows only the beginning of a long line") {
   const std::string told = requirement_refusal({{"requirements.txt", "./" + std::string(1000, 'a')}}).what();
   CHECK(told.find("'./" + std::string(150, 'a')) != std::string::npos);
   CHECK(told.find(std::string(201, 'a')) == std::string::npos);
 }
 
-TEST_CASE("a login ends before the path, the query and the fragment of a URL") {
+TEST_CASE("without_logins() finds a login only before the path, the query and the fragment of a URL") {
   using mlk::image::without_logins;
   for (const char* same :
        {"https://x?a@b", "https://x#a@b", "https://x a@b", "https://x", "https://", "a@b", "://x/@y"})

@@ -1,4 +1,4 @@
-// The reader accepts archives of the writer, and refuses other archives.
+// Checks that the reader of tar archives accepts those of mlk's own writer, and refuses all others.
 #include "cli/image/tar.h"
 
 #include <doctest/doctest.h>
@@ -33,7 +33,7 @@ std::string refusal(const std::string& tar) {
 
 }  // namespace
 
-TEST_CASE("the reader returns the entries that were written, also long names") {
+TEST_CASE("read_tar() returns the entries that were written, also those with long names") {
   const std::string name(300, 'n'), target(200, 't');
   const std::string tar = tar_of({{{.path = "a", .kind = Kind::folder}, ""},
                                   {{.path = "a/" + name, .kind = Kind::file, .executable = true}, "content"},
@@ -77,7 +77,7 @@ TEST_CASE("an archive that is cut off at any place, or of another kind, is refus
   CHECK(refusal(device).find("another kind") != std::string::npos);
   std::string number = tar_of({{{.path = "a"}, ""}});
   number[124] = 'x';
-  CHECK(refusal(number).find("a number in it is none") != std::string::npos);
+  CHECK(refusal(number).find("a number in a header is not octal") != std::string::npos);
 }
 
 TEST_CASE("gunzip() returns the bytes that gzip() was given, and refuses more bytes than allowed") {
@@ -126,7 +126,7 @@ TEST_CASE("an archive is unpacked into a folder, and never over an existing file
                        mlk::Error);
 }
 
-TEST_CASE("a link leads up only at the beginning of its target, so that no chain of links leads out") {
+TEST_CASE("a link may have .. only at the beginning of its target, so that no chain of links leads out") {
   using mlk::image::leads_inside;
   CHECK(leads_inside("a/b/l", "../c"));
   CHECK(leads_inside("a/b/l", "../../c/d"));
@@ -277,7 +277,7 @@ TEST_CASE("an entry below a link or a file at any depth is refused, and so is a 
   CHECK(told({{{.path = "l", .kind = Kind::link, .target = std::string(4096, 't')}, ""}}) == "accepted");
 }
 
-TEST_CASE("a link leads inside if it has at most as many steps up as its path has folders") {
+TEST_CASE("leads_inside() allows at most as many .. in the target as the path of the link has folders") {
   using mlk::image::leads_inside;
   struct Row {
     const char *path, *target;

@@ -1,4 +1,4 @@
-// Writes the files of archives.
+// Checks how unpack() writes the files of archives to the disk.
 #include "cli/image/unpack.h"
 
 #include <doctest/doctest.h>

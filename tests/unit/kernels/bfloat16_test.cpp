@@ -30,7 +30,7 @@ TEST_CASE("a float becomes the nearest bfloat16, or the even one of two equally 
   CHECK(to_bfloat16(-std::numeric_limits<float>::infinity()).value() ==
         -std::numeric_limits<float>::infinity());
   CHECK(std::isnan(to_bfloat16(std::numeric_limits<float>::quiet_NaN()).value()));
-  // Its payload is in the lower half alone.
+  // This NaN has its payload in the lower half alone, which rounding removes.
   CHECK(std::isnan(to_bfloat16(std::bit_cast<float>(0x7f800001u)).value()));
 }
 

@@ -65,7 +65,7 @@ TEST_CASE("the gradient of a bias is the sum over the rows") {
   });
 }
 
-TEST_CASE("the gradient through a rectifier goes where its output is above zero") {
+TEST_CASE("the gradient passes through a rectifier where the rectifier's output is above zero") {
   on_each_implementation([](Ops& ops) {
     Numbers numbers;
     const int rows = 9, columns = 37;

@@ -108,7 +108,7 @@ TEST_CASE("the processor's convolution agrees with the reference, by one thread 
   }
 }
 
-TEST_CASE("a pool takes the largest of four, and gives the gradient to the first of these") {
+TEST_CASE("a max pool takes the largest of four numbers, and its gradient goes to the first of the largest") {
   on_each_implementation([](Ops& ops) {
     // Two channels; the last row and column are left over.
     const ImageShape shape{1, 3, 3, 2};
@@ -203,7 +203,7 @@ TEST_CASE("a dropout drops its share, keeps the mean, and depends on the place o
   });
 }
 
-TEST_CASE("a dropout has the bits of the reference, and NaN that it keeps stays") {
+TEST_CASE("a dropout gives the bits of the reference, and a NaN that it keeps stays NaN") {
   auto reference = make_reference_ops(), ops = make_cpu_ops(3);
   Numbers numbers;
   for (const std::size_t size : {1, 5, 63, 64, 67, 300'001}) {

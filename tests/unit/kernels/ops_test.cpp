@@ -33,7 +33,7 @@ const AdamStep adam_step = {.lr = 0.1f,
                             .beta2 = 0.999f,
                             .one_minus_beta2 = 0.001f};
 
-// The loss, which the operation leaves in memory.
+// Returns the loss, which the operation stores in memory.
 float loss_backward(Ops& ops, int rows, int classes, const float* logits, const std::int32_t* labels,
                     float* delta) {
   float loss = not_a_number;
@@ -203,7 +203,7 @@ TEST_CASE("a NaN that is scaled by 0 becomes 0") {
   }
 }
 
-TEST_CASE("a batch has the rows and labels that its ids name, repeated ones too") {
+TEST_CASE("a gathered batch has the rows and labels that its ids name, also if ids are repeated") {
   const std::vector<std::uint64_t> ids = {5, 0, 5, 6, 1, 2, 3, 4, 0};
   for (const int columns : {1, 3, 130}) {
     CAPTURE(columns);
@@ -230,7 +230,7 @@ TEST_CASE("a batch has the rows and labels that its ids name, repeated ones too"
   }
 }
 
-TEST_CASE("all instruction sets give the same bits") {
+TEST_CASE("all instruction sets give the same bits in elementwise loops") {
   const auto all = vector_loops();
   REQUIRE(!all.empty());
   Numbers numbers;

@@ -35,7 +35,7 @@ struct LayerNorm {
   Floats out, mean, scale, by_x, by_weight, by_bias;
 };
 
-// by_x begins at 1, to which the gradient is added.
+// by_x begins at 1, because the operation adds the gradient to it.
 LayerNorm layer_norm(Ops& ops, int rows, int columns, const Floats& x, const Floats& weight,
                      const Floats& bias, const Floats& delta) {
   LayerNorm got{Floats(x.size()),
@@ -209,7 +209,8 @@ TEST_CASE("an embedding is the row of the token plus the row of its place in the
 }
 
 TEST_CASE(
-    "in attention the first position sees itself, and the last one the mean of all, weighted by its query") {
+    "in attention the first position gets its own value, and the last the mean of all, weighted by its "
+    "query") {
   on_each_implementation([](Ops& ops) {
     const AttentionShape shape{1, 2, 1, 1};
     const Floats qkv = {0, 1, 3, /**/ 2, 2, 7};
@@ -287,7 +288,7 @@ TEST_CASE("NaN in a query, a key or a value shows in the output and in the gradi
   });
 }
 
-TEST_CASE("gradients are clipped to a norm, and left alone below it") {
+TEST_CASE("gradients are scaled down to a given norm, and gradients below that norm stay unchanged") {
   on_each_implementation([](Ops& ops) {
     Floats small = {3, 4}, large = {30, -40};
     ops.clip(small, 5);

@@ -85,7 +85,7 @@ TEST_CASE("a cluster with an old Kubernetes version is refused") {
   }
 }
 
-TEST_CASE("a question about access has the subresource, and a namespace only for namespaced objects") {
+TEST_CASE("an access review has the subresource, and a namespace only for namespaced objects") {
   FakeServer server;
   std::mutex mutex;
   std::vector<json> bodies;
@@ -126,7 +126,7 @@ TEST_CASE("whoami() returns the name and the groups of the server's answer and s
   CHECK(whoami(client).groups.empty());
 }
 
-TEST_CASE("a version is compared by its major number first") {
+TEST_CASE("require_version() compares the major number before the minor number") {
   const auto is_enough = [](int major, int minor) {
     try {
       require_version({major, minor, ""}, 2, 5);
@@ -143,7 +143,7 @@ TEST_CASE("a version is compared by its major number first") {
   CHECK(is_enough(3, 0));
 }
 
-TEST_CASE("the error for a server that gives no version names the server") {
+TEST_CASE("if a server gives no version, the error names the server") {
   FakeServer server;
   server.http->Get("/version", [](const auto&, auto& response) { answer(response, 200, "{}"); });
   const Config config = server.start();

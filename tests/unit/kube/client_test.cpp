@@ -51,7 +51,7 @@ TEST_CASE("a request with an empty name is refused, and never means all objects 
   CHECK(requests == 0);
 }
 
-TEST_CASE("the time-out of a patient request limits only silence") {
+TEST_CASE("a patient request fails only if the server is silent for the whole time-out") {
   FakeServer server;
   server.http->Get(".*", [&](const httplib::Request& request, httplib::Response& response) {
     const bool falls_silent = request.has_param("silent");
@@ -138,7 +138,7 @@ TEST_CASE("a Status becomes an error with its reason, and find() of a missing ob
   CHECK(std::string(page.what()) == "page: the server answers 502");
 }
 
-TEST_CASE("a 404 that is not an API server's says nothing about the object") {
+TEST_CASE("a 404 without a Status is an error of the server and does not mean a missing object") {
   FakeServer server;
   server.http->Get("/api/v1/.*", [](const auto&, auto& response) {
     answer(response, 404, "<html><body>404 page not found</body></html>");
@@ -174,7 +174,7 @@ TEST_CASE("fields of a wrong type in a server's answer count as missing") {
   CHECK(client.get(resources::pods, "n", "x").at("metadata") == json::object());
 }
 
-TEST_CASE("refused credentials name the server, the user and the file") {
+TEST_CASE("the error for refused credentials names the server, the user and the file") {
   FakeServer server;
   server.http->Get(".*", [](const auto&, auto& response) {
     answer(response, 401, status_body(401, "Unauthorized", "Unauthorized"));
@@ -211,7 +211,7 @@ TEST_CASE("an answer that is not JSON is an error") {
   CHECK(error_of([&] { client.get(resources::pods, "n", "x"); }).reason() == "Unreadable");
 }
 
-TEST_CASE("a request is repeated only if the busy server sends Retry-After within the time-out") {
+TEST_CASE("a request to a busy server is retried only if Retry-After fits in the time-out") {
   FakeServer server;
   std::atomic<int> with = 0, without = 0, always = 0;
   server.http->Post("/with", [&](const auto& request, auto& response) {
@@ -243,7 +243,7 @@ TEST_CASE("a request is repeated only if the busy server sends Retry-After withi
         429);  // a wait beyond the time-out is useless
 }
 
-TEST_CASE("a GET is repeated on a new connection when the old one breaks, a POST never") {
+TEST_CASE("after a connection breaks, a GET is sent again over a new one, and a POST is not") {
   const auto breaks = [](int n, const std::string& request) {
     const bool first = n == 0;  // opens the connection that is then reused
     const bool repeated_get = n >= 2 && request.starts_with("GET");
@@ -317,7 +317,7 @@ TEST_CASE("many requests run at the same time") {
   CHECK(most >= 4);
 }
 
-TEST_CASE("the end of a client ends its running requests") {
+TEST_CASE("the destructor of a client ends its running requests with an error") {
   FakeServer server;
   server.http->Get(".*", [&](const auto&, auto&) { server.hang(); });
   std::future<Answer> answer;
@@ -328,7 +328,7 @@ TEST_CASE("the end of a client ends its running requests") {
   CHECK_THROWS_AS(answer.get().value(), ApiError);
 }
 
-TEST_CASE("each warning of the server reaches on_warning once") {
+TEST_CASE("on_warning gets a repeated warning of the server only once") {
   FakeServer server;
   server.http->Post(".*", [&](const auto&, auto& response) {
     response.set_header("Warning", "299 - \"unknown field \\\"x\\\"\"");
@@ -343,7 +343,7 @@ TEST_CASE("each warning of the server reaches on_warning once") {
   CHECK(warnings == std::vector<std::string>{"unknown field \"x\""});
 }
 
-TEST_CASE("lists come in pages and name the kind of their items") {
+TEST_CASE("a list is requested in pages, and its items get their kind") {
   FakeServer server;
   std::vector<std::string> targets;
   server.http->Get(".*", [&](const auto& request, auto& response) {
@@ -403,7 +403,7 @@ TEST_CASE("a list with endless pages is an error after 1000 pages") {
   CHECK(pages == 1000);
 }
 
-TEST_CASE("an answer is refused if all unfinished answers together are too large") {
+TEST_CASE("an answer is refused if all unfinished answers together exceed the limit") {
   FakeServer server;
   std::atomic<bool> refused = false;
   const std::string block(10u << 20, ' ');

@@ -7,7 +7,7 @@
 
 using namespace mlk::kube;
 
-TEST_CASE("the discovery document is below /api without a group, and below /apis with a group") {
+TEST_CASE("the path of a discovery document begins with /api without a group, and with /apis for a group") {
   CHECK(discovery_path("v1") == "/api/v1");
   CHECK(discovery_path("batch/v1") == "/apis/batch/v1");
   CHECK(discovery_path("a/../b") == "/apis/a/..%2Fb");

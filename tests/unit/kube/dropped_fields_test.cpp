@@ -104,7 +104,7 @@ TEST_CASE("labels and annotations are found by keys with slashes, and a missing 
   CHECK(mlk::kube::uid_of(object).empty());
 }
 
-TEST_CASE("items with the same key are compared with the item at the same index") {
+TEST_CASE("if several items have the same key, the items at the same index are compared") {
   const json sent = json::parse(R"({"tolerations": [{"key": "k", "effect": "A"},
       {"key": "k", "effect": "B", "tolerationSeconds": 3}]})");
   CHECK(dropped_fields(sent, sent).empty());
@@ -128,7 +128,8 @@ TEST_CASE("items are matched by mountPath, name, key or topologyKey, in this ord
   CHECK(dropped_fields({{"l", {{{"name", 7}, {"x", 1}}}}}, {{"l", {{{"name", 7}}}}}) == Paths{"l[0].x"});
 }
 
-TEST_CASE("a map, a list or a scalar in the place of another kind is reported as missing") {
+TEST_CASE(
+    "a field is reported as missing if the answer replaces a map, a list or a scalar by another of these") {
   CHECK(dropped_fields({{"a", "x"}}, {{"a", json::object()}}) == Paths{"a"});
   CHECK(dropped_fields({{"a", {{"b", 1}}}}, {{"a", {1}}}) == Paths{"a"});
   CHECK(dropped_fields({{"a", {1, 2}}}, {{"a", "1"}}) == Paths{"a"});
@@ -137,7 +138,7 @@ TEST_CASE("a map, a list or a scalar in the place of another kind is reported as
   CHECK(dropped_fields(json(), json::object()) == Paths{""});
 }
 
-TEST_CASE("missing lists and maps of empty values are not reported, a missing fraction is") {
+TEST_CASE("missing lists and maps of empty values are not reported, a missing fraction is reported") {
   CHECK(dropped_fields(json::parse(R"({"a": [0, "", [], {"b": false}], "c": 0.0})"), json::object()).empty());
   CHECK(dropped_fields({{"a", 0.5}, {"b", {0, 1}}}, json::object()) == Paths{"a", "b"});
 }

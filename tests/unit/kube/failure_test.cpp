@@ -177,7 +177,7 @@ TEST_CASE("the status number replaces a missing reason and an empty message of a
   CHECK(told(started) == "503 Odd | x: m | the server is busy or starting: try again in a while");
 }
 
-TEST_CASE("a missing answer, 429 and 5xx may pass, other statuses may not") {
+TEST_CASE("may_pass() is true for a missing answer, 429 and 5xx, and false for other statuses") {
   const std::pair<int, bool> rows[] = {{0, true},    {200, false}, {404, false}, {428, false}, {429, true},
                                        {430, false}, {499, false}, {500, true},  {503, true}};
   for (const auto& [status, passes] : rows) CHECK_MESSAGE(may_pass(status) == passes, status);

@@ -78,7 +78,7 @@ class FakeServer {
   }
 
   std::string scheme_ = "http";
-  int socket_ = -1;  // httplib's
+  int socket_ = -1;  // the socket of httplib
   std::thread thread_;
 };
 

@@ -73,7 +73,7 @@ TEST_CASE("a follower reconnects without losing or repeating a line, and ends wi
   CHECK(seen[3] == "timestamps=true&container=main&sinceTime=2026-11-21T07%3A40%3A03Z");
 }
 
-TEST_CASE("after each break of a log that had sent lines the wait is the shortest again") {
+TEST_CASE("if a log sent lines before it broke, the next attempt follows after the shortest wait") {
   LogServer logs;
   for (int second = 11; second < 41; ++second) {
     const std::string now = std::to_string(second), before = std::to_string(second - 1);
@@ -85,7 +85,7 @@ TEST_CASE("after each break of a log that had sent lines the wait is the shortes
   CHECK(drive(follower, pod_with("running"), [&] { return lines.get().size() == 31; }));
 }
 
-TEST_CASE("a follower that starts now requests the last second, the smallest number of the API") {
+TEST_CASE("a follower with since = 0 requests the last second, because the API accepts no less") {
   LogServer logs;
   Client client(logs.start());
   Lines lines;
@@ -147,7 +147,7 @@ TEST_CASE("lines without a time become notes of the node and do not change the p
   CHECK(seen[1].find("follow") == std::string::npos);  // the node cannot follow, so the follower polls it
 }
 
-TEST_CASE("after a while the follower asks a node that could not follow to follow again") {
+TEST_CASE("a follower polls a node that cannot follow logs, and after a while requests to follow again") {
   LogServer logs;
   logs.answers = {
       {"failed to create fsnotify watcher: too many open files\n"}, {""}, {stamp("01.1", "a"), "stay"}};
@@ -312,7 +312,7 @@ TEST_CASE("a log closed for lack of room continues at its position, also after a
   CHECK(logs.seen()[2].find("previous=true") != std::string::npos);
 }
 
-TEST_CASE("the rest of a previous incarnation is read when there is room again") {
+TEST_CASE("the rest of a previous incarnation's log is read when the reader has room again") {
   LogServer logs;
   logs.answers = {{stamp("01", "a")},
                   {stamp("01", "a") + stamp("02", "b") + stamp("02", "c")},
@@ -447,7 +447,7 @@ TEST_CASE("refused credentials end a follower") {
         std::string::npos);
 }
 
-TEST_CASE("notes() has each message of a node once, and at most twenty messages") {
+TEST_CASE("notes() returns each message of a node once, and at most twenty messages") {
   std::string said = "\n";  // an empty line gives no note
   for (int i = 0; i < 25; ++i) said += "sentence " + std::to_string(i) + "\nsentence 0\n";
   LogServer logs;

@@ -18,7 +18,7 @@ struct LogServer {
   bool repeat_last = false;
   std::mutex mutex;
   std::vector<std::string> targets;
-  FakeServer server;  // last: its handlers use all of the above
+  FakeServer server;  // declared last: its handlers use all of the above
 
   mlk::kube::Config start() {
     server.http->Get(".*", [this](const httplib::Request& request, httplib::Response& response) {

@@ -43,7 +43,7 @@ struct Tails {
   }
 };
 
-TEST_CASE("a tail is whole below the requested lines and bytes, and cut off at the requested bytes") {
+TEST_CASE("an answer is whole below the requested lines and bytes, and cut off at the requested bytes") {
   struct Row {
     int lines;
     std::size_t bytes;

@@ -15,7 +15,7 @@ TEST_CASE("a stream with a limit ends after a line or within it, or goes on if t
   CHECK(at_limit(100, 102) == AtLimit::goes_on);
 }
 
-TEST_CASE("a line of a log is a time and a text") {
+TEST_CASE("parse_log_line() splits a line into a time and a text") {
   const auto line = parse_log_line("2026-11-21T07:40:25.000000001Z  two  blanks ");
   REQUIRE(line);
   CHECK(line->text == " two  blanks ");
@@ -30,7 +30,7 @@ TEST_CASE("a line of a log is a time and a text") {
   CHECK_FALSE(parse_log_line(""));
 }
 
-TEST_CASE("a line that rewrites itself, such as a progress bar, has its last state") {
+TEST_CASE("parse_log() returns the last state of a line that rewrites itself, such as a progress bar") {
   const std::string stamp = "2026-11-21T07:40:25Z ";
   const auto lines =
       parse_log(stamp + "1%\r2%\rmlk step=3\n" + stamp + "\033[31mnext\033[K\nno time\rat all");
@@ -39,7 +39,7 @@ TEST_CASE("a line that rewrites itself, such as a progress bar, has its last sta
   CHECK(lines[1].text == "\033[31mnext\033[0m");
 }
 
-TEST_CASE("after a reconnect as many lines of the last second are skipped as are known") {
+TEST_CASE("after a reconnect the known lines of the last second are skipped") {
   LogPosition position;
   const auto take = [&](const std::string& text) {
     auto line = parse_log_line("2026-11-21T07:40:" + text);

@@ -1,4 +1,4 @@
-// The exact paths, queries and headers of requests. No server.
+// The exact paths, queries and headers of requests. No test here needs a server.
 #include <doctest/doctest.h>
 
 #include "cli/kube/client.h"
@@ -17,7 +17,7 @@ using Query = std::vector<std::pair<std::string, std::string>>;
 
 }  // namespace
 
-TEST_CASE("each kind has its path and its apiVersion") {
+TEST_CASE("path_of() and api_version_of() return the path and the apiVersion of each kind") {
   const struct {
     Resource resource;
     const char *path, *api_version, *kind;

@@ -172,7 +172,7 @@ TEST_CASE("a stream may be destroyed in its own callback") {
   CHECK(lines == 1);
 }
 
-TEST_CASE("a stream that outlives its client makes no more calls") {
+TEST_CASE("a stream that outlives its client calls no more callbacks") {
   FakeServer server;
   endless(server);
   std::unique_ptr<Stream> stream;
@@ -190,7 +190,7 @@ TEST_CASE("a stream that outlives its client makes no more calls") {
   CHECK_FALSE(ended);
 }
 
-TEST_CASE("many streams share a client") {
+TEST_CASE("one client can run many streams at the same time") {
   FakeServer server;
   endless(server);
   Client client(server.start());

@@ -42,7 +42,7 @@ TEST_CASE("a server is trusted only if the configured authority signed its certi
   const std::string refused = outcome(config);
   CHECK(contains(refused, "signed by an unknown authority"));
   CHECK(contains(refused, "issuer /CN=cluster ca"));
-  config.ca_pem.clear();  // the system's authorities
+  config.ca_pem.clear();  // now the system's authorities are used
   CHECK(contains(outcome(config), "unknown authority"));
   config.insecure = true;
   CHECK(outcome(config) == "200");
@@ -164,7 +164,7 @@ TEST_CASE("a server without TLS behind https is an error, not a hang") {
   CHECK(contains(outcome(config), "no TLS connection"));
 }
 
-TEST_CASE("many streams at once to an HTTP/1 server get a connection each") {
+TEST_CASE("each of many streams at once to an HTTP/1 server gets its own connection") {
   constexpr int many = 50;  // ten more than the limit of connections
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));

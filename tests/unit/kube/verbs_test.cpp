@@ -22,7 +22,7 @@ struct NotingServer {
   std::vector<std::string> seen;
   int status = 200;
   std::string body = R"({"metadata":{"name":"x"}})";
-  FakeServer server;  // last: its handlers use all of the above
+  FakeServer server;  // declared last: its handlers use all of the above
 
   Config start() {
     const auto note = [this](const httplib::Request& request, httplib::Response& response) {
@@ -136,7 +136,7 @@ TEST_CASE("find() returns nothing only for a missing object and throws all other
         "200 Unreadable | the server's answer is not a JSON object | ");
 }
 
-TEST_CASE("the client also asks only once for an unknown apiVersion") {
+TEST_CASE("a client requests the kinds of an unknown apiVersion only once") {
   NotingServer server;
   server.status = 404;
   Client client(server.start());

@@ -269,8 +269,8 @@ TEST_CASE("a cluster is lost when its server has left an address and holds no lo
 }
 
 TEST_CASE(
-    "the folder of a volume is the given one, or else the folder of its claim, or else the folder on the "
-    "host") {
+    "the folder of a volume is the one that --volume gives, or else that of its claim, or else its host "
+    "path") {
   const Home home;
   const auto folder_of = [](const json& volume) { return volume_folder("lab", "data", volume).string(); };
   const std::string claim = (home.paths.claims() / "lab" / "c").string();

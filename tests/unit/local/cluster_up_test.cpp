@@ -131,7 +131,7 @@ TEST_CASE("a running server is found by its address and is used again, and it st
   ::stat(cluster.paths.root.c_str(), &mode);
   CHECK((mode.st_mode & 07777) == 0700);
 
-  write_address(cluster.paths, {server.pid() + 1, address->port});  // of an earlier one, whose port it has
+  write_address(cluster.paths, {server.pid() + 1, address->port});  // of an earlier server with the same port
   CHECK_FALSE(running());
   write_address(cluster.paths, *address);
 
@@ -156,7 +156,7 @@ TEST_CASE("a running server is found by its address and is used again, and it st
   CHECK(read_address(cluster.paths)->port == address->port);
   CHECK_FALSE(down().server);
 
-  // The next one has the same port and the same keys, which clients have.
+  // The next server has the same port and the same keys, since clients still use them.
   Forked next([&] { return cluster.serve_here(); });
   REQUIRE(comes_true([] { return running().has_value(); }));
   CHECK(running()->server_url == url);
@@ -203,7 +203,7 @@ TEST_CASE("up waits for a server that is starting already, and starts no other")
     return 0;
   });
   REQUIRE(comes_true([&] { return std::filesystem::exists(cluster.folder.path() / "locked"); }));
-  write_address(cluster.paths, {server.pid() + 1, 1});  // of an earlier one
+  write_address(cluster.paths, {server.pid() + 1, 1});  // of an earlier server
   UpOptions options = cluster.options("exit 0");
   options.timeout = std::chrono::seconds(0);
   CHECK(up_error([&] { up(options); }) ==
@@ -218,7 +218,7 @@ TEST_CASE("up waits for a server that is starting already, and starts no other")
 }
 
 TEST_CASE(
-    "up reports a server that ends early at once, with another message than for a server that is too slow") {
+    "if the server ends early, up fails at once, with another message than for a server that is too slow") {
   CHECK(UpOptions{}.timeout == std::chrono::seconds(20));
   const Cluster cluster;
   CHECK(up_error([&] { up(cluster.options("exit 1")); }) ==

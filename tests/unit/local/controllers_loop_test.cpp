@@ -60,7 +60,7 @@ struct Looped {
   }
 };
 
-TEST_CASE("the fifo of notices has mode 0600, is kept, and is used again") {
+TEST_CASE("the fifo of notices has mode 0600, and the next start uses the same fifo") {
   Looped looped;
   for (int i = 0; i < 2; ++i) {
     const Controllers controllers(looped.store, looped.logs, looped.paths, looped.program);
@@ -116,8 +116,8 @@ TEST_CASE("the loop deletes garbage and old events, and keeps new events") {
 }
 
 TEST_CASE(
-    "the loop syncs the pod in a supervisor's notice, however its bytes arrive, and ignores an invalid "
-    "notice") {
+    "the loop syncs the pod that a notice names, also if the notice arrives in parts or after an invalid "
+    "one") {
   for (const char* parts : {"whole", "halves", "among others", "after nonsense"}) {
     CAPTURE(parts);
     Looped looped;
@@ -126,7 +126,7 @@ TEST_CASE(
     const PodFolder record(looped.paths.pods() / Looped::uid);
     REQUIRE(within_patience([&] { return record.start().has_value(); }));
     ProcessId nobody = ProcessId::of_this_process();
-    nobody.pid = 4000000;  // more than there can be
+    nobody.pid = 4000000;  // above all possible process ids
     record.write(Started{"2026-11-21T12:00:05Z", 4000000, nobody});
     const int fifo = ::open(looped.paths.fifo().c_str(), O_WRONLY | O_CLOEXEC);
     REQUIRE(fifo >= 0);
@@ -180,7 +180,7 @@ TEST_CASE("the loop handles changes and notices when they arrive, and not only a
       }));
     }
     ProcessId nobody = ProcessId::of_this_process();
-    nobody.pid = 4000000;  // more than there can be
+    nobody.pid = 4000000;  // above all possible process ids
     record.write(Started{"2026-11-21T12:00:05Z", 4000000, nobody});
     notice();
     REQUIRE(within_patience([&] { return looped.phase() == "Running"; }));

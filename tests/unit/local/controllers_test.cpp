@@ -33,7 +33,7 @@ std::string time_of(const json& status, const std::string& type) {
 
 }  // namespace
 
-TEST_CASE("a rule about a condition matches while the condition has the wanted status") {
+TEST_CASE("a failure rule for a condition matches only if the condition has the status in the rule") {
   const auto action = [](const json& pattern, const std::string& status) {
     const json spec = {
         {"podFailurePolicy", {{"rules", {{{"action", "Ignore"}, {"onPodConditions", {pattern}}}}}}}};
@@ -46,7 +46,8 @@ TEST_CASE("a rule about a condition matches while the condition has the wanted s
   CHECK(action({{"type", "Ready"}}, "True") == FailureAction::count);
 }
 
-TEST_CASE("a rule about exit codes matches only failed containers, and only the container that it names") {
+TEST_CASE(
+    "a failure rule for exit codes matches only failed containers, and only the container that it names") {
   const auto action = [](const json& rule, const json& failed) {
     const json spec = {{"podFailurePolicy", {{"rules", {{{"action", "FailJob"}, {"onExitCodes", rule}}}}}}};
     return match_failure(spec, failed).action;
@@ -119,7 +120,7 @@ TEST_CASE("equal events are stored as one event with a count, which expires an h
   CHECK(left[0]->at("lastTimestamp") == "2026-11-21T12:30:00Z");
 }
 
-TEST_CASE("a failing Job does not wait for pods without a node") {
+TEST_CASE("a Job that fails does not wait for the ends of its pods without a node") {
   const Folder folder;
   Store store(folder.path());
   json failing = job(2, {{"maxFailedIndexes", 0}, {"backoffLimitPerIndex", 0}});

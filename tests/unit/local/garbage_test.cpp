@@ -39,7 +39,7 @@ TEST_CASE("dependents of a deleted object are deleted") {
   CHECK(store.find("secrets", "ns", "nobodys"));
 }
 
-TEST_CASE("one remaining owner keeps a dependent, whichever other owner is deleted") {
+TEST_CASE("a dependent is kept while any one of its owners exists") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", named("owner"));

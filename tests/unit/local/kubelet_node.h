@@ -64,7 +64,7 @@ struct Node {
   void runs() { supervisor_says(Started{"2026-11-21T12:00:05Z", 4000000, nobody()}); }
   static ProcessId nobody() {
     ProcessId id = ProcessId::of_this_process();
-    id.pid = 4000000;  // more than there can be
+    id.pid = 4000000;  // above all possible process ids
     return id;
   }
   json pod() const { return *store.get("pods", "default", "p"); }

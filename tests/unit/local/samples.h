@@ -73,7 +73,7 @@ inline json job(int completions, const json& spec = json::object()) {
   return result;
 }
 
-// A pod of that Job. `phase` Failed takes an exit code, and ended at noon.
+// A pod of that Job. A pod with `phase` Failed has ended with `exit_code` at noon.
 inline json pod(int index, const std::string& phase, int exit_code = 0, int failures = 0) {
   static int number = 0;
   const std::string suffix = std::to_string(++number);

@@ -106,7 +106,7 @@ TEST_CASE("a command whose mpirun is gone is ended with its child processes") {
   CHECK(in_time([&] { return !is_alive(pid); }));
 }
 
-TEST_CASE("the agent reports a part of MPI that cannot be run to the launcher, once") {
+TEST_CASE("if a command of mpirun cannot be run, the agent reports this to the launcher once") {
   for (const auto& [command, code] : {std::pair{"exec /no/such/orted", "127"}, {"exec /etc/passwd", "126"}}) {
     Pod pod;
     Link leader = pod.lead();

@@ -23,7 +23,7 @@ TEST_CASE("the output of a program is read to its end, with its exit code") {
   CHECK(said_by({"mlk-no-such-program"}, long_ms).code == 127);
 }
 
-TEST_CASE("only the beginning of a program's output is kept") {
+TEST_CASE("said_by() keeps only the beginning of a long output") {
   const Said said = said_by({"sh", "-c", "head -c 3000000 /dev/zero"}, long_ms);
   CHECK(said.in_time);
   CHECK(said.text.size() >= 1 << 16);

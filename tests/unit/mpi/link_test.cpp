@@ -1,4 +1,4 @@
-// The pod's surroundings, connections, and processes that mlk-mpi starts.
+// The pod's settings, the connections of mlk-mpi, and the processes that it starts.
 #include "mpi/link.h"
 
 #include <cstring>
@@ -45,7 +45,7 @@ Said surroundings(const std::map<std::string, std::string>& environment) {
   return {code, child.out(), child.err()};
 }
 
-TEST_CASE("a pod reads its surroundings from the environment, and its key from a file") {
+TEST_CASE("a pod reads its settings from the environment, and its key from a file") {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "key").string();
   std::ofstream(path) << test_key << "\n\n";
@@ -116,7 +116,7 @@ TEST_CASE("a pod can listen at its address again right after its end") {
   }
 }
 
-TEST_CASE("a process ends with its exit code, or with 128 and the signal") {
+TEST_CASE("code_of() returns the exit code of a process, or 128 + the signal that killed it") {
   CHECK(code_of(7 << 8) == 7);
   CHECK(code_of(0) == 0);
   CHECK(code_of(SIGKILL) == 137);

@@ -78,7 +78,7 @@ class Child {
   void signal(int number) const { ::kill(pid_, number); }
   bool runs() { return !ended(); }
 
-  // As in a shell. Waits for the end.
+  // The exit code, as in a shell. Waits for the end of the process.
   int code() {
     if (!in_time([this] { return ended(); })) {
       ::kill(pid_, SIGKILL);
@@ -143,7 +143,7 @@ inline Link reach(const Address& where) {
 }
 
 // The next frame of the other end as text: its type and its values. "closed" at the end of the connection,
-// "silence" after the time.
+// "silence" after the timeout.
 inline std::string said_by(const Frame& frame) {
   const auto byte = [&](std::size_t at) { return number(std::to_integer<int>(frame.payload.at(at))); };
   const auto end = [&](const char* name) {

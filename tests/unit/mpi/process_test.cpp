@@ -65,7 +65,7 @@ TEST_CASE("a process becomes the program, in its folder, and writes to the log o
   CHECK(next_of(link) == "ended 2 4");
   CHECK(agent.log.out() == "/usr\n");
   CHECK(agent.log.err() == "two words\n");
-  CHECK(process.runs());  // until the agent acknowledges the end
+  CHECK(process.runs());  // it runs until the agent acknowledges the end
   say_to(link, Type::ended);
   CHECK(process.code() == 4);
   CHECK(process.out().empty());
@@ -223,7 +223,7 @@ TEST_CASE("a process asks its program to end on SIGINT, as on SIGTERM") {
   CHECK(next_of(link) == "ended 0 9 told");
 }
 
-TEST_CASE("a program that is ended by a signal of others is not marked as told") {
+TEST_CASE("the end of a program by a signal that its process has not sent is not marked as told") {
   const Played agent;
   Child process([&] { return as_rank(agent.environment); });
   Link link = agent.give({"sh", "-c", "kill -9 $$"});

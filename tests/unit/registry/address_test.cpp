@@ -31,7 +31,7 @@ TEST_CASE("mlk follows an encrypted registry only to encrypted URLs") {
   CHECK(wrong_with_target("http://registry.example", "http://storage.example/x").empty());
   for (const std::string& bad : Urls{"", "/x", "ftp://storage.example/x", "file:///etc/passwd", "https://",
                                      "x y", "https://a b/", "gopher://x"})
-    CHECK_MESSAGE(wrong_with_target(from, bad) == "a place that is no URL for it", bad);
+    CHECK_MESSAGE(wrong_with_target(from, bad) == "an address that is not a valid URL", bad);
 }
 
 TEST_CASE("mlk does not follow a remote registry to this machine, in any spelling of its address") {
@@ -67,7 +67,7 @@ TEST_CASE("mlk follows no registry to a link-local address, where clouds hand ou
     CHECK_MESSAGE(wrong_with_target("http://r.example", "http://" + host + "/x").empty(), host);
 }
 
-TEST_CASE("a Location is a path of the same server, or a URL") {
+TEST_CASE("resolve() accepts a Location that is a path on the same server or a URL") {
   const std::string base = "https://registry.example:5000";
   CHECK(resolve(base, "/v2/a/blobs/uploads/1?x=%2f") == base + "/v2/a/blobs/uploads/1?x=%2f");
   CHECK(resolve(base, "//storage.example/x") == "https://storage.example/x");

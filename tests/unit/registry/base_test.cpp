@@ -54,7 +54,7 @@ TEST_CASE("an image is found by its tag, with the digest of its manifest and the
   CHECK(played.count("GET /v2/team/x/blobs/") == 1);  // the configuration, and no layer
 }
 
-TEST_CASE("an image for several platforms gives the image of the wanted platform, or else of this machine") {
+TEST_CASE("find_image() chooses the wanted platform from an index, or else the platform of this machine") {
   PlayedRegistry played;
   const std::string own = mlk::registry::own_platform().architecture;
   const std::string here = add_image(played, "team/x", "", {"here"}, own),
@@ -67,7 +67,7 @@ TEST_CASE("an image for several platforms gives the image of the wanted platform
   CHECK(base_error(played, "many", Platform{"linux", "s390x", ""}).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("the only platform of an index is taken, and a signature is no platform") {
+TEST_CASE("if no platform is wanted, the only platform of an index is chosen, and a signature has none") {
   PlayedRegistry played;
   const std::string there = add_image(played, "team/x", "", {"there"}, "riscv64");
   add_index(played, "one", {index_entry(there, "riscv64"), index_entry(there, "unknown")});
@@ -173,7 +173,7 @@ TEST_CASE("own_platform() names the platform of this machine as images do") {
 #endif
 }
 
-TEST_CASE("an image for one platform is taken if the wanted platform is the same or is not given") {
+TEST_CASE("an image without an index is refused if a platform is wanted that differs from its own") {
   PlayedRegistry played;
   const std::string digest = add_image(played, "team/x", "1", {"one"}, "riscv64");
   CHECK(find_image({}, played.reference(), std::nullopt).reference.digest == digest);

@@ -1,4 +1,4 @@
-// Blobs of a registry: read in spite of lost connections, mounted, and always checked.
+// Checks that blobs of a registry are read in spite of lost connections, mounted, and always verified.
 #include <atomic>
 
 #include <doctest/doctest.h>
@@ -196,7 +196,7 @@ TEST_CASE("redirects in a circle end, and a redirect to the registry itself gets
             .find("to more and more places") != std::string::npos);
 }
 
-TEST_CASE("manifests of a registry that only redirects are read at the target") {
+TEST_CASE("if a registry answers with a redirect, find_manifest() reads the manifest at its target") {
   PlayedRegistry played, behind;
   behind.manifests["own/x"]["1"] = "{}";
   played.before = [&](const Request& request, Response& response) {
@@ -230,7 +230,7 @@ TEST_CASE("mount_blob() mounts a blob of another repository, or returns false if
   CHECK_FALSE(registry.mount_blob(repository, digest, "base/y"));
 }
 
-TEST_CASE("a blob in pieces is read as long as each connection gives more than 64 KiB") {
+TEST_CASE("reading a blob continues after many lost connections if each has given more than 64 KiB") {
   for (const std::size_t piece : {std::size_t{64 << 10}, std::size_t{(64 << 10) + 1}}) {
     CAPTURE(piece);
     PlayedRegistry played;

@@ -22,7 +22,7 @@ TEST_CASE("a challenge has a scheme and parameters, with and without quotes") {
                                           {"scope", "repository:a/b:pull,push"}});
 }
 
-TEST_CASE("several challenges in one value are separated, and the first of equal parameters wins") {
+TEST_CASE("several challenges in one value are separated, and a repeated parameter is ignored") {
   const std::vector<Challenge> found =
       parse_challenges(R"(, Negotiate, basic Realm="a \"b\" \\", ,BEARER realm = "x", realm="y",Digest)");
   REQUIRE(found.size() == 4);
@@ -33,7 +33,7 @@ TEST_CASE("several challenges in one value are separated, and the first of equal
   CHECK(found[3].scheme == "digest");
 }
 
-TEST_CASE("a value without quotes ends at the first character that is not in words, and tabs are blanks") {
+TEST_CASE("an unquoted value ends at the first character outside of tokens, and tabs count as blanks") {
   const auto first = [](const std::string& header) {
     const std::vector<Challenge> found = parse_challenges(header);
     return found.empty() ? Parameters{} : found[0].parameters;

@@ -264,7 +264,7 @@ TEST_CASE("only the path of a protocol version is removed from a key") {
   CHECK(found_in({auths("https://r.example/v3/", "me:secret")}, "r.example/v3/x") == "me:secret");
 }
 
-TEST_CASE("a login may have any of its members, and the encoded member has priority over the plain ones") {
+TEST_CASE("a login may lack members, and the encoded member auth has priority over username and password") {
   const std::vector<std::pair<std::string, std::string>> rows{
       {R"({"username":"me"})", "me:"},
       {R"({"password":"secret"})", ":secret"},
@@ -303,7 +303,7 @@ TEST_CASE("a helper is found by the old spellings of a registry, and has priorit
   CHECK(found_in({R"({"credHelpers":{"r.example":5},)" + entry + "}"}, "r.example/x") == "me:secret");
 }
 
-TEST_CASE("without an interruption a helper's login is returned") {
+TEST_CASE("find_login() returns a helper's login if go_on returns true") {
   const PlayedPrograms programs;
   programs.add("docker-credential-played", R"(echo '{"Username":"me","Secret":"x"}')");
   const TemporaryFolder folder;

@@ -61,7 +61,7 @@ class PlayedRegistry {
     return out;
   }
 
-  // The first byte that the request wants. Removes the range, because the library would cut the answer too.
+  // The first byte that the request wants. Clears `ranges`, or the library would cut the answer again.
   std::size_t take_range(const Request& request) const {
     const_cast<Request&>(request).ranges.clear();
     const std::string range = request.get_header_value("Range");

@@ -1,4 +1,4 @@
-// Pushes of images: the content and the order of requests, and the state after a failure.
+// Checks the content and the order of the requests of a push, and the state after a failure.
 #include "cli/registry/push.h"
 
 #include <algorithm>
@@ -64,7 +64,7 @@ constexpr char mounts[] = "POST /v2/team/x/blobs/uploads/?mount=";
 
 }  // namespace
 
-TEST_CASE("layers of a base in another registry stream through, and the manifest comes last") {
+TEST_CASE("push() streams the layers of a base from another registry, and sends the manifest last") {
   PlayedRegistry from, to;
   const Built built(from);
   PushProgress progress;
@@ -130,7 +130,7 @@ TEST_CASE("layers within a registry are mounted, or sent if the registry does no
   CHECK(again.is_whole_in(stubborn));
 }
 
-TEST_CASE("the layers of a base in the same repository are already there") {
+TEST_CASE("push() sends no layers of a base that is in the same repository") {
   PlayedRegistry played;
   const Built built(played, "team/x");
   const Pushed pushed = built.push_to(played);
@@ -252,7 +252,7 @@ TEST_CASE("if the base is missing, mlk sends layers of up to 1 MiB without a HEA
   CHECK(asked_for(large.blob.digest) == 1);
 }
 
-TEST_CASE("mountable layers are not asked for, unless the registry refuses the mount") {
+TEST_CASE("if the base is missing, a mountable layer gets a HEAD request only after a refused mount") {
   PlayedRegistry played;
   const Built built(played);
   played.asked.clear();
@@ -360,7 +360,7 @@ TEST_CASE("BaseMount does not mount a base that the repository has or that is in
   CHECK(played.count(mounts) == 0);
 }
 
-TEST_CASE("a base without layers is never missing") {
+TEST_CASE("base_was_missing() is false for a base without layers") {
   PlayedRegistry from, to;
   const Built built(from);
   FoundImage bare = *built.base;
@@ -384,7 +384,7 @@ TEST_CASE("a refusal of the request for the base is reported by base_was_missing
   CHECK_THROWS_AS((void)mount.has_mounted("x"), mlk::Error);
 }
 
-TEST_CASE("a push asks for its tag before it sends an image, but not for a digest") {
+TEST_CASE("push() asks whether the registry has the tag, but does not ask for an image without a tag") {
   PlayedRegistry to;
   const Built built;
   PushProgress progress;

@@ -1,4 +1,4 @@
-// Registries that refuse: the requests that are retried, how often, and the messages.
+// Checks which refused requests mlk retries, how often, and with which messages.
 #include <cstdlib>
 #include <map>
 #include <optional>

@@ -1,4 +1,4 @@
-// One registry: the receivers of its login, and the answers that mlk refuses.
+// Checks which servers get the login of a registry, and which answers mlk refuses.
 #include "cli/registry/registry.h"
 
 #include <algorithm>
@@ -317,7 +317,7 @@ TEST_CASE("mirrors and the places of logins and certificates come from the envir
   }
 }
 
-TEST_CASE("each request asks for the scope that it needs") {
+TEST_CASE("each request gets a token for exactly the scope that it needs") {
   CHECK(mlk::registry::pull_scope("a/b") == "repository:a/b:pull");
   CHECK(mlk::registry::push_scope("a/b") == "repository:a/b:pull,push");
   PlayedRegistry played;
@@ -385,7 +385,7 @@ TEST_CASE("the digest header of a manifest is checked if it is a digest of sha25
   said = "sha256:" + mlk::sha256_hex("other");
   CHECK(std::string(registry_error([&] { (void)registry.find_manifest(repository, "1"); }).what()) ==
         "registry " + played.name + " gave a manifest of " + played.name +
-            "/team/x:1 whose content is not that of its digest");
+            "/team/x:1 that does not match its digest");
   CHECK(std::string(registry_error([&] { (void)registry.find_manifest(repository, said); }).what())
             .find("/team/x@sha256:") != std::string::npos);
   CHECK(std::string(registry_error([&] {
@@ -443,7 +443,7 @@ TEST_CASE("tags are requested in pages of five hundred tags and at most 16 MiB")
   CHECK(played.asked.empty());
 }
 
-TEST_CASE("each file of certificates of a registry has at most 1 MiB") {
+TEST_CASE("a file of certificates of more than 1 MiB is an error") {
   const TemporaryFolder folder;
   Access access;
   access.authorities = {folder.path()};

@@ -122,7 +122,7 @@ TEST_CASE("an identity token is sent in the body of a POST, and is in no URL") {
   CHECK_FALSE(plain.renew("s", "Basic realm=\"x\"", ""));
 }
 
-TEST_CASE("a realm may have a query of its own") {
+TEST_CASE("if a realm has a query of its own, mlk appends the scope to this query") {
   TokenServer server;
   Tokens tokens = server.tokens();
   CHECK(tokens.renew("s", R"(Bearer realm="https://auth.example/token?x=1")", ""));
@@ -190,7 +190,7 @@ TEST_CASE("errors of a token server have its name, and no message has the login"
   CHECK(refused(lost).code() == mlk::ExitCode::interrupted);
 }
 
-TEST_CASE("a token is text that fits into a header, from either member, with a bounded lifetime") {
+TEST_CASE("parse_token() reads either member, bounds the lifetime, and refuses text that fits no header") {
   CHECK(parse_token(R"({"token":"a"})", "x").text == "a");
   CHECK(parse_token(R"({"access_token":"b"})", "x").text == "b");
   CHECK(parse_token(R"({"token":"a"})", "x").lifetime == seconds(60));
@@ -244,9 +244,9 @@ TEST_CASE("wrong_with_realm() returns the reason why mlk must not use a token se
            {"https://auth.example/token", "https://r.example", ""},
            {"http://auth.example/token", "http://r.example", ""},
            {"http://auth.example/token", "https://r.example", "a place that is not encrypted"},
-           {"https://me@auth.example/token", "https://r.example", "a place that is no URL for it"},
-           {"ftp://auth.example/token", "https://r.example", "a place that is no URL for it"},
-           {"auth.example/token", "https://r.example", "a place that is no URL for it"},
+           {"https://me@auth.example/token", "https://r.example", "an address that is not a valid URL"},
+           {"ftp://auth.example/token", "https://r.example", "an address that is not a valid URL"},
+           {"auth.example/token", "https://r.example", "an address that is not a valid URL"},
            {"https://localhost/token", "https://r.example", "an address of this machine"},
            {"https://169.254.1.1/token", "https://r.example", "an address of this machine's link"}})
     CHECK_MESSAGE(mlk::registry::wrong_with_realm(row.realm, row.registry) == row.wrong, row.realm);

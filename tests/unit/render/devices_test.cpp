@@ -54,7 +54,7 @@ TEST_CASE("a pod with a GPU has memory at /dev/shm, and a pod without a GPU sees
   CHECK_FALSE(shared_memory(both).is_null());
 }
 
-TEST_CASE("/dev/shm and NVIDIA_VISIBLE_DEVICES of the file or of a patch stay") {
+TEST_CASE("/dev/shm and NVIDIA_VISIBLE_DEVICES are not changed if the file or a patch sets them") {
   CHECK(visible_devices(pod_of(std::string(run) + "env: {NVIDIA_VISIBLE_DEVICES: all}\n"))["value"] == "all");
   const std::string own =
       "workers: {gpu: 1}\n"

@@ -36,7 +36,7 @@ TEST_CASE("a splice inside other text becomes part of it") {
   CHECK(evaluated("${n}${n}") == "33");
 }
 
-TEST_CASE("$${ becomes a literal ${, and Kubernetes' own $(NAME) stays") {
+TEST_CASE("$${ becomes a literal ${, and Kubernetes' own $(NAME) is not changed") {
   CHECK(evaluated("$${n} costs $5 $(MLK_RANK) $$") == "${n} costs $5 $(MLK_RANK) $$");
 }
 

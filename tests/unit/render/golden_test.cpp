@@ -23,7 +23,7 @@ void check(const std::string& name, const std::string& text, const FileContents&
   test::check_golden(name, test::as_list(rendered));
 }
 
-TEST_CASE("single: one worker with the bundled runtime and files that travel along") {
+TEST_CASE("mode single renders one worker with the bundled runtime, and files are sent with the run") {
   check("single", R"(
 name: digits
 mode: single
@@ -34,7 +34,7 @@ data: [{name: digits, mount: /data/digits, files: data/digits}]
         digits);
 }
 
-TEST_CASE("ps: servers and workers") {
+TEST_CASE("mode ps renders servers and workers") {
   check("ps", R"(
 name: digits
 mode: ps
@@ -47,7 +47,7 @@ data: [{name: digits, mount: /data/digits, files: data/digits}]
         digits);
 }
 
-TEST_CASE("allreduce: workers alone") {
+TEST_CASE("mode allreduce renders workers and no servers") {
   check("allreduce", R"(
 name: digits
 mode: allreduce
@@ -57,7 +57,7 @@ data: [{name: digits, mount: /data/digits, configMap: digits}]
 )");
 }
 
-TEST_CASE("code: the folder travels, and each pod unpacks it before its program starts") {
+TEST_CASE("the folder of code: is sent with the run, and each pod unpacks it before its program starts") {
   FileContents files;
   files.code = CodeArchive{.digest = std::string(64, 'd'),
                            .bytes = std::string("\x1f\x8b\0\1", 4),
@@ -76,7 +76,7 @@ workers: {count: 2}
         files, {}, uid);
 }
 
-TEST_CASE("everything that an experiment can say, with an owner and a second attempt") {
+TEST_CASE("an experiment with all its keys is rendered, with an owner and for a second attempt") {
   RenderOptions options;
   options.name_space = "research";
   options.attempt = 2;
@@ -120,7 +120,7 @@ patch:
         digits, options, uid);
 }
 
-TEST_CASE("a program of the user's alone: exit codes are final, signals are not") {
+TEST_CASE("for a user's program in a single pod exit codes are final, and signals are not") {
   check("run-single", R"(
 name: script
 mode: single
@@ -131,7 +131,7 @@ checkpoint: {volume: {emptyDir: {}}}
 )");
 }
 
-TEST_CASE("a program of the user's on several workers: everything is retried") {
+TEST_CASE("for a user's program on several workers every failure is retried") {
   check("run-allreduce", R"(
 name: script
 mode: allreduce

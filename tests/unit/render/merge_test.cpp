@@ -11,7 +11,7 @@ using nlohmann::json;
 
 json merged(const char* base, const char* overlay) { return merge(json::parse(base), json::parse(overlay)); }
 
-TEST_CASE("maps merge, scalars and plain lists replace, null removes") {
+TEST_CASE("maps are merged, scalars and plain lists are replaced, and null removes a key") {
   CHECK(merged(R"({"a":{"b":1,"c":2},"l":[1,2],"x":1})", R"({"a":{"c":3,"d":4},"l":[9],"x":null})") ==
         json::parse(R"({"a":{"b":1,"c":3,"d":4},"l":[9]})"));
 }
@@ -43,7 +43,7 @@ TEST_CASE("mounts merge by their path, because one volume may be mounted twice")
         json::parse(R"({"volumeMounts":[{"name":"w","mountPath":"/a"},{"name":"v","mountPath":"/b"}]})"));
 }
 
-TEST_CASE("tolerations and imagePullSecrets append") {
+TEST_CASE("tolerations and imagePullSecrets are appended") {
   CHECK(merged(R"({"tolerations":[{"key":"a"}],"imagePullSecrets":[{"name":"x"}]})",
                R"({"tolerations":[{"key":"a"}],"imagePullSecrets":[{"name":"y"}]})") ==
         json::parse(

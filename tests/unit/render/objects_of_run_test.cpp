@@ -184,7 +184,7 @@ TEST_CASE("a file is sent with the run only if its name can be a key of a Config
         "'_' and '.' only");
 }
 
-TEST_CASE("all files of a run together may have 900 KiB, with their names") {
+TEST_CASE("a run is refused if all its files, with their names, have more than 900 KiB") {
   const std::string text =
       std::string(one_program) + "data: [{name: c, mount: /c, files: e}, {name: d, mount: /d, files: f}]\n";
   const auto with_bytes = [&](std::size_t second) {

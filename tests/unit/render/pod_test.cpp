@@ -191,7 +191,7 @@ TEST_CASE("an archive is unpacked into its folder, and the program starts in wor
   CHECK(script.find("$(") == std::string::npos);
 }
 
-TEST_CASE("if the script makes only the folder for checkpoints, the program follows one name") {
+TEST_CASE("a script that makes only the folder for checkpoints gets one name, then the program's words") {
   const json command = pod_spec_of(
       run_of(std::string(plain_program) + "checkpoint: {volume: {pvc: c}}\n"))["containers"][0]["command"];
   REQUIRE(command.size() == 6);
@@ -231,7 +231,7 @@ json disruption_rule(const std::string& text) {
   return job_of_role(run_of(text))["spec"]["podFailurePolicy"]["rules"][0];
 }
 
-TEST_CASE("a lost pod does not fail its run, unless restart.on has no preemption") {
+TEST_CASE("a lost pod fails its run only if the experiment has restart.on without preemption") {
   const std::string text = plain_program;
   CHECK(disruption_rule(text)["action"] == "Ignore");
   CHECK(disruption_rule(text + "restart: {on: [preemption, 3]}\n")["action"] == "Ignore");

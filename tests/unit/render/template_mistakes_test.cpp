@@ -73,7 +73,7 @@ TEST_CASE("each mistake in a job type has its own message") {
   says(role(", job: a"), "job must be a map, not 'a'");
 }
 
-TEST_CASE("a role's name is a label of at most ten characters") {
+TEST_CASE("a role's name is refused unless it is a label of at most ten characters") {
   const auto named_role = [](const std::string& name) {
     return refusal_of_job_type("roles: [{name: " + name + ", ends_run: true}]\n");
   };
@@ -158,7 +158,7 @@ TEST_CASE("a framework has the values of its file, and framework none is empty")
   CHECK_FALSE(load_framework(templates, "own").always_launch);
 }
 
-TEST_CASE("with always_launch the launcher starts the program for every size of pods") {
+TEST_CASE("with always_launch the launcher starts the program in pods of every size") {
   const auto command_of = [](const std::string& text, const std::string& framework) {
     Templates templates;
     templates.add("frameworks/own.yaml", {framework, "own.yaml"});
@@ -174,7 +174,7 @@ TEST_CASE("with always_launch the launcher starts the program for every size of 
         json{"x", "2", "a"});
 }
 
-TEST_CASE("a variable of a framework may have 128 KiB with its name, and not a byte more") {
+TEST_CASE("a variable of a framework is refused if it has more than 128 KiB with its name") {
   const auto with_value = [](std::size_t bytes) {
     Templates templates;
     templates.add("frameworks/own.yaml",

@@ -80,7 +80,7 @@ TEST_CASE("the user of a program comes from the file, else the namespace, else t
   }
 }
 
-TEST_CASE("the bundled runtime has the number of its image, and the same file group as programs") {
+TEST_CASE("the bundled runtime runs as the user of its image, with the same file group as other programs") {
   const UserFacts unknown, assigned{.is_assigned = true}, here{.on_machine = true};
   CHECK(chosen_for(training(), unknown) == "65532 65532 65532 - - -");
   CHECK(chosen_for(training(), here) == "65532 65532 65532 - - -");
@@ -93,9 +93,8 @@ TEST_CASE("note_on_user() has one sentence for a guess, and is empty otherwise")
     return note_on_user(program(more), facts, why);
   };
   const std::string end = ": the program runs as 1000; `user:` names another number";
-  CHECK(note({}) == "it is not known as whom image team/x:1 runs its programs" + end);
-  CHECK(note({}, "no answer") ==
-        "it is not known as whom image team/x:1 runs its programs (no answer)" + end);
+  CHECK(note({}) == "mlk does not know the user of image team/x:1" + end);
+  CHECK(note({}, "no answer") == "mlk does not know the user of image team/x:1 (no answer)" + end);
   CHECK(note(of_image("")) == "image team/x:1 names no user" + end);
   for (const char* root : {"root", "0", "00", "root:app", "0:1"})
     CHECK(note(of_image(root)) == "image team/x:1 runs its programs as root" + end);

@@ -6,7 +6,7 @@
 using mlk::to_yaml;
 using nlohmann::json;
 
-TEST_CASE("maps and lists are written in blocks") {
+TEST_CASE("maps and lists are written in block style") {
   const json value = {{"kind", "Job"},
                       {"spec", {{"args", {"a", "b"}}, {"empty", json::array()}, {"count", 3}}}};
   CHECK(to_yaml(value) ==
@@ -19,7 +19,7 @@ TEST_CASE("maps and lists are written in blocks") {
         "  empty: []\n");
 }
 
-TEST_CASE("a map in a list starts behind its dash") {
+TEST_CASE("a map in a list starts on the line of its dash") {
   const json value = {{"env", {{{"name", "A"}, {"value", "1"}}, {{"name", "B"}}}}};
   CHECK(to_yaml(value) ==
         "env:\n"
@@ -28,7 +28,7 @@ TEST_CASE("a map in a list starts behind its dash") {
         "  - name: B\n");
 }
 
-TEST_CASE("an empty map or list in a list follows its dash") {
+TEST_CASE("an empty map or list in a list is written on the line of its dash") {
   CHECK(to_yaml({{"a", {json::object(), json::array(), {{"b", json::object()}}}}}) ==
         "a:\n"
         "  - {}\n"

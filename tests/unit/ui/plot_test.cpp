@@ -1,4 +1,4 @@
-// Plots: complete pictures of small inputs.
+// Compares plots of small inputs with complete pictures.
 #include "cli/ui/plot.h"
 
 #include <algorithm>
@@ -87,7 +87,7 @@ accuracy
 )");
 }
 
-TEST_CASE("a single point is in the middle") {
+TEST_CASE("a single point is drawn in the middle of the plot") {
   CHECK(shown(scatter({{0, 0}}, small())) == R"(
  1 ┤
    │

@@ -28,7 +28,7 @@ Table example() {
   return table;
 }
 
-TEST_CASE("a table in a pipe is aligned and whole") {
+TEST_CASE("a table that is printed to a pipe is aligned and not shortened") {
   CHECK(
       printed(example(), 0) ==
       "RUN                         PHASE       WHY\n"
@@ -37,7 +37,7 @@ TEST_CASE("a table in a pipe is aligned and whole") {
       "Insufficient nvidia.com/gpu\n");
 }
 
-TEST_CASE("a table fits its terminal, at 60 and at 120 columns") {
+TEST_CASE("no line of a table is wider than its terminal") {
   CHECK(printed(example(), 60) ==
         "RUN                         PHASE       WHY\n"
         "mnist-abcde                 Running\n"
@@ -84,7 +84,7 @@ TEST_CASE("a cell has one line and no control characters") {
   CHECK(printed(table, 0) == "A              B\none two three  ?[31mred\n");
 }
 
-TEST_CASE("width counts columns, not bytes") {
+TEST_CASE("width_of() counts columns, not bytes") {
   CHECK(width_of("naïve") == 5);
   CHECK(width_of("日本") == 4);
   CHECK(width_of("e\xcc\x81") == 1);  // a combining accent
@@ -103,7 +103,7 @@ TEST_CASE("with ascii bars and shortened cells have only ASCII characters") {
   CHECK(printed(example(), 60, Style(false, true)).find("worker/0-3: cannot .\n") != std::string::npos);
 }
 
-TEST_CASE("with auto only a terminal without NO_COLOR gets colours, and always and never decide alone") {
+TEST_CASE("with auto only a terminal without NO_COLOR gets colours; always and never ignore both") {
   CHECK(wants_color("auto", true, ""));
   CHECK_FALSE(wants_color("auto", false, ""));
   CHECK_FALSE(wants_color("auto", true, "1"));
@@ -137,14 +137,14 @@ TEST_CASE("on a terminal progress is one live line, below other lines, and is re
   CHECK(out.str() == "\r\x1b[KRunning  s…\r\x1b[Ka line\nRunning  s…\r\x1b[K");
 }
 
-TEST_CASE("a curve falls where its values fall") {
+TEST_CASE("a sparkline falls where its values fall") {
   CHECK(sparkline({4, 3, 2, 1}, 4) == "█▆▃▁");
   CHECK(sparkline({8, 8, 0, 0}, 2) == "█▁");  // two values share a column
   CHECK(sparkline({1, 1, 1}, 10) == "▁▁▁");
   CHECK(sparkline({3, 0}, 10, true) == "^_");
 }
 
-TEST_CASE("a curve leaves out values that are not numbers, and can draw very large values") {
+TEST_CASE("a sparkline leaves out values that are not numbers, and can draw very large values") {
   const double big = std::numeric_limits<double>::max();
   const double nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(sparkline({}, 10) == "");

@@ -57,7 +57,7 @@ class Variable {
 
 }  // namespace
 
-TEST_CASE("a file is read whole, up to its limit") {
+TEST_CASE("read_file() returns a whole file whose size is within the limit") {
   const TemporaryFolder folder;
   const std::string text("a\0b\n", 4);
   CHECK(mlk::read_file(folder.write("x", text), 4) == text);
@@ -102,7 +102,7 @@ TEST_CASE("visit_folder() visits all entries, and its error names a missing or u
   CHECK(problem("loop").starts_with("1: cannot read the folder " + here + "loop: "));
 }
 
-TEST_CASE("a pipe is read to its end") {
+TEST_CASE("read_file() reads a pipe to its end") {
   const TemporaryFolder folder;
   const auto pipe = folder.path() / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);

@@ -27,7 +27,7 @@ TEST_CASE("valid_parts_of() reads the valid parts of a list of indexes") {
   CHECK(Indexes::valid_parts_of("100000").empty());
 }
 
-TEST_CASE("number_at_place() finds the number at a place in a list of ranges") {
+TEST_CASE("number_at_place() returns the number at a position of a list of ranges") {
   CHECK(number_at_place("0-8", 3) == 3);
   CHECK(number_at_place("4-6,9,20-21", 0) == 4);
   CHECK(number_at_place("4-6,9,20-21", 3) == 9);

@@ -68,7 +68,7 @@ TEST_CASE("the error for text that is not JSON has the byte where the parser sto
   }
 }
 
-TEST_CASE("json_text() is UTF-8 without terminal controls, and parses to the same value") {
+TEST_CASE("json_text() returns UTF-8 without terminal controls, which parses to the same value") {
   const json value = {{"a\x1b", "\u009b31m\u202e\x7f\u2028 gr\u00fcn\nb"}};
   const std::string text = mlk::json_text(value);
   CHECK(text == "{\"a\\u001b\":\"\\u009b31m\\u202e\\u007f\\u2028 gr\u00fcn\\nb\"}");

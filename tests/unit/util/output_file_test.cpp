@@ -40,7 +40,7 @@ struct Umask {
 }  // namespace
 
 TEST_CASE(
-    "a plain file of this user with one name is replaced, a folder is refused, others are written in place") {
+    "the user's plain file with one link is replaced, a folder refused, any other file written in place") {
   CHECK(way_to_write(std::nullopt) == WriteWay::as_new);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 1, true}) == WriteWay::replaced);
   CHECK(way_to_write(Goal{S_IFREG | 0644, 2, true}) == WriteWay::in_place);
@@ -97,7 +97,7 @@ TEST_CASE("a pipe gets the bytes and stays a pipe, and a device is written in pl
   CHECK(fs::is_character_file("/dev/null"));
 }
 
-TEST_CASE("a file with two names keeps both names, and a folder is refused") {
+TEST_CASE("a file with two hard links keeps both, and a folder is refused") {
   const TemporaryFolder folder;
   folder.write("one", "long before");
   fs::create_hard_link(folder.path() / "one", folder.path() / "two");

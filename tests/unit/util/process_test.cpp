@@ -90,7 +90,7 @@ TEST_CASE("input larger than a pipe is written while output is read") {
   CHECK(result.output == command.input);
 }
 
-TEST_CASE("a program that does not read its input gives no error") {
+TEST_CASE("it is not an error if a program does not read its input") {
   Command command = shell("exit 0");
   command.input = std::string(1'000'000, 'x');
   CHECK(run_process(command).ok());
@@ -147,7 +147,7 @@ TEST_CASE("a process is killed with its children at its time-out") {
   CHECK(gone);
 }
 
-TEST_CASE("a grandchild that keeps the pipes open does not delay the end") {
+TEST_CASE("run_process() returns after the child's end, even if a grandchild keeps the pipes open") {
   const TemporaryFolder folder;
   const std::string pid_file = (folder.path() / "pid").string();
   Command command = shell("sleep 1000 & echo $! > " + pid_file + "; echo done");
@@ -194,7 +194,7 @@ TEST_CASE("several threads run processes at the same time") {
   for (std::size_t i = 0; i < outputs.size(); ++i) CHECK(outputs[i] == std::to_string(i) + "\n");
 }
 
-TEST_CASE("a process is killed without a time-out if go_on returns false") {
+TEST_CASE("a process is killed before its time-out if go_on returns false") {
   Command command = shell("echo begun; exec sleep 1000");
   command.go_on = [](const mlk::ProcessResult& so_far) { return so_far.output.empty(); };
   const auto result = run_process(command);

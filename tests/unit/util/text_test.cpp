@@ -46,7 +46,7 @@ TEST_CASE("nearest() finds a candidate that differs by a typing mistake") {
   CHECK(nearest("xyz", {"abc"}).empty());  // short words allow fewer differences
 }
 
-TEST_CASE("text is cut between characters") {
+TEST_CASE("cut() cuts a text only between characters") {
   CHECK(mlk::cut("abc", 3) == "abc");
   CHECK(mlk::cut("abc", 2) == "ab");
   CHECK(mlk::cut("a\xe2\x96\x88z", 4) == "a\xe2\x96\x88");

@@ -26,7 +26,7 @@ TEST_CASE("work() returns after all tasks are done, also tasks that tasks have a
   CHECK(done == 1 + 4 + 16 + 64 + 256 + 1024);
 }
 
-TEST_CASE("the caller alone does a few tasks") {
+TEST_CASE("work() runs a few tasks in the thread of the caller, without helpers") {
   std::set<std::thread::id> threads;
   ThreadPool pool({.most = 3, .when_waiting = 8});
   for (int i = 0; i < 5; ++i) pool.add([&] { threads.insert(std::this_thread::get_id()); });
@@ -75,7 +75,7 @@ TEST_CASE("the number of helpers grows only while no task ends") {
   CHECK(threads.size() <= 3);  // two helpers and the caller
 }
 
-TEST_CASE("a pool without tasks has nothing to do") { ThreadPool({.most = 3}).work(); }
+TEST_CASE("work() returns if the pool has no tasks") { ThreadPool({.most = 3}).work(); }
 
 TEST_CASE("work() rethrows the exception of a task, and no task begins after it") {
   std::atomic<int> begun = 0;

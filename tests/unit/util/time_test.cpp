@@ -30,7 +30,7 @@ TEST_CASE("text that is not a time is refused") {
   }
 }
 
-TEST_CASE("times are written as they are read") {
+TEST_CASE("format_time() writes a time in the form that parse_time() reads") {
   for (const char* text : {"1970-01-01T00:00:00Z", "2026-11-21T07:40:25Z", "1969-12-31T23:59:59Z"}) {
     CHECK(mlk::format_time(*parse_time(text)) == text);
   }
@@ -48,7 +48,7 @@ TEST_CASE("times are written as they are read") {
         "2026-11-21T07:40:25.123456Z");
 }
 
-TEST_CASE("durations are read in units, or as seconds") {
+TEST_CASE("parse_duration() reads numbers with units, and a bare number as seconds") {
   CHECK(parse_duration("90s") == seconds(90));
   CHECK(parse_duration("15m") == seconds(900));
   CHECK(parse_duration("1h30m") == seconds(5400));
@@ -61,7 +61,7 @@ TEST_CASE("durations are read in units, or as seconds") {
   }
 }
 
-TEST_CASE("durations are shown with their two largest units") {
+TEST_CASE("format_duration() shows the two largest units") {
   CHECK(mlk::format_duration(seconds(0)) == "0s");
   CHECK(mlk::format_duration(seconds(59)) == "59s");
   CHECK(mlk::format_duration(seconds(200)) == "3m20s");

@@ -166,7 +166,7 @@ TEST_CASE("lists and maps are equal if all of their values are equal") {
                        {{"o", {{"type", "adam"}, {"lr", {1, json::object()}}}}}));
 }
 
-TEST_CASE("in is true for each value of its list") {
+TEST_CASE("a comparison with in is true for each value of its list") {
   check_matches("train.optimizer.type in [sgd, adam]", true);
   check_matches("train.optimizer.type in [SGD, adam]", false);
   check_matches("lr in [0.1, 1e-2]", true);
@@ -268,7 +268,7 @@ TEST_CASE("an expression is printed in a normal form with the same meaning") {
     CHECK(printed_expression(text) == text);
 }
 
-TEST_CASE("a mistake is shown at its place") {
+TEST_CASE("the error for an invalid expression shows the place of the mistake") {
   CHECK(parse_refusal("lr < 0.01 && state = Succeeded") ==
         "--where:1:20: '=' does not compare; write '=='\n"
         "  lr < 0.01 && state = Succeeded\n"
@@ -308,13 +308,12 @@ TEST_CASE("every mistake has its own message") {
   CHECK(said("lr == \"a\\\"") == "--where:1:7: this quote is not closed");
   CHECK(said("lr == \"\\x\"") ==
         "--where:1:7: text in double quotes is written as in JSON; '...' takes it as it is");
-  CHECK(said("lr ~ 'a'") == "--where:1:4: '~' means nothing alone; a pattern stands behind '=~'");
+  CHECK(said("lr ~ 'a'") == "--where:1:4: '~' alone is not an operator; write a pattern after '=~'");
   CHECK(said("lr =~ sgd") == "--where:1:7: a pattern in quotes must follow '=~', not 'sgd'");
   CHECK(said("lr =~") == "--where:1:6: a pattern in quotes must follow '=~', not the end");
   CHECK(said("lr =~ '(a'") == "--where:1:7: the pattern is not valid: missing ): (a");
   CHECK(said("lr =~ ''") == "--where:1:7: the pattern is empty");
-  CHECK(said("lr == #1") ==
-        "--where:1:7: '#' means nothing here; text with such characters stands in quotes");
+  CHECK(said("lr == #1") == "--where:1:7: '#' is not an operator; put text with this character in quotes");
   CHECK(said("lr in 1") == "--where:1:7: a list must follow 'in', for example [0.1, 0.01], not '1'");
   CHECK(said("lr not 1") == "--where:1:8: 'in' must follow 'not' here, not '1'");
   CHECK(said("lr == and") == "--where:1:7: a value must stand here; the text and is written 'and'");
@@ -363,7 +362,7 @@ TEST_CASE("names() returns the names with their places") {
   CHECK(names[2].name == "lr");
 }
 
-TEST_CASE("the end of a path means the path if only one path has this end") {
+TEST_CASE("the last words of a path mean the path if no other path ends with them") {
   CHECK(names_after_check("lr < 0.1 and optimizer.type == sgd and not loss > 1") ==
         "train.optimizer.lr < 0.1 and train.optimizer.type == \"sgd\" and not loss > 1");
   CHECK(to_string(check_names(parse_expression("loss < 1", ""), {"x.loss", "loss"})) == "loss < 1");
@@ -435,7 +434,7 @@ TEST_CASE("names and bare words may have letters, digits, and the signs of paths
   }
   for (const char* sign : {"#", "$", "%", ";", "?", "\\", "^", "`", "*"}) {
     CAPTURE(sign);
-    CHECK(parse_refusal(std::string("a == b") + sign).find("means nothing here") != std::string::npos);
+    CHECK(parse_refusal(std::string("a == b") + sign).find("is not an operator") != std::string::npos);
   }
   CHECK(parse_refusal("a == 1 | b == 2").find("'|' joins no comparisons; write '||'") != std::string::npos);
   CHECK(parse_refusal("a == b,").find("must follow here, not ','") != std::string::npos);
@@ -443,7 +442,7 @@ TEST_CASE("names and bare words may have letters, digits, and the signs of paths
     CHECK(parse_refusal(std::string("a == ") + word).find("is written '") != std::string::npos);
 }
 
-TEST_CASE("any blanks may be between the words, or none") {
+TEST_CASE("the words of an expression may have any blanks between them, or none") {
   CHECK(matches_values("\ta\r\n==\t1 ", {{"a", 1}}));
   CHECK(matches_values("a>=1&&a<=1||a!=1", {{"a", 1}}));
   CHECK(matches_values("a in[ ]or a==NULL", json::object()));
@@ -482,7 +481,7 @@ TEST_CASE("the hint for an unknown name lists all names of a short list") {
   CHECK(hint_of({}) == "");
 }
 
-TEST_CASE("impossible text is refused by ==, != and in, with or without case as its field compares") {
+TEST_CASE("==, != and in refuse a text that the field never has, and ignore case if the field does") {
   const auto said = [](const std::string& text, const std::string& name) {
     const std::string all =
         refusal_of([&] { check_values(parse_expression(text, "--where"), name, {"ps", "single"}); });

@@ -23,7 +23,7 @@ using mlk::test::area;
 using mlk::test::furthest_apart;
 using mlk::test::Numbers;
 
-TEST_CASE("a pool does each part once, however many there are") {
+TEST_CASE("a thread pool executes each part once, whatever the number of parts") {
   for (const int threads : {1, 2, 5}) {
     ThreadPool pool(threads);
     for (int round = 0; round < 200; ++round) {
@@ -36,7 +36,7 @@ TEST_CASE("a pool does each part once, however many there are") {
   }
 }
 
-TEST_CASE("a pool shares its parts among all its threads") {
+TEST_CASE("a thread pool distributes parts among all its threads") {
   ThreadPool pool(3);
   std::atomic<int> met{0};
   pool.run(3, [&](int) {
@@ -62,7 +62,7 @@ TEST_CASE("an exception of a part is rethrown when all parts have ended, and the
   }
 }
 
-TEST_CASE("a pool that was never used ends") { const ThreadPool pool(4); }
+TEST_CASE("a thread pool that was never used can be destroyed") { const ThreadPool pool(4); }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they need address space without end
 TEST_CASE("a process that cannot start more threads computes with the threads that it has") {

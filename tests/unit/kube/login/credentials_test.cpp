@@ -1,4 +1,4 @@
-// When a credential is used, dropped and requested again. No process, no clock.
+// When a credential is used, dropped and requested again. These tests use no process and no clock.
 #include "cli/kube/login/credentials.h"
 
 #include <doctest/doctest.h>
@@ -87,15 +87,16 @@ TEST_CASE("a server that refuses every credential does not cause a plugin call f
   CHECK(credentials.refused(third, begin_time + seconds(12)));  // it had been accepted
 }
 
-TEST_CASE("an id-token is sent until shortly before its expiry, and then the error has a hint") {
-  Credentials credentials(with_oidc(R"({"exp": 1795348800})"));  // at_noon
+TEST_CASE(
+    "an id-token is sent until ten seconds before its expiry; after that there is an error with a hint") {
+  Credentials credentials(with_oidc(R"({"exp": 1795348800})"));  // the expiry is at_noon
   CHECK(credentials.next(begin_time, at_noon - seconds(11)).send != nullptr);
   const auto late = credentials.next(begin_time, at_noon - seconds(10));
   CHECK(late.send == nullptr);
   REQUIRE(late.error.has_value());
   CHECK(late.error->what() ==
         std::string("the id-token of auth-provider oidc has expired at 2026-11-22T12:00:00Z"));
-  CHECK(late.error->hint().find("any kubectl command with this kubeconfig does") != std::string::npos);
+  CHECK(late.error->hint().find("any kubectl command renews it") != std::string::npos);
   CHECK(Credentials(with_oidc("{}")).next(begin_time, at_noon).error.has_value());
   Config none = with_oidc("{}");
   none.token.clear();
@@ -118,7 +119,7 @@ TEST_CASE("the token file is read again every minute, and the client certificate
   CHECK(renewed->certificate_pem == "C");
 }
 
-TEST_CASE("a fixed credential is never requested again") {
+TEST_CASE("a request with a fixed token is not sent again after a refusal") {
   Config config;
   config.token = "t";
   Credentials credentials(config);
@@ -137,7 +138,7 @@ TEST_CASE("a second refusal requests a new credential only ten seconds after the
   CHECK(refused_after(seconds(10)));
 }
 
-TEST_CASE("an accepted older credential does not make the newer one accepted") {
+TEST_CASE("the acceptance of an older credential does not end the pause between plugin calls") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a"), begin_time, at_noon);
   const CredentialPtr first = credentials.next(begin_time, at_noon).send;
@@ -147,7 +148,7 @@ TEST_CASE("an accepted older credential does not make the newer one accepted") {
   CHECK_FALSE(credentials.refused(credentials.next(begin_time, at_noon).send, begin_time + seconds(1)));
 }
 
-TEST_CASE("a credential that expires right now is used for ten seconds, a later good one to its expiry") {
+TEST_CASE("a credential that expires on arrival is used for ten seconds, the next one until its expiry") {
   Credentials credentials(with_plugin());
   credentials.renew(token_until("a", at_noon), begin_time, at_noon);
   CHECK(credentials.next(begin_time + seconds(9), at_noon + seconds(9)).send != nullptr);
@@ -157,7 +158,7 @@ TEST_CASE("a credential that expires right now is used for ten seconds, a later 
   CHECK(credentials.next(begin_time + seconds(60), at_noon + seconds(60)).send != nullptr);
 }
 
-TEST_CASE("the error for an id-token without an expiry says so") {
+TEST_CASE("the error for an id-token without an expiry says that the expiry is missing") {
   CHECK(Credentials(with_oidc("{}")).next(begin_time, at_noon).error->what() ==
         std::string("the id-token of auth-provider oidc is no JSON Web Token with an end"));
   CHECK(Credentials(with_oidc("{}")).next(begin_time, at_noon).error->code() == mlk::ExitCode::cluster);

@@ -1,4 +1,4 @@
-// Credential plugins as processes, and requests that wait for them.
+// Credential plugins that run as processes, and requests that wait for them.
 #include "cli/kube/login/exec_call.h"
 
 #include <algorithm>
@@ -155,7 +155,8 @@ TEST_CASE("the stderr of a plugin is passed on without secrets") {
   CHECK(said == std::vector<std::string>{"open https://login in ***", "never print ***"});
 }
 
-TEST_CASE("many requests share one plugin call, and a refusal causes one more call and repeats each") {
+TEST_CASE(
+    "many requests share one plugin call; after a refusal they share one more call and are sent again") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::atomic<int> refusals = 0, requests = 0;
@@ -224,7 +225,7 @@ TEST_CASE("a credential that the server accepted for a stream is renewed wheneve
   CHECK(script.calls() == 3);
 }
 
-TEST_CASE("a 401 for the second credential too is the answer to the caller") {
+TEST_CASE("the caller gets the 401 if the server refuses the second credential too") {
   const Certificate authority = make_authority("cluster ca");
   FakeServer server(make_certificate({"server", "IP:127.0.0.1", &authority}));
   std::atomic<int> requests = 0;

@@ -85,7 +85,7 @@ TEST_CASE("missing and null fields of a plugin's entry have defaults") {
   CHECK(read_plugin({{"interactiveMode", "IfAvailable"}}).mode == InteractiveMode::if_available);
 }
 
-TEST_CASE("a plugin's entry that no process can run with is refused") {
+TEST_CASE("a plugin's entry is refused if its fields have values with which no process can run") {
   const std::string zero("a\0b", 3);
   CHECK(plugin_refusal({{"args", "a"}}) == "here: exec: args is not a list | ");
   CHECK(plugin_refusal({{"env", {{"name", "A"}}}}) == "here: exec: env is not a list | ");
@@ -116,7 +116,7 @@ TEST_CASE("the expiry of a credential may be in any time zone and must be a full
     CHECK_MESSAGE(answered_end(bad) == "refused", bad);
 }
 
-TEST_CASE("a plugin learns that TLS is not verified, and gets no fields with usual values") {
+TEST_CASE("KUBERNETES_EXEC_INFO has insecure-skip-tls-verify only if TLS is not verified") {
   ExecPlugin plugin = read_plugin({{"provideClusterInfo", true}});
   Config config;
   config.server = "https://h";
@@ -138,7 +138,7 @@ TEST_CASE("secrets of four or more characters are hidden, the longest first, and
   CHECK(without_secrets("a\x1b[1m", plugin, "") == "a?[1m");
 }
 
-TEST_CASE("the error of a plugin says how it ended and has the end of its stderr in one line") {
+TEST_CASE("the error of a plugin says how the plugin ended and has the end of its stderr in one line") {
   const ExecPlugin plugin = read_plugin(json::object());
   const auto told = [&](mlk::ProcessResult result, ExitCode code = ExitCode::cluster) {
     const Error error = exec_failure(plugin, result, seconds(9));

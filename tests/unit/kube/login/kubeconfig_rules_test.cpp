@@ -60,7 +60,7 @@ class OneContext {
 
 }  // namespace
 
-TEST_CASE("booleans have the words of YAML 1.1, in upper and lower case") {
+TEST_CASE("a boolean is a word of YAML 1.1 in upper or lower case, and any other value is refused") {
   OneContext files;
   for (const char* yes : {"true", "True", "yes", "YES", "on", "On", "y", "Y"})
     CHECK_MESSAGE(files.load(at_h + ", insecure-skip-tls-verify: " + yes, "").insecure, yes);
@@ -71,7 +71,7 @@ TEST_CASE("booleans have the words of YAML 1.1, in upper and lower case") {
           "FOLDER/config: cluster \"k\": insecure-skip-tls-verify is neither true nor false | ");
 }
 
-TEST_CASE("answers are compressed unless the cluster says otherwise") {
+TEST_CASE("answers are compressed unless the cluster's entry has disable-compression") {
   OneContext files;
   CHECK(files.load(at_h, "").compression);
   CHECK(files.load(at_h + ", disable-compression: false", "").compression);
@@ -90,7 +90,7 @@ TEST_CASE("a server without a scheme is https if the entry has settings of TLS")
     CHECK(files.refusal_of("server: " + std::string(blanks), "").find("is not a URL") != std::string::npos);
 }
 
-TEST_CASE("a client certificate over plain http is refused too") {
+TEST_CASE("a client certificate is refused for a server with plain http, even on this machine") {
   OneContext files;
   files.folder.write("a.pem", "A");
   CHECK(
@@ -102,7 +102,7 @@ TEST_CASE("a client certificate over plain http is refused too") {
         "machine alone");
 }
 
-TEST_CASE("proxies speak http, https or socks5") {
+TEST_CASE("a proxy-url is accepted only with http, https or socks5") {
   OneContext files;
   for (const char* good : {"http://p:1", "https://p:1", "socks5://p:1"})
     CHECK(files.load(at_h + ", proxy-url: '" + good + "'", "").proxy_url == good);
@@ -155,7 +155,7 @@ TEST_CASE("impersonation needs `as`, and its headers cannot hold line breaks") {
   CHECK(files.load(at_h, "as: a").impersonation.size() == 1);
 }
 
-TEST_CASE("the error for an unknown auth-provider has a hint, and an id-token is one line") {
+TEST_CASE("the error for an unknown auth-provider has a hint, and an id-token with a line break is refused") {
   OneContext files;
   CHECK(files.refusal_of(at_h, "auth-provider: {name: other}") ==
         "FOLDER/config: user \"u\": there is no auth-provider \"other\" any more | log in by a credential "
@@ -217,7 +217,7 @@ TEST_CASE("names, lists and kinds may be missing or empty, but a wrong form is r
   CHECK(files.refusal_of_text("a: b\nc: [d\ne: f\n").starts_with("kubeconfig FOLDER/config: line 3: "));
 }
 
-TEST_CASE("a kubeconfig has at most 32 levels and 10000 values") {
+TEST_CASE("a kubeconfig with more than 32 levels or 10000 values is refused") {
   const auto nested = [](int levels) {  // the map is the first level, the scalar the last
     return "a: " + std::string(static_cast<std::size_t>(levels - 2), '[') + "x" +
            std::string(static_cast<std::size_t>(levels - 2), ']') + "\n";

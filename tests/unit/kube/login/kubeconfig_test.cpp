@@ -88,7 +88,7 @@ TEST_CASE("a context gives the settings of its cluster, user and namespace") {
   CHECK(config.source == (files.folder.path() / "config").string());
 }
 
-TEST_CASE("the first file with a name gives the whole entry, the first current-context wins") {
+TEST_CASE("the first file that defines a name gives the whole entry, and the first current-context is used") {
   Files files;
   const auto one = files.folder.write(
       "one/config",
@@ -109,7 +109,7 @@ TEST_CASE("the first file with a name gives the whole entry, the first current-c
   CHECK(config.user_source == one.string());
 }
 
-TEST_CASE("--kubeconfig is read alone, $KUBECONFIG before ~/.kube/config") {
+TEST_CASE("--kubeconfig is read alone, and $KUBECONFIG is read instead of ~/.kube/config") {
   Files files;
   files.folder.write("home/.kube/config", kubeconfig("server: 'https://home'", ""));
   CHECK(load_config({}, files.places).server == "https://home");
@@ -123,7 +123,7 @@ TEST_CASE("--kubeconfig is read alone, $KUBECONFIG before ~/.kube/config") {
             "not found: kubeconfig " + flags.kubeconfig));
 }
 
-TEST_CASE("flags choose context and namespace") {
+TEST_CASE("flags replace the context and the namespace of the file") {
   Files files;
   const std::string text = kubeconfig(https, "", "namespace: own") + "extra: ignored\n";
   CHECK(files.load(text, {"", "", "mine"}).name_space == "mine");
@@ -132,7 +132,7 @@ TEST_CASE("flags choose context and namespace") {
   CHECK(has(files.problem(kubeconfig(https, "", "namespace: No/Name")), "is not the name of a namespace"));
 }
 
-TEST_CASE("certificates and keys come from files or from base64, as their field says") {
+TEST_CASE("certificates and keys are read from files, or from base64 in the fields that end in -data") {
   Files files;
   files.folder.write("cert.pem", "CERT");
   files.folder.write("key.pem", "KEY");
@@ -196,7 +196,7 @@ TEST_CASE("a plugin is not needed if there is a token") {
   CHECK(files.load(kubeconfig(https, exec)).exec.has_value());
 }
 
-TEST_CASE("http is for this machine alone, and the scheme may be left out") {
+TEST_CASE("plain http is accepted only for this machine, and the scheme may be left out") {
   Files files;
   CHECK(files.load(kubeconfig("server: 'http://127.0.0.1:8001'", "")).server == "http://127.0.0.1:8001");
   CHECK(files.load(kubeconfig("server: 'localhost:8080'", "")).server == "http://localhost:8080");
@@ -213,7 +213,7 @@ TEST_CASE("http is for this machine alone, and the scheme may be left out") {
   }
 }
 
-TEST_CASE("impersonation becomes headers") {
+TEST_CASE("the fields for impersonation become headers") {
   Files files;
   const Config config = files.load(
       kubeconfig(https, "token: t, as: boss, as-uid: '7', as-groups: [a, b], as-user-extra: {k/x: [v]}"));
@@ -274,7 +274,7 @@ TEST_CASE("a reference to a missing context, cluster or user is refused") {
   CHECK(has(files.problem("current-context: gone\n"), "context \"gone\" does not exist"));
 }
 
-TEST_CASE("a kubeconfig may be JSON") {
+TEST_CASE("a kubeconfig in JSON is accepted") {
   Files files;
   const Config config = files.load(R"({"current-context": "c", "kind": "Config",
 	"clusters": [{"name": "k", "cluster": {"server": "https://h", "insecure-skip-tls-verify": true}}],

@@ -121,7 +121,7 @@ TEST_CASE("the text of an expiry has the time that is left or gone") {
   CHECK(text_of_end(now - seconds(1), now) == "expired 2026-11-26T11:59:59Z (1s ago)");
 }
 
-TEST_CASE("each way to log in has its own text") {
+TEST_CASE("the description of a login has its own text for each way to log in") {
   const auto way = [](Login login, const std::string& certificate = "") {
     Config config;
     config.login = login;

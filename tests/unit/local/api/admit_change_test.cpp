@@ -75,7 +75,7 @@ TEST_CASE("a change keeps the stored status, whatever status it contains") {
   CHECK(after_change("jobs", job, {{"kind", nullptr}, {"apiVersion", nullptr}}) == job);
 }
 
-TEST_CASE("the generation is counted from 1, of kinds that have one") {
+TEST_CASE("the generation of an object begins at 1, for kinds that have a generation") {
   json job = kept("jobs", job_named("j"));
   job["metadata"].erase("generation");
   CHECK(after_change("jobs", job, {{"spec", {{"suspend", true}}}}).at("metadata").at("generation") == 2);
@@ -85,7 +85,7 @@ TEST_CASE("the generation is counted from 1, of kinds that have one") {
                   .contains("generation"));
 }
 
-TEST_CASE("objects without a spec, and objects of kinds without defaults, do not change") {
+TEST_CASE("defaults are added to no object without a spec, and to no object of a kind without defaults") {
   const json bare = R"({"metadata": {"name": "a", "uid": "u"}})"_json;
   for (const char* plural : {"pods", "services", "configmaps", "leases", "events", "nodes"})
     CHECK_MESSAGE(defaulted(plural, bare) == bare, plural);
@@ -174,7 +174,7 @@ TEST_CASE(
         R"({"env": [5, {"value": "1"}, {"name": "a", "value": "2"}]})"_json);
 }
 
-TEST_CASE("a merge patch replaces whole lists, and does not interpret directives") {
+TEST_CASE("a merge patch replaces whole lists, and stores directives as ordinary fields") {
   const auto merged = [](const json& before, const json& patch) {
     return apply_patch("application/merge-patch+json; charset=utf-8", before, patch.dump());
   };
@@ -198,7 +198,7 @@ TEST_CASE("patches and bodies that cannot be read are refused with their reasons
   CHECK(refusal_words([] { parse_body("{"); }) == "400 the body is not JSON: byte 2");
 }
 
-TEST_CASE("the columns of each kind have these names and types") {
+TEST_CASE("the table of each kind has its own column names and types") {
   const std::pair<const char*, const char*> table[] = {
       {"pods", "Name:string Ready:string Status:string Restarts:string Age:string"},
       {"jobs", "Name:string Status:string Completions:string Duration:string Age:string"},

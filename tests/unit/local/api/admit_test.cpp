@@ -88,7 +88,7 @@ TEST_CASE("names of Services and Namespaces are DNS labels, other names are DNS 
         "422 metadata.name: Required value: name or generateName is required");
 }
 
-TEST_CASE("labels and annotations have names and values of these forms") {
+TEST_CASE("labels and annotations with an invalid key, an invalid value or too many bytes are refused") {
   const auto with = [](const char* list, const std::string& key, const json& value) {
     return refused_new("configmaps", map_named("a", {{"metadata", {{list, {{key, value}}}}}}));
   };
@@ -106,7 +106,7 @@ TEST_CASE("labels and annotations have names and values of these forms") {
                       .starts_with("422 metadata.labels: Invalid value: \"" + value +
                                    "\": a valid label must be an empty string or consist of"),
                   value);
-  CHECK(with("annotations", "X.io/A", "any thing") == "taken");  // judged in lower case
+  CHECK(with("annotations", "X.io/A", "any thing") == "taken");  // checked in lower case
   CHECK(with("annotations", "a b", "v") == "422 metadata.annotations: Invalid value: \"a b\"");
   CHECK(with("annotations", "abcd", std::string(256 * 1024 - 4, 'x')) == "taken");
   CHECK(with("annotations", "abcd", std::string(256 * 1024 - 3, 'x')) ==
@@ -152,7 +152,7 @@ TEST_CASE("keys of ConfigMaps and Secrets can be file names, and encoded values 
   CHECK(with("secrets", "data", "k", "!") == "400 Secret \"a\": data[k] is not base64");
   CHECK(with("secrets", "data", "k", "dmFsdWU=") == "taken");
   CHECK(with("services", "data", "a/b", "v") != "taken");  // refused because the spec is missing
-  // Both parts together are bounded.
+  // The limit applies to both parts together.
   const std::string half(600 * 1024, 'x');
   json two = map_named("a", {{"data", {{"k", half}, {"l", half}}}});
   CHECK(refused_new("configmaps", two) == "422 []: Too long: may not be more than 1048576 bytes");
@@ -241,7 +241,8 @@ TEST_CASE("the generation counts changes of the spec alone") {
   CHECK_FALSE(changed("configmaps", map, {{"data", {{"k", "w"}}}}).at("metadata").contains("generation"));
 }
 
-TEST_CASE("the name, version and uid in a change are either absent or equal to those of the object") {
+TEST_CASE(
+    "a change is refused if it has another name, version or uid than the object, and may omit all three") {
   const json before = stored("configmaps", map_named("a"));
   const auto with = [&](const char* field, const json& value) {
     return refused_change("configmaps", before, {{"metadata", {{field, value}}}});
@@ -259,7 +260,8 @@ TEST_CASE("the name, version and uid in a change are either absent or equal to t
   CHECK(with("name", "b") == "400 the name of the object (b) does not match the name on the URL (a)");
 }
 
-TEST_CASE("ConfigMaps and Secrets with `immutable` have immutable fields, and so has every Secret") {
+TEST_CASE(
+    "a ConfigMap or Secret with `immutable` cannot change its data, and no Secret can change its type") {
   const json open = stored("configmaps", map_named("a"));
   CHECK(refused_change("configmaps", open, {{"data", {{"k", "w"}}}}) == "taken");
   CHECK(refused_change("configmaps", open, {{"immutable", true}}) == "taken");
@@ -279,7 +281,7 @@ TEST_CASE("ConfigMaps and Secrets with `immutable` have immutable fields, and so
                        {{"spec", {{"publishNotReadyAddresses", true}}}}) == "taken");
 }
 
-TEST_CASE("the immutable fields of a Job") {
+TEST_CASE("an immutable field of a Job cannot change, and the other fields of its spec can") {
   const json before = stored("jobs", job_named("j", {{"backoffLimitPerIndex", 1}}));
   const std::pair<const char*, json> table[] = {{"selector", {{"matchLabels", {{"x", "y"}}}}},
                                                 {"podFailurePolicy", {{"rules", json::array()}}},
@@ -305,7 +307,7 @@ TEST_CASE("the immutable fields of a Job") {
             .starts_with("422 spec.completions: "));
 }
 
-TEST_CASE("the mutable fields of a pod") {
+TEST_CASE("in the spec of a pod only tolerations, the grace period and scheduling gates can change") {
   const json before = stored("pods", bare_pod());
   for (const json& patch :
        {json{{"tolerations", {{{"key", "a"}}}}}, json{{"terminationGracePeriodSeconds", 1}},

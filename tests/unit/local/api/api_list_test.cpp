@@ -23,7 +23,7 @@ struct Listed {
       all.push_back(cluster.ask("POST", std::string("/api/v1/namespaces/") + space + "/configmaps",
                                 map_named(name, {{"metadata", {{"labels", {{"l", value}}}}}})));
   }
-  // As items of a list, which do not say their type.
+  // The objects as items of a list, which have no fields for their type.
   json items(const std::vector<std::size_t>& which) const {
     json result = json::array();
     for (const std::size_t i : which) {
@@ -51,7 +51,7 @@ TEST_CASE("a list has a version, and its items have all fields except their type
   CHECK(listed.cluster.ask("GET", "/api/v1/namespaces/none/configmaps") == listed.list(version, {}));
 }
 
-TEST_CASE("pages follow one another over namespaces, and say how many are left") {
+TEST_CASE("the pages of a list continue in the next namespace, and report how many objects remain") {
   Listed listed;
   Cluster& cluster = listed.cluster;
   const std::uint64_t revision = cluster.store.revision();

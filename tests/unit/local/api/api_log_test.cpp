@@ -14,7 +14,7 @@ using namespace nlohmann::literals;
 
 const std::string log_path = pods + "/p/log";
 
-// A cluster with a pod that runs and has said four lines, the first two before noon.
+// A cluster with a pod that runs and has printed four lines, the first two before noon.
 struct Talking {
   Cluster cluster;
   std::string uid;
@@ -65,7 +65,7 @@ TEST_CASE("a log is read as a whole, or in the part that the options select") {
   CHECK(talking.read("?timestamps=false&limitBytes=1") == "o");
 }
 
-TEST_CASE("a log can be read since a time, of whole seconds, or since some seconds ago") {
+TEST_CASE("a log can be read since a time, cut to whole seconds, or since a number of seconds ago") {
   Talking talking;
   CHECK(talking.read("?sinceSeconds=1") == "two\nthree\nfour\n");
   CHECK(talking.read("?sinceSeconds=2") == "one\ntwo\nthree\nfour\n");

@@ -54,7 +54,7 @@ Answer send_later(Cluster& cluster, const std::string& method, const std::string
   return later.handle(request);
 }
 
-TEST_CASE("a new object has the status of its kind, and the status that a client sends is ignored") {
+TEST_CASE("a new object gets the initial status of its kind, and the status that a client sends is ignored") {
   Cluster cluster;
   const auto made = [&](const std::string& path, json object) {
     object["status"] = {{"phase", "Odd"}};
@@ -163,8 +163,7 @@ TEST_CASE("the answer to an immediate deletion has the deleted object's name, ki
 }
 
 TEST_CASE(
-    "deleting an object with a grace period or a finalizer returns the marked object, which keeps its "
-    "first mark") {
+    "an object with a finalizer or a grace period gets a deletion time, which can only become earlier") {
   Cluster cluster;
   const json held = cluster.ask("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   json going = held;
@@ -202,7 +201,8 @@ TEST_CASE("an object that is not a pod has no grace period, even if the request 
   CHECK(going.at("metadata").at("deletionTimestamp") == "2026-11-21T12:00:00Z");
 }
 
-TEST_CASE("a foreground deletion appends its finalizer to the object's own finalizers, once") {
+TEST_CASE(
+    "a foreground deletion adds its finalizer to the object's own ones, and a repeated deletion adds none") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"finalizers", {"x.io/f"}}}}}));
   for (int i = 0; i < 2; ++i)
@@ -303,7 +303,7 @@ TEST_CASE("deleting a collection answers with the list of its objects") {
         std::vector<std::string>{"team"});
 }
 
-TEST_CASE("an update replaces the object, and an update without a difference keeps its version") {
+TEST_CASE("an update replaces the object, and an update that changes nothing keeps the object's version") {
   Cluster cluster;
   const json a = cluster.ask("POST", maps, map_named("a"));
   const Answer same = cluster.send("PUT", maps + "/a", a);

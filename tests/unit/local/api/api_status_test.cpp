@@ -281,7 +281,7 @@ TEST_CASE("the server creates nothing in a namespace that is being deleted") {
                map_named("a"));
 }
 
-TEST_CASE("health is plain text, at three paths and for every method") {
+TEST_CASE("each of the three health paths answers GET and HEAD with plain text") {
   Cluster cluster;
   for (const char* path : {"/healthz", "/livez", "/readyz"}) {
     for (const char* method : {"GET", "HEAD"}) {

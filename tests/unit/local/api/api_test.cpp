@@ -12,7 +12,7 @@
 using namespace mlk::local;
 using namespace mlk::local::samples;
 
-TEST_CASE("requests of a client and their answers") {
+TEST_CASE("each request in a table of requests gets its status code and its reason") {
   const struct {
     const char* method;
     std::string path;
@@ -169,7 +169,7 @@ TEST_CASE("a Job gets the defaults and labels of the real API") {
         "/dev/termination-log");
 }
 
-TEST_CASE("immutable fields do not change") {
+TEST_CASE("a patch of an immutable field is refused, and a patch of another field is applied") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a", {{"immutable", true}}));
   const std::string merge = "application/merge-patch+json";
@@ -185,7 +185,7 @@ TEST_CASE("immutable fields do not change") {
             .at("generation") == 3);
 }
 
-TEST_CASE("an update without the newest version is refused") {
+TEST_CASE("an update with an old version is refused, and an update without a version is applied") {
   Cluster cluster;
   json object = cluster.ask("POST", maps, map_named("a"));
   object["data"]["k"] = "w";
@@ -197,7 +197,7 @@ TEST_CASE("an update without the newest version is refused") {
   CHECK(cluster.code("PUT", maps + "/a", object) == 200);
 }
 
-TEST_CASE("the four kinds of patches") {
+TEST_CASE("strategic, JSON and apply patches are applied, and an unknown type of patch is refused") {
   Cluster cluster;
   cluster.send("POST", jobs,
                job_named("j", {{"suspend", true}}, {{"env", {{{"name", "A"}, {"value", "1"}}}}}));
@@ -262,7 +262,7 @@ TEST_CASE("the paths `status` and `finalize` of a namespace are not read as kind
         "the server could not find the requested resource");
 }
 
-TEST_CASE("a client gets the form that it asks for, and protobuf is refused") {
+TEST_CASE("a client gets objects, tables or metadata as its Accept header asks, and protobuf is refused") {
   Cluster cluster;
   cluster.send("POST", maps, map_named("a"));
   const auto form = [&](const std::string& accept) {
@@ -280,7 +280,7 @@ TEST_CASE("a client gets the form that it asks for, and protobuf is refused") {
   CHECK(cluster.send("POST", maps, "x", "application/vnd.kubernetes.protobuf").status == 415);
 }
 
-TEST_CASE("a watch begins where the list ended") {
+TEST_CASE("a watch from the version of a list sends the changes after this list") {
   Cluster cluster;
   const std::string since = cluster.ask("GET", maps).at("metadata").at("resourceVersion");
   cluster.send("POST", maps, map_named("a", {{"metadata", {{"labels", {{"l", "1"}}}}}}));

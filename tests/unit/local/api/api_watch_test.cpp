@@ -142,7 +142,7 @@ TEST_CASE("a watch without changes ends at its timeout, with a bookmark if the c
         std::vector<json>{bookmark_at(cluster.store.revision())});
 }
 
-TEST_CASE("a watch from a version that the history no longer has ends with that error") {
+TEST_CASE("a watch from a version that the history no longer has ends with the error 410") {
   Cluster cluster;
   WatchOptions options;
   options.revision = "0000";  // a version before the first
@@ -204,7 +204,8 @@ TEST_CASE("a watch uses the options of its request") {
   CHECK(answer.body.empty());
 }
 
-TEST_CASE("a watch from before the start of a server is refused with its version and the oldest one") {
+TEST_CASE(
+    "a watch from before the server's start is refused, and the error has this and the oldest version") {
   const Folder folder;
   std::string old;
   {

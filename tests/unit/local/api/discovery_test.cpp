@@ -55,13 +55,13 @@ json openapi_with(const json& paths) {
   return {{"openapi", "3.0.0"}, {"info", {{"title", "mlk local"}, {"version", "v1"}}}, {"paths", paths}};
 }
 
-TEST_CASE("the version is that of the Kubernetes whose API is served") {
+TEST_CASE("/version reports the version of Kubernetes whose API the server has") {
   CHECK(document("/version") == R"({"major": "1", "minor": "37", "gitVersion": "v1.37.0+mlk",
     "gitCommit": "", "gitTreeState": "clean", "buildDate": "", "goVersion": "", "compiler": "",
     "platform": "local"})"_json);
 }
 
-TEST_CASE("the core group has these resources, with their short names, verbs and subresources") {
+TEST_CASE("the core group lists all its resources with their short names, verbs and subresources") {
   CHECK(document("/api") ==
         R"({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})"_json);
   CHECK(document("/api/v1") ==
@@ -79,7 +79,7 @@ TEST_CASE("the core group has these resources, with their short names, verbs and
                       served("events", "event", true, "Event", all_verbs, {"ev"})}));
 }
 
-TEST_CASE("the other groups have these resources") {
+TEST_CASE("the other groups list all their resources") {
   CHECK(document("/apis/batch/v1") ==
         listed("batch/v1", {served("jobs", "job", true, "Job", all_verbs),
                             served("jobs/status", "", true, "Job", status_verbs)}));
@@ -141,7 +141,7 @@ TEST_CASE("there is no document at any other path") {
     CHECK_MESSAGE(!discover(path), path);
 }
 
-TEST_CASE("a kind is found only by its group, version and plural") {
+TEST_CASE("a kind is found only if the group, the version and the plural name match") {
   const struct {
     const char* api_version;
     const char* plural;

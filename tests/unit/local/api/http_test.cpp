@@ -71,13 +71,13 @@ TEST_CASE("a client verifies the certificate with the authority, and needs the t
   CHECK(!served.store.find("configmaps", "default", "a"));
 }
 
-TEST_CASE("a stranger's certificate is not accepted by a client of ours") {
+TEST_CASE("a client that trusts another authority does not accept the server's certificate") {
   Served served;
   std::ofstream(served.folder.path() / "ca.pem") << make_credentials().ca;
   CHECK(!served.client()->Get("/version"));
 }
 
-TEST_CASE("bodies have a limit, and a DELETE needs none") {
+TEST_CASE("a body over the limit is refused, and a DELETE without a body is accepted") {
   const Served served;
   const auto client = served.client();
   CHECK(client->Post(maps_path, std::string(4 << 20, 'x'), "application/json")->status == 413);

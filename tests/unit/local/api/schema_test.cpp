@@ -1,4 +1,4 @@
-// The fields that objects may have: every one is known, and takes values of its type alone.
+// The fields that objects may have: the schema has all of them, and accepts only values of their types.
 #include "cli/local/api/schema.h"
 
 #include <doctest/doctest.h>
@@ -10,8 +10,8 @@ namespace {
 
 using namespace nlohmann::literals;
 
-// In the objects below a text that begins with "*" stands for a field that takes anything, and "1Gi" for one
-// that takes numbers and texts.
+// In the objects below a text that begins with "*" represents a field that accepts any value, and "1Gi" a
+// field that accepts numbers and texts.
 const json whole_metadata = R"({
   "name": "", "generateName": "", "namespace": "", "uid": "", "resourceVersion": "", "generation": 1,
   "creationTimestamp": "*", "deletionTimestamp": "*", "deletionGracePeriodSeconds": 1, "labels": {"a": ""},

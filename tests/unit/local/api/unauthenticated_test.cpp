@@ -66,7 +66,7 @@ struct Pair {
 
 }  // namespace
 
-TEST_CASE("the user of a peer is found for an own connection, and not after its client has closed it") {
+TEST_CASE("the user of a connection of this process is found until its client closes it") {
   OnLoopback loopback;
   loopback.client = loopback.connected();
   loopback.accept();
@@ -77,7 +77,7 @@ TEST_CASE("the user of a peer is found for an own connection, and not after its 
   CHECK_FALSE(user_of_peer(Pair().socket()));
 }
 
-TEST_CASE("the user of a peer is found for a connection of another user") {
+TEST_CASE("the user of a connection of another user's process is found") {
   constexpr uid_t other = 65534;
   if (::geteuid() != 0) return;  // to become another user needs root
   OnLoopback loopback;
@@ -96,7 +96,8 @@ TEST_CASE("the user of a peer is found for a connection of another user") {
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_CASE("one connection too many closes only the oldest connection of the same side") {
+TEST_CASE(
+    "a connection over the limit closes the oldest connection of its own side, and none of the other side") {
   std::vector<std::unique_ptr<Pair>> ours, others;
   UnauthenticatedConnections connections(3);
   const auto add = [&](std::vector<std::unique_ptr<Pair>>& to, Side side) {
@@ -115,7 +116,7 @@ TEST_CASE("one connection too many closes only the oldest connection of the same
   for (int i = 0; i < 3; ++i) add(ours, Side::ours);
   CHECK(open_of(ours) == std::vector<bool>{false, true, true, true});
   CHECK(open_of(others) == std::vector<bool>{false, false, true, true, true});
-  // A connection that has shown the token, or has closed, does not count any more.
+  // A connection that has shown the token, or has closed, no longer counts towards the limit.
   connections.leave(ours[1]->socket());
   connections.leave(others[2]->socket());
   add(ours, Side::ours);

@@ -41,7 +41,8 @@ std::string status_of_job(const std::string& conditions) {
 
 }  // namespace
 
-TEST_CASE("the form of an answer is the first served one that the client accepts") {
+TEST_CASE(
+    "an answer has the first form in the Accept header that the server supports, or else the code 406") {
   for (const char* accept : {"", " ", "application/json", "*/*", "application/*", "application/json;q=0.9",
                              "application/vnd.kubernetes.protobuf, application/json", "text/html,*/*"})
     CHECK_MESSAGE(view_of(accept) == View::object, accept);
@@ -110,7 +111,7 @@ TEST_CASE("a Job's row shows its outcome") {
   CHECK(row_of("jobs", json::object()) == "Name=x Status=Running Completions=0/1 Duration= Age=45s");
 }
 
-TEST_CASE("the rows of the other kinds have these cells") {
+TEST_CASE("the row of each other kind has a cell for each of its columns") {
   CHECK(row_of("configmaps", R"({"data": {"a": "", "b": ""}, "binaryData": {"c": ""}})"_json) ==
         "Name=x Data=3 Age=45s");
   CHECK(row_of("secrets", R"({"type": "Opaque", "data": {"a": ""}})"_json) ==

@@ -50,7 +50,7 @@ TEST_CASE("the first matching rule decides, and its message has the position of 
   CHECK(matched(rules, with_condition(pod(0, "Failed", 7), "A", "True")).action == FailureAction::ignore);
 }
 
-TEST_CASE("a failure counts if there is no policy, no matching rule, or no end of the pod") {
+TEST_CASE("a failure counts if the Job has no policy, if no rule matches, or if the pod has not ended") {
   const json rules = R"([{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [7]}}])"_json;
   CHECK(match_failure(json::object(), pod(0, "Failed", 7)).action == FailureAction::count);
   CHECK(matched(rules, pod(0, "Failed", 8)).action == FailureAction::count);
@@ -66,7 +66,7 @@ TEST_CASE("a failure counts if there is no policy, no matching rule, or no end o
   CHECK(matched(rules, waiting).action == FailureAction::count);
 }
 
-TEST_CASE("the first rule of a success policy that is met decides") {
+TEST_CASE("if several rules of a success policy are met, the first one decides") {
   CHECK_FALSE(matched_success_rule(json::object(), *mlk::Indexes::parse("0-9")));
   const json count = R"([{"succeededCount": 2}])"_json;
   CHECK_FALSE(success_rule(count, "0"));

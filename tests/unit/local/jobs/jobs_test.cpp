@@ -115,7 +115,7 @@ TEST_CASE("a step that finds nothing to do changes nothing") {
   CHECK(cluster.store.revision() == before);
 }
 
-TEST_CASE("the events of a Job's end are stored as those of the Job controller") {
+TEST_CASE("the end of a Job is stored as an event of the Job controller") {
   Cluster cluster;
   cluster.send("POST", jobs, job_named("j", {{"activeDeadlineSeconds", 5}, {"completions", 0}}));
   for (int i = 0; i < 2; ++i) step_jobs(cluster.store, noon);
@@ -129,7 +129,7 @@ TEST_CASE("the events of a Job's end are stored as those of the Job controller")
         std::vector<std::string>{"Normal Completed Job completed job-controller 2026-11-21T12:00:00Z"});
 }
 
-TEST_CASE("a pod that a Job does not control is not its pod, and keeps its finalizers") {
+TEST_CASE("a Job ignores a pod that it does not control, and the pod keeps its finalizers") {
   Cluster cluster;
   const json made = cluster.ask(
       "POST", jobs, job_named("j", {{"completions", 1}, {"parallelism", 1}, {"backoffLimitPerIndex", 2}}));
@@ -150,7 +150,7 @@ TEST_CASE("a pod that a Job does not control is not its pod, and keeps its final
   for (int i = 1; i <= number; ++i) CHECK(finalizers_of(cluster, "alien-" + std::to_string(i)).size() == 2);
 }
 
-TEST_CASE("the controller is the first owner that is a Job and says that it controls") {
+TEST_CASE("the Job of a pod is the pod's first owner of kind Job with `controller` set") {
   Cluster cluster;
   json pod = held_pod("p", {{"kind", "Job"}, {"uid", "other"}});
   pod["metadata"]["ownerReferences"].push_back({{"kind", "Job"}, {"uid", "gone"}, {"controller", true}});

@@ -79,7 +79,7 @@ TEST_CASE("a pod without an index is released when it has ended or is being dele
   CHECK(passed(job(1), {running}).release == only_name(running));
 }
 
-TEST_CASE("ranks may end together after the last success, not after a failure") {
+TEST_CASE("a Job waits for ranks that end together after a success, but not after a failure") {
   const json some = {{"successPolicy", {{"rules", {{{"succeededCount", 1}}}}}}};
   const json good = ended_at(pod(0, "Succeeded"), "2026-11-21T11:59:58Z");
   const JobActions actions = passed(job(3, some), {good, pod(1, "Failed", 1)});
@@ -88,7 +88,7 @@ TEST_CASE("ranks may end together after the last success, not after a failure") 
   CHECK(two.again == noon + seconds(1));
 }
 
-TEST_CASE("a condition without a type, or without the status True, decides nothing") {
+TEST_CASE("a condition without a type, or without the status True, does not end a Job") {
   for (const char* condition :
        {R"({"type": "FailureTarget"})", R"({"type": "SuccessCriteriaMet", "status": "Unknown"})",
         R"({"status": "True"})"}) {

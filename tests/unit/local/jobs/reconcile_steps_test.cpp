@@ -58,7 +58,7 @@ const json without_limit_by_index = {{"backoffLimitPerIndex", nullptr}};
 
 }  // namespace
 
-TEST_CASE("the numbers of a Job count its present pods and the pods that are created now") {
+TEST_CASE("the counts in a Job's status include its present pods and the pods that this step creates") {
   const json status = stepped(job(5), {ready(pod(0, "Running")), pod(1, "Running"),
                                        going(ready(pod(2, "Running"))), pod(3, "Succeeded")})
                           .status;
@@ -75,7 +75,7 @@ TEST_CASE("the numbers of a Job count its present pods and the pods that are cre
   CHECK_FALSE(stepped(job(1, without_limit_by_index), {}).status.contains("failedIndexes"));
 }
 
-TEST_CASE("a pod that is removed now is counted as terminating, and no longer as active") {
+TEST_CASE("a pod that this step removes is counted as terminating, and no longer as active") {
   const json status =
       stepped(job(2, {{"parallelism", 1}}), {ready(pod(0, "Running")), ready(pod(1, "Running"))}).status;
   CHECK(status.at("active") == 1);
@@ -121,7 +121,7 @@ TEST_CASE("a pod beyond the size of a Job does not count") {
   CHECK(smaller.status.at("failedIndexes") == "");
 }
 
-TEST_CASE("a pod without an index is left alone") {
+TEST_CASE("a failed pod without an index fails no index and replaces no pod") {
   json alien = pod(0, "Failed", 1);
   alien["metadata"].erase("annotations");
   const JobActions actions = stepped(job(1), {alien});
@@ -186,7 +186,7 @@ TEST_CASE("maxFailedIndexes failed indexes are allowed, and one more ends the Jo
   CHECK(verdict(2) == "none");
 }
 
-TEST_CASE("if failures are counted together, all indexes wait together from the last failure") {
+TEST_CASE("without backoffLimitPerIndex all indexes wait together, from the last failure") {
   const json common = job(2, {{"backoffLimitPerIndex", nullptr}, {"backoffLimit", 9}});
   const auto at = [](json object, const char* time) {
     object["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"] = time;
@@ -221,7 +221,7 @@ TEST_CASE("more failures than backoffLimit end the Job: counted and new failures
   CHECK(reason({pod(0, "Failed", 1)}) == "none");
 }
 
-TEST_CASE("every end has its condition, its message, its time and its event") {
+TEST_CASE("each way in which a Job ends has its own condition, message, time and event") {
   const json ended = job(1);
   JobActions good = stepped(ended, {counted(pod(0, "Succeeded"))});
   CHECK(good.status.value("conditions", json::array()).empty());  // the success is not counted yet
@@ -305,7 +305,7 @@ TEST_CASE("a suspended Job has no deadline, and its conditions and events record
   CHECK(again.again == noon + seconds(50));
 }
 
-TEST_CASE("a deadline ends a Job at its second, not before") {
+TEST_CASE("a Job ends at the exact second of its deadline, and not before") {
   const json limited = job(1, {{"activeDeadlineSeconds", 3605}});
   CHECK(stepped(limited, {pod(0, "Running")}, noon + seconds(4)).again == noon + seconds(5));
   CHECK(stepped(limited, {pod(0, "Running")}, noon + seconds(4)).remove.empty());

@@ -106,7 +106,7 @@ TEST_CASE("a failed index is restarted 10 s after its first failure, then after 
   }
 }
 
-TEST_CASE("a failed pod is kept until its replacement has the number of failures") {
+TEST_CASE("a failed pod is kept until its replacement stores the number of failures") {
   const json failed = pod(0, "Failed", 1);
   CHECK(decide(job(1), {failed}).release.empty());
   const json next = pod(0, "Running", 0, 1);
@@ -224,7 +224,8 @@ TEST_CASE("suspending stops the pods and removes the start time, and resuming st
   CHECK(again.status.contains("startTime"));
 }
 
-TEST_CASE("a pod that suspending ended is released, so that its rank restarts at once without a failure") {
+TEST_CASE(
+    "a pod that a suspended Job has ended is released, and its rank restarts at once without a failure") {
   const json by_index{{"backoffLimitPerIndex", 3}};
   const json ended = deleted(pod(0, "Failed"));
   CHECK(decide(job(1, by_index), {ended}).release.empty());  // the pod stores the number of failures
@@ -232,7 +233,8 @@ TEST_CASE("a pod that suspending ended is released, so that its rank restarts at
   CHECK(decide(suspended, {ended}).release == std::vector<std::string>{ended["metadata"]["name"]});
 }
 
-TEST_CASE("ranks that suspending ends do not fail by their number of failures or by their exit code") {
+TEST_CASE(
+    "if a suspended Job ends its ranks, no limit of failures and no rule for exit codes applies to them") {
   const json last_try = pod(0, "Running", 0, 3);
   json suspended = job(1, {{"backoffLimitPerIndex", 3}, {"maxFailedIndexes", 0}, {"suspend", true}});
   const std::string name = last_try["metadata"]["name"];
@@ -263,7 +265,7 @@ TEST_CASE("a terminating pod blocks its index only with podReplacementPolicy Fai
   CHECK(created(decide(job(1, at_once), {ending}, noon + seconds(10))) == std::vector<int>{0});
 }
 
-TEST_CASE("a Job ends at its deadline, and asks for a sync at that time") {
+TEST_CASE("a Job with a deadline requests a sync at this time, and ends in that sync") {
   const json limited = job(1, {{"activeDeadlineSeconds", 7200}});  // since 11:00
   CHECK(decide(limited, {pod(0, "Running")}).again == noon + seconds(3600));
   CHECK(conditions(decide(limited, {pod(0, "Running")}, noon + seconds(3600))) ==

@@ -29,7 +29,7 @@ Exit ended(int code, const std::string& reason) {
 
 }  // namespace deadlines
 
-TEST_CASE("a pod that has run for activeDeadlineSeconds is asked to end within its grace, and has failed") {
+TEST_CASE("a pod that has run for activeDeadlineSeconds gets its grace period to end, and fails") {
   using namespace deadlines;
   for (const int code : {143, 0}) {  // a program may also end well when it is told to
     CAPTURE(code);

@@ -97,7 +97,7 @@ TEST_CASE("pods get GPUs that no other pod has, and the next pod waits until a p
   CHECK(machine.variable("c") == "0,2");
 }
 
-TEST_CASE("the next server reads from the pods which GPUs they have") {
+TEST_CASE("after a restart of the server each pod still has its GPUs") {
   Machine machine;
   machine.store.create("pods", asking("a", "2"));
   machine.step();
@@ -118,7 +118,7 @@ TEST_CASE("an annotation that a client sets gives a pod no GPUs") {
   CHECK(machine.variable("a").empty());
 }
 
-TEST_CASE("a variable of the pod's own chooses among its GPUs") {
+TEST_CASE("a pod that sets CUDA_VISIBLE_DEVICES keeps its own value") {
   Machine machine;
   json pod = asking("a", "1");
   pod["spec"]["containers"][0]["env"] = {{{"name", "CUDA_VISIBLE_DEVICES"}, {"value", "none"}}};

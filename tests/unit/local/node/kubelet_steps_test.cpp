@@ -523,13 +523,13 @@ TEST_CASE(
   const std::string chosen = told("w-0", "s");
   CHECK(chosen != port);
   ::close(fd);
-  CHECK(told("w-1", "s") == chosen);  // the first is starting
+  CHECK(told("w-1", "s") == chosen);  // the first pod is starting
   record_of(node, "w-0").write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
   node.kubelet.notice(Node::uid + "-w-0");
   node.step();
   node.store.remove("pods", "default", "w-1");
   node.step(true);
-  CHECK(told("w-2", "s") == chosen);  // the first runs
+  CHECK(told("w-2", "s") == chosen);  // the first pod runs
   CHECK(told("other", "none") ==
         chosen);  // this pod is in a service without pods, so only the ports of that service are forgotten
   for (const char* name : {"w-0", "w-2"}) {

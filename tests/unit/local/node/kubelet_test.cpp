@@ -35,7 +35,7 @@ TEST_CASE("a pod is bound to the node, then its supervisor gets the program to r
   CHECK(by_default.record().start()->grace_seconds == 30);
 }
 
-TEST_CASE("a pod is running since the time in its supervisor's record, and this is reported once") {
+TEST_CASE("a pod is Running from the start time in its supervisor's record on, with one event") {
   Node node;
   node.start();
   node.supervisor_says(Started{"2026-11-21T12:00:05Z", 0, Node::nobody()});  // no program runs yet
@@ -50,7 +50,7 @@ TEST_CASE("a pod is running since the time in its supervisor's record, and this 
   CHECK(node.at("/metadata/resourceVersion") == version);
 }
 
-TEST_CASE("a pod without a notice is read at the next sweep") {
+TEST_CASE("a new record of a pod that comes without a notice is read at the next sweep") {
   Node node;
   node.start();
   node.record().write(Started{"2026-11-21T12:00:05Z", 4000000, Node::nobody()});
@@ -219,7 +219,7 @@ TEST_CASE("a restarted server continues with a pod that an earlier server has st
 }
 
 TEST_CASE(
-    "a claim is a folder of its namespace that outlives the pod, and files of volumes lie in the pod's own") {
+    "the folder of a claim outlives the pod, and the files of the other volumes lie in the pod's folder") {
   Node node;
   node.store.create("configmaps",
                     {{"apiVersion", "v1"},

@@ -136,7 +136,7 @@ TEST_CASE("a folder that contains the name of another mount is not replaced twic
   CHECK(replace_paths("/tmp/x", mounts) == "/state/tmp/x");
 }
 
-TEST_CASE("variables expand as Kubernetes does it") {
+TEST_CASE("variables in a text are expanded as in Kubernetes") {
   const std::map<std::string, std::string> env = {{"A", "1"}, {"B", "$(A)"}};
   const struct {
     const char* text;
@@ -175,7 +175,7 @@ TEST_CASE("the environment has the pod's fields, keys of ConfigMaps and Secrets,
   CHECK(process.argv == std::vector<std::string>{"prog", "--rank=1", "<run-worker-0>:1"});
 }
 
-TEST_CASE("the port of a peer may have a variable of its own beside that of the peer's name") {
+TEST_CASE("the port of a peer is also replaced in the variable X_PORT beside X_ADDR") {
   Place place;
   PodContext around = place.file_context();
   around.port_of = [](const std::string&, const std::string&, int port) { return port + 1; };
@@ -191,7 +191,7 @@ TEST_CASE("the port of a peer may have a variable of its own beside that of the 
   CHECK(env_of(localise(pod_with({{"env", alone}}), around), "MASTER_PORT") == "7070");
 }
 
-TEST_CASE("a secret's value is never rewritten") {
+TEST_CASE("a peer name in the value of a Secret is not replaced") {
   Place place;
   place.objects["secrets/key"]["data"]["key"] = "cnVuLXdvcmtlci0wLnJ1bg==";  // run-worker-0.run
   const json env = {{{"name", "S"}, {"valueFrom", {{"secretKeyRef", {{"name", "key"}, {"key", "key"}}}}}}};

@@ -58,7 +58,7 @@ std::string files_of(const Localised& localised) {
 
 }  // namespace
 
-TEST_CASE("each supported kind of volume has its folder") {
+TEST_CASE("each supported kind of volume becomes a folder of this machine") {
   const auto folder = [](const std::string& source, const std::map<std::string, std::string>& given = {}) {
     const Localised made = with_volume_of(source, R"({"name": "v", "mountPath": "/m"})", given);
     return made.obstacle.empty() ? made.process.argv.at(1) : made.obstacle;
@@ -179,7 +179,7 @@ TEST_CASE("in a pod that mounts packages they are first in the paths, and the ma
   CHECK(variables().at("PYTHONPATH") == "/mlk/python:src");
 }
 
-TEST_CASE("a path begins and ends at these characters") {
+TEST_CASE("a mount path is replaced only if the characters around it begin and end a path") {
   const std::map<std::string, std::string> mounts = {{"/m", "/real"}, {"/m/n", "/other"}};
   const std::pair<const char*, const char*> table[] = {{"/m/", "/real/"},
                                                        {"/m.txt", "/m.txt"},

@@ -57,7 +57,7 @@ TEST_CASE("a log file is full at half of the limit, and the rotation drops the o
   CHECK(in(older) == "56789\n890\n");
 }
 
-TEST_CASE("a log that is opened again is continued, and its old size counts") {
+TEST_CASE("a log that is opened again is continued, and its old size counts towards the limit") {
   const Folder folder;
   write_text(folder.path() / "log", "12345678\n");
   {

@@ -39,7 +39,7 @@ json exited(const Exit& exit, const std::string& termination_message = "") {
 
 }  // namespace
 
-TEST_CASE("the status of a pod whose container waits") {
+TEST_CASE("a pod with a waiting container is Pending, and its status has the reason of the wait") {
   CHECK(pod_status(pod_of_one(), PodState{}, noon) == R"({
     "phase": "Pending", "hostIP": "127.0.0.1", "qosClass": "BestEffort", "startTime": "2026-11-21T12:00:00Z",
     "containerStatuses": [{"name": "main", "image": "i", "imageID": "", "restartCount": 0, "ready": false,
@@ -62,7 +62,7 @@ TEST_CASE("the status of a pod whose container waits") {
         R"({"waiting": {"reason": "CreateContainerError", "message": "no command"}})"_json);
 }
 
-TEST_CASE("the status of a pod whose container runs") {
+TEST_CASE("a pod with a running container is Running and ready, with its address and start time") {
   PodState state;
   state.address = "127.64.0.1";
   state.running_since = "2026-11-21T11:59:00Z";
@@ -83,7 +83,7 @@ TEST_CASE("the status of a pod whose container runs") {
   CHECK(condition_of(status, "DisruptionTarget").is_null());
 }
 
-TEST_CASE("the status of a pod whose container succeeded, failed, or never began") {
+TEST_CASE("a pod is Succeeded or Failed when its container has ended, with the exit code and the times") {
   const json good = exited(exit_with(0), "done");
   CHECK(good.at("phase") == "Succeeded");
   CHECK(good.at("containerStatuses").at(0).at("state").at("terminated") ==
@@ -124,7 +124,7 @@ TEST_CASE("a pod that was lost, or ended with the cluster, has the status of a p
         "Pod was terminated in response to imminent node shutdown.");
 }
 
-TEST_CASE("the class of service follows from requests and limits") {
+TEST_CASE("the quality-of-service class of a pod follows from its requests and limits") {
   CHECK(qos_of("{}") == "BestEffort");
   CHECK(qos_of(R"({"limits": {"nvidia.com/gpu": 1}})") == "BestEffort");
   CHECK(qos_of(R"({"requests": {"cpu": 1}})") == "Burstable");
@@ -135,7 +135,7 @@ TEST_CASE("the class of service follows from requests and limits") {
   CHECK(qos_of(R"({"limits": {"cpu": 1}, "requests": {"cpu": 1}})") == "Burstable");
 }
 
-TEST_CASE("a requested resource with a vendor's name is missing on the node") {
+TEST_CASE("a pod that requests a resource of a vendor is not scheduled, since the node has none") {
   const auto why = [](const char* requests) {
     return why_unschedulable(pod_of_one({{"requests", json::parse(requests)}})).value_or("fits");
   };

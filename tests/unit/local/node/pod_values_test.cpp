@@ -55,7 +55,7 @@ std::string environment_of(const char* container) {
 
 }  // namespace
 
-TEST_CASE("fields of a pod, as Kubernetes names them") {
+TEST_CASE("a fieldRef reads a field of the pod by the path that Kubernetes has for it") {
   const auto field_of = [](const std::string& path) {
     return pod_field(pod_of_fields, path, "1.2.3.4").value_or("(unknown)");
   };
@@ -132,7 +132,7 @@ TEST_CASE("envFrom adds whole objects with a prefix, and a later value takes the
       "CPU=0;");
 }
 
-TEST_CASE("values of Secrets are not rewritten, but other values that override them are") {
+TEST_CASE("a mount path in a variable becomes the folder on this machine, but not in a value from a Secret") {
   const char* mounted = R"(, "volumeMounts": [{"name": "v", "mountPath": "/data"}]})";
   const auto with_volume = [&](const std::string& env) {
     json pod = pod_of_fields;

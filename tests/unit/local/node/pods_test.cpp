@@ -34,7 +34,7 @@ bool condition(const json& status, const std::string& type) {
 
 }  // namespace
 
-TEST_CASE("a pod's status follows its process") {
+TEST_CASE("a pod is Pending until its process runs, then Running, then Succeeded or Failed") {
   PodState state;
   state.address = "127.64.0.1";
   const json waiting = pod_status(plain_pod(), state, noon);
@@ -57,7 +57,7 @@ TEST_CASE("a pod's status follows its process") {
   CHECK(pod_status(plain_pod(), state, noon).at("phase") == "Succeeded");
 }
 
-TEST_CASE("a pod that was lost, or stopped with the cluster, was disrupted") {
+TEST_CASE("a pod that was lost, or stopped with the cluster, has the condition DisruptionTarget") {
   for (const char* reason : {"Lost", "shutdown"}) {
     PodState state;
     state.exit = Exit{143, 15, "2026-11-21T12:00:01Z", "2026-11-21T12:00:00Z", reason, "gone"};
@@ -110,7 +110,7 @@ TEST_CASE("log lines are read as containerd writes them") {
   }
 }
 
-TEST_CASE("the options of a log request") {
+TEST_CASE("the options of a log request select lines, limit bytes and add timestamps") {
   const Folder folder;
   write_text(folder.path() / "p/log.1", "2026-11-21T12:00:00.000000001Z stdout F one\n");
   write_text(folder.path() / "p/log",

@@ -121,7 +121,7 @@ TEST_CASE("a server elsewhere is not used, not started again, and not stopped") 
 }
 #endif
 
-TEST_CASE("the session of a lost supervisor is ended only while its number belongs to this supervisor") {
+TEST_CASE("the session of a lost supervisor is ended only if its process id was not reused") {
   const auto survives = [](const auto& change) {
     const Session session;
     ProcessId supervisor = session.id();

@@ -38,7 +38,7 @@ Start shell(const std::string& script) {
   return {"default/p", 5, {"sh", "-c", script}, {{"PATH", "/usr/bin:/bin"}, {"WORD", "hello"}}, "/nowhere"};
 }
 
-// Waits, bounded, until `done`.
+// Waits until `done` returns true, but only for a limited time.
 bool until(const std::function<bool()>& done) {
   for (int i = 0; i < 1000; ++i) {
     if (done()) return true;
@@ -67,7 +67,7 @@ bool is_alive(pid_t pid) {
   return !word.empty() && word != "Z";
 }
 
-// write_file_atomically() of that process fails for this file while the other one lives, as on a full disk.
+// While this object lives, write_file_atomically() of process `writer` fails for the file: the disk is full.
 class Unwritable {
  public:
   Unwritable(const std::filesystem::path& file, pid_t writer)
@@ -86,7 +86,7 @@ constexpr char lingers[] = "trap 'exit 143' TERM; echo ready; while true; do sle
 
 TEST_CASE("a program is ended by the signals that its supervisor ignores or handles") {
   Pod pod("for s in TERM PIPE INT HUP; do sh -c \"kill -$s \\$\\$; sleep 1\"; echo $s $?; done");
-  ::signal(SIGPIPE, SIG_IGN);  // as the server
+  ::signal(SIGPIPE, SIG_IGN);  // as in the server
   CHECK(supervise_apart(pod.pod.path()) == 0);
   ::signal(SIGPIPE, SIG_DFL);
   const std::string log = pod.log();
@@ -257,7 +257,7 @@ TEST_CASE("the record of an end is written as soon as the full disk has room") {
     const Unwritable full(pod.pod.path() / "exit.json", supervisor);
     write_text(pod.pod.path() / "go", "");
     CHECK(until([&] { return !is_alive(pod.pod.started()->group); }));
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // for a first attempt
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // time for a first attempt
   });
   CHECK(ended == 0);
   REQUIRE(pod.pod.exit().has_value());

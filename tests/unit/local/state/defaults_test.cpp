@@ -144,7 +144,7 @@ TEST_CASE("Services, Secrets and Namespaces get their defaults") {
   CHECK(with_defaults("configmaps", json::object()).empty());
 }
 
-TEST_CASE("numbers of a Job are whole, not negative, and bounded") {
+TEST_CASE("a number of a Job that is negative or too large is refused") {
   for (const char* field : {"parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished",
                             "activeDeadlineSeconds", "backoffLimitPerIndex"}) {
     CHECK_MESSAGE(broken_in_job({{field, 0}}).empty(), field);
@@ -180,7 +180,7 @@ TEST_CASE("the name of a Job leaves room for its largest index") {
   CHECK_FALSE(broken_in_job({{"completions", 0}}, json::object(), json::object(), name + "j").empty());
 }
 
-TEST_CASE("containers are checked by these rules") {
+TEST_CASE("an invalid container is refused with its field and a message") {
   const std::string at = "spec.template.spec.containers[0].";
   CHECK(in_container({{"name", nullptr}}) == at + "name: Required value\n");
   CHECK(in_container({{"name", "A"}}) == at + "name: Invalid value: \"A\": a lowercase RFC 1123 label\n");
@@ -195,7 +195,7 @@ TEST_CASE("containers are checked by these rules") {
         at + "volumeMounts.name: Not found: \"none\"\n");
 }
 
-TEST_CASE("volumes and mounts are checked by these rules") {
+TEST_CASE("an invalid volume or mount is refused with its field and a message") {
   const std::string at = "spec.template.spec.containers[0].";
   const auto mounted = [](json mount, const json& volumes = R"([{"name": "v"}])"_json) {
     mount["name"] = "v";
@@ -212,7 +212,7 @@ TEST_CASE("volumes and mounts are checked by these rules") {
             .starts_with("spec.template.spec.volumes.name: Duplicate value\n"));
 }
 
-TEST_CASE("a pod is one process that never restarts in place") {
+TEST_CASE("a pod with several containers, init containers, or restarts in place is refused") {
   const std::string at = "spec.template.spec.";
   const json two = R"([{"name": "a", "image": "i"}, {"name": "b", "image": "i"}])"_json;
   CHECK(broken_in_job(json::object(), {{"containers", two}}) ==
@@ -238,7 +238,7 @@ TEST_CASE("a pod is one process that never restarts in place") {
   CHECK(broken_in_job(json::object(), {{"subdomain", "a.b"}}) == at + "subdomain: Invalid value: \"a.b\"\n");
 }
 
-TEST_CASE("podFailurePolicy is checked by these rules") {
+TEST_CASE("an invalid podFailurePolicy is refused with its field and a message") {
   const std::string rules = "spec.podFailurePolicy.rules";
   const json codes = R"({"operator": "In", "values": [1]})"_json;
   const json conditions = R"([{"type": "DisruptionTarget"}])"_json;
@@ -272,7 +272,7 @@ TEST_CASE("podFailurePolicy is checked by these rules") {
         "spec.podReplacementPolicy: Unsupported value: only Failed is allowed with podFailurePolicy\n");
 }
 
-TEST_CASE("successPolicy is checked by these rules") {
+TEST_CASE("an invalid successPolicy is refused with its field and a message") {
   const auto with = [](const json& rule) {
     return broken_in_job({{"successPolicy", {{"rules", json::array({rule})}}}});
   };
@@ -287,7 +287,7 @@ TEST_CASE("successPolicy is checked by these rules") {
         rules + ".succeededIndexes: Invalid value: error parsing succeededIndexes\n");
 }
 
-TEST_CASE("pods, Jobs and Services have a spec, and a Service has no address") {
+TEST_CASE("a pod or Service without a spec, and a Service with an address, are refused") {
   for (const char* plural : {"pods", "services"})
     CHECK_MESSAGE(broken_rules(plural, {{"metadata", {{"name", "x"}}}}) == "spec: Required value\n", plural);
   CHECK(broken_rules("configmaps", {{"metadata", {{"name", "x"}}}}).empty());

@@ -175,7 +175,7 @@ TEST_CASE("an object of 1.5 MiB is stored; one byte more is refused, and the old
   CHECK(store.get("configmaps", "ns", "a")->at("data").at("v").get<std::string>().size() == room);
 }
 
-TEST_CASE("a change cannot change the version, and a check can keep an object") {
+TEST_CASE("a modification cannot set the version of an object, and a check can prevent its removal") {
   const Folder folder;
   Store store(folder.path());
   store.create("configmaps", stored_thing("ns", "a"));
@@ -327,7 +327,7 @@ TEST_CASE("the history holds 64 MiB of objects; versions before that are too old
   CHECK(store.changes_after(seen, "", past).size() == 64);
 }
 
-TEST_CASE("one listener is called once for each change, after it can be seen in the history") {
+TEST_CASE("the listener is called once for each change, when the history already has the change") {
   const Folder folder;
   Store store(folder.path());
   int calls = 0;

@@ -143,7 +143,7 @@ TEST_CASE("a watch sees each change once and in order") {
   CHECK(store.changes_after(seen, "configmaps", at_once).empty());
 }
 
-TEST_CASE("a watch from before this start gets 410, so that the client lists again") {
+TEST_CASE("a watch from before the start of the store gets 410, so that the client lists again") {
   const Folder folder;
   std::uint64_t old = 0;
   {
@@ -207,7 +207,7 @@ TEST_CASE(
         "1");  // so a watch knows that it has seen the object
 }
 
-TEST_CASE("label selectors") {
+TEST_CASE("a label selector matches by value, by set and by presence, and an invalid one gets 400") {
   const json labelled = {{"metadata", {{"labels", {{"a", "1"}, {"b", ""}}}}}};
   const struct {
     const char* text;
@@ -227,7 +227,7 @@ TEST_CASE("label selectors") {
   }
 }
 
-TEST_CASE("field selectors") {
+TEST_CASE("a field selector compares a field as text, and an unknown field gets 400") {
   const json thing = {{"metadata", {{"name", "x"}}},
                       {"status", {{"phase", "Running"}, {"succeeded", 1}}},
                       {"source", {{"component", "kubelet"}}},
@@ -246,7 +246,7 @@ TEST_CASE("field selectors") {
     CAPTURE(row.text);
     CHECK(FieldSelector(row.text, kind_of(row.plural)).matches(thing) == row.matches);
   }
-  // What the API server answers, word by word.
+  // These are the answers of the API server, word by word.
   const struct {
     const char* plural;
     const char* text;

@@ -1,4 +1,4 @@
-// Submitting a run whose Job was deleted while its pods go on: no training starts beside these pods.
+// Tests a submit of a run whose Job was deleted while its pods go on: no training starts beside these pods.
 #include <set>
 
 #include <doctest/doctest.h>
@@ -82,7 +82,7 @@ TEST_CASE("--again ends the pods that go on, and starts the training only when t
                                                ", whose Job is gone, and waiting for its end"});
 }
 
-TEST_CASE("a pod that is ending gets no second request to end, but --again waits for it") {
+TEST_CASE("--again sends no second delete request for a pod that is ending, but waits for the pod") {
   BesidePods left;
   left.again = true;
   left.cluster.store.modify("pods", "default", left.pod, [](json& object) {
@@ -94,7 +94,9 @@ TEST_CASE("a pod that is ending gets no second request to end, but --again waits
   CHECK(left.done == Doings{"it has ended", "make a Job"});
 }
 
-TEST_CASE("a user who interrupts the wait for the pods gets out, and no training starts beside them") {
+TEST_CASE(
+    "if the user interrupts the wait for the pods, the submit ends and starts no training beside these "
+    "pods") {
   BesidePods left;
   left.again = true;
   left.on_note = [&](const std::string&) { left.interrupted = true; };
@@ -103,7 +105,7 @@ TEST_CASE("a user who interrupts the wait for the pods gets out, and no training
   CHECK_FALSE(left.cluster.has("configmaps", left.run + "-2"));
 }
 
-TEST_CASE("a user who may not end the pods cannot start a training beside them") {
+TEST_CASE("--again fails for a user who may not delete the pods, and starts no training beside these pods") {
   BesidePods left;
   left.again = true;
   left.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
@@ -122,7 +124,7 @@ TEST_CASE("a dry run of --again reports that it would end pods, and ends no pods
   CHECK_FALSE(left.metadata().contains("deletionTimestamp"));
 }
 
-TEST_CASE("--again leaves alone ended pods and pods of other runs") {
+TEST_CASE("--again deletes neither ended pods nor pods of other runs") {
   BesidePods left;
   left.again = true;
   left.end_pod();
@@ -132,7 +134,7 @@ TEST_CASE("--again leaves alone ended pods and pods of other runs") {
   CHECK(left.notes.empty());
 }
 
-TEST_CASE("a Job whose pods go on is not made again, whatever else a submit completes") {
+TEST_CASE("a submit that completes a run makes its missing objects, but no Job whose pods go on") {
   for (const bool service_too : {false, true}) {
     BesidePods left;
     // A submit that was cut off before it could mark that all objects were made.
@@ -143,7 +145,7 @@ TEST_CASE("a Job whose pods go on is not made again, whatever else a submit comp
     CHECK(left.submit().outcome == (service_too ? SubmitOutcome::completed : SubmitOutcome::running));
     CHECK(left.done.empty());
     CHECK(left.cluster.has("services", left.run));
-    // From now on the owner records that the Job was made.
+    // The submit has set the mark on the owner, so the missing Job now counts as gone.
     CHECK(left.submit().outcome == SubmitOutcome::ended);
     CHECK(left.done.empty());
   }
@@ -161,7 +163,8 @@ TEST_CASE("objects that have lost their owner are named with the command that de
     CHECK(error.code() == ExitCode::failure);
     CHECK(std::string(error.what()) == "service/" + left.run + " exists and belongs to something else");
     CHECK(error.hint() ==
-          "it is left of an earlier run, whose owner was deleted alone; delete that with: mlk delete " +
+          "the object is left from an earlier run: only the ConfigMap of this run was deleted; delete the "
+          "rest with: mlk delete " +
               left.run);
   }
   CHECK_FALSE(left.cluster.has("configmaps", left.run));

@@ -1,4 +1,4 @@
-// A dry run on the server, against a simulated cluster: what it stores, reports and finds.
+// Tests what a dry run on a simulated server stores, reports and finds.
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,7 +28,7 @@ TEST_CASE("a dry run on the server stores nothing") {
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
-TEST_CASE("a dry run on the server reports what a submit would find") {
+TEST_CASE("a dry run on the server has the outcome that a submit would have") {
   Submitter submitter;
   const auto tried = [&submitter] {
     submitter.dry_run = true;
@@ -86,7 +86,7 @@ TEST_CASE("a dry run reports why an object is refused also to a user who may not
   CHECK_MESSAGE(said.find("exceeded quota: q") != std::string::npos, said);
 }
 
-TEST_CASE("a dry run checks a pod of each Job, and only reports errors that do not concern the pod itself") {
+TEST_CASE("a dry run checks a pod of each Job: a refused pod fails, any other error becomes only a note") {
   Submitter submitter;
   submitter.dry_run = true;
   std::vector<json> pods;
@@ -112,9 +112,9 @@ TEST_CASE("a dry run checks a pod of each Job, and only reports errors that do n
     return submitter.notes.at(submitter.notes.size() - 2);
   };
   CHECK(told(403, "Forbidden", "pods is forbidden: exceeded quota: small")
-            .starts_with(job + ": its pods wait as long as this holds: "));
+            .starts_with(job + ": its pods wait until the quota allows them: "));
   CHECK(told(403, "Forbidden", "User me cannot create resource pods")
-            .starts_with(job + ": whether its pods are accepted could not be asked: "));
+            .starts_with(job + ": mlk could not check whether the cluster accepts its pods: "));
   CHECK(told(409, "AlreadyExists", "it is there") == "service/" + run + " is accepted (server dry run)");
   for (const auto& [status, message] : {std::pair(403, "violates PodSecurity restricted"),
                                         {422, "no such field"},

@@ -1,4 +1,4 @@
-// Code that runs share: sent once, owned by all runs that use it.
+// Tests that code which runs share is sent once and owned by all runs that use it.
 #include <doctest/doctest.h>
 
 #include "cli/image/gzip.h"
@@ -80,7 +80,9 @@ TEST_CASE("runs with the same code share one object, which is sent once and owne
   CHECK(owners_of_code(submitter.cluster) == std::vector{first, second});
 }
 
-TEST_CASE("shared code that another submit changes or deletes at the same moment is read again") {
+TEST_CASE(
+    "if another submit changes or deletes the shared code at the same moment, a submit reads the code "
+    "again") {
   CodeSubmitter submitter("1");
   submitter.submit();
   submitter.experiment = CodeSubmitter("2").experiment;
@@ -133,14 +135,17 @@ TEST_CASE("shared code that the garbage collector deletes while the run is creat
   CHECK(owners_of_code(submitter.cluster) == std::vector{second});
 }
 
-TEST_CASE("another program under the name and the digest of the code is refused, and nothing runs") {
+TEST_CASE(
+    "a submit refuses a ConfigMap with the name and the digest of its code but another program, and starts "
+    "nothing") {
   for (const std::string& packed :
        {mlk::image::gzip(archive_of("echo stolen")), std::string("no archive"), std::string()}) {
     CodeSubmitter submitter("1");
     submitter.cluster.ask("POST", mlk::test::config_maps_path, map_of_code(packed));
     const auto [code, what] = submitter.refused();
     CHECK(code == ExitCode::failure);
-    CHECK(what == "configmap/" + code_map + " does not hold what its name says: somebody else has made it");
+    CHECK(what ==
+          "the content of configmap/" + code_map + " does not match its name: somebody else has made it");
     CHECK(submitter.cluster.names("jobs").empty());
     CHECK_FALSE(submitter.cluster.store.find("configmaps", "default", code_map)
                     ->at("metadata")
@@ -148,7 +153,7 @@ TEST_CASE("another program under the name and the digest of the code is refused,
   }
 }
 
-TEST_CASE("another program that replaces the code while the run is created is refused") {
+TEST_CASE("a submit fails if another program replaces its shared code while the run is created") {
   CodeSubmitter submitter("1");
   submitter.cluster.before([&](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (request.method != "POST" || !request.path.ends_with("/jobs")) return std::nullopt;

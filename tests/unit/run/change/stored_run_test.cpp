@@ -1,4 +1,4 @@
-// The record of a run. Other users may have written it, and its names become files.
+// Tests how the record of a run is read. Another user may have written it, and its names become file names.
 #include "cli/run/change/stored_run.h"
 
 #include <fstream>
@@ -61,7 +61,7 @@ TEST_CASE("a record with an invalid folder or file name is refused, and the erro
           begin + "data 'd': files is not the name of a folder");
 }
 
-TEST_CASE("the digest of code must be valid, and needs code in the experiment") {
+TEST_CASE("a record with an invalid digest of code, or a digest but no code in the experiment, is refused") {
   const json code = {{"code", {{"path", "."}}}};
   CHECK(refusal_of(code, {{"code.tar", std::string(64, 'a')}}) == "");
   CHECK(refusal_of(code, {{"code.tar", "../../x"}}) ==
@@ -163,7 +163,8 @@ TEST_CASE("a record without an experiment or with an invalid run name is refused
 }
 
 TEST_CASE(
-    "a file in a ConfigMap that is not base64 is refused by name, and a ConfigMap without files gives none") {
+    "a file in a ConfigMap that is not base64 is refused by name, and a ConfigMap without binaryData has no "
+    "files") {
   const json map = {{"metadata", {{"name", "m"}}}};
   CHECK(mlk::files_in(map).empty());
   json other = map;
@@ -224,7 +225,7 @@ TEST_CASE("the folders of files that travelled are read by name, and the error n
   CHECK(keeping.error_of(run).what() == std::string("configmap/x-abcde-data-e of run x-abcde is gone"));
 }
 
-TEST_CASE("only an image that is named by its digest is used as the image of the run") {
+TEST_CASE("a run is submitted again with its recorded image only if this image is named by its digest") {
   Keeping keeping;
   mlk::StoredRun run{.run = "x-abcde",
                      .hash = "",
@@ -243,7 +244,7 @@ TEST_CASE("only an image that is named by its digest is used as the image of the
   CHECK(keeping.files(run).image == run.image);
 }
 
-TEST_CASE("code is read from its ConfigMap if that holds the recorded digest") {
+TEST_CASE("code is read from its ConfigMap, and refused if its digest is not the recorded one") {
   {
     Keeping keeping;
     keeping.keep_code(kept_tar);
@@ -291,7 +292,7 @@ TEST_CASE("code and packages on this machine are used from there, and it is an e
   }
 }
 
-TEST_CASE("code in a layer stays in the image") {
+TEST_CASE("code in a layer is not fetched with the files of a run, but stays in the image") {
   Keeping keeping;
   const mlk::FileContents files = keeping.files(run_with_code({{"layer", true}}));
   REQUIRE(files.code);
@@ -313,14 +314,14 @@ TEST_CASE("code that is stored on this machine must be the recorded code, or it 
   CHECK(mlk::sha256_hex(mlk::fetch_code(keeping.client, "default", run, {})) == packed.digest);
   run.code = kept_digest;
   CHECK(keeping.code_error(run).code() == mlk::ExitCode::failure);
-  CHECK(keeping.code_error(run).what() == std::string("what is kept of the code of run x-abcde was changed"));
+  CHECK(keeping.code_error(run).what() == std::string("the stored code of run x-abcde was changed"));
   run.code_source = json{{"folder", (folder.path() / "none").string()}}.dump();
   CHECK(keeping.code_error(run).code() == mlk::ExitCode::not_found);
   CHECK(keeping.code_error(run).what() ==
         (folder.path() / "none" / "code.tar.gz").string() + ", the code of run x-abcde, is gone");
 }
 
-TEST_CASE("code is read back from the image layer that is marked as code") {
+TEST_CASE("the code of a run is read back from the layer of its image that is marked as code") {
   const TemporaryFolder folder;
   folder.write("code/main.sh", "echo");
   const mlk::image::CodeLayers layers{.cache = folder.path() / "layers", .prefix = "mlk/code"};
@@ -342,7 +343,7 @@ TEST_CASE("code is read back from the image layer that is marked as code") {
   mark("code");
   CHECK(mlk::sha256_hex(mlk::fetch_code(keeping.client, "default", run, {})) == packed.digest);
   run.code = kept_digest;
-  CHECK(keeping.code_error(run).what() == std::string("what is kept of the code of run x-abcde was changed"));
+  CHECK(keeping.code_error(run).what() == std::string("the stored code of run x-abcde was changed"));
   mark("python");
   CHECK(keeping.code_error(run).code() == mlk::ExitCode::failure);
   CHECK(keeping.code_error(run).what() == "image " + run.image + " has no layer of code");

@@ -1,4 +1,4 @@
-// Submitting to a simulated cluster: cut off, refused, repeated, and while other objects are being deleted.
+// Tests submits to a simulated cluster that are cut off, refused or repeated, or meet objects being deleted.
 #include "cli/run/change/submission.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ TEST_CASE(
   CHECK(submitter.submit().outcome == SubmitOutcome::running);
 }
 
-TEST_CASE("the same kind of another apiVersion is another kind") {
+TEST_CASE("two objects of the same kind but different apiVersions are looked up as two kinds") {
   Submitter submitter;
   submitter.with_objects("{apiVersion: serving.example.dev/v1, kind: Service, metadata: {name: x}}");
   const auto [code, what] = submitter.refused();
@@ -75,7 +75,7 @@ TEST_CASE("the same kind of another apiVersion is another kind") {
         "mine.yaml makes Service x of apiVersion serving.example.dev/v1, which the cluster does not serve");
 }
 
-TEST_CASE("a cluster-scoped object gets no owner in a namespace, and mlk reports that it stays") {
+TEST_CASE("a cluster-scoped object gets no owner, and mlk reports that it stays when the run is deleted") {
   Submitter submitter;
   submitter.with_objects("{apiVersion: v1, kind: Namespace, metadata: {name: \"${run}-room\"}}");
   const std::string run = submitter.submit().run;
@@ -139,7 +139,9 @@ TEST_CASE("submitting again creates nothing, whatever state the run is in") {
   CHECK(submitter.cluster.names("jobs") + submitter.cluster.names("configmaps") == before);
 }
 
-TEST_CASE("--again makes the next run of an experiment that has ended, and nothing for one that goes on") {
+TEST_CASE(
+    "--again makes the next run if the newest run of the experiment has ended, and nothing while it goes "
+    "on") {
   Submitter submitter;
   submitter.again = true;
   const std::string run = submitter.submit().run;
@@ -150,7 +152,7 @@ TEST_CASE("--again makes the next run of an experiment that has ended, and nothi
   CHECK(submitter.submit().run == run + "-2");
 }
 
-TEST_CASE("a submit that was cut off is completed by the next one") {
+TEST_CASE("a submit that was cut off is completed by the next submit") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   const Submitted submitted = submitter.submit();
@@ -198,7 +200,7 @@ TEST_CASE("a refusal while an earlier submit is being completed leaves the earli
   CHECK(submitter.cluster.has("configmaps", run));
 }
 
-TEST_CASE("an object of the run that is being deleted does not count as existing") {
+TEST_CASE("if an object of the run is being deleted, a submit waits until it is gone and makes it again") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   const json first = submitter.cluster.store.get("services", "default", run)->at("metadata").at("uid");
@@ -247,7 +249,7 @@ TEST_CASE("an owner whose creation got no answer still belongs to this submit") 
   CHECK(posts == 2);
 }
 
-TEST_CASE("another user's object is not taken over") {
+TEST_CASE("a submit does not take over an object that belongs to another user") {
   Submitter submitter;
   submitter.dry_run = true;
   const std::string run = submitter.submit().run;
@@ -293,7 +295,9 @@ TEST_CASE("a field that the cluster drops fails the submit, and leaves nothing b
   CHECK(submitter.cluster.names("configmaps").empty());
 }
 
-TEST_CASE("a request with an inconclusive answer is sent at most six times, and existing objects stay") {
+TEST_CASE(
+    "a POST with an inconclusive answer is sent at most six times in all, and created objects are not "
+    "deleted") {
   for (const int status : {429, 500, 503}) {
     Submitter submitter;
     int posts = 0;
@@ -315,7 +319,7 @@ TEST_CASE("a request with an inconclusive answer is sent at most six times, and 
   CHECK_FALSE(submitter.cluster.names("configmaps").empty());  // the next submit continues from here
 }
 
-TEST_CASE("the kind of a refusal depends on its status code") {
+TEST_CASE("the exit code of a refused submit depends on the HTTP status of the refusal") {
   const auto refused = [](int status) {
     Submitter submitter;
     submitter.refuse_creating("configmaps", mlk::test::refusal(status, "Whatever", "no"));
@@ -328,7 +332,9 @@ TEST_CASE("the kind of a refusal depends on its status code") {
   CHECK(refused(422).first == ExitCode::cannot_start);
 }
 
-TEST_CASE("an unowned object with the run's name is not taken over, an earlier run's object is waited for") {
+TEST_CASE(
+    "a submit refuses an unowned object with the run's name, but waits until an earlier run's object is "
+    "gone") {
   Submitter submitter;
   const std::string run = submitter.cut_off();
   json service = {{"apiVersion", "v1"},
@@ -352,7 +358,7 @@ TEST_CASE("an unowned object with the run's name is not taken over, an earlier r
         std::vector<std::string>{"waiting for service/" + run + " of an earlier run to be deleted"});
 }
 
-TEST_CASE("a user who interrupts the wait for an object gets out, and the run stays as it is") {
+TEST_CASE("if the user interrupts the wait for an object, the submit ends and leaves the run as it is") {
   Submitter submitter;
   const std::string run = submitter.submit().run;
   submitter.cluster.store.modify("services", "default", run, [](json& service) {
@@ -395,7 +401,7 @@ TEST_CASE("an object that could not be taken back is named, with the command tha
   CHECK(submitter.notes[0] == "could not take back configmap/" + run + "; delete it with: mlk delete " + run);
 }
 
-TEST_CASE("all missing rights are reported at once") {
+TEST_CASE("one error names all rights that the user lacks") {
   Submitter submitter;
   submitter.cluster.before([](const mlk::local::Request& request) -> std::optional<mlk::local::Answer> {
     if (!request.path.ends_with("/selfsubjectaccessreviews")) return std::nullopt;
@@ -431,7 +437,8 @@ TEST_CASE("a right that no object of the run needs is not checked") {
 }
 
 TEST_CASE(
-    "a request refused because the server does not know a role yet is repeated, another refusal is not") {
+    "a POST that the server refuses because it does not know a role yet is retried, another refusal is "
+    "final") {
   Submitter submitter;
   int posts = 0;
   std::string message = "User me cannot create resource jobs in API group batch";
@@ -489,13 +496,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a refusal of a server that has just started is not final, and existing objects stay") {
+TEST_CASE(
+    "after a refusal by a server that has just started, created objects stay and the next submit continues") {
   for (const char* message : {"User me cannot create resource jobs in API group batch",
                               "jobs.batch is forbidden: not yet ready to handle request"}) {
     Submitter submitter;
     submitter.refuse_creating("jobs", mlk::test::refusal(403, "Forbidden", message));
     CHECK(submitter.refused().first == ExitCode::cluster);
-    CHECK(submitter.notes.size() == 5);  // the request was repeated
+    CHECK(submitter.notes.size() == 5);  // five retries
     submitter.let_everything_in();
     const Submitted submitted = submitter.submit();
     CHECK(submitted.outcome == SubmitOutcome::completed);

@@ -1,4 +1,4 @@
-// The requests of a submit to a cluster, its advice when it is refused, and what it waits for.
+// Tests the requests of a submit to a cluster, its advice when it is refused, and what it waits for.
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -65,7 +65,8 @@ Step answer_posts(const std::string& plural, local::Answer answer) {
   };
 }
 
-TEST_CASE("a submit makes the owner, then its objects, each once, and does not read them back") {
+TEST_CASE(
+    "a submit makes the owner and then its objects, sends each object once, and does not read them back") {
   Advised advised;
   std::mutex mutex;
   Asked asked;
@@ -146,15 +147,17 @@ TEST_CASE("each refusal has its exit code, its message and its advice") {
                            "mine.yaml"});
     advised.experiment =
         load_experiment("name: x\nmode: mine\nimage: i\nrun: a\n", "x.yaml", {}, advised.templates.names());
-    CHECK(advised.refused() ==
-          Told{ExitCode::cannot_start,
-               "mine.yaml makes Gang x of apiVersion a.dev/v2, which the cluster does not serve",
-               "have what defines Gang installed there, or correct apiVersion and kind; what there is: "
-               "kubectl api-resources"});
+    CHECK(
+        advised.refused() ==
+        Told{
+            ExitCode::cannot_start,
+            "mine.yaml makes Gang x of apiVersion a.dev/v2, which the cluster does not serve",
+            "have the definition of Gang installed in the cluster, or correct apiVersion and kind; the known "
+            "kinds: kubectl api-resources"});
   }
 }
 
-TEST_CASE("an object that belongs to another owner is named, with a way out") {
+TEST_CASE("if an object belongs to another owner, the error names it and says what the user can do") {
   Advised advised;
   const std::string run = advised.submit().run;
   advised.cluster.store.modify("services", "default", run,
@@ -174,7 +177,8 @@ TEST_CASE("an object that belongs to another owner is named, with a way out") {
   CHECK(hint == "change the experiment's name, or delete that object");
 }
 
-TEST_CASE("an object that existed a moment ago and is gone is made again") {
+TEST_CASE(
+    "if a POST finds an existing object but the next read does not, the submit makes the object again") {
   for (const char* plural : {"configmaps", "services", "jobs"}) {
     Advised advised;
     int posts = 0;
@@ -218,14 +222,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("an interruption before anything is created leaves nothing behind") {
+TEST_CASE("a submit that is interrupted before it creates anything leaves nothing behind") {
   Advised advised;
   advised.interrupted = true;
   CHECK(std::get<0>(advised.refused()) == ExitCode::interrupted);
   CHECK(advised.run() == "");
 }
 
-TEST_CASE("--again counts from the first run of an experiment, also if that run has failed") {
+TEST_CASE("--again numbers the runs of an experiment from the first one, also if it has failed") {
   Advised advised;
   const std::string run = advised.submit(true).run;
   const auto end = [&](const std::string& name) {

@@ -37,7 +37,7 @@ struct RunOfTwo : FakeCluster {
     for (const json& job : read().jobs) count += at_path(job, {"spec", "suspend"}) == true ? 1 : 0;
     return count;
   }
-  // Answers the patch of a Job with this status, from the `first` one on.
+  // Answers each patch of a Job with this status, except the first `first` patches.
   void refuse_jobs(int status, int first) {
     const auto seen = std::make_shared<int>(0);
     before([=](const local::Request& request) -> std::optional<local::Answer> {
@@ -50,7 +50,7 @@ struct RunOfTwo : FakeCluster {
 
 }  // namespace
 
-TEST_CASE("a stop marks a run and suspends its Jobs, and a resume takes back both") {
+TEST_CASE("a stop marks a run and suspends its Jobs, and a resume removes the mark and resumes the Jobs") {
   RunOfTwo run;
   suspend_run(run.client, "default", run.read(), {{"mlk.dev/why", "tired"}});
   CHECK(run.suspended() == 2);
@@ -72,7 +72,9 @@ TEST_CASE("a stop whose first Job is refused leaves the run as it was") {
   CHECK(run.suspended() == 0);
 }
 
-TEST_CASE("a stop keeps its mark if a later Job is refused, a Job is gone, or the server has trouble") {
+TEST_CASE(
+    "a failed stop keeps its mark if only a later Job was refused, a Job is gone, or the server has "
+    "trouble") {
   for (const auto& [status, first] : {std::pair(403, 1), {404, 0}, {409, 0}, {503, 0}}) {
     CAPTURE(status);
     RunOfTwo run;
@@ -86,7 +88,7 @@ TEST_CASE("a stop keeps its mark if a later Job is refused, a Job is gone, or th
   }
 }
 
-TEST_CASE("a repeated stop keeps the time of the first one and adds its own annotations") {
+TEST_CASE("a repeated stop keeps the time of the first stop and adds its own annotations") {
   RunOfTwo run;
   suspend_run(run.client, "default", run.read());
   const std::string since = run.annotation(annotations::stopped);
@@ -95,7 +97,9 @@ TEST_CASE("a repeated stop keeps the time of the first one and adds its own anno
   CHECK(run.annotation("mlk.dev/why") == "tired");
 }
 
-TEST_CASE("a Job that goes on with a later generation than the stop left was resumed by another command") {
+TEST_CASE(
+    "a Job with a later generation than after the stop that is not suspended was resumed by another "
+    "command") {
   RunOfTwo run;
   const Generations left = suspend_run(run.client, "default", run.read());
   REQUIRE(left.size() == 2);

@@ -1,4 +1,4 @@
-// Which run is the version before another.
+// Tests which run counts as the version before another run.
 #include "cli/run/change/versions.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +27,7 @@ TEST_CASE("the version before a run is the newest older run of a different exper
   CHECK(mlk::version_before({}, "x-a") == std::nullopt);
 }
 
-TEST_CASE("sweeps, trials and runs that are being deleted are not versions") {
+TEST_CASE("sweeps, trials and runs that are being deleted do not count as the version before a run") {
   std::vector<json> owners{version("x-a", "1", 1), version("x-b", "2", 2), version("x-c", "3", 3),
                            version("x-d", "4", 4), version("x-e", "5", 5)};
   owners[1]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:09Z";

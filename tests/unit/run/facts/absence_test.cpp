@@ -1,4 +1,4 @@
-// The absence of a Job: the Job is not made yet, or is gone.
+// Tests whether an absent Job counts as not made yet or as gone.
 #include "cli/run/facts/absence.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +38,9 @@ json owner_of_made(const std::string& made, const std::string& gone = "") {
 
 }  // namespace
 
-TEST_CASE("the meaning of an absent Job: one row for each side of each condition") {
+TEST_CASE(
+    "an absent Job counts as not made yet, cut off, unsure or gone: one row for each side of each "
+    "condition") {
   struct Row {
     JobPresence presence;
     Absence meaning;
@@ -83,8 +85,7 @@ TEST_CASE(
   CHECK(!are_gone(owner_of_made("a,b", "a"), {}));
 }
 
-TEST_CASE(
-    "the mark of a created run names the deciding Job: the workers' Job, or the one with a success policy") {
+TEST_CASE("annotations::created names the deciding Job: the workers' Job, or the Job with a success policy") {
   const auto job = [](const std::string& name, const std::string& role, json spec = json::object()) {
     return json{{"kind", "Job"},
                 {"apiVersion", "batch/v1"},
@@ -120,7 +121,7 @@ TEST_CASE("a run whose deciding Job is gone is over, and its result is unknown")
   CHECK(to_json(seen).at("final") == true);
   CHECK(to_json(seen).at("phase") == "Incomplete");
   CHECK(exit_code(seen) == ExitCode::failure);
-  // The same holds soon after the submit.
+  // A Job that was made counts as gone also soon after the submit.
   CHECK(run.seen(*parse_time("2026-01-03T11:00:05Z")).absence == Absence::gone);
 }
 
@@ -179,7 +180,9 @@ TEST_CASE("in a run without the mark annotations::created, a missing Job counts 
   CHECK(observe(run.objects, *parse_time("2026-01-03T11:01:00Z")).absence == Absence::cut_off);
 }
 
-TEST_CASE("a recorded end stays when the Job is gone, and a stopped run without its Job cannot go on") {
+TEST_CASE(
+    "a run with a recorded end keeps it when its Job is gone, and a stopped run without its Job cannot go "
+    "on") {
   Made run;
   run.condition("Complete");
   const json record = to_record(run.seen());
@@ -196,7 +199,7 @@ TEST_CASE("a recorded end stays when the Job is gone, and a stopped run without 
   CHECK(run.seen().absence == Absence::none);
 }
 
-TEST_CASE("a watcher that saw a Job end knows the end, also if the Job is deleted at once") {
+TEST_CASE("a watcher that saw the end of a Job still knows it after the Job is deleted at once") {
   for (const char* end : {"Complete", "Failed"}) {
     Made run;
     run.condition(end);
@@ -205,18 +208,18 @@ TEST_CASE("a watcher that saw a Job end knows the end, also if the Job is delete
     run.lose("r-worker");
     const RunObjects known = with_ended_jobs(run.objects, {{"r-worker", last}}, now);
     CHECK(is_final(observe(known, now).phase));
-    // A Job of an earlier run of the same name does not matter.
+    // A Job of an earlier run of the same name does not show the end of this run.
     json other = last;
     other["metadata"]["ownerReferences"][0]["uid"] = "earlier";
     CHECK(with_ended_jobs(run.objects, {{"r-worker", other}}, now).jobs.size() == 1);
-    // A Job that had not ended does not matter either.
+    // A Job that had not ended shows no end either.
     other = last;
     other.erase("status");
     CHECK(with_ended_jobs(run.objects, {{"r-worker", other}}, now).jobs.size() == 1);
   }
 }
 
-TEST_CASE("a run whose pods were killed with their deleted Job is not a failed run") {
+TEST_CASE("a run whose pods were killed by the deletion of their Job has not failed") {
   Made run;
   run.job()["metadata"]["ownerReferences"] = {{{"uid", "owner-uid"}}};
   run.job()["spec"]["backoffLimitPerIndex"] = 0;
@@ -230,7 +233,7 @@ TEST_CASE("a run whose pods were killed with their deleted Job is not a failed r
   CHECK(observe(known, now).absence == Absence::unsure);
 }
 
-TEST_CASE("the pods of a server give no result for a run whose deciding Job is gone") {
+TEST_CASE("no logs are read for the result of a run whose deciding Job is gone") {
   Made run;
   CHECK(logs_to_read(run.objects).size() == 3);
   run.lose("r-worker");
@@ -238,7 +241,8 @@ TEST_CASE("the pods of a server give no result for a run whose deciding Job is g
 }
 
 TEST_CASE(
-    "a suspended Job that never started has no pods yet, a suspended Job that started has lost its pods") {
+    "without pods, a suspended Job that never started has no pod yet, and one that had started has lost its "
+    "pods") {
   Run run;
   run.objects.pods.clear();
   run.job()["spec"]["suspend"] = true;

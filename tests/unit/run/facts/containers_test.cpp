@@ -1,5 +1,5 @@
-// The states of a pod's containers, and which container is to blame for the end of the pod: a row for each
-// side of each condition.
+// Tests the states of a pod's containers, and which container is to blame for the end of the pod: a row for
+// each side of each condition.
 #include "cli/run/facts/containers.h"
 
 #include <functional>
@@ -50,7 +50,8 @@ PodFacts pod_beside(std::vector<Container> others, const std::function<void(PodF
 
 std::string name_or_none(const Container* container) { return container == nullptr ? "" : container->name; }
 
-TEST_CASE("each container has its kind, its image and its own state, those before main come first") {
+TEST_CASE(
+    "each container is read with its kind, image and state, and the containers before main come first") {
   const PodContainers read = read_containers(R"({
     "spec": {"initContainers": [{"name": "fetch", "image": "git:1"},
                                 {"name": "proxy", "image": "proxy:1", "restartPolicy": "Always"},
@@ -106,7 +107,7 @@ TEST_CASE("each container has its kind, its image and its own state, those befor
   CHECK_FALSE(agent.end->finished);
 }
 
-TEST_CASE("the only container of a pod is main whatever its name, unless it has none") {
+TEST_CASE("the only container of a pod counts as main, whatever its name, unless its name is missing") {
   const auto only = [](const json& name) {
     return main_container_of({{"spec", {{"containers", json::array({{{"name", name}}})}}}});
   };
@@ -149,7 +150,8 @@ TEST_CASE("main waits for the first init container or sidecar that is not done")
   CHECK(holds({container_of(init, "a")}, [](PodFacts& pod) { pod.exit_code = 0; }) == "");
 }
 
-TEST_CASE("a container beside main that failed first is to blame for a pod that failed without its program") {
+TEST_CASE(
+    "if a pod failed but its program did not, the container beside main that failed first is to blame") {
   const auto to_blame = [](std::vector<Container> others, const std::function<void(PodFacts&)>& change = {}) {
     PodFacts pod = pod_beside(std::move(others));
     pod.phase = "Failed";
@@ -186,7 +188,7 @@ TEST_CASE("a container beside main that failed first is to blame for a pod that 
   CHECK(to_blame(failed, [](PodFacts& pod) { pod.asked_to_end = end_of_all - seconds(1); }) == "a");
 }
 
-TEST_CASE("a container before main that failed is to blame for a main that does not start") {
+TEST_CASE("if main does not start because a container before main failed, that container is to blame") {
   const auto to_blame = [](const Container& container, const char* phase = "Pending",
                            const std::function<void(PodFacts&)>& change = {}) {
     PodFacts pod = pod_beside({container, ended_one(plain, "beside", 3)}, change);

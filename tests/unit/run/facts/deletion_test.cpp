@@ -1,4 +1,4 @@
-// Failures that the deletion of a Job has caused, and failures before the deletion.
+// Tests which failures count as caused by the deletion of a Job, and which as earlier failures.
 #include "cli/run/facts/deletion.h"
 
 #include <doctest/doctest.h>
@@ -50,7 +50,8 @@ struct Deleted : test::Run {
 
 }  // namespace
 
-TEST_CASE("failures caused by a deletion: one row for each side of each condition") {
+TEST_CASE(
+    "a failure counts as caused by the Job's deletion by its time: one row for each side of each condition") {
   struct Row {
     std::optional<Time> failed;
     std::string deleted;
@@ -141,7 +142,9 @@ TEST_CASE("a Job that reports a failure after its deletion makes the run gone, n
   }
 }
 
-TEST_CASE("a rank that fails early because its peers are gone also fell with its Job") {
+TEST_CASE(
+    "a rank that fails before its SIGTERM because its peers are gone does not make a run with a deleted Job "
+    "fail") {
   Deleted run;
   run.pod(1)["metadata"].erase("deletionTimestamp");
   run.fail(run.pod(1), 75, second_after);
@@ -151,7 +154,7 @@ TEST_CASE("a rank that fails early because its peers are gone also fell with its
   CHECK(endings_to_read(run.objects).empty());
 }
 
-TEST_CASE("a Job that had failed before its deletion has failed") {
+TEST_CASE("a run whose Job had failed before the deletion of the Job has failed") {
   Deleted run;
   run.fail(run.pod(1), 3, second_before);
   SUBCASE("as it said itself") { run.says("Failed", second_before); }
@@ -180,7 +183,7 @@ TEST_CASE(
   CHECK(run.phase() != "Failed");
 }
 
-TEST_CASE("a succeeded Job or a trained run stays so after a later deletion") {
+TEST_CASE("a succeeded or trained run still counts as succeeded after its Job is deleted") {
   Deleted run;
   run.says("Complete", second_after, "CompletionsReached");
   CHECK(run.phase() == "Succeeded");
@@ -191,7 +194,8 @@ TEST_CASE("a succeeded Job or a trained run stays so after a later deletion") {
 }
 
 TEST_CASE(
-    "a time limit that passes before the deletion of the Job is a failure, one that passes after it is not") {
+    "a run has failed if its time limit passed before the deletion of its Job, but not if it passed after "
+    "it") {
   for (const auto& [time, failed] : {std::pair{second_before, true}, {second_after, false}}) {
     Deleted run;
     run.says("Failed", time, "DeadlineExceeded");
@@ -199,8 +203,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "without a deletion the exit code of a rank keeps its meaning: tries, rules of exit codes, disruptions") {
+TEST_CASE("without a deletion of the Job, the exit code of a rank is the cause of the failure") {
   Deleted run;
   run.job()["metadata"].erase("deletionTimestamp");
   for (int rank = 0; rank < 3; ++rank) run.pod(rank)["metadata"].erase("deletionTimestamp");

@@ -1,4 +1,4 @@
-// The advice for a program that was denied a file.
+// Tests the advice for a program that was denied a file.
 #include "cli/run/facts/denied.h"
 
 #include <doctest/doctest.h>
@@ -30,20 +30,22 @@ json pod_with_mounts(const json& number = 1000) {
 
 TEST_CASE("the advice for a program that may not write names its user, the volume and the key") {
   const auto advice = [](const std::string& said) { return advice_on_denied(said, pod_with_mounts()); };
-  const std::string end = ": let it write there, or name another with `user:`)";
+  const std::string end = ": let this user write there, or name another with `user:`)";
   CHECK(advice("PermissionError: [Errno 13] Permission denied: '/data/out.pt'") ==
-        " (it ran as uid 1000, and /data is claim results" + end);
+        " (the program ran as uid 1000, and /data is claim results" + end);
   CHECK(advice("sh: can't create /data/host/x: Permission denied\n") ==
-        " (it ran as uid 1000, and /data/host is /srv/x of the node" + end);
-  CHECK(advice("open /nas: permission denied") == " (it ran as uid 1000, and /nas is nas:/export" + end);
-  CHECK(advice("Error: EACCES, open '/gone/x'") == " (it ran as uid 1000, and /gone is a volume" + end);
+        " (the program ran as uid 1000, and /data/host is /srv/x of the node" + end);
+  CHECK(advice("open /nas: permission denied") ==
+        " (the program ran as uid 1000, and /nas is nas:/export" + end);
+  CHECK(advice("Error: EACCES, open '/gone/x'") ==
+        " (the program ran as uid 1000, and /gone is a volume" + end);
   const std::string in_image =
-      " (it ran as uid 1000, which the image lets not do this; `user:` names another)";
+      " (the program ran as uid 1000, a user without this right in the image; `user:` names another)";
   CHECK(advice("mkdir: cannot create directory '/app/out': Permission denied") == in_image);
   CHECK(advice("Permission denied: '/database/x'") == in_image);  // not /data
   CHECK(advice("Permission denied: '/side/x'") == in_image);      // a mount of another container
   CHECK(advice_on_denied("Permission denied: '/nas/x'", pod_with_mounts(nullptr)) ==
-        " (it ran as the image's user, and /nas is nas:/export" + end);
+        " (the program ran as the image's user, and /nas is nas:/export" + end);
 }
 
 TEST_CASE("the advice for a volume that is mounted read-only names the key of the volume") {
@@ -64,7 +66,8 @@ TEST_CASE(
   CHECK(advice_on_denied(said, pod).empty());
   pod["nodeName"] = "local";
   const std::string elsewhere =
-      " (with --local /data lies elsewhere, and the program's files do not know where: give it the path in "
+      " (with --local /data is another folder, and the program's files do not have its path: pass the path "
+      "in "
       "`run:` or `env:`)";
   CHECK(advice_on_denied(said, pod) == elsewhere);
   CHECK(advice_on_denied("Error: ENOENT, open '/data/x'", pod) == elsewhere);
@@ -72,16 +75,17 @@ TEST_CASE(
   CHECK(advice_on_denied("No such file or directory: 'data/x'", pod).empty());
 }
 
-TEST_CASE("other last words get no advice") {
+TEST_CASE("last words that do not say that a file was denied get no advice") {
   const json pod = pod_with_mounts();
   CHECK(advice_on_denied("", pod).empty());
   CHECK(advice_on_denied("Permission denied: '/data/x'\nValueError: bad", pod).empty());
   CHECK(advice_on_denied("mlk: uid 1000 cannot write checkpoints in /x: Permission denied", pod).empty());
   CHECK(advice_on_denied("Permission denied: '/data/x'", json()) ==
-        " (it ran as the image's user, which the image lets not do this; `user:` names another)");
+        " (the program ran as the image's user, a user without this right in the image; `user:` names "
+        "another)");
 }
 
-TEST_CASE("each message about a denied or unwritable file is recognised, only in the last line") {
+TEST_CASE("each message about a denied or unwritable file is recognised, but only in the last line") {
   const json pod = pod_with_mounts();
   for (const char* words : {"Permission denied", "permission denied", "EACCES"}) {
     CAPTURE(words);
@@ -98,7 +102,9 @@ TEST_CASE("each message about a denied or unwritable file is recognised, only in
   CHECK(advice_on_denied("EACCES EROFS: '/still/x'", pod).starts_with(" (/still is mounted to be read"));
 }
 
-TEST_CASE("a line names a folder only by its whole path, whatever stands beside the path") {
+TEST_CASE(
+    "a line names a folder only if it has the whole path of the folder, whatever stands before and after "
+    "it") {
   const auto place = [](const std::string& said) {
     const std::string advice = advice_on_denied("Permission denied: " + said, pod_with_mounts());
     const std::size_t from = advice.find(", and "), to = advice.find(" is ", from);

@@ -1,4 +1,4 @@
-// The content of single objects of the cluster, and the effect of changing one value.
+// Tests how one value in an object of the cluster affects the state of a run.
 #include <algorithm>
 
 #include <doctest/doctest.h>
@@ -18,7 +18,7 @@ using test::load;
 
 json& terminated(json& pod) { return pod["status"]["containerStatuses"][0]["state"]["terminated"]; }
 
-TEST_CASE("a container that never started did not end in 1970") {
+TEST_CASE("a container that never started has no end time, although the kubelet writes 1970") {
   Fixture fixture = load("failed_program_not_found");
   terminated(fixture.objects.pods[0])["startedAt"] = "1970-01-01T00:00:00Z";
   terminated(fixture.objects.pods[0])["finishedAt"] = "1970-01-01T00:00:00Z";
@@ -93,7 +93,7 @@ TEST_CASE("disruptions before a failure count as restarts of the rank, but not a
   CHECK(std::ranges::any_of(status.ranks, [](const RankStatus& rank) { return rank.restarts == 3; }));
 }
 
-TEST_CASE("a program that ran out of memory is at fault, also when its pod was deleted meanwhile") {
+TEST_CASE("a program that ran out of memory has failed by itself, also when its pod was deleted meanwhile") {
   Fixture fixture = load("deleted_pod");
   REQUIRE(fixture.observed().last_failure);
   CHECK(fixture.observed().last_failure->disruption);
@@ -125,7 +125,7 @@ TEST_CASE("a pod that failed in the second in which its Job was started belongs 
   CHECK(fixture.observed().last_failure);
 }
 
-TEST_CASE("an ended pod stays ended, however often an older list shows it running") {
+TEST_CASE("a remembered pod that has ended stays ended, however often an older list shows the pod running") {
   const auto pod = [](const std::string& phase) {
     return json{{"metadata", {{"uid", "1"}, {"creationTimestamp", "2026-01-03T00:00:00Z"}}},
                 {"status", {{"phase", phase}, {"reason", phase}}}};
@@ -139,7 +139,7 @@ TEST_CASE("an ended pod stays ended, however often an older list shows it runnin
   CHECK(memory.with_gone({}).at(0)["status"]["reason"] == "Failed");
 }
 
-TEST_CASE("ranks that may not start yet still count as needed") {
+TEST_CASE("ranks above the parallelism of their Job, which may not start yet, still count as needed") {
   Fixture fixture = load("running");
   for (json& job : fixture.objects.jobs) {
     if (job["metadata"]["labels"]["mlk.dev/role"] == "worker") job["spec"]["parallelism"] = 1;
@@ -165,7 +165,7 @@ TEST_CASE("a waiting init container is the reason why its pod waits") {
   CHECK(fixture.observed().why.empty());
 }
 
-TEST_CASE("a ConfigMap of a run that is not its owner is not a run") {
+TEST_CASE("a ConfigMap that belongs to a run but is not its owner is not listed as a run") {
   const Fixture fixture = load("running");
   json files = fixture.objects.owner;
   files["metadata"]["name"] = "ok-aaaaa-config";
@@ -175,7 +175,7 @@ TEST_CASE("a ConfigMap of a run that is not its owner is not a run") {
   CHECK(runs[0].run == "ok-aaaaa");
 }
 
-TEST_CASE("a run began with its first pod, also if this pod is gone") {
+TEST_CASE("the start of a run is the start of its first pod, also if this pod is gone") {
   Fixture fixture = load("stopped");
   RunStatus earlier = fixture.observed();
   earlier.started = parse_time("2026-11-21T07:00:00Z");
@@ -183,7 +183,7 @@ TEST_CASE("a run began with its first pod, also if this pod is gone") {
   CHECK(fixture.observed().started == earlier.started);
 }
 
-TEST_CASE("a record holds only as many ranks as fit into an object of the cluster") {
+TEST_CASE("a record holds at most as many ranks as fit into an object of the cluster") {
   RunStatus status = load("succeeded").observed();
   const RankStatus one = status.ranks.front();
   for (const std::size_t count : {std::size_t{256}, std::size_t{257}, std::size_t{100'000}}) {

@@ -1,4 +1,4 @@
-// Whether a next try comes, and the action of a Job's policy for an end: a row for each side of each
+// Tests whether a next try comes, and the action of a Job's policy for an end: a row for each side of each
 // condition.
 #include "cli/run/facts/next_try.h"
 
@@ -101,8 +101,8 @@ TEST_CASE("no rank of an ended run has a next try, not even a rank of a non-deci
 }
 
 TEST_CASE(
-    "the first rule that matches decides about a pod: by codes of all its containers, or of the one it "
-    "names") {
+    "the first matching rule gives the action: it compares the codes of all containers, or of the one that "
+    "it names") {
   const json pod = R"({"status": {
     "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 0}}},
                           {"name": "agent", "state": {"terminated": {"exitCode": 2}}}],

@@ -1,4 +1,4 @@
-// Which signs mean that a node is lost: the table of is_node_lost(), and the source of each sign.
+// Tests which signs mean that a node is lost: the table of is_node_lost(), and the source of each sign.
 #include "cli/run/facts/node_loss.h"
 
 #include <functional>
@@ -101,7 +101,7 @@ json with_condition(const char* type, const char* status, const char* reason) {
   return pod;
 }
 
-TEST_CASE("the signs of a pod: its phase, reason, conditions, and the end of its grace") {
+TEST_CASE("the signs of a node loss are read from a pod's phase, reason, conditions and grace period") {
   const Time now = *parse_time("2026-01-03T12:00:00Z");
   const auto signs = [&](const json& pod) { return signs_of_pod(pod, now); };
   json pod = with_condition("Ready", "False", "");
@@ -137,7 +137,7 @@ TEST_CASE("the signs of a pod: its phase, reason, conditions, and the end of its
   CHECK(signs(pod).past_grace);
 }
 
-TEST_CASE("the Node that was read and the event on the pod decide about a run's ranks") {
+TEST_CASE("a run's ranks count as lost by the state of the Node that was read and by the event on the pod") {
   test::Run run;
   run.pod(1)["status"]["conditions"] = {{{"type", "Ready"}, {"status", "False"}},
                                         {{"type", "ContainersReady"}, {"status", "True"}}};

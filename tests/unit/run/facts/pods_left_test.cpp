@@ -1,4 +1,4 @@
-// Pods that go on although their Job is gone: mlk shows such pods, and starts no training beside them.
+// Tests that mlk shows pods that go on although their Job is gone, and starts no training beside them.
 #include "cli/run/facts/pods_left.h"
 
 #include <doctest/doctest.h>
@@ -48,7 +48,9 @@ using RankLines = std::vector<std::string>;
 
 }  // namespace
 
-TEST_CASE("pods whose Job is gone are ranks, and the reason says that they run and how to end them") {
+TEST_CASE(
+    "pods whose Job is gone are listed as ranks, and the reason of the run says that they run and how to end "
+    "them") {
   LeftRun run;
   CHECK(run.ranks() ==
         RankLines{"server/0 Running", "worker/0 Running", "worker/1 Running", "worker/2 Running"});
@@ -61,7 +63,7 @@ TEST_CASE("pods whose Job is gone are ranks, and the reason says that they run a
   CHECK(told.at("why") == run.why());
   CHECK(told.at("ranks").size() == 4);
   CHECK(told.at("ranks").at(1).at("pod") == "r-worker-0-0");
-  // `ls` observes the same objects, and says the same.
+  // `ls` observes the same objects, so it shows the same reason.
   const std::vector<RunStatus> listed = observe_all({run.objects}, now);
   CHECK(listed.at(0).why == run.why());
 }
@@ -95,7 +97,7 @@ TEST_CASE("pods whose deletion was requested are reported as ending until they h
   CHECK(run.observed().pods_left == 1);
 }
 
-TEST_CASE("which pods count as left: one row for each side of each condition") {
+TEST_CASE("a live pod without its Job counts as left: one row for each side of each condition") {
   struct Row {
     const char* what;
     bool is_left;
@@ -139,7 +141,9 @@ TEST_CASE("which pods count as left: one row for each side of each condition") {
   }
 }
 
-TEST_CASE("pods of a gone Job that does not decide are ranks as well, and the name of the Job is known") {
+TEST_CASE(
+    "pods of a gone Job that does not decide are listed as ranks as well, and the Job's name is known from "
+    "them") {
   LeftRun run;
   run.lose("r-server");
   run.server()["metadata"].erase("ownerReferences");
@@ -155,14 +159,15 @@ TEST_CASE("pods of a gone Job that does not decide are ranks as well, and the na
 }
 
 TEST_CASE(
-    "in a run without the mark, a Job whose pods go on counts as made, and submit does not make it again") {
+    "in a run without annotations::created, a Job whose pods go on counts as made, and submit makes no "
+    "second Job") {
   LeftRun run;
   run.objects.owner["metadata"]["annotations"].erase(annotations::created);
   CHECK(run.observed().absence == Absence::cut_off);
   CHECK(run.why() == "a Job of it is gone; 3 of its pods still run; deleting the run ends them");
 }
 
-TEST_CASE("a stopped run without its Job says which pods still run") {
+TEST_CASE("a stopped run without its Job reports how many of its pods still run") {
   LeftRun run;
   run.stop();
   CHECK(run.phase() == "Stopped");
@@ -170,7 +175,8 @@ TEST_CASE("a stopped run without its Job says which pods still run") {
         "its Job is gone, so it cannot go on; 3 of its pods still run; deleting the run ends them");
 }
 
-TEST_CASE("a recorded end stays while pods go on, and these pods are still counted") {
+TEST_CASE(
+    "a run with a recorded end keeps it while pods without a Job go on, and these pods are still counted") {
   LeftRun run;
   LeftRun ended;
   RunStatus status = ended.observed();

@@ -1,4 +1,4 @@
-// The output of real launchers, frameworks and languages when a program fails, and the part that mlk quotes.
+// Tests which part mlk quotes from the output of real launchers, frameworks and languages.
 #include "cli/run/facts/program_error.h"
 
 #include <doctest/doctest.h>
@@ -131,7 +131,8 @@ TEST_CASE("for torchrun the error of the rank that failed first is quoted") {
   CHECK_FALSE(program_error(banner).is_found);
 }
 
-TEST_CASE("an error that does not repeat or blame another process's end is quoted before one that does") {
+TEST_CASE(
+    "a process's own error is quoted rather than an error that repeats or blames another process's end") {
   CHECK(line_of_error(
             marked("", "ValueError: own") + frames +
             "subprocess.CalledProcessError: Command '['python3', 'a.py']' returned non-zero exit status "
@@ -151,7 +152,7 @@ TEST_CASE("an error that does not repeat or blame another process's end is quote
                       "\"a.py\", line 2, in f\nValueError: own\n") == "ValueError: own");
 }
 
-TEST_CASE("a rank of MPI is named with its own error") {
+TEST_CASE("the error of a failed MPI rank is quoted with the number of the rank") {
   const std::string aborted =
       "--------------------------------------------------------------------------\n"
       "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n\n"
@@ -176,7 +177,8 @@ TEST_CASE("a rank of MPI is named with its own error") {
         "FileNotFoundError: no data set in /data/imagenet");
 }
 
-TEST_CASE("errors of other languages, and last lines without an error") {
+TEST_CASE(
+    "errors of other languages are quoted by their own form, and output without an error by its last line") {
   CHECK(line_of_error(
             "terminate called after throwing an instance of 'std::runtime_error'\n  what():  boom\nAborted "
             "(core dumped)\n") == "std::runtime_error: boom");
@@ -223,7 +225,9 @@ std::string repeated(const std::string& line, int times) {
   return all;
 }
 
-TEST_CASE("the mark of a process is not part of its error, but a text that only begins like a mark is") {
+TEST_CASE(
+    "the mark of a process (`[rank1]: `) is removed from its error, but a text that only begins like a mark "
+    "is kept") {
   const auto line = [](const std::string& mark) { return line_of_error(mark + "ValueError: bad"); };
   for (const std::string& mark :
        {std::string("[rank0]: "), std::string("[rank12]:"), std::string("[1,3]<stderr>: "),
@@ -243,7 +247,7 @@ TEST_CASE("the mark of a process is not part of its error, but a text that only 
   }
 }
 
-TEST_CASE("each line of a launcher that stands alone is left out of the program's words") {
+TEST_CASE("each line that only a launcher prints is removed from the program's last words") {
   for (const char* line : {"[E] torch/distributed/elastic/agent/server.py:1] failed",
                            "torch.distributed.elastic says",
                            "torch/distributed/run.py:766",
@@ -332,7 +336,7 @@ TEST_CASE("a line is an error if it begins with the type of an error") {
   }
 }
 
-TEST_CASE("an error without frames is searched in the last forty lines that have content") {
+TEST_CASE("an error without frames is found only in the last forty lines that have content") {
   const std::string error = "ValueError: bad\n";
   CHECK(line_of_error(error + repeated("x\n", 39)) == "ValueError: bad");
   CHECK(line_of_error(error + repeated("x\n", 40)) == "x");
@@ -340,7 +344,7 @@ TEST_CASE("an error without frames is searched in the last forty lines that have
         "ValueError: bad");
 }
 
-TEST_CASE("a traceback is the last one if not more than forty lines follow it at the left margin") {
+TEST_CASE("a traceback is the program's last error if at most forty lines follow it at the left margin") {
   const std::string error = frames + "ValueError: bad\n";  // one of these lines is the error
   CHECK(line_of_error(error + repeated("x\n", 39)) == "ValueError: bad");
   CHECK_FALSE(program_error(error + repeated("x\n", 40)).is_found);
@@ -372,7 +376,8 @@ TEST_CASE("tracebacks that did not end the program are skipped, wherever they st
         "ValueError: own");
 }
 
-TEST_CASE("among the tracebacks of any number of ranks, the traceback of the rank that failed first counts") {
+TEST_CASE(
+    "among the tracebacks of any number of ranks, the traceback of the rank that failed first is quoted") {
   const std::string banner = torchrun_frames + torchrun_banner("1", no_traceback);
   CHECK(line_of_error(marked("[rank1]: ", "ValueError: one") + marked("[rank11]: ", "ValueError: eleven") +
                       banner) == "ValueError: one (rank 1)");
@@ -387,14 +392,15 @@ TEST_CASE("among the tracebacks of any number of ranks, the traceback of the ran
 }
 
 TEST_CASE(
-    "an error that blames a peer counts only if there is no other error, and then the last one counts") {
+    "an error that blames a peer is quoted only if there is no other error, and then the last such error is "
+    "quoted") {
   const std::string first = marked("", "ConnectionResetError: first, Connection reset by peer"),
                     second = marked("", "BrokenPipeError: second, Broken pipe");
   CHECK(line_of_error(first + second) == "BrokenPipeError: second, Broken pipe");
   CHECK(line_of_error(first + marked("", "ValueError: own") + second) == "ValueError: own");
 }
 
-TEST_CASE("mlk's own line about a rank of MPI stays in the text, the lines of MPI do not") {
+TEST_CASE("mlk's own line about a rank of MPI stays in the quoted text, the lines of MPI are removed") {
   const std::string mlk_says = "mlk: rank 3 of MPI ended with exit code 1";
   CHECK(program_error("own\nwith errorcode 1.\n" + mlk_says + "\n").text == "own\n" + mlk_says);
   CHECK(program_error("mlk: rank 3 says no\n").line == "mlk: rank 3 says no");
@@ -402,14 +408,15 @@ TEST_CASE("mlk's own line about a rank of MPI stays in the text, the lines of MP
   CHECK_FALSE(lacks_the_error("ValueError: bad\n" + mlk_says + "\n"));
 }
 
-TEST_CASE("Hydra's own error is quoted by its first line, other texts are not") {
+TEST_CASE("an error of Hydra is quoted by its first line, but only above Hydra's own footer") {
   const std::string words = "before\n\nCould not load x\nIn 'a'\n\n";
   CHECK(line_of_error(words) == "In 'a'");
   CHECK(line_of_error(words + "Set the environment variable HYDRA_FULL_ERROR=1 for more\n") ==
         "Could not load x");
 }
 
-TEST_CASE("a message of the kubelet is completed by the lines that its log has below") {
+TEST_CASE(
+    "a termination message from the kubelet is completed with the lines that the log has below the message") {
   struct Row {
     const char *message, *log_end, *whole;
   };

@@ -1,4 +1,4 @@
-// When programs and ranks count as running or failed, and when they end their run.
+// Tests when programs and ranks count as running or failed, and when they end their run.
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -19,7 +19,7 @@ using told::midday;
 using told::plain_job;
 using told::plain_pod;
 
-TEST_CASE("a program runs from its own or its pod's start to its own or its pod's end") {
+TEST_CASE("a program counts as running once main or its pod runs, until main or its pod has ended") {
   const auto runs_and_failed = [](const char* phase, std::optional<int> code, bool main_runs) {
     PodFacts pod;
     pod.phase = phase;
@@ -96,7 +96,7 @@ TEST_CASE("a rank that has failed for the last time ends its run if too few othe
   CHECK(decider().end_message == "pod /p1 failed");
 }
 
-TEST_CASE("the tags of a run are the words of its list") {
+TEST_CASE("the tags of a run are read from a list, and only its words count as tags") {
   const auto tags = [](const json& value) {
     return tags_of({{"metadata", {{"annotations", {{"mlk.dev/tags", value}}}}}});
   };

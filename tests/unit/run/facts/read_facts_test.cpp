@@ -1,4 +1,4 @@
-// Every value that read_facts() takes from a Job, a pod or an event: its source, and its default.
+// Tests the source and the default of every value that read_facts() takes from a Job, a pod or an event.
 #include "cli/run/facts/read_facts.h"
 
 #include <functional>
@@ -59,7 +59,7 @@ json with_conditions(std::initializer_list<json> conditions) {
   return {{"status", {{"conditions", json::array_t(conditions)}}}};
 }
 
-TEST_CASE("the identity of a pod, its place, and the earlier failures of its rank") {
+TEST_CASE("a pod is read with its names, its node, its rank and the earlier failures of its rank") {
   const PodFacts pod = read(plain_pod());
   CHECK(pod.name == "r-worker-2-abcde");
   CHECK(pod.uid == "pod-uid");
@@ -90,7 +90,7 @@ TEST_CASE("the identity of a pod, its place, and the earlier failures of its ran
   }
 }
 
-TEST_CASE("the state of a pod is the state of main: its waiting reason, its start, its end") {
+TEST_CASE("the waiting reason, the start and the end of a pod are read from its container main") {
   const PodFacts waiting = read_state({{"waiting", {{"reason", "ErrImagePull"}, {"message", "no host"}}}});
   CHECK(waiting.waiting_reason == "ErrImagePull");
   CHECK(waiting.waiting_message == "no host");
@@ -125,7 +125,8 @@ TEST_CASE("an unscheduled pod has the scheduler's message, or at least its reaso
   CHECK(read_pod(with_conditions({condition_of_type("PodScheduled")})).unschedulable.empty());
 }
 
-TEST_CASE("a disruption is read from its condition, and its time is the end of a pod without another end") {
+TEST_CASE(
+    "a disruption is read from its condition, and ends a failed pod whose containers have no end time") {
   json patch = with_conditions({condition_of_type("DisruptionTarget", "PreemptionByScheduler")});
   CHECK(read_pod(patch).disruption == "PreemptionByScheduler");
   CHECK(read_pod(patch).disruption_message == "in words");
@@ -138,7 +139,8 @@ TEST_CASE("a disruption is read from its condition, and its time is the end of a
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T11:00:00Z"));
 }
 
-TEST_CASE("a pod without a known end ended when it was last not ready, or else when it was deleted") {
+TEST_CASE(
+    "if an ended pod has no end time, its end is when it became not ready, or else when it was deleted") {
   json patch = with_conditions({condition_of_type("Ready", "PodFailed", "False")});
   patch["metadata"]["deletionTimestamp"] = "2026-01-03T12:30:00Z";
   CHECK_FALSE(read_pod(patch).finished);  // it runs
@@ -150,7 +152,8 @@ TEST_CASE("a pod without a known end ended when it was last not ready, or else w
   CHECK(read_pod(patch).finished == parse_time("2026-01-03T12:30:00Z"));
 }
 
-TEST_CASE("the needs of a Job: ranks, tries, time, a queue, and how many must end well") {
+TEST_CASE(
+    "a Job is read with its ranks, tries, time limit and queue, and with how many ranks must end well") {
   const JobFacts job = read_job(json::object());
   CHECK(job.name == "r-worker");
   CHECK(job.uid == "job-uid");
@@ -197,7 +200,9 @@ TEST_CASE("the needs of a Job: ranks, tries, time, a queue, and how many must en
   CHECK(read_job(R"({"spec": {"completions": null, "parallelism": null}})"_json).completions == 1);
 }
 
-TEST_CASE("the end of a Job is its condition Complete or Failed; a mere decision is kept apart") {
+TEST_CASE(
+    "a Job has ended with the condition Complete or Failed, and is only ending while the end is just "
+    "decided") {
   const JobFacts complete = read_job(with_conditions({condition_of_type("Complete")}));
   CHECK(complete.end == JobFacts::End::succeeded);
   CHECK(complete.finished);
@@ -253,7 +258,7 @@ TEST_CASE(
   CHECK(decider({worker, server, chief}) == "server");
 }
 
-TEST_CASE("pods are ordered by time, then by the failures before them, then by name") {
+TEST_CASE("pods are sorted by creation time, then by the earlier failures of their rank, then by name") {
   RunObjects objects;
   const auto add = [&](const char* name, const char* created, const char* failures) {
     json pod = plain_pod();
@@ -350,7 +355,8 @@ TEST_CASE("a pod with a final end makes its Job failing before the Job reports i
   CHECK_FALSE(decider().failing);
 }
 
-TEST_CASE("a succeeded run marks all its Jobs as succeeded, and ended with its last good rank") {
+TEST_CASE(
+    "if a run has succeeded, all its Jobs count as succeeded, and its end is the end of its last good rank") {
   json worker = plain_job("worker"), server = plain_job("server"), pod = plain_pod();
   worker["metadata"]["annotations"]["mlk.dev/trains"] = "true";
   worker["status"]["completedIndexes"] = "2";
@@ -384,7 +390,8 @@ TEST_CASE("a succeeded run marks all its Jobs as succeeded, and ended with its l
 }
 
 TEST_CASE(
-    "a pod is live until it has ended or its node is lost, and its program runs once the pod reports it") {
+    "a pod counts as live until it ends or its node is lost, and its program as running while the pod "
+    "reports so") {
   const auto ask = [](const json& patch) {
     json pod = plain_pod();
     pod.merge_patch(patch);
@@ -400,7 +407,8 @@ TEST_CASE(
   CHECK_FALSE(has_live_pods({}, midday));
 }
 
-TEST_CASE("a Job goes on by itself until all its ranks are over or it removes its pods") {
+TEST_CASE(
+    "a Job goes on by itself unless all ranks have ended or it is suspended, deleted, ending or finished") {
   const auto goes_on = [](const json& job_patch, const json& pod_patch = json::object()) {
     json job = plain_job(), pod = plain_pod();
     job.merge_patch(job_patch);
@@ -423,7 +431,8 @@ TEST_CASE("a Job goes on by itself until all its ranks are over or it removes it
                 {{"status", {{"phase", "Failed"}}}}));
 }
 
-TEST_CASE("the newest warning of an object counts, and events that are not warnings are ignored") {
+TEST_CASE(
+    "of several warnings about an object the newest is shown, and events that are not warnings are ignored") {
   const auto event = [](const char* message, const char* at, const char* type = "Warning") {
     return json{{"type", type},
                 {"reason", "FailedMount"},
@@ -454,8 +463,7 @@ TEST_CASE("the roles of a run are the roles that its owner names") {
   CHECK(roles("").empty());
 }
 
-TEST_CASE(
-    "the end of a pod was requested at its deletionTimestamp minus the grace period, or at the disruption") {
+TEST_CASE("a pod was asked to end at its deletionTimestamp minus the grace period, or at its disruption") {
   json patch = R"({"metadata": {"deletionTimestamp": "2026-01-03T12:00:30Z",
                                 "deletionGracePeriodSeconds": 30}})"_json;
   CHECK(read_pod(patch).asked_to_end == midday);
@@ -466,7 +474,7 @@ TEST_CASE(
   CHECK(read_pod(patch).asked_to_end == midday);
 }
 
-TEST_CASE("a pod has ended when its program and the last container beside it have ended") {
+TEST_CASE("the end of a pod is the later of the ends of its program and of the containers beside it") {
   const auto finished = [](const char* kind, const json& side) {
     json pod = plain_pod();
     if (kind == std::string("initContainers")) pod["spec"]["containers"].erase(1);
@@ -486,7 +494,7 @@ TEST_CASE("a pod has ended when its program and the last container beside it hav
   CHECK(finished("initContainers", later) == midday);
 }
 
-TEST_CASE("the number of a trial is found by its index in the Job's list") {
+TEST_CASE("the number of a trial is read from the Job's list of trials at the index of the pod") {
   const auto number = [](const char* trials) {
     return read_pod({{"metadata", {{"annotations", {{"mlk.dev/trials", trials}}}}}}).number;
   };
@@ -495,7 +503,7 @@ TEST_CASE("the number of a trial is found by its index in the Job's list") {
   CHECK(read_pod({{"metadata", {{"annotations", {{"mlk.dev/trials", "4-6"}}}}}}).rank == 2);
 }
 
-TEST_CASE("a run is trained only when a result says so with true") {
+TEST_CASE("a run counts as trained only if a result has the value true for it") {
   const auto trained = [](const char* message) {
     return read_state({{"terminated", {{"exitCode", 1}, {"message", message}}}}).trained;
   };

@@ -1,4 +1,4 @@
-// Built images: their repository, and their platform.
+// Tests how images are built: their base, layers, repository, tag and platform.
 #include "cli/run/inputs/build.h"
 
 #include <doctest/doctest.h>
@@ -50,7 +50,8 @@ TEST_CASE("the platform is the common platform of all nodes on which the pods ma
   CHECK(platform_text({labelled("amd64")}, chosen) == "unknown");
 }
 
-TEST_CASE("nodes of other systems, without labels or of a wrong shape give no platform") {
+TEST_CASE(
+    "no platform is found from nodes of other systems, nodes without labels, or objects of a wrong shape") {
   const mlk::Experiment any = built_experiment();
   json windows = labelled("amd64");
   windows["metadata"]["labels"]["kubernetes.io/os"] = "windows";
@@ -118,7 +119,7 @@ TEST_CASE("the repository is the typed one with its tag, or else one without a t
   CHECK(mlk::repository_of("r.example/x:2", "s.example", "digits").text() == "r.example/x:2");
   CHECK(mlk::repository_of("", "s.example/team", "digits").name() == "s.example/team/digits");
   const mlk::Error none = target_error("", "");
-  CHECK(none.what() == std::string("nobody has said where the image goes"));
+  CHECK(none.what() == std::string("no repository is named for the image"));
   const mlk::Error digest = target_error("r.example/x@sha256:" + std::string(64, 'a'), "s.example");
   CHECK(digest.what() == std::string("-t names a digest, which the image gives itself"));
   CHECK(digest.hint() == "name a tag, or none");
@@ -195,7 +196,7 @@ TEST_CASE("code in a layer is put above the image, and the program starts in it"
   CHECK(gone.hint() == "type the command again");
 }
 
-TEST_CASE("without code, and with code that travels by itself, an image stays as it is") {
+TEST_CASE("an image gets no further layers for a run without code or with code that travels by itself") {
   const json config = {{"WorkingDir", "/app"}};
   const mlk::Build bare = mlk::assemble(built_experiment(), {}, found_image(config), {});
   CHECK(bare.composed.own.empty());
@@ -244,7 +245,7 @@ TEST_CASE("the code keeps the PYTHONPATH of the base image beside its recorded o
   CHECK_FALSE(without.code);
 }
 
-TEST_CASE("the user of an image is the user in its configuration, whatever the form of that value") {
+TEST_CASE("the user of an image is read from its configuration, in each form that the value may have") {
   const auto user = [](const json& config) {
     const mlk::ImageUser found = mlk::user_of(found_image(config).image.configuration);
     return found.user + " " + found.home;
@@ -256,7 +257,7 @@ TEST_CASE("the user of an image is the user in its configuration, whatever the f
   CHECK(user(json::array()) == " ");
 }
 
-TEST_CASE("the base is the named image, or else the image of the experiment") {
+TEST_CASE("a build starts from the image that the user named, or else from the image of the experiment") {
   PlayedRegistry played;
   const std::string own = add_image(played, "team/own", "1", {"a"}),
                     other = add_image(played, "team/other", "1", {"b"});
@@ -275,12 +276,12 @@ TEST_CASE("the base is the named image, or else the image of the experiment") {
     FAIL("no image was named");
   } catch (const mlk::Error& error) {
     CHECK(error.code() == mlk::ExitCode::usage);
-    CHECK(error.what() == std::string("no image is named on which the code is put"));
+    CHECK(error.what() == std::string("no base image is named for the code"));
     CHECK(error.hint() == "name one that has what the program needs: image: in the file, or --base");
   }
 }
 
-TEST_CASE("the registry is asked once for the user of an image, and the reason of a missing answer is kept") {
+TEST_CASE("mlk asks the registry once for the user of an image, and without an answer returns the reason") {
   PlayedRegistry played;
   (void)add_image(played, "team/x", "1", {"a"}, mlk::registry::own_platform().architecture);
   std::string why, said;

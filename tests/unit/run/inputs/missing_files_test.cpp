@@ -1,4 +1,4 @@
-// Files of a program that lie only on this machine.
+// Tests the advice about files of a program that lie only on this machine.
 #include "cli/run/inputs/missing_files.h"
 
 #include <fstream>
@@ -33,7 +33,8 @@ std::string missing(const std::string& run, const std::string& more = "") {
 
 }  // namespace
 
-TEST_CASE("a file beside the experiment that is in no mount is reported, once") {
+TEST_CASE(
+    "a file beside the experiment that is in no mount is reported, and only once if it is named twice") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/more.py"}) std::ofstream(folder.path() / file) << "print()";
@@ -53,7 +54,8 @@ TEST_CASE("a file that travels and is found from the working folder is not repor
   CHECK(left(folder.path(), "run: python3 train.py\n" + data, files) == Words{"train.py"});
 }
 
-TEST_CASE("with code: a file that is not in the code at the working folder is reported") {
+TEST_CASE(
+    "in an experiment with `code:`, a file that the code does not have at the working folder is reported") {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() / "src");
   for (const char* file : {"train.py", "src/train.py", "other.py"})
@@ -134,7 +136,7 @@ TEST_CASE("the suggested file has the same name, or else the same extension and 
         "`run:` names far/away/go.sh, which is not in the code; did you mean src/go.sh?");
 }
 
-TEST_CASE("only the plain words before the first sign of a shell are read") {
+TEST_CASE("only the plain words before the first special character of a shell are read") {
   for (const char* sign : {"; x", "| x", "& x", "> x", "< x", "(x)", ")"}) {
     CAPTURE(sign);
     CHECK(missing(std::string("'python3 trian.py") + sign + "'").starts_with("`run:` names trian.py"));
@@ -161,7 +163,7 @@ TEST_CASE("the advice about a file that does not travel depends on whether code 
         "holds it, add to the file:\n    code: .");
 }
 
-TEST_CASE("words are split at each sign of a shell, to find the files among them") {
+TEST_CASE("a command is split at each special character of a shell, so that file names in it are found") {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "a.sh") << "echo";
   for (const char* run : {"x;a.sh", "x|a.sh", "x&a.sh", "(a.sh)", "x<a.sh", "x>a.sh", "x=a.sh", "`a.sh`",

@@ -1,4 +1,4 @@
-// Reads an experiment file and the files that travel with its run.
+// Tests how an experiment file and the files that travel with its run are read.
 #include "cli/run/inputs/prepare.h"
 
 #include <algorithm>
@@ -73,7 +73,7 @@ struct Beside {
   }
 };
 
-TEST_CASE("an experiment file has its typed name, its folder and its text") {
+TEST_CASE("an experiment file is read with its typed name, its folder and its text") {
   const TemporaryFolder folder;
   const fs::path path = folder.write("a/x.yaml", "name: x\n");
   const ExperimentFile file = read_experiment_file(path.string());
@@ -83,7 +83,7 @@ TEST_CASE("an experiment file has its typed name, its folder and its text") {
   CHECK_THROWS_AS(read_experiment_file((folder.path() / "none.yaml").string()), Error);
 }
 
-TEST_CASE("an experiment file may have one MiB but no byte more") {
+TEST_CASE("an experiment file of one MiB is read, a larger one is refused") {
   const TemporaryFolder folder;
   const std::size_t most = 1 << 20;
   CHECK(read_experiment_file(folder.write("x", std::string(most, '#')).string()).text.size() == most);
@@ -162,7 +162,7 @@ TEST_CASE("a file that an experiment names is read beside it, or from the carrie
   }
 }
 
-TEST_CASE("the registry is the one in the experiment, or else the one in the environment") {
+TEST_CASE("the registry is taken from the experiment, or else from the environment") {
   const Beside beside;
   PrepareOptions options;
   options.registry = "of.environment/team";
@@ -171,7 +171,7 @@ TEST_CASE("the registry is the one in the experiment, or else the one in the env
   CHECK(registry_of({}, beside.prepared("").experiment).empty());
 }
 
-TEST_CASE("data folders of the user travel by their names, data on volumes does not travel") {
+TEST_CASE("data folders of the user travel with the run under their names, data on volumes does not travel") {
   const Beside beside;
   const Prepared made =
       beside.prepared("data: [{name: d, mount: /d, files: data}, {name: v, mount: /v, pvc: claim}]\n");

@@ -1,4 +1,4 @@
-// The image of the runtime, built with programs of this machine in place of mlk's own programs.
+// Tests the image of the runtime, built with programs of this machine in place of mlk's own programs.
 #include <map>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Which programs are in the image of the runtime, and where mlk finds them. Texts stand in for the programs,
-// so no libraries are needed.
+// Tests which programs are in the image of the runtime, and where mlk finds them. Texts stand in for the
+// programs, so no libraries are needed.
 #include <cstdlib>
 #include <filesystem>
 #include <string>

@@ -1,4 +1,4 @@
-// Which of the user's files an experiment file may read.
+// Tests which of the user's files an experiment file may read.
 #include "cli/run/inputs/user_files.h"
 
 #include <filesystem>
@@ -143,7 +143,7 @@ TEST_CASE("all caches are skipped, and nothing else") {
   CHECK(home.read("data") == "a=1 b.py= c.pyc.txt= thumbs.db= ");
 }
 
-TEST_CASE("the files of a folder may have together as many bytes as a ConfigMap holds, but no more") {
+TEST_CASE("a folder is refused if its files together have more bytes than a ConfigMap holds") {
   Home home;
   const std::size_t left = mlk::most_config_map_bytes - 1;  // the folder already has a file of one byte
   home.write("experiment/data/b", std::string(left, 'x'));
@@ -157,7 +157,7 @@ TEST_CASE("the files of a folder may have together as many bytes as a ConfigMap 
   CHECK(error.hint() == "files: is for small data sets; put larger ones on a volume (pvc, nfs)");
 }
 
-TEST_CASE("each refusal of a folder has its code and its advice") {
+TEST_CASE("each reason to refuse a folder gives an error with its exit code and its advice") {
   Home home;
   home.write("experiment/deep/sub/x", "1");
   fs::create_directory(home.experiment / "empty");
@@ -175,7 +175,7 @@ TEST_CASE("each refusal of a folder has its code and its advice") {
         }).code() == mlk::ExitCode::not_found);
 }
 
-TEST_CASE("one file is read up to its limit, by the same rules") {
+TEST_CASE("a single file is read if it is not larger than its limit and its place is allowed") {
   Home home;
   home.write("experiment/points.csv", "12345");
   home.write("experiment/.secret", "s");

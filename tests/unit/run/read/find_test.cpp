@@ -1,4 +1,4 @@
-// How objects are grouped by run, and what a name means if a run and a sweep share it.
+// Tests how objects are grouped by run, and what a name means if a run and a sweep share it.
 #include "cli/run/read/find.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ TEST_CASE("the driver of a sweep is not part of the sweep's row, but a trial's r
         Groups{"s: s-x / s-x-0"});
 }
 
-TEST_CASE("only the ConfigMap of a run's own name is its owner") {
+TEST_CASE("of a run's ConfigMaps, only the one with the name of the run is its owner") {
   CHECK(is_sweep(object_of("s", "s", "s")));
   CHECK_FALSE(is_sweep(object_of("s", "s")));
   CHECK_FALSE(is_sweep(object_of("s-files", "s", "s")));
@@ -90,7 +90,7 @@ TEST_CASE("the name of an experiment means its newest run, or its newest sweep i
   }
 }
 
-TEST_CASE("a bad address of a trial gives an error with its code and a hint") {
+TEST_CASE("if NAME/NUMBER names no trial, the error has its exit code and, for a sweep, a hint") {
   const std::vector<json> owners = {object_of("s", "s", "s"), object_of("r", "r")};
   const auto refused = [&](const std::string& typed) {
     try {
@@ -107,7 +107,7 @@ TEST_CASE("a bad address of a trial gives an error with its code and a hint") {
   CHECK(refused("far away") == std::pair(ExitCode::not_found, std::string()));
 }
 
-TEST_CASE("list_runs() makes the row of a sweep with of_sweep, and rows of runs by itself") {
+TEST_CASE("list_runs() calls of_sweep for the row of a sweep, and makes the rows of runs without it") {
   const std::vector<RunObjects> runs = group_by_run({object_of("s", "s", "s", "", "2026-01-03T00:00:00Z"),
                                                      object_of("r", "r", "", "", "2026-01-04T00:00:00Z")},
                                                     {}, {});
@@ -125,7 +125,7 @@ TEST_CASE("list_runs() makes the row of a sweep with of_sweep, and rows of runs 
   CHECK(observe_all(runs, Time{}).at(1).run == "s");
 }
 
-TEST_CASE("pods are older than their Job only if that Job has ended and one of them has not") {
+TEST_CASE("pods count as read before their Job only if the Job has ended and one of the pods has not") {
   RunObjects objects;
   objects.jobs = {object_of("r-a", "r"), object_of("r-b", "r")};
   objects.pods = {object_of("r-0", "r")};

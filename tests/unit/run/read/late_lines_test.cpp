@@ -6,7 +6,8 @@ using namespace mlk;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
 
-TEST_CASE("lines may be late for ten seconds, whichever clock is ahead, but not while the program runs") {
+TEST_CASE(
+    "lines may be late if a program ended less than ten seconds ago by either clock, but not while it runs") {
   const Time now = *parse_time("2026-11-27T10:00:00Z");
   CHECK(may_have_late_lines(now, now));
   CHECK(may_have_late_lines(now - 9s, now));
@@ -16,7 +17,7 @@ TEST_CASE("lines may be late for ten seconds, whichever clock is ahead, but not 
   CHECK_FALSE(may_have_late_lines(std::nullopt, now));
 }
 
-TEST_CASE("a log that lacks a line is read again, five times at most, and not beyond the deadline") {
+TEST_CASE("a log that lacks a line is read again at most five times, and not after the deadline") {
   int readings = 0;
   const auto read = [&] { ++readings; };
   CHECK(read_late_lines([] { return false; }, read, steady_clock::now()));

@@ -1,4 +1,4 @@
-// Following logs while nobody takes lines from the follower.
+// Tests a follower of logs while nobody takes lines from it.
 
 #include "cli/run/read/log_follower.h"
 
@@ -22,7 +22,7 @@ constexpr int lines_in_log = 100'500;  // more than a follower holds
 struct Chatty : mlk::test::FakeCluster {
   std::atomic<bool> said = false;
 
-  // With an end the log closes, and the pod has ended.
+  // `ends`: the log closes after its lines, and the pod has ended.
   explicit Chatty(bool ends = false) {
     nlohmann::json pod = mlk::test::pod_of("x-abcde", ends ? "Succeeded" : "Running");
     pod["status"]["containerStatuses"] = {
@@ -88,7 +88,8 @@ TEST_CASE("a follower that may lose lines keeps the newest 100000 if more arrive
   CHECK(follower.problems().empty());
 }
 
-TEST_CASE("a follower that may lose nothing reads on when lines are taken, and returns all lines") {
+TEST_CASE(
+    "a follower that may not lose lines continues to read when lines are taken, and returns all lines") {
   Chatty cluster(true);
   mlk::kube::Client client(cluster.config());
   const std::vector<nlohmann::json> pods = pods_of(client);
@@ -190,7 +191,7 @@ TEST_CASE(
   REQUIRE(problems.size() == 1);
   CHECK(problems[0].pod == "x-abcde-worker-0-abcde");
   CHECK(problems[0].node == "n1");
-  CHECK(follower.new_warnings(When::going_on).empty());  // the problem may pass
+  CHECK(follower.new_warnings(When::going_on).empty());  // the problem is too young to be reported
   const std::vector<std::string> at_end = follower.new_warnings(When::at_end);
   REQUIRE(at_end.size() == 1);
   CHECK(at_end[0].starts_with("no logs of x-abcde-worker-0-abcde on node n1: "));

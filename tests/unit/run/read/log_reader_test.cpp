@@ -1,4 +1,4 @@
-// Logs that are read while they arrive: the order of their lines, the amount of held data, and the warnings.
+// Tests the order of lines, the amount of held data and the warnings while logs are read as they arrive.
 #include "cli/run/read/log_reader.h"
 
 #include <atomic>
@@ -91,7 +91,7 @@ TEST_CASE("lines of all ranks come in the order of their times, lines of one ran
         Texts{"a1", "b1", "a2", "a3", "b2", "b3"});
 }
 
-// Logs as a node returns them: from a given second on, and cut at the limit, also within a line.
+// Returns logs as a node does: from the requested second on, and cut at the limit, even within a line.
 struct LimitedLogs {
   std::map<std::string, std::string> logs;
   std::mutex mutex;
@@ -204,7 +204,7 @@ TEST_CASE("a log that breaks is opened again, and read on from its last position
   CHECK(log.targets[2].ends_with("container=main&sinceTime=2026-11-21T07%3A40%3A00Z"));
 }
 
-TEST_CASE("a log that breaks repeatedly is read to its end while each opening brings a line") {
+TEST_CASE("a log that breaks repeatedly is read to its end if each new request brings a line") {
   std::vector<BreakingLog::Answer> answers;
   std::string text;
   Texts expected;
@@ -263,7 +263,7 @@ TEST_CASE("a log that its node has rotated meanwhile is reported") {
   CHECK(problems == Texts{"node n1: it has rotated the log of a: lines may be missing"});
 }
 
-TEST_CASE("a kubelet's message without a time is reported once for each node, and is not a line") {
+TEST_CASE("a kubelet's message without a time is reported once for each node, and is not a line of the log") {
   LogsOfPods pods;
   pods.logs["a"] = {stamped(1, "a1"), "failed to create fsnotify watcher: too many open files\n"};
   pods.logs["b"] = {stamped(2, "b1"), "failed to create fsnotify watcher: too many open files\n", "Gone.\n"};
@@ -276,7 +276,7 @@ TEST_CASE("a kubelet's message without a time is reported once for each node, an
               "node n1: it says of the log: Gone."});
 }
 
-TEST_CASE("the last lines of a rank are those of all its pods together") {
+TEST_CASE("the requested number of last lines counts the lines of all pods of a rank together") {
   LogsOfPods pods;
   pods.logs["old"] = {stamped(1, "old1"), stamped(2, "old2"), stamped(3, "old3")};
   pods.logs["new"] = {stamped(5, "new1"), stamped(6, "new2")};
@@ -307,7 +307,9 @@ TEST_CASE(
   CHECK(tails_of(sources, {9, 2, 3, 0}, 9) == std::vector<long>{4, 6, 9, 9});
 }
 
-TEST_CASE("a log that is ahead of the others is closed when too much is held, and no line of it is lost") {
+TEST_CASE(
+    "the stream of a log that is ahead of the others is closed when too many bytes are held, and no line is "
+    "lost") {
   constexpr int lines_per_second = 1000, lines = 200'000;
   FakeServer server;
   std::atomic<bool> let_go = false;
@@ -350,7 +352,9 @@ TEST_CASE("a log that is ahead of the others is closed when too much is held, an
   CHECK(late);
 }
 
-TEST_CASE("a whole log that begins long after its container started is reported as probably cut") {
+TEST_CASE(
+    "a log that is read as a whole but begins long after the start of its container is reported as probably "
+    "cut") {
   LogsOfPods cluster;
   cluster.logs["a"] = cut_log();
   kube::Client client(cluster.server.start());

@@ -1,4 +1,4 @@
-// Which logs are read for a run, and how the last lines of a rank are distributed among its logs.
+// Tests which logs are read for a run, and how the last lines of a rank are distributed among its logs.
 #include "cli/run/read/log_sources.h"
 
 #include <doctest/doctest.h>
@@ -31,7 +31,7 @@ std::vector<std::string> chosen(const std::vector<json>& pods, const LogFilter& 
 
 using Chosen = std::vector<std::string>;
 
-TEST_CASE("the source of a log has its role, rank and attempt, and its pod") {
+TEST_CASE("the source of a log names the role, the rank and the attempt of its pod, and the pod") {
   const std::vector<json> pods = {
       pod_with_log("worker", 1,
                    {{"mlk.dev/trials", "4-6"},

@@ -21,11 +21,11 @@ TEST_CASE("a log seems cut if, at its rate, earlier lines would have filled a no
            {{mib, seconds(8), seconds(1)}, true},
            {{mib, milliseconds(7999), seconds(1)}, false},
            {{mib, seconds(8), milliseconds(1001)}, false},
-           {{mib, seconds(8), milliseconds(1)}, true},  // at least a second: a burst is no rate
+           {{mib, seconds(8), milliseconds(1)}, true},  // a burst counts as a second
            {{mib / 2, seconds(8), milliseconds(1)}, false},
            {{1000, seconds(60), seconds(10)}, false},  // a slow start and a low rate
            {{10 * mib, seconds(0), seconds(10)}, false},
-           {{10 * mib, seconds(-1), seconds(10)}, false},  // clocks
+           {{10 * mib, seconds(-1), seconds(10)}, false},  // the clocks differ
        }) {
     CAPTURE(row.shape.bytes);
     CAPTURE(row.shape.before.count());
@@ -33,7 +33,7 @@ TEST_CASE("a log seems cut if, at its rate, earlier lines would have filled a no
   }
 }
 
-TEST_CASE("ranks whose pods are gone are named, ranks that have not run are not") {
+TEST_CASE("a rank whose pods are gone is reported as a lost log, a rank that has not run is not") {
   std::vector<nlohmann::json> pods = {
       {{"metadata",
         {{"name", "a"},
@@ -56,7 +56,7 @@ TEST_CASE("ranks whose pods are gone are named, ranks that have not run are not"
   CHECK(lost_logs(status, pods, {.rank = 3}).size() == 1);
   CHECK(lost_logs(status, pods, {.role = "server"}).empty());
   status.phase = Phase::failed;
-  CHECK(lost_logs(status, pods, {}).size() == 2);  // the run never started: other ranks may have had no pod
+  CHECK(lost_logs(status, pods, {}).size() == 2);  // never started: a rank may have had no pod
   status.started = Time{};
   CHECK(lost_logs(status, pods, {}).size() == 3);
   status.ranks.push_back(rank(4, "Failed"));
@@ -75,7 +75,7 @@ TEST_CASE("a log that does not arrive is reported after 10 s, once for each caus
   LogWarnings warnings;
   const std::vector<LogProblem> two = {{"a", "n1", "broke"}, {"b", "n1", "broke"}};
   CHECK(warnings.due(two, at(0)).empty());
-  CHECK(warnings.due({}, at(5)).empty());  // it came back
+  CHECK(warnings.due({}, at(5)).empty());  // the log arrived again
   CHECK(warnings.due(two, at(6)).empty());
   CHECK(warnings.due(two, at(15)).empty());
   CHECK(warnings.due(two, at(16)) == Texts{"no logs of 2 pods, such as a, on node n1: broke"});
@@ -85,7 +85,7 @@ TEST_CASE("a log that does not arrive is reported after 10 s, once for each caus
   CHECK(warnings.due(other, at(61)).empty());
   CHECK(warnings.due(other, at(71)) == Texts{"no logs of a on node n2: broke", "no logs of c: full"});
   CHECK(warnings.due(two, at(100)).empty());
-  CHECK(warnings.due(two, at(111)).empty());  // told already
+  CHECK(warnings.due(two, at(111)).empty());  // reported before
   CHECK(warnings.rest(two).empty());
   CHECK(warnings.rest({{"d", "n1", "lost"}}) == Texts{"no logs of d on node n1: lost"});
 }
@@ -114,7 +114,7 @@ TEST_CASE("three lost logs are reported one by one, four in one sentence") {
   CHECK(lost(4).empty());
 }
 
-TEST_CASE("a rank is identified by its role and its number") {
+TEST_CASE("a rank with a pod does not hide the lost log of a rank of another role with the same number") {
   RunStatus status;
   status.phase = Phase::succeeded;
   status.started = Time{};

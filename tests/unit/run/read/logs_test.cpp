@@ -1,4 +1,4 @@
-// The output of programs: metrics lines, and the logs of several ranks merged into one order.
+// Tests how metrics lines are parsed, and how the logs of several ranks are merged into one order.
 #include <cmath>
 
 #include <doctest/doctest.h>
@@ -67,7 +67,8 @@ TEST_CASE("a metrics line is found with any text before it and behind its values
   }
 }
 
-TEST_CASE("without a step the epoch is the step, and a value that is not fully a number is a word") {
+TEST_CASE(
+    "a line without a step uses its epoch as the step, and a value that is not fully a number is a word") {
   CHECK(parse_metrics("mlk epoch=2 loss=0.5")->step == 2);
   CHECK(parse_metrics("mlk loss=0.5 epoch=2 step=7")->step == 7);
   CHECK(parse_metrics("mlk step=1 loss=12,000 acc=5% hex=0x10")->values.empty());
@@ -75,7 +76,8 @@ TEST_CASE("without a step the epoch is the step, and a value that is not fully a
         std::map<std::string, std::string>{{"loss", "12,000"}});
 }
 
-TEST_CASE("numbers that JSON lacks are stored in a result as words, and are read back") {
+TEST_CASE(
+    "numbers that JSON cannot hold (nan, inf, -inf) are stored in a result as words, and are read back") {
   const nlohmann::json result = to_result(*parse_metrics("mlk step=2 loss=nan gap=inf low=-Infinity"));
   CHECK(result["metrics"] == nlohmann::json{{"loss", "nan"}, {"gap", "inf"}, {"low", "-inf"}});
   CHECK(metric_number(result["metrics"]["gap"]) == HUGE_VAL);
@@ -84,7 +86,9 @@ TEST_CASE("numbers that JSON lacks are stored in a result as words, and are read
   CHECK_FALSE(metric_number(nullptr));
 }
 
-TEST_CASE("a metrics line has at most 4096 bytes, words of 64 bytes and the steps that a double can count") {
+TEST_CASE(
+    "a metrics line has at most 4096 bytes and a step below 1e15, and keys and words over 64 bytes are left "
+    "out") {
   const std::string start = "mlk step=3 x=";
   CHECK(parse_metrics(start + std::string(4096 - start.size(), '1')));
   CHECK_FALSE(parse_metrics(start + std::string(4097 - start.size(), '1')));
@@ -101,9 +105,7 @@ TEST_CASE("a metrics line has at most 4096 bytes, words of 64 bytes and the step
         std::map<std::string, std::string>{{"slowest", "worker/1"}, {"x", "~"}});
 }
 
-TEST_CASE(
-    "a metrics line as a result: whole numbers are whole, epoch, steps and checkpoint stand beside the "
-    "step") {
+TEST_CASE("to_result() writes whole numbers as integers, and epoch, steps and checkpoint beside the step") {
   const nlohmann::json result = to_result(
       *parse_metrics("mlk step=5 loss=0.5 samples=64 epoch=2 steps=10 checkpoint=4 huge=1e15 who=worker/0"));
   CHECK(result ==
@@ -167,7 +169,8 @@ TEST_CASE("lines of one stream keep their order of arrival, also when the clock 
   CHECK(Merging::texts(merging.merger.take_all()) == "xabc");
 }
 
-TEST_CASE("a stream with a slow clock does not hold back other streams, and take_all() returns the rest") {
+TEST_CASE(
+    "a stream with a slow clock does not hold back other streams, and take_all() returns all held lines") {
   Merging merging;
   merging.push(0, 100, "b", 0ms);
   merging.push(1, 1, "a", 250ms);
@@ -178,7 +181,8 @@ TEST_CASE("a stream with a slow clock does not hold back other streams, and take
   CHECK(merging.merger.take_all().empty());
 }
 
-TEST_CASE("mlk counts only as a separate word: a character that belongs to a word must not stand before it") {
+TEST_CASE(
+    "mlk is found only as a separate word: a character that belongs to a word must not stand before it") {
   for (const char* before : {"a", "z", "A", "Z", "0", "9", "_", "-", ".", "/", "\xc3\xa9"}) {
     CAPTURE(before);
     CHECK_FALSE(parse_metrics(before + std::string("mlk step=3")));
@@ -194,7 +198,8 @@ TEST_CASE("mlk counts only as a separate word: a character that belongs to a wor
   CHECK_FALSE(parse_metrics("mlk word step=3"));
 }
 
-TEST_CASE("closing signs that a logger puts behind a value are removed, unless no number is left") {
+TEST_CASE(
+    "closing quotes and brackets that a logger puts behind a value are removed, unless no number is left") {
   for (const char* behind : {"\"", "'", "`", ",", ";", ")", "]", "}", "\"}", ")]}"}) {
     CAPTURE(behind);
     const std::optional<Metrics> found = parse_metrics(std::string("mlk step=3 loss=0.5") + behind);
@@ -209,7 +214,7 @@ TEST_CASE("closing signs that a logger puts behind a value are removed, unless n
   CHECK(parse_metrics("mlk step=3 x=,")->words == std::map<std::string, std::string>{{"x", ","}});
 }
 
-TEST_CASE("the last value of a repeated key counts, and a bad step does not replace an earlier one") {
+TEST_CASE("a repeated key has its last value, but a bad step does not replace an earlier step") {
   CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->step == 4);
   CHECK(parse_metrics("mlk step=3 step=4 loss=1 loss=2")->values.at("loss") == 2);
   CHECK(parse_metrics("mlk step=3 step=x")->step == 3);
@@ -219,7 +224,7 @@ TEST_CASE("the last value of a repeated key counts, and a bad step does not repl
   CHECK(parse_metrics("mlk step=5 epoch=-1")->step == 5);
 }
 
-TEST_CASE("a line has 64 keys at most beside its step, which may come after them") {
+TEST_CASE("a metrics line holds at most 64 keys and its step, which may come after these keys") {
   std::string line = "mlk";
   for (int i = 0; i < 63; ++i) line += " k" + std::to_string(i) + "=1";
   line += " word=w more=1 step=7";
@@ -236,7 +241,7 @@ TEST_CASE("a line with terminal control codes is read as a terminal shows it") {
   CHECK(parse_metrics("mlk step=\x1b[1m5\x1b[0m loss=1")->step == 5);
 }
 
-TEST_CASE("a metric is a whole number in JSON up to 1e15 on both sides of zero") {
+TEST_CASE("a metric without a fraction is written as an integer if its absolute value is less than 1e15") {
   CHECK(metric_to_json(999999999999999.0).is_number_integer());
   CHECK(metric_to_json(-999999999999999.0).is_number_integer());
   CHECK_FALSE(metric_to_json(1e15).is_number_integer());

@@ -1,4 +1,4 @@
-// The logs of many pods.
+// Tests how the logs of many pods are read.
 #include <string>
 #include <vector>
 
@@ -34,7 +34,7 @@ struct ManyLogs {
                       {"spec", {{"containers", {{{"name", "x"}}, {{"name", "main"}}}}}},
                       {"status", {{"phase", "Running"}}}});
     }
-    // A higher rank has an earlier line. Every tenth rank has no log.
+    // The log of a higher rank has an earlier line. Every tenth rank has no log.
     server.http->Get(R"(/api/v1/namespaces/lab/pods/p(\d+)/log)", [](const httplib::Request& request,
                                                                      httplib::Response& response) {
       const int rank = std::stoi(request.matches[1]);
@@ -70,7 +70,7 @@ TEST_CASE("each line names its own pod, all lines are in the order of time, and 
   CHECK(read_run_logs(client, "lab", logs.pods, {}).size() == lines.size());  // without the problems
 }
 
-TEST_CASE("without pods nothing is read, and no error is thrown") {
+TEST_CASE("if there are no pods, no log is read and no error is thrown") {
   ManyLogs logs;
   kube::Client client(logs.server.start());
   CHECK(read_run_logs(client, "lab", {}, {}).empty());
@@ -78,7 +78,7 @@ TEST_CASE("without pods nothing is read, and no error is thrown") {
 }
 
 TEST_CASE(
-    "a server that answers no request for a log is an error, a server that answers one of them is not") {
+    "reading logs fails if the server answers no request for a log, but not if it answers one request") {
   ManyLogs logs;
   kube::Config config;
   {

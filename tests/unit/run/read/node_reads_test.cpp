@@ -1,4 +1,4 @@
-// The known state of the Nodes of a run's pods: read by one watch, and by name while they are in doubt.
+// Tests how the Nodes of a run's pods are read by one watch, and by name while they are in doubt.
 #include "cli/run/read/node_reads.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ TEST_CASE("a node that was not ready before it fell silent is lost at once, alth
   CHECK(cluster.becomes("Running"));
 }
 
-TEST_CASE("a user who may not watch nodes polls a doubtful node by name until it is ready again") {
+TEST_CASE("if the user may not watch nodes, a doubtful node is polled by name until it is ready again") {
   Nodes cluster({"list"});
   cluster.mark("False");
   cluster.say("False");
@@ -121,7 +121,7 @@ TEST_CASE("a user who may not watch nodes polls a doubtful node by name until it
   CHECK(cluster.asked("list") == 1);
 }
 
-TEST_CASE("a deleted node is gone, a node that mlk never saw is not") {
+TEST_CASE("a node counts as gone if it is deleted, but not if mlk never saw it") {
   Nodes cluster;
   cluster.run.pod(1)["spec"]["nodeName"] = "hidden";
   REQUIRE(eventually([&] { return cluster.knows(); }));
@@ -168,7 +168,7 @@ TEST_CASE("one stream watches the nodes of live pods, and is opened again when o
   CHECK(cluster.asked("list") == 2);
 }
 
-TEST_CASE("a command that polls once sees a silent node, also if the user may only list or only get nodes") {
+TEST_CASE("one poll is enough to see a silent node, also if the user may only list or only get nodes") {
   const auto seen = [](const std::set<std::string>& refuse, bool marked) {
     Nodes cluster(refuse);
     if (marked) cluster.mark("False");
@@ -183,8 +183,9 @@ TEST_CASE("a command that polls once sees a silent node, also if the user may on
   CHECK(seen({"list", "get"}, true) == "Running");
 }
 
-// A server whose watches of nodes end at once. Their versions are too old the next time.
-TEST_CASE("a node that fell silent or went while the watch was cut is known after the watch is back") {
+// The first watch of this server ends at once, since its version is too old, so the nodes are listed again.
+TEST_CASE(
+    "a node that fell silent or was deleted during a break of the watch is known after the watch is back") {
   for (const bool stays : {true, false}) {
     FakeServer server;
     std::atomic<int> lists = 0;
@@ -218,7 +219,7 @@ TEST_CASE("a node that fell silent or went while the watch was cut is known afte
   }
 }
 
-TEST_CASE("the last status of a node is forgotten after the run has left the node") {
+TEST_CASE("the last state of a node is forgotten when no pod of the run is on the node any more") {
   Nodes cluster({"list"});
   const auto move_to = [&](const char* name) {
     for (json& pod : cluster.run.objects.pods) pod["spec"]["nodeName"] = name;
@@ -235,7 +236,8 @@ TEST_CASE("the last status of a node is forgotten after the run has left the nod
   CHECK(cluster.seen() == "Running");
 }
 
-TEST_CASE("a list that is older than the answer of the node itself changes nothing") {
+TEST_CASE(
+    "a list with an older version of a Node does not replace a newer answer to a request for this Node") {
   std::atomic<bool> go = false;
   FakeServer server;
   const auto version = [](json object, const char* number) {
@@ -266,7 +268,7 @@ TEST_CASE("a list that is older than the answer of the node itself changes nothi
   CHECK(run.state(0) == "Running");
 }
 
-// A run on many nodes. All of them are in doubt, or none.
+// A run on many nodes. Either all or none of the nodes are in doubt.
 test::Run spread(int nodes, bool doubtful) {
   test::Run run;
   const json pod = run.pod(0);
@@ -304,7 +306,7 @@ struct AskedServer {
 };
 
 TEST_CASE(
-    "at most 64 nodes are polled at a time, and the other nodes at the next poll, however late it comes") {
+    "at most 64 nodes are polled at a time, and the next poll begins with the nodes that were left out") {
   AskedServer server;
   test::Run run = spread(65, true);
   kube::Client client(server.start());
@@ -316,7 +318,7 @@ TEST_CASE(
   CHECK(run.objects.nodes.size() == 65);
 }
 
-TEST_CASE("at most 64 nodes are polled within the interval of polling, and at most 64 are watched") {
+TEST_CASE("at most 64 nodes are polled within one polling interval, and at most 64 are watched") {
   AskedServer server;
   test::Run run = spread(200, true);
   kube::Client client(server.start());

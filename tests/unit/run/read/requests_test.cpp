@@ -1,4 +1,4 @@
-// The requests to the cluster and the effect of its refusals, with a simulated server.
+// Tests the requests that mlk sends to a simulated server, and the effect of refused requests.
 #include <functional>
 #include <map>
 #include <mutex>
@@ -91,7 +91,7 @@ TEST_CASE("a line of a log has its role, its rank and the number of its try") {
   CHECK(cluster.asked(log_of(1), "container=main"));
 }
 
-TEST_CASE("a rank without a log does not hide the logs of other ranks, but a refusal is thrown") {
+TEST_CASE("if one rank has no log, the logs of other ranks are read, but a refused log throws an error") {
   for (const int status : {400, 404, 500, 503}) {
     CAPTURE(status);
     Cluster cluster;
@@ -109,7 +109,7 @@ TEST_CASE("a rank without a log does not hide the logs of other ranks, but a ref
   CHECK_THROWS_AS(read_run_logs(client, "lab", {pod(0), pod(1)}, {}), kube::ApiError);
 }
 
-TEST_CASE("only the requested ranks are read") {
+TEST_CASE("only the logs of the requested ranks are read") {
   Cluster cluster;
   for (const int rank : {0, 1}) cluster.answers[log_of(rank)] = {200, "2026-11-21T07:40:25Z hello\n"};
   kube::Client client(cluster.server.start());
@@ -143,7 +143,8 @@ TEST_CASE("--since and --tail apply to the present pods, and a later pod is read
 }
 
 TEST_CASE(
-    "a run is read without its events if the user may not read them, but fails if they cannot be read") {
+    "a run is read without events if the user may not read events, but not if the server cannot return "
+    "them") {
   Cluster cluster;
   cluster.answers[std::string(in_lab) + "configmaps/r"] = {
       200, R"({"metadata":{"name":"r","labels":{"mlk.dev/run":"r"}}})"};
@@ -159,7 +160,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a record is written only into its own run, and not into a later run of the same name") {
+TEST_CASE(
+    "a record is written only into the owner of its run, and not into that of a later run of the same name") {
   Cluster cluster;
   const std::string owner_path = std::string(in_lab) + "configmaps/r";
   cluster.answers[owner_path] = {200, "{}"};
@@ -207,7 +209,8 @@ TEST_CASE("a record is written only for an ended or stopped run, and only if it 
   }
 }
 
-TEST_CASE("only the events of the run's objects are kept, found by the beginning of the objects' names") {
+TEST_CASE(
+    "only events of the run's objects are kept, and such an object is found by the beginning of its name") {
   Cluster cluster;
   cluster.answers[std::string(in_lab) + "configmaps/r"] = {
       200, R"({"metadata":{"name":"r","labels":{"mlk.dev/run":"r"}}})"};
@@ -258,7 +261,7 @@ struct DoubtfulRun : Cluster {
   bool asked_events() { return asked(std::string(in_lab) + "events"); }
 };
 
-TEST_CASE("a list reads the events about nodes if a pod is in doubt and its node says nothing") {
+TEST_CASE("a list reads the events about nodes if a pod is in doubt and the state of its node is unknown") {
   DoubtfulRun silent;
   CHECK(silent.state() == "Missing");
   CHECK(silent.asked(std::string(in_lab) + "events", "reason%3DNodeNotReady"));

@@ -1,4 +1,4 @@
-// The warnings about logs of a run that do not arrive, and the number of requested lines.
+// Tests the warnings about logs of a run that do not arrive, and the number of requested lines.
 #include "cli/run/read/run_logs.h"
 
 #include <algorithm>
@@ -82,7 +82,7 @@ TEST_CASE("ranks whose containers have not started are reported together") {
   CHECK(read_with({}, {pod_in_phase(0)}).problems.empty());
 }
 
-TEST_CASE("missing logs are reported before logs that have not begun") {
+TEST_CASE("logs that cannot be read are reported before ranks whose containers have not started") {
   CHECK(read_with({{"worker0", 400}, {"worker1", 404}}, {pod_in_phase(0, "Pending"), pod_in_phase(1)})
             .problems == Texts{"no logs of worker1 on node n1: no log",
                                "worker/0 has no log yet: its container has not started"});
@@ -105,7 +105,8 @@ TEST_CASE("a refused log throws an error with its code, which names the log") {
   }
 }
 
-TEST_CASE("the last lines of ranks with one log are requested once and not counted") {
+TEST_CASE(
+    "if each rank has one log, its last lines are requested once, without a request that counts lines") {
   LogAnswers cluster;
   kube::Client client(cluster.server.start());
   // A server with the same number is another rank.
@@ -121,7 +122,7 @@ TEST_CASE("the last lines of ranks with one log are requested once and not count
   CHECK(cluster.asked == Texts{"worker0  "});
 }
 
-TEST_CASE("a number of lines above the limit of the API is reduced to this limit") {
+TEST_CASE("mlk asks the API for no more lines than its limit allows") {
   CHECK(tail_lines(0) == 0);
   CHECK(tail_lines(999'999'999) == 999'999'999);
   CHECK(tail_lines(1'000'000'000) == 1'000'000'000);

@@ -1,4 +1,4 @@
-// Runs among other runs: finding a run by its typed name, observing all runs, and pods that are gone.
+// Tests how a run is found by its typed name, how all runs are observed, and how gone pods are remembered.
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -33,7 +33,7 @@ TEST_CASE("a name means the run with this name, or else the newest run of the ex
   CHECK(choose_run({owners[1], owners[0], owners[3]}, "lab", "mnist").run == "mnist-bbbbb");
 }
 
-TEST_CASE("if sweeps are preferred, the newest sweep of the name is found behind newer runs") {
+TEST_CASE("if sweeps are preferred, the newest sweep of the name is found although there are newer runs") {
   json older = owner("mnist-aaaaa", "mnist", "2026-01-01T00:00:00Z"),
        sweep = owner("mnist-bbbbb", "mnist", "2026-01-03T00:00:00Z");
   older["metadata"]["labels"]["mlk.dev/sweep"] = "mnist-aaaaa";
@@ -89,7 +89,7 @@ TEST_CASE("NAME/NUMBER means only a trial of a sweep") {
   CHECK_THROWS_WITH_AS(choose_run(owners, "lab", "l/1"), "there is no run 'l/1' in namespace 'lab'", Error);
 }
 
-TEST_CASE("pods that run although their Job has ended were read before it") {
+TEST_CASE("if a Job has ended but its pods still run, the pods count as read before the Job") {
   RunObjects objects = load("succeeded").objects;
   CHECK(!pods_are_older(objects));
   for (json& pod : objects.pods) pod["status"]["phase"] = "Running";
@@ -121,7 +121,7 @@ TEST_CASE("all runs are observed together, each with its own objects and name, n
   CHECK(observe_all(group_by_run({}, jobs, pods), now).empty());
 }
 
-TEST_CASE("a tag is found by its whole text and by the part before its '='") {
+TEST_CASE("a tag is matched by its whole text, or by the part before its '='") {
   json tagged = owner("mnist-aaaaa", "mnist", "2026-01-03T00:00:00Z");
   CHECK_FALSE(has_tag(tagged, "paper"));
   tagged["metadata"]["annotations"]["mlk.dev/tags"] = R"(["paper", "team=vision", 3])";
@@ -186,7 +186,7 @@ TEST_CASE("the number of remembered pods is limited") {
   CHECK(memory.with_gone({}).size() == PodMemory::most_pods);
 }
 
-TEST_CASE("a run is incomplete if a Job of its roles is missing") {
+TEST_CASE("a run is incomplete if one of its roles has no Job") {
   Fixture fixture = load("running");
   json& annotations = fixture.objects.owner["metadata"]["annotations"];
   const std::string role = fixture.objects.jobs[0]["metadata"]["labels"]["mlk.dev/role"];
@@ -200,7 +200,7 @@ TEST_CASE("a run is incomplete if a Job of its roles is missing") {
   CHECK(fixture.observed().phase == Phase::running);
 }
 
-TEST_CASE("pods that ended before the latest start of the Job are ignored") {
+TEST_CASE("a run's state ignores pods that ended before the latest start of their Job") {
   Fixture fixture = load("restarting");
   CHECK(fixture.observed().why == "worker/1: restarting after exit code 3: cannot open /data/x (try 2 of 2)");
   REQUIRE(fixture.observed().last_failure);

@@ -1,4 +1,4 @@
-// The second list before a Job counts as gone, and the names of Jobs that an owner stores.
+// Tests the second list of Jobs before a Job counts as gone, and the names of Jobs that an owner stores.
 #include "cli/run/read/second_look.h"
 
 #include <algorithm>
@@ -52,7 +52,8 @@ std::string gone_of(const json& owner) {
   return owner["metadata"]["annotations"].value(annotations::gone, "");
 }
 
-TEST_CASE("a Job that two lists lack is marked as gone beside earlier ones, a Job that comes back is found") {
+TEST_CASE(
+    "a Job that two lists lack is added to the mark of gone Jobs, a Job that the second list has is found") {
   ListedJobs cluster;
   cluster.jobs = {{{"metadata", {{"name", "b"}}}}, {{"metadata", {{"name", "other"}}}}};
   kube::Client client(cluster.server.start());
@@ -63,12 +64,13 @@ TEST_CASE("a Job that two lists lack is marked as gone beside earlier ones, a Jo
   CHECK(gone_of(owner) == "c,a");
   CHECK(cluster.lists == std::vector<std::string>{"mlk.dev/run=r"});
   CHECK(cluster.patches == std::vector<std::string>{"uid-r c,a"});
-  // Now the state of the owner's Jobs is known.
+  // The owner now records the Job as gone, so no second list is needed.
   CHECK(look_twice(client, "lab", {&owner}, jobs).empty());
   CHECK(cluster.lists.size() == 1);
 }
 
-TEST_CASE("the missing Jobs of many runs are all known to this command, and 64 of them are marked") {
+TEST_CASE(
+    "if Jobs of many runs are missing, this command knows all of them as gone, but marks only 64 owners") {
   ListedJobs cluster;
   kube::Client client(cluster.server.start());
   std::vector<json> owners;
@@ -95,7 +97,9 @@ TEST_CASE("the names of Jobs are separated by commas, and an empty part is not a
   CHECK(jobs_found_gone(owner_that_made("r", "a")).empty());
 }
 
-TEST_CASE("a Job decides by its mark, its success policy or its role, but not because it is the only one") {
+TEST_CASE(
+    "the deciding Job is known from its mark, its success policy or its role, but not from being the only "
+    "Job") {
   const auto decides = [](const std::string& role, const char* mark, bool policy) {
     json job = {{"kind", "Job"},
                 {"apiVersion", "batch/v1"},

@@ -1,5 +1,5 @@
-// Requests beside a run's objects: the nodes of doubtful pods, missing last words of containers, and the
-// Service.
+// Tests the requests beside those for a run's objects: for the nodes of doubtful pods, for missing last words
+// of containers, and for the Service.
 #include "cli/run/read/side_reads.h"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ json node_that_is(const char* ready) {
           {"status", {{"conditions", {{{"type", "Ready"}, {"status", ready}}}}}}};
 }
 
-TEST_CASE("a node with several doubtful pods is polled once, and without a doubt it is not polled") {
+TEST_CASE("a node with several doubtful pods is polled once, a node without doubtful pods is not polled") {
   AsideCluster calm(200, node_that_is("Unknown"));
   CHECK(calm.read().nodes.empty());
   CHECK(calm.asked_nodes == 0);
@@ -79,7 +79,8 @@ TEST_CASE("a node with several doubtful pods is polled once, and without a doubt
   CHECK(silent.run.state(0) == "Missing");
 }
 
-TEST_CASE("a user who may not read nodes gets no status of them, and a node that does not exist is gone") {
+TEST_CASE(
+    "if the user may not read a node, its state stays unknown, but a node that does not exist is gone") {
   AsideCluster forbidden(403, {{"kind", "Status"}});
   forbidden.doubt(0);
   CHECK(forbidden.read().nodes.empty());
@@ -93,7 +94,7 @@ TEST_CASE("a user who may not read nodes gets no status of them, and a node that
   CHECK(gone.run.state(0) == "Missing");
 }
 
-TEST_CASE("the log of a failed container completes its last words in the pod's status") {
+TEST_CASE("the last words of a failed container in the pod's status are completed with lines from its log") {
   AsideCluster cluster(200, node_that_is("True"));
   json& pod = cluster.run.pod(0);
   pod["spec"]["initContainers"] = {{{"name", "fetch"}}};
@@ -128,7 +129,7 @@ int asked_services(const std::function<void(test::Run&)>& change,
   return cluster.asked_services;
 }
 
-TEST_CASE("the Service of a run is requested once while its ranks may look up each other") {
+TEST_CASE("the Service of a run is requested once, and only while ranks of the run may look up each other") {
   const auto annotate = [](test::Run& run, const char* annotation, const char* value) {
     run.objects.owner["metadata"]["annotations"][annotation] = value;
   };
@@ -157,7 +158,7 @@ TEST_CASE("a Service counts as gone only if the API server reports that it does 
   }
 }
 
-TEST_CASE("the last words of at most eight pods are read, ten lines each, newest pods first") {
+TEST_CASE("last words are read from the logs of the eight newest pods at most, ten lines each") {
   FakeServer server;
   std::mutex mutex;
   std::vector<std::string> asked;

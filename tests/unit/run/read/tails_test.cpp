@@ -1,4 +1,4 @@
-// How the newest metrics lines are searched in the logs of runs: how much is read, and from which ranks.
+// Tests how much of which ranks' logs is read to find the newest metrics lines of runs.
 #include "cli/run/read/tails.h"
 
 #include <algorithm>
@@ -126,7 +126,7 @@ TEST_CASE("the last words of a program are taken from its log if the kubelet has
   CHECK(status.ranks.at(1).reason.starts_with("exit code 1: gave up"));
 }
 
-TEST_CASE("an ending of as many bytes as requested was cut off at its end, and is ignored") {
+TEST_CASE("an end of a log that fills the requested bytes counts as cut off, and is ignored") {
   constexpr std::size_t asked_for = 256 * 1024;
   for (const std::size_t size : {asked_for - 1, asked_for}) {
     Logs run;
@@ -141,7 +141,7 @@ TEST_CASE("an ending of as many bytes as requested was cut off at its end, and i
 }
 
 TEST_CASE(
-    "the logs of the pods that failed first are read, few per run, and failed requests change nothing") {
+    "of a run's failed pods, only the logs of the first few are read, and a failed request changes nothing") {
   Logs run;
   for (int rank = 0; rank < 5; ++rank)
     fail_worker(run, rank, launcher_alone, "", "2026-01-03T00:00:0" + std::to_string(9 - rank) + "Z");
@@ -159,7 +159,8 @@ TEST_CASE(
   CHECK(endings_to_read(run.objects).empty());
 }
 
-TEST_CASE("a recent line is found by one short read of the lowest rank's log, and the last line counts") {
+TEST_CASE(
+    "if the lowest rank's log has a recent line, one short read finds it, and the last such line is shown") {
   Logs run;
   run.worker(0, Logs::said("mlk step=3 loss=1") + Logs::said("hello") + Logs::said("mlk step=4 loss=1"));
   run.worker(1, Logs::said("mlk step=9"));
@@ -168,7 +169,7 @@ TEST_CASE("a recent line is found by one short read of the lowest rank's log, an
   CHECK(run.step(1) == -1);
 }
 
-TEST_CASE("an old line is shown, and the logs of the other ranks are read as well") {
+TEST_CASE("an old line is shown, and the logs of the other ranks are read as well for a newer line") {
   Logs run;
   run.worker(0, Logs::said("mlk step=3", 60s));
   run.worker(1, Logs::said("mlk step=9"));
@@ -180,7 +181,7 @@ TEST_CASE("an old line is shown, and the logs of the other ranks are read as wel
   CHECK(run.step(1) == 9);
 }
 
-TEST_CASE("a short log without a metrics line is complete, and the logs of the other ranks are read") {
+TEST_CASE("if a short log is complete and has no metrics line, the logs of the other ranks are read") {
   Logs run;
   run.worker(0, Logs::said("hello"));
   run.worker(1, "");
@@ -188,7 +189,7 @@ TEST_CASE("a short log without a metrics line is complete, and the logs of the o
   CHECK(run.objects.lines.empty());
 }
 
-TEST_CASE("a longer part of a log is read once if the program prints much else") {
+TEST_CASE("if the end of a log has no metrics line, a longer end is read once") {
   Logs run;
   std::string text;
   for (int i = 0; i < 40; ++i) text += Logs::said("hello");
@@ -196,7 +197,7 @@ TEST_CASE("a longer part of a log is read once if the program prints much else")
   CHECK(run.read() == AskedLogs{"w0 40 32768", "w0 1000 262144"});
 }
 
-TEST_CASE("the end of a log with long lines is requested again") {
+TEST_CASE("if the answer cuts off the end of a log with long lines, the end is requested again") {
   Logs run;
   run.worker(0, Logs::said(std::string(40'000, 'x')));
   CHECK(run.read() == AskedLogs{"w0 40 32768", "w0 3 262144"});
@@ -235,14 +236,12 @@ TEST_CASE("logs of several runs are read in parallel, and a log that hangs delay
   CHECK(other.lines.empty());
 }
 
-TEST_CASE("without a log to read no request is sent") {
+TEST_CASE("if there is no log to read, no request is sent") {
   Logs run;
   CHECK(run.read().empty());
 }
 
-TEST_CASE(
-    "a line is found with its time, also in a log of exactly the bytes of one read, whose end is read "
-    "again") {
+TEST_CASE("a line is found with its time, and a log that fills the bytes of one read exactly is read again") {
   Logs run;
   const std::string line = "2026-01-03T00:00:05Z mlk step=3 loss=1\n";
   run.worker(0, "2026-01-03T00:00:04Z " + std::string(32 * 1024 - line.size() - 22, 'x') + "\n" + line);
@@ -257,7 +256,7 @@ TEST_CASE(
   CHECK(shorter.read() == AskedLogs{"w0 40 32768"});
 }
 
-TEST_CASE("a log with fewer lines than requested is complete, and is not read again") {
+TEST_CASE("a log with fewer lines than requested counts as complete and is not read again") {
   Logs run;
   std::string text;
   for (int i = 0; i < 39; ++i) text += Logs::said("hello");
@@ -266,7 +265,7 @@ TEST_CASE("a log with fewer lines than requested is complete, and is not read ag
   CHECK(run.read() == AskedLogs{"w0 40 32768", "w1 40 32768", "w1 1000 262144"});
 }
 
-TEST_CASE("a line is fresh for half a minute") {
+TEST_CASE("if the lowest rank's line is older than half a minute, the logs of the other ranks are read") {
   for (const auto& [ago, asked] :
        {std::pair{15s, AskedLogs{"w0 40 32768"}}, {31s, {"w0 40 32768", "w1 40 32768"}}}) {
     Logs run;

@@ -1,4 +1,4 @@
-// A run that is watched while the cluster changes, and runs that are listed among other runs.
+// Tests a run that is watched while the cluster changes, and runs that are listed among other runs.
 #include "cli/run/read/watcher.h"
 
 #include <atomic>
@@ -119,7 +119,7 @@ TEST_CASE(
   CHECK(watcher.read_again().pods.at(0)["status"]["phase"] == "Failed");
 }
 
-TEST_CASE("the end of a pod that ends and disappears at once is known") {
+TEST_CASE("a watcher keeps the end of a pod that ends and disappears at once") {
   Watched cluster;
   mlk::kube::Client client(cluster.config());
   mlk::RunWatcher watcher(client, "default", "r");
@@ -185,7 +185,9 @@ TEST_CASE("a server that fails for a moment is not reported as trouble yet") {
   CHECK(eventually([&] { return watcher.synced(); }));
 }
 
-TEST_CASE("runs are listed newest first, by name and by tag, with their experiments only on request") {
+TEST_CASE(
+    "runs are listed newest first, can be filtered by name and tag, and have their experiments only on "
+    "request") {
   Watched cluster;
   cluster.store.modify("configmaps", "default", "r", [](json& owner) {
     owner["metadata"]["labels"][mlk::labels::name] = "mnist";

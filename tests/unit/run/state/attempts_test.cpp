@@ -1,4 +1,4 @@
-// Which run of an experiment a submit means, and which answers of a cluster it does not accept.
+// Tests which run of an experiment a submit continues, and which answers of a cluster it does not accept.
 #include <doctest/doctest.h>
 
 #include "cli/experiment/load.h"

@@ -1,4 +1,4 @@
-// Which of several facts about a run is shown: several causes, ends that are not failures, records.
+// Tests which of several facts about a run is shown: causes, ends that are not failures, records.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -19,7 +19,9 @@ constexpr char deleted_at[] = "2026-01-03T11:58:30Z";
 
 void mark_deleted(json& object) { object["metadata"]["deletionTimestamp"] = deleted_at; }
 
-TEST_CASE("causes in order: a rank that is tried again, a lost node, a rank that failed for good") {
+TEST_CASE(
+    "a rank that is tried again is shown before a lost node, and a lost node before a rank that failed for "
+    "good") {
   Run run;
   run.job()["status"]["failedIndexes"] = "0";
   run.job()["spec"]["maxFailedIndexes"] = 3;
@@ -36,7 +38,8 @@ TEST_CASE("causes in order: a rank that is tried again, a lost node, a rank that
 }
 
 TEST_CASE(
-    "causes in order: a rank that failed for good, a rank that cannot be scheduled, a rank that restarts") {
+    "a rank that failed for good is shown before one that cannot be scheduled, and both before one that "
+    "restarts") {
   Run run;
   run.job()["spec"]["maxFailedIndexes"] = 3;
   run.job()["status"]["failedIndexes"] = "0";
@@ -57,7 +60,8 @@ TEST_CASE(
   CHECK_FALSE(status.cannot_start);
 }
 
-TEST_CASE("the failures of ranks of an ended or ending Job are shown without a try or a wait") {
+TEST_CASE(
+    "failures in an ended or ending Job are shown without the number of the try and the time of the next") {
   for (const char* type : {"Failed", "FailureTarget"}) {
     Run run;
     run.condition(type, "BackoffLimitExceeded");
@@ -73,7 +77,8 @@ TEST_CASE("the failures of ranks of an ended or ending Job are shown without a t
   CHECK(run.observed().ranks.at(1).reason == "failed for good: exit code 3 (try 1 of 4)");
 }
 
-TEST_CASE("a pod that the end of its Job or run deletes is no failure, a pod that ended by itself is") {
+TEST_CASE(
+    "a pod that is deleted at the end of its Job or run has not failed, a pod that ended by itself has") {
   const auto failure_of = [](const std::function<void(Run&)>& change) {
     Run run;
     run.fail(run.pod(1), 137);
@@ -102,7 +107,8 @@ TEST_CASE("a pod that the end of its Job or run deletes is no failure, a pod tha
 }
 
 TEST_CASE(
-    "a rank that blames a peer counts as failed after it, and a disruption begins before its pod ends") {
+    "a rank that blames a peer is ordered after the peer, and a disrupted pod by the start of its "
+    "disruption") {
   Run run;
   const auto says = [&](int rank, const char* message) {
     run.pod(rank)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = message;
@@ -131,7 +137,7 @@ TEST_CASE(
   CHECK(run.observed().first_failure->reason == "preempted by a pod of higher priority");
 }
 
-TEST_CASE("a pod that had failed before its Job deleted it is still the cause") {
+TEST_CASE("a pod that had failed before its Job deleted it is still shown as the cause") {
   Run run;
   run.fail(run.pod(0), 1);
   run.pod(0)["status"]["containerStatuses"][0]["state"]["terminated"]["message"] = "Broken pipe";
@@ -169,7 +175,9 @@ TEST_CASE("a running pod that is being deleted has not failed, and neither has a
   CHECK(run.observed().first_failure->rank == 1);
 }
 
-TEST_CASE("pods that a succeeding Job removes are missing, but an evicted pod has failed") {
+TEST_CASE(
+    "if a Job is succeeding, the pods that it removes count as missing, but an evicted pod counts as "
+    "failed") {
   Run run;
   run.condition("SuccessCriteriaMet");
   run.fail(run.pod(1), 137);
@@ -215,7 +223,7 @@ TEST_CASE("a failure that a policy decides is shown as failing until the Job rep
 }
 
 TEST_CASE(
-    "of ranks with the deciding exit code, a rank with its own reason is shown before one that repeats it") {
+    "if several ranks have the deciding exit code, the rank with a reason of its own is shown as the cause") {
   for (const int code : {64, 65, 66, 67}) {
     CAPTURE(code);
     Run run;
@@ -239,8 +247,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "a run whose deciding Job is being deleted reports this, as a run whose owner is being deleted does") {
+TEST_CASE("a run reports that it is being deleted if its deciding Job or its owner is being deleted") {
   Run run;
   mark_deleted(run.job());
   CHECK(run.phase() == "Running");
@@ -253,7 +260,7 @@ TEST_CASE(
   CHECK(run.why() == "it is being deleted");
 }
 
-TEST_CASE("the missing pods of a run are the reason only if the run has no pod at all") {
+TEST_CASE("missing pods are shown as the reason only if the run has no pod at all") {
   Run run;
   run.objects.pods.clear();
   CHECK(run.phase() == "Scheduling");
@@ -263,7 +270,7 @@ TEST_CASE("the missing pods of a run are the reason only if the run has no pod a
   CHECK(run.why().empty());
 }
 
-TEST_CASE("the place of the checkpoints and the newest one are shown also for a run that goes on") {
+TEST_CASE("the folder of the checkpoints and the newest checkpoint are shown also for a run that goes on") {
   Run run;
   run.objects.owner["data"]["experiment"] =
       R"({"train": {"steps": 90}, "checkpoint": {"volume": {"pvc": "claim"}}})";
@@ -288,7 +295,8 @@ TEST_CASE("the place of the checkpoints and the newest one are shown also for a 
   CHECK(run.observed().last_checkpoint == "a?b");
 }
 
-TEST_CASE("in a recorded run, a rank that had not ended by then is shown with the state of its own pod now") {
+TEST_CASE(
+    "if a rank had not ended when its run was recorded, it is shown with the present state of its pod") {
   Run run;
   run.condition("Complete");
   run.finish(run.pod(2));
@@ -324,7 +332,7 @@ TEST_CASE("in a recorded run, a rank that had not ended by then is shown with th
   CHECK(status.steps == 70);
 }
 
-TEST_CASE("in a recorded run, each rank keeps its reason and the time of its end when its pods are gone") {
+TEST_CASE("in a recorded run, each rank whose pods are gone is shown with its recorded reason and end time") {
   Run run;
   run.condition("Complete");
   RunStatus earlier = run.observed();
@@ -338,7 +346,9 @@ TEST_CASE("in a recorded run, each rank keeps its reason and the time of its end
   CHECK(rank.since == parse_time("2026-01-03T11:00:01Z"));
 }
 
-TEST_CASE("the record of a stop fills in lost information, and present objects override it") {
+TEST_CASE(
+    "the record of a stop fills in facts that the objects no longer show, and facts of present objects "
+    "override it") {
   Run run;
   run.stop();
   RunStatus earlier = run.observed();

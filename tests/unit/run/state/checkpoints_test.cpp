@@ -1,4 +1,4 @@
-// Where the checkpoints of a run lie.
+// Tests where the checkpoints of a run are and how mlk describes their folder.
 #include "cli/run/state/checkpoints.h"
 
 #include <doctest/doctest.h>
@@ -43,7 +43,7 @@ TEST_CASE("a program's own checkpoints lie in the run's folder") {
   CHECK(describe(*place) == "/data/mnist-aaaaa-12345678 of the nodes");
 }
 
-TEST_CASE("each kind of volume has a text that says where the folder is") {
+TEST_CASE("describe() says where the folder is for each kind of volume") {
   const auto words = [](const json& volume) {
     return describe(*checkpoint_place(owner_with(training_on(volume)), {{"checkpoint", 7}}));
   };
@@ -86,7 +86,7 @@ TEST_CASE("a checkpoint is named only if there is one") {
   CHECK(checkpoint_text("", std::nullopt, false).empty());
 }
 
-TEST_CASE("without a volume that outlives the pods there is no place for checkpoints") {
+TEST_CASE("checkpoint_place() returns nothing if no volume for checkpoints outlives the pods") {
   CHECK_FALSE(checkpoint_place(owner_with(training_on({{"emptyDir", json::object()}})), nullptr));
   CHECK_FALSE(checkpoint_place(owner_with({{"train", json::object()}}), nullptr));
   CHECK_FALSE(checkpoint_place(owner_with(training_on(json::object())), nullptr));

@@ -1,4 +1,4 @@
-// Which container is to blame for the end of a pod, and the text about it.
+// Tests which container is to blame for the end of a pod, and the text about this container.
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -141,7 +141,8 @@ TEST_CASE("the advice for a program that was denied a file is appended to its la
   CHECK(what_happened(failure) == "exit code 1: Permission denied (advice)");
 }
 
-TEST_CASE("a deletion is a disruption, unless the program ran out of memory") {
+TEST_CASE(
+    "the end of a pod that is being deleted counts as a disruption, unless the program ran out of memory") {
   const auto disrupted = [](const std::string& reason) {
     return describe_end(failed_with([&](PodFacts& pod) {
                           pod.deleting = true;

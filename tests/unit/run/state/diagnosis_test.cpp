@@ -1,4 +1,4 @@
-// The texts that explain why a rank does not run, from plain facts.
+// Tests the texts that explain why a rank does not run. They are made from plain facts.
 #include "cli/run/state/diagnosis.h"
 
 #include <functional>
@@ -23,7 +23,8 @@ using told::warning;
 using told::why;
 using told::why_none;
 
-TEST_CASE("each kind of end of a pod has its text, and the more specific text comes first") {
+TEST_CASE(
+    "each kind of end of a pod has its text, and if several kinds apply, the most specific text is shown") {
   const struct {
     const char* words;
     std::function<void(PodFacts&)> change;
@@ -141,7 +142,7 @@ TEST_CASE("the last words of a program that was ended from outside are kept, but
   CHECK(told("") == "exit code 1: low");
 }
 
-TEST_CASE("a failure has its rank, its signal and its last words") {
+TEST_CASE("a failure is described with its role, its rank, its exit code, its signal and its last words") {
   const Failure killed = describe_end(failed_with([](PodFacts& pod) {
                                         pod.exit_code = 137;
                                         pod.end_message = " one\ntwo \n";
@@ -179,7 +180,7 @@ TEST_CASE("a failure has its rank, its signal and its last words") {
   CHECK(signal(1, "OOMKilled") == 9);
 }
 
-TEST_CASE("only the message of a result is shown, and long last words keep their end") {
+TEST_CASE("of a result only the message is shown, and of long last words only the end") {
   const auto message = [](const std::string& text) {
     return describe_end(failed_with([&](PodFacts& pod) { pod.end_message = text; }), job_of_workers(), true)
         .message;
@@ -212,7 +213,7 @@ TEST_CASE("a failure that the program did not cause is a disruption") {
   CHECK_FALSE(disrupted(deleted, [](JobFacts& job) { job.deleting = true; }));
 }
 
-TEST_CASE("a failure shows its try and when the next begins, if there is a next one") {
+TEST_CASE("a failure shows the number of its try, and when the next try begins if there is one") {
   const auto end = [](const std::function<void(PodFacts&)>& change,
                       const std::function<void(JobFacts&)>& in = {}, bool newest = true) {
     JobFacts job = job_of_workers();
@@ -245,7 +246,9 @@ TEST_CASE("a failure shows its try and when the next begins, if there is a next 
   CHECK(final.attempts == 1);
 }
 
-TEST_CASE("a failure in one line: what happened, the last words once, the try, the wait") {
+TEST_CASE(
+    "a failure in one line shows what happened, the last words only once, the try, and the wait for the "
+    "next") {
   Failure failure;
   failure.reason = "exit code 3";
   CHECK(one_line(failure, noon) == "exit code 3");
@@ -370,7 +373,7 @@ TEST_CASE("while an image is pulled again, the last refusal is still shown") {
   CHECK(why([](PodFacts& pod) { pod.waiting_reason = "PodInitializing"; }, facts) == Waiting{0, ""});
 }
 
-TEST_CASE("the cause of a Job without pods says whether waiting helps") {
+TEST_CASE("the reason why a Job has no pods says whether the pods can still come by waiting") {
   CHECK(why_none("Error creating: pods \"x\" is forbidden: exceeded quota: small") ==
         Waiting{55, "the quota of the namespace is used up: exceeded quota: small"});
   CHECK(why_none("unable to create new content because it is being terminated") ==
@@ -392,7 +395,8 @@ TEST_CASE("the cause of a Job without pods says whether waiting helps") {
 }
 
 TEST_CASE(
-    "equal causes of several ranks are joined, heavier causes come first, equal weights keep their order") {
+    "merge_causes() joins equal causes of several ranks, sorts by weight, and keeps the order of equal "
+    "weights") {
   const auto cause = [](int weight, const char* text, int rank, const char* role = "worker") {
     return Cause{weight, text, false, role, {rank}};
   };
@@ -437,7 +441,7 @@ TEST_CASE("each message about a lost connection to another process blames that p
     CHECK_FALSE(blames_a_peer(words));
 }
 
-TEST_CASE("a text for people is one line of limited bytes") {
+TEST_CASE("line_of() returns one line with a limited number of bytes") {
   CHECK(line_of(" a\nb\tc \n") == "a b c");
   CHECK(line_of("a\x1b[1mb\x07") == "ab");
   CHECK(line_of(std::string(400, 'a')) == std::string(400, 'a'));

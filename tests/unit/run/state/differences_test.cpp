@@ -1,4 +1,4 @@
-// The values in which runs of one name differ, as the wide list shows them.
+// Tests which differing values of runs of one name the wide list shows.
 #include "cli/run/state/differences.h"
 
 #include <doctest/doctest.h>
@@ -70,7 +70,7 @@ TEST_CASE("at most six differences are shown, with long values cut and without c
   CHECK(differences_of({run("1", "x", {{"k\x1b", "\x1b"}}), run("2", "x", json::object())})["1"] == "k?=?");
 }
 
-TEST_CASE("values that are nested deeper than experiment files can be are compared as a whole") {
+TEST_CASE("a value that is nested deeper than an experiment file allows is compared as a whole") {
   json deep = 1;
   for (int i = 0; i < 40; ++i) deep = {{"k", deep}};
   const auto differences = differences_of({run("a", "x", deep), run("b", "x", json::object({{"k", 2}}))});

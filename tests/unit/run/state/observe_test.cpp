@@ -1,4 +1,4 @@
-// The phase and the reason of runs, from objects that were captured on a real cluster.
+// Tests the phase and the reason of runs from objects that were captured on a real cluster.
 #include <algorithm>
 #include <utility>
 
@@ -78,7 +78,7 @@ const Row table[] = {
     {"failed_deadline", Phase::failed, false, "the time limit of 4s passed"},
 };
 
-TEST_CASE("each kind of waiting, running and ending has its phase and its reason") {
+TEST_CASE("a run in each kind of waiting, running and ending is shown with its phase and its reason") {
   for (const Row& row : table) {
     CAPTURE(row.fixture);
     const RunStatus status = load(row.fixture).observed();
@@ -101,7 +101,8 @@ TEST_CASE("on a lost node a server is replaced, and a worker waits for the node"
   for (const char* name : {"node_not_ready", "node_lost"}) {
     Fixture fixture = load(name);
     if (std::string(name) == "node_not_ready") {
-      // The event comes a moment after the condition. Before the event there is no sign.
+      // The event comes a moment after the condition. Before the event there is no sign that the node is
+      // lost.
       CHECK(fixture.observed().phase == Phase::running);
       for (std::size_t i : {0, 1}) {
         fixture.objects.events.push_back(
@@ -126,7 +127,7 @@ TEST_CASE("on a lost node a server is replaced, and a worker waits for the node"
 }
 
 TEST_CASE(
-    "a run with fewer ranks than it needs restarts, with enough ranks it runs and reports the missing one") {
+    "a run with too few ranks is restarting, a run with enough ranks runs and reports the missing rank") {
   Fixture fixture = load("node_lost");
   std::erase_if(fixture.objects.jobs,
                 [](const auto& job) { return job["metadata"]["name"] == "node-aaaaa-server"; });
@@ -156,7 +157,7 @@ TEST_CASE("a run whose end is decided does not wait for the pods of a lost node"
   CHECK(fixture.observed().phase == Phase::failed);
 }
 
-TEST_CASE("an owner without Jobs counts as cut off once it is old enough") {
+TEST_CASE("a run whose owner has no Jobs counts as cut off once the owner is old enough") {
   Fixture fixture = load("incomplete");
   CHECK(fixture.observed().absence == Absence::not_yet);
   fixture.now += std::chrono::seconds(61);
@@ -178,7 +179,7 @@ TEST_CASE("the first failure is the cause, not the later ends by the Job control
   CHECK(status.last_failure->rank == 2);
 }
 
-TEST_CASE("a failure's last words are cut between characters") {
+TEST_CASE("long last words of a failure are cut only between characters of UTF-8") {
   Fixture fixture = load("failed_exit_code");
   for (int length = 0; length < 4; ++length) {
     std::string bar(static_cast<std::size_t>(length), '-');
@@ -214,7 +215,7 @@ TEST_CASE("a rank that only followed the loss of its peer is not the first failu
   CHECK(status.first_failure->exit_code == 3);
 }
 
-TEST_CASE("a failure has its try and the time of the next") {
+TEST_CASE("a failure is shown with the number of its try and the time of the next try") {
   Fixture fixture = load("deleted_pod");
   auto& pod = fixture.objects.pods[1];
   pod["metadata"].erase("deletionTimestamp");
@@ -244,7 +245,7 @@ TEST_CASE("restarts are taken from the Job controller's count, which includes po
   CHECK(status.ranks[1].restarts == 0);
 }
 
-TEST_CASE("the result is taken from the reporting rank: done first, then the largest step") {
+TEST_CASE("the result is taken from a rank that is done, or else from the rank with the largest step") {
   CHECK(load("running").observed().result.is_null());  // a running container has no termination message
   Fixture fixture = load("succeeded");
   CHECK(fixture.observed().result["step"] == 40);
@@ -358,7 +359,7 @@ TEST_CASE("the newest warning about an object is shown, in whatever order the wa
   }
 }
 
-TEST_CASE("if several ranks share a cause, the largest weight counts") {
+TEST_CASE("if several ranks share a cause, the joined cause has the largest of their weights") {
   const auto cause = [](int weight, const char* role, int rank) {
     return Cause{weight, role == std::string("a") ? "same" : "other", false, role, {rank}};
   };
@@ -400,7 +401,7 @@ TEST_CASE("the marked Job decides, whatever the name of its role") {
   CHECK(fixture.observed().phase == Phase::running);  // the servers still run
 }
 
-TEST_CASE("without the mark the workers' Job decides, and a single Job decides too") {
+TEST_CASE("without a marked Job the workers' Job decides, or else the only Job") {
   Fixture fixture = load("succeeded");
   for (auto& job : fixture.objects.jobs) job["metadata"].erase("annotations");
   CHECK(fixture.observed().phase == Phase::succeeded);
@@ -410,7 +411,7 @@ TEST_CASE("without the mark the workers' Job decides, and a single Job decides t
   CHECK(fixture.observed().phase == Phase::failed);
 }
 
-TEST_CASE("a run with enough good ranks has succeeded, also if its Job counts abandoned ranks") {
+TEST_CASE("a run with enough ranks that ended well has succeeded, also if its Job reports failed ranks") {
   for (const char* condition : {"Failed", "FailureTarget"}) {
     Fixture fixture = load("running_with_a_failed_rank");
     auto& status = fixture.objects.jobs[0]["status"];
@@ -439,7 +440,7 @@ TEST_CASE("a pod that the kubelet evicted names the resource that it used too mu
         "containers 8Mi.");
 }
 
-TEST_CASE("a node that rejects a pod is named") {
+TEST_CASE("if a node rejects a pod, the reason names the node") {
   Fixture fixture = load("running_with_a_failed_rank");
   auto& status = fixture.objects.pods[1]["status"];
   status["reason"] = "TopologyAffinityError";
@@ -461,7 +462,7 @@ TEST_CASE("in a namespace that is being deleted nothing starts") {
   CHECK(fixture.observed().cannot_start);
 }
 
-TEST_CASE("an error of a webhook that is temporarily down is not a final refusal") {
+TEST_CASE("a refusal because a webhook is temporarily down is not final") {
   Fixture fixture = load("missing_service_account");
   for (auto& event : fixture.objects.events) {
     event["message"] =

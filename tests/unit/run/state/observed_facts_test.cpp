@@ -1,4 +1,4 @@
-// The facts about Jobs that do not decide, and the values that are shown for unknown facts.
+// Tests the facts about Jobs that do not decide, and the values that are shown for unknown facts.
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -43,7 +43,7 @@ TEST_CASE(
   CHECK_FALSE(read_facts(run.objects).jobs[1].ended_at);
 }
 
-TEST_CASE("a good rank without an end time does not affect the end time of the run") {
+TEST_CASE("a rank that ended well without a known end time does not affect the end time of the run") {
   Run run;
   run.job()["status"]["completedIndexes"] = "0-2";
   run.finish(run.pod(1));
@@ -54,7 +54,7 @@ TEST_CASE("a good rank without an end time does not affect the end time of the r
   CHECK_FALSE(read_facts(run.objects).jobs[0].ended_at);
 }
 
-TEST_CASE("facts that were not set have these default values") {
+TEST_CASE("facts that no object has set have their default values") {
   const PodFacts pod;
   CHECK(pod.rank == 0);
   CHECK_FALSE(pod.scheduled);
@@ -79,7 +79,7 @@ TEST_CASE("facts that were not set have these default values") {
     CHECK_FALSE(flag);
 }
 
-TEST_CASE("a status without known values has every key, and so has its record") {
+TEST_CASE("the JSON of a status without known values has every key, and so has its record") {
   json known = {{"run", ""},
                 {"name", ""},
                 {"mode", ""},
@@ -110,7 +110,7 @@ TEST_CASE("a status without known values has every key, and so has its record") 
                 ": scripts rely on these keys; a new one belongs into this list and man/mlk-status.1");
 }
 
-TEST_CASE("a failure and a rank without known values have every key") {
+TEST_CASE("the JSON of a failure and of a rank without known values has every key") {
   RunStatus status;
   status.first_failure = Failure{};
   status.ranks.resize(1);
@@ -145,7 +145,7 @@ TEST_CASE("a failure and a rank without known values have every key") {
   CHECK(to_record(status)["ranks"][0]["reason"] == std::string(500, 'x'));
 }
 
-TEST_CASE("values that a record lacks have these defaults when the record is read") {
+TEST_CASE("values that a record lacks get their default values when the record is read") {
   const std::optional<RunStatus> read = from_record(
       {{"schema", 1}, {"phase", "Failed"}, {"ranks", {json::object()}}, {"first_failure", json::object()}});
   REQUIRE(read);
@@ -191,7 +191,7 @@ TEST_CASE("the summary of a record has no ranks and no curve, and only the end o
              {"data", {{"record", nullptr}}}});
 }
 
-TEST_CASE("a record of up to half a MiB is read, for a larger record the summary is read") {
+TEST_CASE("a record of up to half a MiB is read, but instead of a larger record its summary is read") {
   json owner = {{"metadata", {{"annotations", {{"mlk.dev/summary", R"({"schema":1,"phase":"Stopped"})"}}}}}};
   const auto record_of = [](std::size_t bytes) {
     std::string text = R"({"schema":1,"phase":"Failed","why":""})";
@@ -206,7 +206,9 @@ TEST_CASE("a record of up to half a MiB is read, for a larger record the summary
   CHECK(recorded_status(owner)->phase == Phase::stopped);
 }
 
-TEST_CASE("if two runs are from the same second, the run with the later name comes first") {
+TEST_CASE(
+    "if two runs were created in the same second, the run whose name is later in the alphabet is listed "
+    "first") {
   std::vector<RunObjects> runs;
   for (const char* name : {"b", "c", "a"}) {
     Run run;

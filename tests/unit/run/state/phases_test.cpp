@@ -1,4 +1,4 @@
-// The phase of a run from a few plain objects, with one value changed at a time.
+// Tests the phase of a run from a few plain objects. Each check changes one value.
 #include <functional>
 
 #include <doctest/doctest.h>
@@ -15,7 +15,7 @@ using json = nlohmann::json;
 using test::now;
 using test::Run;
 
-TEST_CASE("a running run has its name, its start, and all of its ranks, workers first") {
+TEST_CASE("a running run is shown with its name, its start and all of its ranks, workers first") {
   const RunStatus status = Run().observed();
   CHECK(status.run == "r");
   CHECK(status.name == "exp");
@@ -41,7 +41,7 @@ TEST_CASE("a running run has its name, its start, and all of its ranks, workers 
   }
 }
 
-TEST_CASE("without an owner a run has the name in its Jobs") {
+TEST_CASE("a run without an owner gets its name from its Jobs") {
   Run run;
   run.objects.owner = nullptr;
   CHECK(run.observed().run == "r");
@@ -57,7 +57,7 @@ TEST_CASE("the least advanced of the needed ranks decides the phase") {
   CHECK(run.phase() == "Scheduling");
   run.fail(run.pod(0), 1);
   CHECK(run.phase() == "Restarting");
-  // A worker that the run does not need changes nothing, the needed server does.
+  // A worker that the run does not need does not change the phase, but the needed server does.
   run = Run();
   run.job()["spec"]["maxFailedIndexes"] = 1;
   run.pending(run.pod(1));
@@ -76,7 +76,9 @@ TEST_CASE("a rank without a pod is missing, and its reason is that the cluster h
   CHECK_FALSE(run.observed().started);
 }
 
-TEST_CASE("a restarted rank counts its earlier pods, or the failures that the Job controller counted") {
+TEST_CASE(
+    "the restarts of a rank are its earlier pods, or the failures that the Job controller counted if these "
+    "are more") {
   Run run;
   run.fail(run.pod(1), 1);
   run.pending(run.add_pod("worker", 1, "2026-01-03T11:59:58Z"));
@@ -104,7 +106,7 @@ TEST_CASE("a pod that ended before the latest start of its Job is ignored, a liv
   CHECK(run.state(0) == "Running");
 }
 
-TEST_CASE("a cause that blocks the whole run is shown first, then heavier causes, two at most") {
+TEST_CASE("at most two causes are shown: first one that blocks the whole run, then those with more weight") {
   Run run;
   const auto waits = [&](json& pod, const char* reason) {
     run.pending(pod);
@@ -119,7 +121,7 @@ TEST_CASE("a cause that blocks the whole run is shown first, then heavier causes
         "is");
   run.pod(2)["status"]["containerStatuses"][0]["state"]["waiting"]["message"] = "another";
   CHECK(run.why().ends_with("; and 1 more"));
-  // Not all workers are needed, but the server is.
+  // The run does not need all workers, but it needs the server, so the failure of the server is shown first.
   run = Run();
   run.job()["spec"]["maxFailedIndexes"] = 2;
   waits(run.pod(0), "InvalidImageName");
@@ -129,7 +131,7 @@ TEST_CASE("a cause that blocks the whole run is shown first, then heavier causes
   CHECK(run.observed().phase == Phase::restarting);
 }
 
-TEST_CASE("a failed rank has its failure and the time of the next try") {
+TEST_CASE("a failed rank is shown with its failure and the time of the next try") {
   Run run;
   run.fail(run.pod(1), 3);
   CHECK(run.phase() == "Restarting");
@@ -144,7 +146,7 @@ TEST_CASE("a failed rank has its failure and the time of the next try") {
   CHECK(run.why() == "worker/1: failed for good: exit code 3 (try 1 of 4)");
 }
 
-TEST_CASE("the table of phases, from its last line to its first") {
+TEST_CASE("each line of the table of phases overrides the lines below it") {
   Run run;
   CHECK(run.phase() == "Running");
   run.condition("SuccessCriteriaMet");
@@ -211,7 +213,8 @@ TEST_CASE(
   CHECK(run.observed().ended == now);
 }
 
-TEST_CASE("a failing Job shows the reason, and the ranks that it ends are not failures") {
+TEST_CASE(
+    "a run whose Job is failing shows the reason, and the ranks that the Job ends do not count as failures") {
   Run run;
   run.condition("FailureTarget", "FailedIndexes");
   run.fail(run.pod(1), 3, "2026-01-03T11:57:00Z");
@@ -249,7 +252,9 @@ TEST_CASE("a Job that failed without a failed pod is shown with its own message"
   CHECK(run.why() == "a?[1m");
 }
 
-TEST_CASE("the cause is the failure that used up its tries, not one that followed a lost peer") {
+TEST_CASE(
+    "the cause of a failed run is the failure of a rank that used up its tries, not one that followed a lost "
+    "peer") {
   Run run;
   run.condition("Failed", "FailedIndexes");
   run.job()["status"]["failedIndexes"] = "0-1";
@@ -272,7 +277,8 @@ TEST_CASE("the cause is the failure that used up its tries, not one that followe
   CHECK(run.why() == "worker/2: exit code 5");
 }
 
-TEST_CASE("the cause is the pod that a failure policy names, or an earlier pod that ended in the same way") {
+TEST_CASE(
+    "the cause of a failed run is the pod that a failure policy names, or an earlier pod with the same end") {
   Run run;
   run.condition("Failed", "PodFailurePolicy");
   run.job()["status"]["failedIndexes"] = "0";
@@ -289,7 +295,7 @@ TEST_CASE("the cause is the pod that a failure policy names, or an earlier pod t
   CHECK(run.observed().first_failure->rank == 0);
 }
 
-TEST_CASE("failures of the same second are ordered by which one causes the other") {
+TEST_CASE("if two failures have the same second, the one that can have caused the other comes first") {
   Run run;
   const auto order = [&](int first_code, int second_code) {
     run.fail(run.pod(0), first_code);
@@ -321,7 +327,8 @@ TEST_CASE("a rank on a lost node is missing, and counts as a failure once its po
 }
 
 TEST_CASE(
-    "a rank that is ending has a reason, and so has a rank whose ended or suspended Job has no pod of it") {
+    "the reason of a rank says that it is ending, or that its pod is gone if its Job has ended or is "
+    "suspended") {
   Run run;
   run.pod(1)["metadata"]["deletionTimestamp"] = "2026-01-03T11:59:00Z";
   CHECK(run.observed().ranks.at(1).reason == "it is ending");
@@ -338,7 +345,9 @@ TEST_CASE(
   CHECK(run.observed().ranks.at(1).reason == "its pod is gone");
 }
 
-TEST_CASE("a run begins with its first pod, or else with its ended Job, and ends with its Job") {
+TEST_CASE(
+    "the start of a run is that of its first pod, or else that of its ended Job, and its end is the end of "
+    "its Job") {
   Run run;
   run.fail(run.pod(2), 1);
   run.pod(2)["status"]["containerStatuses"][0]["state"]["terminated"]["startedAt"] = "2026-01-03T11:00:01Z";
@@ -350,7 +359,7 @@ TEST_CASE("a run begins with its first pod, or else with its ended Job, and ends
   CHECK(run.observed().ended == parse_time("2026-01-03T11:58:00Z"));
 }
 
-TEST_CASE("steps, tags, note and experiment have their submitted values") {
+TEST_CASE("a run is shown with the steps, tags, note and experiment that were submitted") {
   Run run;
   run.objects.owner["data"]["experiment"] = R"({"train":{"steps":300}})";
   json& annotations = run.objects.owner["metadata"]["annotations"];

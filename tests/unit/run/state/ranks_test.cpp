@@ -1,4 +1,4 @@
-// The states of ranks, the order in which ends of pods are blamed, and the cause of a failure.
+// Tests the states of ranks, the order in which ends of pods are blamed, and the cause of a failure.
 #include "cli/run/state/ranks.h"
 
 #include <functional>
@@ -118,7 +118,7 @@ TEST_CASE("the state of each rank follows from its newest pod and its Job") {
             ending) == RankState::restarting);
 }
 
-TEST_CASE("a rank has the pods since the latest start of its Job, and its known restarts") {
+TEST_CASE("a rank has only the pods since the latest start of its Job, and counts its known restarts") {
   OneJob run;
   run.job().started = moment;
   run.fail(1, 1).created = moment - seconds(1);
@@ -126,7 +126,7 @@ TEST_CASE("a rank has the pods since the latest start of its Job, and its known 
   run.add(1);
   run.add(2).created = moment - seconds(1);  // a live pod
   run.add(0).job = "of another Job";
-  run.add(7);  // not a rank of the Job
+  run.add(7);  // the Job has no rank of this number
   std::vector<Rank> ranks = collect_ranks(run.facts);
   REQUIRE(ranks.size() == 3);
   CHECK(ranks[0].pods.empty());
@@ -162,7 +162,8 @@ TEST_CASE("each state of a rank has its name") {
   CHECK(name(RankState::restarting, &waiting) == "Pending");
 }
 
-TEST_CASE("ends are blamed in the order of time, and an end that blames a peer counts two seconds later") {
+TEST_CASE(
+    "ends are blamed in the order of time, and an end that blames a peer as if it were two seconds later") {
   const auto order = [](seconds first, const std::string& says, seconds second) {
     OneJob run;
     run.fail(0, 1, first, says);
@@ -180,7 +181,7 @@ TEST_CASE("ends are blamed in the order of time, and an end that blames a peer c
   CHECK(undated.order() == Codes{2, 1});
 }
 
-TEST_CASE("a disruption is blamed from the time at which the pod was asked to end") {
+TEST_CASE("a disrupted pod is ordered by the time at which it was asked to end, not by its end") {
   OneJob run;
   run.fail(0, 1, seconds(5));
   PodFacts& evicted = run.fail(1, 143, seconds(9));
@@ -192,7 +193,7 @@ TEST_CASE("a disruption is blamed from the time at which the pod was asked to en
   CHECK(run.order() == Codes{1, 143});
 }
 
-TEST_CASE("only failed pods and abandoned pods on a lost node have an end") {
+TEST_CASE("only failed pods, pods whose program failed, and deleted pods on a lost node have an end") {
   const auto ends = [](const std::function<void(PodFacts&)>& change) {
     OneJob run;
     run.add(0, change);
@@ -254,7 +255,7 @@ TEST_CASE("the cause of a failed run is the first rank that used up its tries by
   CHECK(run.cause() == 2);  // only disruptions used up its tries
   run.facts.pods[2].disruption.clear();
   run.facts.pods[2].end_message = "socket closed";
-  CHECK(run.cause() == 0);  // its peer
+  CHECK(run.cause() == 0);  // the cause is a peer that failed
   run.facts.pods[0].disruption = run.facts.pods[1].disruption = "EvictionByEvictionAPI";
   CHECK(run.cause() == 2);  // no peer failed by itself
   run.job().end_reason = "DeadlineExceeded";

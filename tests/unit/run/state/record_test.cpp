@@ -1,4 +1,4 @@
-// The record: written from a status, read back, and used to fill in facts when the pods are gone.
+// Tests that a record is written from a status, read back, and used for facts of pods that are gone.
 #include "cli/run/state/record.h"
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ TEST_CASE("an ended run has the same status from its record when nothing else is
   }
 }
 
-TEST_CASE("an owner that was read as metadata only still shows the end of its run") {
+TEST_CASE("the end of a run is known also from an owner that was read as metadata only") {
   Fixture fixture = load("failed_exit_code");
   const RunStatus before = fixture.observed();
   write_into(fixture.objects.owner, before);

@@ -1,4 +1,4 @@
-// Runs whose pods the cluster refuses: a list shows the reason as status does.
+// Tests that a list of runs shows why the cluster refuses the pods of a run, as status does.
 #include <mutex>
 
 #include <doctest/doctest.h>
@@ -77,7 +77,7 @@ TEST_CASE("a list shows why the cluster refuses the pods of a run, as status doe
   for (const auto& [run, reason] : why) CHECK(test.status(run) == reason);
 }
 
-TEST_CASE("a list requests no events if each Job has pods or is not active") {
+TEST_CASE("a list of runs requests no events if each Job has pods or is not active") {
   RefusedPods test;
   test.cluster.store.create("pods", test::pod_of("x-abcde", "Running"));
   test.add_run("y-abcde");
@@ -91,7 +91,8 @@ TEST_CASE("a list requests no events if each Job has pods or is not active") {
   CHECK(test.asked.empty());
 }
 
-TEST_CASE("a list works without events that the user may not read, but fails if they cannot be read") {
+TEST_CASE(
+    "a list of runs works if the user may not read events, but fails if the server cannot return them") {
   RefusedPods test;
   test.warn("x-abcde", "no such account");
   test.events_status = 403;

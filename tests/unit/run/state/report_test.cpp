@@ -1,4 +1,4 @@
-// The newest report of the pods of a run.
+// Tests which report of the pods of a run counts as the newest.
 #include "cli/run/state/report.h"
 
 #include <functional>
@@ -73,7 +73,8 @@ std::string result(long step, bool done = false) {
   return json{{"schema", 1}, {"step", step}, {"done", done}, {"checkpoint", 7}, {"curve", {{1, 2}}}}.dump();
 }
 
-TEST_CASE("the newest metrics line of a live rank is the result while a run goes on, with its time") {
+TEST_CASE(
+    "while a run goes on, its result is the newest metrics line of a live rank, with the time of this line") {
   Workers run;
   CHECK(run.step() == -1);
   run.live("a", 0, start);
@@ -96,7 +97,7 @@ TEST_CASE("a dead pod with a larger step is not shown once a live pod has report
   CHECK_FALSE(run.report().result.contains("curve"));
 }
 
-TEST_CASE("the result of a rank that has just died is newer than an older line of another") {
+TEST_CASE("the result of a rank that has just ended is shown instead of an older line of another rank") {
   Workers run;
   run.live("b", 1, start);
   run.line("b", start + 10s, 500);
@@ -106,7 +107,9 @@ TEST_CASE("the result of a rank that has just died is newer than an older line o
   CHECK(run.step() == 950);
 }
 
-TEST_CASE("a result of a pod that started after another's end is newer, else the larger step counts") {
+TEST_CASE(
+    "the result of a pod that started after another pod's end is shown, of parallel pods that with the "
+    "larger step") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(7352));
   run.ended("b", 0, start + 70s, start + 80s, result(7100));
@@ -117,8 +120,7 @@ TEST_CASE("a result of a pod that started after another's end is newer, else the
   CHECK(run.step() == 10);  // a trained run stays trained
 }
 
-TEST_CASE(
-    "of ranks that report at the same time the lowest live one counts, a rank that fell silent does not") {
+TEST_CASE("if ranks report at the same time, the lowest live rank is shown, unless it has fallen silent") {
   Workers run;
   for (int rank = 0; rank < 3; ++rank) run.live(std::to_string(rank), rank, start);
   run.line("0", start + 100s, 10);
@@ -159,7 +161,7 @@ TEST_CASE("logs of the lowest live ranks are read, and logs of earlier pods that
   for (const LogToRead& log : logs_to_read(run.objects)) CHECK(log.uid != "dead0");
 }
 
-TEST_CASE("no log of a run whose results are known is read") {
+TEST_CASE("if the results of a run are known, none of its logs is read") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(10));
   CHECK(logs_to_read(run.objects).empty());
@@ -180,7 +182,9 @@ TEST_CASE(
   CHECK(observe(run.objects, start + 106s).result["step"] == 1100);
 }
 
-TEST_CASE("the later of two reports counts, or the report with more progress, and done stays done") {
+TEST_CASE(
+    "newer_of() returns the later report or the one with more progress, but a done report before one that is "
+    "not") {
   const auto told = [](long step, std::optional<Time> at, bool done = false) {
     return Report{json{{"step", step}, {"done", done}}, at};
   };
@@ -207,7 +211,9 @@ TEST_CASE("the later of two reports counts, or the report with more progress, an
   CHECK(newer_of(earlier, later).result["checkpoint"] == 15);
 }
 
-TEST_CASE("lines up to half a minute apart count as simultaneous, and a live rank comes before a dead one") {
+TEST_CASE(
+    "lines at most half a minute apart count as simultaneous, and then a live rank comes before an ended "
+    "one") {
   Workers run;
   run.live("0", 0, start);
   run.live("1", 1, start);
@@ -222,7 +228,7 @@ TEST_CASE("lines up to half a minute apart count as simultaneous, and a live ran
   CHECK(run.step() == 12);
 }
 
-TEST_CASE("the time of a result is the end of its pod") {
+TEST_CASE("the time of a result is the end of its pod, and only of a rank that reports steps") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(10));
   CHECK(run.report().at == start + 60s);
@@ -234,7 +240,8 @@ TEST_CASE("the time of a result is the end of its pod") {
 }
 
 TEST_CASE(
-    "the newest ended pod of the lowest rank is read first, and only pods of the deciding Job are read") {
+    "the log of the lowest rank's newest ended pod is read first, and only logs of the deciding Job are "
+    "read") {
   Workers run;
   run.ended("old", 0, start, start + 10s, "");
   run.ended("new", 0, start + 20s, start + 30s, "");
@@ -248,7 +255,9 @@ TEST_CASE(
   CHECK(logs_to_read(run.objects).size() == 3);
 }
 
-TEST_CASE("beside many live ranks two ended pods are read, and a pod that never started is not") {
+TEST_CASE(
+    "with many live ranks the logs of two ended pods are read, and never the log of a pod that did not "
+    "start") {
   Workers run;
   for (int rank = 0; rank < 6; ++rank) run.live("live" + std::to_string(rank), rank, start + 100s);
   for (int rank = 0; rank < 3; ++rank) run.ended("dead" + std::to_string(rank), rank, start, start + 60s, "");
@@ -261,7 +270,7 @@ TEST_CASE("beside many live ranks two ended pods are read, and a pod that never 
   CHECK(logs_to_read(run.objects).empty());
 }
 
-TEST_CASE("metrics from a log are plain text and limited in number, whatever was printed") {
+TEST_CASE("metrics from a log are plain text and limited in number, whatever the program has printed") {
   std::string many = "mlk step=1";
   for (int i = 0; i < 500; ++i) many += " k" + std::to_string(i) + "=1";
   CHECK(to_result(*parse_metrics(many))["metrics"].size() == 64);
@@ -288,7 +297,7 @@ TEST_CASE("logs are read for a resumed run that was recorded as stopped, and for
   CHECK(run.first_log() == "");
 }
 
-TEST_CASE("if results have no times, the larger step counts") {
+TEST_CASE("if results have no times, the result with the larger step is shown") {
   Workers run;
   run.ended("a", 0, start, start + 60s, result(100));
   run.ended("b", 1, start + 70s, start + 80s, result(50));
@@ -335,7 +344,8 @@ struct LostWords {
   }
 };
 
-TEST_CASE("a longer end of a log is read only for a pod that failed by itself") {
+TEST_CASE(
+    "if last words lack the error, a longer end of the log is read only for a pod that failed by itself") {
   const auto read = [](const std::function<void(LostWords&)>& change) {
     LostWords words;
     change(words);
@@ -391,7 +401,8 @@ TEST_CASE("the log of an ended program in a pod that goes on is read as the log 
   CHECK(run.first_log() == "");
 }
 
-TEST_CASE("if lines have the same time, the lowest rank counts, and in one rank the newest line") {
+TEST_CASE(
+    "if lines have the same time, the line of the lowest rank is shown, and of one rank the newest line") {
   Workers run;
   run.live("a", 2, start);
   run.live("b", 1, start);

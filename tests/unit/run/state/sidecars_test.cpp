@@ -218,7 +218,7 @@ TEST_CASE("a failed container beside main is named with its last words, and main
   CHECK(three.observed().first_failure->container == "agent");
 }
 
-TEST_CASE("an end that the end of the pod caused is not a good end of the program") {
+TEST_CASE("a program that ended with 0 because its pod was ended does not count as done") {
   const auto done = [](const std::function<void(Pair&)>& change) {
     Pair pair;
     pair.add("containers", "agent", other_ends(143), false);
@@ -243,7 +243,8 @@ TEST_CASE("an end that the end of the pod caused is not a good end of the progra
   CHECK_FALSE(done([](Pair& pair) { pair.main()["state"] = runs; }));
 }
 
-TEST_CASE("a failed init container is named and its log is read, and the run has not started") {
+TEST_CASE(
+    "a failed init container is named in the reason, its log is read, and the run counts as not started") {
   Pair pair;
   pair.add("initContainers", "first", other_ends(0), false);
   json& fetch = pair.add("initContainers", "fetch", other_ends(128), false);
@@ -265,7 +266,7 @@ TEST_CASE("a failed init container is named and its log is read, and the run has
   CHECK(choose_sources(pair.run.objects.pods, {}).at(0).first.who.container == "fetch");
   pair.pod()["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = "3";
   CHECK(pair.run.observed().why.find("next") == std::string::npos);
-  // Without last words in the status, the last words in its log count.
+  // If the status has no last words, the last words are taken from the log.
   pair.pod()["status"]["initContainerStatuses"][1]["state"]["terminated"].erase("message");
   CHECK(pair.run.observed().last_failure->message.empty());
   pair.run.objects.last_words[last_words_key("r-worker-0-0", "fetch")] = "fatal: of the log\n";
@@ -296,7 +297,8 @@ TEST_CASE("the container that keeps main from starting is shown with its name") 
         "worker/0: container fetch: exit code 1: side says so (started again 5 times)");
 }
 
-TEST_CASE("a program that could not be started is shown as such, before and after its pod has ended") {
+TEST_CASE(
+    "before and after its pod has ended, a program that could not be started is shown with this reason") {
   Pair pair;
   json end = main_ends(128);
   end["terminated"]["reason"] = "StartError";
@@ -344,7 +346,9 @@ TEST_CASE("the record does not store a text that is valid only while a pod waits
   CHECK(has_live_pods(pair.run.objects, test::now));
 }
 
-TEST_CASE("the end of a pod after its only program is awaited, since its log would be lost with it") {
+TEST_CASE(
+    "after its program has ended, a run is settling until its pod ends, since the log would be lost with the "
+    "pod") {
   using std::chrono::seconds;
   Pair pair;
   json& status = pair.pod()["status"];
@@ -372,7 +376,7 @@ TEST_CASE("in a pod without a container main, the only container is main") {
   CHECK(main_container_of(json::object()) == "main");
 }
 
-TEST_CASE("a container is read by its name if the pod has it") {
+TEST_CASE("the log of a requested container is read only if the pod has a container of this name") {
   Pair pair;
   pair.add("containers", "agent", runs, true);
   pair.add("initContainers", "fetch", other_ends(0), true);

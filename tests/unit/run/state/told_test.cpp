@@ -1,4 +1,4 @@
-// The output of a run's status: exit codes, names, JSON, and the record that is read again.
+// Tests the output of a run's status: exit codes, names, JSON, and the record that is read back.
 #include <doctest/doctest.h>
 
 #include "cli/run/state/record.h"
@@ -162,7 +162,8 @@ TEST_CASE("the summary in the annotations is the record without ranks and curve,
   CHECK(removal["data"].at("record").is_null());
 }
 
-TEST_CASE("the record of a watcher fills in lost information, and newer information overrides it") {
+TEST_CASE(
+    "the record of a watcher fills in facts that the objects no longer show, and newer facts override it") {
   Run run;
   run.stop();
   RunStatus before;

@@ -1,4 +1,4 @@
-// A trained run stays trained, and a failure that is final does not look as if it were tried again.
+// Tests that a trained run stays trained, and that a final failure is not shown as if it were tried again.
 #include <doctest/doctest.h>
 
 #include "cli/run/state/record.h"
@@ -49,7 +49,7 @@ TEST_CASE("one good rank makes a training run Succeeded, whatever its Job and th
     CHECK(status.why.empty());
     CHECK(exit_code(status) == ExitCode::ok);
     CHECK_FALSE(status.first_failure);
-    // A program that is not mlk's own shows nothing about the other ranks.
+    // A program that is not mlk's own shows nothing about the other ranks, so one good rank is not enough.
     worker_job(fixture)["metadata"]["annotations"].erase("mlk.dev/trains");
     CHECK(fixture.observed().phase != Phase::succeeded);
   }
@@ -63,7 +63,8 @@ TEST_CASE("a training run that was suspended or stopped after a rank had ended w
   CHECK(fixture.observed().phase == Phase::succeeded);
 }
 
-TEST_CASE("a result that says that the run is trained proves it, also if its rank was killed") {
+TEST_CASE(
+    "a run has succeeded if a result says that it is trained, also if the rank with this result was killed") {
   Fixture fixture = load("failed_exit_code");
   mark_as_training(fixture);
   for (json& pod : fixture.objects.pods) {
@@ -117,7 +118,7 @@ TEST_CASE("a rank of a succeeded run whose Job was suspended counts as removed, 
   }
 }
 
-TEST_CASE("a rank of a stopped run that was lost earlier and came back is Stopped") {
+TEST_CASE("in a stopped run, a rank that was lost earlier and came back is shown as Stopped") {
   Fixture fixture = load("deleted_pod");
   json& lost = fixture.objects.pods[1];
   lost["metadata"].erase("deletionTimestamp");
@@ -136,7 +137,9 @@ TEST_CASE("a rank of a stopped run that was lost earlier and came back is Stoppe
   CHECK_FALSE(status.last_failure->next);
 }
 
-TEST_CASE("an exit code that fails the Job is not a restart, also before the Job reports it") {
+TEST_CASE(
+    "a rank with an exit code that fails the Job is shown as failed, not as restarting, also before the Job "
+    "reports it") {
   Fixture fixture = load("deleted_pod");
   json& pod = fixture.objects.pods[1];
   pod["metadata"].erase("deletionTimestamp");

@@ -1,4 +1,4 @@
-// Submitting a run again whose Job has vanished: the run is never trained twice without --again.
+// Tests a second submit of a run whose Job has vanished: it never trains the run twice without --again.
 #include <map>
 
 #include <doctest/doctest.h>
@@ -40,7 +40,7 @@ struct Vanishing : Submitter {
 
 }  // namespace
 
-TEST_CASE("a submit records that all objects were made, and when it was sent") {
+TEST_CASE("a submit records on the owner that all objects were made, and when the owner was sent") {
   Vanishing test;
   CHECK(test.annotation(mlk::annotations::created) == test.run + "-worker");
   CHECK(test.annotation(mlk::annotations::submitted).size() == 19);
@@ -80,7 +80,7 @@ TEST_CASE("a Job that one list lacks but the next list has is not gone") {
   CHECK(!first);
 }
 
-TEST_CASE("missing objects that do not decide are made again, which does not train the run twice") {
+TEST_CASE("a submit makes missing objects that do not decide again, which does not train the run twice") {
   Vanishing test;
   test.lose("services", test.run);
   CHECK(test.submit().outcome == SubmitOutcome::completed);

@@ -51,7 +51,7 @@ TEST_CASE("JSON may have 16 MiB and not a byte more") {
   CHECK(refusal(text) == "the text: more than 16 MiB of JSON");
 }
 
-TEST_CASE("valid JSON parses to its values, and invalid JSON is refused by name") {
+TEST_CASE("valid JSON parses to its values, and the error for invalid JSON has the given name") {
   const nlohmann::json read = parse_json(R"({"b":[1,-2.5,"x",null,true],"a":{}})", "x");
   CHECK(read == nlohmann::json{{"a", nlohmann::json::object()}, {"b", {1, -2.5, "x", nullptr, true}}});
   for (const char* text : {"", "{", "[1,]", "nul", "{}{}", "\xff"}) {

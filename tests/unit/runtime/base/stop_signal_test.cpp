@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 TEST_CASE("a signal sets the flag, makes the descriptor readable for good, and ends a wait") {
   for (int signal : {SIGTERM, SIGINT}) {
-    // In a child process, so that the signals of this process stay as the other tests expect them.
+    // The signals go to a child process, so that other tests find the signals of this process unchanged.
     const pid_t child = fork();
     if (child == 0) {
       alarm(60);

@@ -181,8 +181,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a step that is the only checkpoint and is saved again is never missing, whenever the process is "
-    "killed") {
+    "the only checkpoint is never missing if a process that saves its step again is killed at any moment") {
   Saving run(1);
   for (int i = 0; i < kills(); ++i) {
     const pid_t child = run.start([&] {

@@ -102,7 +102,7 @@ TEST_CASE("the newest checkpoint is loaded as it was saved") {
   CHECK(run.loaded() == 900'000'000'000);
 }
 
-TEST_CASE("a checkpoint may have no state of an optimizer") {
+TEST_CASE("a checkpoint without an optimizer's state is saved and loaded") {
   Checkpoints run;
   const TrainingState state = state_at(3, 9, 0);
   REQUIRE(run.store().save(snapshot_of(state), two_tensors));
@@ -251,7 +251,7 @@ TEST_CASE(
   CHECK(run.loaded() == 7);
 }
 
-TEST_CASE("a mark is found in a shared folder, and in no other folder") {
+TEST_CASE("take_mark finds a mark in the folder where it was left, and in no other folder") {
   Checkpoints run, other;
   const std::string mark = CheckpointStore::name_mark();
   CHECK(run.store().leave_mark(mark));
@@ -361,7 +361,7 @@ TEST_CASE("a checkpoint in the folder of another step is skipped") {
   run.save(1);
   fs::copy(run.at(1), run.at(9), fs::copy_options::recursive);
   CHECK(run.loaded() == 1);
-  // That folder was not the one loaded: without the right folder no checkpoint is usable.
+  // Shows that load_newest did not load that folder: without the right folder no checkpoint is usable.
   fs::remove_all(run.at(1));
   CHECK_THROWS_AS(run.store().load_newest(two_tensors), Failure);
 }

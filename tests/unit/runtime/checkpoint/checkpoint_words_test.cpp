@@ -89,7 +89,7 @@ TEST_CASE("names of temporary folders and of marks show their purpose and are un
   CHECK(CheckpointStore::name_mark() != mark);
 }
 
-TEST_CASE("the newest step is found by its name alone, and is complete only if its files are complete") {
+TEST_CASE("newest_step reads only the names of folders, and newest_is_whole also checks the files") {
   using namespace checkpoint_words;
   const Kept run;
   CHECK(run.store().newest_step() == 0);
@@ -320,7 +320,7 @@ TEST_CASE("each file has the step and position of its state, and the manifest mu
   CHECK(run.store().load_newest(nine)->history == RunHistory{0, 64});
 }
 
-TEST_CASE("each count of a run's history is the largest one of all its files") {
+TEST_CASE("a loaded checkpoint has the largest value of each count of the run's history in its files") {
   using namespace checkpoint_words;
   const std::vector<TensorInfo> one = {{"w", {4}, 0, 4}};
   const Kept run;

@@ -28,7 +28,7 @@ std::string message_for(const std::string& file) {
 
 }  // namespace
 
-TEST_CASE("a header matches the format byte by byte") {
+TEST_CASE("the header of a safetensors file matches the format byte by byte") {
   const std::vector<SafeTensor> tensors = {{"a", {2, 3}, 0, 24}, {"b", {}, 24, 4}};
   const std::string header = safetensors_header(tensors, {{"step", "5"}});
   const std::string expected =
@@ -42,7 +42,7 @@ TEST_CASE("a header matches the format byte by byte") {
   CHECK(header.find_first_not_of(' ', 8 + expected.size()) == std::string::npos);
 }
 
-TEST_CASE("a header that was written is read back") {
+TEST_CASE("a safetensors header that is written and parsed has the same tensors and metadata") {
   const std::vector<SafeTensor> tensors = {{"z", {2, 3}, 0, 24}, {"a", {1}, 24, 4}, {"empty", {0, 5}, 28, 0}};
   const SafeTensorsFile file =
       parse_safetensors(safetensors_header(tensors, {{"k", "v"}}) + std::string(28, '\0'));
@@ -54,7 +54,7 @@ TEST_CASE("a header that was written is read back") {
   CHECK(file.metadata.at("k") == "v");
 }
 
-TEST_CASE("malformed files are refused") {
+TEST_CASE("malformed safetensors files are refused") {
   const auto tensor = [](const std::string& shape, const std::string& offsets,
                          const std::string& type = "F32") {
     return R"({"t":{"dtype":")" + type + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + "}}";

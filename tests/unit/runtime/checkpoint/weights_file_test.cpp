@@ -66,7 +66,8 @@ std::vector<float> numbers_of(const TensorInfo& tensor) {
   return numbers;
 }
 
-// As the file of GPT-2 on Hugging Face's hub: without the prefix of the names, with masks.
+// The tensors as in GPT-2's file on Hugging Face's hub: their names lack the prefix, and masks are among
+// them.
 Tensors of_the_hub() {
   Tensors tensors;
   for (const TensorInfo& tensor : tensors_of_gpt())
@@ -168,7 +169,7 @@ TEST_CASE("weights that were read are written byte by byte as Hugging Face's mod
   CHECK(files == 2);
 }
 
-TEST_CASE("the weights of other models are read by their own names") {
+TEST_CASE("weights of a model that is not a GPT are read by the names of its tensors") {
   const Folder of;
   const ModelConfig mlp{.hidden = {3}};
   const auto tensors = tensors_of(mlp, {4, 2});
@@ -187,7 +188,7 @@ TEST_CASE("the weights of other models are read by their own names") {
   }
 }
 
-TEST_CASE("numbers of 16 bits become the floats that they represent") {
+TEST_CASE("tensors of float16 and bfloat16 are read as the floats that they represent") {
   const Folder of;
   const TensorInfo bias{"b", {10}, 0, 10};
   const auto read_as = [&](const std::string& type, const std::vector<std::uint16_t>& bits) {
@@ -207,7 +208,7 @@ TEST_CASE("numbers of 16 bits become the floats that they represent") {
     CHECK((bits >> 16) == std::vector<std::uint32_t>{0x0000, 0x8000, 0x3f80, 0xc000, 0x3f81, 0x7f7f, 0xff7f,
                                                      0x0080, 1, 0x4049}[i]);
   }
-  // A value that is not a number is refused, with the tensor's name in the file.
+  // A NaN is refused, and the message has the tensor's name in the file.
   const auto refused = [&](const std::string& type, const std::string& bytes) {
     write_file(of.path, file_of({{"b", {{10}, bytes, type}}}));
     try {
@@ -230,7 +231,7 @@ TEST_CASE("numbers of 16 bits become the floats that they represent") {
   CHECK(refused("BF16", bytes_of(std::vector<std::uint16_t>(10, 0x7fc0))) == "b holds NaN" + after);
 }
 
-TEST_CASE("a tensor of 16 bits that is converted in several pieces is complete") {
+TEST_CASE("a tensor of 16-bit numbers that is converted in several pieces is complete") {
   const Folder of;
   constexpr std::size_t size = 200'000;
   std::vector<std::uint16_t> bits(size);
@@ -344,7 +345,7 @@ TEST_CASE("the message for a file of another format names the format") {
         std::string::npos);
 }
 
-TEST_CASE("broken files are refused, whatever part is broken") {
+TEST_CASE("a file of weights that is broken in any part is refused") {
   const Folder of;
   const std::string whole = file_of(of_the_hub());
   const auto refusal = [&](const std::string& file) { return of.refusal(file, ExitCode::bad_data); };

@@ -15,8 +15,7 @@ using nlohmann::json;
 const ModelConfig model{.type = ModelType::gpt, .layers = 2, .width = 32, .heads = 2, .context = 32};
 
 TEST_CASE(
-    "each key of config.json is refused with values that change what a gpt computes, and with no other "
-    "value") {
+    "computed_otherwise reports a key of config.json exactly if its value changes what a gpt computes") {
   struct Row {
     const char* key;
     std::vector<json> taken, refused;
@@ -65,7 +64,7 @@ TEST_CASE("all settings that differ are reported at once, and a long value is no
   CHECK(computed_otherwise(json::object(), model).empty());
 }
 
-TEST_CASE("formats are recognised by their first bytes") {
+TEST_CASE("foreign_format recognises files of other formats by their first bytes") {
   using namespace std::string_literals;
   const std::pair<std::string, const char*> rows[] = {
       {"PK\x03\x04"s, "PyTorch"},     {"\x80\x02}q"s, "PyTorch"}, {"\x80\x05"s, "PyTorch"},

@@ -261,7 +261,7 @@ TEST_CASE("a rank that receives a state continues from there, step by step like 
   stage.begin(8, 40, 0, {1}, 5);
   const std::size_t size = state.parameters.size(), all = size + state.optimizer_state.size();
 
-  // None of these is part of the state.
+  // The rank drops all of these messages: none is a part of the state that it waits for.
   const std::vector<float> wrong(size, 9.0f);
   stage.feed(7, state, wrong, 0);
   stage.feed(8, state, wrong, all);
@@ -276,7 +276,7 @@ TEST_CASE("a rank that receives a state continues from there, step by step like 
   ragged.push_back(std::byte{1});
   stage.say(MessageType::feed, 8, 40, 0, ragged);
 
-  // In parts, the last one up to the very end.
+  // The state arrives in four parts, of which the last one ends with the state.
   stage.feed(8, state, std::span(state.parameters).first(10), 0);
   stage.feed(8, state, std::span(state.parameters).subspan(10), 10);
   stage.feed(8, state, std::span(state.optimizer_state).first(20), size);
@@ -335,7 +335,7 @@ TEST_CASE("a rank that received a state reports the generation of the sum which 
   CHECK(accept.header.clock == 40);
   CHECK(accept.header.offset == 6);
 
-  // It sends the state to the other rank, if that rank is behind.
+  // The rank sends the state to the other rank, if that rank is behind.
   stage.begin(9, 40, 1, {0});
   TwoRanks::check_same(stage.hear_feed(9), state);
   stage.hear_summand(state, 9);

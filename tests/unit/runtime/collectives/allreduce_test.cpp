@@ -130,7 +130,7 @@ TEST_CASE("if the samples do not divide evenly, all are computed, by one rank mo
   CHECK(run.state().position == 5 * 21);
 }
 
-TEST_CASE("a large model, whose gradients are summed bucket by bucket, is trained the same") {
+TEST_CASE("two ranks that sum a large model bucket by bucket reach the weights of one process alone") {
   LoopbackRun run(2);
   run.config.model.hidden = {560, 560, 560};
   run.config.steps = 3;

@@ -204,7 +204,8 @@ TEST_CASE("a rank that alone has the last step sends it to the others in the nex
   CHECK(decides<SendState>(rank.begin_as_source()));
 }
 
-TEST_CASE("a rank that accepts a generation between two steps begins it with all of its duties") {
+TEST_CASE(
+    "a rank that has accepted a generation between two steps sends the state when it begins as the source") {
   SecondRank rank(5);
   rank.take_step();
   CHECK(sends(rank.propose(2, 1), MessageType::accept));

@@ -207,7 +207,7 @@ TEST_CASE("held-out images must have the height, the width and the classes of th
   CHECK(inputs_of(data.held_out, {1, 0}, buffer) == std::vector<float>{0.75f, 1, 0.25f, 0.5f});
 }
 
-TEST_CASE("one buffer serves batches of any size, one after the other") {
+TEST_CASE("one BatchBuffer can be reused for batches of different sizes") {
   using namespace dataset_bounds;
   const TemporaryFolder folder;
   write_learnable(folder.path());

@@ -108,7 +108,7 @@ TEST_CASE("headers with a wrong magic number, or with sizes that do not match th
   CHECK(message_for(folder) == "train-images-idx3-ubyte: truncated: 4 of 4294967292 bytes of data");
 }
 
-TEST_CASE("every truncation is refused") {
+TEST_CASE("an IDX file that is truncated anywhere is refused") {
   TemporaryFolder folder;
   write_tiny(folder.path());
   for (const char* name : {train_images, train_labels, held_out_images, held_out_labels}) {
@@ -124,7 +124,7 @@ TEST_CASE("every truncation is refused") {
   CHECK(message_for(folder) == "accepted");
 }
 
-TEST_CASE("files that do not belong together are refused") {
+TEST_CASE("IDX files that do not fit together are refused") {
   TemporaryFolder folder;
   write_tiny(folder.path());
   write_file(folder.path() / train_labels, idx_header({3}) + std::string{1, 2, 3});

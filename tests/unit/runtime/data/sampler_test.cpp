@@ -39,8 +39,9 @@ TEST_CASE("each epoch and each seed has its own order, and no order is that of t
   CHECK(!orders.contains(ascending));
 }
 
-TEST_CASE("samples are spread evenly over the places of an epoch") {
-  // Each of 16 samples in the first place, over many epochs: 1000 expected each, a standard deviation of 31.
+TEST_CASE("over many epochs all samples are about equally often at a position of the epoch") {
+  // Counts each of 16 samples at the first position of many epochs: 1000 are expected, with a standard
+  // deviation of 31.
   std::vector<int> count(16);
   for (std::uint64_t epoch = 0; epoch < 16000; ++epoch) ++count[sample_at(9, epoch * 16, 16)];
   CHECK(*std::ranges::min_element(count) > 1000 - 6 * 31);

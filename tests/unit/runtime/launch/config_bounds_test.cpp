@@ -45,7 +45,7 @@ json with_schedule(const json& schedule) {
   return config;
 }
 
-// Empty if the configuration is accepted, otherwise the reason for its refusal.
+// The reason for which the configuration is refused; empty if it is accepted.
 std::string refusal(const json& config) {
   try {
     parse_config(config.dump());
@@ -142,7 +142,7 @@ TEST_CASE(
               {"/optimizer/schedule/every", "optimizer.schedule.every", 1, steps});
 }
 
-TEST_CASE("every other number of the configuration is accepted within its bounds and not beyond them") {
+TEST_CASE("every real number of the configuration is accepted within its bounds and not beyond them") {
   using namespace config_bounds;
   const double below_1 = std::nextafter(1.0, 0.0), above_1 = std::nextafter(1.0, 2.0), tiny = 1e-300;
   const json adam = with_optimizer(usual(), "adam"), adamw = with_optimizer(usual(), "adamw");

@@ -238,7 +238,7 @@ TEST_CASE("dropout is off unless the configuration sets it") {
   CHECK(message_for("/model/dropout", "0") == "configuration: model.dropout must be a number");
 }
 
-TEST_CASE("a sample may be requested from a gpt") {
+TEST_CASE("a sample may be requested from a gpt, and from no other model") {
   CHECK(parse_config(contract_example.dump()).sample.tokens == 0);
   json config = contract_example;
   config["sample"] = {{"tokens", 20}, {"temperature", 0.8}};

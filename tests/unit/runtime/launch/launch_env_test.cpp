@@ -72,7 +72,7 @@ TEST_CASE("the environment is read completely") {
   CHECK(env.threads == 4);
 }
 
-TEST_CASE("a cluster that does not report the failures of a rank is accepted") {
+TEST_CASE("earlier failures of a rank count as 0 if the cluster does not report them as a number") {
   for (const char* told : {"", "-1", "often"}) {
     Values values = complete;
     values["MLK_FAILURES"] = told;
@@ -120,7 +120,7 @@ TEST_CASE("a trial needs its file of points, its index in that file, and rank 0"
   CHECK(read_launch_env().trial_index == 0);
 }
 
-TEST_CASE("a missing variable is named") {
+TEST_CASE("the error for a missing variable names it") {
   for (const char* name : {"MLK_RUN", "MLK_ROLE", "MLK_RANK", "MLK_CONFIG", "MLK_DATA", "MLK_ADDRESS",
                            "MLK_SEEDS_WORKER", "MLK_SEEDS_SERVER", "MLK_SECRET", "MLK_INCARNATION"}) {
     CHECK(refusal_of(name, "") == std::string("environment: ") + name + " is not set");
@@ -145,7 +145,7 @@ TEST_CASE("UNIX sockets are used unless MLK_TRANSPORT is tcp") {
   CHECK_FALSE(read_launch_env().unix_sockets);
 }
 
-TEST_CASE("a malformed variable is named with its value") {
+TEST_CASE("the error for a malformed variable names it and its value") {
   CHECK(refusal_of("MLK_ROLE", "boss") == "environment: MLK_ROLE must be worker or server, not 'boss'");
   for (const char* rank : {"-1", "1x", "$(JOB_COMPLETION_INDEX)", "1000000", "99999999999"}) {
     CHECK(refusal_of("MLK_RANK", rank) ==
@@ -166,7 +166,7 @@ TEST_CASE("a malformed variable is named with its value") {
         "environment: MLK_SEEDS_SERVER must hold host:port, but has ''");
 }
 
-TEST_CASE("if reading the environment fails, the rank is known if MLK_RANK is valid") {
+TEST_CASE("even without a complete environment the rank is known if MLK_RANK is valid") {
   for (const auto& [text, rank] : std::map<std::string, int>{{"12", 12}, {"1x", 0}, {"1000000", 0}}) {
     Environment environment({{"MLK_RANK", text}});
     CHECK(rank_from_env() == rank);

@@ -50,7 +50,7 @@ TEST_CASE("a trial has the values of its line, and no other line is parsed") {
   CHECK(trials::read(text + "\n", 2).number == 7);
 }
 
-TEST_CASE("a missing line or a line that is too long is named with its file") {
+TEST_CASE("the error for a missing or too long line names the line and its file") {
   const std::string one = trials::point(0).dump() + "\n";
   CHECK(trials::refusal("", 0) == "points:1: there is no such line");
   CHECK(trials::refusal(one, 1) == "points:2: there is no such line");
@@ -71,7 +71,7 @@ TEST_CASE("a file is read up to the line of the trial, and no further than 2 MiB
   CHECK(trials::refusal(before + "x\n" + line, 1) == "points:2: lies beyond the first 2 MiB of the file");
 }
 
-TEST_CASE("a line that is not a point is named with its fault") {
+TEST_CASE("the error for a line that is not a point names the line and its fault") {
   const auto said = [](const std::string& line) { return trials::refusal(line + "\n", 0); };
   CHECK(said("").starts_with("points:1: the point: not JSON: "));
   CHECK(said("{").starts_with("points:1: the point: not JSON: "));

@@ -424,7 +424,7 @@ TEST_CASE("a rank counts as knowing that the run is trained only when it has end
   CHECK(stage.assembly.all_have_left());
 }
 
-TEST_CASE("a rank counts as lost unless it has ended well, and as present while it is connected") {
+TEST_CASE("a rank that has not ended well is present while it is connected, and lost while it is not") {
   AmongRanks stage(0, 3);
   CHECK(stage.assembly.somebody_is_there());
   CHECK_FALSE(stage.assembly.last_loss());

@@ -23,7 +23,8 @@ bool decide(const std::string& standings) {
 
 }  // namespace
 
-TEST_CASE("the quorum rule") {
+TEST_CASE(
+    "live members may continue as a majority, as a half with the lowest rank, or if all others are dead") {
   CHECK(decide("lll"));
   CHECK(decide("lld"));
   CHECK(decide("ldd"));  // all others are dead
@@ -106,7 +107,7 @@ TEST_CASE("a generation finds its members by rank and incarnation, and their ind
   CHECK(Member() == Member{0, 0});
 }
 
-TEST_CASE("a run starts with fewer than all only after 3 s, and only with the minimum") {
+TEST_CASE("a run starts without all processes only after 3 s, and only with at least the minimum") {
   CHECK(start_grace_seconds == 3);
   CHECK_FALSE(may_start(2, 4, 2, 2.99));
   CHECK(may_start(2, 4, 2, 3));

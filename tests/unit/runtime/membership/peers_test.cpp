@@ -15,7 +15,7 @@ constexpr PeerId first_worker{Role::worker, 0}, second_worker{Role::worker, 1};
 
 }  // namespace
 
-TEST_CASE("a final exit code of a peer ends this process with the same one, any other code does not") {
+TEST_CASE("a final exit code of a peer ends this process with the same code, and any other code does not") {
   ScriptedPeers others(first_worker, 2);
   for (const ExitCode code :
        {ExitCode::bad_configuration, ExitCode::bad_data, ExitCode::diverged, ExitCode::checkpoint_unusable}) {

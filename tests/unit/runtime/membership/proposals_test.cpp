@@ -111,7 +111,8 @@ TEST_CASE("before the first generation only the lowest rank with a known status 
 }
 
 TEST_CASE(
-    "a rank outside a generation that trains proposes none, even when it no longer hears that generation") {
+    "a rank outside a generation that trains does not propose, even when it no longer hears that "
+    "generation") {
   AmongRanks stage(0, 2, [](AssemblySettings& settings) { settings.workers = 1; });
   stage.tell_statuses({1}, 5, 40);
   CHECK(stage.gives_up().starts_with("gave up"));
@@ -155,7 +156,8 @@ TEST_CASE("a state on one other member is enough to continue") {
   CHECK(stage.states_made == 0);
 }
 
-TEST_CASE("a rank continues without a lower one only if that is dead, as its next incarnation proves") {
+TEST_CASE(
+    "a rank continues without a lower rank only if the lower rank is dead, as its next incarnation proves") {
   AmongRanks stage(1, 2);
   stage.start_generation(1, {0, 1});
   SUBCASE("and that of its connection's end, when it could have dialled again") {
@@ -470,7 +472,9 @@ TEST_CASE("a rank that was cut off is let in again as a new incarnation") {
   CHECK(stage.assembly.wants_newcomers(stage.now));
 }
 
-TEST_CASE("which events end a generation") {
+TEST_CASE(
+    "a generation ends if a member reports trouble, is lost, silent or replaced, or when the run is "
+    "trained") {
   AmongRanks stage(1, 4);
   stage.depart(rank_at(3));
   stage.start_generation(4, {0, 1, 2});

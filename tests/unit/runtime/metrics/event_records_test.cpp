@@ -24,7 +24,7 @@ using namespace test;
 namespace fs = std::filesystem;
 
 std::string varint_of_step(std::uint64_t step) {
-  // Behind the wall time and the tag of the step.
+  // The varint follows the wall time and the tag of the step.
   const std::string event = scalars_event(0, step, {});
   CHECK(event.substr(9, 1) == "\x10");
   CHECK(event.ends_with(std::string("\x2a\0", 2)));
@@ -45,7 +45,7 @@ std::string host() {
 
 }  // namespace event_records
 
-TEST_CASE("whole numbers in events take seven bits a byte, the lowest first") {
+TEST_CASE("an integer in an event is a varint: seven bits in each byte, the lowest bits first") {
   using event_records::varint_of_step;
   CHECK(varint_of_step(0) == std::string(1, '\0'));
   CHECK(varint_of_step(1) == "\x01");
@@ -68,8 +68,7 @@ TEST_CASE("an event has each of its scalars by name, in their order") {
 }
 
 TEST_CASE(
-    "an event file begins with its version and the step from which it voids older files, followed by "
-    "reports") {
+    "an event file has its version, then the step from which it replaces older files, and then the reports") {
   using namespace event_records;
   const TemporaryFolder folder;
   const KeptLog kept;

@@ -79,7 +79,7 @@ TEST_CASE("the limits of the metrics server have their documented values") {
   CHECK(MetricsServer::patience_seconds == 5);
 }
 
-TEST_CASE("each refusal has its status, and a refused method has the allowed methods") {
+TEST_CASE("each refusal has its own status, and the refusal of a method lists the allowed methods") {
   using namespace metrics_connections;
   CHECK(answer_for("GET /x HTTP/1.1\r\n\r\n") == refusal("404 Not Found"));
   CHECK(answer_for("GET /metricsx HTTP/1.1\r\n\r\n") == refusal("404 Not Found"));

@@ -90,7 +90,7 @@ TEST_CASE("the metrics are at /metrics, for GET and HEAD, and every other reques
     CHECK(status_of(head) == "400");
 }
 
-TEST_CASE("measurements read as families of samples") {
+TEST_CASE("prometheus_text writes measurements as families of samples") {
   Measurements m = some_measurements();
   const std::string text = prometheus_text(m);
   CHECK(text.ends_with("\n"));
@@ -118,7 +118,7 @@ TEST_CASE("measurements read as families of samples") {
   }
 }
 
-TEST_CASE("silent clients make room for a client that asks, and a client that sends without end is closed") {
+TEST_CASE("the server closes silent clients to answer new ones, and closes a client that sends without end") {
   std::atomic<int> asked = 0;
   const MetricsServer server({"127.0.0.1", 0}, "text/x", [&asked] {
     ++asked;

@@ -33,8 +33,8 @@ struct Bench {
 }  // namespace reporter_result
 
 TEST_CASE(
-    "throughput is measured from the start of the training, and stays while no sample is trained or no time "
-    "passes") {
+    "throughput is measured from the start of the training, and keeps its value while no sample is trained "
+    "or no time passes") {
   reporter_result::Bench bench;
   bench.now = 50;
   bench.reporter.started(40, 1000);
@@ -65,7 +65,7 @@ TEST_CASE("values that were measured before the start of the training are in no 
   CHECK(bench.line() == "mlk step=1 epoch=0 loss=0.5 samples_per_s=0\n");
 }
 
-TEST_CASE("an accuracy is in the next line only, and in every later result and measurement") {
+TEST_CASE("an accuracy appears only in the next line, but in every later result and measurement") {
   reporter_result::Bench bench;
   bench.reporter.started(0, 0);
   bench.reporter.evaluation(0.12345678);

@@ -271,7 +271,7 @@ TEST_CASE("the result of an earlier process is removed completely, also if the d
   CHECK(bench.result()["message"] == "second");
 }
 
-TEST_CASE("a loss that is not a number still leaves JSON") {
+TEST_CASE("the result is valid JSON although the loss is NaN") {
   Reports bench;
   bench.reporter.report(1, 0, 64, std::numeric_limits<double>::quiet_NaN());
   CHECK(bench.result()["metrics"]["loss"].is_null());

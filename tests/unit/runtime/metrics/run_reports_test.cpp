@@ -160,7 +160,7 @@ TEST_CASE("an evaluation that a signal interrupts is not reported") {
   CHECK(worker.said() == "");
 }
 
-TEST_CASE("a worker logs its data, and that its processor emulates the precision, if so") {
+TEST_CASE("a worker logs a description of its data, and a line if its processor emulates the precision") {
   for (const auto precision : {mlk::kernels::Precision::float32, mlk::kernels::Precision::bfloat16}) {
     ReportingWorker worker;
     worker.config.precision = precision;

@@ -7,7 +7,7 @@
 using namespace mlk::rt;
 using Activity = StepClock::Activity;
 
-TEST_CASE("the time of a step is counted by activity, and other activities are not counted") {
+TEST_CASE("StepClock adds up the time of a step by activity, and leaves out time outside of steps") {
   double now = 50;
   StepClock clock([&now] { return now; });
   const auto spend = [&](Activity activity, double seconds) {
@@ -33,7 +33,7 @@ TEST_CASE("the time of a step is counted by activity, and other activities are n
 }
 
 TEST_CASE(
-    "telemetry counts over the life of the process, and for each report what was added since the last one") {
+    "telemetry counts steps over the life of the process, and for each report those since the last report") {
   Telemetry telemetry;
   telemetry.step(1, 16, {0.002, 0.001, 0.5});
   telemetry.staleness({3, 2, 2});

@@ -46,8 +46,8 @@ struct RandomImages {
 }  // namespace
 
 TEST_CASE(
-    "a convolutional network has its convolutions, then layers whose inputs are the output of the last "
-    "pool") {
+    "a convolutional network has tensors of its convolutions, then of layers whose input is the last pool's "
+    "output") {
   auto ops = kernels::make_reference_ops();
   const Cnn model(cnn_of({4, 6}, {10}), images(9, 7, 3, 5), 1, *ops);
   const auto& tensors = model.tensors();
@@ -123,7 +123,7 @@ TEST_CASE("gradients of a convolutional network become final from the last tenso
   CHECK(std::ranges::equal(seen, model.gradients()));
 }
 
-TEST_CASE("a small convolutional network reads handwritten digits") {
+TEST_CASE("a small convolutional network learns to recognise handwritten digits") {
   const ImageSplit data = load_idx(std::string(mlk::test::source_dir()) + "/examples/data/digits");
   auto ops = kernels::make_cpu_ops();
   Cnn model(cnn_of({8, 16}, {32}), data.train.shape(), 1, *ops);

@@ -51,7 +51,8 @@ void disturb(Model& model) {
 TEST_CASE("the operations of a GPT's step are counted as in the report on PaLM") {
   auto ops = kernels::make_reference_ops();
   const Gpt model(gpt_of(1, 4, 2, 3), sequences(3, 7), 1, *ops);
-  // 7 x 4 embeddings of tokens; a block of 12 x 4 x 4 weights and 13 x 4 biases and norms; the last norm.
+  // Token embeddings have 7 x 4 parameters, a block has 12 x 4 x 4 weights and 13 x 4 biases and norms, and
+  // the last norm has 8.
   constexpr double parameters = 28 + 192 + 52 + 8;
   CHECK(model.training_flops() == 3 * (6 * parameters + 12 * 1 * 4 * 3));
 }
@@ -86,8 +87,8 @@ TEST_CASE("the small GPT-2 has 124 million parameters") {
 }
 
 TEST_CASE(
-    "a GPT begins with GPT-2's initial weights: normal, residual projections smaller; its first guess is "
-    "uniform") {
+    "a new GPT has normal weights as GPT-2, smaller ones in residual projections, and a uniform first "
+    "guess") {
   auto ops = kernels::make_cpu_ops();
   Gpt model(gpt_of(8, 64, 4, 16), sequences(16, 100), 3, *ops);
   for (const TensorInfo& tensor : model.tensors()) {
@@ -173,7 +174,7 @@ TEST_CASE("the order and the number of sequences in a batch do not change their 
   CHECK(static_cast<double>(model.loss_and_gradients(data.batch)) == doctest::Approx(sum / 3).epsilon(1e-5));
 }
 
-TEST_CASE("a large vocabulary is evaluated and trained in parts, with the results of the whole") {
+TEST_CASE("a loss whose logits are computed in parts has the same value and gradients as without parts") {
   auto ops = kernels::make_cpu_ops();
   // 2^24 logits are computed at once: here the logits of 83 of the 96 tokens.
   const int vocabulary = 200'000, context = 48;

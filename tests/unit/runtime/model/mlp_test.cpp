@@ -106,9 +106,7 @@ TEST_CASE(
   CHECK(std::ranges::equal(seen, model.gradients()));
 }
 
-TEST_CASE(
-    "gradients are overwritten, and those of a smaller batch do not mix with those of a larger one before "
-    "it") {
+TEST_CASE("the gradients of a batch overwrite all previous gradients, also those of a larger batch") {
   auto ops = kernels::make_cpu_ops();
   const RandomBatch large(32, 7, 5), small(3, 7, 5);
   Mlp model({9}, {7, 5}, 3, *ops), fresh({9}, {7, 5}, 3, *ops);
@@ -134,7 +132,7 @@ TEST_CASE("the mean of the gradients of equal parts of a batch is the gradient o
   for (std::size_t i = 0; i < whole.size(); ++i) REQUIRE(std::abs(sum[i] / 3 - whole[i]) < 1e-6f);
 }
 
-TEST_CASE("initial parameters come from the seed alone, the same on every machine") {
+TEST_CASE("initial parameters depend only on the seed, and are the same on every machine") {
   auto ops = kernels::make_reference_ops();
   Mlp a({8}, {6, 3}, 1, *ops), same({8}, {6, 3}, 1, *ops), other({8}, {6, 3}, 2, *ops);
   CHECK(std::ranges::equal(a.parameters(), same.parameters()));
@@ -146,7 +144,7 @@ TEST_CASE("initial parameters come from the seed alone, the same on every machin
   CHECK_FALSE(a.parameters()[0] == a.parameters()[56]);
 }
 
-TEST_CASE("initial weights have the variance of He") {
+TEST_CASE("initial weights have the variance of He initialisation") {
   auto ops = kernels::make_reference_ops();
   Mlp model({400}, {300, 10}, 7, *ops);
   double sum = 0, squares = 0;
@@ -175,7 +173,7 @@ TEST_CASE("an evaluation covers all samples, also if they are more than one batc
   std::ranges::copy(parameters, model.parameters().begin());
   const Evaluation evaluation = model.evaluate(data).value();
   CHECK(evaluation.accuracy == doctest::Approx(0.9));
-  // Margins are +-2 throughout.
+  // In each sample the two logits differ by 2.
   CHECK(evaluation.loss ==
         doctest::Approx(0.9 * std::log1p(std::exp(-2.0)) + 0.1 * std::log1p(std::exp(2.0))));
 }

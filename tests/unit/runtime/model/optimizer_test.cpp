@@ -63,7 +63,7 @@ double textbook_adam(const OptimizerConfig& config, double parameter, const Floa
 
 }  // namespace
 
-TEST_CASE("stochastic gradient descent: momentum, weight decay and nesterov") {
+TEST_CASE("stochastic gradient descent applies momentum, weight decay and nesterov") {
   check_updates({.lr = 0.1}, {0.95, 0.975, 0.875});
   check_updates({.lr = 0.1, .momentum = 0.9}, {0.95, 0.93, 0.812});
   check_updates({.lr = 0.1, .weight_decay = 0.5, .momentum = 0.9}, {0.9, 0.79, 0.5515});

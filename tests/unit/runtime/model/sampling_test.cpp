@@ -81,7 +81,8 @@ TEST_CASE("a model generates what it has learnt, also beyond its context") {
   CHECK(learnt.sample({.tokens = 30, .temperature = 0}) == expected);
 }
 
-TEST_CASE("the same seed draws the same tokens, and another seed others") {
+TEST_CASE(
+    "samples with the same seed have the same tokens, and a sample with another seed has other tokens") {
   Learnt learnt;
   const SampleConfig hot{.tokens = 60, .temperature = 100};  // all nearly as likely
   const auto first = learnt.sample(hot), again = learnt.sample(hot), other = learnt.sample(hot, 2);
@@ -99,7 +100,7 @@ TEST_CASE("a sample ends when `stop` returns true") {
   CHECK(tokens == std::vector<std::int32_t>{1, 2, 3});
 }
 
-TEST_CASE("logits of some tokens are the same as in the logits of all tokens") {
+TEST_CASE("the logits of a part of the tokens are the same as those in the logits of all tokens") {
   Learnt learnt;
   const std::array<std::int32_t, 12> tokens = {0, 3, 2, 1, 1, 0, 2, 2, 3, 0, 1, 2};
   const Batch batch{{}, {}, 2, tokens};

@@ -18,11 +18,13 @@ std::vector<double> factors(const ScheduleConfig& schedule, std::uint64_t steps,
 
 }  // namespace
 
-TEST_CASE("a constant learning rate is constant") {
+TEST_CASE("the constant schedule has the factor 1 at every step") {
   CHECK(factors({}, 3, 5) == std::vector<double>{1, 1, 1, 1, 1});
 }
 
-TEST_CASE("a warmup grows by equal parts, and the step after it has the whole learning rate") {
+TEST_CASE(
+    "the learning rate grows by equal parts during a warmup, and reaches its full value at the step after "
+    "it") {
   for (const ScheduleType type :
        {ScheduleType::constant, ScheduleType::linear, ScheduleType::cosine, ScheduleType::step}) {
     const auto all = factors({.type = type, .warmup = 3, .every = 5, .factor = 0.5}, 10, 4);
@@ -30,14 +32,14 @@ TEST_CASE("a warmup grows by equal parts, and the step after it has the whole le
   }
 }
 
-TEST_CASE("linear falls in equal parts to its final value, and stays there") {
+TEST_CASE("the linear schedule falls in equal parts to its final value, and stays there") {
   const auto all = factors({.type = ScheduleType::linear, .final = 0.2}, 4, 7);
   const double expected[] = {1, 0.8, 0.6, 0.4, 0.2, 0.2, 0.2};
   for (std::size_t i = 0; i < all.size(); ++i) CHECK(all[i] == doctest::Approx(expected[i]));
   CHECK(schedule_factor({.type = ScheduleType::linear}, 1, 1) == 0);
 }
 
-TEST_CASE("cosine is half a cosine over the steps after the warmup, to the last digits") {
+TEST_CASE("the cosine schedule is half a cosine over the steps after the warmup, with an error below 1e-15") {
   const ScheduleConfig schedule{.type = ScheduleType::cosine, .warmup = 100, .final = 0.1};
   double before = 1;
   for (std::uint64_t step = 100; step <= 1100; ++step) {
@@ -51,7 +53,8 @@ TEST_CASE("cosine is half a cosine over the steps after the warmup, to the last 
   CHECK(schedule_factor(schedule, 1100, 5000) == schedule_factor(schedule, 1100, 1100));
 }
 
-TEST_CASE("step decay multiplies after every so many steps that follow the warmup") {
+TEST_CASE(
+    "step decay multiplies the learning rate by its factor after each interval that follows the warmup") {
   const auto all = factors({.type = ScheduleType::step, .warmup = 1, .every = 2, .factor = 0.5}, 8, 8);
   CHECK(all == std::vector<double>{0.5, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.125});
 }

@@ -46,7 +46,7 @@ struct OneServer {
 
 }  // namespace
 
-TEST_CASE("a server without weights reports that for each capture, and is not writing") {
+TEST_CASE("a server without weights reports for each capture that it has none, and writes nothing") {
   OneServer server;
   const CaptureMessage first = server.capture(3);
   CHECK_FALSE(server.part.writing());

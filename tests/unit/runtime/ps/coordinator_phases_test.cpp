@@ -73,7 +73,7 @@ TEST_CASE(
   CHECK(Run::content(run.work(0)).progress.loss_count == 0);
 }
 
-TEST_CASE("a clearly slower worker is named to the rank that reports, until it is lost") {
+TEST_CASE("the rank that reports hears which worker is clearly slower, until that worker is lost") {
   Run run({});
   run.start();
   std::optional<std::uint32_t> slowest;
@@ -90,7 +90,8 @@ TEST_CASE("a clearly slower worker is named to the rank that reports, until it i
 }
 
 TEST_CASE(
-    "with a bound the staleness reported by workers is counted, without one the staleness at server 0") {
+    "with a bound the staleness that workers report is counted, without a bound that of server 0's "
+    "updates") {
   for (const bool bounded : {true, false}) {
     CAPTURE(bounded);
     Run run({.workers = 1, .sync = false, .staleness = bounded ? std::optional(2) : std::nullopt});
@@ -193,7 +194,7 @@ TEST_CASE("gathering restarts if the worker that seeds is lost or joins again, a
   }
 }
 
-TEST_CASE("a server that joins without weights stops the run, and one with weights does not") {
+TEST_CASE("a server that joins without weights makes all workers join again, and one with weights does not") {
   Run run({.workers = 1, .servers = 2});
   run.start_both();
   run.server_joined(1, false, 0);
@@ -209,7 +210,7 @@ TEST_CASE("a server that joins without weights stops the run, and one with weigh
 }
 
 TEST_CASE(
-    "a server without weights of the current step alone is seeded again, and an outdated request has no "
+    "a server that lacks the weights of the current step is seeded again, and no other step has this "
     "effect") {
   Run run({.workers = 1, .servers = 2});
   run.start_both();
@@ -378,7 +379,7 @@ TEST_CASE("a worker that is cut off from a server counts as lost, and still gets
     CHECK(run.hear(worker(rank), {MessageType::wait}).header.flags == flag_rejoin);
 }
 
-TEST_CASE("a worker that joins again loses its earlier work, and waits for none until it asks") {
+TEST_CASE("a worker that joins again loses its earlier work, and gets new work only when it asks") {
   Run run({});
   run.start();
   run.done(0, 0, 0);  // it waits for worker 1

@@ -1,4 +1,4 @@
-// What a worker sends of its gradients and receives of weights, from a server that the test plays.
+// The gradients that a worker sends and the weights that it receives; the test plays the server.
 #include "runtime/ps/exchange.h"
 
 #include <optional>

@@ -70,7 +70,7 @@ struct Follower {
 }  // namespace
 
 TEST_CASE(
-    "a server that is led introduces itself, is seeded, serves, saves its part and ends with server 0") {
+    "a server beside server 0 introduces itself, is seeded, serves, saves its part and ends with server 0") {
   Follower run("checkpoints");
   run.start();
   PlayedWorker worker(0);
@@ -144,7 +144,8 @@ TEST_CASE(
   CHECK_FALSE(std::filesystem::exists(run.server.file("checkpoints/" + mark)));
 }
 
-TEST_CASE("a server that is led and told to stop stays until server 0 has its part of the checkpoint") {
+TEST_CASE(
+    "a server beside server 0 that is told to stop stays until server 0 has its part of the checkpoint") {
   Follower run("checkpoints");
   run.start();
   PlayedWorker worker(0);
@@ -162,7 +163,7 @@ TEST_CASE("a server that is led and told to stop stays until server 0 has its pa
   CHECK(run.server.result().find("checkpoint") == std::string::npos);
 }
 
-TEST_CASE("server 0 seeds another server, waits for its copy, and seeds it again when it is ahead") {
+TEST_CASE("server 0 seeds another server, waits for its copy, and seeds it again when that server is ahead") {
   PsProcess server({Role::server, 0}, 1, 2);
   server.env.checkpoints = server.file("checkpoints");
   server.config.checkpoint.every = 1;

@@ -66,7 +66,7 @@ TEST_CASE("a server ends when its last worker has been gone for longer than the 
   CHECK(run.server.result().find(R"("done":false,"message":"no worker was heard of")") != std::string::npos);
 }
 
-TEST_CASE("a server that finds the last checkpoint and meets no worker is trained") {
+TEST_CASE("a server that finds the last checkpoint and meets no worker ends as trained") {
   LoneServer run(1);
   run.server.config.patience_seconds = 0;
   run.server.env.checkpoints = run.server.file("checkpoints");

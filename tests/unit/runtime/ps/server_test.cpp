@@ -118,7 +118,9 @@ TEST_CASE("a server leads two workers through a run of sync, and sends both the 
   CHECK(std::ranges::equal(saved->parameters, Numbers{0, 1, 2, 3, 2, 5.5}));
 }
 
-TEST_CASE("a push of sync that does not fit is answered as behind, and a repeated push counts once") {
+TEST_CASE(
+    "with sync a push that does not fit gets an answer with the flag behind, and a repeated push "
+    "counts once") {
   LoneServer run(2);
   run.server.start();
   PlayedWorker& first = run.come(0);
@@ -197,7 +199,7 @@ TEST_CASE("a worker with another model than the others ends the run with the cod
   run.server.start();
   PlayedWorker& first = run.come(0);
   first.say(Type::join, 0, 0, 0, 0, join_payload({}));  // a join message without a model is ignored
-  first.say(Type::join);                                // so is one that cannot be decoded
+  first.say(Type::join);                                // this message cannot be decoded
   first.join();
   PlayedWorker& second = run.come(1);
   second.join(0, {{"w", {2, 2}, 0, 4}, {"b", {3}, 4, 3}});

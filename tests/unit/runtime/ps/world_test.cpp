@@ -38,8 +38,8 @@ TEST_CASE("for every fault and every time, a run is trained, and each slice coun
   }
 }
 
-// A worker that fell silent is further than the worker that has seeded a server since, and seeds another
-// server. So the two servers are at steps that no worker can bring together.
+// A worker falls silent, and another worker with fewer steps seeds a server. Later the silent worker is back
+// and seeds another server. So the two servers are at steps that no worker can bring together.
 TEST_CASE("servers that were seeded at different steps are brought to one step, and the run continues") {
   check_ends_well({.workers = 2, .servers = 3, .seed = 1015, .disk = false, .faults = 10});
   check_ends_well({.workers = 3, .servers = 3, .seed = 1016, .disk = true, .faults = 10});

@@ -44,7 +44,7 @@ TEST_CASE("LastCheckpoint finds a checkpoint of the last step, and no checkpoint
   CHECK_FALSE(run.is_there());
 }
 
-TEST_CASE("a damaged checkpoint of the last step is not found, and is read only once") {
+TEST_CASE("LastCheckpoint reads a damaged checkpoint of the last step only once, and returns nothing") {
   TenSteps run;
   run.save(9);
   run.save(10);

@@ -217,10 +217,10 @@ TEST_CASE(
   REQUIRE(whole.run() == ExitCode::trained);
   CHECK(whole.metrics.str().find(" held_out_loss=") != std::string::npos);
   CHECK(whole.result()["metrics"]["held_out_loss"] < 2.5);
-  // The same run as far as its checkpoint of step 90, then the rest of it.
+  // The same run again, with a checkpoint of step 90, from which its last part is repeated below.
   cut.config.checkpoint = {90, 3};
   REQUIRE(cut.run() == ExitCode::trained);
-  // A slow disk may have made it later.
+  // If the disk is slow, the first checkpoint may be of a later step than 90, so all later ones are removed.
   std::set<fs::path> saved;
   for (const auto& entry : fs::directory_iterator(cut.folder.path() / "checkpoints"))
     if (entry.path().filename().string().starts_with("step-")) saved.insert(entry.path());
@@ -259,7 +259,7 @@ TEST_CASE("SIGTERM interrupts an evaluation that takes longer than a grace perio
   CHECK(bench.result()["message"] == "terminated after step 1");
 }
 
-TEST_CASE("Adam, with weights but without its state, continues with first steps as long as at a start") {
+TEST_CASE("Adam that continues late in a run without its state makes a first step as long as in a new run") {
   Training bench;
   bench.config.optimizer = {.type = OptimizerType::adam, .lr = 0.001};
   REQUIRE(bench.run() == ExitCode::trained);
@@ -268,7 +268,7 @@ TEST_CASE("Adam, with weights but without its state, continues with first steps 
   const auto model = make_model(bench.config.model, {16, 3}, 1, *ops);
   const auto trained = store.load_newest(model->tensors());
   REQUIRE(trained);
-  // As if the weights had come from elsewhere, late in a run.
+  // This checkpoint of a late step has weights, but no state of the optimizer.
   Snapshot weights;
   weights.restart(5000, trained->position, trained->parameters.size());
   weights.add(0, 0, trained->parameters);
@@ -284,7 +284,7 @@ TEST_CASE("Adam, with weights but without its state, continues with first steps 
   CHECK(largest / 0.001 == doctest::Approx(1).epsilon(0.01));
 }
 
-TEST_CASE("the seed decides the result, bit for bit") {
+TEST_CASE("runs with the same seed end with the same bits, and a run with another seed with others") {
   Training a, b, other;
   other.config.seed = 2;
   REQUIRE(a.run() == ExitCode::trained);
@@ -294,7 +294,7 @@ TEST_CASE("the seed decides the result, bit for bit") {
   CHECK(a.state() != other.state());
 }
 
-TEST_CASE("a loss that is not a number ends the run as diverged") {
+TEST_CASE("a run whose loss is not finite ends as diverged") {
   Training bench;
   bench.config.model.hidden = {8, 8, 8};
   bench.config.optimizer = {.lr = 1e6, .momentum = 0.9};

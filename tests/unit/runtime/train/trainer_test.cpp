@@ -30,7 +30,9 @@ std::size_t resident_bytes() {
 
 }  // namespace
 
-TEST_CASE("the share of lost workers is computed batch by batch, with the same gradients") {
+TEST_CASE(
+    "a worker computes a share larger than its batch in parts, with the loss and gradients of the whole "
+    "share") {
   Worker small(4, {8, 8}), large(64, {8, 8});
   Trainer in_parts(small.job), at_once(large.job);
   const auto gradients = in_parts.model().gradients();
@@ -109,7 +111,7 @@ TEST_CASE("a gradient is clipped to the configured norm before it is applied") {
   CHECK(std::equal(gradient.begin(), gradient.end(), as_it_is.model().gradients().begin()));
 }
 
-TEST_CASE("the share of lost workers takes no more memory than the worker's own") {
+TEST_CASE("a worker needs no more memory for a share that includes lost workers than for its share alone") {
 #ifdef __SANITIZE_ADDRESS__
   MESSAGE("skipped: freed memory stays in the address sanitizer's quarantine");
   return;

@@ -280,7 +280,7 @@ TEST_CASE("a closed link accepts nothing, waits for nothing, and does not touch 
   ::close(number);
 }
 
-TEST_CASE("the other end sees the end of sending, and can still send") {
+TEST_CASE("after the end of sending the other end reads an end of stream, and can still send") {
   const Ends ends(Medium::tcp);
   ends.link->shut_down_sending();
   char byte;
@@ -406,7 +406,7 @@ struct Reading {
   FrameReader::End read() { return reader.read(ends[1], receiver, posted_receives, paused); }
 };
 
-TEST_CASE("a frame with a wrong number, length or checksum is a fault, and is not delivered") {
+TEST_CASE("a frame with a wrong sequence number, length or checksum is a fault, and is not delivered") {
   struct Wrong {
     WireFault fault;
     void (*change)(Header& header);
@@ -436,7 +436,7 @@ TEST_CASE("a frame with a wrong number, length or checksum is a fault, and is no
   }
 }
 
-TEST_CASE("the reader distinguishes the ways in which a socket ends") {
+TEST_CASE("the reader reports an end of stream, a reset and an unproven loss as different ends of a socket") {
   Reading closed(Medium::tcp);
   ::close(std::exchange(closed.ends[0], -1));
   CHECK(closed.read() == FrameReader::End::end_of_stream);
@@ -450,7 +450,8 @@ TEST_CASE("the reader distinguishes the ways in which a socket ends") {
   CHECK(none.read() == FrameReader::End::more_later);
 }
 
-TEST_CASE("a receiver that wants no more frames gets none, and the wire has no fault") {
+TEST_CASE(
+    "after deliver() returns false the reader delivers no more frames, and reports no fault of the wire") {
   Reading run(Medium::tcp);
   int asked = 0;
   run.receiver.deliver = [&](Frame&&) { return ++asked < 2; };
@@ -460,7 +461,7 @@ TEST_CASE("a receiver that wants no more frames gets none, and the wire has no f
   CHECK(run.reader.fault() == WireFault::none);
 }
 
-TEST_CASE("the reader asks for a place for a payload, and for none if there is no payload") {
+TEST_CASE("the reader asks for a posted buffer only for a frame with a payload") {
   Reading run(Medium::tcp);
   int asked = 0;
   run.receiver.place = [&](const Header&) -> std::optional<PostedReceives::Ticket> {

@@ -156,7 +156,7 @@ TEST_CASE("a connection that is given up ends for the peer when the peer has com
   CHECK((received == 0 || errno == ECONNRESET));
 }
 
-TEST_CASE("a connection that the kernel gives up proves nothing") {
+TEST_CASE("a connection that the kernel gives up does not prove the death of the peer") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();
@@ -232,7 +232,7 @@ TEST_CASE("a peer that was lost without proof is dead once no process listens at
   }
 }
 
-TEST_CASE("an attempt that ends before the handshake proves nothing about the connection before it") {
+TEST_CASE("an attempt that ends before the handshake does not prove that the earlier connection is dead") {
   Subject subject;
   const RawListener listener;
   subject.transport->dial(server, listener.address());

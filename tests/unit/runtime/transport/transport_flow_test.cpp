@@ -20,7 +20,7 @@ using test::Subject;
 
 constexpr PeerId zero{Role::worker, 0}, one{Role::worker, 1}, server{Role::server, 0};
 
-TEST_CASE("the default limits and times of a transport") {
+TEST_CASE("the default options of a transport have the expected limits and times") {
   const TransportOptions options;
   CHECK(options.heartbeat == 500ms);
   CHECK(options.suspect_after == 5s);
@@ -43,7 +43,7 @@ TEST_CASE("the default limits and times of a transport") {
   CHECK_FALSE(event.checksum);
 }
 
-TEST_CASE("an invalid address, of this process or of a peer, is refused by its name") {
+TEST_CASE("the error for an invalid address, of this process or of a peer, says which one and its text") {
   const auto reason = [](const auto& attempt) {
     try {
       attempt();
@@ -140,7 +140,7 @@ TEST_CASE("a sent message has the right sender, length and checksum, whatever th
   auto got = peer.read();
   CHECK(got.header == expected);
   CHECK(got.payload == payload);
-  CHECK(subject.transport->send(zero, given, payload, WhenFull::refuse, 77));  // with its checksum
+  CHECK(subject.transport->send(zero, given, payload, WhenFull::refuse, 77));  // the caller gives a checksum
   expected.sequence = 2;
   expected.payload_crc = 77;
   CHECK(peer.read().header == expected);
@@ -304,7 +304,7 @@ TEST_CASE("a peer whose messages wait to be received is not silent") {
   CHECK_FALSE(silent);
 }
 
-TEST_CASE("nudges without a waiting receive() end only the next one") {
+TEST_CASE("several nudges without a waiting receive() end only the next receive()") {
   Subject subject;
   RawPeer peer = RawPeer::connected(subject, zero, 7);
   peer.dial();

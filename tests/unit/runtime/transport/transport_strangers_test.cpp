@@ -307,7 +307,7 @@ TEST_CASE("a stranger beyond the limit replaces the oldest stranger") {
   CHECK_FALSE(second.has_something());
 }
 
-TEST_CASE("while no descriptor is left no peer is accepted, and afterwards the waiting one is") {
+TEST_CASE("a peer that connects while no descriptor is left waits, and is accepted once there is one") {
   Subject subject;
   RawPeer known = RawPeer::connected(subject, zero, 7);
   known.dial();

@@ -446,7 +446,7 @@ TEST_CASE("a sender does not wait for ever for a peer that neither reads nor sen
   }
 }
 
-TEST_CASE("after a suspension of this host a connection that has ended proves nothing about its peer") {
+TEST_CASE("after a suspension of this host the end of a connection does not prove the death of its peer") {
   Lines lines;
   std::atomic<std::chrono::nanoseconds> suspended{0ns};
   TransportOptions options = quick();

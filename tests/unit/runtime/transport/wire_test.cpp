@@ -57,7 +57,7 @@ TEST_CASE("a payload of floats whose length is not a multiple of a float is refu
   CHECK(decode(encode(header), 4096, decoded) == WireFault::length);
 }
 
-TEST_CASE("any flipped bit is noticed") {
+TEST_CASE("a header with any one bit flipped is refused") {
   const auto good = encode(sample());
   for (std::size_t bit = 0; bit < 8 * header_size; ++bit) {
     auto bytes = good;

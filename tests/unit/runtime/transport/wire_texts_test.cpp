@@ -160,7 +160,7 @@ TEST_CASE("a key uses all hexadecimal digits, in both cases, with any white spac
   CHECK(reason(digits).empty());
 }
 
-TEST_CASE("the key of a run is read from its file, and a missing file is named") {
+TEST_CASE("the key of a run is read from its file, and the error for a missing file names it") {
   const test::TemporaryFolder folder;
   test::write_file(folder / "key", std::string(64, 'c') + "\n");
   CHECK(load_key(folder / "key") == parse_key(std::string(64, 'c')));
@@ -346,7 +346,8 @@ TEST_CASE("an incarnation is hashed to the first eight bytes of its SHA-256") {
   CHECK(hash_incarnation("") == 0x141cfc9842c4b0e3);
 }
 
-TEST_CASE("of several peers the first round that is due is the next, and a busy peer has none") {
+TEST_CASE(
+    "next_round() is the time of the peer that is due first, and ignores peers whose round is under way") {
   const Dialer::Time start{};
   constexpr PeerId one{Role::worker, 1}, two{Role::worker, 2}, three{Role::worker, 3};
   Dialer dialer(50ms, 400ms);
@@ -365,7 +366,7 @@ TEST_CASE("of several peers the first round that is due is the next, and a busy 
   CHECK(dialer.find(two)->port == 9);
   dialer.add(one, {"a", 1}, start + 1s);  // sooner
   CHECK(dialer.next_round() == start + 1s);
-  // A peer that is connected in the meantime has no attempt that could end.
+  // Once a peer is connected, the results of its attempts no longer count.
   dialer.attempts(three, 1, start + 4s);
   dialer.connected(three);
   CHECK_FALSE(dialer.attempt_over(three, Dialer::Outcome::refused, start + 4s));
@@ -405,7 +406,7 @@ Config leased(bool sync, int workers, std::uint64_t steps, std::optional<int> st
   return config;
 }
 
-TEST_CASE("a worker that asks again loses its slice, and gets the first open one") {
+TEST_CASE("a worker that asks again loses its slice, and gets the first open slice") {
   Leases leases(leased(true, 2, 5));
   CHECK_FALSE(leases.grant(0));  // the worker has not joined
   leases.join(0);
@@ -458,7 +459,7 @@ TEST_CASE("with async a restart voids all leases, continues from its position, a
   CHECK(leases.lost_samples() == 7);
 }
 
-TEST_CASE("a wait for a signal that does not come ends, and its descriptor is closed with the object") {
+TEST_CASE("a wait without a signal ends after its time, and the descriptor is closed with the object") {
   const pid_t child = fork();
   if (child == 0) {
     alarm(60);

@@ -161,14 +161,14 @@ TEST_CASE("a driver reads exactly the sweep that was started, whatever its input
   CHECK(driven.spec.parallel == 7);
 }
 
-TEST_CASE("an input of another version of mlk is refused with advice") {
+TEST_CASE("a driver refuses an input of another version of mlk, and the error says what to do") {
   const Sweeper sweeper(detached_experiment);
   DriverInput input = input_for(sweeper, {"lr=0.1,0.2"});
   input.defined_as = "x-other";
   CHECK_THROWS_WITH_AS(definition_of(input, {}, sweeper.templates),
-                       doctest::Contains("this mlk takes x-other for another sweep"), Error);
+                       doctest::Contains("this mlk derives another name for sweep x-other"), Error);
   CHECK_THROWS_WITH_AS(parse_driver_input("{\"schema\": 2}"),
-                       "what this driver is to drive was written by another version of mlk", Error);
+                       "the input of this driver was written by another version of mlk", Error);
   CHECK_THROWS_AS(parse_driver_input("nonsense"), Error);
 }
 
@@ -241,7 +241,7 @@ TEST_CASE("a driver's Job belongs to its sweep, runs the same mlk, and contains 
         job["metadata"]["name"]);
 }
 
-TEST_CASE("a user's template for the driver must still make a driver") {
+TEST_CASE("a user's template for the driver is refused if it does not make the driver's Job") {
   Sweeper sweeper(detached_experiment);
   const Definition sweep = sweeper.define({"lr=0.1,0.2"});
   std::string text = sweeper.templates.find("shapes/driver.yaml")->text;
@@ -276,7 +276,7 @@ TEST_CASE("the Job and the pods of a driver are not listed as trials of its swee
   CHECK(rows[0].phase == Phase::incomplete);
 }
 
-TEST_CASE("the status of a sweep tells why its driver does not drive") {
+TEST_CASE("the status of a detached sweep says why its driver has failed") {
   Sweeper sweeper(detached_experiment);
   const Detached detached = detach(sweeper, {"lr=0.1,0.2"});
   kube::Client client(sweeper.cluster.config());

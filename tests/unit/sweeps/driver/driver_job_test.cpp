@@ -85,7 +85,7 @@ TEST_CASE("every part of a driver's input reads back as it was written") {
 
 TEST_CASE("a text that is not a driver's input is refused, and values of wrong types are ignored") {
   CHECK_THROWS_WITH_AS(parse_driver_input(R"({"schema": 1, "texts": {"a": "?"}})"),
-                       "what this driver is to drive cannot be read: it is not base64", Error);
+                       "the input of this driver cannot be read: it is not base64", Error);
   const DriverInput odd = parse_driver_input(
       R"({"schema": 1, "set": ["a=1", 2], "templates": {"a": 1, "b": "t"}, "local": "true", "env": 3})");
   CHECK(odd.overrides.set == std::vector<std::string>{"a=1"});
@@ -175,7 +175,7 @@ TEST_CASE("the rights of a driver are an account, a Role and their binding, as Y
                        Error);
 }
 
-TEST_CASE("each right of a Role is a question, also one for a part of a resource") {
+TEST_CASE("each right of a Role becomes one question to the server, also a right to a subresource") {
   const std::vector<kube::AccessQuestion> questions =
       driver_questions({{{"kind", "ServiceAccount"}},
                         {{"rules",

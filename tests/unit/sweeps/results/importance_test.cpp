@@ -62,7 +62,7 @@ double total(const Importance& found) {
 
 }  // namespace
 
-TEST_CASE("the terms of a sum explain it without interactions, in the ratio of their variances") {
+TEST_CASE("for a sum of terms, the shares follow the variances of the terms, without interactions") {
   const Space space = uniform_space(4);
   // Variances 9/12, 1/12, 0, 0.
   const Importance found =
@@ -96,7 +96,7 @@ TEST_CASE("the shares of all effects add up to one at most") {
   for (const Effect& effect : found.effects) CHECK(effect.share >= 0);
 }
 
-TEST_CASE("the same trials give the same shares") {
+TEST_CASE("the same trials give the same importance of each parameter") {
   const Space space = uniform_space(3);
   const std::vector<Trial> trials = sampled(space, 100, [](const auto& x) { return x[0] - x[1] * x[2]; });
   const Importance one = importance(space, trials, {}), other = importance(space, trials, {});
@@ -163,7 +163,7 @@ TEST_CASE("a conditional parameter does not get the share of its parent") {
   CHECK(share_of(child, "type") < 0.1);
 }
 
-TEST_CASE("diverged trainings do not hide the effects of the others") {
+TEST_CASE("diverged trials do not hide the importance of a parameter") {
   const Space space = uniform_space(2);
   std::vector<Trial> trials = sampled(space, 300, [](const auto& x) { return x[0]; });
   for (std::size_t i = 0; i < trials.size(); i += 50) trials[i].objective = 1e200;
@@ -174,7 +174,7 @@ TEST_CASE("diverged trainings do not hide the effects of the others") {
   CHECK(share_of(importance(space, trials, maximized), "p0") > 0.6);
 }
 
-TEST_CASE("with too few values the importance has no shares, but a reason") {
+TEST_CASE("with too few trials the importance has no effects, and says why") {
   const Space space = uniform_space(2);
   const std::vector<Trial> few = sampled(space, fewest_trials - 1, [](const auto& x) { return x[0]; });
   CHECK(importance(space, few, {}).effects.empty());
@@ -196,7 +196,7 @@ TEST_CASE("the importance uses only trials that succeeded with a finite value") 
   CHECK(importance(space, trials, {}).trials == 17);
 }
 
-TEST_CASE("values of wrong types or outside of their ranges do no harm") {
+TEST_CASE("the importance is computed even if values have wrong types or are outside of their ranges") {
   Space space = uniform_space(2);
   space.parameters.push_back({"choice", Parameter::Kind::choice, {1, "x"}, 0, 0, {}});
   space.parameters.push_back({"one", Parameter::Kind::integer, {}, 3, 3, {}});

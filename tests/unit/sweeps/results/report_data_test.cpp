@@ -83,7 +83,7 @@ TEST_CASE("the best trial has the best objective among the trials that did not f
   CHECK(best_of({valued(0, 1), valued(1, 1)}, {}) == 0);
 }
 
-TEST_CASE("a report draws all of few trials, but only the best fifth and an even sample of many") {
+TEST_CASE("a report draws all trials if they are few, else the best fifth and an even sample of the others") {
   const std::vector<Trial> trials = ascending(1000);
   CHECK(representative(trials, maximized(), all_of(trials), 1000).size() == 1000);
   const std::vector<std::size_t> chosen = representative(trials, maximized(), all_of(trials), 50);
@@ -107,7 +107,7 @@ TEST_CASE("the sample of a report prefers the best trials to trials without a va
   CHECK(chosen == std::vector<std::size_t>{7});
 }
 
-TEST_CASE("counts of workers, servers and nodes are compared where they vary") {
+TEST_CASE("times are compared by those counts of workers, servers and nodes that vary") {
   Space space;
   space.parameters = {{"workers.count", Parameter::Kind::choice, {1, 2}, 0, 0, {}},
                       {"servers.count", Parameter::Kind::choice, {1}, 0, 0, {}},
@@ -234,7 +234,7 @@ TEST_CASE("a report that would be too large loses its metrics, then rows of its 
   CHECK(report_data(data, bounds)["trials"].empty());
 }
 
-TEST_CASE("long names, values and reasons are cut") {
+TEST_CASE("a report cuts long names, values and failure reasons") {
   ReportData data = sample_data(1);
   const std::string longest(5000, 'x');
   data.title = data.description = data.version = data.name_space = longest;

@@ -121,7 +121,7 @@ TEST_CASE("the most frequent metrics have columns, and the page says how many me
   CHECK(page["notes"] == json{"metrics in the table, the most frequent ones: 12 of 14"});
 }
 
-TEST_CASE("charts list the rows of trials with an objective, and curves those of trials with a curve") {
+TEST_CASE("charts show the trials that have an objective, and curves show the trials that have a curve") {
   ReportData data = page_data();
   data.trials = {page_trial(0, {}), page_trial(1, 0.5), page_trial(2, 0.9), page_trial(3, {})};
   data.trials[2].curve = {{1, 0.1}, {2, 0.2}, {3, 0.9}};

@@ -112,7 +112,7 @@ TEST_CASE("a report of a sweep without trials is a complete page") {
   CHECK(page["importance"]["reason"] == "the sweep has no parameters");
 }
 
-TEST_CASE("a report of 30000 hostile trials keeps its bound of size") {
+TEST_CASE("a report of 30000 trials with hostile names stays below its size limit") {
   const std::string html = report_html(hostile_report(30000));
   CHECK(html.size() < 17u << 20);
   const nlohmann::json page = mlk::parse_json(between(html, "id=\"data\">", "</script>"), "the data");

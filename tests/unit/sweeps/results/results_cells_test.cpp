@@ -130,7 +130,7 @@ TEST_CASE("an infinite value has no rank, and of trials with equal values the ea
   CHECK(best({trials[0]}, cell_objective()) == nullptr);
 }
 
-TEST_CASE("trials are sorted by state, failure and duration, and a name in the same case is preferred") {
+TEST_CASE("trials are sorted by state, failure or duration, and a column in the same case is preferred") {
   std::vector<Trial> trials{cell_trial(0, 3), cell_trial(1, 2), cell_trial(2, 1)};
   trials[0].failure = "b";
   trials[1].failure = "a";
@@ -168,7 +168,7 @@ TEST_CASE("whole numbers beyond 2^53 and 2^63 sort exactly, also beside other nu
   CHECK(cell_order(trials, "-p") == std::vector<int>{0, 1, 2, 3});
 }
 
-TEST_CASE("the JSON of a trial has its end and its failure") {
+TEST_CASE("the JSON of a trial contains the end time and the failure of the trial") {
   Trial trial = cell_trial(1, {});
   trial.state = TrialState::failed;
   trial.failure = "exit code 3";

@@ -101,7 +101,7 @@ TEST_CASE("the error for an unknown column lists the existing columns") {
   CHECK_THROWS_AS(result_order(trials, "-"), mlk::Error);
 }
 
-TEST_CASE("a table has the objective first and the parameters that vary") {
+TEST_CASE("a table shows the objective before the parameters, and only the parameters that vary") {
   Space space;
   space.parameters = {{"train.optimizer.lr", Parameter::Kind::log_uniform, {}, 0.1, 1, {}},
                       {"train.steps", Parameter::Kind::choice, {100}, 0, 0, {}},
@@ -154,7 +154,7 @@ TEST_CASE("a parameter is named by the shortest unambiguous end of its path") {
   CHECK(paths.at("metrics.state") == "state");
 }
 
-TEST_CASE("cells contain the values themselves, and durations in seconds of ended trials") {
+TEST_CASE("cells of a table contain exact values, and the durations of ended trials in seconds") {
   std::vector<Trial> trials{result_trial(3, 1.0 / 3, {{"a", {1, "x"}}}), result_trial(4, {}, {})};
   trials[0].started = mlk::parse_time("2026-11-23T10:00:00Z");
   trials[0].ended = mlk::parse_time("2026-11-23T10:01:00.25Z");
@@ -184,7 +184,7 @@ TEST_CASE("CSV and TSV contain full numbers, JSON for lists, and nothing for abs
         "1\tSucceeded\t\t\t\t\t1\texit code 1\n");
 }
 
-TEST_CASE("numbers that JSON cannot represent are written as other programs read them") {
+TEST_CASE("CSV contains NaN and infinities as nan and inf, which other programs can read") {
   std::vector<Trial> trials{result_trial(0, 1, {})};
   trials[0].metrics = {{"a", std::nan("")}, {"b", -std::numeric_limits<double>::infinity()}};
   const std::string csv = to_csv(result_table(trials, best_accuracy, {}, true));

@@ -88,11 +88,11 @@ TEST_CASE("the phase of a sweep's row follows from its Jobs") {
              {"conditions", end_of_job("Failed", "MaxFailedIndexesExceeded")}},
             Phase::failed,
             "2 of 4 trials failed; MaxFailedIndexesExceeded"},
-           // Its end is decided, and its pods are being removed.
+           // The end of the Job is decided, and the cluster is still removing its pods.
            {{{"completedIndexes", "0-3"}, {"conditions", end_of_job("SuccessCriteriaMet", "x")}},
             Phase::succeeded,
             ""},
-           // Its other trials are registered for a driver.
+           // A driver has to start the other trials, so the end of the Job is not the end of the sweep.
            {{{"completedIndexes", "0-2"}, {"conditions", complete}},
             Phase::running,
             "no trial runs: mlk status says why"}}) {

@@ -61,7 +61,7 @@ void check_fields(const Fits& fits, const std::vector<std::string>& hold,
 
 }  // namespace
 
-TEST_CASE("every field of a trial is found by its name") {
+TEST_CASE("an expression finds every field of a trial by its name") {
   check_fields(trial_fits,
                {"trial == 5", "state == stopped", "objective == 0.25", "step == 70", "tries == 2",
                 "failure == 'exit code 3'", "duration == 90", "acc == 0.75", "lr == 0.5", "batch == 16",
@@ -98,7 +98,7 @@ TEST_CASE("an expression may name a parameter of the space before any trial has 
   CHECK_THROWS_AS(select({field_trial()}, {}, "depth == 1"), Error);
 }
 
-TEST_CASE("every field of a run is found by its name, and hides a value of the experiment with that name") {
+TEST_CASE("an expression finds every field of a run by its name, which hides a value of the experiment") {
   check_fields(
       run_fits,
       {"run == digits-abcde", "name == digits", "mode == ps", "phase == Restarting", "state == restarting",
@@ -176,7 +176,7 @@ TEST_CASE("a comparison by order is refused only if every value is text that is 
   CHECK(selected(runs_with({"auto", 3}), "SIZE > 1") == 1);
 }
 
-TEST_CASE("a metric that does not clash with a parameter, and a field, need no longer form") {
+TEST_CASE("an expression names a field, or a metric with the name of no parameter, without a prefix") {
   Trial trial = field_trial();
   trial.metrics = {{"r", 1}, {"state", "x"}};
   CHECK(select({trial}, {}, "r == 1").size() == 1);

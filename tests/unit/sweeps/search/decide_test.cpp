@@ -169,7 +169,7 @@ TEST_CASE("with checkpoints a trial is paused at its rung, and its place is free
   CHECK_FALSE(next.ended);
 }
 
-TEST_CASE("a paused trial that is promoted goes before new ones") {
+TEST_CASE("a paused trial that is promoted gets a place before new trials") {
   const std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5),
                                   at_rung(1, TrialState::waiting, 10, 0.9)};
   const NextStep next = decide(pausing(), numbered_points(4), trials, 3);
@@ -191,7 +191,7 @@ TEST_CASE("when no trial can be promoted any more, the paused trials are ended f
   CHECK(decide(pausing(), numbered_points(2), trials, 3).ended);
 }
 
-TEST_CASE("the paused trials of a hopeless sweep are ended too") {
+TEST_CASE("the paused trials of a hopeless sweep are stopped for good") {
   const std::vector<Trial> trials{at_rung(0, TrialState::waiting, 10, 0.5), trial_of(1, TrialState::failed)};
   const NextStep next = decide(pausing(), numbered_points(9), trials, 0);
   CHECK(next.hopeless);

@@ -85,7 +85,7 @@ TEST_CASE("the examples with sweep are sweeps that the cluster can run by itself
   CHECK(examples == 1);
 }
 
-TEST_CASE("programs and the best experiment get values as they were written") {
+TEST_CASE("programs and the experiment of the best trial get values in the user's spelling") {
   const std::string program =
       "name: x\nmode: single\nrun: [a, \"${sweep.flag}/${sweep.rate}\"]\nenv: {PYTHON: '3.9', FIXED: 1.50, "
       "MAX_TOKENS: 128}\n";
@@ -110,7 +110,7 @@ TEST_CASE("programs and the best experiment get values as they were written") {
         hash_of(define(program, {"env.PYTHON=3.1", "flag=true", "rate=0.001"}).points.front()));
 }
 
-TEST_CASE("a point that cannot be run is reported at the place where its value was written") {
+TEST_CASE("a point that cannot be run is reported with the line and the column of its value") {
   const TemporaryFolder folder;
   folder.write("p.csv", "workers.count,train.steps\n1,5\n1,none\n");
   folder.write("p.json", "[{\"workers.count\": 1},\n {\"workers.count\": -2}]\n");
@@ -157,7 +157,7 @@ TEST_CASE("a point that cannot be run is reported at the place where its value w
   }
 }
 
-TEST_CASE("a search says when its space has fewer points than its number of trials") {
+TEST_CASE("a search reports that its space has fewer points than the requested number of trials") {
   const auto why = [](const std::string& search, const std::string& words) {
     return why_fewer_points(
         define(smallest_train + ("sweep: {objective: minimize loss, " + search + "}\n"), {words}));
@@ -193,7 +193,7 @@ TEST_CASE("a grid has a point for each combination, the last parameter changing 
   CHECK(sweep.identity.run.starts_with("x-"));
 }
 
-TEST_CASE("a sweep without parameters is refused at its place, unless it repeats one point") {
+TEST_CASE("a sweep without parameters is refused, with line and column, unless it repeats one point") {
   const std::string what = "the sweep has no parameters: give values to try";
   CHECK(refused(refusal_of(smallest_train), "x.yaml:1:1: " + what));
   CHECK(refused(refusal_of(smallest_train + std::string("sweep: {parallel: 2}\n")), "x.yaml:4:8: " + what));
@@ -251,7 +251,7 @@ TEST_CASE("the columns of a file with points are parameters") {
                 "x.yaml:4:17: sweep.points must name a .csv, .tsv, .json or .yaml file"));
 }
 
-TEST_CASE("random points stay the same when more of them are tried") {
+TEST_CASE("a search with more random points keeps the earlier points") {
   const auto points = [](const char* trials) {
     return define(std::string(smallest_train) +
                   "sweep: {parameters: {lr: {log_uniform: [1e-5, 1]}}, search: "

@@ -68,7 +68,7 @@ TEST_CASE("the count of a grid stops at a bound instead of overflowing") {
   CHECK_FALSE(count_grid(space).exact);
 }
 
-TEST_CASE("a grid with too many cases to count says that there are at least so many") {
+TEST_CASE("the count of a grid with too many cases is marked as a lower bound") {
   Space space;
   for (int i = 0; i < 12; ++i) {
     const std::string path = "p" + std::to_string(i);

@@ -45,7 +45,7 @@ TEST_CASE("random points lie in their space: bounds, conditions and exceptions h
   CHECK(number_of_distinct(points) == points.size());
 }
 
-TEST_CASE("more random points begin with the same ones") {
+TEST_CASE("a longer list of random points begins with the points of a shorter list") {
   const Space finite{{integer("a", 1, 6), choice("b", {"x", "y", "z"})}, {{{"a", {1}}}}};
   for (const Space& space : {training_space(), finite}) {
     std::vector<Point> many = random_points(space, 3, 15);

@@ -35,7 +35,7 @@ double discrepancy(const std::vector<std::vector<double>>& points) {
 
 }  // namespace
 
-TEST_CASE("of the first 2^k points, each of 2^k equal intervals has one in every dimension") {
+TEST_CASE("in every dimension, each of 2^k equal intervals contains one of the first 2^k Sobol points") {
   for (std::size_t dimension = 0; dimension < sobol_dimensions; ++dimension) {
     for (const std::uint32_t count : {16u, 256u}) {
       std::set<std::uint32_t> intervals;
@@ -46,7 +46,7 @@ TEST_CASE("of the first 2^k points, each of 2^k equal intervals has one in every
   }
 }
 
-TEST_CASE("of the first 16 points, each field of a 4 by 4 board has one in the first two dimensions") {
+TEST_CASE("in the first two dimensions, each field of a 4 by 4 board contains one of the first 16 points") {
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     std::set<std::pair<int, int>> fields;
     for (std::uint32_t i = 0; i < 16; ++i)
@@ -55,7 +55,7 @@ TEST_CASE("of the first 16 points, each field of a 4 by 4 board has one in the f
   }
 }
 
-TEST_CASE("no two dimensions are alike") {
+TEST_CASE("no two dimensions of the Sobol sequence have the same coordinates") {
   std::set<std::vector<double>> sequences;
   for (std::size_t dimension = 0; dimension < sobol_dimensions + 5; ++dimension) {
     std::vector<double> sequence;
@@ -66,13 +66,13 @@ TEST_CASE("no two dimensions are alike") {
   CHECK(sequences.size() == sobol_dimensions + 5);
 }
 
-TEST_CASE("the same seed gives the same points, and another seed gives other points") {
+TEST_CASE("the same seed gives the same Sobol points, and another seed gives other points") {
   CHECK(sobol(1, 3, 9) == sobol(1, 3, 9));
   CHECK(sobol(1, 3, 9) != sobol(2, 3, 9));
   CHECK(sobol(1, 0, 0xffffffff) < 1);
 }
 
-TEST_CASE("the points are more even than pseudo-random ones") {
+TEST_CASE("Sobol points have a lower discrepancy than pseudo-random points") {
   constexpr std::size_t dimensions = 6;
   constexpr std::uint32_t count = 64;
   for (const std::uint64_t seed : {1u, 2u, 3u, 4u, 5u}) {

@@ -115,7 +115,7 @@ TEST_CASE("a continuous range is refused without a number of trials, and other f
     check_good(std::string("parameters: {lr: ") + form + "}");
 }
 
-TEST_CASE("points of a file are for search list, which needs them") {
+TEST_CASE("search list needs a points file, and search random refuses one") {
   const OptionsRead read = with_sweep("points: p.csv");
   CHECK(read.problems == "");
   CHECK(read.spec.points_file == "p.csv");
@@ -131,7 +131,7 @@ TEST_CASE("early stopping reads each of its options within bounds") {
   const auto stop = [](const std::string& text) { return with_sweep(with_goal + "stop: " + text).spec.stop; };
   const EarlyStop asha = stop("{asha: {min: 10}}");
   CHECK(asha.asha.min == 10);
-  CHECK(asha.asha.max == 0);  // follows from the experiment
+  CHECK(asha.asha.max == 0);  // read from the experiment later
   CHECK(asha.asha.factor == 4);
   CHECK(stop("{asha: {min: 1, max: 2, factor: 5000}}").asha.factor == 1000);
   const EarlyStop median = stop("median");
@@ -141,7 +141,7 @@ TEST_CASE("early stopping reads each of its options within bounds") {
   CHECK(stop("{median: {min_trials: 7}}").median.grace == 1);
   check_good(with_goal + "stop: {asha: {min: 10}}");
   check_good(with_goal + "stop: {asha: {min: 1, max: 1000000000000, factor: 2}}");
-  const std::string needs = "stop asha needs the steps before which no trial is judged";
+  const std::string needs = "stop asha needs min, the steps before trials are judged";
   check_said(with_goal + "stop: {asha: {max: 10}}", needs);
   check_said(with_goal + "stop: {asha: {min: 10, max: 10}}", needs);
   check_said(with_goal + "stop: {asha: {min: 0, max: 10}}",
@@ -174,7 +174,9 @@ TEST_CASE("only asha has a description of the fate of bad trials") {
   CHECK(describe(stop).find("asha pauses trials at their rungs") == 0);
 }
 
-TEST_CASE("a sweep in which nothing varies is refused, at its key parameters if it has the key") {
+TEST_CASE(
+    "a sweep in which nothing varies is refused, with the line and column of its parameters if it has this "
+    "key") {
   const std::string said = "the sweep has no parameters: give values to try";
   CHECK(with_sweep("").problems.find("x.yaml:1:1: " + said) == 0);
   CHECK(with_sweep("parallel: 2").problems.find("x.yaml:4:8: " + said) == 0);
@@ -193,7 +195,7 @@ TEST_CASE("search tpe needs parameters and an objective, and tries each point on
       std::string::npos);
 }
 
-TEST_CASE("a parameter is given once in a file, however its path is written") {
+TEST_CASE("a parameter that a file gives twice is refused, even with two spellings of its path") {
   check_said("parameters: {lr: [1], train.optimizer.lr: [2]}",
              "x.yaml:4:31: train.optimizer.lr is given twice");
   check_said("parameters: {lr: [], train.optimizer.lr: [2]}", "train.optimizer.lr is given twice");

@@ -80,7 +80,7 @@ TEST_CASE("values of the command line replace those of the file") {
   CHECK(read.base.find("sweep") == nullptr);
 }
 
-TEST_CASE("a name of the user's own needs a place and a value") {
+TEST_CASE("a name of the user's own must have values, and must occur in run or env") {
   const SpecRead good = read_spec(program, {"lr=0.1", "depth=2"});
   CHECK(good.problems == "");
   CHECK(tells(read_spec(program, {"lr=0.1"}),
@@ -127,7 +127,7 @@ TEST_CASE("the search follows from the space, or is given in the file") {
               "search tpe and repeat exclude each other"));
 }
 
-TEST_CASE("early stopping has a rule with its options, and an objective to judge by") {
+TEST_CASE("early stopping needs a rule and an objective, and reads the options of its rule") {
   const auto stopped = [](const std::string& stop) {
     return read_spec(trained +
                      std::string("sweep: {parameters: {lr: [1]}, objective: minimize loss, stop: ") + stop +
@@ -141,8 +141,8 @@ TEST_CASE("early stopping has a rule with its options, and an objective to judge
   CHECK(asha.spec.stop.asha.factor == 3);
   CHECK(stopped("median").spec.stop.rule == EarlyStop::Rule::median);
   CHECK(stopped("{median: {grace: 7, min_trials: 2}}").spec.stop.median.grace == 7);
-  CHECK(tells(stopped("asha"), "stop asha needs the steps before which no trial is judged"));
-  CHECK(tells(stopped("{asha: {min: 90, max: 10}}"), "stop asha needs the steps"));
+  CHECK(tells(stopped("asha"), "stop asha needs min, the steps before trials are judged"));
+  CHECK(tells(stopped("{asha: {min: 90, max: 10}}"), "stop asha needs min"));
   CHECK(tells(stopped("{asha: {min: 1, max: 10, rate: 3}}"),
               "stop asha has no option 'rate'; it has min, max, factor"));
   CHECK(tells(stopped("medium"), "did you mean 'median'?"));
@@ -163,7 +163,7 @@ TEST_CASE("an exception may name only parameters of the sweep") {
   CHECK(tells(excepted("[{momentum: 1}]"), "sweep.except names train.optimizer.momentum"));
 }
 
-TEST_CASE("a condition on a value that its parameter never has is refused at its place") {
+TEST_CASE("a condition on a value that its parameter never has is refused, with line and column") {
   const auto asked = [](const std::string& when, const std::vector<std::string>& words = {}) {
     return read_spec(trained +
                          std::string("sweep: {parameters: {train.optimizer.type: [sgd, adam], batch: {int: "
@@ -203,7 +203,7 @@ TEST_CASE("refused values cause no further messages, and a cycle of conditions i
       "depends on train.optimizer.lr itself"));
 }
 
-TEST_CASE("points of a file and parameters exclude each other") {
+TEST_CASE("a sweep with a points file must not have parameters as well") {
   CHECK(read_spec(trained + std::string("sweep: {points: p.csv}\n")).spec.search.kind == Search::Kind::list);
   CHECK(tells(read_spec(trained + std::string("sweep: {points: p.csv, parameters: {lr: [1]}}\n")),
               "sweep.points and sweep.parameters exclude each other"));
@@ -211,12 +211,12 @@ TEST_CASE("points of a file and parameters exclude each other") {
               "sweep.points is for search list, not grid"));
 }
 
-TEST_CASE("a sweep that is not a map, or has an unknown key, is reported at its place") {
+TEST_CASE("a sweep that is not a map, or has an unknown key, is reported with line and column") {
   CHECK(tells(read_spec(trained + std::string("sweep: [1]\n")), "x.yaml:4:8: sweep must be a map"));
   CHECK(tells(read_spec(trained + std::string("sweep: {paralel: 3}\n")), "did you mean 'parallel'?"));
 }
 
-TEST_CASE("run and env contain the text of the values") {
+TEST_CASE("the text of a value replaces its name in run and env") {
   YamlNode root = parse_yaml(program, "x.yaml");
   put_values(root, texts_of({}, {{"lr", 0.1}, {"depth", json{1, 2}}}));
   CHECK(root.find("run")->text == "python train.py --lr 0.1");

@@ -46,7 +46,7 @@ TEST_CASE("rungs are counted from the whole trial down, by the factor") {
   CHECK(rungs_of({1, std::numeric_limits<std::int64_t>::max(), 2}).size() == 63);
 }
 
-TEST_CASE("meaningless options are refused") {
+TEST_CASE("ASHA refuses min 0, max below min, and a factor below 2") {
   CHECK_THROWS_WITH_AS(rungs_of({0, 9, 3}), "early stopping: min must be at least 1, not 0", Error);
   CHECK_THROWS_WITH_AS(rungs_of({10, 9, 3}), "early stopping: max 9 is below min 10", Error);
   CHECK_THROWS_WITH_AS(rungs_of({1, 9, 1}), "early stopping: factor must be at least 2, not 1", Error);
@@ -60,7 +60,7 @@ TEST_CASE("new trials take the free places when no trial can be promoted") {
   CHECK(asha_promotions(by_two, Goal::minimize, {}, 0, 5).empty());
 }
 
-TEST_CASE("the best of a rung are promoted, each once, at the highest rung first") {
+TEST_CASE("the best trials of each rung are promoted once, and those of the highest rung first") {
   std::vector<Progress> trials = paused_at(1, {0.4, 0.1, 0.3, 0.2});
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 2, 5) ==
         std::vector<Decision>{{Kind::promote, 1, 2}, {Kind::promote, 3, 2}});
@@ -83,7 +83,7 @@ TEST_CASE("a running trial at its rung continues if it is among the best, and is
   std::vector<Progress> trials = running_at(1, {0.4, 0.1, 0.3});
   CHECK(asha_promotions(by_two, Goal::minimize, trials, 0, 5) ==
         std::vector<Decision>{{Kind::promote, 1, 2}, {Kind::pause, 0, 1}, {Kind::pause, 2, 1}});
-  // At full length it ends by itself.
+  // A trial at full length ends by itself, so there is nothing to decide.
   CHECK(asha_promotions(by_two, Goal::minimize, {trial_of(0, TrialState::running, 8, {{8, 0.1}})}, 0, 0)
             .empty());
 }
@@ -158,8 +158,8 @@ TEST_CASE("the best trial of the highest rung is promoted if otherwise no trial 
   CHECK(decided(trial_of(1, TrialState::failed, 16, {{4, 0.1}}), 1, 0) == on);
   CHECK(decided(trial_of(1, TrialState::succeeded, 64, {{64, not_a_number}}), 1, 0) == on);
   CHECK(decided(trial_of(1, TrialState::waiting, 0, {}), 1, 0) == on);  // was never started
-  // No such promotion: a trial can still start, reach its rung or be resumed, or is complete, or no place is
-  // free.
+  // There is no such promotion if a trial can still start, reach its rung or be resumed, if a trial is
+  // complete, or if no place is free.
   CHECK(decided(trial_of(1, TrialState::failed, 1, {}), 1, 1) == std::vector<Decision>{{Kind::start, -1, 1}});
   CHECK(decided(trial_of(1, TrialState::running, 1, {}), 1, 0) == none);
   CHECK(decided(trial_of(1, TrialState::waiting, 4, {{1, 0.9}}), 1, 0) == none);
@@ -188,7 +188,7 @@ TEST_CASE("a running trial is stopped if it is not among the best of the rung th
   CHECK(stopped_by(by_two, Goal::minimize, running_at(1, {not_a_number})) == Numbers{0});
 }
 
-TEST_CASE("a trial that passed a rung is judged again at the next one only") {
+TEST_CASE("a trial that passed a rung is not judged again before the next rung") {
   std::vector<Progress> trials = running_at(1, {0.4, 0.1});
   trials[0].until = 2;
   CHECK(asha_stops(by_two, Goal::minimize, trials) == std::vector<Decision>{{Kind::promote, 1, 2}});
@@ -207,7 +207,7 @@ TEST_CASE("trials before the first rung are not stopped, and ended trials take p
   for (Progress& trial : trials) trial.until = 0;
   trials[1].state = TrialState::stopped;
   CHECK(stopped_by(from_two, Goal::minimize, trials) == Numbers{0});
-  // At the next rung it is the only trial.
+  // At the next rung this trial is the only one, so it continues.
   trials[0].reports.emplace_back(4, 0.4);
   CHECK(stopped_by(from_two, Goal::minimize, trials).empty());
 }

@@ -34,7 +34,7 @@ double mean_over_axis(const std::function<double(double)>& value, double from = 
 
 }  // namespace
 
-TEST_CASE("a point has the places of its values, and a missing or impossible value is absent") {
+TEST_CASE("a point has a place on each axis, which is absent for a missing or impossible value") {
   const Space space{{uniform("x", 0, 4), choice("a", {"p", "q"}), integer("n", 1, 2)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   CHECK(places_of(axes, {{"n", 2}, {"x", 1}, {"a", "q"}, {"other", 7}}) == Places{0.25, 0.75, 0.75});
@@ -136,7 +136,7 @@ TEST_CASE("the probabilities of all points with and without a conditional parame
   }
 }
 
-TEST_CASE("draws are as frequent as the density says, on every kind of axis") {
+TEST_CASE("the frequencies of draws follow the density, on every kind of axis") {
   constexpr int draws = 6000;
   for (const Parameter& parameter :
        {choice("a", {"p", "q", "r", "s"}), integer("a", 1, 4), choice("a", {1, 10, 100, 1000})}) {

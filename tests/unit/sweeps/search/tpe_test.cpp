@@ -72,7 +72,7 @@ std::vector<Point> points_of(const std::vector<Told>& told) {
 
 }  // namespace
 
-TEST_CASE("suggestions lie in the space: bounds, conditions and exceptions hold") {
+TEST_CASE("suggestions of search tpe lie in the space: bounds, conditions and exceptions hold") {
   const Space space = network_space();
   for (const std::uint64_t seed : {1u, 2u, 3u}) {
     const std::vector<Told> told = search(space, network, 50, {seed});
@@ -158,7 +158,7 @@ TEST_CASE("the value of a running trial is ignored") {
   CHECK(suggest_tpe(bowl_space(), minimize, {3}, told) == suggest_tpe(bowl_space(), minimize, {3}, other));
 }
 
-TEST_CASE("failed trials count as the worst, and their part of the space is avoided") {
+TEST_CASE("search tpe treats failed trials as the worst, and avoids their region of the space") {
   const PointFunction fails_above = [](const Point& point) {
     return number(point, "x") > 2 ? std::numeric_limits<double>::quiet_NaN() : bowl(point);
   };
@@ -173,7 +173,7 @@ TEST_CASE("failed trials count as the worst, and their part of the space is avoi
   CHECK(failed < all / 10);  // four of ten random points fail
 }
 
-TEST_CASE("with eight trials at a time a search finds nearly what it finds one after the other") {
+TEST_CASE("a search with eight parallel trials finds nearly as good a value as a sequential search") {
   double one_by_one = 0, side_by_side = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     one_by_one += smallest(search(bowl_space(), bowl, 48, {seed}));
@@ -209,7 +209,7 @@ TEST_CASE("a finite space is searched completely, without repeating a point, and
   CHECK_FALSE(suggest_tpe(space, minimize, {1}, running));
 }
 
-TEST_CASE("infinite values, equal values and points that do not fit the space do no harm") {
+TEST_CASE("a search still suggests points after infinite or equal values, or points outside of its space") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   std::vector<Told> told;
   for (const Point& point : random_points(bowl_space(), 1, 12)) told.push_back({point, 1.0});

@@ -54,7 +54,7 @@ std::vector<Trial> told_trials(std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("a search is random until it has the number of values in its option startup") {
+TEST_CASE("search tpe uses random points until it has as many values as its option startup") {
   const std::vector<Told> four = told_points(4);
   const auto next = [&](int startup, const std::vector<Told>& told) {
     return suggest_tpe(told_space(), down, {4, startup, {}}, told);
@@ -155,7 +155,7 @@ TEST_CASE("a stopped or paused trial counts with its value, a failed one as the 
   CHECK(with(TrialState::waiting, 10, {}) == as_told({}, true));
 }
 
-TEST_CASE("search tpe ends with its space, and with its number of trials") {
+TEST_CASE("search tpe ends when its space has no more points, or when it has its number of trials") {
   Spec spec = told_spec();
   spec.space = {{integer("n", 1, 2)}, {}};
   spec.parallel = 9;

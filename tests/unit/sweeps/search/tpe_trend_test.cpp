@@ -56,8 +56,7 @@ TEST_CASE("a trend treats a value that does not fit its neighbours as noise") {
 TEST_CASE("differences between bad values count less, unless the values are noisy") {
   const Space space{{uniform("x", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
-  // The ratio of the means' distances from the best of three places: of the worst place and of the middle
-  // place.
+  // How much worse than the best place the worst place is, divided by how much worse the middle place is.
   const auto ratio_with = [&](double noise) {
     CounterRandom random(1, 1);
     std::vector<std::pair<double, Places>> seen;
@@ -112,7 +111,7 @@ TEST_CASE("running points make a trend more certain, and do not change its mean"
   CHECK(beside.at({0.6}).mean == doctest::Approx(alone.at({0.6}).mean));
 }
 
-TEST_CASE("a trend sees which parameters matter") {
+TEST_CASE("an idle parameter gets a much longer correlation length than one that decides the value") {
   const Space space{{uniform("x", 0, 1), uniform("idle", 0, 1)}, {}};
   const std::vector<Axis> axes = axes_of(space);
   const std::vector<Places> points = places_in(2, 30);

@@ -15,7 +15,7 @@ TEST_CASE("a dot product includes every element, for every length") {
   }
 }
 
-TEST_CASE("a factor solves the equations of its matrix, and of the first rows of its matrix") {
+TEST_CASE("a Cholesky factor solves the equations of its matrix, and those of the first rows alone") {
   Triangle matrix(3);  // {4, 2, 1}, {2, 5, 3}, {1, 3, 6}
   const std::vector<std::vector<double>> rows{{4}, {2, 5}, {1, 3, 6}};
   for (std::size_t i = 0; i < 3; ++i) {

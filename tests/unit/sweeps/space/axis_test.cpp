@@ -15,7 +15,7 @@ using mlk::test::log_uniform;
 using mlk::test::uniform;
 using nlohmann::json;
 
-TEST_CASE("the places of a range are its values, between the bounds") {
+TEST_CASE("an axis maps the places from 0 to 1 to the values of a range linearly, within its bounds") {
   const Parameter parameter = uniform("x", -1, 3);
   const Axis axis(parameter);
   CHECK(axis.value_at(0) == -1.0);
@@ -37,7 +37,7 @@ TEST_CASE("half of the places of a logarithmic range lie below the geometric mea
   CHECK(axis.value_at(1).get<double>() <= 1);
 }
 
-TEST_CASE("each whole number has as many places as any other") {
+TEST_CASE("all whole numbers on an axis have equally wide cells") {
   const Parameter parameter = integer("n", 3, 6);
   const Axis axis(parameter);
   CHECK(axis.cells() == 4);

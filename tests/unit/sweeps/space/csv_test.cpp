@@ -38,7 +38,7 @@ using CsvTexts = std::vector<std::vector<std::string>>;
 
 }  // namespace
 
-TEST_CASE("records are lines, and fields are separated") {
+TEST_CASE("each line of CSV is a record, which separators divide into fields") {
   CHECK(read_csv_text("a,b\n1,2\n").records == CsvTexts{{"a", "b"}, {"1", "2"}});
   CHECK(read_csv_text("a,b\r\n1,2").records == CsvTexts{{"a", "b"}, {"1", "2"}});
   CHECK(read_csv_text("a\tb,c\n", '\t').records == CsvTexts{{"a", "b,c"}});
@@ -58,11 +58,11 @@ TEST_CASE("a quoted field may contain separators") {
   CHECK_FALSE(read.fields[0][1].quoted);
 }
 
-TEST_CASE("blanks around a field without quotes are not part of it") {
+TEST_CASE("blanks around a field without quotes are not part of the field") {
   CHECK(read_csv_text("a , b\tc ,\td\n").records == CsvTexts{{"a", "b\tc", "d"}});
 }
 
-TEST_CASE("a field remembers where it stands") {
+TEST_CASE("a field of CSV stores its line and its column in the file") {
   const CsvRead read = read_csv_text("a, b\n\n\"c\nd\",  e\n");
   CHECK(read.fields[0][1].place.line == 0);
   CHECK(read.fields[0][1].place.column == 3);
@@ -71,7 +71,7 @@ TEST_CASE("a field remembers where it stands") {
   CHECK(read.fields[1][1].place.column == 5);
 }
 
-TEST_CASE("a quote that is not closed, or closed too early, is reported at its place") {
+TEST_CASE("a quote that is not closed, or closed too early, is reported with line and column") {
   CHECK(read_csv_text("a\nb,\"c\nd\n").said == "f:2:3: a quote is not closed\n  b,\"c\n    ^");
   const CsvRead early = read_csv_text("a,\"b\" c\nd\n");
   CHECK(early.said.starts_with("f:1:7: text behind a closing quote"));

@@ -74,7 +74,7 @@ TEST_CASE("a list gives a parameter its values in their order, with their types"
   CHECK(says(read_text("{choice: 3}"), "choice of p must be a list, not '3'"));
 }
 
-TEST_CASE("a range has both ends and the numbers that a reader expects between them") {
+TEST_CASE("a range begins at its first number, ends at its last or before it, and has exact decimals") {
   CHECK(values_of("{range: [1, 9, 2]}") == std::vector<json>{1, 3, 5, 7, 9});
   CHECK(values_of("{range: [1, 4]}") == std::vector<json>{1, 2, 3, 4});
   CHECK(values_of("{range: [0.1, 0.5, 0.1]}") == std::vector<json>{0.1, 0.2, 0.3, 0.4, 0.5});
@@ -93,7 +93,7 @@ TEST_CASE("a range has both ends and the numbers that a reader expects between t
   CHECK(says(read_text("{range: [a, b]}"), "range of p must be a list of 2 or 3 numbers"));
 }
 
-TEST_CASE("an interval has a lower and a higher end that fit its scale") {
+TEST_CASE("an interval is refused unless its low end is below its high end and both fit its scale") {
   const FormsRead uniform = read_text("{uniform: [0.5, 0.9]}");
   REQUIRE(uniform.parameter);
   CHECK(uniform.parameter->kind == Parameter::Kind::uniform);
@@ -151,7 +151,7 @@ TEST_CASE("words of the command line have the same meaning as the forms of the f
   CHECK(values("version=1.2..x") == std::vector<json>{"1.2..x"});  // not an interval, but a text
 }
 
-TEST_CASE("a word of the command line without values is refused, and mistakes point into it") {
+TEST_CASE("a word of the command line without values is refused, and messages point to the mistake") {
   CHECK(says(read_argument("lr"), "a parameter is written PATH=VALUES"));
   CHECK(says(read_argument("=1"), "a parameter is written PATH=VALUES"));
   CHECK(says(read_argument("lr="), "a parameter is written PATH=VALUES"));

@@ -93,7 +93,7 @@ TEST_CASE("the text of a trial has a form that other versions read, and contains
   CHECK(to_line(Trial{}) == R"({"i":0,"n":0,"p":{},"s":"Waiting","t":0})");
 }
 
-TEST_CASE("every number reads back equal") {
+TEST_CASE("a line of the ledger preserves every number exactly") {
   for (const double value : {0.1, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 123456789.0, 1e22}) {
     Trial trial;
     trial.point = {{"lr", value}};
@@ -106,7 +106,7 @@ TEST_CASE("every number reads back equal") {
   }
 }
 
-TEST_CASE("an invalid line is not a trial") {
+TEST_CASE("an invalid line is not read as a trial") {
   CHECK(from_line(R"({"n":0,"p":{},"s":"Waiting"})").has_value());
   for (const char* line :
        {"", "{", "null", "[]", "3", R"({"p":{},"s":"Waiting"})", R"({"n":-1,"p":{},"s":"Waiting"})",
@@ -120,7 +120,7 @@ TEST_CASE("an invalid line is not a trial") {
   CHECK_FALSE(from_line(R"({"n":0,"p":{"a":)" + deep + close + R"(},"s":"Waiting"})").has_value());
 }
 
-TEST_CASE("values of the wrong type and unknown keys are ignored") {
+TEST_CASE("a line of the ledger is read without its unknown keys and its values of wrong types") {
   const Trial trial = ledger_read(
       R"({"n":1,"p":{"a":null},"s":"Running","t":"2","i":-5,"m":[1],"o":"0.5","c":{"1":2},"f":["x"],)"
       R"("a":"yesterday","e":17,"x":{"y":1}})");
@@ -132,7 +132,7 @@ TEST_CASE("values of the wrong type and unknown keys are ignored") {
   CHECK(parts.curve == std::vector<std::pair<std::int64_t, double>>{{1, 2}, {7, 8}});
 }
 
-TEST_CASE("a failure is one printable line of at most 300 bytes") {
+TEST_CASE("the ledger stores a failure as one printable line of at most 300 bytes") {
   Trial trial;
   trial.failure = "a\nb\tc\x1b[1m\xff" + std::string(400, 'x');
   const Trial read = ledger_read(to_line(trial));
@@ -232,7 +232,8 @@ TEST_CASE("a shard is read line by line, and lines that are not trials are skipp
   CHECK(from_shard(to_line(first)).size() == 1);
 }
 
-TEST_CASE("the view with more tries wins, then the view that has ended, then the view with more steps") {
+TEST_CASE(
+    "of two views of a trial the one with more tries wins, then an ended one, then the one with more steps") {
   Trial running, ended, again;
   running.state = again.state = TrialState::running;
   ended.state = TrialState::failed;
@@ -254,7 +255,7 @@ TEST_CASE("the view with more tries wins, then the view that has ended, then the
   CHECK(combine(further, running).metrics == json{{"loss", 1}});
 }
 
-TEST_CASE("values that the winning view does not have come from the other view") {
+TEST_CASE("of two merged views of a trial, the winner takes missing values from the other view") {
   Trial ended, running;
   ended.state = TrialState::succeeded;
   running.state = TrialState::running;
@@ -275,7 +276,7 @@ TEST_CASE("values that the winning view does not have come from the other view")
   CHECK(merged.started == running.started);
 }
 
-TEST_CASE("the metrics of an earlier try are not those of the next one") {
+TEST_CASE("a try without metrics does not take the metrics of an earlier try") {
   Trial first, second;
   first.state = TrialState::failed;
   second.state = TrialState::running;
@@ -344,7 +345,7 @@ TEST_CASE("merging views is independent of their order, and merging a view again
   }
 }
 
-TEST_CASE("a line stays in its shard when lines grow and others follow") {
+TEST_CASE("a line stays in its shard when lines become longer and new lines follow") {
   CHECK(lines_per_shard(longest_shard) == 64);
   std::vector<std::string> lines;
   for (int i = 0; i < 200; ++i) lines.push_back("line " + std::to_string(i));
@@ -416,7 +417,7 @@ TEST_CASE("of two views of one try the one with more steps wins, then the one wi
 }
 
 TEST_CASE(
-    "a merged trial has the earlier start, and an ended one without an end takes the other view's end") {
+    "a merged trial has the earlier start, and if it has ended without an end time takes the other view's") {
   Trial ended, other;
   ended.state = TrialState::failed;
   other.state = TrialState::stopped;

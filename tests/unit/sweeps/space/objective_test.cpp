@@ -56,7 +56,7 @@ TEST_CASE("an objective is a goal and a metric in two words") {
   CHECK(down.metric == "eval/loss");
 }
 
-TEST_CASE("an objective as a map says which values count and how they are found") {
+TEST_CASE("an objective may be a map with a goal, a metric, the values to use and a regex") {
   const Objective mean = objective_of("{minimize: loss, of: mean, count: 10}");
   CHECK(mean.goal == Objective::Goal::minimize);
   CHECK(mean.metric == "loss");
@@ -69,7 +69,7 @@ TEST_CASE("an objective as a map says which values count and how they are found"
   CHECK(objective_of("{maximize: acc, of: last}").of == Objective::Of::last);
 }
 
-TEST_CASE("mistakes in an objective are reported at their place, with a suggestion") {
+TEST_CASE("mistakes in an objective are reported with line and column, and with a suggestion") {
   const struct {
     const char *yaml, *said;
   } cases[] = {

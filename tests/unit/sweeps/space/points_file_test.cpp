@@ -97,7 +97,7 @@ TEST_CASE("points are read from JSON and from YAML, and null leaves out the para
   }
 }
 
-TEST_CASE("the places of points in JSON are right whatever strings and inner lists contain") {
+TEST_CASE("the lines and columns of points in JSON are right, whatever strings and inner lists contain") {
   const PointsFile file =
       points_of("[\n{\"a\": \"},{\\\"[\", \"b\": [[1], {\"c\": 1}]},\n\n  {\"a\": 1}\n]\n", "p.json");
   REQUIRE(file.places.size() == 2);
@@ -106,7 +106,7 @@ TEST_CASE("the places of points in JSON are right whatever strings and inner lis
   CHECK(file.places[1].column == 2);
 }
 
-TEST_CASE("mistakes in a file of points are reported at their place") {
+TEST_CASE("mistakes in a file of points are reported with line and column") {
   const struct {
     const char *name, *text, *said;
   } cases[] = {

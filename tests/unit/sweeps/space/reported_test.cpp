@@ -44,7 +44,7 @@ TEST_CASE("a metric is found in the lines that training programs print") {
   check_found("loss=1 loss=2", 2, {});
 }
 
-TEST_CASE("other lines have no report") {
+TEST_CASE("a line without the whole name of the metric, or without a number, has no report") {
   for (const char* line : {"", "loss", "loss=", "loss=high", "loss= 1", "val_loss=1", "loss=1x", "loss 1",
                            "=1", "mlk step=1 val_loss=1", "{\"loss\": null}", "{\"loss\": [1]}",
                            "{\"val\": 1}", "{\"loss\": 1", "{", "[{\"loss\": 1}]", "{\"loss\": true}"})
@@ -137,7 +137,7 @@ TEST_CASE("a regex that is invalid or has no group is refused with the reason") 
   CHECK_THROWS_AS(MetricFinder(found_by("x", "(")), mlk::Error);
 }
 
-TEST_CASE("the work of a regex is linear in the line") {
+TEST_CASE("the time of a regex is linear in the length of the line") {
   CHECK(why_no_regex("(\\d{1,3}\\.\\d{4})").empty());
   CHECK(why_no_regex("\\{\"loss\": ([0-9.]+)").empty());
   // A search that backtracks would try 2^4000 ways here.

@@ -88,7 +88,7 @@ TEST_CASE("the error for a computed point that cannot be run shows its values an
   }
 }
 
-TEST_CASE("the delta of a trial of train is a merge patch of the runtime's configuration") {
+TEST_CASE("the delta of a trial with train: is a merge patch of the runtime's configuration") {
   const Trials trials(trained_file);
   const Point first{{"train.optimizer.lr", 0.5}};
   CHECK(trials.delta(first, first).config == json::object());
@@ -113,7 +113,7 @@ TEST_CASE("one Job cannot run trials that need different pods") {
   CHECK(trials.delta({{"train.steps", 5}}, {}).obstacle.empty());
 }
 
-TEST_CASE("the delta of a trial of run is a line of sh") {
+TEST_CASE("the delta of a trial with run: is a line of sh that sets the trial's values") {
   const Trials trials(program_file);
   const Delta delta = trials.delta({{"lr", 0.1}, {"word", "x"}}, {{"lr", 1}, {"word", "y"}});
   CHECK(delta.obstacle.empty());
@@ -145,7 +145,7 @@ TEST_CASE("a trial's program reads the line of its index, whatever the values co
   CHECK(run_trial(lines, 3, {"false"}).find("has no line for trial 3") != std::string::npos);
 }
 
-TEST_CASE("a point is described by its values, or as a point without parameters") {
+TEST_CASE("describe() lists the values of a point, or says that it has no parameters") {
   CHECK(describe(Point{}) == "no parameters");
   CHECK(describe(Point{{"a", "x y"}, {"b", json{1, 2}}}) == "a=x y b=[1,2]");
 }
@@ -159,7 +159,7 @@ TEST_CASE("a name that sh cannot set, or a value that sh must not see, is an obs
   CHECK(obstacle(run, "env.A-B", {}) == "env.A-B is no name for sh");
   CHECK(obstacle(run, "env.1A", {}) == "env.1A is no name for sh");
   CHECK(obstacle(run, "env.A1_", {}) == "");
-  CHECK(obstacle(run + "env: {KEY: {secret: team/key}}\n", "env.KEY", {}) == "env.KEY is of a Secret");
+  CHECK(obstacle(run + "env: {KEY: {secret: team/key}}\n", "env.KEY", {}) == "env.KEY comes from a Secret");
   CHECK(obstacle(run, "env.A", {{"env.A", "$(POD)"}}) == "env.A is for Kubernetes to expand");
   CHECK(obstacle(run, "env.A", {{"env.A", "$POD (x)"}}) == "");
   const Trials listed("name: x\nmode: single\nrun: [echo, '${sweep.word}']\n");

@@ -51,7 +51,7 @@ SweepStatus start_and_drive(Sweeper& sweeper, const std::vector<std::string>& wo
 
 }  // namespace
 
-TEST_CASE("points added while Jobs run are started one by one as places become free, and the sweep is one") {
+TEST_CASE("points added while Jobs run are started one by one as places become free, in the same sweep") {
   Sweeper sweeper(growing_experiment(2));
   const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const Started first = sweeper.start({"lr=0.1,0.2"});
@@ -65,7 +65,7 @@ TEST_CASE("points added while Jobs run are started one by one as places become f
           sweeper.set_job_status(job, "0", "", false);
           ended = 1;
         } else if (ended == 1 && seen.counts.succeeded == 4) {
-          sweeper.set_job_status(job, "0-1");  // the three other trials took the place of its neighbour
+          sweeper.set_job_status(job, "0-1");  // the three other trials ran in the place of index 0
           ended = 2;
         }
       });
@@ -83,7 +83,7 @@ TEST_CASE("points added while Jobs run are started one by one as places become f
   CHECK(run_of_trial(client, "default", first.sweep, 4) == trial_run(first.sweep, hash_of(trials.at(4))));
 }
 
-TEST_CASE("if another command adds points at any request, the driver leaves the sweep open") {
+TEST_CASE("if another command adds points at any request of a driver, the driver does not end the sweep") {
   constexpr int most_requests = 40;
   for (int which = 0; which < most_requests; ++which) {
     INFO("added before request ", which, " of the first driver");
@@ -157,7 +157,7 @@ TEST_CASE("the cluster runs added points if all of them have free places") {
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4,0.6,0.7"}).driven != "");
 }
 
-TEST_CASE("a sweep of both kinds is stopped and resumed as a whole") {
+TEST_CASE("a sweep with indexes of Jobs and with runs is stopped and resumed as a whole") {
   Sweeper sweeper(growing_experiment(2));
   const Started first = sweeper.start({"lr=0.1,0.2"});
   sweeper.set_job_status(first.sweep + "-trials-0", "0", "", false);
@@ -187,8 +187,8 @@ TEST_CASE("a sweep of both kinds is stopped and resumed as a whole") {
 
 TEST_CASE(
     "if any request is cut off while points are added, every trial still exists exactly once in the end") {
-  // The requests of the addition, and the first requests of its driver; drive_test cuts the rest. A lost
-  // Lease costs 15 s.
+  // Cuts off the requests that add the points, and the first requests of the driver; drive_test.cpp cuts off
+  // the later requests. Skips the request that takes the Lease, since a lost Lease costs 15 s.
   constexpr int writes = 9, lease = 5;
   for (int which = 0; which < writes; ++which) {
     if (which == lease) continue;
@@ -290,7 +290,7 @@ TEST_CASE("a sweep is driven if its points need more Jobs than may run at a time
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4,0.5,0.6"}).driven.find("their points need 3 Jobs") == 0);
 }
 
-TEST_CASE("refused added points leave nothing behind") {
+TEST_CASE("if the server refuses added points, none of their objects are left") {
   Sweeper sweeper(growing_experiment(5));
   sweeper.most_points_bytes = 300;
   const Started first = sweeper.start({"lr=0.1"});
@@ -310,7 +310,7 @@ TEST_CASE("refused added points leave nothing behind") {
   CHECK(sweeper.start({"lr=0.1,0.2,0.3,0.4"}).started == 3);
 }
 
-TEST_CASE("a driven sweep whose files are refused leaves nothing behind") {
+TEST_CASE("if the server refuses the files of a driven sweep, none of its objects are left") {
   const local::samples::Folder folder;
   std::filesystem::create_directories(folder.path() / "f");
   std::ofstream(folder.path() / "f" / "a") << "text";
@@ -365,5 +365,5 @@ TEST_CASE("failed trials are not started again while Jobs run, unless free place
 
 TEST_CASE("a sweep of 12 501 trials or more gets a warning that results may vanish") {
   CHECK(why_results_may_vanish(12'500) == "");
-  CHECK(why_results_may_vanish(12'501).find("delete ended pods beyond 12500") != std::string::npos);
+  CHECK(why_results_may_vanish(12'501).find("keep only 12500 ended pods") != std::string::npos);
 }

@@ -90,8 +90,7 @@ TEST_CASE("--same continues the newest sweep of the same kin, and finds none wit
   CHECK(kube::name_of(found.front()) == "x-2");
 }
 
-TEST_CASE(
-    "the search for a sweep with other code finds no sweep with other differences, and not the same sweep") {
+TEST_CASE("find_with_other_code() finds neither a sweep with other differences nor the sweep itself") {
   Sweeper sweeper("name: x\nmode: single\nimage: a\nrun: python3 x.py ${sweep.lr}\ncode: .\n");
   const TemporaryFolder folder;
   folder.write("x.py", "1");

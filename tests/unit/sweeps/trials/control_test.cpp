@@ -70,8 +70,8 @@ struct Controlled {
 
 using Change = std::function<void(Controlled&)>;
 
-// Cuts `change`, which undoes `before`, off at each of its requests that write, and repeats it; `check`
-// checks the resulting state. Returns the number of requests.
+// Makes the change `before`, and then `change`, which undoes it. Cuts `change` off at each of its requests
+// that write, and repeats it; `check` checks the resulting state. Returns the number of requests.
 int cut_off_everywhere(bool driven, const Change& before, const Change& change, const Change& check) {
   constexpr int most_requests = 20;
   Controlled controlled(driven);

@@ -29,8 +29,8 @@ constexpr char pausing_experiment[] =
     "sweep: {parallel: 1, objective: maximize accuracy, stop: {asha: {min: 10, factor: 2}}}\n";
 constexpr char volume[] = "checkpoint: {volume: {pvc: p}}\n";
 
-// Pods that train ten steps, and the remaining steps after a pause and a resume, or if trials are not paused.
-// A suspended pod leaves a checkpoint.
+// Plays pods that train ten steps. They train the remaining steps after a pause and a resume, or at once if
+// trials are not paused. A suspended pod leaves a checkpoint.
 class PlayedTraining {
  public:
   PlayedTraining(test::FakeCluster& cluster, bool waits_at_rung)
@@ -45,7 +45,7 @@ class PlayedTraining {
     thread_.join();
   }
 
-  // The logs of the pods.
+  // Answers a request for the log of a pod.
   std::optional<local::Answer> answer(const local::Request& asked) {
     const std::size_t end = asked.path.find("-worker-0-abcde/log");
     if (asked.method != "GET" || end == std::string::npos) return std::nullopt;

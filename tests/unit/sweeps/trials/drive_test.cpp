@@ -40,7 +40,7 @@ std::vector<Trial> ledger_of(Sweeper& sweeper, const std::string& sweep) {
 
 }  // namespace
 
-TEST_CASE("a driver starts trials as others end, until all trials have ended") {
+TEST_CASE("a driver starts trials as other trials end, until all trials have ended") {
   Sweeper sweeper(driven_experiment);
   const test::PlayedControllers controllers(sweeper.cluster, [](double) { return 0; });
   const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2,0.3,0.4,0.5"});
@@ -54,7 +54,7 @@ TEST_CASE("a driver starts trials as others end, until all trials have ended") {
   CHECK(ledger[4].objective == doctest::Approx(0.5));
 }
 
-TEST_CASE("a sweep with too many failed trials ends with the first cause") {
+TEST_CASE("a driven sweep with too many failed trials ends as failed, and starts no further trial") {
   Sweeper sweeper(driven_experiment);
   const test::PlayedControllers controllers(sweeper.cluster, [](double lr) { return lr < 0.25 ? 64 : 0; });
   const SweepStatus status = sweeper.drive_to_end({"lr=0.1,0.2,0.3,0.4,0.5,0.6,0.7"});
@@ -65,8 +65,8 @@ TEST_CASE("a sweep with too many failed trials ends with the first cause") {
   CHECK(status.why.find("2 of ") == 0);
 }
 
-// Cuts a driver of `all` values, on a sweep that has tried the values `tried`, off at each of its requests
-// that write. Then another driver continues.
+// Drives a sweep that has tried the values `tried`, with the values `all`. Cuts the driver off at each of its
+// requests that write, a new sweep each time, and then lets another driver continue.
 void cut_drivers(const std::string& tried, const std::string& all, std::size_t trials, int least_requests) {
   constexpr int most_requests = 60;
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
@@ -148,7 +148,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "failed trials of a driven sweep are retried once under their numbers, at whatever request it is cut") {
+    "failed trials of a driven sweep get one retry under their numbers, even if any request is cut off") {
   for (const Sweeper::Cut cut : {Sweeper::Cut::before, Sweeper::Cut::after}) {
     for (int which = cut == Sweeper::Cut::before ? 0 : 2; which < 40; which += 4) {
       INFO("cut ", cut == Sweeper::Cut::before ? "before" : "after", " request ", which);
@@ -270,7 +270,7 @@ TEST_CASE("a drained sweep does not start a trial that had no room in the quota 
   CHECK(runs_of_sweep(sweeper, sweep) == 1);
 }
 
-TEST_CASE("a sweep whose first trials are refused ends with 6 and leaves nothing behind") {
+TEST_CASE("a sweep whose first trials are refused ends with exit code 6, and none of its objects are left") {
   Sweeper sweeper(driven_experiment);
   sweeper.cluster.before([](const local::Request& asked) -> std::optional<local::Answer> {
     if (asked.method != "POST" || !asked.path.ends_with("/jobs")) return std::nullopt;
@@ -318,7 +318,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a trial that cannot start has failed with the reason") {
+TEST_CASE("a trial that cannot start is marked as failed, with the reason") {
   Sweeper sweeper(driven_experiment);
   kube::Client client(sweeper.cluster.config());
   const Definition sweep = sweeper.define({"lr=0.1,0.2"});

@@ -54,7 +54,7 @@ TEST_CASE("a sweep without a driver's Job has no driver") {
   CHECK_FALSE(none.runs);
 }
 
-TEST_CASE("a driver is being started, runs and ends") {
+TEST_CASE("the status of a driver says that it is being started, that it runs and that it has ended") {
   Drivers drivers;
   drivers.add_job();
   CHECK(drivers.status().what == "is being started");
@@ -159,7 +159,7 @@ TEST_CASE("the Lease of a sweep shows whether a command drives the sweep, if the
   CHECK(drivers.status().gone == "nobody drives it");
 }
 
-TEST_CASE("of several drivers the status describes the running one, else one that has not ended") {
+TEST_CASE("if a sweep has several drivers, its status describes a running one, else one that has not ended") {
   for (const bool first : {true, false}) {
     INFO(first);
     Drivers drivers;

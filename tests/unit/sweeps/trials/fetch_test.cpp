@@ -78,7 +78,7 @@ TEST_CASE("reading a large sweep lists only the pods that are still needed") {
   CHECK(lists_of(sweeper, many, Harvest::running) == live);
   CHECK(lists_of(sweeper, many, Harvest::running, "events").empty());
   CHECK(lists_of(sweeper, many, Harvest::all) == std::vector<std::string>{""});
-  // One of the trials has no result yet, and may still get one.
+  // The trials have no results yet and may still get them, so their pods are listed again.
   CHECK(lists_of(sweeper, many, Harvest::all) == std::vector<std::string>{""});
   add_pods(sweeper, many, 1001);
   CHECK(lists_of(sweeper, many, Harvest::all) == std::vector<std::string>{""});
@@ -132,7 +132,7 @@ TEST_CASE("a sweep reports that its driver has gone, unless the user has no righ
   CHECK(why() == "no trial runs; its mlk sweep command starts them when it is typed again");
 }
 
-TEST_CASE("unused parts of objects are removed, and the rest stays") {
+TEST_CASE("slim() removes the unused parts of an object, and keeps all other parts") {
   json job = test::job_of("x-abcde");
   job["metadata"]["managedFields"] = json::array({{{"manager", "mlk"}}});
   const std::string name = job["metadata"]["name"];
@@ -152,7 +152,7 @@ TEST_CASE("unused parts of objects are removed, and the rest stays") {
   }
 }
 
-TEST_CASE("the log of a trial is that of its program, although its pod has a proxy first") {
+TEST_CASE("mlk reads the log of the program's container, even if a proxy is the first container of the pod") {
   Sweeper sweeper(fetched_experiment);
   const std::string sweep = sweeper.start({"steps=1..2"}).sweep;
   json pod = test::pod_of(sweep, "Running", "trial", 0);

@@ -254,7 +254,7 @@ TEST_CASE("early stopping reads only the logs of running trials, and keeps their
 }
 
 TEST_CASE(
-    "a sweep is large from 1001 trials on, and its warnings are read while it goes on and nothing runs") {
+    "the warnings of a sweep of 1001 trials or more are read only while no trial runs and trials are left") {
   for (const int trials : {1000, 1001}) {
     INFO(trials);
     Logged logged("", "1.." + std::to_string(trials));

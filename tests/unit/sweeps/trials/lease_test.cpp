@@ -75,7 +75,7 @@ TEST_CASE(
   CHECK(rivals.other.hold());
 }
 
-TEST_CASE("a Lease that is released is taken at once") {
+TEST_CASE("after a driver releases the Lease, another driver takes it at once") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   CHECK_FALSE(rivals.other.hold());
@@ -87,7 +87,7 @@ TEST_CASE("a Lease that is released is taken at once") {
   CHECK(rivals.lease()["spec"]["holderIdentity"] != "");
 }
 
-TEST_CASE("of two drivers that take a free Lease at the same time one gets it") {
+TEST_CASE("only one of two drivers that take a free Lease at the same time gets it") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.one.release();
@@ -117,7 +117,7 @@ TEST_CASE("a driver loses the Lease after 10 s without an answer from the server
 }
 
 TEST_CASE(
-    "a server that refuses everybody after its start costs the Lease, and a lasting refusal is an error") {
+    "a driver loses the Lease when the server refuses everybody, and gets an error if the refusal lasts") {
   Rivals rivals;
   CHECK(rivals.one.hold());
   rivals.refuse(403);
@@ -151,7 +151,7 @@ struct Onlooker : Rivals {
 
 }  // namespace
 
-TEST_CASE("a sweep has no driver after the Lease was not held for 15 s, and not before") {
+TEST_CASE("an observer reports a missing driver 15 s after the Lease was last held, and not before") {
   Onlooker onlooker;
   CHECK_FALSE(onlooker.misses_a_driver());
   onlooker.pass(15);
@@ -278,8 +278,7 @@ TEST_CASE("the holder renews the Lease every four seconds, and a waiting driver 
   CHECK(asked == 3);  // a read and a write
 }
 
-TEST_CASE(
-    "of two drivers that create the Lease at once one gets it, and nobody holds a Lease that vanishes") {
+TEST_CASE("one of two drivers that create the Lease at once gets it, and no driver holds a deleted Lease") {
   Rivals rivals;
   rivals.refuse(409, "POST");
   CHECK_FALSE(rivals.one.hold());
@@ -291,8 +290,7 @@ TEST_CASE(
   CHECK_FALSE(rivals.one.hold());
 }
 
-TEST_CASE(
-    "a server that fails for a driver without the Lease is not an error, and gives the Lease to nobody") {
+TEST_CASE("a driver without the Lease gets neither the Lease nor an error while the server fails") {
   for (const char* method : {"GET", "POST"}) {
     INFO(method);
     Rivals rivals;

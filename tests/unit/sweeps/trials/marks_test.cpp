@@ -45,7 +45,7 @@ json paused_at(const std::string& paused, const std::string& until) {
 
 }  // namespace
 
-TEST_CASE("a rung is a whole number from 0 on") {
+TEST_CASE("the rung in an annotation is a whole number from 0 on, and any other text means 0") {
   const auto rung = [](const std::string& text) {
     return rung_of({{"metadata", {{"annotations", {{annotations::until, text}}}}}}, annotations::until);
   };

@@ -76,7 +76,7 @@ TEST_CASE("a Job has finished when its conditions say Complete or Failed") {
   CHECK(finished(several));
 }
 
-TEST_CASE("the name of a Job holds its number, and other names hold none") {
+TEST_CASE("the name of a Job contains its number, and any other name gives -1") {
   CHECK(job_name("s-abcde", 12) == "s-abcde-trials-12");
   CHECK(number_of_job("s-abcde-trials-12", "s-abcde") == 12);
   CHECK(number_of_job("s-abcde-trials-0", "s-abcde") == 0);
@@ -125,7 +125,7 @@ TEST_CASE("batches come in the order of their numbers, each with its trials and 
   CHECK_FALSE(batches[1].object.has_value());
 }
 
-TEST_CASE("each further line of a trial is another try of it") {
+TEST_CASE("each further line with the number of a trial is another try of this trial") {
   const std::vector<Batch> batches =
       batches_of(registered({points_map(0, {0, 1}), points_map(1, {1, 2, 1}, false)}));
   REQUIRE(batches.size() == 2);
@@ -160,7 +160,7 @@ TEST_CASE("a Job is gone if it was made and was not found in two reads") {
   }
 }
 
-TEST_CASE("a trial belongs to the cluster if its newest line is in the ConfigMap of a Job") {
+TEST_CASE("the cluster runs a trial if the trial's newest line is in the ConfigMap of a Job") {
   const std::vector<Batch> batches =
       batches_of(registered({points_map(0, {0, 1, 2}), points_map(1, {1, 3}, false), points_map(2, {3})}));
   CHECK(trials_by_cluster(batches) == std::set<int>{0, 2, 3});
@@ -177,7 +177,7 @@ TEST_CASE("a sweep's Jobs go on until the last one has ended") {
   CHECK_FALSE(goes_on({trials_job(0, ended_by("Complete")), trials_job(1, ended_by("Failed"))}));
 }
 
-TEST_CASE("a Job occupies as many places as its parallelism, and no more than it has trials left") {
+TEST_CASE("a Job occupies as many parallel places as its parallelism, but no more than it has trials left") {
   const auto taken = [](const json& status, int parallelism) {
     return places_taken(
         batches_of(registered({points_map(0, {0, 1, 2, 3, 4})}, {trials_job(0, status, parallelism)})));

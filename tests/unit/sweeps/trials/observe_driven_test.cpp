@@ -14,7 +14,7 @@ using namespace mlk::sweeps;
 using nlohmann::json;
 using test::DrivenSweep;
 
-TEST_CASE("a driven sweep needs a driver only if trials wait and no trial runs") {
+TEST_CASE("a driven sweep needs a driver if trials wait and all started trials have ended") {
   DrivenSweep sweep;
   CHECK(needs_driver(sweep.status()));
   sweep.add_driver();
@@ -35,8 +35,7 @@ TEST_CASE("a driven sweep needs a driver only if trials wait and no trial runs")
   CHECK_FALSE(needs_driver(running.status()));
 }
 
-TEST_CASE(
-    "after all trials have ended, a driven sweep needs its driver, and a sweep of the cluster does not") {
+TEST_CASE("after all trials have ended, a driven sweep still needs a driver, and other sweeps do not") {
   DrivenSweep sweep;
   for (const int number : {0, 1}) {
     sweep.start(number);
@@ -75,7 +74,8 @@ TEST_CASE("a driven sweep reports why it waits: for its command, for its driver 
 }
 
 TEST_CASE("a drained sweep is stopped when no trial runs and no started trial waits for its pod") {
-  const std::string why = "no more trials are started; it is stopped when those that run have ended";
+  const std::string why =
+      "no more trials are started; the sweep is stopped when its running trials have ended";
   DrivenSweep sweep;
   sweep.mark(annotations::draining);
   CHECK(sweep.status().draining);
@@ -136,7 +136,8 @@ TEST_CASE("the row of a driven sweep says that it is drained when none of its Jo
   CHECK(sweep.row().started.has_value());
   sweep.mark(annotations::draining);
   CHECK(sweep.row().phase == Phase::running);
-  CHECK(sweep.row().why == "no more trials are started; it is stopped when those that run have ended");
+  CHECK(sweep.row().why ==
+        "no more trials are started; the sweep is stopped when its running trials have ended");
   sweep.end(0, true);
   CHECK(sweep.row().phase == Phase::stopped);
   CHECK(sweep.row().result["step"] == 1);
@@ -146,7 +147,7 @@ TEST_CASE("the row of a driven sweep says that it is drained when none of its Jo
 TEST_CASE("the row of a driven sweep says how it ended, in the words of its driver, or that it is stopped") {
   DrivenSweep sweep;
   CHECK(sweep.row().phase == Phase::incomplete);
-  CHECK(sweep.row().why == "the command that starts it was cut off: say it again");
+  CHECK(sweep.row().why == "the command that starts the sweep was cut off: type it again");
   sweep.start(0);
   CHECK(sweep.row().phase == Phase::scheduling);
   sweep.end(0, false);
@@ -188,7 +189,7 @@ TEST_CASE("the row of a sweep with indexes and runs counts all trials, and ends 
   CHECK(sweep.row().phase == Phase::succeeded);
 }
 
-TEST_CASE("the row of a sweep whose Job gave up says what the Job said") {
+TEST_CASE("the row of a sweep whose Job gave up contains the message of the Job") {
   DrivenSweep sweep;
   sweep.objects.jobs.push_back(
       {{"metadata",
@@ -316,7 +317,7 @@ json& owner_of_run(DrivenSweep& sweep, int number) {
 
 }  // namespace
 
-TEST_CASE("marks on the run of a trial decide its state, except that of one that has succeeded") {
+TEST_CASE("marks on the run of a trial decide the state of the trial, unless the trial has succeeded") {
   const std::string time = "2026-11-23T10:00:00Z";
   struct Case {
     json marks;
@@ -379,7 +380,7 @@ TEST_CASE("a waiting trial is listed with its reason, and also as unable to star
   CHECK(status.cannot_start_of.empty());
 }
 
-TEST_CASE("a driven sweep waits for the reason of its first trial that has one") {
+TEST_CASE("a driven sweep reports why it waits with the reason of its first trial that has a reason") {
   DrivenSweep sweep;
   sweep.start(0, "Pending");
   sweep.objects.pods.back()["status"] = {{"phase", "Pending"},
@@ -445,7 +446,7 @@ TEST_CASE("the log of a trial comes from the newest pod of its lowest worker ran
 }
 
 TEST_CASE(
-    "a driven sweep begins with its first trial, and ends with its last trial once its driver says so") {
+    "a driven sweep has the earliest start of its trials, and their latest end once its driver says so") {
   DrivenSweep sweep;
   Trial first, second;
   first.point = {{"lr", 0}};

@@ -128,7 +128,7 @@ TEST_CASE("a sweep has succeeded when its Jobs have ended and not too many trial
   CHECK(status.ended.has_value());
 }
 
-TEST_CASE("a sweep has failed when too many trials have, or all of them") {
+TEST_CASE("a sweep has failed when too many of its trials have failed, or all of them") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0"}, {"failedIndexes", "1-2"}});
   sweep.add_pod(1, "Failed", Sweep::ended(3, "no data"));
@@ -148,7 +148,7 @@ TEST_CASE("a sweep without all of its Jobs was cut off while it was started") {
   sweep.add_map(1, R"({"trial": 4, "parameters": {"lr": 4}})");
   const SweepStatus status = observe_sweep(sweep.objects, {});
   CHECK(status.phase == Phase::incomplete);
-  CHECK(status.why == "the command that starts it was cut off: say it again");
+  CHECK(status.why == "the command that starts the sweep was cut off: type it again");
   CHECK(status.trials.size() == 5);
   CHECK(observe_sweep({Sweep().objects.owner, {}, {}, {}}, {}).phase == Phase::incomplete);
 }
@@ -249,7 +249,7 @@ void end_pod_at(json& pod, int second) {
 
 }  // namespace
 
-TEST_CASE("the first failure of a sweep is the one that ended first, whatever its number") {
+TEST_CASE("the status of a sweep quotes the failed trial that ended first, whatever its number") {
   Sweep sweep;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0"}, {"failedIndexes", "1-3"}});
   sweep.finish("Failed", "FailedIndexes");
@@ -334,7 +334,7 @@ TEST_CASE("a trial whose pod waits has no pod whose log could be read") {
   CHECK(status.trials[0].tries == 1);
 }
 
-TEST_CASE("tries of an earlier Job count once, by its pod if the pod exists") {
+TEST_CASE("a trial in a second Job has the tries of its first Job, which its pods show, and one more") {
   Sweep sweep;
   sweep.objects.jobs[0]["spec"]["backoffLimitPerIndex"] = 3;
   sweep.objects.jobs[0]["status"].update({{"completedIndexes", "0,2-3"}, {"failedIndexes", "1"}});
@@ -529,7 +529,7 @@ TEST_CASE("a result gives a trial its step, its metrics and its objective, and i
   CHECK(read({{"metrics", "x"}}, loss).metrics.is_null());
 }
 
-TEST_CASE("the JSON of a sweep has everything in the text for people") {
+TEST_CASE("the JSON of a sweep contains everything that the text for people contains") {
   Sweep sweep;
   sweep.objects.owner["metadata"]["creationTimestamp"] = "2026-11-23T09:59:00Z";
   sweep.objects.owner["metadata"]["labels"]["mlk.dev/mode"] = "single";

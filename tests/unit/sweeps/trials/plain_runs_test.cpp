@@ -38,7 +38,7 @@ TEST_CASE("runs of one experiment are trials whose parameters are the values in 
   CHECK(trials[1].state == TrialState::succeeded);
 }
 
-TEST_CASE("runs with other programs keep their names, and the program has a name of its own") {
+TEST_CASE("if runs differ in their program, the parameter run is their name, and program is their program") {
   std::vector<RunStatus> runs{plain_run("x-b", 0.1, 1, {{"loss", 2}}),
                               plain_run("x-a", 0.1, 9, {{"loss", 1}})};
   runs[0].experiment["run"] = "python3 b.py";
@@ -69,7 +69,7 @@ TEST_CASE("trials from runs are ordered by age, and runs of the same moment by n
   CHECK(trials[0].hash != trials[1].hash);
 }
 
-TEST_CASE("the runs differ in a value that some of them do not have") {
+TEST_CASE("a value that only some of the runs have becomes a parameter") {
   std::vector<RunStatus> runs{plain_run("x-a", 0.1, 9, {}), plain_run("x-b", 0.1, 5, {}),
                               plain_run("x-c", 0.1, 1, {})};
   runs[1].experiment["seed"] = 3;

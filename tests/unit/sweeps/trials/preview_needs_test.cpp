@@ -60,7 +60,7 @@ int fit_on(const json& taint, const json& tolerations) {
 
 }  // namespace
 
-TEST_CASE("a pod needs the sum of its containers, and a limit is a request where there is none") {
+TEST_CASE("a pod needs the sum of its containers' requests, and a limit without a request is the request") {
   const PodNeed pod = needs_of(
       job_of({container_with({{"cpu", "500m"}}, {{"cpu", "2"}, {"memory", "1Gi"}, {"amd.com/gpu", 1}}),
               container_with({{"cpu", "250m"}, {"memory", "1Mi"}}, json::object())},

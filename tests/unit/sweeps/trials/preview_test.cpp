@@ -77,20 +77,21 @@ TEST_CASE("a quota has room for as many trials as its scarcest resource, and say
   CHECK(room_in_quotas({memory}, need, 10)->limit == "limits.memory of quota m: 6 GiB of 5 GiB used");
 }
 
-TEST_CASE("trials are placed on the nodes, pod by pod, where others leave room") {
+TEST_CASE("trials are placed on the nodes, pod by pod, where other pods leave room") {
   const TrialNeed need{{pod_need(2, 1, 1 << 20)}};
   const std::vector<json> nodes{node("a", "4"), node("b", "3")};
-  CHECK(room_on_nodes(nodes, {}, need, 10).trials == 3);  // seven pods
+  CHECK(room_on_nodes(nodes, {}, need, 10).trials == 3);  // there is room for seven pods
   CHECK(room_on_nodes(nodes, {}, need, 3).limit == "");
   CHECK(room_on_nodes(nodes, {}, need, 10).limit != "");
   CHECK(room_on_nodes(nodes, {pod_on("a", "2500m"), pod_on("b", "1", "Succeeded")}, need, 10).trials == 2);
-  CHECK(room_on_nodes({node("a", "4", "3")}, {}, need, 10).trials == 1);  // places for pods
-  json silent = node("a", "4");  // about memory, as the embedded cluster's
+  CHECK(room_on_nodes({node("a", "4", "3")}, {}, need, 10).trials == 1);  // the node takes at most three pods
+  json silent = node("a", "4");  // it does not list memory, like the embedded cluster
   silent["status"]["allocatable"].erase("memory");
   CHECK(room_on_nodes({silent}, {pod_on("a", "1")}, need, 10).trials == 1);
   CHECK(room_on_nodes({silent}, {}, need, 10).trials == 2);
   CHECK(room_on_nodes({}, {}, need, 10).trials == 0);
-  CHECK(room_on_nodes({node("a", "64")}, {}, {{pod_need(1, 1, 1, 1)}}, 10).trials == 0);  // it has no device
+  CHECK(room_on_nodes({node("a", "64")}, {}, {{pod_need(1, 1, 1, 1)}}, 10).trials ==
+        0);  // the node has no device
 }
 
 TEST_CASE("nodes that do not accept the pods are ignored") {

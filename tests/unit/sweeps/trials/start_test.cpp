@@ -162,7 +162,7 @@ TEST_CASE(
       });
 }
 
-TEST_CASE("if adding points is cut off at any request and repeated, every point exists once") {
+TEST_CASE("if adding points is cut off at any request and repeated, every point has one trial") {
   cut_everywhere(
       "lr=0.1,0.2,0.3,0.4",
       [](Sweeper& sweeper) {
@@ -176,7 +176,8 @@ TEST_CASE("if adding points is cut off at any request and repeated, every point 
       });
 }
 
-TEST_CASE("if restarting failed trials is cut off at any request and repeated, each gets one more try") {
+TEST_CASE(
+    "if restarting failed trials is cut off at any request and repeated, each trial gets one more try") {
   cut_everywhere(
       "lr=0.1,0.2",
       [](Sweeper& sweeper) {
@@ -213,7 +214,7 @@ TEST_CASE("why_driven() says why the cluster cannot run the trials by itself") {
            {"name: x\nmode: single\n" + trained, ""},
            {"name: x\nmode: single\n" + trained +
                 "sweep: {objective: minimize loss, search: {tpe: {trials: 2}}}\n",
-            "search tpe chooses a trial by the results of those before it"},
+            "search tpe chooses a trial by the results of earlier trials"},
            {"name: x\nmode: single\n" + trained + "sweep: {objective: minimize loss, stop: median}\n",
             "trials are ended early"},
            {"name: x\nmode: allreduce\n" + trained, "mode allreduce has several processes in a trial"},

@@ -23,10 +23,12 @@ TEST_CASE(
   CHECK(second.size() == std::string("s-abcde-01234567").size());
   CHECK(second != trial_run("s-abcde", "0123456789ab"));
   CHECK(second != trial_run("s-abcde", "0123456789ab", 3));
-  CHECK(second != trial_run("s-abcde", "0123456789ac", 2));  // the first name omits this part
+  CHECK(second !=
+        trial_run("s-abcde", "0123456789ac",
+                  2));  // the name of the first try omits the end of the hash, and this name does not
 }
 
-TEST_CASE("the state of a trial is that of its run") {
+TEST_CASE("the phase of a run decides the state of its trial") {
   struct Case {
     Phase phase;
     Absence absence;

@@ -84,7 +84,7 @@ TEST_CASE("each index of a Job is a trial with its own line") {
   CHECK(trials[1].hash == hash_of(trials[1].point));
 }
 
-TEST_CASE("a final exit code ends its trial, but not the sweep") {
+TEST_CASE("an exit code that forbids a retry fails its trial, but not the whole Job") {
   const json rules = render_of(train_text, {"lr=0.1,0.2"}).objects.job["spec"]["podFailurePolicy"]["rules"];
   REQUIRE(rules.size() == 2);
   CHECK(rules[0]["action"] == "Ignore");
@@ -106,7 +106,7 @@ TEST_CASE("a trial of train has rank 0, and reads its values from points.jsonl")
   CHECK(job["spec"]["template"]["metadata"]["labels"][labels::role] == "trial");
 }
 
-TEST_CASE("a trial of a framework has only itself as a worker") {
+TEST_CASE("for a framework, a trial has itself as its only worker") {
   const json job = render_of(std::string(run_text) + "framework: torch\n", {"word=a,b"}).objects.job;
   CHECK(variable_of(job, "MASTER_ADDR")["value"] == "$(MLK_TRIAL_HOST)");
   CHECK(variable_of(job, "RANK")["value"] == "$(MLK_RANK)");
@@ -126,7 +126,7 @@ TEST_CASE("a trial of run begins with sh, and the user's patches are applied") {
       "export MLK_TRIAL=10; set -- sh -c 'echo a $HOME'\nexport MLK_TRIAL=11; set -- sh -c 'echo b $HOME'\n");
 }
 
-TEST_CASE("trials are cut into as few Jobs as fit, in their order") {
+TEST_CASE("trials are divided, in their order, into as few Jobs as possible") {
   std::vector<TrialLine> trials(most_indexes + 1);
   for (std::size_t i = 0; i < trials.size(); ++i) trials[i].number = static_cast<int>(i);
   const auto jobs = cut_into_jobs(trials);
@@ -166,7 +166,7 @@ TEST_CASE("the line of a trial has a form that other versions read, and contains
   CHECK(read[0].attempt == 1);
 }
 
-TEST_CASE("numbers of trials are bounded when points are read") {
+TEST_CASE("a point whose trial number is too large or not whole is skipped when points are read") {
   const auto count = [](const std::string& number) {
     return parse_points("{\"trial\":" + number + ",\"parameters\":{}}").size();
   };

@@ -86,7 +86,7 @@ TEST_CASE(
   check_that_all_failed(telling, "never reported accuracy");
 }
 
-TEST_CASE("a driven sweep whose objective is not a finite number in the end has failed") {
+TEST_CASE("a driven sweep has failed if the last value of the objective is never a finite number") {
   Telling telling([](double) { return "mlk step=1 accuracy=0.5\nmlk step=2 accuracy=nan"; });
   check_that_all_failed(telling, "reported no finite accuracy");
 }
@@ -106,7 +106,7 @@ TEST_CASE("the log of a program that has just ended is read again before the tri
   }
 }
 
-TEST_CASE("a silent trial does not hold up the trials that report the objective, if it may fail") {
+TEST_CASE("a sweep succeeds if a trial never reports the objective and max_failures allows its failure") {
   Telling telling([](double lr) { return lr < 0.15 ? "silence" : "mlk step=7 accuracy=0.9"; });
   const SweepStatus status = telling.drive({"lr=0.1,0.2,0.3"});
   CHECK(status.phase == Phase::succeeded);

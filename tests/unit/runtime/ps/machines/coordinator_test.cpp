@@ -88,7 +88,7 @@ TEST_CASE("with sync the slice of a lost worker goes to a remaining worker, and 
   CHECK(run.hear_work(0).position == 8);
 }
 
-TEST_CASE("a reporter that joins again at the end is asked again") {
+TEST_CASE("a reporter that joins again at the end is asked for the report again") {
   Run run({.workers = 2, .steps = 1});
   run.start();
   for (std::uint32_t rank = 0; rank < 2; ++rank) run.done(rank, 0, rank);
@@ -178,7 +178,7 @@ TEST_CASE("after SIGTERM the current step of sync is finished, and no further on
   CHECK(run.coordinator.terminated());
 }
 
-TEST_CASE("the last checkpoint has restarts and lost samples, and a run from it continues to count") {
+TEST_CASE("the last checkpoint stores restarts and lost samples, and a run from it continues these counts") {
   Run first({.steps = 1, .saves = true});
   first.start();
   first.peer_down(worker_at(1));
@@ -288,7 +288,7 @@ TEST_CASE("server 0 waits for the start of a run as long as the patience, and lo
   CHECK(std::string(run.failure->what()) == "gave up waiting for worker 1, server 1 (30 s)");
 }
 
-TEST_CASE("if the rank that has to report is lost at the end, the next one is asked") {
+TEST_CASE("if the rank that has to report is lost at the end, the next rank is asked for the report") {
   Run run({.workers = 3, .steps = 1, .sync = false});
   for (std::uint32_t rank = 0; rank < 3; ++rank) run.join(rank);
   run.tick();
@@ -330,5 +330,5 @@ TEST_CASE("a worker that has not joined again after the loss of a server does no
   run.ready(0);
   run.hear_work(0);
   run.done(0, run.coordinator.step(), 0);
-  run.hear_work(0);  // with worker 1 in the book, the bound would make it wait
+  run.hear_work(0);  // if worker 1 counted, the bound would make worker 0 wait
 }

@@ -116,7 +116,7 @@ TEST_CASE("after a restart all leases are void") {
   }
 }
 
-TEST_CASE("a grant has the slices of the other workers, capped at the value that the next slice can need") {
+TEST_CASE("a grant has the fewest slices of any other worker, at most one more than the worker's own") {
   Leases leases(config_of(false, 2));
   leases.join(0);
   CHECK(leases.grant(0)->others_slices == 1);  // a single worker misses nothing

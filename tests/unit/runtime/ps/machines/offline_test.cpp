@@ -48,7 +48,7 @@ TEST_CASE("offline with sync, a step takes the samples of all workers, slice by 
   for (std::size_t i = 0; i < ours.size(); ++i) CHECK(ours[i] == doctest::Approx(expected[i]).epsilon(1e-4));
 }
 
-TEST_CASE("the slices of an abandoned step have no effect") {
+TEST_CASE("the offline slices of an abandoned step have no effect on later steps") {
   LoneWorker worker(true);
   const Job& job = worker.job;
   Trainer trainer(job), other(job);

@@ -61,7 +61,7 @@ TEST_CASE(
   CHECK_FALSE(s.shard.weights_at(9, 0));
 }
 
-TEST_CASE("momentum is kept over updates, and a seed can bring it") {
+TEST_CASE("momentum is kept over updates, and a seed may contain it") {
   Shard s(1, 1, 0.5f);
   CHECK(s.shard.seed(1, 0, Floats{10}, Floats{4}));
   s.shard.push_slice(1, 0, 0, Floats{1}, 1);

@@ -54,7 +54,7 @@ struct Rounds {
 
 }  // namespace
 
-TEST_CASE("a round is done when the server reports that it has the weights of this round") {
+TEST_CASE("a round of seeds is done when the server reports that it has the weights of this round") {
   Rounds run;
   const std::uint64_t round = run.open();
   CHECK(run.seeding.contains(1));
@@ -81,7 +81,7 @@ TEST_CASE("the worker is asked for the weights of a server once that server has 
   CHECK(asked->clock == round);
 }
 
-TEST_CASE("only the number of a round that was given up marks weights as broken off") {
+TEST_CASE("weights count as broken off only if their round of seeds was given up") {
   Rounds run;
   const std::uint64_t broken = run.open();
   CHECK(run.seeding.give_up(run.turn) == std::set<std::uint32_t>{1});
@@ -103,7 +103,7 @@ TEST_CASE("when a round of this server is given up, no round stays open here") {
   CHECK(run.own_round() == 0);
 }
 
-TEST_CASE("a round may take 20 s, plus the time for the bytes of weights and state at 4 MB/s") {
+TEST_CASE("a round of seeds may take 20 s, plus the time for the bytes of weights and state at 4 MB/s") {
   using std::chrono::seconds;
   Seeding seeding(77, 1);
   const std::vector<TensorInfo> tensors = {{"w", {5'000'000}, 0, 5'000'000}};

@@ -244,7 +244,7 @@ TEST_CASE("a slow worker gets the newest weights of a chunk, once, when it has r
   CHECK_FALSE(run.machine.next_weights(worker(0)));
 }
 
-TEST_CASE("a server without weights of the step to save reports that, unless only the disk failed") {
+TEST_CASE("a server that cannot save a step reports the lack of weights, unless only the disk has failed") {
   Served first(0, {.workers = 1});
   first.happens(Event::Kind::up, worker(0));
   first.joins(worker(0));
