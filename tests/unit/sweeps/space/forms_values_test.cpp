@@ -110,7 +110,7 @@ TEST_CASE("values keep the spelling that JSON would lose") {
   CHECK(form_of("7").parameter->written.empty());
 }
 
-TEST_CASE("a condition with a list holds if the parameter has one value of the list, or the whole list as its value") {
+TEST_CASE("a condition with a list holds if the parameter is one value of the list or the whole list") {
   const auto when = form_of("{choice: [1], when: {SIZE: [64, 128], OTHER: [1]}}").parameter->when;
   REQUIRE(when.size() == 2);
   CHECK(when[0].path == "env.SIZE");
