@@ -48,7 +48,7 @@ TEST_CASE("an archive may have exactly the allowed number of bytes") {
   CHECK(refusal(folder.path(), size).code() == mlk::ExitCode::ok);
   const mlk::Error error = refusal(folder.path(), size - 1);
   CHECK(error.code() == mlk::ExitCode::usage);
-  CHECK(std::string(error.what()).find(" has more when it is compressed, and ") != std::string::npos);
+  CHECK(std::string(error.what()).find(" has more when it is compressed, but at most ") != std::string::npos);
 }
 
 TEST_CASE("code of more than sixteen times the allowed archive is not compressed if it may become a layer") {
