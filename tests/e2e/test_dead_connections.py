@@ -22,6 +22,7 @@ restart: {{retries: 0}}
 """
 SWEEP = """name: {name}
 mode: single
+image: localhost/mlk-runtime:test
 run: 'i=0; while [ $i -lt 3 ]; do i=$((i+1)); echo "step=$i loss=$LR"; sleep 1; done'
 env: {{LR: "0.5"}}
 workers: {{count: 1, cpu: 50m, memory: 64Mi}}
