@@ -101,11 +101,11 @@ TEST_CASE("pip gets a file of requirements line by line, with absolute paths") {
 
 TEST_CASE("options for the sources of packages are kept, in `wanted` and in `options`") {
   const Requirements found = read_all({{"requirements.txt",
-                                        "-i https://x/\n--extra-index-url=https://${TOKEN}@y/ --pre\n"
+                                        "-i one\n--extra-index-url=two-${TOKEN} --pre\n"
                                         "--trusted-host y\n-f wheels\n--find-links https://z/w\nsix\n"
                                         "https://me:${TOKEN}@x/own.whl#sha256=aa\n"}});
   CHECK(found.options ==
-        "--index-url=https://x/\n--extra-index-url='https://${TOKEN}@y/' --pre\n--trusted-host=y\n"
+        "--index-url=one\n--extra-index-url='two-${TOKEN}' --pre\n--trusted-host=y\n"
         "--find-links=/code/wheels\n--find-links=https://z/w\n");
   CHECK(found.wanted == found.options + "six\nhttps://me:${TOKEN}@x/own.whl#sha256=aa\n");
   CHECK(found.urls == std::vector<std::string>{"https://me:word@x/own.whl#sha256=aa"});
