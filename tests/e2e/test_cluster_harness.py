@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 
@@ -59,6 +60,25 @@ def test_up_makes_a_cluster_again_after_its_processes_were_killed(folder):
         os.kill(pid, signal.SIGKILL)
     again = up(folder, "--kwok", "--nodes", "1", check=0)
     assert "export MLK_CLUSTER_NODES=kwok" in again.stdout
+
+
+def with_setsid(folder, script):
+    """The environment in which `setsid`, with which the harness starts its processes, is this shell script."""
+    folder.mkdir()
+    (folder / "setsid").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "setsid").chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def test_up_waits_for_a_cluster_whose_first_process_starts_slowly(folder, tmp_path):
+    slow = with_setsid(tmp_path / "slow", f'sleep 2; exec {shutil.which("setsid")} "$@"')
+    started = up(folder, "--kwok", "--nodes", "1", check=0, env=slow)
+    assert "export MLK_CLUSTER_NODES=kwok" in started.stdout
+
+
+def test_up_says_at_once_that_no_process_of_its_cluster_is_left(folder, tmp_path):
+    refused = up(folder, "--kwok", "--nodes", "1", check=1, env=with_setsid(tmp_path / "dead", "exit 1"))
+    assert "no answer from kube-apiserver and no process of the cluster is left" in refused.stderr
 
 
 def test_up_refuses_a_folder_with_other_files(folder):

@@ -69,21 +69,26 @@ inside() {  # inside PID COMMAND...: in the namespaces of that process, with the
 
 # wait_for SECONDS WHAT LOG COMMAND...: until the command succeeds; else says what was waited for and where to read on.
 wait_for() {
-  local seconds=$1 what=$2 file=$3 end=$((SECONDS + $1)) speak=$((SECONDS + 5))
+  local seconds=$1 what=$2 file=$3 end=$((SECONDS + $1)) speak=$((SECONDS + 5)) given_up=
   shift 3
   until "$@" >/dev/null 2>&1; do
     if [ $SECONDS -ge $speak ]; then
       say "waiting for: $what (at most $seconds s)"
       speak=$end
     fi
-    if [ $SECONDS -ge $end ] || [ -z "$(members)" ]; then
-      [ -n "$(members)" ] && say "no $what after $seconds s" || say "no $what: the cluster's processes have ended"
+    [ $SECONDS -lt $end ] || given_up="after $seconds s"
+    ! ended || given_up="and no process of the cluster is left"
+    if [ -n "$given_up" ]; then
+      say "no $what $given_up"
       tail -n 8 "$file" >&2 2>/dev/null || true
       die "read on in $log"
     fi
     sleep .3   # most commands are a kubectl, and a start of it takes 0.15 s of a processor
   done
 }
+
+# ended: no process of the cluster is left. A process that was only just started, $started, does not carry the folder yet.
+ended() { [ -z "$(alive ${started-})" ] && [ -z "$(members)" ]; }
 
 # lock SECONDS: one command at a time changes the cluster. The folder itself is locked, so no file is left over; children
 # that stay must be started with 9<&-.
