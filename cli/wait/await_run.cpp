@@ -13,6 +13,7 @@
 #include "cli/run/read/late_lines.h"
 #include "cli/run/read/log_follower.h"
 #include "cli/run/read/log_warnings.h"
+#include "cli/run/read/side_reads.h"
 #include "cli/run/read/tails.h"
 #include "cli/run/read/watcher.h"
 #include "cli/run/state/record.h"
@@ -218,22 +219,23 @@ class Await {
     const bool newer = read && (!watcher_.synced() || is_over(*read, observe(*read, now())));
     RunObjects end = newer ? std::move(*read) : std::move(seen);
     end.lines = lines_;
-    const auto read_logs = [&] {
-      read_tails(client_, client_.config().name_space, {&end}, last_lines_budget);
-    };
+    const std::string& name_space = client_.config().name_space;
+    const auto read_logs = [&] { read_tails(client_, name_space, {&end}, last_lines_budget); };
     read_logs();
-    (void)read_late_lines([&] { return may_tell_more(end); }, read_logs,
+    const auto read_logs_again = [&] {
+      read_logs();
+      SideReads(client_, name_space, SideReads::Scope::runs).wait({&end}, last_lines_budget);
+    };
+    (void)read_late_lines([&] { return may_tell_more(end); }, read_logs_again,
                           steady_clock::now() + last_lines_budget);
     return end;
   }
 
-  // Whether the log may still get a result, since the program has just ended and has reported none so far. On
-  // this machine the log is complete when the program ends, so it gets none.
+  // Whether another look at the logs may complete the record. On this machine a log is complete when its
+  // program ends.
   bool may_tell_more(const RunObjects& end) const {
     if (session_.local() || session_.interrupted != 0 || recorded_status(end.owner)) return false;
-    const RunStatus status = observe(end, now());
-    return status.phase == Phase::succeeded && status.result.is_null() &&
-           may_have_late_lines(status.ended, now());
+    return may_complete_record(observe(end, now()), now());
   }
 
   ExitCode ended() {

@@ -4,6 +4,7 @@ import json
 import time
 
 import pytest
+from fault_proxy import FaultProxy
 
 pytestmark = pytest.mark.nodes
 
@@ -56,11 +57,21 @@ def test_an_init_container_that_fails_is_named_and_its_log_is_shown(real, name, 
     commands = {"fetch": ("echo cloning; echo fatal: repository not found >&2; exit 128", [])}
     real.mlk("submit", experiment(text(real, name, "echo main", "initContainers", commands)), check=0)
     assert real.mlk("wait", name, timeout=90).code == 5
-    # The kubelet may say that a container has ended before its last line is in its log, and answer later than status waits.
-    until(30, lambda: "init container fetch: exit code 128: fatal: repository not found" in real.mlk("status", name, check=0).stdout)
+    # The node may write the two streams into the log in either order, and the last line after the end of the container.
+    assert "init container fetch: exit code 128: fatal: repository not found" in real.mlk("status", name, check=0).stdout
     until(30, lambda: "worker/0/fetch fatal: repository not found" in real.mlk("logs", name, check=0).stdout)
     wrong = real.mlk("logs", name, "--container", "nope")
     assert wrong.code == 2 and "main, fetch" in wrong.stderr
+
+
+def test_a_wait_records_the_last_line_of_an_init_container_though_it_comes_late(real, name, experiment):
+    commands = {"fetch": ("echo cloning; echo no such repository; exit 128", ["terminationMessagePolicy: File"])}
+    real.mlk("submit", experiment(text(real, name, "echo main", "initContainers", commands)), check=0)
+    short = {"do": "status", "status": 200, "path": "/log.*container=fetch", "times": 3, "body": "2026-01-03T11:00:00Z cloning\n"}
+    with FaultProxy(real.kubeconfig, plan=[short]) as proxy:
+        waited = real.mlk("wait", name, env={"KUBECONFIG": str(proxy.kubeconfig)}, timeout=90)
+    assert waited.code == 5 and "exit code 128: no such repository" in waited.stderr
+    assert "init container fetch: exit code 128: no such repository" in real.mlk("status", name, check=0).stdout
 
 
 def test_a_sidecar_that_crashes_again_and_again_is_no_lost_node(real, name, experiment):

@@ -20,7 +20,7 @@ A plan is a list of rules. The first rule that matches a request and is not used
                    cut-mid      pass on the head and `bytes` (default 20) of the body, then close
                    cut-mid-line of a stream: pass on `lines` (default 1) lines and half of the next, then close
                    status       answer `status` (default 429) with the headers `headers` (default Retry-After: 1)
-                                and the body `body` (default a Status object)
+                                and the body `body`: a text or an object (default a Status)
                    delay        wait `seconds` (default 1), then carry on as usual
                    cut-later    pass the answer on for `seconds` (default 1), then close
                    end-later    pass whole lines on for `seconds` (default 1), then `text`, and an orderly end
@@ -397,7 +397,7 @@ class Server:
             content = rule.get("body", {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status,
                                         "reason": "TooManyRequests" if status == 429 else "Fault",
                                         "message": "answered by the fault proxy"})
-        body = json.dumps(content).encode()
+        body = (content if isinstance(content, str) else json.dumps(content)).encode()
         entry["status"] = status
         lines = [f"HTTP/1.1 {status} Fault", "Content-Type: application/json", f"Content-Length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]

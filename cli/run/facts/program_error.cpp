@@ -125,6 +125,7 @@ bool is_error_of_launcher(std::string_view error) {
 // or of another language, whose errors have their own form.
 bool has_type_of_error(std::string_view line) {
   if (line.starts_with("Fatal Python error: ") || line.starts_with("panic: ") ||
+      line.starts_with("fatal: ") ||  // of git, which init containers run
       line.starts_with("terminate called after throwing an instance of "))
     return true;
   if (line.starts_with("thread '") && holds(line, "' panicked at")) return true;

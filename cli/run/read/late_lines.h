@@ -10,9 +10,15 @@
 
 namespace mlk {
 
+struct RunStatus;
+
 // Whether lines of a program that has ended at this time may still be on their way. True if `now` and this
 // time differ by less than 10 s, since the clocks of the node and of this machine may differ. Pure.
 bool may_have_late_lines(const std::optional<Time>& ended, Time now);
+
+// Whether the logs of an ended run may still get what its record lacks: the result of a run that succeeded,
+// or the error of a container that failed by itself. Pure.
+bool may_complete_record(const RunStatus& status, Time now);
 
 // Calls `read` as long as `lacks` returns true, at most five times, each time after 0.4 s. Returns false if
 // `deadline` passed first: the missing lines may still come.

@@ -19,6 +19,7 @@
 #include "cli/run/facts/labels.h"
 #include "cli/run/facts/owner.h"
 #include "cli/run/facts/read_facts.h"
+#include "cli/run/read/late_lines.h"
 #include "cli/run/read/node_reads.h"
 #include "cli/run/state/status.h"
 #include "cli/util/json.h"
@@ -32,7 +33,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr seconds ask_service_again{30};
+constexpr seconds ask_service_again{30}, ask_words_again{1};
 constexpr seconds longest_answer{10};
 constexpr std::size_t most_words_of_run = 8;
 constexpr int lines_of_words = 10;
@@ -64,8 +65,16 @@ bool all_run(const Facts& facts) {
 struct SideReads::State {
   struct Words {
     std::future<kube::Answer> answer;
+    Clock::time_point asked{};
     int restarts = 0;
     std::string known;
+
+    // Whether the answer belongs to an earlier end of the container, or may lack its last lines.
+    bool is_outdated(const Container& container) const {
+      const std::optional<ContainerEnd>& end = container.end ? container.end : container.last_end;
+      const bool may_grow = end && may_have_late_lines(end->finished, std::chrono::system_clock::now());
+      return restarts != container.restarts || (may_grow && Clock::now() - asked >= ask_words_again);
+    }
   };
   struct Service {
     std::future<kube::Answer> answer;
@@ -89,14 +98,16 @@ struct SideReads::State {
       if (other == nullptr) continue;
       ++asked;
       const auto [found, is_new] = words.try_emplace(last_words_key(pod->uid, other->name));
-      if (!is_new && (found->second.answer.valid() || found->second.restarts == other->restarts)) continue;
+      Words& its = found->second;
+      if (!is_new && (its.answer.valid() || !its.is_outdated(*other))) continue;
       kube::LogOptions options{.container = other->name};
       options.tail_lines = lines_of_words;
       options.limit_bytes = bytes_of_words;
       kube::Request request = kube::log_request(name_space, pod->name, options);
       request.timeout = longest_answer;
-      found->second.restarts = other->restarts;
-      found->second.answer = client.ask(request);
+      its.restarts = other->restarts;
+      its.asked = Clock::now();
+      its.answer = client.ask(request);
     }
   }
 

@@ -30,8 +30,8 @@ class SideReads {
   SideReads& operator=(const SideReads&) = delete;
 
   // Adds the known answers to the objects, and sends requests for the unknown ones. Does not wait. Polls
-  // doubtful nodes again after 3 s, and a Service after 30 s unless it exists and all ranks run. Call it from
-  // one thread.
+  // doubtful nodes again after 3 s, a log to which last lines may still come after 1 s, and a Service after
+  // 30 s unless it exists and all ranks run. Call it from one thread.
   void look(RunObjects& objects);
 
   // The same, but waits for the answers, at most for `budget`.

@@ -323,14 +323,16 @@ TEST_CASE("a line is an error if it begins with the type of an error") {
   for (const char* line :
        {"ValueError: bad", "ValueError", "a.b_c.Odd2Error: x", "MyException: x", "KeyboardInterrupt",
         "StopIteration", "ExceptionGroup: two (1 sub-exception)", "Fatal Python error: Aborted",
-        "panic: boom", "thread 'main' panicked at src/main.rs:2:5", "Error: x"}) {
+        "panic: boom", "thread 'main' panicked at src/main.rs:2:5", "Error: x",
+        "fatal: repository 'x' not found"}) {
     CAPTURE(line);
     CHECK(program_error(std::string("said\n") + line + "\n").is_found);
   }
-  for (const char* line : {"ValueError bad", "a-b.ValueError: x", "valueError: x", "9Error: x", "_Error: x",
-                           "a.error: x", ": ValueError", "ValueErrors: x", "Interrupted: x",
-                           "StopIterations: x", "Fatal Python error", "say panic: boom", "thread 'main' says",
-                           "thread main' panicked at x", "terminate called without an active exception"}) {
+  for (const char* line :
+       {"ValueError bad", "a-b.ValueError: x", "valueError: x", "9Error: x", "_Error: x", "a.error: x",
+        ": ValueError", "ValueErrors: x", "Interrupted: x", "StopIterations: x", "Fatal Python error",
+        "say panic: boom", "thread 'main' says", "Fatal: x", "a fatal: x", "fatal",
+        "thread main' panicked at x", "terminate called without an active exception"}) {
     CAPTURE(line);
     CHECK_FALSE(program_error(std::string("said\n") + line + "\n").is_found);
   }

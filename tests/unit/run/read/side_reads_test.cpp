@@ -202,5 +202,29 @@ TEST_CASE("last words are read from the logs of the eight newest pods at most, t
   CHECK(asked == std::vector<std::string>{"p5"});
 }
 
+// How often last words are requested within `time` from a container that ended `ago`.
+int asked_words(std::chrono::seconds ago, std::chrono::milliseconds time) {
+  AsideCluster cluster(200, node_that_is("True"));
+  const Time ended = std::chrono::system_clock::now() - ago;
+  json& pod = cluster.run.pod(0);
+  pod["spec"]["initContainers"] = {{{"name", "fetch"}}};
+  pod["status"] = {{"phase", "Failed"},
+                   {"initContainerStatuses",
+                    {{{"name", "fetch"},
+                      {"state", {{"terminated", {{"exitCode", 1}, {"finishedAt", format_time(ended)}}}}}}}}};
+  kube::Client client(cluster.server.start());
+  SideReads reads(client, "lab", SideReads::Scope::one_run);
+  for (const auto end = std::chrono::steady_clock::now() + time; std::chrono::steady_clock::now() < end;)
+    reads.wait({&cluster.run.objects}, 20s);
+  return cluster.asked_logs;
+}
+
+TEST_CASE("last words are requested again each second as long as lines may be on their way") {
+  CHECK(asked_words(1h, 1200ms) == 1);
+  const int asked = asked_words(0s, 1200ms);
+  CHECK(asked >= 2);
+  CHECK(asked <= 3);
+}
+
 }  // namespace
 }  // namespace mlk
