@@ -216,6 +216,23 @@ def test_a_difference_in_a_file_is_a_patch_byte_for_byte(embedded, name, experim
     assert (tmp_path / "lib" / "word").read_bytes() == after
 
 
+@pytest.mark.parametrize(("program", "why"), [
+    ("head -c 17000000 /dev/zero", 'program "diff" prints more than 16777216 bytes'), ("exec sleep 60", "the program diff takes more than 30 s"),
+    ("echo no memory >&2; exit 2", "the program diff says: no memory"), ("kill -9 $$", "the program diff was ended by signal 9")])
+def test_code_that_cannot_be_compared_is_to_be_got(embedded, name, experiment, tmp_path, program, why):
+    write_code(tmp_path)
+    file = write_experiment(experiment, name)
+    first = embedded.mlk("submit", file, check=0).stdout.strip()
+    (tmp_path / "lib" / "word").write_text("two\n")
+    second = embedded.mlk("submit", file, check=0).stdout.strip()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "diff").write_text(f"#!/bin/sh\n{program}\n")
+    (tmp_path / "bin" / "diff").chmod(0o755)
+    refused = embedded.mlk("diff", first, second, check=1, env={"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
+    assert f"their code cannot be compared: {why}" in refused.stderr
+    assert f"get {first} --to {first}" in refused.stderr and f"get {second} --to {second}" in refused.stderr
+
+
 def test_a_starter_experiment_runs_as_it_is(embedded, name, tmp_path):
     folder = tmp_path / f"My Program {name}"
     folder.mkdir()

@@ -290,3 +290,31 @@ def test_a_folder_in_which_nothing_can_be_locked_is_named_with_what_to_set(tmp_p
     (tmp_path / "mlk/local").chmod(0o700)
     told = mlk.run(mlk.BUILD / "mlk", "local", "up", env={"XDG_STATE_HOME": str(tmp_path)}, check=1)
     assert "did not start: cannot lock" in told.stderr and "set XDG_STATE_HOME" in told.stderr, told
+
+
+# A file system without locks, as NFS without lockd: each F_SETLK fails with ENOLCK.
+NO_LOCKS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+static int of_libc(const char* name, int fd, int command, va_list rest) {
+  void* argument = va_arg(rest, void*);
+  if (command == F_SETLK) { errno = ENOLCK; return -1; }
+  return ((int (*)(int, int, void*))dlsym(RTLD_NEXT, name))(fd, command, argument);
+}
+#define REPLACE(NAME) int NAME(int fd, int command, ...) { \
+  va_list rest; va_start(rest, command); int result = of_libc(#NAME, fd, command, rest); va_end(rest); return result; }
+REPLACE(fcntl)
+REPLACE(fcntl64)
+"""
+
+
+def test_a_file_system_without_locks_is_named_with_what_to_set(tmp_path):
+    library = tmp_path / "no_locks.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-ldl"], input=NO_LOCKS, text=True, check=True)
+    state = tmp_path / "state"
+    told = mlk.run(mlk.BUILD / "mlk", "local", "up", env={"XDG_STATE_HOME": str(state), "LD_PRELOAD": str(library)}, check=1)
+    assert "did not start: cannot lock" in told.stderr and "set XDG_STATE_HOME" in told.stderr, told
+    assert "No locks available" in told.stderr, told

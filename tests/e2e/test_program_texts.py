@@ -64,3 +64,13 @@ def test_a_regex_takes_the_number_beside_a_comma_and_a_near_miss_is_shown(cluste
     text = file_of(name + "b", line) + "sweep:" + SWEEP.format(more="")
     failed = cluster.mlk("sweep", "--wait", experiment(text, "b.yaml"), check=5, timeout=120)
     assert "never reported loss: the nearest line is 'epoch 1, loss: 0." in failed.stderr
+
+
+def test_a_bar_and_colours_are_no_part_of_a_trials_failure(cluster, name, experiment):
+    text = file_of(name, BARS + " # ${sweep.x}") + "sweep:" + SWEEP.format(more="")
+    failed = cluster.mlk("sweep", "--wait", experiment(text), check=5, timeout=120)
+    sweep = failed.stdout.strip()
+    failures = {row["failure"] for row in cluster.mlk("results", sweep, "-o", "json", check=0).json()}
+    assert failures == {"exit code 3: RuntimeError: CUDA out of memory"}
+    for told in (failed.stderr, cluster.mlk("status", sweep, check=0).stdout, cluster.mlk("results", sweep, check=0).stdout):
+        assert "CUDA out of memory" in told and "\x1b" not in told and "?[31m" not in told and "\r" not in told

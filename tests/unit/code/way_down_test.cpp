@@ -1,8 +1,5 @@
 // Paths are opened part by part, so a folder that meanwhile becomes a link leads nowhere.
-#include <atomic>
-#include <cstdio>
 #include <fcntl.h>
-#include <thread>
 
 #include <doctest/doctest.h>
 
@@ -10,6 +7,7 @@
 #include "cli/image/gzip.h"
 #include "cli/image/open_file.h"
 #include "cli/util/error.h"
+#include "tests/unit/util/exchanger.h"
 #include "tests/unit/util/temporary_folder.h"
 
 namespace {
@@ -17,27 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using mlk::image::OpenFile;
 using mlk::image::WayDown;
-
-// Exchanges the names of a folder and a link as fast as possible.
-class Exchanger {
- public:
-  Exchanger(fs::path one, fs::path other) : one_(std::move(one)), other_(std::move(other)) {
-    thread_ = std::thread([this] {
-      while (!done_) ::renameat2(AT_FDCWD, one_.c_str(), AT_FDCWD, other_.c_str(), RENAME_EXCHANGE);
-    });
-  }
-  ~Exchanger() {
-    done_ = true;
-    thread_.join();
-  }
-  Exchanger(const Exchanger&) = delete;
-  Exchanger& operator=(const Exchanger&) = delete;
-
- private:
-  const fs::path one_, other_;
-  std::atomic<bool> done_ = false;
-  std::thread thread_;
-};
 
 }  // namespace
 

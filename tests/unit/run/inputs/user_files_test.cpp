@@ -10,6 +10,7 @@
 
 #include "cli/render/limits.h"
 #include "cli/util/error.h"
+#include "tests/unit/util/exchanger.h"
 #include "tests/unit/util/temporary_folder.h"
 
 namespace fs = std::filesystem;
@@ -222,4 +223,24 @@ TEST_CASE("the path of a folder is returned as it was written, if the folder may
   const mlk::Error hidden = error_of([&] { (void)mlk::user_folder({home.experiment, {}}, ".git", "code"); });
   CHECK(hidden.what() == "code: " + (home.experiment / ".git").string() + " is hidden");
   CHECK(mlk::user_folder({home.experiment, {home.folder.path()}}, "..", "code") == home.experiment / "..");
+}
+
+TEST_CASE("if a link replaces a folder while its files are read, the target of the link is never read") {
+  const Home home;
+  home.folder.write("a", "SECRET");
+  fs::create_directory_symlink(home.folder.path(), home.experiment / "link");
+  const Exchanger exchanger(home.experiment / "data", home.experiment / "link");
+  int read = 0;
+  for (int i = 0; i < 2000; ++i) {
+    try {
+      const std::map<std::string, std::string> files =
+          mlk::read_user_folder({home.experiment, {}}, "data", "d");
+      for (const auto& [name, text] : files) REQUIRE(text == "1");
+      REQUIRE(mlk::read_user_file({home.experiment, {}}, "data/a", "d", 99) == "1");
+      ++read;
+    } catch (const mlk::Error&) {
+      // At that moment the path was a link that leads out of the folder.
+    }
+  }
+  CHECK(read > 0);
 }

@@ -156,6 +156,35 @@ TEST_CASE("a long log is requested in two parts without loss, wherever the first
         std::set<std::string>{""});
 }
 
+TEST_CASE("the first line is passed on before the logs are read to their end") {
+  std::atomic<bool> is_passed_on = false;
+  FakeServer server;
+  server.http->Get(".*", [&](const httplib::Request&, httplib::Response& response) {
+    response.set_chunked_content_provider("text/plain", [&](std::size_t sent, httplib::DataSink& sink) {
+      if (sent == 0) {
+        const std::string begin = stamped(1, "first") + stamped(2, "second");
+        return sink.write(begin.data(), begin.size());
+      }
+      const auto deadline = std::chrono::steady_clock::now() + seconds(20);
+      while (!is_passed_on && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::sleep_for(milliseconds(1));
+      const std::string end = stamped(3, is_passed_on ? "in time" : "too late");
+      sink.write(end.data(), end.size());
+      sink.done();
+      return true;
+    });
+  });
+  kube::Client client(server.start());
+  Texts taken;
+  read_run_logs(client, "lab", {pod_of_rank("a", 0), pod_of_rank("b", 1)}, {},
+                {.line = [&](const RunLogLine& line) {
+                  is_passed_on = true;
+                  taken.push_back(line.text);
+                  return true;
+                }});
+  CHECK(taken == Texts{"first", "first", "second", "second", "in time", "in time"});
+}
+
 TEST_CASE("a taker that asks to stop gets no more lines") {
   LogsOfPods pods;
   pods.logs["a"] = {stamped(1, "a1"), stamped(4, "a2")};

@@ -184,6 +184,14 @@ TEST_CASE("CSV and TSV contain full numbers, JSON for lists, and nothing for abs
         "1\tSucceeded\t\t\t\t\t1\texit code 1\n");
 }
 
+TEST_CASE("CSV and TSV contain a value that looks like a formula as it was written, as the manual says") {
+  const std::vector<Trial> trials{result_trial(0, 1.0, {{"text", "=1+1"}}),
+                                  result_trial(1, 1.0, {{"text", "x"}})};
+  const ResultTable table = result_table(trials, best_accuracy, {});
+  CHECK(to_csv(table).find(",=1+1,") != std::string::npos);
+  CHECK(to_tsv(table).find("\t=1+1\t") != std::string::npos);
+}
+
 TEST_CASE("CSV contains NaN and infinities as nan and inf, which other programs can read") {
   std::vector<Trial> trials{result_trial(0, 1, {})};
   trials[0].metrics = {{"a", std::nan("")}, {"b", -std::numeric_limits<double>::infinity()}};
