@@ -20,7 +20,7 @@ constexpr const char* usage =
     "usage: sim [--mode allreduce|ps] --seeds A..B [--ranks N]\n"
     "                                          one run for each seed; exit 1 if one breaks a rule\n"
     "       sim [--mode allreduce|ps] --seed N [--ranks N] [--trace] [--text]\n"
-    "       sim FILE... [--trace]              scenarios (tests/sim/scenarios)\n"
+    "       sim FILE... [--trace] [--probes]   scenarios (tests/sim/scenarios)\n"
     "--plant given_up_ends: with this fault in the simulated transport; allreduce only\n"
     "--trace prints every event, --text the seed's scenario; the mode is allreduce unless ps is named\n"
     "--probes: in how many runs each probe of the code was passed, a line for each\n"
@@ -98,11 +98,20 @@ Print printer(bool trace) {
   return [](const std::string& line) { std::printf("%s\n", line.c_str()); };
 }
 
+// A run breaks its scenario also if it does not pass the probes that the scenario names.
+Outcome run_scenario(const auto& scenario, const Arguments& arguments) {
+  Outcome outcome = simulate(scenario, printer(arguments.trace));
+  for (const std::string& probe : scenario.passes) {
+    if (!outcome.violation && !has_passed(probe)) outcome.violation = "the run does not pass " + probe;
+  }
+  return outcome;
+}
+
 Outcome run_text(const std::string& text, const Arguments& arguments) {
-  if (is_ps_scenario(text)) return simulate(parse_ps_scenario(text), printer(arguments.trace));
+  if (is_ps_scenario(text)) return run_scenario(parse_ps_scenario(text), arguments);
   Scenario scenario = parse_scenario(text);
   scenario.settings.network.plants = arguments.plants;
-  return simulate(scenario, printer(arguments.trace));
+  return run_scenario(scenario, arguments);
 }
 
 Outcome run_seed(std::uint64_t seed, const Arguments& arguments) {
@@ -126,10 +135,12 @@ int run_files(const Arguments& arguments) {
     std::ifstream file(path);
     std::stringstream text;
     if (!(text << file.rdbuf())) throw std::runtime_error(path + ": cannot be read");
+    next_run();
     const Outcome outcome = run_text(text.str(), arguments);
     std::printf("%s: %s\n", path.c_str(), outcome.violation.value_or("ok").c_str());
     if (outcome.violation) code = 1;
   }
+  if (arguments.probes) print_probes();
   return code;
 }
 

@@ -39,6 +39,11 @@ void next_run() {
   passed_now.clear();
 }
 
+bool has_passed(std::string_view probe) {
+  const auto found = passed_in.find(probe);
+  return found != passed_in.end() && found->second.last == current_run;
+}
+
 std::vector<std::string_view> take_passed_probes() { return std::exchange(passed_now, {}); }
 
 void print_probes() {

@@ -17,6 +17,8 @@ namespace mlk::sim {
 void listen_to_probes();
 // Probes passed from here on belong to the next run.
 void next_run();
+// Whether the present run has passed this probe.
+bool has_passed(std::string_view probe);
 // The names of the probes passed since the last call.
 std::vector<std::string_view> take_passed_probes();
 // Prints a line for each probe: "probe NAME RUNS". The step `sim` of tests/run reads these lines.

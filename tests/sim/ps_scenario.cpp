@@ -84,6 +84,7 @@ std::map<std::string, LineReader> readers_into(PsScenario& s) {
              s.at_probes.seed = read_count<std::uint64_t>(words);
              s.at_probes.until = read_seconds(words);
            }},
+          {"passes", word_into(s.passes)},
           {"at", [&s](std::istream& words) { s.faults.push_back(read_ps_fault(words)); }}};
 }
 

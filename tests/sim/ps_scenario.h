@@ -63,6 +63,7 @@ struct PsScenario {
   std::vector<PsFault> faults;
   std::set<std::uint32_t> never;  // workers that are not started again
   ProbeFaults at_probes;
+  std::set<std::string> passes;  // probes that the run must pass
 
   rt::Config config() const;
   std::vector<rt::PeerId> processes() const;

@@ -66,6 +66,7 @@ std::map<std::string, LineReader> readers_into(Scenario& scenario,
            [&drifts](std::istream& words) {
              if (!(words >> drifts[read_rank(words)])) throw std::invalid_argument("drift");
            }},
+          {"passes", word_into(scenario.passes)},
           {"at", [&scenario](std::istream& words) { scenario.faults.push_back(read_fault(words)); }}};
 }
 

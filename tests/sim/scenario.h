@@ -10,6 +10,8 @@
 // - `drift 1 200`: the clock of rank 1 is faster by 200 parts in a million
 // - `never 2`: the Job of rank 2 does not start it again
 // - `apart 0 1`: these two ranks never reach each other
+// - `passes allreduce.proposed`: the run must pass this probe (PROTOCOLS.md). So a scenario fails when the
+//   code has changed and the scenario no longer shows what it was written for
 // - `at_probes 9 20`: faults at probes (probes.h), in the first 20 seconds, determined by the number 9
 // - `at 4.5 kill 1`: seconds after the start; also lose_host R, freeze R, thaw R, terminate R, start R,
 //   hang R (a sum of it), cut FROM TO, heal FROM TO, disk_full 0 or 1, disk_slow FACTOR,
@@ -70,6 +72,7 @@ struct Scenario {
   std::set<std::uint32_t> never;  // ranks that are not started again
   std::optional<std::pair<std::uint32_t, std::uint32_t>> apart;
   ProbeFaults at_probes;
+  std::set<std::string> passes;  // probes that the run must pass
 };
 
 // Defined in draw.cpp. ranks: 0: the seed determines their number.

@@ -26,6 +26,14 @@ LineReader milliseconds_into(Duration& target) {
   return [&target](std::istream& words) { target = read_milliseconds(words); };
 }
 
+LineReader word_into(std::set<std::string>& target) {
+  return [&target](std::istream& words) {
+    std::string word;
+    if (!(words >> word)) throw std::invalid_argument("word");
+    target.insert(word);
+  };
+}
+
 void read_lines(const std::string& text, const std::map<std::string, LineReader>& readers) {
   std::istringstream lines(text);
   std::string line;

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <functional>
 #include <map>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -38,6 +39,8 @@ LineReader count_into(T& target) {
 LineReader switch_into(bool& target);  // 0 or 1
 LineReader seconds_into(std::chrono::seconds& target);
 LineReader milliseconds_into(Duration& target);
+// Adds the next word.
+LineReader word_into(std::set<std::string>& target);
 
 // Calls the reader that belongs to each line's first word. Throws std::runtime_error that names the line if
 // there is no such reader, if the reader throws std::logic_error, or if the reader leaves words unread.
