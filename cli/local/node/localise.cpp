@@ -81,15 +81,20 @@ class Localiser {
   }
 
   // The value of a variable, with names and paths replaced. A port may have a variable X_PORT of its own
-  // beside the variable X_ADDR of the host. Then the host decides the port.
+  // beside the variable of the host, such as X_ADDR or X_URI. Then the host decides the port.
   std::string place(const std::string& variable, const std::string& value) const {
     constexpr std::string_view port = "_PORT";
     const bool is_port = variable.ends_with(port) && !value.empty() && digits_at(value, 0) == value.size();
-    const std::string host =
-        is_port ? variable.substr(0, variable.size() - port.size()) + "_ADDR" : std::string();
-    if (!is_port || !env_.contains(host) || secret_.contains(host)) return place(value);
-    const std::string both = place(env_.at(host) + ":" + value);
-    return both.substr(both.rfind(':') + 1);
+    if (!is_port) return place(value);
+    const std::string prefix = variable.substr(0, variable.size() - port.size() + 1);
+    for (auto host = env_.lower_bound(prefix); host != env_.end() && host->first.starts_with(prefix);
+         ++host) {
+      if (host->first == variable || secret_.contains(host->first)) continue;
+      const std::string both = place(host->second + ":" + value);
+      const std::string of_host = both.substr(both.rfind(':') + 1);
+      if (of_host != value) return of_host;
+    }
+    return place(value);
   }
 
   void set(const std::string& name, const std::string& value) {

@@ -60,8 +60,9 @@ class WaitingReason : public std::runtime_error {
   std::string reason_;
 };
 
-// Names of peers and paths of mounts in its variables, command and arguments are replaced as below. If X_ADDR
-// is a peer and X_PORT its port, both are replaced. Throws WaitingReason.
+// Names of peers and paths of mounts in its variables, command and arguments are replaced as below. If X_PORT
+// is the port of the peer in another variable that begins with X_, such as X_ADDR, both are replaced. Throws
+// WaitingReason.
 Process localise(const nlohmann::json& pod, const PodContext& around);
 
 // Replaces "$(NAME)" if `env` has it, and "$$" by "$", as Kubernetes does in command, args and env.

@@ -7,6 +7,8 @@
 #include "cli/util/quantity.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/node/localise");
+
 using namespace mlk::local;
 using mlk::parse_quantity;
 using mlk::local::samples::json;
@@ -175,7 +177,8 @@ TEST_CASE("the environment has the pod's fields, keys of ConfigMaps and Secrets,
   CHECK(process.argv == std::vector<std::string>{"prog", "--rank=1", "<run-worker-0>:1"});
 }
 
-TEST_CASE("the port of a peer is also replaced in the variable X_PORT beside X_ADDR") {
+TEST_CASE(
+    "the port of a peer is also replaced in the variable X_PORT beside X_ADDR or another variable of X") {
   Place place;
   PodContext around = place.file_context();
   around.port_of = [](const std::string&, const std::string&, int port) { return port + 1; };
@@ -187,6 +190,13 @@ TEST_CASE("the port of a peer is also replaced in the variable X_PORT beside X_A
   CHECK(port_beside("db.example", "7070") == "7070");
   CHECK(port_beside("run-worker-0.run", "http") == "http");
   CHECK(port_beside("run-worker-0.run", "") == "");
+  const auto port_of = [&](const json& env) {
+    return env_of(localise(pod_with({{"env", env}}), around), "T_PORT");
+  };
+  const json port = {{"name", "T_PORT"}, {"value", "7070"}};
+  const json peer = {{"name", "T_URI"}, {"value", "run-worker-0.run"}};
+  CHECK(port_of({port, {{"name", "T_ID"}, {"value", "3"}}, peer}) == "7071");
+  CHECK(port_of({port, {{"name", "TT_URI"}, {"value", "run-worker-0.run"}}}) == "7070");
   const json alone = {{{"name", "MASTER_PORT"}, {"value", "7070"}}};
   CHECK(env_of(localise(pod_with({{"env", alone}}), around), "MASTER_PORT") == "7070");
 }
