@@ -2,13 +2,13 @@
 //
 //   objects -> read_facts()   Jobs, pods and events as plain values (run/facts)
 //           -> ranks          the pods of each rank, and its state (ranks.h)
-//           -> causes         why ranks are not running, the heaviest one is shown (diagnosis.h)
+//           -> causes         why ranks are not running, the heaviest one is shown (rank_cause.h)
 //           -> phase          decide_phase(): a table, first match first
 //
 // The callers are status, ls, wait, logs -f, stop, submit and sweeps, after each read of the objects.
 //
-// Example: an owner, a Job with two completions, one pod that runs and none for rank 1 give Starting, and the
-// event about the quota gives its reason.
+// Example: an owner, a Job with two completions, one pod that runs and none for rank 1 give Scheduling, and
+// the event about the quota gives its reason.
 //
 // Invariants: the same objects and time give the same answer on every machine. A record of a run's end wins
 // over all later reports of its pods.
@@ -26,6 +26,7 @@
 #include "cli/run/facts/pods_left.h"
 #include "cli/run/facts/read_facts.h"
 #include "cli/run/state/diagnosis.h"
+#include "cli/run/state/rank_cause.h"
 #include "cli/run/state/ranks.h"
 #include "cli/run/state/record.h"
 #include "cli/run/state/recorded.h"
@@ -182,57 +183,8 @@ class Observation {
   }
 
   void find_causes() {
-    for (Rank& rank : ranks_) find_cause(rank);
-    for (Rank& rank : left_) find_cause(rank);
-  }
-
-  void find_cause(Rank& rank) const {
-    const JobFacts& job = *rank.job;
-    if (rank.state == RankState::running || rank.state == RankState::succeeded) {
-      if (!rank.pods.empty()) rank.cause = why_not_all_well(rank);
-    } else if (rank.pods.empty()) {
-      rank.cause = why_no_pod(job, facts_);
-      rank.cause.ranks = {rank.number};
-    } else if (rank.state == RankState::removed) {
-      rank.cause = {
-          cause_weight::removed, "removed by its Job, which had succeeded", false, job.role, {rank.number}};
-    } else if (rank.pods.back()->phase == "Failed") {
-      const Failure failure = describe_end(*rank.pods.back(), job, true);
-      const bool final = rank.state == RankState::failed;
-      const bool over = job.ending || job.end != JobFacts::End::none;
-      const std::string text = over ? what_happened(failure) : one_line(failure, now_);
-      rank.cause = {final ? cause_weight::failed_for_good : cause_weight::failed,
-                    (final && !over ? "failed for good: " : "") + text,
-                    false,
-                    job.role,
-                    {rank.number}};
-    } else {
-      rank.cause = why_pod_waits(*rank.pods.back(), job, facts_);
-      if (rank.cause.weight <= cause_weight::starting && rank.restarts > 0) {
-        const std::string waits = rank.cause.text;
-        rank.cause = why_restarting(rank);
-        if (!waits.empty()) rank.cause.text += ": " + waits;
-      }
-    }
-  }
-
-  // The program of the rank runs or has ended well: the cause lies in another container of its pod.
-  static Cause why_not_all_well(const Rank& rank) {
-    const PodFacts& pod = done_pod(rank) != nullptr ? *done_pod(rank) : *rank.pods.back();
-    std::string text = what_keeps_pod(pod);
-    if (text.empty()) text = trouble_beside(pod);
-    return {text.empty() ? 0 : cause_weight::beside, text, false, rank.job->role, {rank.number}};
-  }
-
-  // Nothing blocks the new pod of the rank. The pod has only not started yet.
-  static Cause why_restarting(const Rank& rank) {
-    const PodFacts& pod = *rank.pods.back();
-    std::string text = "restarting";
-    if (rank.pods.size() > 1)
-      text += " after " + what_happened(describe_end(**(rank.pods.end() - 2), *rank.job, false));
-    if (pod.counted_before > 0)
-      text += fmt::format(" (try {} of {})", pod.counted_before + 1, rank.job->attempts);
-    return {cause_weight::restarting, text, false, rank.job->role, {rank.number}};
+    for (Rank& rank : ranks_) rank.cause = cause_of(rank, facts_, now_);
+    for (Rank& rank : left_) rank.cause = cause_of(rank, facts_, now_);
   }
 
   std::string why_not_running() {
