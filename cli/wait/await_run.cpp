@@ -97,10 +97,10 @@ class Await {
     }
     last_ = std::move(seen);
     started_ = started_ || has_started(*last_);
-    over_ = is_over(objects, *last_);
+    over_ = has_settled(objects, *last_);
     if (over_) drain_logs();
     // With `follow` the end is reported only after the last log lines, so the shown state waits for them.
-    if (options_.follow && mlk::is_over(*last_) && !over_) return;
+    if (options_.follow && is_over(*last_) && !over_) return;
     const std::string line = printable(phase_line(*last_));
     if (untimed(line) != untimed(plain_)) plain_ = line;
   }
@@ -121,7 +121,7 @@ class Await {
     if (!last_) {
       const RunObjects objects = watcher_.read_again();
       last_ = observe(objects, now());
-      over_ = is_over(objects, *last_);
+      over_ = has_settled(objects, *last_);
     }
     if (final_since_ || over_) code_ = ended();
   }
@@ -131,7 +131,7 @@ class Await {
 
   // A stopped run is over when its pods have written their last checkpoint and results; an ended run is over
   // when its last processes have ended, or when their time to end is over.
-  bool is_over(const RunObjects& objects, const RunStatus& status) {
+  bool has_settled(const RunObjects& objects, const RunStatus& status) {
     if (status.absence == Absence::gone && status.phase != Phase::stopped) return true;
     if (!is_final(status.phase)) {
       final_since_.reset();
@@ -216,7 +216,7 @@ class Await {
   RunObjects whole_end() {
     RunObjects seen = watcher_.objects();
     std::optional<RunObjects> read = read_again();
-    const bool newer = read && (!watcher_.synced() || is_over(*read, observe(*read, now())));
+    const bool newer = read && (!watcher_.synced() || has_settled(*read, observe(*read, now())));
     RunObjects end = newer ? std::move(*read) : std::move(seen);
     end.lines = lines_;
     const std::string& name_space = client_.config().name_space;
@@ -245,7 +245,7 @@ class Await {
     progress_.clear();
     if (const auto problem = write_record(client_, client_.config().name_space, objects.owner, status))
       session_.warn("the final record could not be written: " + *problem);
-    if (mlk::is_over(status) && is_over(objects, status)) {
+    if (is_over(status) && has_settled(objects, status)) {
       if (const auto problem = suspend_what_goes_on(client_, client_.config().name_space, objects))
         session_.warn("Jobs of the run go on, and could not be suspended: " + *problem);
     }

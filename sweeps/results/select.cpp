@@ -112,12 +112,9 @@ States all_states() {
   return out;
 }
 
-States all_phases() {
+States names_of_phases() {
   States out;
-  for (const Phase phase :
-       {Phase::incomplete, Phase::queued, Phase::scheduling, Phase::starting, Phase::running,
-        Phase::restarting, Phase::stopped, Phase::succeeded, Phase::failed})
-    out.emplace_back(to_string(phase));
+  for (const Phase phase : all_phases) out.emplace_back(to_string(phase));
   return out;
 }
 
@@ -248,7 +245,7 @@ std::vector<RunStatus> select_runs(const std::vector<RunStatus>& runs, Time now,
     return {};
   }
   std::vector<RunStatus> out;
-  for (const std::size_t i : places_of(values, std::move(known), clashes, all_phases(), expression))
+  for (const std::size_t i : places_of(values, std::move(known), clashes, names_of_phases(), expression))
     out.push_back(runs[i]);
   return out;
 }

@@ -75,7 +75,7 @@ class Driver {
       const SweepStatus status = look(*objects, runs);
       hooks_.changed(status);
       if (watch) watch->looked();
-      if (left_to_others_ || is_over(*objects, runs, status)) {
+      if (left_to_others_ || has_nothing_to_do(*objects, runs, status)) {
         lease->release();
         std::optional<SweepStatus> last;
         attempt([&] { last = read_sweep(client_, request_.name_space, sweep_, Harvest::all); });
@@ -123,7 +123,7 @@ class Driver {
 
   // An ended sweep continues if this command has points that the sweep does not have, because they were added
   // while another process drove the sweep, or if trials have to be tried again.
-  bool is_over(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) const {
+  bool has_nothing_to_do(const SweepObjects& objects, const Runs& runs, const SweepStatus& status) const {
     if (is_final(status.phase)) {
       const NextStep next = next_step(objects, status);
       return next.ended || next.hopeless;
@@ -187,7 +187,7 @@ class Driver {
     fail_those_that_cannot_start(status, runs);
     carry_out(objects, status, runs, next.judged);
     for (const auto& [name, run] : status.runs) {
-      if (!mlk::is_over(run)) settle_pause(client_, request_.name_space, runs.at(name));
+      if (!is_over(run)) settle_pause(client_, request_.name_space, runs.at(name));
     }
     if (next.hopeless) {
       stop_all(runs, status);
@@ -248,7 +248,7 @@ class Driver {
 
   void stop_all(const Runs& runs, const SweepStatus& sweep) {
     for (const auto& [name, status] : sweep.runs) {
-      if (!mlk::is_over(status)) stop_trial(client_, request_.name_space, runs.at(name));
+      if (!is_over(status)) stop_trial(client_, request_.name_space, runs.at(name));
     }
   }
 
@@ -316,7 +316,7 @@ class Driver {
       // If the Job of a run was made and is missing now, creates nothing for the run: the next looks show
       // whether the Job is gone.
       const bool whole = is_there && (seen->second.phase != Phase::incomplete ||
-                                      seen->second.absence == Absence::unsure || mlk::is_over(seen->second));
+                                      seen->second.absence == Absence::unsure || is_over(seen->second));
       if (whole) created_.erase(name);  // the watch reports the run from now on
       const auto made = created_.find(name);
       const bool on_its_way = made != created_.end() && steady_clock::now() - made->second < longest_news;

@@ -115,8 +115,12 @@ void read_run(const RunStatus& run, const std::optional<Objective>& objective, T
     case Phase::restarting:
       trial.state = TrialState::running;
       break;
-    default:
+    case Phase::incomplete:
+    case Phase::queued:
+    case Phase::scheduling:
+    case Phase::starting:
       trial.state = TrialState::waiting;
+      break;
   }
   if (run.absence == Absence::gone && run.phase != Phase::stopped) {
     trial.state = TrialState::failed;

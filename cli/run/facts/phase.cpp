@@ -1,33 +1,34 @@
 #include "cli/run/facts/phase.h"
 
-#include <array>
-#include <utility>
-
 namespace mlk {
-namespace {
-
-constexpr std::array<std::pair<Phase, std::string_view>, 9> phase_names{{{Phase::incomplete, "Incomplete"},
-                                                                         {Phase::queued, "Queued"},
-                                                                         {Phase::scheduling, "Scheduling"},
-                                                                         {Phase::starting, "Starting"},
-                                                                         {Phase::running, "Running"},
-                                                                         {Phase::restarting, "Restarting"},
-                                                                         {Phase::stopped, "Stopped"},
-                                                                         {Phase::succeeded, "Succeeded"},
-                                                                         {Phase::failed, "Failed"}}};
-
-}  // namespace
 
 std::string_view to_string(Phase phase) {
-  for (const auto& [value, name] : phase_names) {
-    if (value == phase) return name;
+  switch (phase) {
+    case Phase::incomplete:
+      return "Incomplete";
+    case Phase::queued:
+      return "Queued";
+    case Phase::scheduling:
+      return "Scheduling";
+    case Phase::starting:
+      return "Starting";
+    case Phase::running:
+      return "Running";
+    case Phase::restarting:
+      return "Restarting";
+    case Phase::stopped:
+      return "Stopped";
+    case Phase::succeeded:
+      return "Succeeded";
+    case Phase::failed:
+      return "Failed";
   }
   return "Incomplete";
 }
 
 std::optional<Phase> parse_phase(std::string_view text) {
-  for (const auto& [value, name] : phase_names) {
-    if (name == text) return value;
+  for (const Phase phase : all_phases) {
+    if (to_string(phase) == text) return phase;
   }
   return std::nullopt;
 }

@@ -1,6 +1,7 @@
-// The phases of a run, and their names.
+// The phases of a run, and their names. Sweeps have the same phases.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string_view>
 
@@ -17,6 +18,9 @@ enum class Phase {
   succeeded,
   failed
 };
+inline constexpr std::array all_phases{Phase::incomplete, Phase::queued,    Phase::scheduling,
+                                       Phase::starting,   Phase::running,   Phase::restarting,
+                                       Phase::stopped,    Phase::succeeded, Phase::failed};
 std::string_view to_string(Phase phase);                  // "Incomplete", "Queued" ...
 std::optional<Phase> parse_phase(std::string_view text);  // the inverse
 bool is_final(Phase phase);                               // succeeded, failed; stopped runs may be resumed

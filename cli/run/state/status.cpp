@@ -54,9 +54,15 @@ ExitCode exit_code(const RunStatus& status) {
     case Phase::failed:
       return status.first_failure && status.first_failure->disruption ? ExitCode::disrupted
                                                                       : ExitCode::run_failed;
-    default:
-      return status.cannot_start ? ExitCode::cannot_start : ExitCode::failure;
+    case Phase::incomplete:
+    case Phase::queued:
+    case Phase::scheduling:
+    case Phase::starting:
+    case Phase::running:
+    case Phase::restarting:
+      break;
   }
+  return status.cannot_start ? ExitCode::cannot_start : ExitCode::failure;
 }
 
 json to_record(const RunStatus& status) {

@@ -6,6 +6,8 @@
 #include "cli/util/error.h"
 #include "sweeps/results/select.h"
 
+TEST_SUITE_BEGIN("sweeps/results/select_fields");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;
@@ -124,9 +126,7 @@ TEST_CASE("an expression may name every state of a trial and every phase of a ru
     trial.state = state;
     CHECK(select({trial}, {}, "state == " + std::string(to_string(state))).size() == 1);
   }
-  for (const Phase phase :
-       {Phase::incomplete, Phase::queued, Phase::scheduling, Phase::starting, Phase::running,
-        Phase::restarting, Phase::stopped, Phase::succeeded, Phase::failed}) {
+  for (const Phase phase : all_phases) {
     RunStatus run;
     run.phase = phase;
     const std::string text(to_string(phase));
