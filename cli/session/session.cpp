@@ -96,8 +96,8 @@ void require_no_trial(const RunAddress& address) {
   if (!address.trial) return;
   throw Error(
       ExitCode::usage,
-      "the cluster runs the trials of " + address.run + " by itself, and single ones cannot be waited for",
-      "wait for the sweep, or follow the trial: mlk logs -f " + address.run + "/" +
+      address.run + "/" + std::to_string(*address.trial) + " is one trial of a sweep, not a run of its own",
+      "name the sweep: " + address.run + ", or read the log of the trial: mlk logs -f " + address.run + "/" +
           std::to_string(*address.trial));
 }
 

@@ -1,6 +1,7 @@
 #include "cli/views/views.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <unistd.h>
@@ -38,9 +39,12 @@ ui::Color color_of(Phase phase) {
     case Phase::stopped:
     case Phase::incomplete:
       return ui::Color::yellow;
-    default:
-      return ui::Color::cyan;
+    case Phase::queued:
+    case Phase::scheduling:
+    case Phase::starting:
+      break;
   }
+  return ui::Color::cyan;
 }
 
 std::string duration_between(const std::optional<Time>& from, Time to) {
@@ -267,6 +271,68 @@ class StatusPrinter {
   const Time now_;
 };
 
+struct RowContext {
+  Time now;
+  std::map<std::string, std::string> differences;  // by run; only for the wide list
+};
+
+std::string step_cell(const RunStatus& run, const RowContext& context) {
+  const std::string age = age_text(run, context.now);
+  return step_text(run) + (age.empty() ? "" : " (" + age + ")");
+}
+
+std::string loss_cell(const RunStatus& run, const RowContext&) {
+  const json* metrics = member(run.result, "metrics");
+  const json* value = metrics == nullptr ? nullptr : member(*metrics, "loss");
+  const std::optional<double> loss = value == nullptr ? std::nullopt : metric_number(*value);
+  return loss ? number(*loss) : "";
+}
+
+// On a narrow terminal the reason is more useful than columns that `status` also has, and the wide list
+// (`-o wide`) has no room for the step there.
+struct Column {
+  enum class Where { everywhere, in_wide_list, not_on_narrow, not_in_narrow_wide_list };
+  const char* header;
+  Where where;
+  std::string (*cell)(const RunStatus&, const RowContext&);
+};
+
+// The list of runs, from left to right. The phase is the second column, since it has a colour.
+using Where = Column::Where;
+constexpr std::array<Column, 10> columns_of_runs{{
+    {"RUN", Where::everywhere, [](const RunStatus& run, const RowContext&) { return run.run; }},
+    {"PHASE", Where::everywhere,
+     [](const RunStatus& run, const RowContext&) { return std::string(to_string(run.phase)); }},
+    {"MODE", Where::not_on_narrow, [](const RunStatus& run, const RowContext&) { return run.mode; }},
+    {"STEP", Where::not_in_narrow_wide_list, step_cell},
+    {"LOSS", Where::not_on_narrow, loss_cell},
+    {"RESTARTS", Where::not_on_narrow,
+     [](const RunStatus& run, const RowContext&) { return std::to_string(run.restarts); }},
+    {"AGE", Where::everywhere,
+     [](const RunStatus& run, const RowContext& context) {
+       return duration_between(run.created, context.now);
+     }},
+    {"TAGS", Where::in_wide_list,
+     [](const RunStatus& run, const RowContext&) { return join(run.tags, ","); }},
+    {"DIFFERS IN", Where::in_wide_list,
+     [](const RunStatus& run, const RowContext& context) { return context.differences.at(run.run); }},
+    {"WHY", Where::everywhere, [](const RunStatus& run, const RowContext&) { return run.why; }},
+}};
+
+bool is_shown(Where where, bool wide_list, bool narrow) {
+  switch (where) {
+    case Where::everywhere:
+      return true;
+    case Where::in_wide_list:
+      return wide_list;
+    case Where::not_on_narrow:
+      return !narrow;
+    case Where::not_in_narrow_wide_list:
+      return !(narrow && wide_list);
+  }
+  return true;
+}
+
 std::size_t width_of_output(const Session& session) {
   return session.out_is_terminal ? ui::terminal_width(STDOUT_FILENO) : 0;
 }
@@ -286,32 +352,20 @@ void print_status(const RunStatus& status, std::ostream& out, const ui::Style& s
 
 void print_runs(const std::vector<RunStatus>& runs, std::ostream& out, const ui::Style& style,
                 std::size_t width, Time now, Columns columns) {
-  // On a narrow terminal the reason is more useful than columns that `status` also has. The wide list shows
-  // tags and differences, and has no room for the step, which the usual list shows.
   const bool all = columns == Columns::all;
   const bool narrow = width != 0 && width < least_for_all_columns;
-  std::vector<std::string> headers{"RUN", "PHASE", "MODE", "STEP", "LOSS", "RESTARTS", "AGE"};
-  if (narrow) headers = {"RUN", "PHASE", "STEP", "AGE"};
-  if (narrow && all) headers = {"RUN", "PHASE", "AGE"};
-  if (all) headers.insert(headers.end(), {"TAGS", "DIFFERS IN"});
-  headers.push_back("WHY");
+  std::vector<const Column*> shown;
+  std::vector<std::string> headers;
+  for (const Column& column : columns_of_runs) {
+    if (!is_shown(column.where, all, narrow)) continue;
+    shown.push_back(&column);
+    headers.emplace_back(column.header);
+  }
   ui::Table table(headers);
-  const std::map<std::string, std::string> differences =
-      all ? differences_of(runs) : std::map<std::string, std::string>();
+  const RowContext context{now, all ? differences_of(runs) : std::map<std::string, std::string>()};
   for (const RunStatus& run : runs) {
-    std::string loss;
-    if (const json* metrics = member(run.result, "metrics")) {
-      if (const json* value = member(*metrics, "loss"))
-        if (const std::optional<double> read = metric_number(*value)) loss = number(*read);
-    }
-    const std::string phase(to_string(run.phase)), age = duration_between(run.created, now);
-    const std::string told = age_text(run, now);
-    const std::string step = step_text(run) + (told.empty() ? "" : " (" + told + ")");
-    std::vector<std::string> cells{run.run, phase, run.mode, step, loss, std::to_string(run.restarts), age};
-    if (narrow) cells = {run.run, phase, step, age};
-    if (narrow && all) cells = {run.run, phase, age};
-    if (all) cells.insert(cells.end(), {join(run.tags, ","), differences.at(run.run)});
-    cells.push_back(run.why);
+    std::vector<std::string> cells;
+    for (const Column* column : shown) cells.push_back(column->cell(run, context));
     table.add(std::move(cells), {ui::Color::none, color_of(run.phase)});
   }
   table.print(out, width, style);

@@ -16,7 +16,7 @@ struct Session;
 // The first digits of a commit, as its short name for people: "0123456789ab-dirty".
 std::string short_commit(const std::string& commit);
 
-enum class Columns { usual, all };  // all: also the values in which runs of one name differ
+enum class Columns { usual, all };  // all: also the tags, and the values in which runs of one name differ
 
 // Print `mlk status` and `mlk ls` on the session's standard output.
 void print_status(const RunStatus& status, Session& session);
