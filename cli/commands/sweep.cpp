@@ -20,6 +20,7 @@
 #include "cli/views/other_code.h"
 #include "cli/views/sweep_preview.h"
 #include "cli/wait/await_sweep.h"
+#include "sweeps/search/search.h"
 #include "sweeps/trials/continue_sweep.h"
 #include "sweeps/trials/prepare_driven.h"
 #include "sweeps/trials/start.h"
@@ -58,7 +59,8 @@ std::vector<FlagValue> search_flags(const SweepOptions& options, const Experimen
   const YamlNode* search = sweep == nullptr ? nullptr : sweep->find("search");
   const bool is_map = search != nullptr && search->kind == YamlNode::Kind::map && search->entries.size() == 1;
   const std::string in_file = is_map ? search->entries.front().key : search == nullptr ? "" : search->text;
-  const bool counts = in_file == "random" || in_file == "tpe";  // the search has a number of trials
+  const sweeps::SearchKind* of_file = sweeps::find_search(in_file);
+  const bool counts = of_file != nullptr && of_file->has_trials;
   const std::string kind = !options.search.empty() ? options.search : counts ? in_file : "random";
   const bool has_options =
       is_map && kind == in_file && search->entries.front().value.kind == YamlNode::Kind::map;
@@ -242,8 +244,10 @@ void add_sweep(CLI::App& root, Session& session) {
   command->add_option("--parallel", options->parallel, "Trials that run at the same time")
       ->type_name("N")
       ->check(whole_number(1));
-  command->add_option("--search", options->search, "How points are chosen: grid, random or tpe")
-      ->check(one_of({"grid", "random", "tpe"}));
+  command
+      ->add_option("--search", options->search,
+                   "How points are chosen: " + join_or(sweeps::names_for_command()))
+      ->check(one_of(sweeps::names_for_command()));
   command
       ->add_option("--trials", options->trials,
                    "Try so many points of the space, by the file's search or random")

@@ -89,12 +89,8 @@ json choice_value(const YamlNode& node, std::string_view detail, const std::stri
   const std::vector<std::string> choices = split(detail, '|');
   if (is_text(node) && std::find(choices.begin(), choices.end(), node.text) != choices.end())
     return node.text;
-  const std::string last = choices.back();
-  std::string expected = last;
-  if (choices.size() > 1) {
-    expected = join({choices.begin(), choices.end() - 1}, ", ") + " or " + last;
-  }
-  return wrong(node, path, expected, problems, is_text(node) ? suggest_choice(node.text, detail) : "");
+  return wrong(node, path, join_or(choices), problems,
+               is_text(node) ? suggest_choice(node.text, detail) : "");
 }
 
 // Returns the text, if `valid` accepts it.

@@ -23,6 +23,11 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
+std::string join_or(const std::vector<std::string>& choices) {
+  if (choices.size() < 2) return join(choices, "");
+  return join({choices.begin(), choices.end() - 1}, ", ") + " or " + choices.back();
+}
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
   std::string out;
   for (const std::string& part : parts) {

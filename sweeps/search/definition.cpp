@@ -218,11 +218,12 @@ std::string why_fewer_points(const Definition& definition) {
   const Search& search = definition.spec.search;
   const auto wanted = static_cast<std::uint64_t>(search.trials);
   std::uint64_t points = wanted;
-  if (search.kind == Search::Kind::random) {
-    points = definition.points.size() / static_cast<std::size_t>(definition.spec.repeat);
-  } else if (search.kind == Search::Kind::tpe && is_finite(definition.spec.space)) {
+  if (search.kind == Search::Kind::tpe) {  // tpe has no points yet
+    if (!is_finite(definition.spec.space)) return "";
     const GridSize size = count_grid(definition.spec.space);
     if (size.exact) points = size.points;
+  } else if (search_kind(search.kind).has_trials) {
+    points = definition.points.size() / static_cast<std::size_t>(definition.spec.repeat);
   }
   if (points >= wanted) return "";
   return fmt::format("search {} finds only {} different {}, and tries {} instead of {}",

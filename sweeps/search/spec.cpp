@@ -1,7 +1,6 @@
 #include "sweeps/search/spec.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -21,13 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<Search::Kind, std::string_view>, 4> searches{{{Search::Kind::grid, "grid"},
-                                                                             {Search::Kind::random, "random"},
-                                                                             {Search::Kind::list, "list"},
-                                                                             {Search::Kind::tpe, "tpe"}}};
 constexpr int most_trials = 100'000;
-
-bool decides_by_count(Search::Kind kind) { return kind == Search::Kind::random || kind == Search::Kind::tpe; }
 
 // A whole number from `least` to `most`, or nothing after adding a problem.
 std::optional<std::int64_t> whole_of(const YamlNode& node, const std::string& of, std::int64_t least,
@@ -253,18 +246,18 @@ class Reader {
     }
     const bool is_map = node->kind == YamlNode::Kind::map && node->entries.size() == 1;
     const std::string kind = is_map ? node->entries.front().key : node->text;
-    const auto known =
-        std::find_if(searches.begin(), searches.end(), [&](const auto& each) { return each.second == kind; });
-    if (known == searches.end() || (!is_map && node->kind != YamlNode::Kind::scalar)) {
-      const std::string near = nearest(kind, {"grid", "random", "list", "tpe"});
-      problems_.add(node->place, fmt::format("sweep.search must be grid, random, list or tpe, not {}{}",
-                                             is_map ? fmt::format("'{}'", kind) : describe(*node),
-                                             near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+    const SearchKind* known = find_search(kind);
+    if (known == nullptr || (!is_map && node->kind != YamlNode::Kind::scalar)) {
+      const std::string near = nearest(kind, names_of_searches());
+      problems_.add(node->place,
+                    fmt::format("sweep.search must be {}, not {}{}", join_or(names_of_searches()),
+                                is_map ? fmt::format("'{}'", kind) : describe(*node),
+                                near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
       return;
     }
-    out_.search.kind = known->first;
+    out_.search.kind = known->kind;
     if (is_map) read_search_options(node->entries.front());
-    if (decides_by_count(out_.search.kind) && out_.search.trials == 0)
+    if (known->has_trials && out_.search.trials == 0)
       problems_.add(
           node->place,
           fmt::format("search {0} needs a number of trials: {{{0}: {{trials: 50}}}}, or --trials 50", kind));
@@ -364,12 +357,12 @@ class Reader {
           out_.search.seed = static_cast<std::uint64_t>(*seed);
       } else if (option.key == "start" && out_.search.kind == Search::Kind::tpe) {
         read_start(option.value);
-      } else if (option.key == "trials" && decides_by_count(out_.search.kind)) {
+      } else if (option.key == "trials" && search_kind(out_.search.kind).has_trials) {
         if (const auto trials = whole_of(option.value, of, 1, most_trials, problems_))
           out_.search.trials = static_cast<int>(*trials);
       } else {
         std::vector<std::string> known{"seed"};
-        if (decides_by_count(out_.search.kind)) known.push_back("trials");
+        if (search_kind(out_.search.kind).has_trials) known.push_back("trials");
         if (out_.search.kind == Search::Kind::tpe) known.push_back("start");
         const std::string near = nearest(option.key, known);
         problems_.add(option.place,
@@ -425,13 +418,6 @@ class Reader {
 };
 
 }  // namespace
-
-std::string_view to_string(Search::Kind kind) {
-  for (const auto& [each, text] : searches) {
-    if (each == kind) return text;
-  }
-  return "";
-}
 
 std::string describe(const EarlyStop& stop) {
   if (stop.rule != EarlyStop::Rule::asha) return "";

@@ -2,7 +2,6 @@
 // words of the command line. Pure.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,20 +10,12 @@
 
 #include "cli/experiment/problems.h"
 #include "cli/experiment/yaml.h"
+#include "sweeps/search/search.h"
 #include "sweeps/search/stopping.h"
 #include "sweeps/space/objective.h"
 #include "sweeps/space/space.h"
 
 namespace mlk::sweeps {
-
-struct Search {
-  enum class Kind { grid, random, list, tpe };
-  Kind kind = Kind::grid;
-  int trials = 0;  // of random and tpe: how many in all
-  std::uint64_t seed = 1;
-  std::vector<Point> start{};  // of tpe: tried first, in this order
-};
-std::string_view to_string(Search::Kind kind);
 
 // Early stopping: the rule that ends trials before their full length.
 struct EarlyStop {
@@ -48,7 +39,9 @@ struct Spec {
   EarlyStop stop;
   std::string points_file;  // `points:`, as written; empty: none
   Place points_place;
-  nlohmann::json decides;  // the parts that belong to the sweep's identity: search, objective, stop
+  // The parts that belong to the sweep's identity: search, objective, stop. The number of trials does not, so
+  // that a sweep can be extended.
+  nlohmann::json decides;
 };
 
 // `root` is the experiment; its `sweep:`, if any, is removed. `words`: PATH=VALUES of the command line, which

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("util/text");
+
 using mlk::nearest;
 using Parts = std::vector<std::string>;
 
@@ -83,4 +85,11 @@ TEST_CASE(
   CHECK(mlk::printable("\xe2\x96") == "??");       // the start of a character
   CHECK(mlk::printable("\xe0\x82\x9b") == "???");  // U+009B in three bytes
   CHECK(mlk::printable("\u00a0\u2027\u202f\u2065\U0001f600") == "\u00a0\u2027\u202f\u2065\U0001f600");
+}
+
+TEST_CASE("choices are joined as a sentence names them") {
+  CHECK(mlk::join_or({}) == "");
+  CHECK(mlk::join_or({"a"}) == "a");
+  CHECK(mlk::join_or({"a", "b"}) == "a or b");
+  CHECK(mlk::join_or({"a", "b", "c"}) == "a, b or c");
 }
