@@ -12,6 +12,8 @@
 #include "tests/unit/fake_cluster.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("app/commands");
+
 namespace {
 
 using mlk::test::config_maps_path;

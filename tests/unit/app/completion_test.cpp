@@ -7,6 +7,8 @@
 #include "tests/unit/app/tree.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("app/completion");
+
 namespace {
 
 using mlk::test::FakeCluster;

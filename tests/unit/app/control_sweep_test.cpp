@@ -13,6 +13,8 @@
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("app/control_sweep");
+
 namespace mlk {
 namespace {
 

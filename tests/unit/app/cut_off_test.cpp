@@ -10,6 +10,8 @@
 #include "tests/unit/fake_cluster.h"
 #include "tests/unit/registry/played_image.h"
 
+TEST_SUITE_BEGIN("app/cut_off");
+
 namespace mlk {
 namespace {
 

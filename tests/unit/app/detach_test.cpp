@@ -12,6 +12,8 @@
 #include "tests/unit/fake_cluster.h"
 #include "tests/unit/paths.h"
 
+TEST_SUITE_BEGIN("app/detach");
+
 namespace {
 
 using mlk::local::Answer;

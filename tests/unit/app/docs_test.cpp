@@ -16,6 +16,8 @@
 #include "tests/unit/app/tree.h"
 #include "tests/unit/paths.h"
 
+TEST_SUITE_BEGIN("app/docs");
+
 namespace fs = std::filesystem;
 
 namespace {

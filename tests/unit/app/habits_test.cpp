@@ -7,6 +7,8 @@
 #include "cli/args/command_tree.h"
 #include "tests/unit/app/tree.h"
 
+TEST_SUITE_BEGIN("app/habits");
+
 namespace {
 
 // The hint for a command line that mlk refuses.

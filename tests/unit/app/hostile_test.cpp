@@ -25,6 +25,8 @@
 #include "tests/unit/run/fixture.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("app/hostile");
+
 namespace {
 
 using nlohmann::json;

@@ -13,6 +13,8 @@
 #include "tests/unit/fake_cluster.h"
 #include "tests/unit/registry/played_image.h"
 
+TEST_SUITE_BEGIN("app/meanwhile");
+
 namespace mlk {
 namespace {
 

@@ -7,6 +7,8 @@
 #include "tests/unit/app/tree.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("app/new");
+
 namespace {
 
 // The program that mlk new names in a folder of these files.

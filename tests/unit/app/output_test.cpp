@@ -9,6 +9,8 @@
 #include "cli/session/session.h"
 #include "tests/unit/app/tree.h"
 
+TEST_SUITE_BEGIN("app/output");
+
 namespace {
 
 struct Refusing : std::streambuf {

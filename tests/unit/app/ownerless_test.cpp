@@ -7,6 +7,8 @@
 #include "tests/unit/app/tree.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("app/ownerless");
+
 namespace {
 
 using mlk::test::config_maps_path;

@@ -12,6 +12,8 @@
 #include "tests/unit/sweeps/sweeper.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("app/report");
+
 namespace mlk {
 namespace {
 

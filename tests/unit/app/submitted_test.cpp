@@ -4,6 +4,8 @@
 
 #include "cli/run/state/status.h"
 
+TEST_SUITE_BEGIN("app/submitted");
+
 namespace mlk {
 namespace {
 

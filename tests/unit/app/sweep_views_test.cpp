@@ -6,6 +6,8 @@
 #include "cli/ui/width.h"
 #include "tests/unit/app/tree.h"
 
+TEST_SUITE_BEGIN("app/sweep_views");
+
 namespace {
 
 using namespace mlk;

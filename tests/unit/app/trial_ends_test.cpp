@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("app/trial_ends");
+
 namespace {
 
 using mlk::sweeps::TrialState;

@@ -5,6 +5,8 @@
 #include "tests/unit/app/tree.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("app/usage");
+
 namespace {
 
 std::string refusal(const std::vector<std::string>& words) {

@@ -8,6 +8,8 @@
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
 
+TEST_SUITE_BEGIN("app/views");
+
 namespace {
 
 using namespace mlk;

@@ -4,6 +4,8 @@
 
 #include "cli/image/tar.h"
 
+TEST_SUITE_BEGIN("code/changes");
+
 using namespace mlk::image;
 
 TEST_CASE("two archives differ in files that are new, gone or changed") {

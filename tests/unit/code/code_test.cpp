@@ -21,6 +21,8 @@
 #include "tests/unit/code/packed_code.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("code/code");
+
 namespace {
 
 namespace fs = std::filesystem;

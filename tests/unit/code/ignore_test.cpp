@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("code/ignore");
+
 using mlk::image::IgnoreRules;
 using mlk::image::Includes;
 

@@ -14,6 +14,8 @@
 #include "cli/code/code.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("code/pack_cache");
+
 namespace {
 
 namespace fs = std::filesystem;

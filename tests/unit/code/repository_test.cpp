@@ -9,6 +9,8 @@
 #include "cli/util/process.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("code/repository");
+
 using mlk::image::parse_revision;
 using mlk::image::Revision;
 

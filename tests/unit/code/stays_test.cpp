@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("code/stays");
+
 using mlk::image::told_of_what_stays;
 using mlk::image::Tree;
 

@@ -12,6 +12,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("code/tree");
+
 namespace {
 
 namespace fs = std::filesystem;

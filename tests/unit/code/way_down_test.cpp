@@ -10,6 +10,8 @@
 #include "tests/unit/util/exchanger.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("code/way_down");
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -11,6 +11,8 @@
 #include "kernels/reference/reference_ops.h"
 #include "tests/unit/cuda/device_tensors.h"
 
+TEST_SUITE_BEGIN("cuda/bfloat16");
+
 using namespace mlk::kernels;
 using mlk::test::area;
 using mlk::test::device_ops;

@@ -15,6 +15,8 @@
 #include "tests/unit/cuda/device_tensors.h"
 #include "tests/unit/cuda/linear_layers.h"
 
+TEST_SUITE_BEGIN("cuda/cublaslt");
+
 using namespace mlk::kernels;
 using mlk::test::area;
 using mlk::test::device_ops;

@@ -7,6 +7,8 @@
 
 #include "tests/unit/cuda/device_tensors.h"
 
+TEST_SUITE_BEGIN("cuda/early_copies");
+
 using namespace mlk::test;
 
 TEST_CASE("a started read gives the tensor as it is after the earlier operations, in any order of reads") {

@@ -8,6 +8,8 @@
 
 #include "tests/unit/cuda/faults.h"
 
+TEST_SUITE_BEGIN("cuda/emulator");
+
 using namespace mlk::emulator;
 using mlk::test::contains;
 using mlk::test::fault_of;

@@ -9,6 +9,8 @@
 #include "kernels/reference/reference_ops.h"
 #include "tests/unit/cuda/device_tensors.h"
 
+TEST_SUITE_BEGIN("cuda/images");
+
 using namespace mlk::kernels;
 using mlk::test::area;
 using mlk::test::device_ops;

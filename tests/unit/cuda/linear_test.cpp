@@ -3,6 +3,8 @@
 
 #include "tests/unit/cuda/linear_layers.h"
 
+TEST_SUITE_BEGIN("cuda/linear");
+
 using mlk::kernels::Precision;
 using mlk::kernels::Transpose;
 using mlk::test::device_ops;

@@ -14,6 +14,8 @@
 #include "tests/cuda/emulator/streams.h"
 #endif
 
+TEST_SUITE_BEGIN("cuda/ops");
+
 using namespace mlk::kernels;
 using mlk::test::area;
 using mlk::test::device_ops;

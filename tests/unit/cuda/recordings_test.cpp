@@ -6,6 +6,8 @@
 
 #include "tests/unit/cuda/device_tensors.h"
 
+TEST_SUITE_BEGIN("cuda/recordings");
+
 using namespace mlk::test;
 
 TEST_CASE("work of one key is run twice and then replayed, with the same bits, also for new numbers") {

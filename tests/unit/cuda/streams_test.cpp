@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("cuda/streams");
+
 namespace {
 
 struct Pinned {

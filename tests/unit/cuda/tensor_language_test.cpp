@@ -10,6 +10,8 @@
 #include "tests/unit/cuda/faults.h"
 #include "tests/unit/kernels/numbers.h"
 
+TEST_SUITE_BEGIN("cuda/tensor_language");
+
 using namespace mlk::cuda;
 using mlk::emulator::KernelFault;
 using mlk::emulator::run_grid;

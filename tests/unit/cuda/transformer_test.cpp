@@ -8,6 +8,8 @@
 #include "kernels/reference/reference_ops.h"
 #include "tests/unit/cuda/device_tensors.h"
 
+TEST_SUITE_BEGIN("cuda/transformer");
+
 using namespace mlk::kernels;
 using mlk::test::area;
 using mlk::test::device_ops;

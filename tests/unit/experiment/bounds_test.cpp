@@ -4,6 +4,8 @@
 #include "cli/experiment/values.h"
 #include "tests/unit/experiment/loaded.h"
 
+TEST_SUITE_BEGIN("experiment/bounds");
+
 namespace mlk {
 namespace {
 

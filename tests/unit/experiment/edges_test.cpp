@@ -8,6 +8,8 @@
 #include "cli/experiment/yaml.h"
 #include "tests/unit/experiment/loaded.h"
 
+TEST_SUITE_BEGIN("experiment/edges");
+
 namespace mlk {
 namespace {
 

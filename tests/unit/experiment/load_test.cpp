@@ -8,6 +8,8 @@
 #include "cli/util/unicode.h"
 #include "tests/unit/experiment/loaded.h"
 
+TEST_SUITE_BEGIN("experiment/load");
+
 namespace mlk {
 namespace {
 

@@ -12,6 +12,8 @@
 #include "cli/util/files.h"
 #include "tests/unit/paths.h"
 
+TEST_SUITE_BEGIN("experiment/malformed");
+
 namespace mlk {
 namespace {
 

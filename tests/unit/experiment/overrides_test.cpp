@@ -5,6 +5,8 @@
 
 #include "tests/unit/experiment/loaded.h"
 
+TEST_SUITE_BEGIN("experiment/overrides");
+
 namespace mlk {
 namespace {
 

@@ -5,6 +5,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("experiment/problems");
+
 namespace mlk {
 namespace {
 

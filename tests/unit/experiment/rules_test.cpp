@@ -3,6 +3,8 @@
 
 #include "tests/unit/experiment/loaded.h"
 
+TEST_SUITE_BEGIN("experiment/rules");
+
 namespace mlk {
 namespace {
 

@@ -11,6 +11,8 @@
 #include "cli/util/text.h"
 #include "tests/unit/paths.h"
 
+TEST_SUITE_BEGIN("experiment/schema");
+
 namespace mlk {
 namespace {
 

@@ -3,6 +3,8 @@
 
 #include "cli/experiment/problems.h"
 
+TEST_SUITE_BEGIN("experiment/secrets");
+
 namespace mlk {
 namespace {
 

@@ -6,6 +6,8 @@
 
 #include "cli/experiment/yaml.h"
 
+TEST_SUITE_BEGIN("experiment/values");
+
 namespace mlk {
 namespace {
 

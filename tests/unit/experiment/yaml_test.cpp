@@ -6,6 +6,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("experiment/yaml");
+
 namespace mlk {
 namespace {
 

@@ -12,6 +12,8 @@
 #include "tests/unit/http/offered_protocols.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("http/connection_network");
+
 namespace {
 
 using mlk::http::Connection;

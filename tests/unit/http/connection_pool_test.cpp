@@ -16,6 +16,8 @@
 #include "cli/http/connection.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("http/connection_pool");
+
 using mlk::http::Connection;
 using mlk::http::ConnectionPool;
 using mlk::http::Failure;

@@ -11,6 +11,8 @@
 #include "cli/http/connection_pool.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("http/connection");
+
 namespace {
 
 using mlk::http::Call;

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <openssl/x509_vfy.h>
 
+TEST_SUITE_BEGIN("http/failure");
+
 using namespace mlk::http;
 using Kind = Failure::Kind;
 

@@ -8,6 +8,8 @@
 
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("http/handle");
+
 namespace {
 
 // The status of the answer, -1 if there was no answer.

@@ -18,6 +18,8 @@
 #include "tests/unit/http/offered_protocols.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("http/loop_network");
+
 using namespace mlk::http;
 using std::chrono::milliseconds;
 

@@ -10,6 +10,8 @@
 #include "tests/unit/http/loop_ends.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("http/loop");
+
 namespace {
 
 using namespace mlk::http;

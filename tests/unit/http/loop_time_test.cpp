@@ -9,6 +9,8 @@
 #include "tests/unit/http/loop_ends.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("http/loop_time");
+
 using namespace mlk::http;
 using std::chrono::milliseconds;
 

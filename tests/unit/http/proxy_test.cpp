@@ -10,6 +10,8 @@
 
 #include "cli/http/failure.h"
 
+TEST_SUITE_BEGIN("http/proxy");
+
 using namespace mlk::http;
 using Kind = Failure::Kind;
 

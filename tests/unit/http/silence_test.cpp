@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("http/silence");
+
 using namespace mlk::http;
 using std::chrono::milliseconds;
 using std::chrono::seconds;

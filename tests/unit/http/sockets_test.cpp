@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("http/sockets");
+
 using namespace mlk::http;
 
 namespace {

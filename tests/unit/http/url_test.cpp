@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("http/url");
+
 using namespace mlk::http;
 
 TEST_CASE("a URL has a scheme, a host, a port and a path, given or by default") {

@@ -5,6 +5,8 @@
 
 #include "cli/util/hash.h"
 
+TEST_SUITE_BEGIN("image/compose");
+
 namespace {
 
 using mlk::image::Addition;

@@ -6,6 +6,8 @@
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 
+TEST_SUITE_BEGIN("image/gzip");
+
 namespace {
 
 std::string gzip_refusal(const std::string& bytes, std::size_t most) {

@@ -15,6 +15,8 @@
 #include "cli/util/hash.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("image/layer");
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -8,6 +8,8 @@
 #include "cli/image/gzip.h"
 #include "cli/image/tar.h"
 
+TEST_SUITE_BEGIN("image/libc");
+
 using mlk::image::Libc;
 using mlk::image::libc_by;
 using mlk::image::LibcOfLayer;

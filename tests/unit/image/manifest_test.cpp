@@ -7,6 +7,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("image/manifest");
+
 namespace {
 
 using mlk::image::docker_types;

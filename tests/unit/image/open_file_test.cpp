@@ -10,6 +10,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("image/open_file");
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -6,6 +6,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/image/pip_reports.h"
 
+TEST_SUITE_BEGIN("image/pip_report");
+
 namespace {
 
 using mlk::image::MarkerEnvironment;

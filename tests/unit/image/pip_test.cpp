@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("image/pip");
+
 namespace {
 
 using mlk::image::kept_settings;

@@ -5,6 +5,8 @@
 
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("image/pushed");
+
 TEST_CASE("an image counts as just pushed for one hour, and the next push removes older notes") {
   const TemporaryFolder folder;
   const std::string one = "sha256:" + std::string(64, 'a'), other = "sha256:" + std::string(64, 'b');

@@ -13,6 +13,8 @@
 #include "tests/unit/image/pip_reports.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("image/python");
+
 namespace {
 
 namespace fs = std::filesystem;

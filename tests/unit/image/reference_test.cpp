@@ -8,6 +8,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("image/reference");
+
 namespace {
 
 using mlk::image::parse_reference;

@@ -8,6 +8,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("image/requirements");
+
 namespace {
 
 namespace fs = std::filesystem;

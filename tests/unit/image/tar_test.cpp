@@ -9,6 +9,8 @@
 #include "cli/util/files.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("image/tar");
+
 namespace {
 
 using mlk::image::append_to_tar;

@@ -8,6 +8,8 @@
 #include "cli/util/files.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("image/unpack");
+
 namespace {
 namespace fs = std::filesystem;
 using mlk::image::write_new_file;

@@ -12,6 +12,8 @@
 #include "kernels/ops.h"
 #include "kernels/reference/reference_ops.h"
 
+TEST_SUITE_BEGIN("kernels/buffer");
+
 using namespace mlk::kernels;
 
 TEST_CASE("a new buffer has zeros and begins at a cache line, and a buffer that was moved from is empty") {

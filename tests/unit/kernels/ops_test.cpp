@@ -15,6 +15,8 @@
 #include "kernels/reference/reference_ops.h"
 #include "tests/unit/kernels/numbers.h"
 
+TEST_SUITE_BEGIN("kernels/ops");
+
 using namespace mlk::kernels;
 using mlk::test::area;
 using mlk::test::furthest_apart;

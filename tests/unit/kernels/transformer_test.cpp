@@ -13,6 +13,8 @@
 #include "tests/unit/kernels/gradients.h"
 #include "tests/unit/kernels/numbers.h"
 
+TEST_SUITE_BEGIN("kernels/transformer");
+
 using namespace mlk::kernels;
 using mlk::test::area;
 using mlk::test::check_gradient;

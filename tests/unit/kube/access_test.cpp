@@ -7,6 +7,8 @@
 #include "cli/kube/objects.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("kube/access");
+
 using namespace mlk::kube;
 using Texts = std::vector<std::string>;
 

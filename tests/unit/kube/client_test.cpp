@@ -12,6 +12,8 @@
 #include "tests/unit/kube/fake_server.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("kube/client");
+
 using namespace mlk::kube;
 using mlk::ExitCode;
 using std::chrono::milliseconds;

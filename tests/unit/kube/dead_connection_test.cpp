@@ -10,6 +10,8 @@
 #include "cli/kube/client.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("kube/dead_connection");
+
 namespace {
 
 using namespace mlk::kube;

@@ -5,6 +5,8 @@
 #include "cli/kube/client.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("kube/discovery");
+
 using namespace mlk::kube;
 
 TEST_CASE("the path of a discovery document begins with /api without a group, and with /apis for a group") {

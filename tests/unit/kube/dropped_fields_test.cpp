@@ -6,6 +6,8 @@
 #include "cli/kube/failure.h"
 #include "cli/kube/objects.h"
 
+TEST_SUITE_BEGIN("kube/dropped_fields");
+
 using mlk::kube::dropped_fields;
 using nlohmann::json;
 using Paths = std::vector<std::string>;

@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("kube/failure");
+
 namespace mlk::kube {
 namespace {
 

@@ -8,6 +8,8 @@
 #include "cli/kube/failure.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("kube/forbidden");
+
 namespace mlk::kube {
 
 TEST_CASE("the message of a 403 decides its cause") {

@@ -7,6 +7,8 @@
 
 #include "tests/unit/kube/log_server.h"
 
+TEST_SUITE_BEGIN("kube/log_follower");
+
 using namespace mlk::kube;
 using std::chrono::milliseconds;
 using Texts = std::vector<std::string>;

@@ -6,6 +6,8 @@
 
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("kube/log_tails");
+
 namespace mlk::kube {
 namespace {
 

@@ -5,6 +5,8 @@
 #include "cli/kube/objects.h"
 #include "tests/unit/kube/log_server.h"
 
+TEST_SUITE_BEGIN("kube/logs");
+
 using namespace mlk::kube;
 
 TEST_CASE("a stream with a limit ends after a line or within it, or goes on if the server knows no limits") {

@@ -10,6 +10,8 @@
 #include "cli/util/json_path.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("kube/reflector");
+
 using namespace mlk::kube;
 using std::chrono::milliseconds;
 

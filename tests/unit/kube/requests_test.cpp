@@ -7,6 +7,8 @@
 #include "cli/kube/logs.h"
 #include "cli/kube/objects.h"
 
+TEST_SUITE_BEGIN("kube/requests");
+
 using namespace mlk::kube;
 using std::chrono::milliseconds;
 using std::chrono::seconds;

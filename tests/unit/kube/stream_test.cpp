@@ -7,6 +7,8 @@
 #include "cli/kube/client.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("kube/stream");
+
 using namespace mlk::kube;
 using std::chrono::milliseconds;
 

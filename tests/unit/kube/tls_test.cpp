@@ -6,6 +6,8 @@
 #include "tests/unit/kube/fake_server.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("kube/tls");
+
 using namespace mlk::kube;
 
 namespace {

@@ -11,6 +11,8 @@
 #include "cli/kube/objects.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("kube/verbs");
+
 using namespace mlk::kube;
 using mlk::ExitCode;
 

@@ -20,6 +20,8 @@
 #include "cli/util/text.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/cluster_state");
+
 namespace mlk::local {
 namespace {
 

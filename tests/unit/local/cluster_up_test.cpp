@@ -21,6 +21,8 @@
 #include "cli/util/json.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/cluster_up");
+
 namespace mlk::local {
 namespace {
 

@@ -12,6 +12,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/controllers_loop");
+
 namespace mlk::local {
 namespace {
 

@@ -10,6 +10,8 @@
 #include "cli/util/json_path.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/controllers");
+
 using namespace mlk::local;
 using namespace mlk::local::samples;
 using std::chrono::hours;

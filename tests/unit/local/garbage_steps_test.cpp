@@ -4,6 +4,8 @@
 #include "cli/local/garbage.h"
 #include "tests/unit/local/api_cluster.h"
 
+TEST_SUITE_BEGIN("local/garbage_steps");
+
 namespace mlk::local {
 namespace {
 

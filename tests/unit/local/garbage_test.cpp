@@ -9,6 +9,8 @@
 
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/garbage");
+
 using namespace mlk::local;
 using mlk::local::samples::Folder;
 

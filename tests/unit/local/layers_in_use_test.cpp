@@ -3,6 +3,8 @@
 
 #include "cli/local/local.h"
 
+TEST_SUITE_BEGIN("local/layers_in_use");
+
 TEST_CASE("folders of code and of packages are found in any text, only by their whole names") {
   const std::string digits(64, 'a'), folder = "code-" + digits;
   using Names = std::set<std::string>;

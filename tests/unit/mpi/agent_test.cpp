@@ -5,6 +5,8 @@
 
 #include "tests/unit/mpi/played.h"
 
+TEST_SUITE_BEGIN("mpi/agent");
+
 namespace mlk::mpi {
 namespace {
 

@@ -10,6 +10,8 @@
 
 #include "tests/unit/mpi/played.h"
 
+TEST_SUITE_BEGIN("mpi/children");
+
 namespace mlk::mpi {
 namespace {
 

@@ -5,6 +5,8 @@
 #include "tests/unit/mpi/played.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("mpi/launcher_run");
+
 namespace mlk::mpi {
 namespace {
 

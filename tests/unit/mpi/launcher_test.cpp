@@ -5,6 +5,8 @@
 
 #include "mpi/mpirun.h"
 
+TEST_SUITE_BEGIN("mpi/launcher");
+
 namespace mlk::mpi {
 namespace {
 

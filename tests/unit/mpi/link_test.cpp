@@ -12,6 +12,8 @@
 #include "tests/unit/mpi/played.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("mpi/link");
+
 namespace mlk::mpi {
 namespace {
 

@@ -7,6 +7,8 @@
 
 #include "tests/unit/mpi/played.h"
 
+TEST_SUITE_BEGIN("mpi/shell");
+
 namespace mlk::mpi {
 namespace {
 

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("mpi/wire");
+
 namespace mlk::mpi {
 namespace {
 

@@ -12,6 +12,8 @@
 #include "cli/util/error.h"
 #include "runtime/launch/config.h"
 
+TEST_SUITE_BEGIN("project/bounds");
+
 namespace {
 
 using mlk::Key;

@@ -12,6 +12,8 @@
 
 #include "tests/unit/paths.h"
 
+TEST_SUITE_BEGIN("project/contract");
+
 namespace fs = std::filesystem;
 
 namespace {

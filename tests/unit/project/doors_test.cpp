@@ -11,6 +11,8 @@
 
 #include "tests/unit/paths.h"
 
+TEST_SUITE_BEGIN("project/doors");
+
 namespace fs = std::filesystem;
 
 namespace {

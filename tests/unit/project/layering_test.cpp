@@ -14,6 +14,8 @@
 #include "tests/unit/paths.h"
 #include "tests/unit/project/rooms.h"
 
+TEST_SUITE_BEGIN("project/layering");
+
 namespace fs = std::filesystem;
 
 using mlk::test::room_of;

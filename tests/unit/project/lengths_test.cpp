@@ -11,6 +11,8 @@
 
 #include "tests/unit/project/rooms.h"
 
+TEST_SUITE_BEGIN("project/lengths");
+
 namespace {
 
 constexpr std::size_t longest_body = 60;  // lines between the braces

@@ -13,6 +13,8 @@
 
 #include "tests/unit/paths.h"
 
+TEST_SUITE_BEGIN("project/probes");
+
 namespace fs = std::filesystem;
 
 namespace {

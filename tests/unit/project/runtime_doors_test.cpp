@@ -10,6 +10,8 @@
 
 #include "tests/unit/paths.h"
 
+TEST_SUITE_BEGIN("project/runtime_doors");
+
 namespace fs = std::filesystem;
 
 TEST_CASE("the runtime parses JSON in runtime/base/json.cpp only, where depth and size are bounded") {

@@ -13,6 +13,8 @@
 #include "tests/unit/paths.h"
 #include "tests/unit/project/rooms.h"
 
+TEST_SUITE_BEGIN("project/words");
+
 namespace fs = std::filesystem;
 
 namespace {

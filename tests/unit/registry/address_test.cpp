@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("registry/address");
+
 namespace {
 
 using mlk::registry::is_same_server;

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("registry/answers");
+
 namespace {
 
 using mlk::http::Failure;

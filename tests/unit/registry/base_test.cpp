@@ -10,6 +10,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/registry/played_image.h"
 
+TEST_SUITE_BEGIN("registry/base");
+
 namespace {
 
 using mlk::image::Platform;

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("registry/challenge");
+
 namespace {
 
 using mlk::registry::best_of;

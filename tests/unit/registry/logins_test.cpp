@@ -9,6 +9,8 @@
 #include "cli/util/hash.h"
 #include "tests/unit/registry/played_program.h"
 
+TEST_SUITE_BEGIN("registry/logins");
+
 namespace {
 
 namespace fs = std::filesystem;

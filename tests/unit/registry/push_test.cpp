@@ -9,6 +9,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/registry/played_image.h"
 
+TEST_SUITE_BEGIN("registry/push");
+
 namespace {
 
 using mlk::image::Composed;

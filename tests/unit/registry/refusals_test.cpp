@@ -9,6 +9,8 @@
 #include "cli/registry/registry.h"
 #include "tests/unit/registry/played_answers.h"
 
+TEST_SUITE_BEGIN("registry/refusals");
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -7,6 +7,8 @@
 
 #include "tests/unit/registry/played_answers.h"
 
+TEST_SUITE_BEGIN("registry/registry");
+
 namespace {
 
 namespace fs = std::filesystem;

@@ -12,6 +12,8 @@
 #include "cli/util/files.h"
 #include "tests/unit/registry/played_image.h"
 
+TEST_SUITE_BEGIN("registry/save");
+
 namespace {
 
 namespace fs = std::filesystem;

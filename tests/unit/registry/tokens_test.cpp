@@ -9,6 +9,8 @@
 #include "cli/util/error.h"
 #include "cli/util/hash.h"
 
+TEST_SUITE_BEGIN("registry/tokens");
+
 namespace {
 
 using mlk::http::Call;

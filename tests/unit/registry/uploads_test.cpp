@@ -6,6 +6,8 @@
 #include "cli/registry/registry.h"
 #include "tests/unit/registry/played_answers.h"
 
+TEST_SUITE_BEGIN("registry/uploads");
+
 namespace {
 
 using mlk::image::Descriptor;

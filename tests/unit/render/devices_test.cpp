@@ -7,6 +7,8 @@
 
 #include "tests/unit/render/golden.h"
 
+TEST_SUITE_BEGIN("render/devices");
+
 namespace mlk {
 namespace {
 

@@ -9,6 +9,8 @@
 #include "tests/unit/paths.h"
 #include "tests/unit/render/golden.h"
 
+TEST_SUITE_BEGIN("render/examples");
+
 namespace mlk {
 namespace {
 

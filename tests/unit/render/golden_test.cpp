@@ -6,6 +6,8 @@
 
 #include "cli/render/own.h"
 
+TEST_SUITE_BEGIN("render/golden");
+
 namespace mlk {
 namespace {
 

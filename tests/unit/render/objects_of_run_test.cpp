@@ -13,6 +13,8 @@
 #include "cli/util/hash.h"
 #include "tests/unit/render/golden.h"
 
+TEST_SUITE_BEGIN("render/objects_of_run");
+
 namespace mlk {
 namespace {
 

@@ -6,6 +6,8 @@
 
 #include "cli/util/path_list.h"
 
+TEST_SUITE_BEGIN("render/packages");
+
 namespace {
 
 using nlohmann::json;

@@ -10,6 +10,8 @@
 #include "cli/util/hash.h"
 #include "tests/unit/render/golden.h"
 
+TEST_SUITE_BEGIN("render/pod");
+
 namespace mlk {
 namespace {
 

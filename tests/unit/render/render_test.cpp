@@ -11,6 +11,8 @@
 #include "cli/util/hash.h"
 #include "tests/unit/render/golden.h"
 
+TEST_SUITE_BEGIN("render/render");
+
 namespace mlk {
 namespace {
 

@@ -9,6 +9,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/render/golden.h"
 
+TEST_SUITE_BEGIN("render/template_mistakes");
+
 namespace mlk {
 namespace {
 

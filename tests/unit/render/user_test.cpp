@@ -6,6 +6,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/render/golden.h"
 
+TEST_SUITE_BEGIN("render/user");
+
 namespace mlk {
 namespace {
 

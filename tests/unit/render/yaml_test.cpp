@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+TEST_SUITE_BEGIN("render/yaml");
+
 using mlk::to_yaml;
 using nlohmann::json;
 

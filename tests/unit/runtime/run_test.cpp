@@ -9,6 +9,8 @@
 #include "tests/unit/runtime/environment.h"
 #include "tests/unit/runtime/idx_files.h"
 
+TEST_SUITE_BEGIN("runtime/run");
+
 namespace mlk::rt {
 namespace {
 

@@ -10,6 +10,8 @@
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
 
+TEST_SUITE_BEGIN("ui/plot");
+
 namespace mlk::ui {
 namespace {
 

@@ -11,6 +11,8 @@
 #include "cli/ui/width.h"
 #include "cli/util/text.h"
 
+TEST_SUITE_BEGIN("ui/ui");
+
 namespace mlk::ui {
 namespace {
 

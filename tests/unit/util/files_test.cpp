@@ -14,6 +14,8 @@
 #include "cli/util/process.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("util/files");
+
 using mlk::Error;
 using mlk::ExitCode;
 

@@ -8,6 +8,8 @@
 
 #include "cli/util/number.h"
 
+TEST_SUITE_BEGIN("util/indexes");
+
 using namespace mlk;
 
 TEST_CASE("ranges() lists ranks as ranges") {

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+TEST_SUITE_BEGIN("util/json_path");
+
 using namespace mlk;
 using nlohmann::json;
 

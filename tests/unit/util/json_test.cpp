@@ -7,6 +7,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("util/json");
+
 namespace {
 
 using nlohmann::json;

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("util/number");
+
 namespace {
 
 using mlk::number_beside_signs;

@@ -12,6 +12,8 @@
 #include "cli/util/files.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("util/output_file");
+
 namespace {
 
 namespace fs = std::filesystem;

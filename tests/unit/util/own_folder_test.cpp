@@ -9,6 +9,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("util/own_folder");
+
 namespace {
 
 namespace fs = std::filesystem;

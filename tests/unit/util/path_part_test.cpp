@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("util/path_part");
+
 using mlk::is_path_part;
 
 TEST_CASE("a name is accepted only if it means a file directly in its folder") {

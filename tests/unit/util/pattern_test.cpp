@@ -6,6 +6,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("util/pattern");
+
 using namespace mlk;
 
 TEST_CASE("a pattern without anchors is found anywhere in a text") {

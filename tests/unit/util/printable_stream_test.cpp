@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("util/printable_stream");
+
 namespace {
 
 using mlk::PrintableStream;

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("util/program_text");
+
 namespace {
 
 using mlk::Colors;

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+TEST_SUITE_BEGIN("util/quantity");
+
 using namespace mlk;
 
 TEST_CASE("quantities with every unit are parsed") {

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("util/surrogate_pairs");
+
 using mlk::hide_surrogate_pairs;
 using mlk::show_surrogate_pairs;
 using namespace std::string_literals;

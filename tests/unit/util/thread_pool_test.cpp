@@ -12,6 +12,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("util/thread_pool");
+
 using mlk::ThreadPool;
 
 TEST_CASE("work() returns after all tasks are done, also tasks that tasks have added") {

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("util/time");
+
 using mlk::parse_duration;
 using mlk::parse_time;
 using std::chrono::nanoseconds;

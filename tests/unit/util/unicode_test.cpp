@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("util/unicode");
+
 TEST_CASE("characters of one to four bytes are read whole") {
   for (const char* text : {"a", "\u00fc", "\u2588", "\U0001f600", "\U0010ffff"}) {
     const mlk::Character read = mlk::first_character(text);

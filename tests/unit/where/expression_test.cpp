@@ -8,6 +8,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("where/expression");
+
 namespace mlk::sweeps {
 namespace {
 

@@ -9,6 +9,8 @@
 #include "kernels/reference/reference_ops.h"
 #include "tests/unit/kernels/numbers.h"
 
+TEST_SUITE_BEGIN("kernels/cpu/own_gemm");
+
 using namespace mlk::kernels;
 using mlk::test::area;
 using mlk::test::Numbers;

@@ -6,6 +6,8 @@
 #include "cli/util/hash.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("kube/login/credentials");
+
 using namespace mlk::kube;
 using std::chrono::seconds;
 

@@ -15,6 +15,8 @@
 #include "tests/unit/kube/fake_server.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("kube/login/exec_call");
+
 using namespace mlk::kube;
 using mlk::Error;
 using std::chrono::seconds;

@@ -13,6 +13,8 @@
 #include "cli/kube/login/kubeconfig_file.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("kube/login/exec_plugin");
+
 using namespace mlk::kube;
 using mlk::Error;
 using mlk::ExitCode;

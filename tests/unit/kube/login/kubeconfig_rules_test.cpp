@@ -11,6 +11,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("kube/login/kubeconfig_rules");
+
 using namespace mlk::kube;
 using mlk::Error;
 using mlk::ExitCode;

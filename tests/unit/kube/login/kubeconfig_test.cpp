@@ -10,6 +10,8 @@
 #include "cli/util/hash.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("kube/login/kubeconfig");
+
 using namespace mlk::kube;
 using mlk::Error;
 using mlk::ExitCode;

@@ -15,6 +15,8 @@
 #include "tests/unit/paths.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("kube/login/login");
+
 using namespace mlk::kube;
 using mlk::Error;
 

@@ -11,6 +11,8 @@
 #include "tests/unit/kube/certificates.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("kube/login/token");
+
 using namespace mlk::kube;
 using std::chrono::seconds;
 

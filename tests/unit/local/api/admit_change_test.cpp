@@ -7,6 +7,8 @@
 #include "cli/local/state/patch.h"
 #include "tests/unit/local/api_cluster.h"
 
+TEST_SUITE_BEGIN("local/api/admit_change");
+
 namespace mlk::local {
 namespace {
 

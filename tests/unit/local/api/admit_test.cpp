@@ -6,6 +6,8 @@
 #include "cli/local/state/status.h"
 #include "tests/unit/local/api_cluster.h"
 
+TEST_SUITE_BEGIN("local/api/admit");
+
 using namespace mlk::local;
 using namespace mlk::local::samples;
 

@@ -6,6 +6,8 @@
 
 #include "tests/unit/local/api_cluster.h"
 
+TEST_SUITE_BEGIN("local/api/api_log");
+
 namespace mlk::local {
 namespace {
 

@@ -4,6 +4,8 @@
 #include "cli/util/hash.h"
 #include "tests/unit/local/api_cluster.h"
 
+TEST_SUITE_BEGIN("local/api/api_refusals");
+
 using namespace mlk::local;
 using namespace mlk::local::samples;
 

@@ -3,6 +3,8 @@
 
 #include "tests/unit/local/api_cluster.h"
 
+TEST_SUITE_BEGIN("local/api/api_status");
+
 namespace mlk::local {
 namespace {
 

@@ -9,6 +9,8 @@
 #include "tests/unit/local/api_cluster.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/api/api");
+
 using namespace mlk::local;
 using namespace mlk::local::samples;
 

@@ -7,6 +7,8 @@
 
 #include "tests/unit/local/api_cluster.h"
 
+TEST_SUITE_BEGIN("local/api/api_watch");
+
 namespace mlk::local {
 namespace {
 

@@ -7,6 +7,8 @@
 #include "cli/local/state/kinds.h"
 #include "cli/local/state/status.h"
 
+TEST_SUITE_BEGIN("local/api/discovery");
+
 namespace mlk::local {
 namespace {
 

@@ -17,6 +17,8 @@
 #include "cli/local/state/seed.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/api/http");
+
 using namespace mlk::local;
 using mlk::local::samples::Folder;
 

@@ -5,6 +5,8 @@
 
 #include "cli/local/state/status.h"
 
+TEST_SUITE_BEGIN("local/api/schema");
+
 namespace mlk::local {
 namespace {
 

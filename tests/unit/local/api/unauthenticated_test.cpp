@@ -11,6 +11,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("local/api/unauthenticated");
+
 using mlk::local::UnauthenticatedConnections;
 using mlk::local::user_of_peer;
 using Side = UnauthenticatedConnections::Side;

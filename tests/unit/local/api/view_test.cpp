@@ -6,6 +6,8 @@
 #include "cli/local/state/status.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/api/view");
+
 using namespace mlk::local;
 using mlk::local::samples::noon;
 

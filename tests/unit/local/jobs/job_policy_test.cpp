@@ -7,6 +7,8 @@
 #include "cli/util/indexes.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/jobs/job_policy");
+
 using namespace mlk::local;
 using namespace mlk::local::samples;
 

@@ -5,6 +5,8 @@
 
 #include "tests/unit/local/api_cluster.h"
 
+TEST_SUITE_BEGIN("local/jobs/jobs");
+
 namespace mlk::local {
 namespace {
 

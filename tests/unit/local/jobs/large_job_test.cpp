@@ -11,6 +11,8 @@
 #include "cli/util/indexes.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/jobs/large_job");
+
 namespace mlk::local {
 namespace {
 

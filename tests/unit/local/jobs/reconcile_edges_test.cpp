@@ -4,6 +4,8 @@
 #include "cli/local/jobs/reconcile.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/jobs/reconcile_edges");
+
 namespace mlk::local {
 namespace {
 

@@ -6,6 +6,8 @@
 #include "cli/local/jobs/reconcile.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/jobs/reconcile_steps");
+
 using namespace mlk::local;
 using namespace mlk::local::samples;
 using std::chrono::seconds;

@@ -8,6 +8,8 @@
 
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/jobs/reconcile");
+
 using namespace mlk::local;
 using namespace mlk::local::samples;
 using std::chrono::seconds;

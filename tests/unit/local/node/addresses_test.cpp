@@ -12,6 +12,8 @@
 #include "cli/util/json.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/node/addresses");
+
 namespace mlk::local {
 namespace {
 

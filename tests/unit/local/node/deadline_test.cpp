@@ -8,6 +8,8 @@
 #include "cli/local/node/pod_status.h"
 #include "tests/unit/local/kubelet_node.h"
 
+TEST_SUITE_BEGIN("local/node/deadline");
+
 namespace mlk::local {
 namespace {
 

@@ -5,6 +5,8 @@
 
 #include "tests/unit/local/kubelet_node.h"
 
+TEST_SUITE_BEGIN("local/node/gpus");
+
 using namespace mlk::local;
 using namespace mlk::local::samples;
 using nlohmann::json;

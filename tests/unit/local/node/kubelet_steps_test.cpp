@@ -15,6 +15,8 @@
 #include "cli/util/json.h"
 #include "tests/unit/local/kubelet_node.h"
 
+TEST_SUITE_BEGIN("local/node/kubelet_steps");
+
 namespace mlk::local {
 namespace {
 

@@ -7,6 +7,8 @@
 #include "cli/util/files.h"
 #include "tests/unit/local/kubelet_node.h"
 
+TEST_SUITE_BEGIN("local/node/kubelet");
+
 namespace mlk::local {
 namespace {
 

@@ -4,6 +4,8 @@
 #include "cli/local/node/localise.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/node/localise_volumes");
+
 using namespace mlk::local;
 using mlk::local::samples::json;
 

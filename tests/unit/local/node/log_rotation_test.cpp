@@ -13,6 +13,8 @@
 #include "cli/util/text.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/node/log_rotation");
+
 namespace mlk::local {
 namespace {
 

@@ -5,6 +5,8 @@
 
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/node/pod_folder");
+
 namespace mlk::local {
 namespace {
 

@@ -8,6 +8,8 @@
 #include "cli/local/node/log_writer.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/node/pod_log");
+
 using namespace mlk::local;
 using mlk::local::samples::Folder;
 

@@ -5,6 +5,8 @@
 
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/node/pod_status");
+
 using namespace mlk::local;
 using namespace mlk::local::samples;
 

@@ -8,6 +8,8 @@
 
 #include "cli/local/node/localise.h"
 
+TEST_SUITE_BEGIN("local/node/pod_values");
+
 using namespace mlk::local;
 using nlohmann::json;
 

@@ -14,6 +14,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/node/processes");
+
 using namespace mlk::local;
 using namespace mlk::local::samples;
 

@@ -14,6 +14,8 @@
 #include "cli/local/node/pod_folder.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/node/supervisor_records");
+
 namespace mlk::local {
 namespace {
 

@@ -14,6 +14,8 @@
 #include "cli/local/node/pod_folder.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/node/supervisor");
+
 using namespace mlk::local;
 using namespace mlk::local::samples;
 

@@ -6,6 +6,8 @@
 #include "cli/util/hash.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/state/events");
+
 namespace mlk::local {
 namespace {
 

@@ -6,6 +6,8 @@
 
 #include "cli/local/state/status.h"
 
+TEST_SUITE_BEGIN("local/state/patch");
+
 using namespace mlk::local;
 
 namespace {

@@ -3,6 +3,8 @@
 
 #include "cli/local/state/status.h"
 
+TEST_SUITE_BEGIN("local/state/refusal");
+
 namespace mlk::local {
 namespace {
 

@@ -10,6 +10,8 @@
 #include "cli/util/hash.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/state/store_files");
+
 namespace mlk::local {
 namespace {
 

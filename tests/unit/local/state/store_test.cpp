@@ -9,6 +9,8 @@
 #include "cli/local/state/kinds.h"
 #include "tests/unit/local/samples.h"
 
+TEST_SUITE_BEGIN("local/state/store");
+
 using namespace mlk::local;
 using mlk::local::samples::Folder;
 

@@ -7,6 +7,8 @@
 #include "cli/run/facts/pods_left.h"
 #include "tests/unit/run/submitter.h"
 
+TEST_SUITE_BEGIN("run/change/beside_pods");
+
 namespace {
 
 using mlk::Error;

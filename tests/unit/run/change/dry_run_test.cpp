@@ -8,6 +8,8 @@
 #include "cli/run/change/submission.h"
 #include "tests/unit/run/submitter.h"
 
+TEST_SUITE_BEGIN("run/change/dry_run");
+
 namespace {
 
 using mlk::ExitCode;

@@ -7,6 +7,8 @@
 #include "cli/util/hash.h"
 #include "tests/unit/run/submitter.h"
 
+TEST_SUITE_BEGIN("run/change/shared_code");
+
 namespace {
 
 using mlk::ExitCode;

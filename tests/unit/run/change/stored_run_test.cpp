@@ -17,6 +17,8 @@
 #include "tests/unit/fake_cluster.h"
 #include "tests/unit/registry/played_image.h"
 
+TEST_SUITE_BEGIN("run/change/stored_run");
+
 namespace {
 
 using nlohmann::json;

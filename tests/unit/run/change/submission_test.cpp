@@ -10,6 +10,8 @@
 #include "cli/run/facts/labels.h"
 #include "tests/unit/run/submitter.h"
 
+TEST_SUITE_BEGIN("run/change/submission");
+
 namespace {
 
 using mlk::Error;

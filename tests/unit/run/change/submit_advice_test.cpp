@@ -12,6 +12,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("run/change/submit_advice");
+
 namespace mlk {
 namespace {
 

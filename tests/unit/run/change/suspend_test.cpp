@@ -12,6 +12,8 @@
 #include "cli/util/json_path.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("run/change/suspend");
+
 namespace {
 
 using namespace mlk;

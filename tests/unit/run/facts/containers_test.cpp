@@ -10,6 +10,8 @@
 #include "cli/run/facts/at_fault.h"
 #include "cli/run/facts/facts.h"
 
+TEST_SUITE_BEGIN("run/facts/containers");
+
 namespace mlk {
 namespace {
 

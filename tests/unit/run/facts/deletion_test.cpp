@@ -9,6 +9,8 @@
 #include "cli/run/state/report.h"
 #include "tests/unit/run/plain_run.h"
 
+TEST_SUITE_BEGIN("run/facts/deletion");
+
 namespace mlk {
 namespace {
 

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+TEST_SUITE_BEGIN("run/facts/denied");
+
 namespace mlk {
 namespace {
 

@@ -9,6 +9,8 @@
 #include "cli/run/state/record.h"
 #include "tests/unit/run/fixture.h"
 
+TEST_SUITE_BEGIN("run/facts/facts");
+
 namespace mlk {
 namespace {
 

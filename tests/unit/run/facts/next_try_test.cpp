@@ -10,6 +10,8 @@
 #include "cli/run/facts/facts.h"
 #include "tests/unit/run/plain_run.h"
 
+TEST_SUITE_BEGIN("run/facts/next_try");
+
 namespace mlk {
 namespace {
 

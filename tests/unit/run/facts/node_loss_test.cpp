@@ -9,6 +9,8 @@
 #include "cli/run/state/status.h"
 #include "tests/unit/run/plain_run.h"
 
+TEST_SUITE_BEGIN("run/facts/node_loss");
+
 namespace mlk {
 namespace {
 

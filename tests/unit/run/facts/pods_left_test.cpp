@@ -10,6 +10,8 @@
 #include "cli/run/state/record.h"
 #include "tests/unit/run/plain_run.h"
 
+TEST_SUITE_BEGIN("run/facts/pods_left");
+
 namespace mlk {
 namespace {
 

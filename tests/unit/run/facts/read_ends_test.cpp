@@ -10,6 +10,8 @@
 #include "cli/run/state/status.h"
 #include "tests/unit/run/plain_pods.h"
 
+TEST_SUITE_BEGIN("run/facts/read_ends");
+
 namespace mlk {
 namespace {
 

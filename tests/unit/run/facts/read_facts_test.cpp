@@ -13,6 +13,8 @@
 #include "cli/util/json_path.h"
 #include "tests/unit/run/plain_pods.h"
 
+TEST_SUITE_BEGIN("run/facts/read_facts");
+
 namespace mlk {
 namespace {
 

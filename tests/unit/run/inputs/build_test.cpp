@@ -7,6 +7,8 @@
 #include "tests/unit/registry/played_image.h"
 #include "tests/unit/run/submitter.h"
 
+TEST_SUITE_BEGIN("run/inputs/build");
+
 namespace {
 
 using mlk::platform_of_nodes;

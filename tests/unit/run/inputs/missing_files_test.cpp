@@ -8,6 +8,8 @@
 #include "cli/experiment/load.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("run/inputs/missing_files");
+
 namespace {
 
 std::vector<std::string> left(const std::filesystem::path& beside, const std::string& text,

@@ -15,6 +15,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("run/inputs/prepare");
+
 namespace mlk {
 namespace {
 

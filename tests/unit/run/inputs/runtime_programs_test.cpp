@@ -14,6 +14,8 @@
 #include "cli/util/files.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("run/inputs/runtime_programs");
+
 namespace mlk {
 namespace {
 

@@ -13,6 +13,8 @@
 #include "tests/unit/util/exchanger.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("run/inputs/user_files");
+
 namespace fs = std::filesystem;
 
 namespace {

@@ -9,6 +9,8 @@
 #include "cli/kube/objects.h"
 #include "cli/run/facts/owner.h"
 
+TEST_SUITE_BEGIN("run/read/find");
+
 namespace mlk {
 namespace {
 

@@ -6,6 +6,8 @@
 
 #include "cli/run/state/status.h"
 
+TEST_SUITE_BEGIN("run/read/late_lines");
+
 using namespace mlk;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;

@@ -14,6 +14,8 @@
 #include "cli/kube/reflector.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("run/read/log_follower");
+
 namespace {
 
 constexpr int lines_in_log = 100'500;  // more than a follower holds

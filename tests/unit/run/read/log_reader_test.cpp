@@ -15,6 +15,8 @@
 #include "cli/run/read/run_logs.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("run/read/log_reader");
+
 namespace mlk {
 namespace {
 

@@ -4,6 +4,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+TEST_SUITE_BEGIN("run/read/log_sources");
+
 namespace mlk {
 namespace {
 

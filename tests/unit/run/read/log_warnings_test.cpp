@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+TEST_SUITE_BEGIN("run/read/log_warnings");
+
 namespace mlk {
 namespace {
 

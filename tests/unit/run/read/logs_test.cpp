@@ -7,6 +7,8 @@
 #include "cli/run/facts/metrics.h"
 #include "cli/run/read/log_follower.h"
 
+TEST_SUITE_BEGIN("run/read/logs");
+
 namespace mlk {
 namespace {
 

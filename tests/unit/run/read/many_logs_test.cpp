@@ -9,6 +9,8 @@
 #include "cli/run/read/run_logs.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("run/read/many_logs");
+
 namespace mlk {
 namespace {
 

@@ -15,6 +15,8 @@
 #include "tests/unit/fake_cluster.h"
 #include "tests/unit/run/plain_run.h"
 
+TEST_SUITE_BEGIN("run/read/node_reads");
+
 namespace mlk {
 namespace {
 

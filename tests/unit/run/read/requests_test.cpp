@@ -14,6 +14,8 @@
 #include "cli/run/state/record.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("run/read/requests");
+
 namespace mlk {
 namespace {
 

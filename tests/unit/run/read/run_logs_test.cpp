@@ -11,6 +11,8 @@
 #include "cli/kube/client.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("run/read/run_logs");
+
 namespace mlk {
 namespace {
 

@@ -8,6 +8,8 @@
 #include "cli/run/read/watcher.h"
 #include "tests/unit/run/fixture.h"
 
+TEST_SUITE_BEGIN("run/read/runs");
+
 namespace mlk {
 namespace {
 

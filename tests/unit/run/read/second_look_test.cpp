@@ -13,6 +13,8 @@
 #include "cli/run/facts/labels.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("run/read/second_look");
+
 namespace mlk {
 namespace {
 

@@ -16,6 +16,8 @@
 #include "tests/unit/kube/fake_server.h"
 #include "tests/unit/run/plain_run.h"
 
+TEST_SUITE_BEGIN("run/read/side_reads");
+
 namespace mlk {
 namespace {
 

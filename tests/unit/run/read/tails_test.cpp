@@ -13,6 +13,8 @@
 #include "cli/run/state/status.h"
 #include "tests/unit/kube/fake_server.h"
 
+TEST_SUITE_BEGIN("run/read/tails");
+
 namespace mlk {
 namespace {
 

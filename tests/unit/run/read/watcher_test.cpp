@@ -12,6 +12,8 @@
 #include "cli/run/read/find.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("run/read/watcher");
+
 namespace {
 
 using mlk::Error;

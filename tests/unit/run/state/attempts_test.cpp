@@ -7,6 +7,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("run/state/attempts");
+
 namespace {
 
 using mlk::test::FakeCluster;

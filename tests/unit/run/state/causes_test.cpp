@@ -8,6 +8,8 @@
 #include "cli/run/state/record.h"
 #include "tests/unit/run/plain_run.h"
 
+TEST_SUITE_BEGIN("run/state/causes");
+
 namespace mlk {
 namespace {
 

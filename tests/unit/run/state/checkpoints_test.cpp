@@ -5,6 +5,8 @@
 
 #include "cli/util/text.h"
 
+TEST_SUITE_BEGIN("run/state/checkpoints");
+
 namespace mlk {
 namespace {
 

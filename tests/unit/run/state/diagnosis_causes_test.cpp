@@ -7,6 +7,8 @@
 #include "cli/run/state/diagnosis.h"
 #include "tests/unit/run/told_pods.h"
 
+TEST_SUITE_BEGIN("run/state/diagnosis_causes");
+
 namespace mlk {
 namespace {
 

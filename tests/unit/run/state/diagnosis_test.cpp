@@ -9,6 +9,8 @@
 #include "cli/run/facts/last_words.h"
 #include "tests/unit/run/told_pods.h"
 
+TEST_SUITE_BEGIN("run/state/diagnosis");
+
 namespace mlk {
 namespace {
 

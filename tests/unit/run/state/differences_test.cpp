@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("run/state/differences");
+
 namespace mlk {
 namespace {
 

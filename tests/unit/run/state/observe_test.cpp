@@ -8,6 +8,8 @@
 #include "cli/run/state/record.h"
 #include "tests/unit/run/fixture.h"
 
+TEST_SUITE_BEGIN("run/state/observe");
+
 namespace mlk {
 namespace {
 

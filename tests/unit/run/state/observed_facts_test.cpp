@@ -9,6 +9,8 @@
 #include "cli/run/state/record.h"
 #include "tests/unit/run/plain_run.h"
 
+TEST_SUITE_BEGIN("run/state/observed_facts");
+
 namespace mlk {
 namespace {
 

@@ -7,6 +7,8 @@
 #include "cli/run/facts/labels.h"
 #include "tests/unit/run/plain_run.h"
 
+TEST_SUITE_BEGIN("run/state/phases");
+
 namespace mlk {
 namespace {
 

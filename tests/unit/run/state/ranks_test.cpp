@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("run/state/ranks");
+
 namespace mlk {
 namespace {
 

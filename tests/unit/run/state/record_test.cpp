@@ -7,6 +7,8 @@
 #include "cli/util/json.h"
 #include "tests/unit/run/fixture.h"
 
+TEST_SUITE_BEGIN("run/state/record");
+
 namespace mlk {
 namespace {
 

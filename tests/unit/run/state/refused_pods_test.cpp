@@ -7,6 +7,8 @@
 #include "cli/run/read/find.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("run/state/refused_pods");
+
 namespace mlk {
 namespace {
 

@@ -9,6 +9,8 @@
 #include "cli/run/state/status.h"
 #include "tests/unit/run/fixture.h"
 
+TEST_SUITE_BEGIN("run/state/report");
+
 namespace mlk {
 namespace {
 

@@ -10,6 +10,8 @@
 #include "cli/run/state/report.h"
 #include "tests/unit/run/plain_run.h"
 
+TEST_SUITE_BEGIN("run/state/sidecars");
+
 namespace mlk {
 namespace {
 

@@ -4,6 +4,8 @@
 #include "cli/run/state/record.h"
 #include "tests/unit/run/fixture.h"
 
+TEST_SUITE_BEGIN("run/state/trained");
+
 namespace mlk {
 namespace {
 

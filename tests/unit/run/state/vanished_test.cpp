@@ -6,6 +6,8 @@
 #include "cli/run/facts/labels.h"
 #include "tests/unit/run/submitter.h"
 
+TEST_SUITE_BEGIN("run/state/vanished");
+
 namespace {
 
 using mlk::SubmitOutcome;

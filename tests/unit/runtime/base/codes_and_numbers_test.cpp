@@ -10,6 +10,8 @@
 #include "runtime/base/random.h"
 #include "tests/unit/runtime/event_records.h"
 
+TEST_SUITE_BEGIN("runtime/base/codes_and_numbers");
+
 namespace mlk::rt {
 namespace {
 

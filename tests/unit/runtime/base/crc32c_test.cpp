@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/base/crc32c");
+
 using namespace mlk::rt;
 
 namespace {

@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/base/huge_pages");
+
 namespace mlk::rt {
 namespace {
 namespace huge_pages {

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/base/json");
+
 namespace mlk::rt {
 namespace {
 namespace bounded_json {

@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/base/stop_signal");
+
 using namespace mlk::rt;
 using namespace std::chrono_literals;
 

@@ -9,6 +9,8 @@
 #include "runtime/checkpoint/checkpoint_format.h"
 #include "tests/unit/runtime/system_calls.h"
 
+TEST_SUITE_BEGIN("runtime/checkpoint/checkpoint_format_bounds");
+
 namespace mlk::rt {
 namespace {
 namespace checkpoint_format_bounds {

@@ -8,6 +8,8 @@
 
 #include "runtime/ps/machines/protocol.h"
 
+TEST_SUITE_BEGIN("runtime/checkpoint/checkpoint_format");
+
 using namespace mlk::rt;
 
 namespace {

@@ -15,6 +15,8 @@
 #include "tests/unit/runtime/checkpoint_states.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/checkpoint/checkpoint_kill");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 

@@ -19,6 +19,8 @@
 #include "tests/unit/runtime/system_calls.h"
 #include "tests/unit/runtime/worker_job.h"
 
+TEST_SUITE_BEGIN("runtime/checkpoint/checkpoint_last");
+
 namespace mlk::rt {
 namespace {
 namespace checkpoint_last {

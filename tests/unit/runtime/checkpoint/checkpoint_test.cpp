@@ -21,6 +21,8 @@
 #include "tests/unit/runtime/system_calls.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/checkpoint/checkpoint");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 namespace fs = std::filesystem;

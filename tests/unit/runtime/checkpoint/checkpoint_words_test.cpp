@@ -18,6 +18,8 @@
 #include "tests/unit/runtime/event_records.h"
 #include "tests/unit/runtime/system_calls.h"
 
+TEST_SUITE_BEGIN("runtime/checkpoint/checkpoint_words");
+
 namespace mlk::rt {
 namespace {
 namespace checkpoint_words {

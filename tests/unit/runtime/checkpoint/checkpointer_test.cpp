@@ -14,6 +14,8 @@
 #include "tests/unit/runtime/checkpoint_states.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/checkpoint/checkpointer");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 namespace fs = std::filesystem;

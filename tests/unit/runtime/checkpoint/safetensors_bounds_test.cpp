@@ -6,6 +6,8 @@
 #include "runtime/base/json.h"
 #include "runtime/checkpoint/safetensors.h"
 
+TEST_SUITE_BEGIN("runtime/checkpoint/safetensors_bounds");
+
 namespace mlk::rt {
 namespace {
 namespace safetensors_bounds {

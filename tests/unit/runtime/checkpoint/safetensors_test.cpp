@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/checkpoint/safetensors");
+
 using namespace mlk::rt;
 
 namespace {

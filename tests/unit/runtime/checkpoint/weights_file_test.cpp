@@ -18,6 +18,8 @@
 #include "runtime/checkpoint/safetensors.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/checkpoint/weights_file");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 

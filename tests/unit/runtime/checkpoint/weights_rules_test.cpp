@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/checkpoint/weights_rules");
+
 namespace mlk::rt {
 namespace {
 namespace weights_rules {

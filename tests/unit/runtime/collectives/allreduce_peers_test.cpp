@@ -19,6 +19,8 @@
 #include "runtime/train/trainer.h"
 #include "tests/unit/runtime/ranks_on_loopback.h"
 
+TEST_SUITE_BEGIN("runtime/collectives/allreduce_peers");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 namespace fs = std::filesystem;

@@ -10,6 +10,8 @@
 
 #include "tests/unit/runtime/ranks_on_loopback.h"
 
+TEST_SUITE_BEGIN("runtime/collectives/allreduce");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 namespace fs = std::filesystem;

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/collectives/device_sum");
+
 using namespace mlk::rt;
 using mlk::kernels::Collectives, mlk::kernels::Communicator, mlk::kernels::GroupId;
 

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/collectives/rank_machine");
+
 using namespace mlk::rt;
 
 namespace {

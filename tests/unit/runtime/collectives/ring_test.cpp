@@ -10,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/collectives/ring");
+
 using namespace mlk::rt;
 using namespace std::chrono_literals;
 

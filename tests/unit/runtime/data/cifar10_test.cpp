@@ -9,6 +9,8 @@
 #include "runtime/data/image_dataset.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/data/cifar10");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/data/data_summary");
+
 namespace mlk::rt {
 namespace {
 namespace data_summaries {

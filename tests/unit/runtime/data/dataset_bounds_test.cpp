@@ -14,6 +14,8 @@
 #include <zlib.h>
 #endif
 
+TEST_SUITE_BEGIN("runtime/data/dataset_bounds");
+
 namespace mlk::rt {
 namespace {
 namespace dataset_bounds {

@@ -9,6 +9,8 @@
 #include <zlib.h>
 #endif
 
+TEST_SUITE_BEGIN("runtime/data/dataset");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 

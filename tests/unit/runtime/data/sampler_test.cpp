@@ -6,6 +6,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/data/sampler");
+
 using namespace mlk::rt;
 
 namespace {

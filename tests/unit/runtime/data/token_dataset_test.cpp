@@ -11,6 +11,8 @@
 #include "tests/unit/runtime/temporary_folder.h"
 #include "tests/unit/runtime/tokens.h"
 
+TEST_SUITE_BEGIN("runtime/data/token_dataset");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 

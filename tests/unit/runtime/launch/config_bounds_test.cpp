@@ -11,6 +11,8 @@
 #include "runtime/launch/config.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/launch/config_bounds");
+
 namespace mlk::rt {
 namespace {
 using nlohmann::json;

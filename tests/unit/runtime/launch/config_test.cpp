@@ -6,6 +6,8 @@
 #include "runtime/base/exit_code.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/launch/config");
+
 using namespace mlk::rt;
 using nlohmann::json;
 

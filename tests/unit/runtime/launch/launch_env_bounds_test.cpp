@@ -8,6 +8,8 @@
 #include "runtime/launch/launch_env.h"
 #include "tests/unit/runtime/environment.h"
 
+TEST_SUITE_BEGIN("runtime/launch/launch_env_bounds");
+
 namespace mlk::rt {
 namespace {
 

@@ -7,6 +7,8 @@
 #include "runtime/base/exit_code.h"
 #include "tests/unit/runtime/environment.h"
 
+TEST_SUITE_BEGIN("runtime/launch/launch_env");
+
 using namespace mlk::rt;
 using mlk::test::Environment;
 

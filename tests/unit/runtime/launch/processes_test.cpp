@@ -10,6 +10,8 @@
 #include "tests/unit/runtime/environment.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/launch/processes");
+
 using namespace mlk::rt;
 using mlk::test::Environment;
 

@@ -8,6 +8,8 @@
 #include "runtime/launch/config.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/launch/trial");
+
 namespace mlk::rt {
 namespace {
 

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/membership/cuts");
+
 using namespace mlk::rt;
 using std::chrono::seconds;
 

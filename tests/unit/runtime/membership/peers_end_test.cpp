@@ -14,6 +14,8 @@
 #include "tests/unit/runtime/ranks_on_loopback.h"
 #include "tests/unit/runtime/worker_job.h"
 
+TEST_SUITE_BEGIN("runtime/membership/peers_end");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 

@@ -5,6 +5,8 @@
 #include "runtime/base/exit_code.h"
 #include "tests/unit/runtime/scripted_peers.h"
 
+TEST_SUITE_BEGIN("runtime/membership/peers");
+
 using namespace mlk::rt;
 using mlk::test::ScriptedPeers;
 using std::chrono::seconds;

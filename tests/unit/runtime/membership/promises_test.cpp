@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/membership/promises");
+
 using namespace mlk::rt;
 
 namespace {

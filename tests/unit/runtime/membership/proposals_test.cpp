@@ -11,6 +11,8 @@
 #include "runtime/membership/assembly.h"
 #include "tests/unit/runtime/among_ranks.h"
 
+TEST_SUITE_BEGIN("runtime/membership/proposals");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 

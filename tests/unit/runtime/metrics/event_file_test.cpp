@@ -9,6 +9,8 @@
 
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/metrics/event_file");
+
 using namespace mlk::rt;
 namespace fs = std::filesystem;
 

@@ -16,6 +16,8 @@
 #include "runtime/metrics/reporter.h"
 #include "tests/unit/runtime/system_calls.h"
 
+TEST_SUITE_BEGIN("runtime/metrics/event_records");
+
 namespace mlk::rt {
 namespace {
 namespace event_records {

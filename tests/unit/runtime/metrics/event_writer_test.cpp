@@ -12,6 +12,8 @@
 
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/metrics/event_writer");
+
 using namespace mlk::rt;
 
 namespace {

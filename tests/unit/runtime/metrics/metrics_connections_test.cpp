@@ -14,6 +14,8 @@
 #include "runtime/metrics/metrics_server.h"
 #include "tests/unit/runtime/system_calls.h"
 
+TEST_SUITE_BEGIN("runtime/metrics/metrics_connections");
+
 namespace mlk::rt {
 namespace {
 namespace metrics_connections {

@@ -13,6 +13,8 @@
 
 #include "runtime/metrics/prometheus.h"
 
+TEST_SUITE_BEGIN("runtime/metrics/metrics_server");
+
 using namespace mlk::rt;
 
 namespace {

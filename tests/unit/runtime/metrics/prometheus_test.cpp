@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/metrics/prometheus");
+
 namespace mlk::rt {
 namespace {
 

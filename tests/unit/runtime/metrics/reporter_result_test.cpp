@@ -8,6 +8,8 @@
 #include "tests/unit/runtime/system_calls.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/metrics/reporter_result");
+
 namespace mlk::rt {
 namespace {
 

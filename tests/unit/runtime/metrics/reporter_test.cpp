@@ -10,6 +10,8 @@
 
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/metrics/reporter");
+
 using namespace mlk::rt;
 using mlk::test::read_file;
 using nlohmann::json;

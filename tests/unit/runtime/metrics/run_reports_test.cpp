@@ -19,6 +19,8 @@
 #include "runtime/train/trainer.h"
 #include "tests/unit/runtime/worker_job.h"
 
+TEST_SUITE_BEGIN("runtime/metrics/run_reports");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 

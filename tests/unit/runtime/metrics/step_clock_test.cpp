@@ -4,6 +4,8 @@
 
 #include "runtime/metrics/telemetry.h"
 
+TEST_SUITE_BEGIN("runtime/metrics/step_clock");
+
 using namespace mlk::rt;
 using Activity = StepClock::Activity;
 

@@ -16,6 +16,8 @@
 #include "runtime/model/optimizer.h"
 #include "tests/unit/paths.h"
 
+TEST_SUITE_BEGIN("runtime/model/cnn");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 namespace kernels = mlk::kernels;

@@ -10,6 +10,8 @@
 #include "runtime/base/random.h"
 #include "runtime/model/model.h"
 
+TEST_SUITE_BEGIN("runtime/model/dropout");
+
 using namespace mlk::rt;
 namespace kernels = mlk::kernels;
 

@@ -17,6 +17,8 @@
 #include "tests/unit/runtime/temporary_folder.h"
 #include "tests/unit/runtime/tokens.h"
 
+TEST_SUITE_BEGIN("runtime/model/gpt");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 namespace kernels = mlk::kernels;

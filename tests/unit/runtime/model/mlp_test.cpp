@@ -15,6 +15,8 @@
 #include "runtime/model/optimizer.h"
 #include "tests/unit/runtime/idx_files.h"
 
+TEST_SUITE_BEGIN("runtime/model/mlp");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 namespace kernels = mlk::kernels;

@@ -14,6 +14,8 @@
 #include "runtime/base/exit_code.h"
 #include "runtime/base/random.h"
 
+TEST_SUITE_BEGIN("runtime/model/optimizer");
+
 using namespace mlk::rt;
 namespace kernels = mlk::kernels;
 

@@ -12,6 +12,8 @@
 #include "runtime/base/random.h"
 #include "runtime/model/optimizer.h"
 
+TEST_SUITE_BEGIN("runtime/model/sampling");
+
 using namespace mlk::rt;
 namespace kernels = mlk::kernels;
 

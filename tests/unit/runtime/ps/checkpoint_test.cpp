@@ -6,6 +6,8 @@
 #include "kernels/reference/reference_ops.h"
 #include "tests/unit/runtime/scripted_peers.h"
 
+TEST_SUITE_BEGIN("runtime/ps/checkpoint");
+
 using namespace mlk::rt;
 using mlk::test::ScriptedPeers;
 

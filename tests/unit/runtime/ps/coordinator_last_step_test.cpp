@@ -5,6 +5,8 @@
 
 #include "tests/unit/runtime/coordinator_run.h"
 
+TEST_SUITE_BEGIN("runtime/ps/coordinator_last_step");
+
 namespace mlk::rt {
 namespace {
 namespace at_last_step {

@@ -5,6 +5,8 @@
 
 #include "tests/unit/runtime/coordinator_run.h"
 
+TEST_SUITE_BEGIN("runtime/ps/coordinator_phases");
+
 namespace mlk::rt {
 namespace {
 namespace in_phases {

@@ -11,6 +11,8 @@
 #include "runtime/ps/machines/weight_tracker.h"
 #include "tests/unit/runtime/scripted_peers.h"
 
+TEST_SUITE_BEGIN("runtime/ps/exchange");
+
 using namespace mlk::rt;
 using mlk::test::ScriptedPeers;
 

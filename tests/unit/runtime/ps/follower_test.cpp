@@ -7,6 +7,8 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "tests/unit/runtime/played_worker.h"
 
+TEST_SUITE_BEGIN("runtime/ps/follower");
+
 namespace mlk::rt {
 namespace {
 

@@ -5,6 +5,8 @@
 #include "tests/unit/runtime/checkpoint_states.h"
 #include "tests/unit/runtime/played_worker.h"
 
+TEST_SUITE_BEGIN("runtime/ps/server_end");
+
 namespace mlk::rt {
 namespace {
 

@@ -8,6 +8,8 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "tests/unit/runtime/played_worker.h"
 
+TEST_SUITE_BEGIN("runtime/ps/server");
+
 namespace mlk::rt {
 namespace {
 

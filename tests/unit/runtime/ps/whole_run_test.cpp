@@ -14,6 +14,8 @@
 #include "runtime/train/trainer.h"
 #include "tests/unit/runtime/ps_processes.h"
 
+TEST_SUITE_BEGIN("runtime/ps/whole_run");
+
 namespace mlk::rt {
 namespace {
 

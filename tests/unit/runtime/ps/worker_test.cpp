@@ -15,6 +15,8 @@
 #include "tests/unit/runtime/checkpoint_states.h"
 #include "tests/unit/runtime/ps_processes.h"
 
+TEST_SUITE_BEGIN("runtime/ps/worker");
+
 namespace mlk::rt {
 namespace {
 

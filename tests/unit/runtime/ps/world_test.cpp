@@ -3,6 +3,8 @@
 
 #include "tests/unit/runtime/ps_world.h"
 
+TEST_SUITE_BEGIN("runtime/ps/world");
+
 namespace mlk::rt {
 namespace {
 namespace in_world {

@@ -6,6 +6,8 @@
 #include "tests/unit/runtime/checkpoint_states.h"
 #include "tests/unit/runtime/worker_job.h"
 
+TEST_SUITE_BEGIN("runtime/train/last_checkpoint");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 

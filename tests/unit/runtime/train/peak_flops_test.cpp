@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/train/peak_flops");
+
 using namespace mlk::rt;
 using mlk::kernels::Precision;
 

@@ -16,6 +16,8 @@
 #include "tests/unit/runtime/idx_files.h"
 #include "tests/unit/runtime/tokens.h"
 
+TEST_SUITE_BEGIN("runtime/train/single");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 namespace fs = std::filesystem;

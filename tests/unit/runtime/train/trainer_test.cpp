@@ -8,6 +8,8 @@
 
 #include "tests/unit/runtime/worker_job.h"
 
+TEST_SUITE_BEGIN("runtime/train/trainer");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 

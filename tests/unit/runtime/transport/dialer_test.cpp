@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/transport/dialer");
+
 using namespace mlk::rt;
 using namespace std::chrono_literals;
 

@@ -13,6 +13,8 @@
 #include "runtime/base/crc32c.h"
 #include "runtime/transport/link.h"
 
+TEST_SUITE_BEGIN("runtime/transport/frame_reader");
+
 using namespace mlk::rt;
 
 namespace {

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/transport/handshake");
+
 using namespace mlk::rt;
 
 namespace {

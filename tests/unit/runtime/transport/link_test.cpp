@@ -21,6 +21,8 @@
 
 #include "runtime/base/crc32c.h"
 
+TEST_SUITE_BEGIN("runtime/transport/link");
+
 namespace mlk::rt {
 namespace {
 namespace links {

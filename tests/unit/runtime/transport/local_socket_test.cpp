@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/transport/local_socket");
+
 using namespace mlk::rt;
 
 namespace {

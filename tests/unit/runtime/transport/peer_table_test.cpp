@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/transport/peer_table");
+
 namespace mlk::rt {
 namespace {
 namespace peer_tables {

@@ -8,6 +8,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/transport/shared_lane");
+
 using namespace mlk::rt;
 
 namespace {

@@ -9,6 +9,8 @@
 
 #include "tests/unit/runtime/raw_peer.h"
 
+TEST_SUITE_BEGIN("runtime/transport/transport_endings");
+
 namespace mlk::rt {
 namespace {
 namespace endings {

@@ -9,6 +9,8 @@
 #include "runtime/transport/local_socket.h"
 #include "tests/unit/runtime/raw_peer.h"
 
+TEST_SUITE_BEGIN("runtime/transport/transport_flow");
+
 namespace mlk::rt {
 namespace {
 namespace flow {

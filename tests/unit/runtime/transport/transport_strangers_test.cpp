@@ -8,6 +8,8 @@
 #include "runtime/transport/transport_impl.h"
 #include "tests/unit/runtime/raw_peer.h"
 
+TEST_SUITE_BEGIN("runtime/transport/transport_strangers");
+
 namespace mlk::rt {
 namespace {
 namespace strangers {

@@ -19,6 +19,8 @@
 #include "runtime/base/address.h"
 #include "runtime/transport/local_socket.h"
 
+TEST_SUITE_BEGIN("runtime/transport/transport");
+
 using namespace mlk::rt;
 using namespace std::chrono_literals;
 

@@ -7,6 +7,8 @@
 
 #include "runtime/base/payload.h"
 
+TEST_SUITE_BEGIN("runtime/transport/wire");
+
 using namespace mlk::rt;
 
 namespace {

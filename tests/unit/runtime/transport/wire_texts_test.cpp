@@ -28,6 +28,8 @@
 #include "tests/unit/runtime/raw_peer.h"
 #include "tests/unit/runtime/temporary_folder.h"
 
+TEST_SUITE_BEGIN("runtime/transport/wire_texts");
+
 namespace mlk::rt {
 namespace {
 namespace texts {

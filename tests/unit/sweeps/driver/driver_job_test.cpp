@@ -11,6 +11,8 @@
 #include "sweeps/driver/driver_rights.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/driver/driver_job");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

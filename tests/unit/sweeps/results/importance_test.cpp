@@ -10,6 +10,8 @@
 
 #include "sweeps/results/importance_forest.h"
 
+TEST_SUITE_BEGIN("sweeps/results/importance");
+
 using namespace mlk::sweeps;
 
 namespace {

@@ -8,6 +8,8 @@
 
 #include "cli/util/json.h"
 
+TEST_SUITE_BEGIN("sweeps/results/report_data");
+
 using namespace mlk::sweeps;
 
 namespace {

@@ -6,6 +6,8 @@
 
 #include "sweeps/results/report_data.h"
 
+TEST_SUITE_BEGIN("sweeps/results/report_page");
+
 using namespace mlk::sweeps;
 using nlohmann::json;
 

@@ -12,6 +12,8 @@
 #include "cli/util/unicode.h"
 #include "sweeps/results/report_assets.h"
 
+TEST_SUITE_BEGIN("sweeps/results/report");
+
 using namespace mlk::sweeps;
 
 namespace {

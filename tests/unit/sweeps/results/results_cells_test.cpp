@@ -10,6 +10,8 @@
 #include "sweeps/results/results.h"
 #include "sweeps/space/ranking.h"
 
+TEST_SUITE_BEGIN("sweeps/results/results_cells");
+
 using namespace mlk::sweeps;
 using nlohmann::json;
 

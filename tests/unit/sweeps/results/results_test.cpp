@@ -11,6 +11,8 @@
 #include "sweeps/space/points_file.h"
 #include "sweeps/space/ranking.h"
 
+TEST_SUITE_BEGIN("sweeps/results/results");
+
 using namespace mlk::sweeps;
 using mlk::Problems;
 using nlohmann::json;

@@ -9,6 +9,8 @@
 #include "sweeps/trials/sweep_row.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/results/rows");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

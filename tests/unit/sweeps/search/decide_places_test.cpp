@@ -3,6 +3,8 @@
 
 #include "sweeps/search/decide.h"
 
+TEST_SUITE_BEGIN("sweeps/search/decide_places");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("sweeps/search/decide");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 

@@ -13,6 +13,8 @@
 #include "tests/unit/paths.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("sweeps/search/definition");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -7,6 +7,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/sweeps/spaces.h"
 
+TEST_SUITE_BEGIN("sweeps/search/grid");
+
 using namespace mlk::sweeps;
 using mlk::test::choice;
 using mlk::test::integer;

@@ -7,6 +7,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("sweeps/search/identity");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

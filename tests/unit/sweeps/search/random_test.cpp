@@ -7,6 +7,8 @@
 #include "sweeps/search/grid.h"
 #include "tests/unit/sweeps/spaces.h"
 
+TEST_SUITE_BEGIN("sweeps/search/random");
+
 using namespace mlk::sweeps;
 using mlk::test::choice;
 using mlk::test::integer;

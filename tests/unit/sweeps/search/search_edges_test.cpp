@@ -16,6 +16,8 @@
 #include "sweeps/space/axis.h"
 #include "tests/unit/sweeps/spaces.h"
 
+TEST_SUITE_BEGIN("sweeps/search/search_edges");
+
 using namespace mlk::sweeps;
 using mlk::test::choice;
 using mlk::test::integer;

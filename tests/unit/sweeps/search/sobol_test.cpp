@@ -11,6 +11,8 @@
 
 #include "sweeps/space/counter_random.h"
 
+TEST_SUITE_BEGIN("sweeps/search/sobol");
+
 using namespace mlk::sweeps;
 
 namespace {

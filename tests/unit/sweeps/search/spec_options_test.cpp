@@ -6,6 +6,8 @@
 #include "cli/util/error.h"
 #include "sweeps/search/spec.h"
 
+TEST_SUITE_BEGIN("sweeps/search/spec_options");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

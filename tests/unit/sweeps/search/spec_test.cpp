@@ -7,6 +7,8 @@
 #include "cli/util/error.h"
 #include "sweeps/space/names.h"
 
+TEST_SUITE_BEGIN("sweeps/search/spec");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -7,6 +7,8 @@
 
 #include "sweeps/search/stopping.h"
 
+TEST_SUITE_BEGIN("sweeps/search/stopping_curves");
+
 namespace mlk::sweeps {
 namespace {
 

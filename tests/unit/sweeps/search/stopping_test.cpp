@@ -8,6 +8,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("sweeps/search/stopping");
+
 namespace mlk::sweeps {
 namespace {
 

@@ -9,6 +9,8 @@
 #include "sweeps/space/counter_random.h"
 #include "tests/unit/sweeps/spaces.h"
 
+TEST_SUITE_BEGIN("sweeps/search/tpe_likelihood");
+
 using namespace mlk::sweeps;
 using mlk::test::choice;
 using mlk::test::uniform;

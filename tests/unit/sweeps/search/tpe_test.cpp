@@ -14,6 +14,8 @@
 #include "sweeps/search/random.h"
 #include "tests/unit/sweeps/spaces.h"
 
+TEST_SUITE_BEGIN("sweeps/search/tpe");
+
 using namespace mlk::sweeps;
 using mlk::test::choice;
 using mlk::test::integer;

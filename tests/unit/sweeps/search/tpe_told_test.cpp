@@ -8,6 +8,8 @@
 #include "sweeps/search/tpe.h"
 #include "tests/unit/sweeps/spaces.h"
 
+TEST_SUITE_BEGIN("sweeps/search/tpe_told");
+
 using namespace mlk::sweeps;
 using mlk::test::integer;
 using mlk::test::uniform;

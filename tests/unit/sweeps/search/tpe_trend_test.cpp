@@ -10,6 +10,8 @@
 #include "sweeps/space/counter_random.h"
 #include "tests/unit/sweeps/spaces.h"
 
+TEST_SUITE_BEGIN("sweeps/search/tpe_trend");
+
 using namespace mlk::sweeps;
 using mlk::test::choice;
 using mlk::test::uniform;

@@ -7,6 +7,8 @@
 
 #include "tests/unit/sweeps/spaces.h"
 
+TEST_SUITE_BEGIN("sweeps/search/tpe_widths");
+
 using namespace mlk::sweeps;
 using mlk::test::choice;
 using mlk::test::integer;

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("sweeps/search/triangle");
+
 using namespace mlk::sweeps;
 
 TEST_CASE("a dot product includes every element, for every length") {

@@ -7,6 +7,8 @@
 
 #include "tests/unit/sweeps/spaces.h"
 
+TEST_SUITE_BEGIN("sweeps/space/axis");
+
 using namespace mlk::sweeps;
 using mlk::test::choice;
 using mlk::test::integer;

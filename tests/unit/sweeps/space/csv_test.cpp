@@ -6,6 +6,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("sweeps/space/csv");
+
 using namespace mlk::sweeps;
 using mlk::Problems;
 

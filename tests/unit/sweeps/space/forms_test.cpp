@@ -6,6 +6,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("sweeps/space/forms");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

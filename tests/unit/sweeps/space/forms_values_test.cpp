@@ -6,6 +6,8 @@
 #include "cli/util/error.h"
 #include "sweeps/space/forms.h"
 
+TEST_SUITE_BEGIN("sweeps/space/forms_values");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -11,6 +11,8 @@
 #include "cli/util/error.h"
 #include "cli/util/json.h"
 
+TEST_SUITE_BEGIN("sweeps/space/ledger");
+
 using namespace mlk::sweeps;
 using nlohmann::json;
 

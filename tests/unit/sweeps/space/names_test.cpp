@@ -4,6 +4,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("sweeps/space/names");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -7,6 +7,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("sweeps/space/objective");
+
 using namespace mlk::sweeps;
 using mlk::Problems;
 

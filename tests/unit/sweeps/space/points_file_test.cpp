@@ -4,6 +4,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("sweeps/space/points_file");
+
 using namespace mlk::sweeps;
 using mlk::Problems;
 using nlohmann::json;

@@ -6,6 +6,8 @@
 
 #include "cli/util/error.h"
 
+TEST_SUITE_BEGIN("sweeps/space/reported");
+
 using namespace mlk::sweeps;
 
 namespace {

@@ -4,6 +4,8 @@
 
 #include "sweeps/space/trial.h"
 
+TEST_SUITE_BEGIN("sweeps/space/space");
+
 using namespace mlk::sweeps;
 using nlohmann::json;
 

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("sweeps/space/trial");
+
 using namespace mlk::sweeps;
 
 TEST_CASE("each state of a trial has a word that reads back, and three states are final") {

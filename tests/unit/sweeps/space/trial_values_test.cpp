@@ -14,6 +14,8 @@
 #include "cli/util/text.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("sweeps/space/trial_values");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

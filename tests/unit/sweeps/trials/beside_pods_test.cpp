@@ -11,6 +11,8 @@
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/beside_pods");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

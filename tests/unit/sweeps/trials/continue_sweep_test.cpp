@@ -8,6 +8,8 @@
 #include "tests/unit/sweeps/sweeper.h"
 #include "tests/unit/util/temporary_folder.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/continue_sweep");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

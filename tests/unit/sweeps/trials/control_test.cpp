@@ -13,6 +13,8 @@
 #include "tests/unit/sweeps/played_controllers.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/control");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

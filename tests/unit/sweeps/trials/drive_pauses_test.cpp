@@ -17,6 +17,8 @@
 #include "sweeps/trials/trial_runs.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/drive_pauses");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -7,6 +7,8 @@
 
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/driver_status");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

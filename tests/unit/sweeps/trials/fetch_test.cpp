@@ -11,6 +11,8 @@
 #include "sweeps/trials/prepare_driven.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/fetch");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -12,6 +12,8 @@
 #include "sweeps/trials/ledger_store.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/harvest_logs");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -7,6 +7,8 @@
 #include "sweeps/trials/ledger_store.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/harvest");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 

@@ -8,6 +8,8 @@
 #include "cli/kube/client.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/lease");
+
 using namespace mlk;
 using mlk::sweeps::DriverLease;
 using nlohmann::json;

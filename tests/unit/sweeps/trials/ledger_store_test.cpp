@@ -10,6 +10,8 @@
 #include "sweeps/space/ledger.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/ledger_store");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -10,6 +10,8 @@
 #include "sweeps/trials/control.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/marks");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

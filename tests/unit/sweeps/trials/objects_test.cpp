@@ -12,6 +12,8 @@
 #include "sweeps/space/trial.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/objects");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -9,6 +9,8 @@
 #include "sweeps/trials/trial_runs.h"
 #include "tests/unit/sweeps/driven_sweep.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/observe_driven");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

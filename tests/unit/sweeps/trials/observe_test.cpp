@@ -7,6 +7,8 @@
 #include "sweeps/space/ledger.h"
 #include "sweeps/trials/sweep_json.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/observe");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("sweeps/trials/plain_runs");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -3,6 +3,8 @@
 
 #include "sweeps/trials/preview.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/preview_needs");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -4,6 +4,8 @@
 
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/preview");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

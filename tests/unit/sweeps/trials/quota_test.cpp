@@ -8,6 +8,8 @@
 #include "cli/util/error.h"
 #include "tests/unit/fake_cluster.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/quota");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -7,6 +7,8 @@
 
 #include "tests/unit/sweeps/spaces.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/record");
+
 namespace mlk::sweeps {
 namespace {
 

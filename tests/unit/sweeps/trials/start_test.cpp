@@ -13,6 +13,8 @@
 #include "sweeps/trials/record.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/start");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -10,6 +10,8 @@
 #include "sweeps/trials/prepare_driven.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/trial_runs");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -11,6 +11,8 @@
 #include "sweeps/search/definition.h"
 #include "sweeps/space/trial.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/trials_job");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using nlohmann::json;

@@ -5,6 +5,8 @@
 
 #include "tests/unit/sweeps/driven_sweep.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/undriven");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using test::DrivenSweep;

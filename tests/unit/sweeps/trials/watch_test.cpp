@@ -8,6 +8,8 @@
 #include "cli/kube/objects.h"
 #include "tests/unit/sweeps/sweeper.h"
 
+TEST_SUITE_BEGIN("sweeps/trials/watch");
+
 using namespace mlk;
 using namespace mlk::sweeps;
 using test::Sweeper;

@@ -5,6 +5,8 @@
 
 #include "tests/unit/runtime/coordinator_run.h"
 
+TEST_SUITE_BEGIN("runtime/ps/machines/coordinator");
+
 using namespace mlk::rt;
 
 namespace {

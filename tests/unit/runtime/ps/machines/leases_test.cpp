@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/ps/machines/leases");
+
 using namespace mlk::rt;
 
 namespace {

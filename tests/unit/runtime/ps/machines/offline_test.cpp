@@ -5,6 +5,8 @@
 
 #include "tests/unit/runtime/worker_job.h"
 
+TEST_SUITE_BEGIN("runtime/ps/machines/offline");
+
 using namespace mlk::rt;
 using namespace mlk::test;
 

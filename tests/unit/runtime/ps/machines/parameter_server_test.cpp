@@ -11,6 +11,8 @@
 #include "kernels/ops.h"
 #include "kernels/reference/reference_ops.h"
 
+TEST_SUITE_BEGIN("runtime/ps/machines/parameter_server");
+
 using namespace mlk::rt;
 using Outcome = ParameterShard::Outcome;
 

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/ps/machines/protocol");
+
 using namespace mlk::rt;
 
 namespace {

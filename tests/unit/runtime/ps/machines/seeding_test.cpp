@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/ps/machines/seeding");
+
 using namespace mlk::rt;
 
 namespace {

@@ -10,6 +10,8 @@
 #include "kernels/reference/reference_ops.h"
 #include "tests/unit/runtime/coordinator_run.h"
 
+TEST_SUITE_BEGIN("runtime/ps/machines/server_machine");
+
 namespace mlk::rt {
 namespace {
 namespace of_machine {

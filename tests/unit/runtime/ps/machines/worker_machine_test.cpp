@@ -10,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+TEST_SUITE_BEGIN("runtime/ps/machines/worker_machine");
+
 namespace mlk::rt {
 namespace {
 namespace of_worker {
