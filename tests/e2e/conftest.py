@@ -22,9 +22,9 @@ import registry  # noqa: E402
 
 
 def pytest_configure(config):
-    # A shell starts background commands with SIGINT ignored, and mlk would inherit that.
+    # A shell starts background commands with SIGINT ignored, and mlk would inherit the ignored SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.environ.setdefault("GOGC", "400")  # with less garbage collection a start of kubectl takes half as long
+    os.environ.setdefault("GOGC", "400")  # with less garbage collection, kubectl starts twice as fast
     config.addinivalue_line("markers", "cluster: needs the real cluster that the environment names (tests/cluster/up)")
     config.addinivalue_line("markers", "nodes: needs pods that really run; not where the real cluster has pretended nodes only")
     config.addinivalue_line("markers", "alone: disturbs every other test of its cluster, or would be disturbed by them: runs after them, by itself")
@@ -39,9 +39,9 @@ def pytest_runtest_setup(item):
 
 
 def mark_sample(items):
-    """Marks what runs with a sanitizer, beside all unit tests: another part on each day (MLK_SAMPLE, a number, says which). Timed tests are
-    left out, since a sanitizer makes programs many times slower. Step tsan runs one case of each function that starts mlk-runtime, step asan
-    one case of one function of each file of the others."""
+    """Marks the end-to-end tests that run with a sanitizer. MLK_SAMPLE is a number that chooses another part of the tests on each day. Timed
+    tests are left out, since a sanitizer makes programs many times slower. The step tsan runs one case of each test function that starts
+    mlk-runtime. The step asan runs, for each file, one case of one of its other test functions."""
     day = int(os.environ.get("MLK_SAMPLE") or 0)
     cases = {}
     for item in items:
@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def kubectl():
-    """A function that gives the path of the kubectl that belongs to the real cluster; building it takes minutes, once."""
+    """A function that returns the path of the kubectl of the real cluster. The first call builds this kubectl, which takes minutes."""
     path = []
 
     def find():
@@ -81,8 +81,8 @@ def kubectl():
 
 
 def _local_cluster(kubectl, gpus=0):
-    """An embedded cluster of its own, in a short folder: paths of sockets have a limit. Its machine has so many pretended GPUs, for which
-    mlk-runtime finds a plugin on the emulator where it looks for the real one."""
+    """An embedded cluster of its own. Its state folder has a short path, since paths of sockets have a limit. Its machine has `gpus`
+    pretended GPUs. At the place of the real plugin for GPUs, mlk-runtime finds one that runs on the emulator."""
     state = tempfile.mkdtemp(prefix="mlk-e2e-")
     devices = pathlib.Path(state) / "dev"
     env = {"XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state, "PATH": f"{mlk.BUILD}:{os.environ['PATH']}", "MLK_LOCAL_DEVICES": str(devices)}
@@ -105,7 +105,7 @@ def _local_cluster(kubectl, gpus=0):
             mlk.run(mlk.MLK, "local", "down", timeout=60, env=env)
         finally:
             for pid in mlk.processes_with(XDG_STATE_HOME=state):
-                with contextlib.suppress(ProcessLookupError):  # it was about to end
+                with contextlib.suppress(ProcessLookupError):  # the process was about to end
                     os.kill(pid, signal.SIGKILL)
             shutil.rmtree(state, ignore_errors=True)
 
@@ -117,7 +117,7 @@ def embedded_session(kubectl):
 
 @pytest.fixture
 def fresh_embedded(kubectl):
-    """An embedded cluster for one test: one that kills its server, say."""
+    """An embedded cluster for one test alone, such as a test that kills the server."""
     yield from _local_cluster(kubectl)
 
 
@@ -132,7 +132,7 @@ def real_session(kubectl):
     missing = [name for name in names if not os.environ.get(name)]
     assert not missing, f'{", ".join(missing)} not set: eval "$(tests/cluster/up)" first, or choose with -m "not cluster"'
     env = {name: os.environ[name] for name in names}
-    state = tempfile.mkdtemp(prefix="mlk-e2e-")  # nothing of the user's own state or templates is seen
+    state = tempfile.mkdtemp(prefix="mlk-e2e-")  # mlk sees neither the user's own state nor the user's templates
     env["XDG_STATE_HOME"] = env["XDG_CONFIG_HOME"] = state
     yield mlk.Cluster("real", env["KUBECONFIG"], env["MLK_ADMIN_KUBECONFIG"], kubectl, env, "mlk-test")
     shutil.rmtree(state, ignore_errors=True)
@@ -140,7 +140,7 @@ def real_session(kubectl):
 
 @pytest.fixture(scope="session")
 def python_images(real_session):
-    """A registry with a base that has Python, which the nodes reach."""
+    """A registry that the nodes reach. It has a base image with Python."""
     with registry.anonymous() as found:
         base_images.push(found, "base/python", kind="python")
         real_session.harness("registry", found.port)
@@ -150,7 +150,7 @@ def python_images(real_session):
 
 @pytest.fixture(params=["embedded", "real"])
 def cluster(request):
-    """Each test that asks for it runs twice: against the embedded and against the real cluster."""
+    """Each test that uses this fixture runs twice: against the embedded cluster and against the real cluster."""
     return _used(request, f"{request.param}_session")
 
 
@@ -176,20 +176,20 @@ _counter = itertools.count(1)
 
 @pytest.fixture
 def name(request):
-    """A name for an experiment that no other test has, now or before; its runs are removed after the test."""
+    """A name for an experiment that no other test uses or has used. The runs of this name are removed after the test."""
     value = f"t{next(_counter)}-{secrets.token_hex(3)}"
     yield value
     used = getattr(request.node, "cluster_in_use", None)
     if used and used.embedded:
         for run in used.mlk("ls", value, "-o", "name").stdout.split():
             used.mlk("delete", "--no-wait", run)
-    elif used:  # past mlk, whatever state the run is in
+    elif used:  # without mlk, in whatever state the run is
         used.delete_all("configmaps", f"mlk.dev/name={value}")
 
 
 @pytest.fixture
 def experiment(tmp_path):
-    """experiment(text) writes the file and gives its path."""
+    """experiment(text) writes the experiment file and returns its path."""
     def write(text, file="experiment.yaml"):
         path = tmp_path / file
         path.write_text(text, encoding="utf-8")

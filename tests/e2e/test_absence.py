@@ -1,4 +1,4 @@
-"""Jobs that are deleted under a run, by hand or because their time to live has passed: nothing is trained twice. On both clusters."""
+"""A Job of a run is deleted by hand or because its time to live has passed. The run is not trained twice. On both clusters."""
 
 import json
 
@@ -29,7 +29,7 @@ def jobs(cluster, run):
     return [job["metadata"]["uid"] for job in cluster.objects("jobs") if job["metadata"]["labels"].get("mlk.dev/run") == run]
 
 
-# Who deletes a Job: a person, or a policy that clears away whatever is old.
+# Who deletes a Job: a person, or a policy that deletes all old Jobs.
 DELETIONS = {"by hand": lambda run: ["job", f"{run}-worker"], "by a policy": lambda run: ["jobs", "-l", f"mlk.dev/run={run}", "--cascade=foreground"]}
 
 
@@ -48,7 +48,7 @@ def living(cluster, run):
 
 
 def never_trained_again(cluster, file, run, phase, code):
-    """status, wait and submit say the same, and no Job comes back."""
+    """Checks that status, wait and submit report the same end, and that no Job is created again."""
     seen = cluster.mlk("status", run, "-o", "json", check=0).json()
     assert seen["phase"] == phase and seen["final"], seen
     waited = cluster.mlk("wait", run, "--timeout", "60s", timeout=90)
@@ -80,7 +80,7 @@ def start(cluster):
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("watcher", [None, "wait", "logs"])
 @pytest.mark.parametrize("by", DELETIONS)
-def test_a_run_whose_job_is_deleted_is_not_trained_again(cluster, name, experiment, start, end, watcher, by):
+def test_a_run_is_not_trained_again_after_its_job_is_deleted(cluster, name, experiment, start, end, watcher, by):
     program, code = ENDS[end]
     file = experiment(text(name, program))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
@@ -101,13 +101,13 @@ def test_a_run_whose_job_is_deleted_is_not_trained_again(cluster, name, experime
 
 @pytest.mark.parametrize("end", ["succeeds", "fails"])
 @pytest.mark.parametrize("ttl", [0, 2])
-def test_a_job_whose_time_to_live_passed_is_not_trained_again(cluster, name, experiment, start, end, ttl):
+def test_a_run_is_not_trained_again_after_the_time_to_live_of_its_job_has_passed(cluster, name, experiment, start, end, ttl):
     program, code = ENDS[end]
     alone = experiment(text(name, program, ttl), "alone.yaml")
     run = cluster.mlk("submit", alone, check=0).stdout.strip()
     until_gone(cluster, run)
     assert never_trained_again(cluster, alone, run, "Incomplete", 1)["why"] == GONE
-    # Somebody who waits sees the end, and records it.
+    # A command that waits sees the end and records it.
     watched = experiment(text(name, "sleep 2; " + program, ttl), "watched.yaml")
     done = cluster.mlk("submit", "--wait", watched, timeout=120)
     assert done.code == code, done.stderr
@@ -116,7 +116,7 @@ def test_a_job_whose_time_to_live_passed_is_not_trained_again(cluster, name, exp
     never_trained_again(cluster, watched, run, {0: "Succeeded", 5: "Failed"}[code], code)
 
 
-def test_again_makes_another_run_and_a_deleted_run_is_no_run(cluster, name, experiment):
+def test_submit_again_makes_a_second_run_and_wait_does_not_find_the_first_after_its_deletion(cluster, name, experiment):
     file = experiment(text(name, "true", 0))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     until_gone(cluster, run)
@@ -126,7 +126,7 @@ def test_again_makes_another_run_and_a_deleted_run_is_no_run(cluster, name, expe
     cluster.mlk("wait", run, check=3)
 
 
-def test_a_sweep_whose_job_is_gone_is_not_trained_again(cluster, name, experiment):
+def test_a_sweep_is_not_trained_again_after_its_job_is_gone(cluster, name, experiment):
     file = experiment(text(name, "echo mlk step=1 loss=0.5", 0) + "sweep:\n  parameters: {env.X: [a, b]}\n")
     done = cluster.mlk("sweep", file, timeout=90)
     sweep = done.stdout.strip()
@@ -141,14 +141,14 @@ def test_a_sweep_whose_job_is_gone_is_not_trained_again(cluster, name, experimen
         assert GONE in cluster.mlk("status", sweep).stdout
 
 
-def test_of_two_runs_of_one_second_the_bare_name_means_the_later_one(cluster, name, experiment):
+def test_a_bare_name_means_the_latest_run_when_runs_were_created_in_the_same_second(cluster, name, experiment):
     runs = [cluster.mlk("submit", "--set", f"env.N='{n}'", experiment(text(name, "true")), check=0).stdout.strip() for n in range(6)]
     assert len(set(runs)) == 6
     assert cluster.mlk("status", name, "-o", "json", check=0).json()["run"] == runs[-1]
     assert cluster.mlk("ls", name, "-o", "name", check=0).stdout.split() == runs[::-1]
 
 
-def test_a_service_that_is_deleted_is_told_and_made_again(cluster, name, experiment):
+def test_status_reports_a_deleted_service_and_submit_creates_it_again(cluster, name, experiment):
     file = experiment(text(name, "sleep 300").replace("mode: single", "mode: allreduce").replace("count: 1", "count: 2"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     why = "its Service is gone, so ranks do not find each other"
@@ -161,13 +161,13 @@ def test_a_service_that_is_deleted_is_told_and_made_again(cluster, name, experim
     cluster.mlk("delete", run, check=0, timeout=90)
 
 
-# A program that no SIGTERM ends at once: it needs a moment, as one that writes a last checkpoint.
+# After SIGTERM this program needs a moment until it ends, as a program that writes a last checkpoint does.
 SLOW_TO_END = "trap 'sleep 2; exit 0' TERM; while true; do echo mlk step=1 loss=2; sleep 0.2; done"
 
 
 @pytest.fixture
 def orphaned(cluster, name, experiment):
-    """A run whose Job was deleted while its pods go on: (file, run)."""
+    """A run whose Job was deleted and whose pods still run: (file, run)."""
     file = experiment(text(name, SLOW_TO_END).replace("mode: single", "mode: allreduce").replace("count: 1", "count: 2"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     try:
@@ -180,7 +180,7 @@ def orphaned(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_pods_that_go_on_without_their_job_are_shown_and_told_by_every_command(cluster, orphaned, start):
+def test_every_command_reports_pods_that_still_run_after_their_job_was_deleted(cluster, orphaned, start):
     file, run = orphaned
     why = f"{GONE}; 2 of its pods still run; deleting the run ends them"
     seen = status(cluster, run)
@@ -199,7 +199,7 @@ def test_pods_that_go_on_without_their_job_are_shown_and_told_by_every_command(c
 
 
 @pytest.mark.nodes
-def test_again_ends_the_pods_that_go_on_before_it_trains(cluster, orphaned):
+def test_submit_again_ends_the_pods_of_the_first_run_before_it_trains(cluster, orphaned):
     file, run = orphaned
     would = cluster.mlk("submit", "--again", "--dry-run=server", file, check=0)
     assert would.stdout.strip() == f"{run}-2" and "would be ended first" in would.stderr
@@ -213,7 +213,7 @@ def test_again_ends_the_pods_that_go_on_before_it_trains(cluster, orphaned):
 
 
 @pytest.mark.nodes
-def test_a_role_whose_pods_go_on_gets_no_second_job(cluster, name, experiment):
+def test_submit_creates_no_second_job_for_a_role_whose_pods_still_run(cluster, name, experiment):
     file = experiment(text(name, "sleep 300").replace("mode: single", "mode: ps") + "servers: {count: 1, cpu: 50m, memory: 32Mi}\n")
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: status(cluster, run)["phase"] == "Running", f"{run} runs")
@@ -230,7 +230,7 @@ def test_a_role_whose_pods_go_on_gets_no_second_job(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_a_run_whose_owner_is_deleted_alone_goes_on_and_is_ended_by_delete(cluster, name, experiment):
+def test_a_run_continues_after_its_owner_alone_is_deleted_until_mlk_delete_ends_it(cluster, name, experiment):
     file = experiment(text(name, "sleep 300"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: status(cluster, run)["phase"] == "Running", f"{run} runs")
@@ -246,8 +246,8 @@ def test_a_run_whose_owner_is_deleted_alone_goes_on_and_is_ended_by_delete(clust
 
 
 @pytest.mark.nodes
-def test_a_job_that_says_after_its_deletion_that_it_failed_has_not(cluster, name, experiment, start):
-    """As a Job does whose pods answer SIGTERM with 1. Another finalizer keeps it for as long as this test wants."""
+def test_a_run_has_not_failed_if_its_job_reports_a_failure_after_its_deletion(cluster, name, experiment, start):
+    """A Job reports such a failure if its pods end with 1 after SIGTERM. A second finalizer keeps the Job for as long as this test wants."""
     file = experiment(text(name, "trap 'exit 1' TERM; while true; do sleep 0.2; done"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     job = ["job", f"{run}-worker", "-n", cluster.namespace]
@@ -260,7 +260,7 @@ def test_a_job_that_says_after_its_deletion_that_it_failed_has_not(cluster, name
         [held] = cluster.objects("jobs", f"mlk.dev/run={run}")
         condition = {"status": "True", "reason": "FailedIndexes", "message": "Job has failed indexes", "lastTransitionTime": held["metadata"]["deletionTimestamp"]}
         conditions = [{**condition, "type": kind} for kind in ("FailureTarget", "Failed")]
-        if cluster.embedded:  # a real one may have said it by itself, and lets nobody say it later
+        if cluster.embedded:  # a real Job controller may have set these conditions itself, and then does not allow a change
             cluster.kubectl("patch", *job, "--subresource=status", "--type=merge", "-p", json.dumps({"status": {"conditions": conditions, "failedIndexes": "0"}}))
         seen = status(cluster, run)
         assert (seen["final"], seen["why"], seen["first_failure"]) == (False, "it is being deleted", None), seen

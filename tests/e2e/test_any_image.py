@@ -1,4 +1,4 @@
-"""Programs of `run:` start in any image, under every level of Pod Security: with a number, a home, a name and a group with which they may write."""
+"""Programs of `run:` start in any image and under every level of Pod Security. They have a user number, a home, a name and a group that may write."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.nodes
 
 LEVELS = ("restricted", "baseline", "none")
-# Who the program is and where it may write: a line of JSON.
+# Prints a line of JSON that says as which user the program runs and where it may write.
 TELL = """
 import getpass, json, os, pathlib
 pathlib.Path(os.environ["HOME"], "cache").write_text("x")
@@ -26,7 +26,7 @@ print("it is", json.dumps({"uid": os.getuid(), "groups": os.getgroups(), "home":
 
 @pytest.fixture(scope="module")
 def images(python_images):
-    """The base with Python under `any/python`, by tags that say as whom it runs its programs."""
+    """The base with Python, pushed as `any/python`. Each tag names the user as whom the image runs its programs."""
     document = python_images.manifest("base/python", "test")
     config = json.loads(python_images.blob("base/python", document["config"]["digest"]))
     for tag, user in {"nobody": None, "named": "app", "root": "0", "number": "1234:1234"}.items():
@@ -34,7 +34,7 @@ def images(python_images):
         config["config"]["Env"] = [each for each in config["config"]["Env"] if not each.startswith("HOME=")]
         if user:
             config["config"]["User"] = user
-        base_images.push(python_images, "any/python", kind="python")  # its layers
+        base_images.push(python_images, "any/python", kind="python")  # pushes the layers of the base
         document["config"] = base_images.put_blob(python_images, "any/python", "config.v1+json", json.dumps(config).encode())
         base_images.put_manifest(python_images, "any/python", tag, document)
     return f"{python_images.name}/any/python"
@@ -54,7 +54,7 @@ def places(real_session):
 
 
 def claim(real, place, folder, name):
-    """A claim whose files belong to the nodes' own folder."""
+    """A claim on this folder of the nodes."""
     volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
               "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "storageClassName": "", "persistentVolumeReclaimPolicy": "Retain",
                        "claimRef": {"namespace": place, "name": "checkpoints"}, "hostPath": {"path": folder}}}
@@ -103,7 +103,7 @@ def test_a_program_starts_in_any_image_and_may_write_in_its_home_and_volume(real
     assert json.loads(owner["data"]["user"]) == {"number": uid, "from": "image" if tag == "number" else "default"}
 
 
-def test_root_and_the_images_own_user_run_where_pod_security_lets_them(real, images, places, submit):
+def test_root_and_the_image_s_own_user_run_where_pod_security_allows_them(real, images, places, submit):
     for user in ("0", "image"):
         run = submit(places["baseline"], f"{images}:nobody", "--set", f"user={user}", code="import os; print('it is', '{', os.getuid(), '}')").stdout.strip()
         assert "it is { 0 }" in real.mlk("logs", run, "-n", places["baseline"], check=0).stdout
@@ -111,15 +111,15 @@ def test_root_and_the_images_own_user_run_where_pod_security_lets_them(real, ima
     assert "runAsNonRoot" in refused.stderr
 
 
-def test_a_program_that_is_denied_a_file_is_told_as_whom_it_ran(real, images, places, submit):
+def test_status_says_as_which_user_the_program_ran_if_it_is_denied_a_file(real, images, places, submit):
     place = places["restricted"]
     run = submit(place, f"{images}:nobody", code="open('/etc/passwd', 'a')", check=5).stdout.strip()
     why = real.mlk("status", run, "-n", place, "-o", "json").json()["why"]
     assert "the program ran as uid 1000, a user without this right in the image; `user:` names another" in why
 
 
-def test_a_folder_that_may_not_be_written_ends_the_run_at_once_with_its_mode_and_the_key(real, images, places, submit):
-    place = places["none"]  # the others refuse folders of the node
+def test_a_run_ends_at_once_and_names_the_folder_s_mode_and_the_key_user_if_it_may_not_write_there(real, images, places, submit):
+    place = places["none"]  # the other levels refuse folders of the node
     run = submit(place, f"{images}:nobody", "--set", "checkpoint.volume={hostPath: /etc}", check=5).stdout.strip()
     status = real.mlk("status", run, "-n", place, "-o", "json").json()
     assert "mlk: uid 1000 cannot write checkpoints in /mlk/checkpoints (mode 755, owner 0:0): Permission denied" in status["why"]
@@ -127,7 +127,7 @@ def test_a_folder_that_may_not_be_written_ends_the_run_at_once_with_its_mode_and
     assert status["ranks"][0]["restarts"] == 0
 
 
-def test_a_namespace_that_gives_numbers_itself_is_asked_for_none(real, images, places, submit):
+def test_pods_ask_for_no_user_number_in_a_namespace_that_assigns_numbers_itself(real, images, places, submit):
     place = places["baseline"]
     real.kubectl_admin("annotate", "namespace", place, "openshift.io/sa.scc.uid-range=1000650000/10000")
     try:
@@ -135,7 +135,7 @@ def test_a_namespace_that_gives_numbers_itself_is_asked_for_none(real, images, p
         shown = submit(place, f"{images}:number").stdout.strip()
         assert run == shown
         said = told(real, place, shown)
-        assert (said["uid"], said["home"]) == (1234, "/mlk/home")  # that of the image: nothing here gives one
+        assert (said["uid"], said["home"]) == (1234, "/mlk/home")  # the number of the image: neither mlk nor this cluster sets another number
         pod = real.kubectl("get", "jobs", "-n", place, "-l", f"mlk.dev/run={shown}", "-o", "jsonpath={.items[0].spec.template.spec.securityContext}").stdout
         assert json.loads(pod) == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     finally:

@@ -1,4 +1,4 @@
-"""What is no experiment file is refused with exit 2 (3 when it is not there), at once, in words, and nothing is created."""
+"""mlk refuses a path that is not an experiment file at once, with exit 2 (3 if it does not exist) and a reason, and creates no object."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ def refuse(path, code=2, timeout=10):
     return refused.stderr
 
 
-def test_a_file_of_a_gigabyte_is_refused_unread(tmp_path):
+def test_a_file_of_a_gigabyte_is_refused_without_being_read(tmp_path):
     path = tmp_path / "huge.yaml"
     with open(path, "wb") as file:
         file.truncate(1 << 30)
@@ -37,18 +37,18 @@ def test_a_device_is_refused():
     refuse("/dev/zero")
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_the_error_names_the_file_if_the_file_does_not_exist(tmp_path):
     assert "nowhere.yaml" in refuse(tmp_path / "nowhere.yaml", code=3)
 
 
-def test_an_empty_file_says_what_is_missing(tmp_path):
+def test_the_error_says_what_is_missing_if_the_file_is_empty(tmp_path):
     path = tmp_path / "empty.yaml"
     path.touch()
     refuse(path)
 
 
 def as_nobody(*command, env):
-    """Runs mlk as a user who may not read everything: root may, and the tests often run as root."""
+    """Runs mlk as a user who may not read every file. The tests often run as root, who may."""
     command = [str(part) for part in command]
     if os.getuid() == 0:
         command = ["setpriv", "--reuid=65534", "--clear-groups", *command]
@@ -57,20 +57,20 @@ def as_nobody(*command, env):
 
 @pytest.fixture
 def open_folder():
-    """One that every user may look into: those of tmp_path are closed to others."""
+    """A folder that every user may open. The folders of tmp_path are closed to other users."""
     with tempfile.TemporaryDirectory(prefix="mlk-test-") as folder:
         pathlib.Path(folder).chmod(0o755)
         yield pathlib.Path(folder)
 
 
 @pytest.mark.parametrize("unreadable", ["data", "config/mlk/templates/jobs"])
-def test_a_folder_that_may_not_be_read_is_named(open_folder, unreadable):
+def test_the_error_names_the_folder_if_the_user_may_not_read_it(open_folder, unreadable):
     for folder in ("data", "config/mlk/templates/jobs"):
         (open_folder / folder).mkdir(parents=True)
     (open_folder / "data/a").touch()
     path = open_folder / "x.yaml"
     path.write_text("name: x\nmode: single\nrun: cat /data/a\ndata:\n  - {name: a, mount: /data, files: data}\n", encoding="utf-8")
-    program = shutil.copy(mlk.MLK, open_folder / "mlk")  # the build folder may be closed to others
+    program = shutil.copy(mlk.MLK, open_folder / "mlk")  # the build folder may be closed to other users
     (open_folder / unreadable).chmod(0)
     try:
         refused = as_nobody(program, "render", path, env={"XDG_CONFIG_HOME": str(open_folder / "config")})
@@ -79,7 +79,7 @@ def test_a_folder_that_may_not_be_read_is_named(open_folder, unreadable):
     assert refused.stderr == f"mlk: error: cannot read the folder {open_folder / unreadable}: Permission denied\n"
 
 
-def test_data_files_that_do_not_fit_are_named(tmp_path):
+def test_the_error_names_the_limit_if_data_files_are_too_large(tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "big").write_bytes(os.urandom(1 << 20))

@@ -1,6 +1,6 @@
-"""Checkpoints of whole runs: who writes them, who reads them, and what a disk or a kill at any moment does to them.
+"""Checkpoints of whole runs: which process writes them, which reads them, and what a full disk or a kill at any moment does to them.
 
-MLK_TEST_RUN_KILLS=100 kills that many whole runs while they save, instead of the few of every day.
+MLK_TEST_RUN_KILLS=100 kills 100 whole runs while they save, instead of 5.
 """
 
 import json
@@ -51,7 +51,7 @@ def test_every_server_writes_its_own_part(tmp_path, consistency):
 
 
 def stage(tmp_path, checkpoints, name, mode, steps, **config):
-    """One part of a run that moves on from mode to mode: the result of its reporter."""
+    """Trains one part of a run that changes its mode at each checkpoint. Returns the result of the worker that reports."""
     with Run(tmp_path / name, mode, steps=steps, checkpoints=True, **config) as run:
         run.checkpoints = checkpoints
         servers, workers = run.start_all()
@@ -60,7 +60,7 @@ def stage(tmp_path, checkpoints, name, mode, steps, **config):
         return workers[0].result()
 
 
-def test_a_run_goes_on_in_another_mode_and_with_other_numbers_as_if_nothing_had_happened(tmp_path):
+def test_a_run_reaches_the_same_loss_if_its_mode_and_its_number_of_servers_change_at_checkpoints(tmp_path):
     straight = stage(tmp_path, tmp_path / "straight-checkpoints", "straight", "single", 240, workers=1)
     checkpoints = tmp_path / "checkpoints"
     stages = [("ps", {"servers": 3, "consistency": "sync"}), ("allreduce", {}), ("ps", {"servers": 1, "consistency": "sync"}),
@@ -74,7 +74,7 @@ def test_a_run_goes_on_in_another_mode_and_with_other_numbers_as_if_nothing_had_
     assert manifests[0]["position"] == manifests[1]["position"] == 240 * 16
 
 
-def test_a_run_goes_on_with_more_workers_and_servers(tmp_path):
+def test_a_run_continues_from_its_checkpoint_with_more_workers_and_servers(tmp_path):
     checkpoints = tmp_path / "checkpoints"
     stage(tmp_path, checkpoints, "few", "ps", 60, workers=1, servers=1, consistency="sync")
     stage(tmp_path, checkpoints, "many", "ps", 120, workers=3, servers=3, consistency="sync")
@@ -83,7 +83,7 @@ def test_a_run_goes_on_with_more_workers_and_servers(tmp_path):
     assert result["metrics"]["accuracy"] >= 0.95
 
 
-def test_checkpoints_are_read_by_the_package_of_the_format(tmp_path):
+def test_the_safetensors_package_reads_checkpoints(tmp_path):
     try:
         folder = wheels.unpack("safetensors-0.8.0", [wheels.SAFETENSORS], "safetensors for tests")
     except (subprocess.SubprocessError, RuntimeError) as error:
@@ -114,7 +114,7 @@ def test_checkpoints_are_read_by_the_package_of_the_format(tmp_path):
 
 
 @pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2)])
-def test_whole_runs_are_killed_while_they_save(tmp_path, mode, servers):
+def test_a_run_continues_from_a_whole_checkpoint_after_all_its_processes_were_killed_while_they_save(tmp_path, mode, servers):
     moments = random.Random()
     with Run(tmp_path, mode, workers=1, servers=servers, consistency="sync", steps=ENDLESS,
              checkpoint={"every": 1, "keep": 2}, model={"type": "mlp", "hidden": [256, 256]}) as run:
@@ -169,7 +169,7 @@ def test_the_curve_of_a_stopped_run_covers_the_steps_before_and_after_the_stop(t
         assert steps[0] < stopped / 2 and sum(step <= stopped for step in steps) > 2 and sum(step > stopped for step in steps) > 2
 
 
-def test_a_server_that_is_killed_leaves_no_checkpoint_that_lacks_its_part(tmp_path):
+def test_every_checkpoint_has_the_parts_of_all_servers_after_a_server_was_killed(tmp_path):
     with Run(tmp_path, "ps", servers=2, consistency="sync", steps=ENDLESS, step_delay_ms=15,
              checkpoint={"every": 1, "keep": 5}) as run:
         servers, workers = run.start_all()
@@ -184,7 +184,7 @@ def test_a_server_that_is_killed_leaves_no_checkpoint_that_lacks_its_part(tmp_pa
             assert files_of(run.checkpoints / f"step-{step:012}") == ["manifest.json", "server-0.safetensors", "server-1.safetensors"]
 
 
-def test_servers_that_do_not_share_a_folder_are_told_at_the_start(tmp_path):
+def test_servers_end_at_the_start_with_an_error_if_they_do_not_share_a_checkpoint_folder(tmp_path):
     with Run(tmp_path, "ps", servers=2, checkpoints=True) as run:
         servers = [run.start("server", 0), run.start("server", 1, MLK_CHECKPOINTS=str(tmp_path / "elsewhere"))]
         workers = [run.start("worker", rank) for rank in range(2)]
@@ -195,7 +195,7 @@ def test_servers_that_do_not_share_a_folder_are_told_at_the_start(tmp_path):
 
 
 @pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2), ("allreduce", 0)])
-def test_a_folder_that_went_away_is_a_warning_and_the_last_checkpoint_waits_for_it(tmp_path, mode, servers):
+def test_a_run_warns_and_saves_its_last_checkpoint_later_if_the_checkpoint_folder_was_away(tmp_path, mode, servers):
     volume = tmp_path / "volume"
     with Run(tmp_path, mode, workers=1 if mode == "single" else 2, servers=servers, consistency="sync", checkpoints=True, steps=200,
              step_delay_ms=10, checkpoint={"every": 20, "keep": 2}) as run:
@@ -212,11 +212,11 @@ def test_a_folder_that_went_away_is_a_warning_and_the_last_checkpoint_waits_for_
         assert workers[0].result()["checkpoint"] == 200
 
 
-def test_a_disk_that_is_full_for_one_server_costs_checkpoints_and_nothing_else(tmp_path):
+def test_a_run_only_misses_checkpoints_while_the_disk_of_one_server_is_full(tmp_path):
     with Run(tmp_path, "ps", servers=2, consistency="sync", checkpoints=True, steps=200, step_delay_ms=10,
              checkpoint={"every": 10, "keep": 2}, model={"type": "mlp", "hidden": [256, 256]}) as run:
         servers, workers = run.start_all()
-        # A limit on the size of files fails writes in the middle, as a full disk does.
+        # With a limit on the size of files, a write fails in the middle, as on a full disk.
         pid, (_, hard) = servers[1].popen.pid, resource.prlimit(servers[1].popen.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (64 * 1024, hard))
         run.until(lambda: servers[0].errors().count(": server/1: ") >= 3, "the third warning")
@@ -228,7 +228,7 @@ def test_a_disk_that_is_full_for_one_server_costs_checkpoints_and_nothing_else(t
 
 
 @pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2), ("allreduce", 0)])
-def test_a_run_whose_last_checkpoint_cannot_be_written_ends_for_good_and_says_why(tmp_path, mode, servers):
+def test_a_run_ends_with_67_and_says_why_if_its_last_checkpoint_cannot_be_written(tmp_path, mode, servers):
     with Run(tmp_path, mode, workers=1 if mode == "single" else 2, servers=servers, consistency="sync", checkpoints=True, steps=100,
              step_delay_ms=10, report_every=10, patience_seconds=3, checkpoint={"every": 20, "keep": 2}, model={"type": "mlp", "hidden": [256, 256]}) as run:
         run_servers, workers = run.start_all()
@@ -245,7 +245,7 @@ def test_a_run_whose_last_checkpoint_cannot_be_written_ends_for_good_and_says_wh
 
 
 @pytest.mark.parametrize("mode,servers", [("single", 0), ("ps", 2), ("allreduce", 0)])
-def test_a_folder_that_cannot_be_written_ends_the_run_before_it_trains(tmp_path, mode, servers):
+def test_a_run_ends_before_it_trains_if_the_checkpoint_folder_cannot_be_written(tmp_path, mode, servers):
     with Run(tmp_path, mode, workers=1 if mode == "single" else 2, servers=servers, consistency="sync", checkpoints=True, steps=40) as run:
         run.checkpoints.symlink_to(tmp_path / "nowhere")
         run_servers, workers = run.start_all()

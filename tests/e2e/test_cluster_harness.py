@@ -1,4 +1,4 @@
-"""The test cluster itself: nothing stays behind, two at once, and what is wrong is said."""
+"""The test cluster itself: `down` leaves nothing behind, two clusters run at once, and errors are reported."""
 
 import os
 import pathlib
@@ -33,7 +33,7 @@ def up(folder, *args, **options):
     return mlk.run(HARNESS / "up", "--dir", folder, *args, timeout=180, **options)
 
 
-def test_down_leaves_nothing_of_a_cluster_beside_another_one(folder, real):
+def test_down_leaves_nothing_of_its_cluster_while_another_cluster_runs(folder, real):
     up(folder, "--nodes", "1", check=0)
     assert traces(folder)
     mlk.run(HARNESS / "down", "--dir", folder, check=0, timeout=120)
@@ -42,7 +42,7 @@ def test_down_leaves_nothing_of_a_cluster_beside_another_one(folder, real):
 
 
 @pytest.mark.parametrize("seconds", [1, 3])
-def test_down_leaves_nothing_of_an_up_that_was_killed(folder, seconds):
+def test_down_leaves_nothing_of_a_cluster_if_its_up_was_killed(folder, seconds):
     starting = subprocess.Popen([HARNESS / "up", "--dir", folder], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     try:
         starting.wait(seconds)
@@ -54,7 +54,7 @@ def test_down_leaves_nothing_of_an_up_that_was_killed(folder, seconds):
     assert traces(folder) == []
 
 
-def test_up_makes_a_cluster_again_after_its_processes_were_killed(folder):
+def test_up_starts_a_cluster_again_after_its_processes_were_killed(folder):
     up(folder, "--kwok", "--nodes", "1", check=0)
     for pid in mlk.processes_with(MLK_CLUSTER_MEMBER=folder):
         os.kill(pid, signal.SIGKILL)
@@ -63,7 +63,7 @@ def test_up_makes_a_cluster_again_after_its_processes_were_killed(folder):
 
 
 def with_setsid(folder, script):
-    """The environment in which `setsid`, with which the harness starts its processes, is this shell script."""
+    """An environment in which `setsid` is this shell script. The harness starts its processes with `setsid`."""
     folder.mkdir()
     (folder / "setsid").write_text(f"#!/bin/sh\n{script}\n")
     (folder / "setsid").chmod(0o755)
@@ -76,7 +76,7 @@ def test_up_waits_for_a_cluster_whose_first_process_starts_slowly(folder, tmp_pa
     assert "export MLK_CLUSTER_NODES=kwok" in started.stdout
 
 
-def test_up_says_at_once_that_no_process_of_its_cluster_is_left(folder, tmp_path):
+def test_up_fails_at_once_if_all_processes_of_its_cluster_have_ended(folder, tmp_path):
     refused = up(folder, "--kwok", "--nodes", "1", check=1, env=with_setsid(tmp_path / "dead", "exit 1"))
     assert "no answer from kube-apiserver and no process of the cluster is left" in refused.stderr
 
@@ -91,14 +91,14 @@ def test_up_refuses_a_folder_with_other_files(folder):
 
 
 @pytest.mark.nodes
-def test_up_says_that_the_runtime_is_not_built(folder, tmp_path):
+def test_up_reports_it_if_the_runtime_is_not_built(folder, tmp_path):
     refused = up(folder, check=1, env={"MLK_BUILD_DIR": str(tmp_path)})
     assert "mlk-runtime is not built" in refused.stderr
     assert refused.stdout == ""
     assert traces(folder) == []
 
 
-def test_the_researcher_may_use_the_namespace_and_nothing_else(real):
+def test_the_researcher_has_rights_in_the_namespace_only(real):
     for verb, resource, answer in (("create", "jobs", "yes"), ("create", "pods/exec", "yes"), ("list", "nodes", "no"), ("create", "namespaces", "no")):
         assert real.kubectl("auth", "can-i", verb, resource, check=None).stdout.strip() == answer, (verb, resource)
     assert real.kubectl("auth", "can-i", "list", "pods", "-n", "kube-system", check=None).stdout.strip() == "no"
@@ -149,7 +149,7 @@ spec:
 
 @pytest.fixture
 def pair(real, name):
-    """Two pods of the ordinary user, on different nodes, each of which asks the other by its name."""
+    """Two pods of the ordinary user on different nodes. Each pod sends a request to the other pod by its name."""
     manifest = PAIR.replace("NAME", name).replace("IMAGE", os.environ["MLK_IMAGE"])
     real.kubectl("apply", "-f", "-", input=manifest)
     yield name
@@ -168,7 +168,7 @@ def both_running(real, name):
 
 @pytest.mark.nodes
 @pytest.mark.alone
-def test_pods_on_different_nodes_find_each_other_by_name_and_survive_neither_signals_nor_power_loss(real, pair):
+def test_pods_on_different_nodes_find_each_other_by_name_and_end_after_a_signal_or_a_power_loss(real, pair):
     running = mlk.wait_until(lambda: both_running(real, pair), "two running pods", 60)
     assert running[0]["spec"]["nodeName"] != running[1]["spec"]["nodeName"]
     for rank in (0, 1):

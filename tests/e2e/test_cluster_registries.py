@@ -17,7 +17,7 @@ pytestmark = pytest.mark.nodes
 
 @pytest.fixture
 def nearby(real):
-    """nearby(registry) opens the way from the nodes to it, until the test has ended."""
+    """nearby(registry) lets the nodes reach this registry until the test has ended."""
     opened = []
 
     def let_in(images):
@@ -31,7 +31,7 @@ def nearby(real):
 
 @pytest.fixture
 def pod(real, name):
-    """pod(image) starts a pod that says one line; its name. With what the registry asks for as its pull secret."""
+    """pod(image) starts a pod that prints one line, and returns its name. The pull secret is the login that the registry asks for."""
     made = []
 
     def start(image, images=None, command="echo it runs as $(id -u)", **who):
@@ -88,7 +88,7 @@ def test_the_base_with_python_runs_on_a_node(real, nearby, pod, name):
         assert said == base_images.python_version() + "\n"
 
 
-def test_a_wrong_password_and_a_digest_that_is_not_there_are_seen_at_the_pod(real, nearby, pod, name):
+def test_the_pod_shows_it_if_the_password_is_wrong_or_the_digest_does_not_exist(real, nearby, pod, name):
     with registry.basic() as images:
         digest = base_images.push(images, f"team/{name}")
         nearby(images)
@@ -98,7 +98,7 @@ def test_a_wrong_password_and_a_digest_that_is_not_there_are_seen_at_the_pod(rea
             mlk.wait_until(lambda each=each: "ImagePull" in waiting(real, each), f"a pull of {each} that fails", 60)
 
 
-def test_what_the_front_does_happens_to_the_nodes(real, nearby, pod, name):
+def test_nodes_get_the_faults_that_the_front_of_the_registry_makes(real, nearby, pod, name):
     with registry.anonymous() as images:
         digest, layer = base_images.push_marked(images, f"team/{name}", name)
         nearby(images)
@@ -109,7 +109,7 @@ def test_what_the_front_does_happens_to_the_nodes(real, nearby, pod, name):
         assert output(real, each) == f"it runs as {base_images.USER}\n"
 
 
-def test_the_clusters_own_registry_is_there_for_this_machine_and_for_the_nodes(real, pod, name):
+def test_this_machine_and_the_nodes_reach_the_registry_of_the_cluster(real, pod, name):
     where = os.environ["MLK_CLUSTER_REGISTRY"]
     mlk.run("skopeo", "copy", "-q", "--dest-tls-verify=false", f"oci-archive:{base_images.archive()}", f"docker://{where}/team/{name}:1", check=0)
     assert output(real, pod(f"{where}/team/{name}:1")) == f"it runs as {base_images.USER}\n"

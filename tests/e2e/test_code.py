@@ -1,4 +1,4 @@
-"""`code:`: a folder with a program travels with the run as it is, once, and each pod has a copy of its own."""
+"""`code:` sends a folder with a program unchanged and only once, and each pod of the run has its own copy."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def maps_of(cluster, run):
 
 
 @pytest.mark.nodes
-def test_a_folder_travels_as_it_is_and_an_edited_line_is_a_new_run(cluster, name, experiment, tmp_path):
+def test_a_folder_is_sent_as_it_is_and_submit_makes_a_new_run_after_a_line_was_edited(cluster, name, experiment, tmp_path):
     write_code(tmp_path)
     (tmp_path / ".mlkignore").write_text("secret\n")
     (tmp_path / "secret").write_text("do not send\n")
@@ -48,7 +48,7 @@ def test_a_folder_travels_as_it_is_and_an_edited_line_is_a_new_run(cluster, name
 
 
 @pytest.mark.nodes
-def test_code_is_sent_once_for_all_runs_and_goes_with_the_last_of_them(cluster, name, experiment, tmp_path):
+def test_code_is_sent_once_for_all_its_runs_and_deleted_with_the_last_of_them(cluster, name, experiment, tmp_path):
     write_code(tmp_path)
     (tmp_path / "of").write_text(name)   # no other test has this code
     first = cluster.mlk("submit", "--wait", write_experiment(experiment, name), check=0, timeout=120).stdout.strip()
@@ -59,14 +59,14 @@ def test_code_is_sent_once_for_all_runs_and_goes_with_the_last_of_them(cluster, 
     assert maps == maps_of(cluster, second)
     assert len(maps) == 1
     cluster.mlk("delete", first, check=0)
-    time.sleep(3)   # in which a collector would delete what has no owner
+    time.sleep(3)   # in this time a garbage collector would delete objects without an owner
     assert maps_of(cluster, second) == maps
     cluster.mlk("delete", second, check=0)
     mlk.wait_until(lambda: maps[0] not in code_maps(cluster), "the end of code that no run has")
 
 
 @pytest.mark.nodes
-def test_every_rank_writes_into_a_copy_of_its_own(cluster, name, experiment, tmp_path):
+def test_every_rank_writes_into_its_own_copy_of_the_code(cluster, name, experiment, tmp_path):
     write_code(tmp_path, "echo $MLK_RANK >> lib/word; sleep 1; echo words $(cat lib/word)\n")
     file = write_experiment(experiment, name, "", mode="allreduce", run="exec sh main.sh").read_text().replace("{cpu", "{count: 2, cpu")
     run = cluster.mlk("submit", "--wait", experiment(file), check=0, timeout=120).stdout.strip()
@@ -75,7 +75,7 @@ def test_every_rank_writes_into_a_copy_of_its_own(cluster, name, experiment, tmp
 
 
 @pytest.mark.nodes
-def test_an_image_that_cannot_unpack_fails_with_that_sentence(embedded, name, experiment, tmp_path):
+def test_a_run_fails_and_says_so_if_its_image_cannot_unpack_code(embedded, name, experiment, tmp_path):
     write_code(tmp_path)
     run = embedded.mlk("submit", write_experiment(experiment, name, "env: {PATH: /nowhere}\n"), check=0).stdout.strip()
     assert embedded.mlk("wait", run, timeout=120).code == 5
@@ -91,7 +91,7 @@ def test_trials_of_a_sweep_share_its_code(cluster, name, experiment, tmp_path):
     assert len(maps_of(cluster, sweep)) == 1
 
 
-def test_trials_that_are_runs_have_the_code_of_their_sweep(embedded, name, experiment, tmp_path):
+def test_trials_have_the_code_of_their_sweep_if_each_trial_is_a_run(embedded, name, experiment, tmp_path):
     write_code(tmp_path, "echo mlk step=1 loss=$1 from=$(cat lib/word)\n")
     text = write_experiment(experiment, name, "sweep: {objective: minimize loss}\n", mode="allreduce", run="sh main.sh ${sweep.lr}").read_text()
     sweep = embedded.mlk("sweep", experiment(text), "lr=0.5,0.25", check=0, timeout=120).stdout.split()[0]
@@ -132,7 +132,7 @@ def test_a_folder_that_is_wrong_or_too_large_is_refused_before_anything_is_sent(
     file = write_experiment(experiment, name)
     with (tmp_path / "weights.bin").open("wb") as big:
         big.truncate(2 << 30)
-    refused = mlk.run(mlk.MLK, "render", file, check=2)   # for a cluster, without a registry
+    refused = mlk.run(mlk.MLK, "render", file, check=2)   # a submit to a cluster, without a registry
     assert "the largest files are weights.bin (2048.0 MiB)" in refused.stderr
     assert ".mlkignore" in refused.stderr
     (tmp_path / ".mlkignore").write_text("*.bin\n")
@@ -146,7 +146,7 @@ def test_a_folder_that_is_wrong_or_too_large_is_refused_before_anything_is_sent(
     assert embedded.mlk("ls", name, "-o", "name", check=0).stdout == ""
 
 
-def test_what_was_submitted_comes_back_and_is_the_same_run(embedded, name, experiment, tmp_path):
+def test_mlk_get_writes_what_was_submitted_and_submitting_it_again_means_the_same_run(embedded, name, experiment, tmp_path):
     source = tmp_path / "source"
     (source / "data").mkdir(parents=True)
     (source / "code").mkdir()
@@ -172,7 +172,7 @@ def test_what_was_submitted_comes_back_and_is_the_same_run(embedded, name, exper
     assert "is there already, and not empty" in embedded.mlk("get", name, "--to", tmp_path / "again", check=2).stderr
 
 
-def test_two_runs_are_compared_and_the_version_before_is_submitted_again(embedded, name, experiment, tmp_path):
+def test_mlk_compares_two_runs_and_submits_the_earlier_version_again(embedded, name, experiment, tmp_path):
     write_code(tmp_path)
     file = write_experiment(experiment, name, "env: {A: one}\n")
     first = embedded.mlk("submit", "--wait", file, check=0, timeout=120).stdout.strip()
@@ -181,7 +181,7 @@ def test_two_runs_are_compared_and_the_version_before_is_submitted_again(embedde
     (tmp_path / "added").write_text("new\n")
     (tmp_path / "main.sh").chmod(0o755)
     (tmp_path / "empty").mkdir()
-    time.sleep(1.1)   # runs of one second have no order in the cluster
+    time.sleep(1.1)   # the cluster cannot order runs that were created in the same second
     second = embedded.mlk("submit", "--wait", "--set", "env.A=two", file, check=0, timeout=120).stdout.strip()
     compared = embedded.mlk("diff", first, second, check=0).stdout
     assert re.search(r"env\.A +one +two", compared), compared
@@ -219,7 +219,7 @@ def test_a_difference_in_a_file_is_a_patch_byte_for_byte(embedded, name, experim
 @pytest.mark.parametrize(("program", "why"), [
     ("head -c 17000000 /dev/zero", 'program "diff" prints more than 16777216 bytes'), ("exec sleep 60", "the program diff takes more than 30 s"),
     ("echo no memory >&2; exit 2", "the program diff says: no memory"), ("kill -9 $$", "the program diff was ended by signal 9")])
-def test_code_that_cannot_be_compared_is_to_be_got(embedded, name, experiment, tmp_path, program, why):
+def test_diff_suggests_mlk_get_if_it_cannot_compare_code(embedded, name, experiment, tmp_path, program, why):
     write_code(tmp_path)
     file = write_experiment(experiment, name)
     first = embedded.mlk("submit", file, check=0).stdout.strip()

@@ -39,7 +39,7 @@ def submit(tmp_path, experiment, name):
 
 @pytest.fixture
 def gadgets(real):
-    """The apiVersion of a new kind Gadget, which whoever may edit the namespace may create."""
+    """The apiVersion of a new kind Gadget. Every user who may edit the namespace may create a Gadget."""
     group = f"g{secrets.token_hex(4)}.example.dev"
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
     definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": f"gadgets.{group}"},
@@ -60,7 +60,7 @@ def gadgets(real):
         real.kubectl_admin("delete", "clusterrole", f"gadgets-{group}", "--ignore-not-found")
 
 
-def test_an_object_of_a_custom_kind_is_created_with_the_run_and_goes_with_it(real, gadgets, submit):
+def test_an_object_of_a_custom_kind_is_created_and_deleted_with_its_run(real, gadgets, submit):
     done = submit(real, gadgets)
     assert done.code == 0, done
     run = done.stdout.strip()

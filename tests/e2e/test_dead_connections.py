@@ -1,4 +1,4 @@
-"""Connections that die without a sign: something between mlk and the API server keeps them open and passes nothing on."""
+"""Connections that die without a sign: a host between mlk and the API server keeps them open and passes no bytes on."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from frozen_proxy import FrozenProxy
 
 pytestmark = [pytest.mark.nodes, pytest.mark.timed, pytest.mark.alone]
 
-LINES = 320  # of each rank, five in a second: a minute
+LINES = 320  # the number of lines of each rank; at five lines per second they take a minute
 EXPERIMENT = """name: {name}
 mode: allreduce
 run: 'i=0; while [ $i -lt {lines} ]; do echo line $i; i=$((i+1)); sleep 0.2; done'
@@ -49,7 +49,7 @@ def numbers(output, rank):
     return [int(number) for number in re.findall(rf"^worker/{rank} line (\d+)$", output, re.MULTILINE)]
 
 
-def test_who_follows_a_run_over_dead_connections_has_its_lines_again_within_45_s_and_all_of_them(cluster, name, experiment, tmp_path):
+def test_a_follower_gets_every_line_of_a_run_and_new_lines_within_45_s_after_its_connections_died(cluster, name, experiment, tmp_path):
     run = cluster.mlk("submit", experiment(EXPERIMENT.format(name=name, lines=LINES)), check=0).stdout.strip()
     printed = tmp_path / "lines"
     with FrozenProxy(cluster.kubeconfig) as proxy, open(printed, "w") as lines, \
@@ -59,7 +59,7 @@ def test_who_follows_a_run_over_dead_connections_has_its_lines_again_within_45_s
             return len(printed.read_text().splitlines())
         mlk.wait_until(lambda: seen() > 20, "lines to come", timeout=60)
         assert proxy.freeze() >= 2
-        time.sleep(1)  # for what has passed already
+        time.sleep(1)  # for bytes that have passed already
         before = seen()
         mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "ls", name, check=0, timeout=45, env=cluster.env)
         mlk.wait_until(lambda: seen() > before, "lines to come again", timeout=45)
@@ -70,14 +70,14 @@ def test_who_follows_a_run_over_dead_connections_has_its_lines_again_within_45_s
         assert numbers(output, rank) == list(range(LINES))
 
 
-def test_a_sweep_s_driver_starts_trials_again_within_45_s_over_dead_connections_and_each_of_them_once(cluster, name, experiment):
+def test_a_driver_starts_each_trial_once_and_the_next_within_45_s_after_its_connections_died(cluster, name, experiment):
     def trials():
         return cluster.mlk("ls", "--sweep", name, "-o", "name", check=None).stdout.split()
     with FrozenProxy(cluster.kubeconfig) as proxy, \
          started(cluster, proxy.kubeconfig, "sweep", "--wait", experiment(SWEEP.format(name=name))) as driving:
         mlk.wait_until(lambda: len(trials()) > 2, "trials to run", timeout=60)
         assert proxy.freeze() >= 1
-        time.sleep(1)  # for what has passed already
+        time.sleep(1)  # for bytes that have passed already
         before = len(trials())
         mlk.wait_until(lambda: len(trials()) > before, "another trial", timeout=45)
         assert driving.wait(timeout=120 * mlk.SLOW) == 0

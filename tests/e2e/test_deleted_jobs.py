@@ -1,4 +1,4 @@
-"""Jobs that the cluster or its administrator deletes, in each way there is, with and without somebody who waits: nothing is trained twice."""
+"""The cluster or its administrator deletes a Job in each possible way, with and without a waiting command. The run is not trained twice."""
 
 import json
 
@@ -47,8 +47,8 @@ def living(real, run):
 
 
 def check_not_trained_again(real, file, run, code, pods=0):
-    """status, wait and submit tell the same end, no Job comes back, and with --again another run is made, when the
-    pods that the first one has left have ended."""
+    """Checks that status, wait and submit report the same end, and that no Job is created again. With --again, submit makes
+    another run after the remaining pods of the first run have ended."""
     seen = status(real, run)
     left = "; one of its pods still runs; deleting the run ends it" if pods else ""
     assert seen["final"] and seen["phase"] == {0: "Succeeded", 1: "Incomplete", 5: "Failed"}[code], seen
@@ -75,7 +75,7 @@ def watch(start, run):
 
 
 def end_unseen_and_seen(real, name, experiment, start, program):
-    """Two runs, each with its file, and the commands that wait for the second; the first ends while nobody looks."""
+    """Two runs, each with its file, and the commands that wait for the second run. The first run ends while no command watches it."""
     unseen_file = experiment(PROGRAM.format(name=name, run=program), "unseen.yaml")
     unseen = real.mlk("submit", unseen_file, check=0).stdout.strip()
     seen_file = experiment(PROGRAM.format(name=name, run="sleep 1; " + program), "seen.yaml")
@@ -85,7 +85,7 @@ def end_unseen_and_seen(real, name, experiment, start, program):
     return (unseen_file, unseen), (seen_file, seen), waiting
 
 
-# What an administrator says to kubectl, beside `delete job`.
+# The options that an administrator gives to `kubectl delete job`.
 WAYS = ["--cascade=foreground", "--cascade=background", "--cascade=orphan"]
 
 
@@ -95,14 +95,14 @@ def delete_job(real, run, way):
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("way", WAYS)
-def test_a_job_that_is_deleted_while_it_runs_ends_its_run(real, name, experiment, start, way):
+def test_a_run_ends_if_its_job_is_deleted_while_it_runs(real, name, experiment, start, way):
     file = experiment(PROGRAM.format(name=name, run=RUNS_ON))
     run = real.mlk("submit", file, check=0).stdout.strip()
     waiting = watch(start, run)
     mlk.wait_until(lambda: status(real, run)["phase"] == "Running", f"{run} runs")
     delete_job(real, run, way)
     until_gone(real, run)
-    # A Job that is deleted in the foreground outlives its pod, and may still say that it failed: it did not by itself.
+    # A Job that is deleted in the foreground exists longer than its pod. It may still report a failure, which the deletion has caused.
     for command in waiting:
         found, said = ended(command)
         assert found == 1 and GONE in said, said
@@ -114,7 +114,7 @@ def test_a_job_that_is_deleted_while_it_runs_ends_its_run(real, name, experiment
 
 
 @pytest.mark.nodes
-def test_delete_ends_the_pods_that_a_job_has_left_and_waits_for_them(real, name, experiment):
+def test_mlk_delete_ends_the_pods_that_a_deleted_job_has_left_and_waits_for_their_end(real, name, experiment):
     run = real.mlk("submit", experiment(PROGRAM.format(name=name, run=RUNS_ON)), check=0).stdout.strip()
     mlk.wait_until(lambda: status(real, run)["phase"] == "Running", f"{run} runs")
     delete_job(real, run, "--cascade=orphan")
@@ -125,7 +125,7 @@ def test_delete_ends_the_pods_that_a_job_has_left_and_waits_for_them(real, name,
 
 @pytest.mark.nodes
 @pytest.mark.parametrize(("way", "program"), [(WAYS[0], SUCCEEDS), (WAYS[1], FAILS), (WAYS[2], SUCCEEDS)])
-def test_a_job_that_is_deleted_after_its_end_leaves_the_end_that_was_seen(real, name, experiment, start, way, program):
+def test_a_run_keeps_the_end_that_a_command_saw_if_its_job_is_deleted_later(real, name, experiment, start, way, program):
     (unseen_file, unseen), (seen_file, seen), waiting = end_unseen_and_seen(real, name, experiment, start, program)
     delete_job(real, unseen, way)
     assert ended(waiting[0])[0] == CODES[program]
@@ -140,7 +140,7 @@ def test_a_job_that_is_deleted_after_its_end_leaves_the_end_that_was_seen(real, 
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("program", [SUCCEEDS, FAILS], ids=["succeeded", "failed"])
-def test_a_time_to_live_that_is_put_in_after_the_end_leaves_the_end_that_was_seen(real, name, experiment, start, program):
+def test_a_run_keeps_the_end_that_a_command_saw_if_its_job_gets_a_time_to_live_later(real, name, experiment, start, program):
     (unseen_file, unseen), (seen_file, seen), waiting = end_unseen_and_seen(real, name, experiment, start, program)
     for command in waiting:
         assert ended(command)[0] == CODES[program]
@@ -171,7 +171,7 @@ spec: {{policyName: {policy}}}
 
 @pytest.fixture
 def times_to_live_of_zero(real, name, tmp_path):
-    """The cluster gives each Job of this test no time to live after its end."""
+    """The cluster deletes each Job of this test as soon as the Job has ended: its time to live is 0."""
     policy = f"no-time-of-{name}"
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY.format(policy=policy, name=name), encoding="utf-8")
@@ -179,7 +179,7 @@ def times_to_live_of_zero(real, name, tmp_path):
     probe = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"probe-{name}", "labels": {"mlk.dev/name": name}}, "spec": {
         "suspend": True, "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "none"}]}}}}
 
-    def in_force():  # the API server reads policies now and then
+    def in_force():  # the API server reads new policies only from time to time
         made = real.kubectl_admin("create", "-n", real.namespace, "--dry-run=server", "-o", "json", "-f", "-", input=json.dumps(probe))
         return made.json()["spec"].get("ttlSecondsAfterFinished") == 0
     try:
@@ -191,7 +191,7 @@ def times_to_live_of_zero(real, name, tmp_path):
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("program", [SUCCEEDS, FAILS], ids=["succeeded", "failed"])
-def test_a_policy_that_leaves_jobs_no_time_to_live_trains_nothing_twice(real, name, experiment, start, times_to_live_of_zero, program):
+def test_a_run_is_not_trained_twice_if_a_policy_sets_the_time_to_live_of_jobs_to_zero(real, name, experiment, start, times_to_live_of_zero, program):
     unseen_file = experiment(PROGRAM.format(name=name, run=program), "unseen.yaml")
     unseen = real.mlk("submit", unseen_file, check=0).stdout.strip()
     until_gone(real, unseen)

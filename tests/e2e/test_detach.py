@@ -1,4 +1,4 @@
-"""Sweeps that a driver in the cluster drives: the machine that started them is no longer needed."""
+"""Sweeps that a driver in the cluster drives. They do not need the machine that started them."""
 
 import concurrent.futures
 import json
@@ -39,12 +39,12 @@ def results(cluster, sweep):
 
 
 def allow(cluster):
-    """The driver's account in the namespace of the tests, once for all of them; as an administrator would."""
+    """Creates the driver's account in the namespace of the tests, as an administrator would. One account serves all tests."""
     if cluster.embedded:
         return
     account = f"system:serviceaccount:{cluster.namespace}:mlk-driver"
 
-    def given():  # other tests may do the same at the same time
+    def given():  # other tests may create the account at the same time
         apply_rights(cluster, cluster.namespace, rights_of(cluster))
         return cluster.kubectl_admin("auth", "can-i", "patch", "leases", "--as", account, "-n", cluster.namespace, check=None).code == 0
     mlk.wait_until(given, "the driver's account to have its rights")
@@ -67,7 +67,7 @@ def apply_rights(cluster, namespace, objects):
 
 
 @pytest.mark.nodes
-def test_a_detached_sweep_goes_on_when_the_machine_that_started_it_is_gone(cluster, name, experiment):
+def test_a_detached_sweep_continues_when_the_machine_that_started_it_is_gone(cluster, name, experiment):
     allow(cluster)
     started = detach(cluster, experiment(program(name)), "lr=1,2,3")
     sweep = started.stdout.strip()
@@ -81,7 +81,7 @@ def test_a_detached_sweep_goes_on_when_the_machine_that_started_it_is_gone(clust
 
 
 @pytest.mark.nodes
-def test_a_detached_sweep_is_extended_by_its_command_and_deleted_with_its_driver(embedded, name, experiment):
+def test_mlk_sweep_extends_a_detached_sweep_and_mlk_delete_removes_its_driver_too(embedded, name, experiment):
     file = experiment(program(name, seconds=0))
     sweep = detach(embedded, file, "lr=1,2").stdout.strip()
     assert embedded.mlk("wait", sweep, timeout=150).code == 0
@@ -96,7 +96,7 @@ def test_a_detached_sweep_is_extended_by_its_command_and_deleted_with_its_driver
 
 
 @pytest.mark.nodes
-def test_a_detached_sweep_that_is_stopped_goes_on_when_it_is_resumed(cluster, name, experiment):
+def test_a_detached_sweep_continues_when_it_is_resumed_after_a_stop(cluster, name, experiment):
     allow(cluster)
     sweep = detach(cluster, experiment(program(name, seconds=2)), "lr=1,2,3").stdout.strip()
     mlk.wait_until(lambda: status(cluster, sweep)["counts"]["running"] == 2, "two trials to run", interval=0.1)
@@ -110,7 +110,7 @@ def test_a_detached_sweep_that_is_stopped_goes_on_when_it_is_resumed(cluster, na
 
 
 @pytest.mark.nodes
-def test_a_driver_that_is_ended_is_followed_by_another(embedded, name, experiment):
+def test_the_cluster_starts_another_driver_when_a_driver_is_ended(embedded, name, experiment):
     without_image = program(name).replace("image: mlk-runtime:test\n", "")
     sweep = detach(embedded, experiment(without_image), "lr=1,2,3").stdout.strip()
     mlk.wait_until(lambda: status(embedded, sweep)["counts"]["running"] > 0, "a trial to run", interval=0.1)  # each runs for half a second
@@ -131,7 +131,7 @@ def runs(pid, *words):
 
 
 @pytest.mark.nodes
-def test_results_of_a_sweep_that_the_cluster_runs_are_kept_without_a_watching_command(cluster, name, experiment):
+def test_results_of_a_sweep_that_the_cluster_runs_are_kept_though_no_command_watches_it(cluster, name, experiment):
     allow(cluster)
     text = program(name).replace("mode: allreduce", "mode: single")
     started = detach(cluster, experiment(text), "lr=1,2,3")
@@ -141,7 +141,7 @@ def test_results_of_a_sweep_that_the_cluster_runs_are_kept_without_a_watching_co
     def kept():
         ledger = cluster.objects("configmaps", f"mlk.dev/sweep={sweep}")
         lines = "".join(map_["data"].get("trials.jsonl", "") for map_ in ledger)
-        objectives = {json.loads(line).get("o") for line in lines.splitlines()}  # none yet of a trial that runs
+        objectives = {json.loads(line).get("o") for line in lines.splitlines()}  # a trial that still runs has no result yet
         pods = [(pod["metadata"]["name"], pod["status"]) for pod in cluster.objects("pods", f"mlk.dev/sweep={sweep}")]
         assert objectives == {0.1, 0.2, 0.3}, f"{objectives} beside these pods: {pods}"
         return True
@@ -164,7 +164,7 @@ def test_a_training_sweep_is_detached_with_its_files_and_read_with_another_kubec
     assert len(table) == 2 and all(row["state"] == "Succeeded" and row["objective"] > 0.5 for row in table)
 
 
-def test_a_user_with_edit_alone_gets_the_role_for_an_administrator_and_nothing_is_created(real, name, experiment):
+def test_detach_creates_nothing_and_prints_the_role_for_an_administrator_if_the_user_has_only_edit(real, name, experiment):
     file = experiment(program(name, image="localhost/mlk-runtime:test"))
     with mlk.namespace_of_its_own(real, f"detach-{name}") as namespace:
         refused = detach(real, "-n", namespace, file, "lr=1,2", check=4)
@@ -177,7 +177,7 @@ def test_a_user_with_edit_alone_gets_the_role_for_an_administrator_and_nothing_i
         rights = real.kubectl_admin("get", "role", "mlk-driver", "-n", namespace, "-o", "json").stdout
         lacking = [right for right in rights_in(json.loads(rights)["rules"])]
         assert len(lacking) == 22
-        # Each right taken away is told before anything is created: nobody has to start a sweep to find out.
+        # `mlk sweep` reports each missing right before it creates an object, so the user learns it without starting the sweep.
         for right in lacking:
             patch_rules(real, namespace, without(json.loads(rights)["rules"], right))
             mlk.wait_until(lambda right=right: f"may not {words_of(right)}: " in detach(real, "-n", namespace, file, "lr=1,2", check=4).stderr,
@@ -187,8 +187,8 @@ def test_a_user_with_edit_alone_gets_the_role_for_an_administrator_and_nothing_i
 
 
 @pytest.mark.nodes
-def test_each_right_that_a_driver_lacks_is_told_by_the_driver(real, name, experiment):
-    """Where the user may not ask beforehand: the driver starts, and its sweep's status says what it lacks."""
+def test_a_driver_reports_each_right_that_it_lacks(real, name, experiment):
+    """The user may not ask for the driver's rights beforehand. The driver starts, and the status of its sweep names the missing right."""
     file = experiment(program(name, image="localhost/mlk-runtime:test"))
     objects = rights_of(real)
     role = next(each for each in objects if each["kind"] == "Role")
@@ -209,7 +209,7 @@ def test_each_right_that_a_driver_lacks_is_told_by_the_driver(real, name, experi
         mlk.wait_until(lambda: what in real.mlk("status", "-n", namespace, started.stdout.strip(), "-o", "json").json()["why"], what, timeout=90)
     names = list(lacking)
     try:
-        for some in (names[:11], names[11:]):  # a driver runs in each
+        for some in (names[:11], names[11:]):  # a driver runs in each namespace
             with mlk.namespaces_of_their_own(real, some, f"modest-{name}", rights_without), concurrent.futures.ThreadPoolExecutor(11) as pool:
                 list(pool.map(tells, some))
     finally:
@@ -217,7 +217,7 @@ def test_each_right_that_a_driver_lacks_is_told_by_the_driver(real, name, experi
 
 
 def modest_user(name):
-    """What runs need, and no more: neither looking at ServiceAccounts nor impersonating them."""
+    """Only the rights that runs need. The user may neither read ServiceAccounts nor impersonate them."""
     every = ["get", "list", "watch", "create", "patch", "delete"]
     return {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": f"modest-{name}"}, "rules": [
         {"apiGroups": [""], "resources": ["configmaps", "secrets", "services", "pods", "pods/log", "events"], "verbs": every},
@@ -234,7 +234,7 @@ def words_of(right):
 
 
 def without(rules, right):
-    """The same rules, one for each right, less that one."""
+    """The same rules without this one right, with one rule for each right."""
     return [{"apiGroups": [group], "resources": [resource], "verbs": [verb]}
             for group, resource, verb in rights_in(rules) if (group, resource, verb) != right]
 

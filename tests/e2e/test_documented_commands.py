@@ -1,4 +1,4 @@
-"""Every command that README, docs/, manual pages and runtime/README.md show is run as it stands there, or NOT_RUN says why it is not."""
+"""Runs every command of README, docs/, the manual pages and runtime/README.md exactly as the page shows it, or NOT_RUN says why not."""
 
 import json
 import re
@@ -7,7 +7,7 @@ import shutil
 import mlk
 import pytest
 
-# Commands that are not run here, with the reason, and what runs them instead where something does.
+# Commands that this test does not run, with the reason and, if there is one, the test that runs them instead.
 NOT_RUN = {
     "make demo": "builds; tests/e2e/test_readme.py runs the demo",
     "make test": "runs this test",
@@ -21,10 +21,10 @@ NOT_RUN = {
     "source <(mlk completion zsh)": "terminal: for zsh; tests/e2e/test_process.py looks at the script",
 }
 
-# Commands that are to fail, and their exit codes.
+# Commands that must fail, and their exit codes.
 EXITS = {"mlk submit --local --set train.optimizer.momentun=0.9 examples/digits-ps.yaml": 2}
 
-# What a page, or one of its commands, takes for granted: the runs and sweeps that examples name.
+# Commands that run before a page or before one of its commands. They make the runs and sweeps that the examples name.
 RUN = "mlk submit --wait digits-ps.yaml"
 SLOW_RUN = "mlk submit --set train.steps=1000000 digits-ps.yaml"
 SWEEP = "mlk sweep --wait --objective 'maximize accuracy' digits.yaml lr=0.1,0.05; mlk wait digits"
@@ -60,7 +60,7 @@ def in_manual(text):
 
 
 def in_markdown(text):
-    """Lines after a prompt, blocks and indented lines that begin with a program, and calls of mlk within a sentence."""
+    """Lines after a prompt, blocks and indented lines that begin with the name of a program, and calls of mlk within a sentence."""
     fenced = re.findall(r"^```\w*\n(.*?)^```$", text, re.M | re.S)
     lines = [line for block in fenced for line in block.splitlines()]
     lines += re.findall(r"^    (\S.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S), re.M)
@@ -74,7 +74,7 @@ def in_markdown(text):
 
 
 def errors_shown_by(page):
-    """The errors that a Markdown page shows, each with the lines up to its hint, which depends on where the manual is."""
+    """The errors that a Markdown page shows. Each ends before its hint, since the hint depends on the place of the manual."""
     if page in MANUALS:
         return []
     return re.findall(r"^mlk: error: .*?(?=^hint: |^```$)", (mlk.ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
@@ -87,7 +87,7 @@ def commands_of(page):
 
 
 def make_checkout(folder):
-    """A folder as the pages expect it: examples that take moments, and the files that they name."""
+    """A folder as the pages expect it, with short versions of the examples and the files that the pages name."""
     shutil.copytree(mlk.EXAMPLES, folder / "examples")
     (folder / "build").symlink_to(mlk.BUILD)
     for path in (folder / "examples").glob("*.yaml"):
@@ -103,7 +103,7 @@ def make_checkout(folder):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)])
-def test_the_commands_that_a_page_shows_can_be_run_as_they_stand_there(fresh_embedded, tmp_path, page):
+def test_the_commands_of_a_page_run_exactly_as_the_page_shows_them(fresh_embedded, tmp_path, page):
     make_checkout(tmp_path)
     env = {**fresh_embedded.env, "HOME": str(tmp_path), "MLK_LOCAL": "1"}
     prepare = "{{ {}; }} || exit 99".format
@@ -118,7 +118,7 @@ def test_the_commands_that_a_page_shows_can_be_run_as_they_stand_there(fresh_emb
         assert error in said.stderr, said
 
 
-def test_the_tables_of_this_test_name_only_what_the_pages_show():
+def test_the_tables_of_this_test_name_only_commands_that_the_pages_show():
     shown = [command for page in PAGES for command in commands_of(page)]
     assert len(shown) > 60
     assert set(NOT_RUN) | set(EXITS) <= set(shown), (set(NOT_RUN) | set(EXITS)) - set(shown)

@@ -1,5 +1,5 @@
-"""A folder with a Python program runs on the cluster as it is, and an edited line sends that alone: the bytes are counted at the registry
-and at the API server."""
+"""A folder with a Python program runs on the cluster unchanged. After an edit of one line, submit sends only the code that must change. The
+tests count the bytes that reach the registry and the API server."""
 
 import random
 
@@ -19,7 +19,7 @@ def images(python_images):
 
 @pytest.fixture
 def folder(images, tmp_path):
-    """A builder whose code prints a word by a module of its own, beside 200 KB that nobody changes."""
+    """A builder whose program prints a word with a module of the code. The code also has 200 KB that stay unchanged."""
     builder = Builder(tmp_path, f"{images.name}/base/python:test", images.login())
     (builder.code / "helper.py").write_text("def greeting(word):\n    return 'hello ' + word\n")
     (builder.code / "train.py").write_text(PROGRAM.format("one"))
@@ -28,14 +28,15 @@ def folder(images, tmp_path):
 
 
 class Submitter:
-    """Submits to the real cluster past a proxy that counts."""
+    """Submits to the real cluster through a proxy that counts bytes."""
 
     def __init__(self, real, folder, images, name, proxy):
         self.real, self.folder, self.images, self.name, self.proxy = real, folder, images, name, proxy
         self.env = {**folder.env, "KUBECONFIG": proxy.kubeconfig, "MLK_REGISTRY": f"{images.name}/team"}
 
     def submit(self, code="code: code\n"):
-        """What is said on the way, with the log of the run; then bytes of objects to the API server, of blobs and manifests to the registry."""
+        """Returns the messages of submit with the log of the run, then the bytes of objects for the API server and of blobs and manifests for
+        the registry."""
         self.images.record.clear()
         before = self.proxy.sent()
         file = self.folder.experiment(code, name=self.name)
@@ -50,13 +51,13 @@ def submitter(real, folder, images, name):
         yield Submitter(real, folder, images, name, proxy)
 
 
-def test_an_edited_line_of_small_code_sends_its_config_map_and_nothing_to_the_registry(submitter):
+def test_submit_sends_only_a_config_map_if_a_line_of_small_code_was_edited(submitter):
     log, (to_cluster, to_registry) = submitter.submit()
     assert "hello one" in log
     assert 200_000 < to_cluster < 400_000   # base64 of the code, and the other objects
     assert to_registry == 0
     _, (again, to_registry) = submitter.submit()
-    assert again < 20_000   # it is there already
+    assert again < 20_000   # the cluster has the code already
     (submitter.folder.code / "train.py").write_text(PROGRAM.format("two"))
     log, (to_cluster, to_registry) = submitter.submit()
     assert "hello two" in log
@@ -64,7 +65,7 @@ def test_an_edited_line_of_small_code_sends_its_config_map_and_nothing_to_the_re
     assert to_registry == 0
 
 
-def test_an_edited_line_of_a_layer_sends_that_layer_and_no_code_to_the_cluster(submitter):
+def test_submit_sends_only_that_layer_if_a_line_of_the_code_in_a_layer_was_edited(submitter):
     layer = "code: {path: code, layer: true}\n"
     log, (to_cluster, to_registry) = submitter.submit(layer)
     assert "hello one" in log
@@ -79,7 +80,7 @@ def test_an_edited_line_of_a_layer_sends_that_layer_and_no_code_to_the_cluster(s
     assert 200_000 < to_registry < 230_000
 
 
-def test_code_too_large_for_a_config_map_becomes_a_layer_by_itself(submitter):
+def test_code_becomes_a_layer_without_being_asked_if_it_is_too_large_for_a_config_map(submitter):
     (submitter.folder.code / "weights.bin").write_bytes(random.Random(2).randbytes(2_000_000))
     log, (to_cluster, to_registry) = submitter.submit()
     assert "hello one" in log

@@ -1,4 +1,4 @@
-"""Registries as people use them: a round trip away, with TLS and HTTP/2."""
+"""Registries as users reach them: after a long round trip, with TLS and HTTP/2."""
 
 import os
 import random
@@ -25,7 +25,7 @@ def images():
 
 @pytest.fixture
 def far(images):
-    """The same from far away."""
+    """The same registry at the end of a connection with a long round trip."""
     with registry.far_away(ROUND_TRIP, images.storage) as far:
         yield far
 
@@ -43,7 +43,7 @@ def builder(far, tmp_path):
 def test_an_image_is_built_over_one_connection(images, far, builder):
     target = f"{far.name}/team/trainer:1"
     first = builder.build("-t", target)
-    is_loopback = wire.own_address().startswith("127.")  # such a registry is asked first whether it speaks TLS
+    is_loopback = wire.own_address().startswith("127.")  # mlk first asks a registry at such an address whether it speaks TLS
     assert far.connections == (2 if is_loopback else 1)
     assert images.tags("team/trainer") == ["1"]
     assert images.broken() == []
@@ -53,14 +53,14 @@ def test_an_image_is_built_over_one_connection(images, far, builder):
     assert images.broken() == []
 
 
-def test_large_layers_go_over_connections_of_their_own(images, far, builder):
+def test_each_large_layer_is_sent_over_its_own_connection(images, far, builder):
     (builder.code / "noise").write_bytes(random.Random(1).randbytes(40_000_000))
     builder.build("-t", f"{far.name}/team/large:1")
     assert images.broken() == []
     assert far.connections > 1
 
 
-def test_ctrl_c_ends_a_build_whose_registry_says_nothing_any_more(far, builder):
+def test_ctrl_c_ends_a_build_while_the_registry_does_not_answer(far, builder):
     far.silent = True
     process = subprocess.Popen(builder.command("-t", f"{far.name}/team/trainer:1"), env={**os.environ, **builder.env},
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

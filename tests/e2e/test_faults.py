@@ -1,6 +1,6 @@
-"""Runs that lose a process, a pod or a node in the middle, on both clusters: they end as if nothing had happened, and say what did.
+"""Runs that lose a process, a pod or a node in the middle, on both clusters. They are trained to their end, and they report the loss.
 
-MLK_FAULT_SECONDS is how long each run would take undisturbed; the runs of one test train at the same time.
+MLK_FAULT_SECONDS is the duration of each run without a disturbance. The runs of one test train at the same time.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import mlk
 
 pytestmark = [pytest.mark.nodes, pytest.mark.timed, pytest.mark.alone]
 
-# A rank that was lost is back 10 s later at the earliest, on a busy machine 30, and is to take part again: it is lost early.
+# A lost rank is back after 10 s at the earliest, on a busy machine after 30 s. It must take part again, so it is lost early in the run.
 SECONDS = float(os.environ.get("MLK_FAULT_SECONDS") or 45)
 STEPS = 1500
 PS, SYNC, ALLREDUCE = "digits-ps", "digits-ps-sync", "digits-allreduce"
@@ -23,15 +23,15 @@ SEEDED = re.compile(r"^server/0 .*is seeded by worker/", re.MULTILINE)
 
 
 class Run:
-    """A run of an example that takes SECONDS, and the rank that is to be lost: a role and a number."""
+    """A run of an example that takes SECONDS. `role` and `rank` name the rank that the test makes it lose."""
 
     def __init__(self, cluster, name, example, role, rank, *more, steps=STEPS):
         self.cluster, self.example, self.role, self.rank, self.steps_wanted = cluster, example, role, rank, steps
-        self.before = {}  # restarts until it was disturbed: ranks that start apart on a busy machine may have some
-        at_once = 2 if example == PS else 1  # two workers that wait for nobody make a step each
+        self.before = {}  # the restarts before the disturbance: on a busy machine, ranks that do not start together may restart
+        at_once = 2 if example == PS else 1  # two workers that do not wait for each other make a step each
         settings = [f"name={name}", "workers.min=1", f"train.steps={steps}", f"train.step_delay_ms={round(SECONDS * 1000 * at_once / STEPS)}", *more]
         flags = [part for setting in settings for part in ("--set", setting)]
-        # Who waits from the start sees every pod, also one that its Job removes at the end, since fewer workers are needed than there are.
+        # A command that waits from the start sees every pod. At the end a Job may remove a pod, since the run needs fewer workers than it has.
         self.name = cluster.mlk("submit", *flags, mlk.EXAMPLES / f"{example}.yaml", check=0).stdout.strip()
         self.waiting = cluster.start("wait", self.name)
 
@@ -52,7 +52,7 @@ class Run:
         return found
 
     def in_the_middle(self):
-        """Some steps were made and all workers take part. From here on restarts count."""
+        """Whether some steps were made and all workers take part. Only restarts after this call are counted."""
         workers = [rank for rank in self.status()["ranks"] if rank["role"] == "worker"]
         worlds = re.findall(r"^worker/0 mlk .*\bworld=(\d+)", self.cluster.mlk("logs", self.name, check=0).stdout, re.MULTILINE)
         self.before = self.restarts()
@@ -69,7 +69,7 @@ class Run:
         self.cluster.kubectl("delete", "pod", *pods, "-n", self.cluster.namespace, "--wait=false")
 
     def check_trained(self):
-        """Waits for the end; gives the restarts since the disturbance of each rank that had any."""
+        """Waits for the end. Returns the restarts since the disturbance, for each rank that has restarted."""
         said = self.waiting.communicate(timeout=2 * SECONDS + 180)
         assert self.waiting.returncode == 0, said
         status = self.status()
@@ -84,10 +84,10 @@ class Run:
         return {rank: count for rank, count in since.items() if count}
 
     def check_restarted_once(self):
-        """Waits for the end: the lost rank came back once, all others went on."""
+        """Waits for the end, and checks that the lost rank restarted once and that all other ranks did not restart."""
         restarts = self.check_trained()
         assert restarts == {(self.role, self.rank): 1}, self.cluster.mlk("status", self.name, check=0).stdout
-        # The workers' end is the run's; a server ends a few seconds after them.
+        # The run ends with its workers. A server ends a few seconds after the workers.
         count = self.before.get((self.role, self.rank), 0) + 1
         row = re.compile(rf"^{self.role} +{self.rank} +(Succeeded +{count} |Missing +{count} .*removed by its Job, which had succeeded$)", re.MULTILINE)
 
@@ -103,7 +103,7 @@ class Run:
 
 @pytest.fixture
 def start(name):
-    """start(cluster, example, role, rank, *settings) submits a Run; all are removed after the test."""
+    """start(cluster, example, role, rank, *settings) submits a Run. All these runs are removed after the test."""
     runs = []
 
     def submit(cluster, *what, **options):
@@ -141,18 +141,18 @@ def disturb_and_check(runs, disturb):
         run.check_restarted_once()
 
 
-HUNG = 9  # seconds: others take who says nothing for 5 for lost
+HUNG = 9  # seconds; the other processes take a process for lost after 5 s without a message
 
 
 def check_never_restarted(runs, going_on):
-    """Waits for the end of all: nobody was started again, and those of `going_on` did not wait for who was lost for a while."""
+    """Waits for the end of all runs. No rank was started again, and the runs in `going_on` did not wait for the rank that was lost for a while."""
     for run in runs:
         assert run.check_trained() == {}, run.status()
     for run in going_on:
         assert int(run.status()["result"]["metrics"]["restarts"]) >= 1, run
 
 
-def test_a_process_that_hangs_for_a_while_is_gone_on_without_and_takes_part_again(cluster, start):
+def test_a_run_continues_without_a_process_that_hangs_and_the_process_takes_part_again_later(cluster, start):
     runs = [start(cluster, *what) for what in [(PS, "worker", 1), (SYNC, "worker", 1), (ALLREDUCE, "worker", 1)]]
     mlk.wait_until(lambda: all(run.in_the_middle() for run in runs), "all runs to train", timeout=120)
     for run in runs:
@@ -164,7 +164,7 @@ def test_a_process_that_hangs_for_a_while_is_gone_on_without_and_takes_part_agai
     check_never_restarted(runs, runs)
 
 
-# Both workers on nodes of their own; the server on node 2 as long as there is one.
+# Each worker is on a node of its own. The server is on node 2 as long as this node exists.
 SPREAD = """workers.patch={pod: {spec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname,
   whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {mlk.dev/role: worker}}, matchLabelKeys: [mlk.dev/run]}]}}}"""
 SERVER_ON_2 = """servers.patch={pod: {spec: {affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [
@@ -189,8 +189,9 @@ def cut_off(cluster, node):
     return disturbed(cluster, node, "node-cut", "node-mend")
 
 
-def test_runs_outlive_the_power_loss_of_a_node(real, start):
-    """A server on the lost node is replaced. A worker there is not, while the node may come back: the others go on without it."""
+def test_a_run_is_trained_though_a_node_loses_power(real, start):
+    """A server on the lost node is replaced. A worker on this node is not replaced while the node may come back. The other workers continue
+    without it."""
     with_server = [start(real, example, "server", 0, SPREAD, SERVER_ON_2) for example in (PS, SYNC)]
     without = start(real, SYNC, "worker", 0, SPREAD, SERVER_ON_1)
     ring = start(real, ALLREDUCE, "worker", 0, SPREAD)
@@ -208,8 +209,8 @@ def test_runs_outlive_the_power_loss_of_a_node(real, start):
             assert restarts == ({("server", 0): 1} if run in with_server else {}), run
 
 
-def test_nodes_that_do_not_hear_each_other_for_a_while_are_one_run_again(real, start):
-    """Of the workers on both sides those with the server, or with the lowest rank, go on; the other ones wait, and take part again."""
+def test_a_run_has_all_its_workers_again_after_its_nodes_did_not_hear_each_other(real, start):
+    """The workers on the side of the server, or of the lowest rank, continue. The workers on the other side wait, and take part again later."""
     ring = start(real, ALLREDUCE, "worker", 0, SPREAD)
     stays = mlk.wait_until(lambda: ring.nodes().get(("worker", 0)), "worker 0 to have a node", timeout=60)
     with_server = [start(real, example, "worker", 0, SPREAD, SERVER_ON_1 if stays == "n1" else SERVER_ON_2) for example in (PS, SYNC)]
@@ -228,8 +229,8 @@ def test_nodes_that_do_not_hear_each_other_for_a_while_are_one_run_again(real, s
 EIGHT = ["workers.count=8", "workers.cpu=100m", "workers.memory=128Mi", "servers.cpu=100m", "servers.memory=128Mi", SPREAD]
 
 
-def test_half_of_eight_workers_lose_power_and_the_others_train_on(real, start):
-    """Of two halves of a ring the one with the lowest rank goes on, so the node of the other is lost."""
+def test_four_workers_train_to_the_end_after_the_other_four_of_eight_lost_power(real, start):
+    """If a ring is cut into two halves, the half with the lowest rank continues. So the test takes the power from the node of the other half."""
     ring = start(real, ALLREDUCE, "worker", 0, *[setting for setting in EIGHT if not setting.startswith("servers.")], steps=800)
     stays = mlk.wait_until(lambda: ring.nodes().get(("worker", 0)), "worker 0 to have a node", timeout=60)
     with_server = start(real, SYNC, "worker", 0, *EIGHT, SERVER_ON_1 if stays == "n1" else SERVER_ON_2, steps=600)

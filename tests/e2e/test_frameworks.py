@@ -1,11 +1,11 @@
-"""Programs of frameworks find each other by the variables that these read; no framework is needed to try that."""
+"""Programs of a framework find each other by the variables that the framework reads. These tests do not need the frameworks themselves."""
 
 import json
 import re
 
 import pytest
 
-# What torch.distributed does first with MASTER_ADDR: rank 0 waits there for the others.
+# Does what torch.distributed does first with MASTER_ADDR: rank 0 waits at this address for the other ranks.
 MEETS = '''
 import os, socket, time
 rank, size = int(os.environ[RANK]), int(os.environ[SIZE])
@@ -37,7 +37,7 @@ def write_program(folder, text):
 
 
 @pytest.mark.parametrize(("framework", "names"), [("torch", TORCH), ("jax", JAX)], ids=["torch", "jax"])
-def test_the_processes_of_a_run_meet_where_the_framework_looks(embedded, name, experiment, tmp_path, framework, names):
+def test_the_processes_of_a_run_connect_by_the_variables_that_the_framework_reads(embedded, name, experiment, tmp_path, framework, names):
     text = MEETS
     for word, value in names.items():
         text = text.replace(word, value)
@@ -48,7 +48,7 @@ def test_the_processes_of_a_run_meet_where_the_framework_looks(embedded, name, e
     assert "met [0, 1, 2]" in embedded.mlk("logs", run, "--role", "worker", "--rank", "0", check=0).stdout
 
 
-def test_tensorflow_finds_servers_and_workers_by_its_names(embedded, name, experiment, tmp_path):
+def test_tf_config_names_servers_and_workers_as_tensorflow_expects(embedded, name, experiment, tmp_path):
     write_program(tmp_path, "import json, os\nprint(json.dumps(json.loads(os.environ['TF_CONFIG'])))\n")
     file = experiment(f"name: {name}\nmode: ps\nframework: tensorflow\nimage: python:3\nrun: [python3, main.py]\nworkdir: /code\n"
                       "workers: {count: 2, cpu: 100m, memory: 64Mi}\nservers: {count: 1, cpu: 100m, memory: 64Mi}\n"
@@ -69,14 +69,14 @@ def test_tensorflow_finds_servers_and_workers_by_its_names(embedded, name, exper
         assert 1024 < int(port) < 65536
 
 
-def test_a_framework_that_there_is_not_is_refused_with_those_that_there_are(embedded, experiment):
+def test_an_unknown_framework_is_refused_with_a_list_of_the_known_frameworks(embedded, experiment):
     refused = embedded.mlk("render", experiment("name: x\nmode: single\nframework: tourch\nimage: i\nrun: a\n"), check=2)
     assert "there is no framework 'tourch'; did you mean 'torch'?" in refused.stderr
 
 
 def test_torchrun_starts_an_elastic_program_with_an_agent_in_each_pod(embedded, name, experiment, tmp_path):
-    """A pretended torchrun tells how it was called, waits for the other agent as the real one does (the run of an elastic
-    program ends with the first pod that succeeds), and starts one process; what the real one does with it is its own."""
+    """A pretended torchrun prints its arguments, waits for the other agent as the real torchrun does (the run of an elastic
+    program ends with the first pod that succeeds), and starts one process. What the real torchrun does with its processes is not tested here."""
     (tmp_path / "bin").mkdir()
     launcher = tmp_path / "bin" / "torchrun"
     launcher.write_text(f'#!/bin/sh\necho agent "$@"\n: > {tmp_path}/started.$$\nuntil [ $(ls {tmp_path} | grep -c ^started) = 2 ]; do sleep 0.1; done\n'

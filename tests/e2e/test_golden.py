@@ -1,4 +1,4 @@
-"""Every golden object is accepted by a real API server, whole; its pods also where Pod Security is "restricted"."""
+"""A real API server accepts every golden object with all its fields. It accepts the pods also where Pod Security is "restricted"."""
 
 import json
 import secrets
@@ -8,13 +8,13 @@ import pytest
 import mlk
 
 GOLDEN = sorted((mlk.ROOT / "tests/golden").glob("*.json"))
-NEEDS_MORE = {"unrestricted"}  # asks for volumes that Pod Security refuses
+NEEDS_MORE = {"unrestricted"}  # these golden files ask for volumes that Pod Security refuses
 
 
 @pytest.fixture(scope="module")
 def create(real_session):
-    """A function that gives an object to the API server (dry run), in a namespace that enforces Pod Security."""
-    name = f"mlk-golden-{secrets.token_hex(3)}"  # one for each process of tests that run side by side
+    """A function that sends an object to the API server (dry run), in a namespace that enforces Pod Security."""
+    name = f"mlk-golden-{secrets.token_hex(3)}"  # test processes that run side by side have a namespace each
     namespace = {"apiVersion": "v1", "kind": "Namespace",
                  "metadata": {"name": name, "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     real_session.kubectl_admin("apply", "-f", "-", input=json.dumps(namespace))
@@ -37,7 +37,7 @@ def test_there_are_golden_files():
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
-def test_objects_are_accepted_whole(create, path):
+def test_the_api_server_accepts_every_field_of_the_golden_objects(create, path):
     sent = json.loads(path.read_text())["items"]
     answers = json.loads("[" + create(sent, check=0).stdout.replace("}\n{", "},\n{") + "]")
     assert [thing["metadata"]["name"] for thing in answers] == [thing["metadata"]["name"] for thing in sent]
@@ -58,7 +58,7 @@ def test_pods_pass_pod_security_restricted(create, path):
 
 
 def dropped(sent, got, path=""):
-    """Paths of what was sent and is not in the answer. stringData is turned into data by the server."""
+    """Paths of the fields that were sent and are missing in the answer. The server turns stringData into data."""
     if isinstance(sent, dict):
         return [lost for key, value in sent.items() if key != "stringData"
                 for lost in (dropped(value, got[key], f"{path}.{key}") if key in got else [f"{path}.{key}"])]

@@ -1,4 +1,4 @@
-"""tests/gpu/run on the emulator and in tiny sizes: a GPU is lent rarely, and nothing of the script may fail there for the first time."""
+"""tests/gpu/run on the emulator and in tiny sizes. A GPU is rarely available, so mistakes in the script must be found without one."""
 
 import json
 import os
@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.runtime, HEAVY, pytest.mark.skipif(not PLUGIN.exists()
 
 
 def script(out, *names, check=0, **env):
-    """What it prints, and the results that it writes."""
+    """The output of the script, and the results that it writes."""
     given = {"OUT": str(out), "MLK_BUILD_DIR": str(mlk.BUILD), **env}
     said = mlk.run(mlk.ROOT / "tests/gpu/run", "--tiny", *names, check=check, timeout=300, env=given).stdout
     return said, json.loads((out / "gpu.json").read_text())
@@ -24,7 +24,7 @@ def program(path, text):
     return path
 
 
-def test_every_bench_of_ours_runs_without_pytorch_and_says_so_in_a_line(tmp_path):
+def test_every_bench_of_mlk_runs_without_pytorch_and_says_in_a_line_that_pytorch_is_missing(tmp_path):
     python = program(tmp_path / "python", "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'torch'\" >&2\nexit 1\n")
     said, results = script(tmp_path, "gpt2", "mlp", "attention", "memory", MLK_TORCH_PYTHON=str(python))
     for name in ("gpt2", "mlp", "attention"):
@@ -45,7 +45,7 @@ for _ in sys.stdin:
 """
 
 
-def test_ratios_beside_a_peer_are_over_one_where_mlk_is_better(tmp_path):
+def test_ratios_to_a_peer_are_above_one_where_mlk_is_better(tmp_path):
     python = program(tmp_path / "python", PEER)
     _, results = script(tmp_path, "gpt2", "attention", MLK_TORCH_PYTHON=str(python))
     (gpt2,) = results["gpt2"]["figures"]
@@ -73,14 +73,14 @@ while [ "${1%unit_cuda}" = "$1" ]; do shift; done
 """
 
 
-def test_a_sanitizer_is_told_which_tests_to_look_at_and_its_findings_fail_that_slice_alone(tmp_path):
+def test_the_script_names_the_tests_for_a_sanitizer_whose_findings_fail_only_its_own_slice(tmp_path):
     program(tmp_path / "compute-sanitizer", SANITIZER)
     _, results = script(tmp_path, "racecheck", "memcheck", check=1, PATH=f"{tmp_path}:{os.environ['PATH']}")
     assert results["memcheck"]["said"] == "ERROR SUMMARY: 0 errors"
     assert "a hazard" in results["racecheck"]["failed"]
 
 
-def test_what_is_not_on_the_machine_is_one_line_and_no_failure(tmp_path):
+def test_the_script_prints_one_line_and_does_not_fail_if_a_tool_is_missing_on_the_machine(tmp_path):
     _, results = script(tmp_path, "memcheck", PATH="/usr/bin:/bin")
     assert results["memcheck"]["not measured"].startswith("compute-sanitizer is not here")
 

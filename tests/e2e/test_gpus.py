@@ -1,4 +1,4 @@
-"""The examples for GPUs on the real cluster: as objects on nodes that are only pretended, and trained on emulated GPUs."""
+"""The examples for GPUs on the real cluster: as objects on pretended nodes, and as runs that train on emulated GPUs."""
 
 import array
 import json
@@ -9,18 +9,18 @@ import shutil
 import mlk
 import pytest
 
-pytestmark = pytest.mark.alone  # GPUs are what other tests ask for in order to wait for ever
+pytestmark = pytest.mark.alone  # other tests ask for GPUs in order to wait for ever
 PLUGIN = mlk.BUILD / "libmlk-cuda-emulated.so"
 TRAINS = mlk.EXAMPLES / "digits-gpu.yaml"
 GPT2 = mlk.EXAMPLES / "gpt2-allreduce.yaml"
-EXAMPLES = {TRAINS: 2, GPT2: 4}  # workers
+EXAMPLES = {TRAINS: 2, GPT2: 4}  # the number of workers of each example
 ON_PRETENDED_NODES = ["--set", "scheduling.node.selector.type=kwok",
                       "--set", "scheduling.node.tolerations=[{key: kwok.x-k8s.io/node, operator: Exists, effect: NoSchedule}]"]
 
 
 @pytest.fixture
 def pretended_nodes(real):
-    """One node with 8 GPUs beside the real ones; where all are pretended, those."""
+    """One pretended node with 8 GPUs beside the real nodes. If all nodes of the cluster are pretended, these nodes."""
     if os.environ.get("MLK_CLUSTER_NODES") == "kwok":
         yield
         return
@@ -31,7 +31,7 @@ def pretended_nodes(real):
 
 @pytest.fixture
 def emulated_gpus(real, request):
-    """On each real node one, or as many as the test says."""
+    """Emulated GPUs on each real node: one, or as many as the test says."""
     real.harness("gpus", getattr(request, "param", 1))
     yield
     real.harness("gpus", 0)
@@ -44,7 +44,7 @@ def scheduled(real, run, count):
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-def test_an_example_for_gpus_is_accepted_and_gets_them(real, name, pretended_nodes, file):
+def test_an_example_for_gpus_is_accepted_and_gets_its_gpus(real, name, pretended_nodes, file):
     real.mlk("submit", "--dry-run=server", file, check=0)
     run = real.mlk("submit", "--set", f"name={name}", *ON_PRETENDED_NODES, file, check=0).stdout.strip()
     pods = mlk.wait_until(lambda: scheduled(real, run, EXAMPLES[file]), "a node for each worker")
@@ -56,7 +56,7 @@ def test_an_example_for_gpus_is_accepted_and_gets_them(real, name, pretended_nod
         assert "NVIDIA_VISIBLE_DEVICES" not in [variable["name"] for variable in container["env"]]
 
 
-def test_workers_wait_for_gpus_that_are_taken(real, name, pretended_nodes):
+def test_workers_wait_while_another_run_uses_the_gpus(real, name, pretended_nodes):
     free = 8 * len(json.loads(real.kubectl_admin("get", "nodes", "-l", "type=kwok", "-o", "json").stdout)["items"])
     run = real.mlk("submit", "--set", f"name={name}", "--set", f"workers.count={free + 1}", *ON_PRETENDED_NODES, TRAINS, check=0).stdout.strip()
 
@@ -69,7 +69,7 @@ def test_workers_wait_for_gpus_that_are_taken(real, name, pretended_nodes):
 
 @pytest.fixture
 def shards(real):
-    """Tokens 0 to 15 in turn, in the files that the example asks for; gives the settings that make its model fit them."""
+    """Writes tokens 0 to 15 in turn into the files that the example asks for. Returns the settings that fit the example's model to these tokens."""
     folder = pathlib.Path(real.env["MLK_CLUSTER_DIR"]) / "volumes/datasets/fineweb"
     folder.mkdir()
     for part, count in (("train", 4096), ("val", 512)):
@@ -97,7 +97,7 @@ def test_the_digits_are_learnt_on_gpus_of_a_cluster(real, name, emulated_gpus):
 @pytest.mark.nodes
 @pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")
 @pytest.mark.parametrize("emulated_gpus", [2], indirect=True, ids=["two"])
-def test_workers_of_a_cluster_with_two_gpus_each_train_with_a_process_for_each(real, name, emulated_gpus):
+def test_workers_with_two_gpus_each_train_with_a_process_for_each_gpu(real, name, emulated_gpus):
     settings = ("--set", f"name={name}", "--set", "workers.gpu=2", "--set", "train.steps=200")
     run = real.mlk("submit", "--wait", *settings, TRAINS, check=0, timeout=240).stdout.strip()
     log = real.mlk("logs", run, check=0).stdout
@@ -112,7 +112,7 @@ def test_workers_of_a_cluster_with_two_gpus_each_train_with_a_process_for_each(r
 
 @pytest.mark.nodes
 @pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")
-def test_gpt2_of_the_example_learns_shards_of_tokens_on_gpus_of_a_cluster_when_it_is_small(real, name, emulated_gpus, shards):
+def test_a_small_gpt2_of_the_example_learns_shards_of_tokens_on_gpus_of_a_cluster(real, name, emulated_gpus, shards):
     settings = [word for setting in (f"name={name}", *shards) for word in ("--set", setting)]
     run = real.mlk("submit", "--wait", *settings, GPT2, check=0, timeout=240).stdout.strip()
     assert "mlk-runtime worker/0: computes on emulated device" in real.mlk("logs", run, check=0).stdout

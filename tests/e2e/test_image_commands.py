@@ -1,4 +1,4 @@
-"""mlk image, and the cache of mlk build: what registries and disks hold is shown or refused, whatever it is."""
+"""mlk image, and the cache of mlk build. mlk shows or refuses any content of registries and disks, and does not crash."""
 
 import concurrent.futures
 import copy
@@ -58,7 +58,7 @@ def test_images_are_listed_inspected_and_compared(images, builder):
         said_clearly(image(builder, *words, check=3))
 
 
-def test_built_images_that_no_run_uses_are_deleted_and_others_stay(embedded, images, builder, name):
+def test_image_gc_deletes_only_images_that_no_run_uses_and_that_have_no_other_tag(embedded, images, builder, name):
     where = f"{images.name}/team/trainer"
     built = []
     for word in ("used", "named", "neither", "other"):
@@ -81,14 +81,14 @@ def test_built_images_that_no_run_uses_are_deleted_and_others_stay(embedded, ima
     assert {line.split()[0] for line in image(builder, "ls", where, check=0).stdout.splitlines()[1:]} == {"1", *(f"mlk-{each.split(':')[-1][:12]}" for each in built[:2])}
 
 
-def test_what_is_wrong_on_the_command_line_is_said_before_a_registry_is_asked(images, builder):
+def test_mlk_build_refuses_a_wrong_command_line_before_it_asks_a_registry(images, builder):
     images.record.clear()
     for words in (["-t", "Team/UPPER"], ["-t", "me:secret@registry.example/x"], ["--base", "a b"], ["--output", "folder"], ["--output", "oci:"], ["--platform", "a/b/c/d"]):
         assert "secret" not in said_clearly(builder.build(*words, check=2))
     assert not images.record.select()
 
 
-def test_a_list_of_tags_that_leads_in_a_circle_or_holds_what_is_no_tag_ends(images, builder):
+def test_mlk_image_ls_ends_if_the_list_of_tags_links_to_itself_or_has_invalid_tags(images, builder):
     builder.build("-t", f"{images.name}/{TARGET}:1")
     images.plan(fault("headers", "GET", "tags/list", times=0, headers={"Link": f'</v2/{TARGET}/tags/list?n=500>; rel="next"'}))
     assert len(image(builder, "ls", f"{images.name}/{TARGET}", check=0).stdout.splitlines()) == 2
@@ -98,7 +98,7 @@ def test_a_list_of_tags_that_leads_in_a_circle_or_holds_what_is_no_tag_ends(imag
 
 
 def changes(document, path=()):
-    """Copies of the document, each with one value replaced by one of another kind."""
+    """Copies of the document. In each copy one value is replaced by a value of another type."""
     places = document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
     for key, value in places:
         for other in (None, -1, "\x1b[31m", [], {}, [[]]):
@@ -118,7 +118,7 @@ def ends_well(result, place):
         said_clearly(result)
 
 
-def test_no_manifest_or_configuration_makes_mlk_crash_or_colours_the_terminal(images, builder):
+def test_mlk_neither_crashes_nor_prints_escape_sequences_if_a_manifest_or_configuration_is_wrong(images, builder):
     repository, digest = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")
     manifest = images.manifest(TARGET, digest)
     configuration = json.loads(images.blob(TARGET, manifest["config"]["digest"]))
@@ -139,13 +139,13 @@ def test_no_manifest_or_configuration_makes_mlk_crash_or_colours_the_terminal(im
 
 
 @pytest.mark.parametrize("after", ["999999", "-1", "9" * 30, "Wed, 21 Oct 2099 07:28:00 GMT", "5.5", "\xe9"])
-def test_an_odd_time_to_wait_is_no_reason_to_hang(after, images, builder):
+def test_mlk_does_not_hang_if_retry_after_has_an_odd_value(after, images, builder):
     images.plan(fault("status", "GET", "/manifests/", status=429, headers={"Retry-After": after}))
     result = image(builder, "inspect", builder.image, timeout=30)
     assert result.code == 0 or said_clearly(result)
 
 
-def test_headers_that_are_too_long_or_missing_are_an_answer_too(images, builder):
+def test_mlk_handles_an_answer_whose_headers_are_too_long_or_missing(images, builder):
     images.plan(*[fault("headers", method, times=0, headers={"Docker-Content-Digest": None}) for method in ("HEAD", "GET", "PUT")])
     builder.build("-t", f"{images.name}/{TARGET}:1")
     assert images.broken() == []
@@ -153,7 +153,7 @@ def test_headers_that_are_too_long_or_missing_are_an_answer_too(images, builder)
     said_clearly(image(builder, "inspect", builder.image))
 
 
-def test_a_registry_that_says_it_has_what_it_has_not_gets_no_tag(images, builder):
+def test_mlk_build_stores_no_tag_if_a_registry_falsely_says_that_it_has_a_blob(images, builder):
     images.plan(fault("status", "HEAD", "/blobs/", status=200, times=0))
     refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=4)
     assert "MANIFEST_BLOB_UNKNOWN" in said_clearly(refused)
@@ -169,7 +169,7 @@ def cached_layer(builder):
 
 @pytest.mark.parametrize("output", [True, False], ids=["written", "pushed"])
 @pytest.mark.parametrize("damage", ["a byte", "cut", "gone", "no note", "half a note"])
-def test_a_damaged_cache_never_becomes_an_image(damage, output, images, builder):
+def test_mlk_build_makes_the_right_image_or_fails_if_its_cache_is_damaged(damage, output, images, builder):
     _, right = builder.build_layout("right")
     layer = cached_layer(builder)
     note = layer.with_name(layer.name + ".json")
@@ -183,7 +183,7 @@ def test_a_damaged_cache_never_becomes_an_image(damage, output, images, builder)
         layer.unlink()
     else:
         note.write_text("" if damage == "no note" else note.read_text()[:20])
-    for _ in range(2):  # at most the first time it is said
+    for _ in range(2):  # at most the first build may report the damage
         where = ["--output", f"oci:{builder.folder}/layout"] if output else ["-t", f"{images.name}/{TARGET}:1"]
         result = builder.build(*where, check=None)
         if result.code == 0:
@@ -207,7 +207,7 @@ def test_builds_at_the_same_time_do_not_disturb_each_other(images, builder):
     assert [path.name for path in cached_layer(builder).parent.glob("*.tmp-*")] == []
 
 
-def test_code_that_is_refused_ends_what_was_begun_for_its_image(images, builder):
+def test_mlk_build_ends_its_open_requests_if_it_refuses_the_code(images, builder):
     for number in range(24):
         (builder.code / f"part-{number}").write_bytes(os.urandom(1 << 20))
     images.plan(fault("stall", "POST", "mount=", times=0))
@@ -231,7 +231,7 @@ def test_code_that_is_refused_ends_what_was_begun_for_its_image(images, builder)
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 @pytest.mark.parametrize("size", ["256k", "1100k"])
-def test_a_disk_that_is_full_is_said_and_keeps_nothing(size, images, builder):
+def test_mlk_build_reports_a_full_disk_and_leaves_no_file_on_it(size, images, builder):
     disk = builder.folder / "disk"
     disk.mkdir()
     if mlk.run("mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk).code != 0:
@@ -262,7 +262,7 @@ class Asked:
         self.said = ""
 
     def read_until(self, mark):
-        """Up to these words; None: to the end."""
+        """Reads the output up to these words, or to the end if `mark` is None."""
         while mark is None or mark not in self.said:
             if not select.select([self.terminal], [], [], 30)[0]:
                 raise AssertionError(f"said no more than {self.said}")
@@ -285,13 +285,13 @@ class Asked:
         os.close(self.terminal)
 
 
-def test_an_image_that_a_run_names_while_the_question_is_asked_stays(embedded, images, builder, name):
+def test_image_gc_keeps_an_image_that_a_run_begins_to_use_while_gc_waits_for_the_answer(embedded, images, builder, name):
     where = f"{images.name}/team/trainer"
     built = []
     for word in ("wanted", "unwanted"):
         (builder.code / "main.sh").write_text(f"echo {word}\n")
         built.append(builder.build(env={"MLK_REGISTRY": f"{images.name}/team"}).stdout.strip())
-    builder.build("-t", f"{where}:mlk-paper-final", check=0)   # a name that a person has given to the second
+    builder.build("-t", f"{where}:mlk-paper-final", check=0)   # a tag that a person has given to the second image
     (builder.code / "main.sh").write_text("echo third\n")
     third = builder.build(env={"MLK_REGISTRY": f"{images.name}/team"}).stdout.strip()
     run = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
@@ -310,7 +310,7 @@ def test_an_image_that_a_run_names_while_the_question_is_asked_stays(embedded, i
     assert f"mlk-{third.split(':')[-1][:12]}" not in tags
 
 
-def test_an_image_that_this_machine_has_just_sent_stays(embedded, images, builder):
+def test_image_gc_keeps_an_image_that_this_machine_sent_in_the_last_hour(embedded, images, builder):
     where = f"{images.name}/team/trainer"
     builder.build(env={"MLK_REGISTRY": f"{images.name}/team"})
     options = {"env": {"DOCKER_CONFIG": builder.env["HOME"], "XDG_CACHE_HOME": builder.env["XDG_CACHE_HOME"]}}
@@ -322,7 +322,7 @@ def test_an_image_that_this_machine_has_just_sent_stays(embedded, images, builde
 
 
 @pytest.mark.parametrize("umask,mode", ((0o022, 0o644), (0o077, 0o600)))
-def test_an_archive_has_the_mode_that_the_umask_leaves_and_goes_through_a_pipe(builder, tmp_path, umask, mode):
+def test_mlk_build_gives_an_archive_the_mode_of_the_umask_and_can_write_it_into_a_pipe(builder, tmp_path, umask, mode):
     made = ["bash", "-c", f"umask {umask:o}; {mlk.MLK} build --output docker-archive:out.tar e.yaml && mkfifo p && "
             f"(timeout 30 cat p > piped.tar & {mlk.MLK} build --output docker-archive:p e.yaml; wait) && test -p p && cmp out.tar piped.tar"]
     os.rename(builder.experiment(), tmp_path / "e.yaml")

@@ -1,4 +1,4 @@
-"""mlk build: what it makes is a right image for other programs, the same image from the same folder, and right for odd folders."""
+"""mlk build makes an image that other programs accept, makes the same image from the same folder, and handles odd folders."""
 
 import contextlib
 import errno
@@ -39,7 +39,7 @@ def builder(images, tmp_path):
 
 @pytest.fixture
 def open_builder(images):
-    """One in a folder that every user may enter."""
+    """A builder in a folder that every user may enter."""
     folder = tempfile.mkdtemp(prefix="mlk-open-")
     os.chmod(folder, 0o777)
     made = Builder(folder, f"{images.name}/base/small:test")
@@ -58,7 +58,7 @@ def write_program(folder):
 
 
 @pytest.mark.parametrize("form", ["oci", "docker", "zstd"])
-def test_other_programs_accept_what_is_pushed_and_what_is_written(form, images, builder, tmp_path, name):
+def test_other_programs_accept_images_that_mlk_pushes_and_images_that_mlk_writes(form, images, builder, tmp_path, name):
     base_images.push(images, "base/forms", form, form=form)
     builder.image = f"{images.name}/base/forms:{form}"
     target = f"{images.name}/{name}:1"
@@ -76,7 +76,7 @@ def test_other_programs_accept_what_is_pushed_and_what_is_written(form, images, 
     mlk.run("skopeo", "copy", f"oci:{layout.folder}", f"oci:{tmp_path}/copy:x", check=0)
     mlk.run("skopeo", "copy", f"docker-archive:{archive}", f"oci:{tmp_path}/loaded:x", check=0)
     if form == "zstd":
-        return  # the two others read gzip only
+        return  # crane and umoci read gzip only
     for where in (["--remote", target], ["--tarball", archive]):
         assert "PASS" in mlk.run(crane.crane(), "validate", *where, check=0, timeout=600).stdout
     if os.geteuid() == 0:
@@ -86,7 +86,7 @@ def test_other_programs_accept_what_is_pushed_and_what_is_written(form, images, 
             assert (tmp_path / f"root-{source}" / "bin/busybox").exists()
 
 
-def test_an_index_gives_the_image_of_the_platform_that_is_asked_for(images, builder):
+def test_mlk_build_uses_the_image_of_the_requested_platform_if_the_base_is_an_index(images, builder):
     base_images.push_index(images, "base/index", "3")
     builder.image = f"{images.name}/base/index:3"
     machine = base_images.architecture()
@@ -99,7 +99,7 @@ def test_an_index_gives_the_image_of_the_platform_that_is_asked_for(images, buil
     assert f"linux/{machine}" in said_clearly(refused)
 
 
-def test_the_runtime_has_an_image_on_no_base(images, tmp_path):
+def test_mlk_build_makes_an_image_of_the_runtime_without_a_base(images, tmp_path):
     builder = Builder(tmp_path, "")
     if not mlk.RUNTIME.exists():
         pytest.skip("mlk-runtime is not built")
@@ -113,7 +113,7 @@ def test_the_runtime_has_an_image_on_no_base(images, tmp_path):
     programs = [path for path in (tmp_path / "root").rglob("mlk*") if path.is_file() and os.access(path, os.X_OK)]
     assert {path.name for path in programs} >= {"mlk", "mlk-runtime"}
     for path in programs:
-        # With /proc, as in a container: programs that were built with a sanitizer look there.
+        # Mount /proc, as in a container, since programs that were built with a sanitizer read it.
         mlk.run("unshare", "-m", "sh", "-c", 'mount --rbind /proc "$0/proc" && exec chroot "$0" "$1" --version',
                 tmp_path / "root", "/" + str(path.relative_to(tmp_path / "root")), check=0)
 
@@ -177,13 +177,13 @@ def test_the_same_files_give_the_same_image(change, builder):
     _, first = builder.build_layout("first")
     changed = change(builder)
     if changed.get("env", {}).get("XDG_CACHE_HOME") is None and change is not same_cache:
-        shutil.rmtree(builder.env["XDG_CACHE_HOME"])  # or it would only be found again
+        shutil.rmtree(builder.env["XDG_CACHE_HOME"])  # otherwise mlk would find the old layer in the cache
     _, second = builder.build_layout("second-layout", **changed)
     assert first.digest == second.digest
 
 
 @as_root
-def test_another_user_and_owner_give_the_same_image(open_builder):
+def test_the_image_is_the_same_if_another_user_builds_it_and_owns_the_files(open_builder):
     _, first = open_builder.build_layout("first")
     for path in [open_builder.code, *open_builder.code.rglob("*")]:
         os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
@@ -196,7 +196,7 @@ def test_another_user_and_owner_give_the_same_image(open_builder):
     assert image_builds.Layout(open_builder.folder / "second").digest == first.digest
 
 
-# Odd folders. Each is written by a function; the code in the image is the same folder, without `left_out`, or there is a refusal.
+# Odd folders. A function writes each folder. The code in the image is the same folder without `left_out`, or mlk build refuses the folder.
 
 def names_of_many_alphabets(code):
     for word in ("grün", "gru\u0308n", "数据", "🐟", "\u202eabc", "İi"):
@@ -357,12 +357,12 @@ REFUSED = {folders_deeper_than_the_system_can_name: r"code: .*(File name too lon
            marks_of_deletion: r"\.wh\.main\.sh", mark_of_an_opaque_folder: r"\.wh\.\.wh\.\.opq"}
 
 
-# Hidden names travel only where they are included.
+# mlk sends files with hidden names only if `include` names them.
 MORE = dict.fromkeys([names_that_differ_little, marks_of_deletion, mark_of_an_opaque_folder], "code: {path: code, include: ['**/.*']}\n")
 
 
 @pytest.mark.parametrize("write", RIGHT)
-def test_an_odd_folder_is_in_the_image_as_it_is(write, builder, tmp_path):
+def test_an_image_holds_an_odd_folder_exactly_as_it_is(write, builder, tmp_path):
     write(builder.code)
     _, layout = builder.build_layout(more=MORE.get(write, ""))
     assert layout.wrong() == []
@@ -382,7 +382,7 @@ def test_a_folder_that_no_image_can_hold_is_refused(write, images, builder, tmp_
         assert re.search(REFUSED[write], said), refused
         assert images.tags(name) == []
     finally:
-        mlk.run("rm", "-rf", builder.code, check=0)  # deeper than Python's own removal goes
+        mlk.run("rm", "-rf", builder.code, check=0)  # the folder is deeper than Python's own removal can handle
 
 
 def test_sockets_and_pipes_are_left_out_and_named(builder):
@@ -395,7 +395,7 @@ def test_sockets_and_pipes_are_left_out_and_named(builder):
 
 @as_root
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_what_a_user_may_not_read_is_named(kind, open_builder):
+def test_mlk_build_names_the_path_if_the_user_may_not_read_it(kind, open_builder):
     secret = open_builder.code / "secret"
     secret.touch() if kind == "file" else secret.mkdir()
     secret.chmod(0)
@@ -441,7 +441,7 @@ def vanish(path):
 
 
 @pytest.mark.parametrize("change", [grow, shrink, replace, vanish])
-def test_a_file_that_changes_while_it_is_read_gives_a_right_image_or_a_sentence(change, builder):
+def test_mlk_build_makes_a_right_image_or_refuses_if_a_file_changes_while_it_is_read(change, builder):
     path = builder.code / "log"
     path.write_bytes(random.randbytes(8 << 20))
     ended = threading.Event()
@@ -469,7 +469,7 @@ def test_a_file_that_changes_while_it_is_read_gives_a_right_image_or_a_sentence(
 
 
 @pytest.mark.parametrize("destination", ["oci:{}", "docker-archive:{}"])
-def test_an_output_never_replaces_what_is_not_its_own(destination, builder):
+def test_the_output_option_never_replaces_a_folder_that_mlk_build_did_not_write(destination, builder):
     folder = builder.folder / "thesis"
     folder.mkdir()
     (folder / "chapter").write_text("years of work")

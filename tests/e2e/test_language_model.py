@@ -1,4 +1,4 @@
-"""The example of a GPT learns from what came before a byte: it predicts an unseen text better than counts of pairs of bytes do."""
+"""The GPT of the example learns from more than the last byte: it predicts an unseen text better than counts of pairs of bytes do."""
 
 import mlk
 import pytest
@@ -8,7 +8,7 @@ STEPS, CONTEXT = 250, 32  # 20 s on two processors; with the 256 bytes of the ex
 
 
 @pytest.mark.timed
-def test_the_gpt_of_the_example_soon_predicts_unseen_bytes_better_than_pairs_of_bytes_do(embedded, name):
+def test_the_example_gpt_soon_predicts_unseen_bytes_better_than_counts_of_pairs_do(embedded, name):
     example = mlk.EXAMPLES / "gpt-cpu.yaml"
     run = embedded.mlk("submit", "--wait", "--set", f"name={name}", "--set", f"train.steps={STEPS}", "--set",
                        f"train.model.context={CONTEXT}", "--set", f"train.evaluate_every={STEPS}", example, check=0, timeout=900).stdout.strip()

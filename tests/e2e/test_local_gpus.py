@@ -1,4 +1,4 @@
-"""The GPUs of this machine with --local. They are pretended: device files, and a plugin on an emulator."""
+"""The GPUs of this machine with --local. The GPUs are pretended: there are device files, and a plugin that runs on an emulator."""
 
 import mlk
 import pytest
@@ -22,7 +22,7 @@ def test_each_worker_trains_on_a_gpu_of_its_own(embedded_with_two_gpus, name):
     assert '"nvidia.com/gpu":"2"' in node
     submitted = cluster.mlk("submit", "--wait", "--set", f"name={name}", "--set", "train.steps=60",
                             mlk.EXAMPLES / "digits-gpu.yaml", check=0, timeout=300)
-    assert "GPU" not in submitted.stderr  # there are as many as it asks for
+    assert "GPU" not in submitted.stderr  # the machine has as many GPUs as the run asks for
     logs = cluster.mlk("logs", name, check=0).stdout
     assert logs.count("computes on emulated device") == 2
     pods = cluster.objects("pods", f"mlk.dev/name={name}")

@@ -61,7 +61,7 @@ spec:
 
 
 class Kubectl:
-    """kubectl with the embedded cluster's kubeconfig, and nothing of the user's own."""
+    """kubectl with the kubeconfig of the embedded cluster and without the user's own settings."""
 
     def __init__(self, cluster, program, folder):
         self.cluster, self.program = cluster, program
@@ -105,16 +105,17 @@ def local(cluster, *words, check=0):
 
 
 def runs(pid):
-    """Not gone, and no zombie that nobody has reaped yet. One whose other threads are still ending holds its locks and its port."""
+    """Whether the process exists and is not a zombie that waits to be reaped. A process whose other threads are still ending holds its locks
+    and its port."""
     try:
         state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         return state != "Z" or len(os.listdir(f"/proc/{pid}/task")) > 1
-    except (FileNotFoundError, ProcessLookupError):  # also between its opening and its reading
+    except (FileNotFoundError, ProcessLookupError):  # the process may also end between opening and reading the file
         return False
 
 
 def kill_server(cluster):
-    """To its end: as long as it still answers, nobody would start another."""
+    """Kills the server and waits for its end. As long as the server answers, no command would start another one."""
     pid = state_of(cluster)["pid"]
     os.kill(pid, signal.SIGKILL)
     mlk.wait_until(lambda: not runs(pid), "the server to be gone", interval=0.01)
@@ -124,7 +125,7 @@ def state_of(cluster):
     return local(cluster, "status", "-o", "json").json()
 
 
-def test_a_job_is_applied_runs_is_waited_for_and_goes_with_its_objects(k, name):
+def test_kubectl_applies_a_job_waits_for_its_end_and_deletes_it_with_its_objects(k, name):
     k.apply(name, 'cat $CONFIG; echo " $JOB_COMPLETION_INDEX $PEERS"; echo \'{"step":1}\' > $RESULT')
     k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
     pods = k.pods(name)
@@ -142,7 +143,7 @@ def test_a_job_is_applied_runs_is_waited_for_and_goes_with_its_objects(k, name):
 
 def test_logs_follow_a_pod_to_its_end(k, name):
     k.apply(name, "for i in 1 2 3 4 5; do echo line $i; sleep 0.2; done")
-    begun = lambda: [pod for pod in k.pods(name) if pod["status"]["phase"] != "Pending"]  # noqa: E731; it may be over when it is looked at
+    begun = lambda: [pod for pod in k.pods(name) if pod["status"]["phase"] != "Pending"]  # noqa: E731; the pod may have ended before it is read
     pod = mlk.wait_until(begun, "a pod runs", interval=0.1)[0]["metadata"]["name"]
     follower = k.start("logs", "-f", pod)
     output, _ = follower.communicate(timeout=60)
@@ -153,11 +154,11 @@ def test_logs_follow_a_pod_to_its_end(k, name):
     k("delete", "job", f"{name}-worker")
 
 
-def test_a_watch_shows_a_pod_come_and_go(k, name):
+def test_a_watch_shows_that_a_pod_is_created_and_deleted(k, name):
     k.apply(name, "sleep 60")
     mlk.wait_until(lambda: running(k, name), "both pods run")
     watch = k.start("get", "pods", "-l", f"run={name}", "--watch", "--output-watch-events")
-    bound = threading.Timer(60 * mlk.SLOW, watch.kill)  # ends the reading below
+    bound = threading.Timer(60 * mlk.SLOW, watch.kill)  # ends the loop below that reads its output
     bound.start()
     try:
         seen = ""
@@ -176,7 +177,7 @@ def test_a_watch_shows_a_pod_come_and_go(k, name):
         watch.wait()
 
 
-def test_a_deleted_pod_gets_sigterm_and_its_grace(k, name, tmp_path):
+def test_a_deleted_pod_gets_sigterm_and_its_grace_period(k, name, tmp_path):
     k.apply(name, f"trap 'echo stopped > {tmp_path}/$JOB_COMPLETION_INDEX; exit 143' TERM\nwhile true; do sleep 0.1; done")
     pod = mlk.wait_until(lambda: running(k, name), "both pods run")[0]["metadata"]
     mlk.wait_until(lambda: k("logs", pod["name"]) is not None, "the log can be read")
@@ -204,7 +205,7 @@ def test_misspelt_fields_are_refused_by_the_server(k):
 
 
 def test_ordinary_kubectl_commands_work(k, name):
-    # What kubectl makes itself it would send as protobuf, which is refused with this way out.
+    # kubectl would send objects that it makes itself as protobuf. The server refuses protobuf, and its error names this workaround.
     assert "--dry-run=client" in mlk.run(k.program, "create", "configmap", name, "--from-literal=a=1", env=k.env).stderr
     k("apply", "-f", "-", input=k("create", "configmap", name, "--from-literal=a=1", "--dry-run=client", "-o", "yaml"))
     k("label", "configmap", name, "team=x")
@@ -220,14 +221,14 @@ def test_ordinary_kubectl_commands_work(k, name):
     k("delete", "configmap,secret", name)
 
 
-def test_a_namespace_goes_with_what_is_in_it(k, name):
+def test_a_namespace_is_deleted_with_all_its_objects(k, name):
     for words in (["namespace", name], ["configmap", "a", "-n", name]):
         k("apply", "-f", "-", input=k("create", *words, "--dry-run=client", "-o", "yaml"))
     k("delete", "namespace", name)
     assert "not found" in mlk.run(k.program, "get", "namespace", name, env=k.env).stderr.lower()
 
 
-def test_pods_live_on_when_the_server_is_killed_and_the_job_completes(fresh_embedded, kubectl_for, name):
+def test_pods_still_run_and_the_job_completes_after_the_server_was_killed(fresh_embedded, kubectl_for, name):
     k = kubectl_for(fresh_embedded)
     k.apply(name, "for i in $(seq 1 40); do echo $i; sleep 0.1; done")
     before = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in mlk.wait_until(lambda: running(k, name), "both pods run", interval=0.1)}
@@ -251,7 +252,7 @@ def test_the_server_may_be_killed_again_and_again(fresh_embedded, kubectl_for, n
     assert k.json("get", "job", f"{name}-worker")["status"].get("failed", 0) == 0
 
 
-def test_a_killed_supervisor_takes_its_program_along_and_the_job_replaces_the_pod(fresh_embedded, kubectl_for, name):
+def test_the_program_of_a_killed_supervisor_ends_and_the_job_replaces_the_pod(fresh_embedded, kubectl_for, name):
     k = kubectl_for(fresh_embedded)
     k.apply(name, f"echo $$$$; while [ ! -e {fresh_embedded.env['XDG_STATE_HOME']}/go ]; do sleep 0.1; done")
     pods = mlk.wait_until(lambda: running(k, name), "both pods run")
@@ -269,7 +270,7 @@ def test_a_killed_supervisor_takes_its_program_along_and_the_job_replaces_the_po
     k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
 
 
-def test_down_stops_the_pods_and_up_goes_on_with_the_job(fresh_embedded, kubectl_for, name):
+def test_down_stops_the_pods_and_up_continues_the_job(fresh_embedded, kubectl_for, name):
     k = kubectl_for(fresh_embedded)
     k.apply(name, f"while [ ! -e {fresh_embedded.env['XDG_STATE_HOME']}/go ]; do sleep 0.1; done")
     mlk.wait_until(lambda: running(k, name), "both pods run")
@@ -282,7 +283,7 @@ def test_down_stops_the_pods_and_up_goes_on_with_the_job(fresh_embedded, kubectl
     k("wait", "--for=condition=Complete", f"job/{name}-worker", "--timeout=60s", timeout=90)
 
 
-def test_two_that_start_it_at_once_get_the_same_server(fresh_embedded):
+def test_commands_that_start_the_local_cluster_at_once_get_the_same_server(fresh_embedded):
     local(fresh_embedded, "down")
     env = {**os.environ, **fresh_embedded.env}
     starters = [subprocess.Popen([str(mlk.MLK), "local", "up"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
@@ -291,7 +292,7 @@ def test_two_that_start_it_at_once_get_the_same_server(fresh_embedded):
     assert len(set(said)) == 1
 
 
-def test_nobody_gets_in_without_the_token_and_the_state_is_the_owners_alone(embedded):
+def test_the_server_refuses_requests_without_the_token_and_only_the_owner_may_read_its_state(embedded):
     state = state_of(embedded)
     context = ssl._create_unverified_context()
     for header in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic eDp5"}):

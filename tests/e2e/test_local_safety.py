@@ -1,4 +1,4 @@
-"""The cluster on this machine: its server may be killed at any time, and other users of the machine can do nothing to it."""
+"""The cluster on this machine. Its server may be killed at any time, and other users of the machine cannot disturb it."""
 
 import collections
 import contextlib
@@ -30,7 +30,7 @@ as_another_user = pytest.mark.skipif(os.geteuid() != 0, reason="becoming another
 
 
 def intrude(told, done):
-    """What the other user does, in a process of their own (a fork: they may not enter the folder of our interpreter)."""
+    """Does what the other user could do, in a forked process: the other user may not enter the folder of our interpreter."""
     os.setgroups([])
     os.setresgid(OTHER_USER, OTHER_USER, OTHER_USER)
     os.setresuid(OTHER_USER, OTHER_USER, OTHER_USER)
@@ -56,7 +56,7 @@ def intrude(told, done):
 
 
 def make_noise(address, noise):
-    """Returns when the other side has closed; a time-out is an error."""
+    """Returns when the other side has closed the connection. A time-out is an error."""
     with socket.create_connection(address, timeout=20) as connection:
         try:
             connection.sendall(noise)
@@ -66,11 +66,11 @@ def make_noise(address, noise):
         except TimeoutError:
             raise
         except OSError:
-            pass  # closed on us
+            pass  # the other side has closed the connection
 
 
 def submit(cluster, name, seconds, *flags):
-    """Starts digits-ps so that it trains for that long."""
+    """Starts digits-ps so that it trains for this number of seconds."""
     steps = 600
     sets = (f"name={name}", f"train.steps={steps}", f"train.step_delay_ms={2000 * seconds // steps}")
     return cluster.start("submit", *flags, *(part for text in sets for part in ("--set", text)), mlk.EXAMPLES / "digits-ps.yaml")
@@ -102,7 +102,7 @@ def ended(process, code, timeout=120):
     return out, err
 
 
-def test_a_waiting_submit_brings_a_killed_server_back_and_the_run_loses_nothing(fresh_embedded, name):
+def test_a_waiting_submit_starts_a_killed_server_again_and_the_run_loses_nothing(fresh_embedded, name):
     waiting = submit(fresh_embedded, name, 7, "--wait")
     run = waiting.stdout.readline().strip()
     until_it_trains(fresh_embedded, run)
@@ -116,7 +116,7 @@ def test_a_waiting_submit_brings_a_killed_server_back_and_the_run_loses_nothing(
     assert status["phase"] == "Succeeded" and status["restarts"] == 0
 
 
-def test_the_next_command_brings_a_killed_server_back_and_the_run_loses_nothing(fresh_embedded, name):
+def test_the_next_command_starts_a_killed_server_again_and_the_run_loses_nothing(fresh_embedded, name):
     run = ended(submit(fresh_embedded, name, 7), 0)[0].strip()
     until_it_trains(fresh_embedded, run)
     os.kill(server(fresh_embedded)["pid"], signal.SIGKILL)
@@ -126,20 +126,20 @@ def test_the_next_command_brings_a_killed_server_back_and_the_run_loses_nothing(
     assert fresh_embedded.mlk("status", run, "-o", "json", check=0).json()["restarts"] == 0
 
 
-def test_a_cluster_that_was_taken_down_stays_down_and_its_runs_go_on_when_it_is_up_again(fresh_embedded, name):
+def test_a_cluster_stays_down_while_a_command_waits_and_its_runs_continue_after_the_next_up(fresh_embedded, name):
     waiting = submit(fresh_embedded, name, 6, "--wait")
     run = waiting.stdout.readline().strip()
     until_it_trains(fresh_embedded, run)
     assert run in local(fresh_embedded, "down").stderr
     assert "not up" in local(fresh_embedded, "down").stderr
-    time.sleep(3)  # the waiting one looks each second
+    time.sleep(3)  # the waiting command polls once per second
     assert local(fresh_embedded, "status", check=3).stdout == "down\n"
     assert not mlk.processes_with(MLK_RUN=run)
     local(fresh_embedded, "up")
     ended(waiting, 0)
 
 
-def test_two_that_bring_it_up_at_once_bring_up_one(fresh_embedded):
+def test_one_server_runs_if_two_commands_start_the_local_cluster_at_once(fresh_embedded):
     local(fresh_embedded, "down")
     both = [subprocess.Popen([str(mlk.MLK), "local", "up"], env={**os.environ, **fresh_embedded.env}, text=True,
                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]
@@ -149,7 +149,7 @@ def test_two_that_bring_it_up_at_once_bring_up_one(fresh_embedded):
 
 
 def serving(cluster):
-    """The processes that are a server of this cluster. One may end meanwhile."""
+    """The server processes of this cluster. A process may end during this call."""
     pids = []
     for pid in mlk.processes_with(XDG_STATE_HOME=cluster.env["XDG_STATE_HOME"]):
         with contextlib.suppress(OSError):
@@ -184,7 +184,7 @@ def intrude_as_another_user(told):
 @as_another_user
 def test_another_user_reads_nothing_and_disturbs_nobody(fresh_embedded, name, open_folder):
     state = pathlib.Path(fresh_embedded.env["XDG_STATE_HOME"])
-    state.chmod(0o755)  # what protects is mlk's own doing, not the test's
+    state.chmod(0o755)  # the protection must come from mlk, not from the test
     waiting = submit(fresh_embedded, name, 9, "--wait")
     run = waiting.stdout.readline().strip()
     until_it_trains(fresh_embedded, run)
@@ -211,7 +211,7 @@ def test_another_user_reads_nothing_and_disturbs_nobody(fresh_embedded, name, op
 
 
 def knock(address, done):
-    """As another user: opens connections as fast as it can, sends three bytes, and keeps the last 500."""
+    """Runs as another user. It opens connections as fast as it can, sends three bytes on each of them, and keeps the last 500 open."""
     os.setgroups([])
     os.setresgid(OTHER_USER, OTHER_USER, OTHER_USER)
     os.setresuid(OTHER_USER, OTHER_USER, OTHER_USER)
@@ -224,7 +224,7 @@ def knock(address, done):
 
 
 @as_another_user
-def test_another_user_who_opens_connections_without_end_locks_nobody_out(fresh_embedded):
+def test_the_owner_can_still_connect_while_another_user_opens_connections_without_end(fresh_embedded):
     fresh_embedded.mlk("ls", check=0)
     url = urllib.parse.urlsplit(server(fresh_embedded)["server"])
     fork = multiprocessing.get_context("fork")
@@ -247,7 +247,7 @@ def test_another_user_who_opens_connections_without_end_locks_nobody_out(fresh_e
 
 @contextlib.contextmanager
 def pretend_to_be_a_worker(folder, environments):
-    """Our own runtime as the other user: it knows everything of a worker but the key, and tries again and again."""
+    """Our own runtime as the other user. It knows every setting of a worker except the key, and tries to connect again and again."""
     worker = next(one for one in environments if one["MLK_ROLE"] == "worker" and one["MLK_RANK"] == "1")
     shutil.copy(mlk.RUNTIME, folder / "mlk-runtime")
     shutil.copytree(mlk.EXAMPLES / "data/digits", folder / "digits")
@@ -271,7 +271,7 @@ def pretend_to_be_a_worker(folder, environments):
         impostor.wait()
 
 
-def test_a_pod_that_was_about_to_start_when_the_cluster_went_down_does_not_start(fresh_embedded):
+def test_a_pod_does_not_start_if_the_cluster_went_down_just_before_its_start(fresh_embedded):
     fresh_embedded.mlk("ls", check=0)
     mlk.run(mlk.MLK, "local", "down", check=0, env=fresh_embedded.env, timeout=60)
     pod = pathlib.Path(fresh_embedded.env["XDG_STATE_HOME"]) / "mlk" / "local" / "pods" / "early"
@@ -285,14 +285,14 @@ def test_a_pod_that_was_about_to_start_when_the_cluster_went_down_does_not_start
     assert json.loads((pod / "exit.json").read_text())["reason"] == "shutdown"
 
 
-def test_a_folder_in_which_nothing_can_be_locked_is_named_with_what_to_set(tmp_path):
-    (tmp_path / "mlk/local/lock").mkdir(parents=True)  # as little of a lock as a file on NFS without lockd
+def test_the_error_says_what_to_set_if_the_lock_file_cannot_be_locked(tmp_path):
+    (tmp_path / "mlk/local/lock").mkdir(parents=True)  # a folder cannot be locked, like a file on NFS without lockd
     (tmp_path / "mlk/local").chmod(0o700)
     told = mlk.run(mlk.BUILD / "mlk", "local", "up", env={"XDG_STATE_HOME": str(tmp_path)}, check=1)
     assert "did not start: cannot lock" in told.stderr and "set XDG_STATE_HOME" in told.stderr, told
 
 
-# A file system without locks, as NFS without lockd: each F_SETLK fails with ENOLCK.
+# A file system without locks, such as NFS without lockd. Each F_SETLK fails with ENOLCK.
 NO_LOCKS = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -311,7 +311,7 @@ REPLACE(fcntl64)
 """
 
 
-def test_a_file_system_without_locks_is_named_with_what_to_set(tmp_path):
+def test_the_error_says_what_to_set_if_the_file_system_has_no_locks(tmp_path):
     library = tmp_path / "no_locks.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-ldl"], input=NO_LOCKS, text=True, check=True)
     state = tmp_path / "state"

@@ -1,4 +1,4 @@
-"""Credentials of 5 s against the real API server: what runs for longer goes on, though every connection is cut when one ends."""
+"""Credentials of 5 s against the real API server. Commands that run longer continue, though every connection is cut when a credential expires."""
 
 import contextlib
 import json
@@ -15,12 +15,12 @@ import mlk
 
 LIFE = 5  # seconds
 ENDS = 10
-LINES = int((LIFE + 1) * ENDS + 12 * mlk.SLOW) * 4  # of the program, one in 0.25 s: commands take longer on a crowded machine
+LINES = int((LIFE + 1) * ENDS + 12 * mlk.SLOW) * 4  # the lines of the program, one in 0.25 s; commands take longer on a busy machine
 PLUGIN = mlk.ROOT / "tests/support/login_plugin.py"
 
 
 class Relay:
-    """Passes bytes on to the API server, so that certificates go through, until its connections are cut."""
+    """Passes bytes on to the API server, so that client certificates work, until its connections are cut."""
 
     def __init__(self, port):
         self._target, self._open, self._lock = port, set(), threading.Lock()
@@ -78,7 +78,7 @@ class Relay:
 
 
 def service_account(real, name):
-    """One that may do what the ordinary user may."""
+    """A service account with the rights of the ordinary user."""
     real.kubectl_admin("create", "serviceaccount", name, "-n", real.namespace)
     real.kubectl_admin("create", "rolebinding", name, "-n", real.namespace, "--clusterrole=edit", f"--serviceaccount={real.namespace}:{name}")
     made = json.loads(real.kubectl_admin("get", "serviceaccount", name, "-n", real.namespace, "-o", "json").stdout)["metadata"]
@@ -104,7 +104,7 @@ def calls_of(calls, process):
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("kind", ["certificate", "token"])
-def test_commands_go_on_over_ten_ends_of_a_credential_with_one_call_of_the_plugin_for_each(real, name, tmp_path, kind):
+def test_commands_continue_while_ten_credentials_expire_and_call_the_plugin_once_for_each(real, name, tmp_path, kind):
     port = int(re.search(r"127\.0\.0\.1:(\d+)", pathlib.Path(real.kubeconfig).read_text()).group(1))
     calls, config = tmp_path / "calls", tmp_path / "config"
     account = service_account(real, name)
@@ -118,13 +118,13 @@ def test_commands_go_on_over_ten_ends_of_a_credential_with_one_call_of_the_plugi
             write_kubeconfig(real, config, relay.port, kind, calls, account)
             env = {**real.env, "KUBECONFIG": str(config)}
             run = mlk.run(mlk.MLK, "submit", experiment, check=0, env=env).stdout.strip()
-            assert len(calls.read_text().splitlines()) <= 2  # one; a slow machine may need more than 5 s
+            assert len(calls.read_text().splitlines()) <= 2  # one call of the plugin; a slow machine may need more than 5 s
             follower = mlk.Cluster("real", config, "", None, env, real.namespace)
             processes = [follower.start("logs", "-f", run), follower.start("wait", run)]
             asked, start = {}, time.monotonic()
             for _ in range(ENDS):
                 time.sleep(LIFE + 1)
-                # Each of them has its streams back before the next cut, which may take longer where others crowd the machine.
+                # Each command has its streams again before the next cut. This may take longer on a busy machine.
                 mlk.wait_until(lambda: relay.connections() >= len(processes), "two commands that are connected", 30)
                 relay.cut()
                 assert [process.poll() for process in processes] == [None, None]

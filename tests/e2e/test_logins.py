@@ -1,4 +1,4 @@
-"""Which server, as whom, in which namespace and how one logs in: what mlk makes of kubeconfigs, beside client-go."""
+"""Compares mlk with client-go: which server, user, namespace and way to log in each of them reads from kubeconfigs."""
 
 import base64
 import json
@@ -14,7 +14,7 @@ import mlk
 SEED = int(os.environ.get("MLK_LOGIN_SEED") or 20261122)
 CASES = 300
 GROUP = "client.authentication.k8s.io"
-# Nobody listens at these ports: what mlk says must not need an answer.
+# No server listens at these ports: what mlk prints must not need an answer.
 SERVERS = ["https://127.0.0.1:1", "https://127.0.0.1:2/", "https://127.0.0.1:3/clusters/a/", "https://localhost:4/?q=1", "http://127.0.0.1:5", ""]
 
 
@@ -32,7 +32,7 @@ def key_pair(tmp_path_factory):
 
 
 class Generator:
-    """Sets of kubeconfig files, most of them good, with few names so that they collide."""
+    """Sets of kubeconfig files. Most of the files are valid. They use only few names, so that names collide."""
 
     def __init__(self, seed, key_pair):
         self.random = random.Random(seed)
@@ -100,7 +100,7 @@ class Generator:
         return context
 
     def files(self, folder):
-        """Writes the files and gives their paths, in order; one of them may be missing."""
+        """Writes the files and returns their paths in order. One of the files may be missing."""
         paths = []
         for i in range(self.random.randint(2, 4)):
             place = folder / f"f{i}"
@@ -128,7 +128,7 @@ def ask_client_go(kubectl, questions):
     program = pathlib.Path(kubectl()).parent / "kubernetes"
     result = mlk.run(program, "logins", check=0, input="".join(json.dumps(question) + "\n" for question in questions))
     answers = [json.loads(line) for line in result.stdout.splitlines()]
-    for answer in answers:  # the query is dropped by the REST client that is made of it
+    for answer in answers:  # the REST client of client-go drops the query of the address
         answer["server"] = answer["server"].split("?")[0].rstrip("/")
     return answers
 
@@ -145,16 +145,16 @@ def ask_mlk(question, env):
 
 
 def agrees(ours, theirs):
-    """Where mlk refuses what client-go takes, it is for one of these reasons, which mlk-context(1) names."""
+    """Whether mlk and client-go agree. mlk may refuse a kubeconfig that client-go accepts only for the reasons that mlk-context(1) names."""
     if theirs["error"] or ours["error"]:
-        unread = theirs["server"].startswith("http:")  # there client-go does not look at the user's entry at all
+        unread = theirs["server"].startswith("http:")  # in this case client-go does not read the user's entry
         stricter = theirs["way"] == "none" and (unread or "names the user" in ours["error"])
         return bool(theirs["error"] and ours["error"]) or stricter
     return ours == theirs
 
 
 @pytest.mark.usefixtures("real")
-def test_three_hundred_kubeconfigs_mean_to_mlk_what_they_mean_to_client_go(kubectl, key_pair, tmp_path):
+def test_mlk_understands_three_hundred_kubeconfigs_as_client_go_does(kubectl, key_pair, tmp_path):
     generator = Generator(SEED, key_pair)
     questions = [generator.question(tmp_path / str(i)) for i in range(CASES)]
     env = {"HOME": str(tmp_path), "NO_PROXY": "*", "XDG_CONFIG_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
@@ -163,7 +163,7 @@ def test_three_hundred_kubeconfigs_mean_to_mlk_what_they_mean_to_client_go(kubec
     for i, (question, theirs) in enumerate(zip(questions, answers)):
         ours = ask_mlk(question, env)
         assert agrees(ours, theirs), f"seed {SEED}, case {i}: {json.dumps(question)}\nmlk: {ours}\nclient-go: {theirs}"
-    # The cases are worth something: most are good, and every way is among them.
+    # Most of the cases are valid, and every way to log in is among them. Otherwise the comparison would prove little.
     ways = [answer["way"] for answer in answers if not answer["error"]]
     assert len(ways) > CASES / 3
     assert {"none", "token", "token file", "basic", "client certificate", "exec plugin", "oidc"} <= set(ways)

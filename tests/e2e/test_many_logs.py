@@ -1,4 +1,4 @@
-"""Following logs whose streams break, and whose nodes say something in place of lines: none is lost, and none comes twice."""
+"""Follows logs whose streams break, or whose nodes send an error in place of lines. Every line arrives exactly once."""
 
 import re
 import time
@@ -30,7 +30,7 @@ def follow(cluster, kubeconfig, run, timeout):
 @pytest.mark.parametrize("text, said", [
     ("failed to create fsnotify watcher: too many open files", "it is out of inotify instances"),
     ("an error of the node", "it says of the log: an error of the node")])
-def test_what_a_node_says_in_place_of_lines_costs_none_and_is_told_once(embedded, name, experiment, text, said):
+def test_logs_loses_no_line_and_reports_the_error_once_if_a_node_sends_an_error_in_place_of_lines(embedded, name, experiment, text, said):
     count, lines = 2, 60
     run = embedded.mlk("submit", experiment(EXPERIMENT.format(name=name, count=count, lines=lines, pause=0.1)), check=0).stdout.strip()
     with FaultProxy(embedded.kubeconfig, plan=[{"do": "end-later", "path": "/log", "text": text, "times": 0}]) as proxy:
@@ -43,7 +43,7 @@ def test_what_a_node_says_in_place_of_lines_costs_none_and_is_told_once(embedded
 
 @pytest.mark.alone
 def test_60_ranks_lose_no_line_while_streams_break_and_the_api_server_dies_twice(real, name, experiment):
-    """Three follow at once: more than a node has inotify instances for."""
+    """Three commands follow the logs at once. They need more inotify instances than a node has."""
     count, lines = 60, 60
     run = real.mlk("submit", experiment(EXPERIMENT.format(name=name, count=count, lines=lines, pause=0.5)), check=0).stdout.strip()
     with FaultProxy(real.kubeconfig, plan=[{"do": "cut-later", "path": "/log", "times": 0}]) as proxy, ThreadPoolExecutor(3) as pool:

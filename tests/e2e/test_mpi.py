@@ -1,4 +1,4 @@
-"""MPI programs over three pods: Open MPI's and MPICH's mpirun, without ssh."""
+"""MPI programs on three pods, with the mpirun of Open MPI and of MPICH, without ssh."""
 
 import os
 import pathlib
@@ -8,12 +8,12 @@ import sys
 import mlk
 import pytest
 
-# Hydra looks for its proxy beside the program that was called, so a link would not do.
+# Hydra looks for its proxy beside the program that was called, so a link to mpirun would not work.
 MPIRUN = {"openmpi": "mpirun.openmpi", "mpich": "mpiexec.mpich"}
 
 
 class Mpi:
-    """One MPI on one cluster: its programs are those of this machine, or of an image with nothing else."""
+    """One MPI on one cluster. Its programs are those of this machine, or those of an image that has only this MPI."""
 
     def __init__(self, kind, cluster, folder):
         self.kind, self.cluster, self.folder = kind, cluster, folder
@@ -22,8 +22,8 @@ class Mpi:
         (folder / "code").mkdir()
         mlk.run(compiler, "-o", folder / "code" / "hello", mlk.ROOT / "tests/support/mpi_hello.c", check=0)
         self.image = f"localhost/mpi-{kind}:test"
-        # Debian's MPICH 4.0 with UCX hangs in MPI_Finalize now and then when its ranks are on several hosts and have sent something:
-        # one waits for an answer of another that waits for it, by PMI, and reads nothing any more.
+        # Debian's MPICH 4.0 with UCX sometimes hangs in MPI_Finalize if its ranks are on several hosts and have sent messages:
+        # one rank waits for an answer of another rank, which waits for the first rank by PMI and does not read any more.
         self.ends_safely = cluster.embedded or kind == "openmpi"
         if cluster.embedded:
             (folder / "bin").mkdir()
@@ -40,7 +40,7 @@ class Mpi:
             self.shared = pathlib.Path(os.environ.get("MLK_CLUSTER_DIR", "")) / "volumes/checkpoints"
 
     def submit(self, name, *arguments, retries=1, wait=(), check=0):
-        """The name of a run of hello with these arguments."""
+        """Submits a run of hello with these arguments. Returns the name of the run."""
         file = self.folder / "experiment.yaml"
         arguments = arguments if self.ends_safely else ("alone=", *arguments)
         file.write_text(f"name: {name}\nmode: allreduce\nframework: mpi\nrun: [./hello, {', '.join(arguments)}]\ncode: code\n"
@@ -49,7 +49,7 @@ class Mpi:
         return self.cluster.mlk("submit", *wait, "--set", f"image={self.image}", file, check=check, timeout=180).stdout.strip()
 
     def hold(self, name):
-        """A run whose processes are all at work, and go on until release()."""
+        """A run whose processes have all started. They run until release()."""
         if not self.ends_safely:
             pytest.skip("MPICH with UCX may hang at its end here")
         run = self.submit(name, f"hold=/shared/{name}")
@@ -79,7 +79,7 @@ def log(cluster, run, rank):
 
 
 def greeted(cluster, run, rank, times=1):
-    """Whether a pod has the lines of its own processes, which are numbered in the order of the pods."""
+    """Whether the log of a pod has the lines of the pod's own processes. Processes are numbered in the order of the pods."""
     lines = log(cluster, run, rank)
     return all(lines.count(f"hello from {number} of 6 in pod {rank},") == times for number in (2 * rank, 2 * rank + 1))
 
@@ -90,7 +90,7 @@ def restarts(cluster, run):
 
 
 @pytest.mark.nodes
-def test_the_processes_of_three_pods_are_one_world_and_each_pod_has_the_lines_of_its_own(cluster, name, mpi):
+def test_processes_of_three_pods_form_one_world_and_each_pod_logs_the_lines_of_its_own_processes(cluster, name, mpi):
     run = mpi.submit(name, wait=["--wait"])
     for rank in range(3):
         assert greeted(cluster, run, rank)
@@ -100,7 +100,7 @@ def test_the_processes_of_three_pods_are_one_world_and_each_pod_has_the_lines_of
 
 
 @pytest.mark.nodes
-def test_the_pod_of_a_process_that_fails_fails_with_its_code_and_no_other_does(cluster, name, mpi):
+def test_a_failed_process_fails_only_its_own_pod_with_its_exit_code(cluster, name, mpi):
     run = mpi.submit(name, "fail=3", retries=0, wait=["--wait"], check=5)
     first = cluster.mlk("status", run, "-o", "json", check=0).json()["first_failure"]
     assert (first["role"], first["rank"], first["exit_code"]) == ("worker", 1, 7)
@@ -114,7 +114,7 @@ def test_an_abort_fails_the_run(embedded, name, local_mpi):
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("rank", [0, 2])
-def test_a_run_whose_pod_is_killed_starts_again_when_the_pod_is_back(cluster, name, mpi, rank):
+def test_a_run_starts_again_when_its_killed_pod_is_back(cluster, name, mpi, rank):
     run = mpi.hold(name)
     cluster.signal(run, "worker", rank, "KILL")
     others = [each for each in range(3) if each != rank]
@@ -124,7 +124,7 @@ def test_a_run_whose_pod_is_killed_starts_again_when_the_pod_is_back(cluster, na
     assert restarts(cluster, run) == {each: int(each == rank) for each in range(3)}
 
 
-def test_a_pod_that_is_deleted_is_no_failure_of_any(embedded, name, local_mpi):
+def test_the_other_ranks_count_no_restart_if_a_pod_is_deleted(embedded, name, local_mpi):
     run = local_mpi.hold(name)
     [pod] = embedded.objects("pods", f"mlk.dev/run={run},batch.kubernetes.io/job-completion-index=1")
     embedded.kubectl("delete", "pod", pod["metadata"]["name"], "-n", embedded.namespace, "--wait=false")
@@ -135,7 +135,7 @@ def test_a_pod_that_is_deleted_is_no_failure_of_any(embedded, name, local_mpi):
     assert found[0] == found[2] == 0
 
 
-def test_a_run_that_is_stopped_leaves_no_process_and_goes_on_when_it_is_resumed(embedded, name, local_mpi):
+def test_a_stopped_run_leaves_no_process_and_continues_when_it_is_resumed(embedded, name, local_mpi):
     run = local_mpi.hold(name)
     embedded.mlk("stop", run, check=0, timeout=120)
     assert embedded.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Stopped"
@@ -145,7 +145,7 @@ def test_a_run_that_is_stopped_leaves_no_process_and_goes_on_when_it_is_resumed(
     embedded.mlk("wait", run, check=0, timeout=120)
 
 
-def test_an_image_without_mpirun_is_told_so_and_not_tried_again(embedded, name, experiment, tmp_path):
+def test_a_run_says_that_its_image_has_no_mpirun_and_is_not_started_again(embedded, name, experiment, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     for tool in ("sh", "tar", "gzip"):
@@ -157,7 +157,7 @@ def test_an_image_without_mpirun_is_told_so_and_not_tried_again(embedded, name, 
     assert restarts(embedded, run)[0] == 0
 
 
-def test_nobody_without_the_key_of_the_run_has_an_agent_execute_anything(embedded, name, tmp_path, local_mpi):
+def test_an_agent_executes_a_command_only_if_the_caller_has_the_key_of_the_run(embedded, name, tmp_path, local_mpi):
     run = local_mpi.hold(name)
     pid = mlk.processes_with(MLK_RUN=run, MLK_RANK="1")[0]
     pairs = pathlib.Path(f"/proc/{pid}/environ").read_text(encoding="utf-8").split("\0")

@@ -1,4 +1,4 @@
-"""When a rank's node is told as lost: soon after Kubernetes has marked it so, and never while its kubelet still reports."""
+"""When mlk reports a rank's node as lost: soon after Kubernetes has marked the node, and never while the node's kubelet still reports."""
 
 import contextlib
 import json
@@ -34,13 +34,13 @@ def status(real, run, env=None):
 
 
 def ready(real):
-    """What Kubernetes says of node 2: True, False or Unknown."""
+    """Whether node 2 is ready, as Kubernetes says: True, False or Unknown."""
     conditions = json.loads(real.kubectl_admin("get", "node", "n2", "-o", "json").stdout)["status"]["conditions"]
     return next(each["status"] for each in conditions if each["type"] == "Ready")
 
 
 def admin(real):
-    """The environment of one who may read nodes; the ordinary user may not."""
+    """The environment of a user who may read nodes. The ordinary user may not read them."""
     return {"KUBECONFIG": real.admin_kubeconfig}
 
 
@@ -56,7 +56,7 @@ def spread_run(real, name, experiment):
 
 @contextlib.contextmanager
 def said(command):
-    """What a command that stays says: next_with(text) waits for the line at most SOON seconds."""
+    """Reads the messages of a running command: next_with(text) waits at most SOON seconds for a line with this text."""
     lines = queue.Queue()
     threading.Thread(target=lambda: [lines.put(line) for line in command.stderr], daemon=True).start()
 
@@ -85,7 +85,7 @@ def cut_off(real):
 
 @contextlib.contextmanager
 def no_pod_network(real):
-    """The kubelet of node 2 goes on, and says of the node that it is not ready: its containers have no network plugin."""
+    """The kubelet of node 2 still runs, and reports that the node is not ready, since its containers have no network plugin."""
     plugin = pathlib.Path(os.environ["MLK_CLUSTER_DIR"]) / "nodes/2/cni/pods.conflist"
     aside = plugin.with_suffix(".aside")
     plugin.rename(aside)
@@ -96,9 +96,9 @@ def no_pod_network(real):
         aside.rename(plugin)
 
 
-def test_a_node_that_is_cut_off_is_told_as_lost_soon_after_kubernetes_says_so(real, spread_run):
+def test_mlk_reports_a_cut_off_node_as_lost_soon_after_kubernetes_does(real, spread_run):
     with said(real.start("wait", spread_run)) as waits, said(real.start("logs", "-f", spread_run)) as follows, cut_off(real):
-        while ready(real) == "True":  # a silent node is none that is lost: Kubernetes decides
+        while ready(real) == "True":  # a silent node is not lost until Kubernetes says so
             assert status(real, spread_run)["phase"] == "Running" or ready(real) != "True"
         for next_with in (waits, follows):
             next_with(LOST)
@@ -107,7 +107,7 @@ def test_a_node_that_is_cut_off_is_told_as_lost_soon_after_kubernetes_says_so(re
     mlk.wait_until(lambda: status(real, spread_run)["phase"] == "Running", "the rank of node 2 is back")
 
 
-def test_a_node_that_is_not_ready_is_not_told_as_lost(real, spread_run):
+def test_mlk_does_not_report_a_node_as_lost_if_the_node_is_only_not_ready(real, spread_run):
     with no_pod_network(real):
         for _ in range(12):
             for env in ({}, admin(real)):
@@ -116,8 +116,9 @@ def test_a_node_that_is_not_ready_is_not_told_as_lost(real, spread_run):
         assert ready(real) == "False"
 
 
-def test_a_node_that_was_not_ready_before_it_fell_silent_is_told_as_lost_to_those_who_may_read_it(real, spread_run):
-    """Kubernetes marks no pod of it as not ready. To others the deletion for the taint is the first sign, when its grace is over."""
+def test_mlk_reports_a_silent_node_that_was_not_ready_before_as_lost_if_the_user_may_read_nodes(real, spread_run):
+    """Kubernetes does not mark the pods of such a node as not ready. A user who may not read nodes first sees the deletion of the pods for
+    the node's taint, after the grace period of the taint."""
     as_admin = ["--kubeconfig", real.admin_kubeconfig, "-n", real.namespace]
     with contextlib.ExitStack() as stack:
         commands = [stack.enter_context(said(real.start(*command, *as_admin, spread_run))) for command in (["wait"], ["logs", "-f"])]

@@ -1,4 +1,4 @@
-"""The example with a Python program of one's own, as the README shows it."""
+"""The example with the user's own Python program, as the README shows it."""
 
 import pathlib
 import re
@@ -8,7 +8,7 @@ import mlk
 EXAMPLE = mlk.EXAMPLES / "own-program.yaml"
 
 
-def test_a_python_program_travels_with_the_run_prints_at_once_and_goes_on_after_a_stop(embedded, name):
+def test_a_python_program_is_sent_with_the_run_prints_at_once_and_continues_after_a_stop(embedded, name):
     run = embedded.mlk("submit", "--set", f"name={name}", "-e", "STEPS=400", "-e", "DELAY=0.01", EXAMPLE, check=0).stdout.strip()
 
     def log():
@@ -24,8 +24,9 @@ def test_a_python_program_travels_with_the_run_prints_at_once_and_goes_on_after_
     assert re.search(r"y = (2\.9|3\.0)\d x \+ -(0\.9|1\.0)\d", said), said
 
 
-def test_a_program_finds_the_folder_for_its_checkpoints_and_status_names_one_only_if_it_is_there(embedded, name, experiment):
-    """The folder is there when the program starts, in which it may write at once; the threads are those of its CPUs, and HOME is that of this machine."""
+def test_a_program_finds_its_checkpoint_folder_and_status_names_a_checkpoint_only_if_there_is_one(embedded, name, experiment):
+    """The checkpoint folder exists when the program starts, so the program may write there at once. The number of threads is that of its CPUs,
+    and HOME is the HOME of this machine."""
     text = f"name: {name}\nmode: single\nrun: ['sh', '-c', 'COMMAND']\nworkers: {{cpu: 2, memory: 32Mi}}\ncheckpoint: {{volume: {{pvc: {name}}}}}\n"
     words = 'test -d "$MLK_CHECKPOINTS" && echo "threads $OMP_NUM_THREADS, home $HOME"'
     run = embedded.mlk("submit", "--wait", experiment(text.replace("COMMAND", words)), check=0).stdout.strip()

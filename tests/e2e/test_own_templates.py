@@ -1,4 +1,4 @@
-"""A job type and a framework of one's own, written from the manual pages: a chief with workers, parameter servers and an evaluator."""
+"""The user's own job type and framework, written from the manual pages: a chief with workers, parameter servers and an evaluator."""
 
 import json
 import sys
@@ -27,7 +27,7 @@ environment:
   ME: ${framework.role}:$(MLK_RANK)
 '''
 
-# The others end when the chief does, whose address they know.
+# The other roles know the address of the chief and end when the chief ends.
 PLAIN = '''
 import json, os, socket, sys, time
 peers = json.loads(os.environ["PEERS"])
@@ -86,7 +86,7 @@ os._exit(0)  # threads of TensorFlow's would look for each other
 
 @pytest.fixture
 def submit(embedded, name, experiment, tmp_path):
-    """submit(program, framework, *words, env, code): submits a run of the job type below and waits for its end."""
+    """submit(program, framework, *words, env, code) submits a run of the job type below and waits for its end."""
     def do(program, framework, *words, env=None, code=0):
         for path, text in (("jobs/chief.yaml", JOB_TYPE), ("frameworks/mine.yaml", FRAMEWORK)):
             file = tmp_path / "config/mlk/templates" / path
@@ -109,7 +109,7 @@ def states_of(cluster, run):
     return {f"{rank['role']}/{rank['rank']}": rank["state"] for rank in cluster.mlk("status", run, "-o", "json", check=0).json()["ranks"]}
 
 
-def test_a_chief_with_an_evaluator_succeeds_when_the_chief_does(embedded, submit):
+def test_a_run_with_an_evaluator_succeeds_when_its_chief_succeeds(embedded, submit):
     run = submit(PLAIN, "mine", "0").stdout.strip()
     said = logs_of(embedded, run)
     peers = "{'boss': 1, 'ps': 1, 'worker': 2}"
@@ -118,7 +118,7 @@ def test_a_chief_with_an_evaluator_succeeds_when_the_chief_does(embedded, submit
     assert states_of(embedded, run)["chief/0"] == "Succeeded"
 
 
-def test_a_chief_that_fails_ends_the_run_with_its_reason(embedded, submit):
+def test_a_run_fails_with_the_reason_of_its_chief_if_the_chief_fails(embedded, submit):
     failed = submit(PLAIN, "mine", "3", code=5)
     assert "chief/0: exit code 3: met 4" in failed.stderr
     status = embedded.mlk("status", failed.stdout.strip(), check=0).stdout
@@ -131,8 +131,8 @@ def test_an_evaluator_that_fails_does_not_fail_the_run(embedded, submit):
     assert states_of(embedded, run)["chief/0"] == "Succeeded"
 
 
-def test_tensorflow_trains_by_a_chief_with_parameter_servers_and_an_evaluator(embedded, submit):
-    """TensorFlow itself reads TF_CONFIG: the variable lies on the parameter server, workers add to it, the evaluator is in no cluster."""
+def test_tensorflow_trains_with_a_chief_parameter_servers_and_an_evaluator(embedded, submit):
+    """TensorFlow itself reads TF_CONFIG. The variable is on the parameter server, workers add to it, and the evaluator is not in the cluster."""
     run = submit(TENSORFLOW, "tensorflow", env=frameworks.tensorflow()).stdout.strip()
     said = logs_of(embedded, run)
     tasks = "{'chief': 1, 'ps': 1, 'worker': 2}"

@@ -1,4 +1,4 @@
-"""Packages of Python that an experiment names: the machine's pip puts them into a layer for the cluster, or into a folder for this machine."""
+"""Python packages that an experiment names. The pip of this machine installs them into a layer for the cluster, or into a folder for this machine."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from test_real_frameworks import JAX
 
 REQUIREMENTS = "jax==0.10.2\n"
 
-# A pod that has ended has no name any more, so each stays for the others.
+# The name of a pod does not resolve after the pod has ended, so each pod waits for the others.
 LOOKS_UP = '''
 import json, os, socket, time
 found = json.loads(os.environ["TF_CONFIG"])
@@ -52,7 +52,7 @@ def builder(images, tmp_path):
 
 @pytest.mark.nodes
 def test_jax_runs_on_the_cluster_from_a_file_of_requirements(real, images, builder, name):
-    """Its layer stays in the cache of the tests: 140 MB."""
+    """The layer with JAX, 140 MB, stays in the cache of the tests."""
     write(builder, JAX, REQUIREMENTS)
     file = experiment(builder, name, f"registry: {images.name}/team\nframework: jax\ncode: {{path: code, python: requirements.txt}}\nenv: {{JAX_PLATFORMS: cpu}}\n")
     file.write_text(file.read_text().replace("workers: {cpu: 100m, memory: 64Mi}", "workers: {count: 2, cpu: 100m, memory: 512Mi}"))
@@ -66,8 +66,8 @@ def test_jax_runs_on_the_cluster_from_a_file_of_requirements(real, images, build
 
 
 @pytest.mark.nodes
-def test_tensorflow_would_find_its_cluster_on_the_cluster(real, builder, name):
-    """The names that TF_CONFIG gives are those of pods that answer to them."""
+def test_the_names_in_tf_config_resolve_to_pods_of_the_run(real, builder, name):
+    """Each name in TF_CONFIG resolves to a pod."""
     write(builder, LOOKS_UP)
     file = experiment(builder, name, "framework: tensorflow\nservers: {count: 1, cpu: 100m, memory: 64Mi}\n")
     file.write_text(file.read_text().replace("mode: allreduce", "mode: ps").replace("workers: {", "workers: {count: 2, "))
@@ -78,7 +78,7 @@ def test_tensorflow_would_find_its_cluster_on_the_cluster(real, builder, name):
     assert [len(found["cluster"][role]) for role in ("worker", "ps")] == [2, 1]
 
 
-def test_packages_lie_in_a_folder_of_this_machine_for_a_local_run(embedded, name, tmp_path):
+def test_a_local_run_imports_its_packages_from_a_folder_of_this_machine(embedded, name, tmp_path):
     builder = Builder(tmp_path, "python:3")
     write(builder, "import six\nprint('six', six.__version__, six.__file__)\n", "six==1.17.0\n")
     file = experiment(builder, name, "code: {path: code, python: requirements.txt}\n")
@@ -88,7 +88,7 @@ def test_packages_lie_in_a_folder_of_this_machine_for_a_local_run(embedded, name
     assert embedded.mlk("submit", file, env=env, check=0).stdout.strip() == run
 
 
-def test_requirements_without_wheels_and_files_that_are_not_there_are_refused(embedded, name, tmp_path):
+def test_submit_refuses_requirements_without_wheels_and_a_requirements_file_that_does_not_exist(embedded, name, tmp_path):
     builder = Builder(tmp_path, "python:3")
     write(builder, "import x\n", "this-package-does-not-exist-anywhere==1\n")
     file = experiment(builder, name, "code: {path: code, python: requirements.txt}\n")

@@ -1,4 +1,4 @@
-"""Programs that die of the loss of a peer: the rank that was lost is named, and they are started again with it."""
+"""Programs that end because they lose a peer. mlk names the rank that was lost, and starts the other ranks again together with it."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import pytest
 
 import mlk
 
-# Rank 1 does what it is told, and rank 0 ends with 1 as soon as their connection breaks. Both end well when started again.
+# Rank 1 fails or waits, as its argument says. Rank 0 ends with 1 as soon as their connection breaks. After a restart both ranks end with 0.
 PROGRAM = '''
 import os, socket, sys, time
 rank, address = int(os.environ["RANK"]), (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
@@ -48,8 +48,8 @@ def submit(embedded, name, experiment, tmp_path):
     return do
 
 
-def test_the_rank_that_fails_by_itself_is_named_and_not_the_one_that_dies_of_it(embedded, submit):
-    """Both mostly end in the same second, and the times of ends are whole seconds."""
+def test_status_names_the_rank_that_fails_first_and_not_the_rank_that_ends_because_it_lost_its_peer(embedded, submit):
+    """Both ranks mostly end in the same second, and Kubernetes records the times of their ends in whole seconds."""
     failed = submit("fail", retries=0, code=5)
     run = failed.stdout.strip()
     assert "worker/1: exit code 1: the data are broken" in failed.stderr
@@ -58,7 +58,7 @@ def test_the_rank_that_fails_by_itself_is_named_and_not_the_one_that_dies_of_it(
     assert "the data are broken" in status["why"]
 
 
-def test_a_peer_of_a_lost_pod_is_started_again_with_it(embedded, submit):
+def test_both_ranks_are_started_again_if_a_pod_is_lost_and_its_peer_ends_because_of_it(embedded, submit):
     run = submit("go-on", retries=1).stdout.strip()
     for rank in ("0", "1"):
         mlk.wait_until(lambda rank=rank: "met" in embedded.mlk("logs", run, "--role", "worker", "--rank", rank).stdout, f"rank {rank} to meet the other")

@@ -1,4 +1,4 @@
-"""mlk as a process: started with less than usual, under another name, in a folder that is gone."""
+"""mlk as a process: started with closed streams, under another name, or in a folder that does not exist any more."""
 
 import os
 import signal
@@ -10,25 +10,25 @@ PROGRAM = "name: {name}\nmode: single\nrun: echo done\nworkers: {{cpu: 50m, memo
 
 
 def shell(script, *words, **options):
-    """A script of sh, with `words` as its "$@"."""
+    """Runs a script of sh with `words` as its "$@"."""
     return mlk.run("sh", "-c", script, "sh", *words, **options)
 
 
-def test_closed_standard_streams_take_no_part_in_what_the_cluster_is_told(embedded, name, experiment):
+def test_commands_succeed_if_their_standard_streams_are_closed(embedded, name, experiment):
     file = experiment(PROGRAM.format(name=name))
     shell('exec "$@" <&- >&- 2>&-', mlk.MLK, "submit", "--local", file, check=0, env=embedded.env)
     assert embedded.mlk("ls", name, "-o", "name", check=0).stdout.startswith(f"{name}-")
     shell('exec "$@" >&-', mlk.MLK, "version", check=0)
 
 
-def test_a_full_disk_is_told_and_fails():
+def test_mlk_fails_and_says_why_if_standard_output_is_on_a_full_disk():
     full = shell('exec "$@" >/dev/full', mlk.MLK, "version", check=1)
     assert full.stderr == "mlk: error: cannot write to standard output: No space left on device\n"
     full = shell('exec "$@" >/dev/full', mlk.MLK, "--help", check=1)
     assert full.stderr == "mlk: error: cannot write to standard output: No space left on device\n"
 
 
-def test_the_local_cluster_starts_whatever_mlk_was_called_as_and_wherever_it_was_called(tmp_path):
+def test_the_local_cluster_starts_under_any_name_of_mlk_and_from_any_folder(tmp_path):
     state, gone, path = tmp_path / "state", tmp_path / "gone", tmp_path / "bin"
     gone.mkdir()
     (path / "mlk").mkdir(parents=True)
@@ -40,7 +40,7 @@ def test_the_local_cluster_starts_whatever_mlk_was_called_as_and_wherever_it_was
             mlk.run(mlk.MLK, "local", "down", env=env)
 
 
-def test_an_ignored_ctrl_c_stays_ignored(embedded, name, experiment):
+def test_mlk_wait_ignores_ctrl_c_if_the_calling_shell_ignores_it(embedded, name, experiment):
     run = embedded.mlk("submit", experiment(PROGRAM.format(name=name).replace("echo done", "sleep 3")), check=0).stdout.strip()
     waiting = subprocess.Popen(["sh", "-c", "trap '' INT; exec \"$@\"", "sh", mlk.MLK, "wait", "--local", run], text=True,
                                env={**os.environ, **embedded.env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

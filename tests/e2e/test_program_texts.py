@@ -1,4 +1,4 @@
-"""What programs print reaches people clean: bars, colours, numbers, and the program's own error. On both clusters."""
+"""mlk shows the output of programs without progress bars and colours, with their numbers and the program's own error. On both clusters."""
 
 import json
 
@@ -28,7 +28,7 @@ def submitted(cluster, name, experiment, program, code):
     return cluster.mlk("submit", "--wait", experiment(file_of(name, program)), check=code).stdout.strip()
 
 
-def test_a_bar_below_an_error_does_not_hide_it_and_no_sequence_is_left(cluster, name, experiment):
+def test_status_shows_an_error_above_a_progress_bar_and_no_escape_sequences(cluster, name, experiment):
     run = submitted(cluster, name, experiment, BARS, 5)
     told = cluster.mlk("status", run, "-o", "json", check=0).json()
     assert told["why"] == "worker/0: exit code 3: RuntimeError: CUDA out of memory"
@@ -36,13 +36,13 @@ def test_a_bar_below_an_error_does_not_hide_it_and_no_sequence_is_left(cluster, 
     assert "CUDA out of memory" in cluster.mlk("ls", name, check=0).stdout
 
 
-def test_escape_sequences_are_left_out_of_logs_whole(cluster, name, experiment):
+def test_logs_leaves_out_whole_escape_sequences(cluster, name, experiment):
     run = submitted(cluster, name, experiment, SEQUENCES, 0)
     lines = [line.removeprefix("worker/0 ") for line in cluster.mlk("logs", run, check=0).stdout.splitlines()]
     assert lines == ["match rest", "red tput", "Downloading 2/2", "3/3 [====]", "link text"]
 
 
-def test_metrics_are_found_behind_a_loggers_prefix_and_infinite_ones_stay(cluster, name, experiment):
+def test_mlk_finds_metrics_behind_the_prefix_of_a_logger_and_keeps_infinite_values(cluster, name, experiment):
     run = submitted(cluster, name, experiment, "echo INFO:root:mlk step=2 loss=inf", 0)
     told = cluster.mlk("status", run, "-o", "json", check=0).json()
     assert told["result"]["step"] == 2 and told["result"]["metrics"] == {"loss": "inf"}
@@ -57,7 +57,7 @@ SWEEP = """
 """
 
 
-def test_a_regex_takes_the_number_beside_a_comma_and_a_near_miss_is_shown(cluster, name, experiment):
+def test_a_regex_matches_a_number_before_a_comma_and_the_error_shows_the_nearest_line_without_a_regex(cluster, name, experiment):
     line = 'echo "epoch 1, loss: ${sweep.x}, acc: 0.9"'
     text = file_of(name, line) + "sweep:" + SWEEP.format(more=", regex: 'loss: (\\S+)'")
     cluster.mlk("sweep", "--wait", experiment(text), check=0, timeout=120)
@@ -66,7 +66,7 @@ def test_a_regex_takes_the_number_beside_a_comma_and_a_near_miss_is_shown(cluste
     assert "never reported loss: the nearest line is 'epoch 1, loss: 0." in failed.stderr
 
 
-def test_a_bar_and_colours_are_no_part_of_a_trials_failure(cluster, name, experiment):
+def test_the_failure_of_a_trial_has_neither_a_progress_bar_nor_colours(cluster, name, experiment):
     text = file_of(name, BARS + " # ${sweep.x}") + "sweep:" + SWEEP.format(more="")
     failed = cluster.mlk("sweep", "--wait", experiment(text), check=5, timeout=120)
     sweep = failed.stdout.strip()

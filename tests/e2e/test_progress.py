@@ -1,4 +1,4 @@
-"""How far a run has come is seen while it runs, in `status` and `ls`, and at its end. On both clusters."""
+"""`status` and `ls` show the progress of a run while it runs and at its end. On both clusters."""
 
 import json
 import pathlib
@@ -33,14 +33,14 @@ def listed(cluster, name):
 
 
 def printed(cluster, run):
-    """The last step of rank 0 that its log tells of."""
+    """The last step in the log of rank 0."""
     steps = re.findall(r"^worker/0 mlk step=(\d+)", cluster.mlk("logs", run, check=0).stdout, re.M)
     return int(steps[-1]) if steps else None
 
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("count", [1, 8])
-def test_the_metrics_that_a_program_prints_are_seen_while_it_runs(cluster, name, experiment, count):
+def test_status_and_ls_show_the_metrics_of_a_program_while_it_runs(cluster, name, experiment, count):
     run = cluster.mlk("submit", experiment(counting(name, count=count)), check=0).stdout.strip()
     seen = mlk.wait_until(lambda: printed(cluster, run), "a line of metrics in the log")
     told = status(cluster, run)
@@ -57,7 +57,7 @@ def test_the_metrics_that_a_program_prints_are_seen_while_it_runs(cluster, name,
 
 
 @pytest.mark.nodes
-def test_after_stop_and_resume_the_newest_numbers_are_shown_also_when_they_are_smaller(cluster, name, experiment):
+def test_status_shows_the_newest_numbers_after_stop_and_resume_even_if_they_are_smaller(cluster, name, experiment):
     run = cluster.mlk("submit", experiment(counting(name, first=5000)), check=0).stdout.strip()
     mlk.wait_until(lambda: (printed(cluster, run) or 0) > 5005, "the run to come further")
     cluster.mlk("stop", run, check=0, timeout=150)
@@ -73,7 +73,7 @@ def test_after_stop_and_resume_the_newest_numbers_are_shown_also_when_they_are_s
 
 
 @pytest.mark.nodes
-def test_after_a_lost_pod_the_numbers_are_those_of_a_live_one(cluster, name, experiment):
+def test_status_shows_the_numbers_of_a_live_rank_after_a_pod_was_lost(cluster, name, experiment):
     program = ('case $MLK_RANK in 0) step=7000;; *) step=10;; esac; '
                'while :; do step=$((step + 1)); echo "mlk step=$step loss=0.5 rank=$MLK_RANK"; sleep 0.2; done')
     run = cluster.mlk("submit", experiment(counting(name, count=2, program=program)), check=0).stdout.strip()
@@ -88,7 +88,7 @@ def test_after_a_lost_pod_the_numbers_are_those_of_a_live_one(cluster, name, exp
 
 
 @pytest.mark.nodes
-def test_the_last_line_of_a_program_without_a_result_is_in_the_record(cluster, name, experiment):
+def test_the_record_has_the_last_line_of_metrics_if_the_program_writes_no_result(cluster, name, experiment):
     program = 'for step in 1 2 3; do echo "mlk step=$step loss=0.$step"; done; printf "1%%\\r50%%\\rmlk step=4 accuracy=0.9\\n"; echo done'
     run = cluster.mlk("submit", "--wait", experiment(counting(name, program=program)), check=0, timeout=120).stdout.strip()
     for pod in cluster.objects("pods", f"mlk.dev/run={run}"):
@@ -99,7 +99,7 @@ def test_the_last_line_of_a_program_without_a_result_is_in_the_record(cluster, n
 
 
 @pytest.mark.nodes
-def test_a_log_that_does_not_answer_leaves_its_cell_empty_and_delays_no_other(cluster, name, experiment):
+def test_ls_leaves_a_cell_empty_and_shows_the_other_runs_in_time_if_a_log_does_not_answer(cluster, name, experiment):
     silent = cluster.mlk("submit", experiment(counting(name)), check=0).stdout.strip()
     other = cluster.mlk("submit", experiment(counting(name, first=40)), check=0).stdout.strip()
     for run in (silent, other):
@@ -113,7 +113,7 @@ def test_a_log_that_does_not_answer_leaves_its_cell_empty_and_delays_no_other(cl
 
 
 @pytest.mark.nodes
-def test_several_runs_are_waited_for_and_the_first_that_did_not_end_well_gives_the_code(cluster, name, experiment):
+def test_wait_for_several_runs_exits_with_the_code_of_the_first_that_did_not_end_well(cluster, name, experiment):
     def submitted(program):
         return cluster.mlk("submit", experiment(counting(name, program=program).replace("retries: 3, on: [any]", "retries: 0")), check=0).stdout.strip()
     good, bad = submitted("echo fine; sleep 2"), submitted("exit 3")
@@ -128,7 +128,7 @@ def test_several_runs_are_waited_for_and_the_first_that_did_not_end_well_gives_t
 
 
 @pytest.mark.nodes
-def test_waiting_in_a_pipe_prints_a_line_for_each_change_not_for_each_second(cluster, name, experiment):
+def test_wait_prints_a_line_for_each_change_and_not_for_each_second_if_it_writes_into_a_pipe(cluster, name, experiment):
     file = experiment(counting(name, program="exit 3").replace("retries: 3", "retries: 1"))
     waited = cluster.mlk("submit", "--wait", file, check=5, timeout=120).stderr
     changes = [line for line in waited.splitlines() if line.startswith(("Restarting", "Running", "Starting", "Scheduling"))]
@@ -136,7 +136,7 @@ def test_waiting_in_a_pipe_prints_a_line_for_each_change_not_for_each_second(clu
     assert len(changes) <= 10, waited
 
 
-def test_runs_tell_their_configuration_tags_and_note_and_are_found_by_tag(cluster, name, experiment):
+def test_status_shows_configuration_tags_and_note_and_ls_finds_runs_by_tag(cluster, name, experiment):
     text = counting(name) + "tags: [team=vision, paper]\nnote: a first try\nenv: {LEVEL: '3', KEY: {secret: wandb/key}}\n"
     first = cluster.mlk("submit", experiment(text), check=0).stdout.strip()
     second = cluster.mlk("submit", "--set", "workers.memory=20Mi", "--set", "tags=[other]", experiment(text), check=0).stdout.strip()
@@ -152,7 +152,7 @@ def test_runs_tell_their_configuration_tags_and_note_and_are_found_by_tag(cluste
     assert "roles.worker.memory=16Mi" in wide and "roles.worker.memory=20Mi" in wide and "team=vision,paper" in wide
 
 
-def test_where_the_newest_checkpoint_lies_is_told_and_what_stays_after_delete(embedded, name, tmp_path):
+def test_status_says_where_the_newest_checkpoint_is_and_delete_says_which_checkpoints_stay(embedded, name, tmp_path):
     def trained(*settings):
         return embedded.mlk("submit", "--wait", "--set", f"name={name}", "--set", "train.steps=20", *settings, mlk.EXAMPLES / "digits-single.yaml",
                             check=0, timeout=120).stdout.strip()

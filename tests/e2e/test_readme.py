@@ -1,4 +1,4 @@
-"""What the README and the pages of docs/ promise, run as it stands there."""
+"""Runs what the README and the pages of docs/ promise, exactly as they show it."""
 
 import re
 import subprocess
@@ -18,13 +18,13 @@ def snippets(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", (mlk.ROOT / page).read_text(encoding="utf-8"), re.M | re.S)
 
 
-def test_the_readme_is_a_door_and_not_the_reference():
+def test_the_readme_has_at_most_1500_words():
     assert len((mlk.ROOT / "README.md").read_text(encoding="utf-8").split()) <= 1500, "move what is explained there to a page of docs/"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(mlk.ROOT)))
-def test_the_links_of_a_page_lead_to_files_and_headings_that_are_there(page):
-    def anchors(path):  # as GitHub makes them
+def test_the_links_of_a_page_lead_to_files_and_headings_that_exist(page):
+    def anchors(path):  # as GitHub makes anchors from headings
         headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.M)
         return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
     for target in re.findall(r"\]\((?!https?://)([^)]+)\)", page.read_text(encoding="utf-8")):
@@ -73,8 +73,8 @@ def test_the_recording_of_the_readme_shows_what_its_commands_print_today(tmp_pat
     assert re.search(r"\$ mlk ls --local\nRUN .*\ndigits-ps-\w+ +Succeeded +ps +3000/3000 ", last_screen), last_screen
 
 
-def test_what_was_built_is_installed_though_more_could_be(tmp_path):
-    # The plugin for GPUs is a target of its own, where CUDA is found; mlk-runtime looks for it beside itself.
+def test_cmake_installs_all_targets_that_were_built_though_other_targets_were_not_built(tmp_path):
+    # The plugin for GPUs is a separate target, which exists only if CUDA is found. mlk-runtime looks for the plugin in its own folder.
     plugin = (mlk.BUILD / "libmlk-cuda.so").exists()
     mlk.run("cmake", "--install", mlk.BUILD, "--prefix", tmp_path, check=0, timeout=60)
     assert mlk.run(tmp_path / "bin/mlk", "version", check=0).stdout.startswith("mlk ")
@@ -85,7 +85,7 @@ def test_what_was_built_is_installed_though_more_could_be(tmp_path):
 
 @pytest.fixture
 def demo(tmp_path):
-    # The demo keeps its state in the checkout that it stands in: here, a folder that looks like one.
+    # The demo keeps its state in its checkout. Here the checkout is a folder that looks like one.
     for name in ("examples", "tests"):
         (tmp_path / name).symlink_to(mlk.ROOT / name)
     (tmp_path / "build").mkdir()
@@ -96,8 +96,8 @@ def demo(tmp_path):
     mlk.run(mlk.MLK, "local", "down", env={**env, "XDG_STATE_HOME": str(tmp_path / "build/demo")})
 
 
-def test_a_demo_whose_reader_goes_away_ends_without_a_word(demo):
-    # It has gone before the training begins, whose lines are printed by a program of its own.
+def test_the_demo_ends_without_a_message_if_the_reader_of_its_output_goes_away(demo):
+    # The reader goes away before the training begins. Another program prints the lines of the training.
     assert demo("| head -n 3").stderr == ""
 
 
@@ -105,6 +105,6 @@ def test_the_demo_shows_ten_lines_of_progress_a_table_and_what_to_try_next(demo)
     said = demo().stdout
     assert max(len(line) for line in said.splitlines() if not line.startswith("  ")) <= 60, said
     lines = len(re.findall(r"^ +\d+ +[\d.e-]+ +0\.\d+ +\d+$", said, re.M))
-    assert lines in (9, 10), said  # 9: the first report came due before the rank that reports had joined
+    assert lines in (9, 10), said  # 9 lines if the first report was due before the reporting rank had joined
     assert re.search(r"^digits-ps-\w+  Succeeded  ps ", said, re.M), said
     assert "What to try next:" in said

@@ -1,6 +1,6 @@
-"""PyTorch, JAX and TensorFlow themselves in runs on this machine: small programs that fail unless all of their processes take part.
+"""PyTorch, JAX and TensorFlow themselves in runs on this machine. The small programs fail unless all of their processes take part.
 
-tests/support/frameworks.py says where they come from.
+tests/support/frameworks.py says where the frameworks come from.
 """
 
 import json
@@ -37,7 +37,7 @@ dist.barrier()
 os._exit(0)  # the threads of PyTorch 2.15 may abort a process that ends while another of its group does
 '''
 
-# Slow until it is started again, so that it can be killed on the way.
+# The program is slow until its restart, so that the test can kill it in the middle.
 ELASTIC = '''
 import os, time
 import torch
@@ -96,7 +96,7 @@ print(f"{resolver.task_type} {resolver.task_id} of {strategy.num_replicas_in_syn
 
 @pytest.fixture
 def submit(embedded, name, experiment, tmp_path):
-    """submit(program, framework, env, *args): a run of two pods, which mlk submit names. of_workers and further are lines of its file."""
+    """submit(program, framework, env, *args) submits a run of two pods and returns its name. of_workers and further are added to its file."""
     def do(program, framework, env, *args, of_workers="", further=""):
         (tmp_path / "code").mkdir()
         (tmp_path / "code" / "main.py").write_text(program)
@@ -117,20 +117,20 @@ def test_two_workers_train_one_model_with_distributed_data_parallel(embedded, su
         assert "trained by 2" in log_of(embedded, run, rank)
 
 
-def test_two_jax_processes_are_one_system(embedded, submit):
+def test_two_jax_processes_form_one_system(embedded, submit):
     run = submit(JAX, "jax", frameworks.jax(), "--wait")
     for rank in (0, 1):
         assert "2 processes, 2 devices, sum 3.0" in log_of(embedded, run, rank)
 
 
-def test_two_tensorflow_workers_add_up(embedded, submit):
+def test_two_tensorflow_workers_sum_their_values(embedded, submit):
     run = submit(TENSORFLOW, "tensorflow", frameworks.tensorflow(), "--wait")
     for rank in (0, 1):
         assert f"worker {rank} of 2, sum 3.0" in log_of(embedded, run, rank)
 
 
-def test_torchrun_goes_on_from_a_checkpoint_when_a_pod_is_killed(embedded, submit, tmp_path):
-    """The other pod's agent stays, and starts its processes again: torchrun forgets the dead agent, and takes in the new one."""
+def test_torchrun_continues_from_a_checkpoint_when_a_pod_is_killed(embedded, submit, tmp_path):
+    """The agent of the other pod still runs, and starts its processes again. torchrun forgets the dead agent, and lets the new agent join."""
     (tmp_path / "bin").mkdir()
     launcher = tmp_path / "bin" / "torchrun"
     launcher.write_text(f'#!/bin/sh\nexec {sys.executable} -m torch.distributed.run "$@"\n')

@@ -1,4 +1,5 @@
-"""mlk and registries that misbehave: what passes is tried again, what does not is refused in a sentence, and no tag ever names half an image."""
+"""mlk and registries that misbehave. mlk tries again after a fault that passes, and reports a lasting fault in one sentence. Every tag names
+a whole image."""
 
 import os
 import random
@@ -20,7 +21,7 @@ TARGET = "team/trainer"
 
 @pytest.fixture
 def made():
-    """made(registry) is a Builder whose base lies in that registry, and whose code has a megabyte that nothing makes smaller."""
+    """made(registry) is a Builder whose base is in that registry. Its code has a megabyte that cannot be compressed."""
     folders = []
 
     def make(images, folder, login=None, base=None):
@@ -38,7 +39,7 @@ def is_whole(images, digest, tag="1"):
     assert images.broken() == []
 
 
-# What passes.
+# Faults that pass.
 
 PASSING = {
     "429 with the time to wait": [fault("status", "PUT", "/manifests/", status=429)],
@@ -63,13 +64,13 @@ PASSING = {
 
 
 def with_upload(rules):
-    """UPLOAD stands for the request that carries most of the layer: a PATCH, or for small ones the PUT at the end."""
+    """UPLOAD means the request with most of the layer: a PATCH, or for a small layer the PUT at the end."""
     return [{**rule, "method": "PUT", "path": "/blobs/uploads/.*digest="} if rule["method"] == "UPLOAD" else rule for rule in rules]
 
 
 @pytest.mark.parametrize("resumable", [False, True], ids=["forgetful", "resumable"])
 @pytest.mark.parametrize("what", PASSING)
-def test_what_passes_is_tried_again(what, resumable, made, tmp_path):
+def test_mlk_build_tries_again_and_succeeds_if_a_fault_of_the_registry_passes(what, resumable, made, tmp_path):
     with registry.anonymous(resumable=resumable) as images:
         builder = made(images, tmp_path)
         images.plan(*with_upload(PASSING[what]))
@@ -79,7 +80,7 @@ def test_what_passes_is_tried_again(what, resumable, made, tmp_path):
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75, 1])
-def test_what_was_stored_before_a_long_upload_was_cut_is_not_sent_again(share, made, tmp_path):
+def test_mlk_build_does_not_send_the_stored_part_again_if_a_long_upload_is_cut(share, made, tmp_path):
     with registry.anonymous(resumable=True) as images:
         builder = made(images, tmp_path)
         size = 40 << 20
@@ -91,7 +92,7 @@ def test_what_was_stored_before_a_long_upload_was_cut_is_not_sent_again(share, m
         assert images.record.sent(path="/blobs/") < size * 1.05
 
 
-def test_tokens_that_end_early_are_renewed(made, tmp_path):
+def test_mlk_build_gets_a_new_token_if_a_token_ends_early(made, tmp_path):
     with registry.bearer() as images:
         builder = made(images, tmp_path)
         for at in (("PUT", "/manifests/"), ("PUT", "digest="), ("POST", "/blobs/uploads/"), ("HEAD", "/blobs/")):
@@ -103,7 +104,7 @@ def test_tokens_that_end_early_are_renewed(made, tmp_path):
             is_whole(images, pushed.split("@")[1])
 
 
-def test_a_manifest_that_another_push_disturbs_is_sent_again_and_not_for_ever(made, tmp_path):
+def test_mlk_build_sends_a_manifest_again_a_few_times_if_another_push_disturbs_it(made, tmp_path):
     refusal = {"status": 400, "body": {"errors": [{"code": "DIGEST_INVALID", "message": "provided digest did not match uploaded content"}]}}
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
@@ -115,10 +116,10 @@ def test_a_manifest_that_another_push_disturbs_is_sent_again_and_not_for_ever(ma
         assert "DIGEST_INVALID" in said_clearly(builder.build("-t", f"{images.name}/{TARGET}:2", check=4))
 
 
-def test_a_first_token_that_ends_before_it_is_used_is_renewed(made, tmp_path):
+def test_mlk_build_gets_a_new_token_if_the_first_token_ends_before_its_first_use(made, tmp_path):
     with registry.bearer() as images:
         builder = made(images, tmp_path)
-        images.plan(fault("revoke", "GET", "/manifests/", nth=2))  # the first has no token, and is told where to get one
+        images.plan(fault("revoke", "GET", "/manifests/", nth=2))  # the first request has no token; its answer says where to get one
         pushed = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip()
         assert images.unmet() == []
         is_whole(images, pushed.split("@")[1])
@@ -132,16 +133,16 @@ def test_tokens_of_every_kind_are_understood(options, made, tmp_path):
         is_whole(images, builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1])
 
 
-def test_tokens_are_asked_for_as_often_as_is_needed_and_no_oftener(made, tmp_path):
+def test_mlk_build_asks_for_no_more_tokens_than_it_needs(made, tmp_path):
     with registry.bearer() as images:
         builder = made(images, tmp_path)
         images.tokens.issued.clear()
         builder.build("-t", f"{images.name}/{TARGET}:1")
-        assert len(images.tokens.issued) <= 4, images.tokens.issued   # for the base, for what is pushed, for both at once
+        assert len(images.tokens.issued) <= 4, images.tokens.issued   # one for the base, one for the pushed image, one for both at once
         assert {token.user for token in images.tokens.issued} == {registry.USER}
 
 
-def test_an_identity_token_is_exchanged(made, tmp_path):
+def test_mlk_build_exchanges_an_identity_token_for_access_tokens(made, tmp_path):
     with registry.bearer() as images:
         login = {"auths": {images.name: {"auth": "", "identitytoken": images.tokens.identity(registry.USER)}}}
         builder = made(images, tmp_path, login)
@@ -150,7 +151,7 @@ def test_an_identity_token_is_exchanged(made, tmp_path):
         assert {(token.user, token.how) for token in images.tokens.issued} == {(registry.USER, "refresh")}
 
 
-def test_a_base_that_all_may_pull_needs_no_login(made, tmp_path):
+def test_mlk_build_needs_no_login_for_a_base_that_all_may_pull(made, tmp_path):
     with registry.bearer(anonymous_pull=True) as images:
         builder = made(images, tmp_path, login={})
         builder.build_layout()
@@ -158,7 +159,7 @@ def test_a_base_that_all_may_pull_needs_no_login(made, tmp_path):
         assert f"docker login {images.name}" in said_clearly(refused)
 
 
-# What does not pass.
+# Faults that last.
 
 def manifest(**changes):
     blob = {"mediaType": "application/vnd.oci.image.layer.v1.tar+gzip", "digest": "sha256:" + "1" * 64, "size": 10}
@@ -203,7 +204,7 @@ LASTING = {
 
 
 @pytest.mark.parametrize("what", LASTING)
-def test_what_does_not_pass_is_refused_in_a_sentence(what, made, tmp_path):
+def test_mlk_build_fails_with_one_sentence_if_a_fault_of_the_registry_lasts(what, made, tmp_path):
     rules, code, sentence = LASTING[what]
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
@@ -223,7 +224,7 @@ REALMS = {"http://169.254.169.254/token": "this machine's link", "ftp://127.0.0.
 
 
 @pytest.mark.parametrize("realm", REALMS)
-def test_a_token_server_that_lies_elsewhere_is_not_asked(realm, made, tmp_path):
+def test_mlk_build_asks_no_token_server_at_a_foreign_or_invalid_address(realm, made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path, {"auths": {images.name: {"username": registry.USER, "password": registry.PASSWORD}}})
         images.plan(fault("status", "GET", times=0, status=401, headers={"WWW-Authenticate": f'Bearer realm="{realm}",service="x"'}))
@@ -234,7 +235,7 @@ def test_a_token_server_that_lies_elsewhere_is_not_asked(realm, made, tmp_path):
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer realm=", 'Bearer realm="', "Negotiate", "Digest realm=x, nonce=y", 'Basic realm="\\',
                                     "," * 1000, "Bearer " + "a=b," * 1000])
-def test_a_challenge_that_says_nothing_is_an_answer_too(header, made, tmp_path):
+def test_mlk_build_fails_with_one_sentence_if_a_challenge_says_nothing_useful(header, made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
         images.plan(fault("status", "GET", times=0, status=401, headers={"WWW-Authenticate": header}))
@@ -243,13 +244,13 @@ def test_a_challenge_that_says_nothing_is_an_answer_too(header, made, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["basic", "bearer"])
-def test_a_wrong_password_is_said_once_and_with_what_to_do(kind, made, tmp_path):
+def test_mlk_build_reports_a_wrong_password_once_and_says_what_to_do(kind, made, tmp_path):
     with registry.start(kind) as images:
         builder = made(images, tmp_path, images.login(password="guess"))
         images.record.clear()
         refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=4)
         assert f"docker login {images.name}" in said_clearly(refused)
-        assert images.record.count() < 10  # accounts are locked for trying again
+        assert images.record.count() < 10  # registries lock an account after many wrong passwords
 
 
 def test_a_login_that_may_only_read_cannot_push(made, tmp_path):
@@ -263,7 +264,7 @@ def test_a_login_that_may_only_read_cannot_push(made, tmp_path):
 
 # Half an image.
 
-def test_no_tag_names_half_an_image_wherever_the_connection_is_cut(made, tmp_path):
+def test_every_tag_names_a_whole_image_wherever_the_connection_is_cut(made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
         images.record.clear()
@@ -286,7 +287,7 @@ def test_no_tag_names_half_an_image_wherever_the_connection_is_cut(made, tmp_pat
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("where", [("POST", "/blobs/uploads/"), ("PUT", "digest="), ("PUT", "/manifests/")], ids=["begin", "upload", "manifest"])
-def test_mlk_that_is_ended_leaves_no_tag_and_can_be_typed_again(where, end, made, tmp_path):
+def test_a_build_that_is_ended_stores_no_tag_and_succeeds_when_it_is_repeated(where, end, made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
         images.plan(fault("stall", *where))
@@ -308,7 +309,7 @@ def test_mlk_that_is_ended_leaves_no_tag_and_can_be_typed_again(where, end, made
         assert end == signal.SIGKILL or left == [], left
 
 
-def test_a_registry_that_is_down_is_said(made, tmp_path):
+def test_mlk_build_says_that_nothing_listens_if_the_registry_is_down(made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
     refused = builder.build("-t", f"{images.name}/{TARGET}:1", check=4, timeout=180)
@@ -316,7 +317,7 @@ def test_a_registry_that_is_down_is_said(made, tmp_path):
     assert "nothing listens there" in refused.stderr
 
 
-def test_a_registry_that_comes_back_is_waited_for(made, tmp_path):
+def test_mlk_build_waits_until_a_registry_that_went_down_is_up_again(made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
         images.plan(fault("stall", "PUT", "/manifests/", nth=99))
@@ -330,20 +331,20 @@ def test_a_registry_that_comes_back_is_waited_for(made, tmp_path):
         is_whole(images, said.strip().split("@")[1])
 
 
-# Who gets what.
+# Who gets the authorization, and which blobs are sent.
 
-def test_a_redirect_gets_no_authorization(made, tmp_path):
+def test_mlk_build_sends_no_authorization_to_the_host_of_a_redirect(made, tmp_path):
     for kind in ("basic", "bearer"):
         with registry.start(kind, second_host=True) as images, registry.anonymous() as other:
             builder = made(images, tmp_path / kind)
             images.plan(fault("redirect", "GET", "/blobs/", times=0))
             digest = builder.build("-t", f"{other.name}/{TARGET}:1").stdout.strip().split("@")[1]
             is_whole(other, digest)
-            assert images.second.record.count("GET", "/blobs/") >= 2  # the configuration, and a layer that is streamed through
+            assert images.second.record.count("GET", "/blobs/") >= 2  # the configuration, and a layer that mlk copies from registry to registry
             assert [each for each in images.second.record.select() if "Authorization" in each.headers] == []
 
 
-def test_a_redirect_that_goes_on_and_on_ends(made, tmp_path):
+def test_mlk_build_fails_if_a_redirect_leads_to_itself(made, tmp_path):
     with registry.anonymous(second_host=True) as images:
         builder = made(images, tmp_path)
         images.plan(fault("redirect", "GET", "/blobs/", times=0, to="/v2/base/small/blobs/round"))
@@ -351,7 +352,7 @@ def test_a_redirect_that_goes_on_and_on_ends(made, tmp_path):
         assert images.record.count() < 30
 
 
-def test_an_upload_that_goes_elsewhere_takes_no_authorization_along(made, tmp_path):
+def test_mlk_build_sends_no_authorization_if_an_upload_goes_to_another_host(made, tmp_path):
     with registry.basic(second_host=True) as images:
         builder = made(images, tmp_path)
         images.plan(fault("headers", "POST", "/blobs/uploads/", times=0, headers={"Location": images.second.url + "/v2/elsewhere/blobs/uploads/1"}))
@@ -361,7 +362,7 @@ def test_an_upload_that_goes_elsewhere_takes_no_authorization_along(made, tmp_pa
         assert images.tags(TARGET) == []
 
 
-def test_what_is_there_is_not_sent_again(made, tmp_path):
+def test_mlk_build_does_not_send_blobs_that_the_registry_has(made, tmp_path):
     with registry.anonymous() as images:
         builder = made(images, tmp_path)
         images.record.clear()
@@ -377,10 +378,10 @@ def test_what_is_there_is_not_sent_again(made, tmp_path):
         images.record.clear()
         changed = builder.build("-t", f"{images.name}/{TARGET}:3")
         assert changed.stdout != first.stdout
-        assert images.record.received("GET", "/blobs/") < 5000   # layers of the base are never fetched
+        assert images.record.received("GET", "/blobs/") < 5000   # mlk never fetches layers of the base
 
 
-def test_a_base_of_another_registry_is_streamed_through_and_comes_whole(made, tmp_path):
+def test_mlk_build_copies_a_base_of_another_registry_whole(made, tmp_path):
     with registry.anonymous() as images, registry.basic() as base:
         builder = made(images, tmp_path, login=base.login(), base=base)
         digest = builder.build("-t", f"{images.name}/{TARGET}:1").stdout.strip().split("@")[1]
@@ -393,7 +394,7 @@ def test_a_base_of_another_registry_is_streamed_through_and_comes_whole(made, tm
         assert images.broken() == []
 
 
-def test_a_mirror_is_asked_first_and_passed_over_when_it_is_broken(made, tmp_path):
+def test_mlk_build_asks_a_mirror_first_and_then_the_registry_if_the_mirror_is_broken(made, tmp_path):
     with registry.anonymous() as images, registry.anonymous() as mirror:
         builder = made(images, tmp_path)
         base_images.push(mirror, "base/small")
@@ -409,7 +410,7 @@ def test_a_mirror_is_asked_first_and_passed_over_when_it_is_broken(made, tmp_pat
 
 
 @pytest.mark.parametrize("kind", ["anonymous", "bearer"])
-def test_an_authority_of_ones_own_is_trusted_for_its_registry_only(kind, made, tmp_path):
+def test_mlk_build_trusts_an_authority_of_the_user_for_its_registry_only(kind, made, tmp_path):
     with registry.start(kind, tls=True) as images:
         folder = tmp_path / "home/config/containers/certs.d" / images.name
         base_images.push(images, "base/small")

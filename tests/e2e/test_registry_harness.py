@@ -1,4 +1,4 @@
-"""The registries of the tests themselves: what they ask for, what they record, and how they misbehave. mlk is not needed here."""
+"""The registries of the tests themselves: what they ask for, what they record, and how they misbehave. These tests do not use mlk."""
 
 import hashlib
 import http.client
@@ -17,7 +17,7 @@ from registry_proxy import fault
 
 pytestmark = pytest.mark.foreign
 
-CONTENT = random.Random(1).randbytes(1000000)  # nothing makes it smaller
+CONTENT = random.Random(1).randbytes(1000000)  # it cannot be compressed
 
 
 def skopeo(images, *words, check=0, password=registry.PASSWORD, folder):
@@ -52,7 +52,7 @@ def archive(tmp_path):
 
 @pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
 @pytest.mark.parametrize("kind", ["anonymous", "basic", "bearer"])
-def test_a_registry_of_each_kind_takes_and_gives_an_image_and_refuses_a_wrong_password(kind, tls, archive, tmp_path):
+def test_a_registry_of_each_kind_stores_and_serves_an_image_and_refuses_a_wrong_password(kind, tls, archive, tmp_path):
     with registry.start(kind, tls=tls) as images:
         options = [] if tls else ["--dest-tls-verify=false", "--src-tls-verify=false"]
         skopeo(images, "copy", *options[:1], f"oci:{archive}", f"docker://{images.name}/team/x:1", folder=tmp_path)
@@ -68,7 +68,7 @@ def test_a_registry_of_each_kind_takes_and_gives_an_image_and_refuses_a_wrong_pa
     assert not images.folder.exists()
 
 
-def test_a_tag_that_refers_to_half_an_image_is_found(archive, tmp_path):
+def test_broken_finds_a_tag_that_refers_to_half_an_image(archive, tmp_path):
     with registry.anonymous() as images:
         skopeo(images, "copy", "--dest-tls-verify=false", f"oci:{archive}", f"docker://{images.name}/team/x:1", folder=tmp_path)
         layer = images.manifest("team/x", "1")["layers"][0]["digest"]
@@ -88,7 +88,7 @@ def request(images, method, path, body=None, headers=None):
 
 
 @pytest.mark.parametrize("share", [0.25, 0.5, 0.75])
-def test_what_came_before_an_upload_was_cut_is_in_a_registry_that_can_resume(share):
+def test_a_resumable_registry_keeps_the_part_that_arrived_before_an_upload_was_cut(share):
     with registry.anonymous(resumable=True) as images:
         images.plan(fault("cut", "PATCH", share=share))
         session = request(images, "POST", "/v2/team/x/blobs/uploads/")[0].headers["Location"]
@@ -103,7 +103,7 @@ def test_what_came_before_an_upload_was_cut_is_in_a_registry_that_can_resume(sha
         assert request(images, "PUT", rest.headers["Location"] + f"&digest={digest}")[0].status == 201
 
 
-def test_faults_of_answers_are_what_the_plan_says():
+def test_the_front_changes_answers_as_the_plan_says():
     digest = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
     with registry.anonymous(second_host=True) as images:
         session = request(images, "POST", "/v2/team/x/blobs/uploads/")[0].headers["Location"]
@@ -128,7 +128,7 @@ def test_faults_of_answers_are_what_the_plan_says():
         assert not images.unmet()
 
 
-def test_tokens_are_given_for_what_a_user_may_do_and_can_end_early(archive, tmp_path):
+def test_a_token_grants_only_the_rights_of_its_user_and_can_be_revoked(archive, tmp_path):
     with registry.bearer() as images:
         def push(**who):
             env = images.write_login(tmp_path / "login", **who)
@@ -145,7 +145,7 @@ def test_tokens_are_given_for_what_a_user_may_do_and_can_end_early(archive, tmp_
         assert os.path.exists(images.folder)
 
 
-def test_base_images_are_in_a_registry_in_every_form():
+def test_base_images_can_be_pushed_in_every_form():
     with registry.anonymous() as images:
         layers = {}
         for form in base_images.FORMS:

@@ -1,4 +1,4 @@
-"""What logs in to registries is seen by nobody: not in outputs, errors, layers, caches, nor in what a cluster holds."""
+"""Passwords and tokens for registries appear nowhere: not in outputs, errors, layers, caches or the objects of a cluster."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ TARGET = "team/trainer"
 
 
 def everything(*planted):
-    """The forms in which these could be seen."""
+    """All forms in which these secrets could appear."""
     forms = set()
     for each in planted:
         forms |= {each, base64.b64encode(each.encode()).decode().rstrip("="), base64.b64encode(f"{registry.USER}:{each}".encode()).decode().rstrip("=")}
@@ -35,7 +35,7 @@ def files_below(folder):
 
 @pytest.fixture
 def helper(tmp_path):
-    """helper(script) is a program docker-credential-planted, and gives the variable by which it is found."""
+    """helper(script) writes this script as the program docker-credential-planted. Returns the variable by which mlk finds the program."""
     def write(script):
         folder = tmp_path / "bin"
         folder.mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ def builder_of(images, folder, login):
 
 @pytest.mark.parametrize("tokens", [{}, {"expires_in": 1}], ids=["tokens", "short tokens"])
 @pytest.mark.parametrize("kind", ["basic", "bearer"])
-def test_nothing_that_logs_in_is_in_outputs_layers_or_caches(kind, tokens, tmp_path):
+def test_logins_and_tokens_are_in_no_output_layer_or_cache(kind, tokens, tmp_path):
     with registry.start(kind, **(tokens if kind == "bearer" else {})) as images:
         builder = builder_of(images, tmp_path, images.login())
         target = f"{images.name}/{TARGET}:1"
@@ -92,7 +92,7 @@ HELPERS = {
 
 @pytest.mark.parametrize("what", HELPERS)
 @pytest.mark.parametrize("where", ["credsStore", "credHelpers"])
-def test_what_a_helper_prints_is_not_shown(what, where, helper, tmp_path):
+def test_mlk_build_does_not_show_the_output_of_a_credential_helper(what, where, helper, tmp_path):
     script, code = HELPERS[what]
     with registry.basic() as images:
         builder = builder_of(images, tmp_path, {where: "planted" if where == "credsStore" else {images.name: "planted"}})
@@ -102,7 +102,7 @@ def test_what_a_helper_prints_is_not_shown(what, where, helper, tmp_path):
         assert "\r" not in result.stderr
 
 
-def test_a_helper_gives_the_login_of_its_registry(helper, tmp_path):
+def test_mlk_build_uses_the_login_that_a_helper_gives_for_its_registry(helper, tmp_path):
     with registry.basic() as images:
         builder = builder_of(images, tmp_path, {"credHelpers": {images.name: "planted"}})
         answer = json.dumps({"Username": registry.USER, "Secret": registry.PASSWORD})
@@ -126,7 +126,7 @@ LOGIN_FILES = {
 
 @pytest.mark.parametrize("kind", ["basic", "bearer"])
 @pytest.mark.parametrize("what", LOGIN_FILES)
-def test_a_login_file_that_is_wrong_is_not_shown(what, kind, tmp_path):
+def test_mlk_build_does_not_show_the_content_of_a_wrong_login_file(what, kind, tmp_path):
     with registry.start(kind) as images:
         builder = builder_of(images, tmp_path, {})
         (tmp_path / "home/.docker/config.json").write_text(LOGIN_FILES[what].replace("%s", PLANTED).replace("NAME", images.name))
@@ -137,7 +137,7 @@ def test_a_login_file_that_is_wrong_is_not_shown(what, kind, tmp_path):
         assert not any("X-Evil" in each.headers for record in fronts for each in record.select())
 
 
-def test_a_login_in_an_address_is_refused_and_not_shown(tmp_path):
+def test_mlk_refuses_a_login_in_an_address_and_does_not_show_it(tmp_path):
     with registry.basic() as images:
         builder = builder_of(images, tmp_path, {})
         inside = f"{registry.USER}:{PLANTED}@{images.name}"
@@ -156,11 +156,11 @@ def test_a_login_in_an_address_is_refused_and_not_shown(tmp_path):
                 outputs.append(mlk.run(mlk.MLK, "image", *words, env=builder.env))
         for result in outputs:
             assert result.code != 0, result
-            # The shell has shown it already; what mlk says may go into a log.
+            # The user's shell shows the address anyway. The messages of mlk may go into a log, so they must not show it.
             assert PLANTED not in result.stdout + result.stderr, result
 
 
-def test_the_signature_of_a_redirect_is_not_shown(tmp_path):
+def test_mlk_build_does_not_show_the_signature_in_a_redirect(tmp_path):
     with registry.anonymous() as images:
         builder = builder_of(images, tmp_path, {})
         for to in (f"http://127.0.0.1:1/blob?X-Signature={PLANTED}", f"http://169.254.169.254/?X-Signature={PLANTED}",

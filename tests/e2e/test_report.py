@@ -18,7 +18,7 @@ def chromium():
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory):
-    """sample(trials) writes the report of so many trials, and gives its URL."""
+    """sample(trials) writes the report of this number of trials, and returns its URL."""
     folder = tmp_path_factory.mktemp("report")
 
     def write(trials=120):
@@ -34,7 +34,7 @@ def page(chromium, sample):
 
 
 def column(page, name):
-    """The texts of the column of the table of trials that is called so."""
+    """The texts in the column with this name in the table of trials."""
     return page.evaluate(f"""(() => {{
         const at = [...document.querySelectorAll("#trials th")].findIndex((head) => head.title === {json.dumps(name)});
         return [...document.querySelectorAll("#trials tbody tr")].map((row) => row.cells[at].textContent);
@@ -50,21 +50,21 @@ def count(page):
 
 
 def problems(page):
-    """Exceptions, and what the console and the browser complain of."""
+    """Exceptions, errors on the console, and complaints of the browser."""
     return (page.events("Runtime.exceptionThrown") + [entry for entry in page.events("Runtime.consoleAPICalled") if entry["type"] in ("error", "warning")]
             + [entry for entry in page.events("Log.entryAdded") if entry["entry"]["level"] in ("error", "warning")])
 
 
 @pytest.mark.parametrize("trials", [0, 1, 8, 120])
-def test_a_report_opens_without_a_complaint_and_asks_nobody_for_anything(chromium, sample, trials):
+def test_a_report_opens_without_an_error_and_makes_no_further_request(chromium, sample, trials):
     url = sample(trials)
     page = chromium.open(url)
     assert problems(page) == []
     assert [event["request"]["url"] for event in page.events("Network.requestWillBeSent")] == [url]
-    assert page.evaluate("document.title") == "digits-search"  # one of the failures tries to change it
+    assert page.evaluate("document.title") == "digits-search"  # one of the failure messages tries to change the title
 
 
-def test_a_script_that_got_in_could_not_send_anything(page):
+def test_an_injected_script_could_not_send_anything(page):
     blocked = page.evaluate("""new Promise((done) => {
         const found = [];
         document.addEventListener("securitypolicyviolation", (event) => {
@@ -79,14 +79,14 @@ def test_a_script_that_got_in_could_not_send_anything(page):
     assert page.evaluate("document.title") == "digits-search"
 
 
-def test_the_failures_of_strangers_are_shown_as_text(page):
+def test_hostile_failure_messages_are_shown_as_text(page):
     text = page.evaluate("document.getElementById('failures-table').textContent")
     assert "</script><script>document.title='owned'</script> <!--" in text
     assert "worker/1 was killed" in text
     assert page.evaluate("document.querySelectorAll('img').length") == 0
 
 
-def test_a_click_sorts_numbers_as_numbers_and_a_second_one_turns_the_order(page):
+def test_a_click_sorts_numbers_as_numbers_and_a_second_click_reverses_the_order(page):
     best_first = [float(value) for value in column(page, "accuracy")]
     assert best_first == sorted(best_first, reverse=True)
     page.click(head("train.data.batch"))
@@ -97,7 +97,7 @@ def test_a_click_sorts_numbers_as_numbers_and_a_second_one_turns_the_order(page)
     assert page.evaluate("document.querySelector('th[title=\"train.data.batch\"]').ariaSort") == "descending"
 
 
-def test_the_head_sorts_by_the_keyboard_and_keeps_the_focus(page):
+def test_the_keyboard_sorts_by_a_column_head_and_the_head_keeps_the_focus(page):
     page.evaluate(f"document.querySelector({json.dumps(head('trial'))}).focus()")
     page.press("Enter")
     assert column(page, "trial")[:3] == ["0", "1", "2"]
@@ -113,7 +113,7 @@ def test_trials_without_a_value_come_last_in_both_orders(page):
         assert given > 10 and set(values[given:]) == {"–"}
 
 
-def test_words_and_conditions_filter(page):
+def test_words_and_conditions_filter_the_trials(page):
     assert count(page) == 120
     page.type("#filter", "adam lr<0.01 batch=64")
     assert 0 < count(page) < 30
@@ -122,7 +122,7 @@ def test_words_and_conditions_filter(page):
     assert set(column(page, "train.data.batch")) == {"64"}
     page.click("#clear")
     assert count(page) == 120
-    page.type("#filter", "256mi")  # stands in a failure only
+    page.type("#filter", "256mi")  # this word is only in a failure message
     assert set(column(page, "state")) == {"Failed"}
     page.click("#clear")
     page.type("#filter", "no-such-word")
@@ -172,7 +172,7 @@ def test_the_pointer_and_the_keyboard_show_a_trial(page):
 
 
 def test_charts_and_tables_are_drawn_in_full(page):
-    assert page.evaluate("document.querySelectorAll('#curves-chart .line').length") == 118  # 117 trials have begun; one is looked at
+    assert page.evaluate("document.querySelectorAll('#curves-chart .line').length") == 118  # 117 trials have begun; one is shown in detail
     assert page.evaluate("document.querySelectorAll('#scatter-charts svg').length") == 7
     assert page.evaluate("document.querySelectorAll('#times-table tbody tr').length") == 4
     assert "Functional ANOVA" in page.evaluate("document.getElementById('importance-about').textContent")

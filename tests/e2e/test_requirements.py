@@ -1,5 +1,5 @@
-"""Files of requirements, each for this machine, for an image with another Python and for one of another architecture: what `pip install` would do
-in the image, or a refusal before anything is sent. All wheels are made here."""
+"""Files of requirements, each for this machine, for an image with another Python and for an image of another architecture. mlk does what
+`pip install` would do in the image, or refuses before it sends an object. All wheels are made here."""
 
 import gzip
 import json
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.foreign
 
 OWN = json.loads(subprocess.run(["python3", "-Ic", "import json, platform, sys; print(json.dumps([*sys.version_info[:3], platform.machine(), sys.executable]))"],
                                 capture_output=True, text=True, check=True).stdout)
-# Of each place: the Python and the machine that programs there have.
+# For each place: the version of Python and the architecture of the machine that programs have there.
 PLACES = {"local": ((OWN[0], OWN[1], OWN[2]), OWN[3]), "old": ((3, 8, 18), "x86_64"), "arm": ((3, 13, 2), "aarch64")}
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def image_of(images, name, machine, variables):
-    """A base that has nothing but what its configuration says."""
+    """A base image whose only content is its configuration."""
     tar = b"\0" * 1024
     layer = base_images.describe("", tar)["digest"]
     config = {"architecture": ARCHITECTURES[machine], "os": "linux", "config": {"Env": [f"{key}={value}" for key, value in variables.items()]},
@@ -47,7 +47,7 @@ def images():
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
-    """A folder of wheels, which is all that pip finds."""
+    """A folder of wheels. pip finds no other packages."""
     folder = tmp_path_factory.mktemp("wheels")
     for name in ("plain", "backport", "newer", "arm", "intel", "mac", "linux", "patch", "cpython", "cuda", "windows"):
         wheels.make(folder, name)
@@ -80,7 +80,7 @@ def gpu(python, machine):
 
 
 def holds_here(marker):
-    """What this machine's pip makes of a marker: the name of a kernel may be no version."""
+    """Whether a marker is true for the pip of this machine. The release of a kernel may be an invalid version."""
     said = subprocess.run(["python3", "-Ic", f"from pip._vendor.packaging.markers import Marker; print(Marker({marker!r}).evaluate())"],
                           capture_output=True, text=True, check=True).stdout
     return said.strip() == "True"
@@ -88,7 +88,7 @@ def holds_here(marker):
 
 SETTINGS = ({"PIP_USER": "1"}, {"PIP_PREFIX": "/nowhere"}, {"PIP_REQUIRE_VIRTUALENV": "1"}, {"PIP_CONFIG_FILE": "CODE/pip.conf"}, {"PIP_VERBOSE": "3"},
             {"PIP_TARGET": "/nowhere"}, {"PIP_NO_BINARY": ":all:"}, {"PIP_QUIET": "3"}, {"PYTHONPATH": "CODE"}, {"PIP_PYTHON": "/bin/false"})
-# Requirements that say nothing of each other, in one file: pip takes a second to start.
+# Requirements that are independent of each other are in one file, since pip takes a second to start.
 TOGETHER = {
     "backport; python_version < '3.10'\nnewer; python_version >= '3.10'": lambda python, _: {"backport"} if python < (3, 10) else {"newer"},
     "patch; python_full_version >= '3.8.5'\nplain": lambda *_: {"patch", "plain"},
@@ -99,7 +99,8 @@ TOGETHER = {
     "native": lambda *_: {"native"},
     "./dist/local-1.0-py3-none-any.whl": lambda *_: {"local"},
 }
-# Requirements -> what is installed in a place, or a part of the refusal. CODE is the folder of the code, in which `own` has a setup.py.
+# Requirements -> the packages that are installed in a place, or a part of the refusal. CODE is the folder of the code. It has a folder `own`
+# with a setup.py.
 CASES = {
     "\n".join(TOGETHER): lambda *place: set().union(*(installed(*place) for installed in TOGETHER.values())),
     "plain==1.0": lambda *_: {"plain"},
@@ -153,22 +154,22 @@ class Place:
         (self.code / "main.py").write_text("print(1)\n")
         programs = folder / "programs"
         programs.mkdir()
-        for program in ("lsb_release", "rustc", "uname"):  # which pip asks about this machine, only to tell indexes
+        for program in ("lsb_release", "rustc", "uname"):  # pip calls these programs only to describe this machine to indexes
             (programs / program).write_text(f"#!/bin/sh\n: > {self.trap}\n")
             (programs / program).chmod(0o755)
-        # The Python itself: what chooses one (pyenv) would take a tenth of a second each time.
+        # The Python program itself. A program that chooses a Python (pyenv) would take a tenth of a second each time.
         self.env = {**self.builder.env, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(index), "PATH": f"{programs}:{pathlib.Path(OWN[4]).parent}:{os.environ['PATH']}"}
         for variable in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
             self.env[variable] = ""
         self.more = "code: {path: code, python: requirements.txt}\n"
 
     def install(self, requirements, settings=None, check=0):
-        """What mlk says, and the names and versions of what is installed: {name: version}."""
+        """The messages of mlk, and the installed packages: {name: version}."""
         own = str(self.code)
         (self.code / "requirements.txt").write_text(requirements.replace("CODE", own) + "\n")
         env = {**self.env, **{key: value.replace("CODE", own) for key, value in (settings or {}).items()}}
         if "PIP_CONFIG_FILE" in env:
-            env |= {"PIP_NO_INDEX": "", "PIP_FIND_LINKS": ""}  # this machine may have its own
+            env |= {"PIP_NO_INDEX": "", "PIP_FIND_LINKS": ""}  # this machine may have its own settings
         before = files_of(self.code)
         if self.place == "local":
             file = self.builder.experiment(self.more, name=self.name)
@@ -197,13 +198,13 @@ def place(request, images, index, embedded, tmp_path, name):
     return Place(request.param, embedded, images, index, tmp_path, name)
 
 
-# Settings of pip matter to no place: each is tried in one, two of them in all.
+# The place does not matter for settings of pip. Each setting is tried in one place, and two settings in all places.
 COMBINATIONS = [(place, text) for text, case in CASES.items() for place in PLACES
                 if place == "old" or not isinstance(case, tuple) or "PIP_USER" in text or "PIP_CONFIG_FILE" in text]
 
 
 @pytest.mark.parametrize(("place", "requirements"), COMBINATIONS, indirect=["place"], ids=[f"{place}: {text}".replace("\n", " & ")[:120] for place, text in COMBINATIONS])
-def test_requirements_are_those_of_the_image_or_refused(place, requirements):
+def test_requirements_are_installed_for_the_python_of_the_image_or_refused(place, requirements):
     expected = CASES[requirements]
     settings, expected = expected if isinstance(expected, tuple) else ({}, expected)
     if isinstance(expected, dict):
@@ -222,8 +223,8 @@ def test_requirements_are_those_of_the_image_or_refused(place, requirements):
         assert found["plain"] == ("2.0" if "\nplain\n" in requirements or "release" in requirements else "1.0")
 
 
-def test_a_wheel_that_is_built_again_with_the_same_version_is_taken(place, tmp_path):
-    """Of a folder of the code, and of one that pip looks through."""
+def test_mlk_installs_a_wheel_again_if_it_was_built_again_with_the_same_version(place, tmp_path):
+    """The wheel is in a folder of the code, or in another folder that pip searches."""
     for requirements, folder in (("./dist/local-1.0-py3-none-any.whl", place.code / "dist"), (f"--find-links {tmp_path / 'more'}\nlocal", tmp_path / "more")):
         seen = set()
         for text in ("V = 'one'\n", "V = 'two'\n"):
@@ -239,7 +240,7 @@ def test_a_wheel_that_is_built_again_with_the_same_version_is_taken(place, tmp_p
         assert seen == {"V = 'one'\n", "V = 'two'\n"}
 
 
-def test_a_marker_that_an_unknown_patch_level_decides_is_refused(images, index, tmp_path, embedded, name):
+def test_a_marker_is_refused_if_its_value_depends_on_an_unknown_patch_level(images, index, tmp_path, embedded, name):
     image = image_of(images, "base/unknown", "x86_64", {"PATH": "/usr/bin"})
     place = Place("old", embedded, images, index, tmp_path, name)
     place.builder.image = image
@@ -251,7 +252,7 @@ def test_a_marker_that_an_unknown_patch_level_decides_is_refused(images, index, 
     assert set(place.install("plain; python_full_version < '3.8.5'")[1]) == {"plain"}
 
 
-def test_the_image_finds_packages_first_and_then_what_it_had(images, index, tmp_path, embedded, name):
+def test_programs_in_the_image_find_installed_packages_before_those_of_the_image(images, index, tmp_path, embedded, name):
     place = Place("old", embedded, images, index, tmp_path, name)
     place.install("tool")
     _, built = place.builder.build_layout("again", more=place.more, env=place.env)
@@ -260,7 +261,7 @@ def test_the_image_finds_packages_first_and_then_what_it_had(images, index, tmp_
     assert layer["mlk/python/bin/tool"][2]
 
 
-def test_programs_and_modules_of_packages_are_found_on_this_machine(images, index, tmp_path, embedded, name):
+def test_a_local_run_finds_the_programs_and_modules_of_its_packages(images, index, tmp_path, embedded, name):
     place = Place("local", embedded, images, index, tmp_path, name)
     (place.code / "src").mkdir()
     (place.code / "src/mine.py").write_text("")
@@ -273,8 +274,8 @@ def test_programs_and_modules_of_packages_are_found_on_this_machine(images, inde
         assert seen in embedded.mlk("logs", submitted, env=place.env, check=0).stdout
 
 
-def test_pip_runs_with_the_index_of_the_user(images, tmp_path, embedded, name):
-    """Its settings go on to count, those with a password as well, which nobody gets to see."""
+def test_pip_uses_the_index_that_the_user_has_configured(images, tmp_path, embedded, name):
+    """mlk uses the user's settings of pip, also those with a password, and does not show the password."""
     wheels.make(tmp_path / "private", "private")
     place = Place("arm", embedded, images, tmp_path / "private", tmp_path, name)
     config = tmp_path / "home/config/pip/pip.conf"

@@ -28,7 +28,7 @@ def program(name, text, count=1):
 
 
 def labelled(cluster, run):
-    """Everything of a run that is left in the namespace."""
+    """All objects of a run that are left in the namespace."""
     kinds = "configmaps,secrets,services,jobs,pods"
     return [f'{item["kind"]}/{item["metadata"]["name"]}' for item in cluster.objects(kinds, f"mlk.dev/run={run}")]
 
@@ -78,13 +78,13 @@ def test_prometheus_finds_every_pod_and_event_files_lie_beside_the_checkpoints(e
                 with urllib.request.urlopen(f'http://{pod["status"]["podIP"]}:{port}/metrics', timeout=10) as told:
                     return prometheus_text.parse(told.read().decode())
             except OSError:
-                return None  # it has just been started
+                return None  # the pod has just been started
         assert mlk.wait_until(lambda: (answer() or {}).get("mlk_world_size") == 2, "the answer of a pod that trains")
     assert mlk.wait_until(lambda: list(tmp_path.glob(f"{run}-*/tensorboard/events.out.tfevents.*")), "event files")
 
 
 @pytest.mark.nodes
-def test_submitting_a_file_twice_is_one_run_and_again_makes_a_second(cluster, name, experiment):
+def test_a_file_that_is_submitted_twice_makes_one_run_and_submit_again_makes_a_second(cluster, name, experiment):
     file = experiment(program(name, "echo once"))
     first = cluster.mlk("submit", "--wait", file, check=0).stdout.strip()
     second = cluster.mlk("submit", "--wait", file, check=0)
@@ -96,7 +96,7 @@ def test_submitting_a_file_twice_is_one_run_and_again_makes_a_second(cluster, na
 
 
 @pytest.mark.nodes
-def test_a_changed_file_is_a_new_run(cluster, name, experiment):
+def test_a_changed_file_makes_a_new_run(cluster, name, experiment):
     first = cluster.mlk("submit", experiment(program(name, "echo one")), check=0).stdout.strip()
     second = cluster.mlk("submit", experiment(program(name, "echo two")), check=0).stdout.strip()
     assert first != second
@@ -106,7 +106,7 @@ def test_a_changed_file_is_a_new_run(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_the_result_is_recorded_also_when_the_end_of_the_job_is_heard_of_before_that_of_its_pods(cluster, name):
+def test_the_result_is_recorded_even_if_the_job_s_end_is_reported_before_the_end_of_its_pods(cluster, name):
     with FaultProxy(cluster.kubeconfig, plan=[{"do": "delay", "path": r"/pods\?.*watch", "seconds": 60, "times": 0}]) as proxy:
         image = {"MLK_IMAGE": "mlk-runtime:local"} if cluster.embedded else {}
         done = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "submit", "--wait", "--set", f"name={name}",
@@ -131,7 +131,7 @@ def test_logs_of_all_ranks_are_merged_with_their_names(cluster, name, experiment
 
 
 @pytest.mark.nodes
-def test_logs_of_the_others_are_shown_when_there_is_no_answer_for_one(cluster, name, experiment):
+def test_logs_shows_the_other_ranks_if_the_log_of_one_rank_does_not_answer(cluster, name, experiment):
     run = cluster.mlk("submit", "--wait", experiment(program(name, "echo hello from $MLK_RANK", count=3)), check=0, timeout=120).stdout.strip()
     with FaultProxy(cluster.kubeconfig, plan=[{"do": "cut-before", "path": "worker-1[^/]*/log", "times": 0}]) as proxy:
         told = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "logs", run, check=0, timeout=120, env=cluster.env)
@@ -142,7 +142,7 @@ def test_logs_of_the_others_are_shown_when_there_is_no_answer_for_one(cluster, n
 
 
 @pytest.mark.nodes
-def test_delete_leaves_nothing_and_may_be_repeated(cluster, name, experiment):
+def test_mlk_delete_removes_all_objects_of_a_run_and_may_be_repeated(cluster, name, experiment):
     run = cluster.mlk("submit", experiment(program(name, "sleep 600")), check=0).stdout.strip()
     assert labelled(cluster, run)
     cluster.mlk("delete", run, check=0, timeout=150)
@@ -165,7 +165,7 @@ def test_delete_and_submit_again_at_once_gives_one_whole_run(cluster, name, expe
 
 
 @pytest.mark.nodes
-def test_two_submits_of_one_file_at_the_same_time_are_one_run(cluster, name, experiment):
+def test_two_submits_of_one_file_at_the_same_time_make_one_run(cluster, name, experiment):
     file = experiment(program(name, "echo done"))
     both = [cluster.start("submit", "--wait", file) for _ in range(2)]
     ends = [(*process.communicate(timeout=150 * mlk.SLOW), process.returncode) for process in both]
@@ -193,7 +193,7 @@ while :; do sleep 0.1; done"""
 
 
 @pytest.mark.nodes
-def test_a_wait_for_a_run_that_is_being_stopped_lasts_until_its_results_are_there(cluster, name, experiment):
+def test_wait_for_a_run_that_is_being_stopped_lasts_until_its_results_are_recorded(cluster, name, experiment):
     file = experiment(program(name, SLOW_TO_STOP).replace("retries: 0", "retries: 3"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Running", "the run to run")
@@ -204,14 +204,14 @@ def test_a_wait_for_a_run_that_is_being_stopped_lasts_until_its_results_are_ther
 
 @pytest.mark.nodes
 @pytest.mark.parametrize("at_sigterm", ["exit 143", ""], ids=["ends with 143", "is killed"])
-def test_a_stopped_run_goes_on_whatever_its_ranks_have_left_of_their_tries(cluster, name, experiment, at_sigterm):
+def test_a_stopped_run_can_be_resumed_even_if_its_ranks_have_no_retries_left(cluster, name, experiment, at_sigterm):
     file = experiment(program(name, f"trap '{at_sigterm}' TERM; echo ready; while :; do sleep 0.1; done")
                       .replace("{retries: 0}", "{retries: 0, on: [75]}") + "\npatch: {pod: {spec: {terminationGracePeriodSeconds: 2}}}\n")
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: "ready" in cluster.mlk("logs", run).stdout, "the run to run")
     with kept(cluster, cluster.objects("pods", f"mlk.dev/run={run}")[0]["metadata"]):
         cluster.mlk("stop", run, check=0, timeout=150)
-        time.sleep(3)  # the Job controller looks again about a second after a pod has changed
+        time.sleep(3)  # the Job controller reconciles about a second after a pod has changed
         assert cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] == "Stopped"
     cluster.mlk("resume", run, check=0)
     mlk.wait_until(lambda: cluster.mlk("status", run, "-o", "json", check=0).json()["phase"] in ("Running", "Succeeded"), "it to go on")
@@ -220,7 +220,7 @@ def test_a_stopped_run_goes_on_whatever_its_ranks_have_left_of_their_tries(clust
 
 @contextlib.contextmanager
 def kept(cluster, pod):
-    """The pod stays after its end, as on a busy node: its Job sees how it ended."""
+    """Keeps the pod after its end, as a busy node does, so that its Job sees how the pod ended."""
     def set_finalizers(names):
         patch = json.dumps({"metadata": {"finalizers": names}})
         cluster.kubectl("patch", "pod", pod["name"], "-n", cluster.namespace, "--type=merge", "-p", patch)
@@ -232,7 +232,7 @@ def kept(cluster, pod):
 
 
 @pytest.mark.nodes
-def test_a_run_succeeds_with_its_minimum_although_a_rank_was_given_up(cluster, name, experiment):
+def test_a_run_succeeds_with_its_minimum_of_workers_though_a_rank_failed_for_good(cluster, name, experiment):
     text = program(name, "if [ $MLK_RANK = 2 ]; then exit 1; fi; sleep 6", count=3)
     file = experiment(text.replace("count: 3", "count: 3, min: 1"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
@@ -252,7 +252,7 @@ def test_a_stopped_run_may_be_submitted_again(cluster, name, experiment):
 
 
 @pytest.mark.nodes
-def test_results_from_before_a_stop_without_a_volume_are_not_shown_after_a_resume(cluster, name):
+def test_old_results_are_not_shown_after_a_resume_if_the_run_has_no_volume(cluster, name):
     run = cluster.mlk("submit", "--set", f"name={name}", "--set", "train.step_delay_ms=20", "--set", "train.report_every=5",
                       mlk.EXAMPLES / "digits-single.yaml", check=0).stdout.strip()
     mlk.wait_until(lambda: "mlk step=" in cluster.mlk("logs", run).stdout, "the run to train")
@@ -266,9 +266,9 @@ def test_results_from_before_a_stop_without_a_volume_are_not_shown_after_a_resum
 
 
 @pytest.mark.nodes
-def test_a_run_that_started_unseen_is_not_given_up(cluster, name, experiment):
+def test_submit_does_not_abandon_a_run_whose_start_it_did_not_see(cluster, name, experiment):
     file = experiment(program(name, "sleep 12"))
-    # Less than what the head of an answer may take, or no watch would ever begin.
+    # The delay is shorter than the time that mlk allows for the head of an answer. Otherwise no watch would ever begin.
     with FaultProxy(cluster.kubeconfig, plan=[{"do": "delay", "path": r"/(pods|jobs)\?.*watch", "seconds": 8.5, "times": 0}]) as proxy:
         image = {"MLK_IMAGE": "mlk-runtime:local"} if cluster.embedded else {}
         mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "submit", "--wait", "--start-timeout", "7s", file, check=0, timeout=120,
@@ -284,7 +284,7 @@ def test_an_empty_name_is_refused_and_nothing_is_deleted(cluster, name, experime
 
 
 @pytest.mark.nodes
-def test_a_log_that_comes_slowly_is_followed_to_its_end(cluster, name, experiment):
+def test_logs_follows_a_log_to_its_end_even_if_its_bytes_arrive_slowly(cluster, name, experiment):
     run = cluster.mlk("submit", "--wait", experiment(program(name, "for i in 1 2 3 4 5 6 7 8; do echo this is line $i; done")), check=0, timeout=120).stdout.strip()
     with FaultProxy(cluster.kubeconfig, plan=[{"do": "drip", "path": "/log", "seconds": 0.04, "times": 0}]) as proxy:
         told = mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, "logs", "-f", run, check=0, timeout=120, env=cluster.env)
@@ -293,15 +293,15 @@ def test_a_log_that_comes_slowly_is_followed_to_its_end(cluster, name, experimen
 
 @pytest.mark.nodes
 def test_a_reader_that_pauses_gets_all_of_a_long_log(cluster, name, experiment):
-    lines = 180_000  # more than is held in memory and lies in pipes, and less than the 10 MiB at which a node begins a new file
-    # A busy node may lose what a program leaves in its pipe when it ends, so this one stays until its whole log is there.
+    lines = 180_000  # more than mlk and the pipes buffer, and less than the 10 MiB at which a node begins a new log file
+    # When a program ends, a busy node may lose the output that is still in the pipe. So this program runs until its whole log has arrived.
     file = experiment(program(name, f"trap 'exit 0' TERM; seq {lines}; exec 2>&-; while true; do sleep 0.2; done"))
     run = cluster.mlk("submit", file, check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.mlk("logs", "--tail", "1", run).stdout.split()[-1:] == [str(lines)], "the whole log", timeout=120)
     cluster.signal(run, "worker", 0, "TERM")
     cluster.mlk("wait", run, check=0, timeout=120)
     following = cluster.start("logs", "-f", run)
-    time.sleep(12)  # longer than it waits for the end of a log
+    time.sleep(12)  # longer than mlk waits for the end of a log
     told, _ = following.communicate(timeout=120 * mlk.SLOW)
     assert following.returncode == 0
     numbers = [int(line.split()[-1]) for line in told.splitlines()]
@@ -322,7 +322,7 @@ def test_interrupting_a_waiting_submit_leaves_the_run_running(cluster, name, exp
 
 
 @pytest.mark.nodes
-def test_waiting_has_an_end(cluster, name, experiment):
+def test_wait_ends_after_its_timeout(cluster, name, experiment):
     run = cluster.mlk("submit", experiment(program(name, "sleep 600")), check=0).stdout.strip()
     ended = cluster.mlk("wait", run, "--timeout", "3s", check=124)
     assert run in ended.stderr
@@ -349,7 +349,7 @@ def test_the_ranks_of_an_ended_run_keep_their_reason_and_age(cluster, name, expe
     assert re.match(r"worker +0 +Failed +0 +\d+s +\S+ +.*exit code 3", row), row
 
 
-def test_a_dry_run_says_that_the_run_is_there_already(embedded, name, experiment):
+def test_a_dry_run_says_so_if_the_run_exists_already(embedded, name, experiment):
     file = experiment(program(name, "true"))
     new = embedded.mlk("submit", "--dry-run=server", file, check=0)
     run = new.stdout.strip()
@@ -373,7 +373,7 @@ def test_a_bare_name_means_the_newest_run(cluster, name, experiment):
 
 @pytest.mark.nodes
 def test_long_lists_that_share_a_connection_arrive_whole(real, name):
-    """libcurl before 8.1 loses the end of an answer now and then, when several long ones share a connection of HTTP/2."""
+    """libcurl before 8.1 sometimes loses the end of an answer if several long answers share a connection of HTTP/2."""
     safe = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     pod = {"restartPolicy": "Never", "nodeSelector": {"mlk.dev/nowhere": "true"},
            "containers": [{"name": "main", "image": "none", "securityContext": safe}]}
@@ -389,7 +389,7 @@ def test_long_lists_that_share_a_connection_arrive_whole(real, name):
         real.kubectl("delete", "jobs", "-n", real.namespace, "-l", f"mlk.dev/run={name}", "--wait=false")
 
 
-def test_the_context_tells_where_and_what(cluster):
+def test_mlk_context_shows_the_namespace_the_rights_and_the_kubeconfig(cluster):
     told = cluster.mlk("context", "-o", "json", check=0).json()
     assert told["namespace"] == cluster.namespace
     assert told["allowed"]["submit"] is True
@@ -397,11 +397,11 @@ def test_the_context_tells_where_and_what(cluster):
 
 
 @pytest.mark.parametrize("mode,steps", [("allreduce", 47), ("ps", 94)])
-def test_a_run_of_epochs_makes_the_steps_that_they_take_and_shows_how_many(embedded, name, experiment, mode, steps):
+def test_a_run_of_epochs_makes_the_steps_that_its_epochs_need_and_status_shows_their_number(embedded, name, experiment, mode, steps):
     text = (mlk.EXAMPLES / f"digits-{mode}.yaml").read_text().replace("files: data/digits", f"files: {mlk.EXAMPLES}/data/digits")
     text = "".join("  epochs: 2\n" if line.lstrip().startswith("steps:") else line for line in text.splitlines(keepends=True))
     run = embedded.mlk("submit", "--wait", "--set", f"name={name}", "--allow-files", mlk.EXAMPLES, experiment(text), check=0, timeout=120).stdout.strip()
     status = embedded.mlk("status", run, "-o", "json", check=0).json()
-    # 1500 samples: together two workers take 64 a step; without waiting for each other each update takes 32.
+    # 1500 samples. In allreduce, two workers use 64 samples per step together. In ps, each worker's update uses 32 samples.
     assert (status["steps"], status["result"]["step"], status["result"]["epoch"]) == (steps, steps, 2)
     assert f"{steps}/{steps}" in embedded.mlk("status", run, check=0).stdout

@@ -1,9 +1,9 @@
-"""More workers than there are seeds, half of them lost at once."""
+"""A run has more workers than seeds, and loses half of its workers at once."""
 
 import pytest
 from runtime_processes import ENDLESS, Run, kill_at_once
 
-# Alone: they want the whole machine for themselves. Timed: with a sanitizer they want more than there is.
+# Alone: the tests need the whole machine. Timed: with a sanitizer they would need more than the machine has.
 pytestmark = [pytest.mark.runtime, pytest.mark.alone, pytest.mark.timed]
 
 CROWD = 100
@@ -11,7 +11,7 @@ HALF = CROWD // 2
 
 
 @pytest.mark.parametrize("mode,consistency", [("allreduce", "sync"), ("ps", "sync"), ("ps", "async")])
-def test_half_of_a_crowd_is_killed_and_comes_back(tmp_path, mode, consistency):
+def test_a_run_of_many_workers_continues_after_half_of_them_were_killed(tmp_path, mode, consistency):
     with Run(tmp_path, mode, workers=CROWD, minimum=1, consistency=consistency, steps=ENDLESS, patience_seconds=120, report_every=1,
              step_delay_ms=20, data={"format": "idx", "batch": 8}) as run:
         servers, workers = run.start_all()

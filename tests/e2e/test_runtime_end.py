@@ -1,4 +1,4 @@
-"""The end of a run: who comes late is told that it is trained, or sees it by the last checkpoint, and ends with 0."""
+"""The end of a run. A late process learns from a peer or from the last checkpoint that the run is trained, and ends with 0."""
 
 import time
 
@@ -13,13 +13,13 @@ LATE = {"MLK_LATE_SECONDS": "30"}
 
 @MODES
 @pytest.mark.parametrize("lost", [0, 1])
-def test_a_worker_that_is_back_after_the_end_is_told_of_it(tmp_path, mode, consistency, lost):
+def test_a_worker_that_starts_again_after_the_end_learns_that_the_run_is_trained(tmp_path, mode, consistency, lost):
     with Run(tmp_path / "run", mode, consistency=consistency, step_delay_ms=10, minimum=1) as run:
         servers, workers = run.start_all(**LATE)
         run.until_step(workers[0], 100)
         workers[lost].kill()
         other = workers[1 - lost]
-        # The rank that reported stays without servers, else the servers do.
+        # After the end the servers still run. In a run without servers, the rank that reported still runs.
         run.until(other.done, "the end")
         assert all(process.running() for process in servers or [other])
         back = run.start("worker", lost, **LATE)
@@ -31,13 +31,13 @@ def test_a_worker_that_is_back_after_the_end_is_told_of_it(tmp_path, mode, consi
         assert "is lost" not in back.errors()
 
 
-def test_a_server_that_is_left_tells_of_the_end_when_the_first_one_is_lost(tmp_path):
+def test_the_second_server_tells_a_late_worker_of_the_end_if_the_first_server_is_lost(tmp_path):
     with Run(tmp_path / "run", "ps", servers=2, step_delay_ms=10, minimum=1) as run:
         servers, workers = run.start_all(**LATE)
         run.until_step(workers[0], 100)
         workers[1].kill()
         assert workers[0].wait() == 0, workers[0].errors()
-        time.sleep(0.5)  # the second server has heard of it, too
+        time.sleep(0.5)  # the second server has heard of the end, too
         servers[0].kill()
         back = run.start("worker", 1, **LATE)
         for process in (back, servers[1]):
@@ -58,7 +58,7 @@ def test_sigterm_ends_a_process_that_waits_for_late_ranks_and_the_run_stays_trai
 
 
 @pytest.mark.parametrize("mode,role", [("single", "worker"), ("ps", "worker"), ("ps", "server"), ("allreduce", "worker")])
-def test_a_process_that_finds_the_last_checkpoint_ends_well_without_peers(tmp_path, mode, role):
+def test_a_process_without_peers_ends_with_0_if_it_finds_the_last_checkpoint(tmp_path, mode, role):
     with Run(tmp_path / "run", mode, workers=1 if mode == "single" else 2, checkpoints=True) as run:
         servers, workers = run.start_all()
         for process in servers + workers:
@@ -72,8 +72,8 @@ def test_a_process_that_finds_the_last_checkpoint_ends_well_without_peers(tmp_pa
             assert accuracy(alone) == accuracy(workers[0])
 
 
-def test_workers_that_lose_the_server_at_the_end_find_the_last_checkpoint(tmp_path):
-    """Who waits for a server looks for it, too: the server may have ended well, and comes back no more."""
+def test_a_worker_that_waits_for_a_server_finds_the_last_checkpoint(tmp_path):
+    """A worker that waits for a server also looks for the last checkpoint, since the server may have ended well and will not start again."""
     with Run(tmp_path / "run", "ps", checkpoints=True, minimum=2) as run:
         servers, workers = run.start_all()
         for process in servers + workers:
@@ -88,7 +88,7 @@ def test_workers_that_lose_the_server_at_the_end_find_the_last_checkpoint(tmp_pa
         assert accuracy(late) == accuracy(workers[0])
 
 
-def test_a_worker_that_does_not_see_the_checkpoint_is_told_by_a_server_that_does(tmp_path):
+def test_a_server_that_sees_the_last_checkpoint_tells_a_worker_that_does_not_see_it(tmp_path):
     with Run(tmp_path / "run", "ps", checkpoints=True, minimum=2) as run:
         servers, workers = run.start_all()
         for process in servers + workers:
@@ -100,7 +100,7 @@ def test_a_worker_that_does_not_see_the_checkpoint_is_told_by_a_server_that_does
         assert accuracy(late) == accuracy(workers[0]), "the weights are those of the checkpoint"
 
 
-def test_a_server_that_replaces_an_earlier_one_does_not_wait_a_day(tmp_path):
+def test_a_server_that_replaces_an_earlier_server_ends_after_its_patience(tmp_path):
     with Run(tmp_path / "run", "ps", patience_seconds=2) as run:
         first = run.start("server", 0)
         time.sleep(4)
@@ -110,7 +110,7 @@ def test_a_server_that_replaces_an_earlier_one_does_not_wait_a_day(tmp_path):
         assert again.wait(20) == 75, "it knows nothing of the run, and its Job is to try again"
 
 
-def test_a_rank_that_ends_because_the_run_is_trained_is_not_called_lost(tmp_path):
+def test_a_rank_is_not_reported_as_lost_if_it_ends_because_the_run_is_trained(tmp_path):
     with Run(tmp_path / "run", "allreduce", workers=4, steps=50) as run:
         _, workers = run.start_all()
         for process in workers:

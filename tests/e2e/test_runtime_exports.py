@@ -1,4 +1,4 @@
-"""What others read of a run of mlk-runtime: event files by TensorBoard, figures by Prometheus."""
+"""What other programs read from a run of mlk-runtime: TensorBoard reads event files, and Prometheus reads figures."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ WHEELS = [
 
 @pytest.fixture(scope="session")
 def tensorboard():
-    """tensorboard(folder): the scalars that TensorBoard shows of it, {tag: {step: value}}."""
+    """tensorboard(folder) returns the scalars that TensorBoard shows for this folder: {tag: {step: value}}."""
     try:
         packages = wheels.unpack(f"tensorboard-{VERSION}-{PYTHON}", WHEELS, f"TensorBoard {VERSION} for its tests (30 MB)")
     except (subprocess.SubprocessError, RuntimeError) as error:
@@ -44,7 +44,7 @@ def tensorboard():
     return read
 
 
-def test_event_files_say_what_the_lines_say(tmp_path, tensorboard):
+def test_event_files_have_the_values_of_the_metrics_lines(tmp_path, tensorboard):
     folder = tmp_path / "events"
     with Run(tmp_path, "single", workers=1, evaluate_every=50) as run:
         worker = run.start("worker", 0, MLK_TENSORBOARD=str(folder))
@@ -56,7 +56,7 @@ def test_event_files_say_what_the_lines_say(tmp_path, tensorboard):
         assert points == pytest.approx({int(line["step"]): float(line[tag]) for line in lines if tag in line}, rel=1e-3, abs=1e-3)
 
 
-def test_a_restart_opens_a_new_file_and_takes_back_what_it_does_again(tmp_path, tensorboard):
+def test_a_restart_opens_a_new_event_file_that_replaces_the_steps_that_it_repeats(tmp_path, tensorboard):
     folder = tmp_path / "events"
     with Run(tmp_path, "single", workers=1, steps=ENDLESS, checkpoint={"every": 45, "keep": 2}, step_delay_ms=10) as run:
         first = run.start("worker", 0, MLK_TENSORBOARD=str(folder))
@@ -82,7 +82,7 @@ def test_only_the_reporting_rank_writes_event_files(tmp_path, tensorboard):
     assert tensorboard(folder)["world"][60] == 2
 
 
-def test_a_folder_that_cannot_be_written_does_not_stop_a_run(tmp_path):
+def test_a_run_trains_without_event_files_if_their_folder_cannot_be_written(tmp_path):
     (tmp_path / "taken").write_text("")
     with Run(tmp_path, "single", workers=1) as run:
         worker = run.start("worker", 0, MLK_TENSORBOARD=str(tmp_path / "taken"))
@@ -149,7 +149,7 @@ def test_clients_that_misbehave_disturb_neither_the_answers_nor_the_training(tmp
         run.until_step(worker, 10)
         files = f"/proc/{worker.popen.pid}/fd"
         before = len(os.listdir(files))
-        for _ in range(40):  # silent ones, more than it takes at once: the oldest give way
+        for _ in range(40):  # silent connections, more than the process accepts at once: it closes the oldest ones
             clients.enter_context(connect(address))
         assert fetch(address)["mlk_step"] > 0
         assert len(os.listdir(files)) <= before + 17  # 16 connections, and a file that is just being written
@@ -158,9 +158,9 @@ def test_clients_that_misbehave_disturb_neither_the_answers_nor_the_training(tmp
             assert answer_to(address, request).split()[1] == status
         assert answer_to(address, b"GET /metrics HTT") == b""
         slow, deaf = clients.enter_context(connect(address)), clients.enter_context(connect(address))
-        deaf.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")  # and never reads
+        deaf.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")  # this client never reads the answer
         until = time.monotonic() + 60
-        with pytest.raises(OSError):  # a byte now and then does not keep a connection
+        with pytest.raises(OSError):  # the process closes a connection that sends only a byte from time to time
             while time.monotonic() < until:
                 slow.sendall(b"G")
                 time.sleep(0.2)
@@ -172,14 +172,14 @@ def test_clients_that_misbehave_disturb_neither_the_answers_nor_the_training(tmp
         assert worker.wait() == 143
 
 
-def test_a_port_that_is_taken_does_not_stop_a_run(tmp_path):
+def test_a_run_trains_without_answers_to_prometheus_if_the_port_is_taken(tmp_path):
     with Run(tmp_path, "single", workers=1) as run, socket.create_server(metrics_address(run, "worker", 0)):
         worker = run.start("worker", 0, MLK_METRICS_PORT=str(PORT))
         assert_trained([worker], run.steps, worker)
         assert "metrics: cannot listen at 127." in worker.errors()
 
 
-def test_a_port_that_is_none_is_bad_configuration(tmp_path):
+def test_a_worker_ends_with_64_if_the_metrics_port_is_not_a_number(tmp_path):
     with Run(tmp_path, "single", workers=1) as run:
         worker = run.start("worker", 0, MLK_METRICS_PORT="metrics")
         assert worker.wait() == 64

@@ -1,4 +1,4 @@
-"""Runs with several processes of mlk-runtime, undisturbed and disturbed in every way that does not need a cluster."""
+"""Runs with several processes of mlk-runtime, undisturbed, and with every kind of fault that does not need a cluster."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def test_a_worker_that_is_killed_and_comes_back_takes_part_again(tmp_path, mode,
         run.until_step(workers[0], 40)
         workers[1].kill()
         lost_at = workers[0].step()
-        run.until_step(workers[0], lost_at + 30)  # nobody waits for it
+        run.until_step(workers[0], lost_at + 30)  # the others do not wait for this worker
         run.until(lambda: workers[0].world() == 1, "a report without it")
         back = run.start("worker", 1)
         run.until_world(workers[0], 2)
@@ -58,7 +58,7 @@ def test_a_worker_that_is_killed_and_comes_back_takes_part_again(tmp_path, mode,
 
 
 @mode_and_consistency
-def test_when_the_reporting_worker_is_killed_the_next_one_reports(tmp_path, mode, consistency):
+def test_the_next_worker_reports_when_the_reporting_worker_is_killed(tmp_path, mode, consistency):
     with Run(tmp_path, mode, consistency=consistency, steps=300, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
@@ -69,7 +69,7 @@ def test_when_the_reporting_worker_is_killed_the_next_one_reports(tmp_path, mode
 
 @pytest.mark.parametrize("consistency", ["async", "sync"])
 @pytest.mark.parametrize("servers_count,victim", [(1, 0), (2, 0), (2, 1)])
-def test_a_server_that_is_killed_is_seeded_by_a_worker(tmp_path, consistency, servers_count, victim):
+def test_a_worker_seeds_a_server_that_was_killed(tmp_path, consistency, servers_count, victim):
     with Run(tmp_path, "ps", servers=servers_count, consistency=consistency, steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 100)
@@ -84,7 +84,7 @@ def test_a_server_that_is_killed_is_seeded_by_a_worker(tmp_path, consistency, se
         assert step >= 100
 
 
-def test_server_and_worker_killed_at_once(tmp_path):
+def test_a_run_continues_after_a_server_and_a_worker_were_killed_at_once(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 60)
@@ -97,7 +97,7 @@ def test_server_and_worker_killed_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("consistency", ["async", {"staleness": 2}], ids=["async", "staleness"])
-def test_nobody_waits_for_a_worker_that_was_lost_while_a_server_was(tmp_path, consistency):
+def test_a_run_does_not_wait_for_a_worker_that_was_lost_while_a_server_was_lost(tmp_path, consistency):
     with Run(tmp_path, "ps", workers=3, minimum=1, servers=2, consistency=consistency, steps=ENDLESS, step_delay_ms=15,
              offline_seconds=0) as run:
         servers, workers = run.start_all()
@@ -111,7 +111,7 @@ def test_nobody_waits_for_a_worker_that_was_lost_while_a_server_was(tmp_path, co
         run.finish(servers, workers[:2])
 
 
-def test_all_workers_killed_at_once_go_on_from_the_servers_weights(tmp_path):
+def test_a_run_continues_from_the_weights_of_its_servers_after_all_workers_were_killed(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 100)
@@ -123,7 +123,7 @@ def test_all_workers_killed_at_once_go_on_from_the_servers_weights(tmp_path):
 
 
 @pytest.mark.parametrize("consistency", ["async", "sync"])
-def test_one_of_two_servers_and_all_workers_killed_go_on_from_the_checkpoint(tmp_path, consistency):
+def test_a_run_continues_from_its_checkpoint_after_one_of_two_servers_and_all_workers_were_killed(tmp_path, consistency):
     with Run(tmp_path, "ps", servers=2, consistency=consistency, steps=ENDLESS, step_delay_ms=15,
              checkpoint={"every": 20, "keep": 2}) as run:
         servers, workers = run.start_all()
@@ -131,7 +131,7 @@ def test_one_of_two_servers_and_all_workers_killed_go_on_from_the_checkpoint(tmp
         kill_at_once([servers[1], *workers])
         servers[1] = run.start("server", 1)
         workers = [run.start("worker", rank) for rank in range(2)]
-        # Else server 1 got the weights of the start.
+        # Otherwise server 1 has received the weights of the start.
         run.until_logged(servers[0], "goes on from the checkpoint of step")
         run.until_world(workers[0], 2)
         run.finish(servers, workers)
@@ -139,7 +139,7 @@ def test_one_of_two_servers_and_all_workers_killed_go_on_from_the_checkpoint(tmp
 
 
 @pytest.mark.parametrize("mode", ["ps", "allreduce"])
-def test_everything_killed_goes_on_from_the_checkpoint(tmp_path, mode):
+def test_a_run_continues_from_its_checkpoint_after_all_processes_were_killed(tmp_path, mode):
     with Run(tmp_path, mode, consistency="sync", steps=ENDLESS, step_delay_ms=15,
              checkpoint={"every": 20, "keep": 2}) as run:
         servers, workers = run.start_all()
@@ -151,7 +151,7 @@ def test_everything_killed_goes_on_from_the_checkpoint(tmp_path, mode):
         assert sorted(p.name for p in run.checkpoints.iterdir())[-1].endswith(f"{run.steps:012}")
 
 
-def test_half_of_an_allreduce_killed_at_once(tmp_path):
+def test_an_allreduce_continues_after_half_of_its_workers_were_killed_at_once(tmp_path):
     with Run(tmp_path, "allreduce", workers=4, minimum=1, steps=ENDLESS, step_delay_ms=15) as run:
         _, workers = run.start_all()
         run.until_step(workers[0], 40)
@@ -163,8 +163,8 @@ def test_half_of_an_allreduce_killed_at_once(tmp_path):
         run.finish([], workers)
 
 
-def test_half_of_an_allreduce_killed_one_after_the_other(tmp_path):
-    """The second may have gone on without those that are left: they may have to wait until a killed worker is back."""
+def test_an_allreduce_continues_after_half_of_its_workers_were_killed_one_after_the_other(tmp_path):
+    """The second victim may have made steps that the remaining workers do not have. Then they must wait until a killed worker is back."""
     with Run(tmp_path, "allreduce", workers=4, minimum=1, steps=ENDLESS, step_delay_ms=15) as run:
         _, workers = run.start_all()
         run.until_step(workers[0], 40)
@@ -197,7 +197,7 @@ def test_a_killed_rank_does_not_change_what_allreduce_computes(tmp_path, hidden,
         run.until_step(workers[0], workers[0].step() + 8 * every)
         disturbed = losses_by_step(workers[0])
         run.finish([], workers)
-    # It ends where the disturbed one was last seen, some steps after the return.
+    # The undisturbed run ends at the last reported step of the disturbed run, some steps after worker 2 came back.
     with Run(tmp_path / "undisturbed", "allreduce", steps=disturbed[-1][0], **settings) as run:
         _, workers = run.start_all()
         assert_trained(workers, run.steps, workers[0])
@@ -208,7 +208,7 @@ def test_a_killed_rank_does_not_change_what_allreduce_computes(tmp_path, hidden,
 
 
 @mode_and_consistency
-def test_a_frozen_worker_is_given_up_and_let_in_again(tmp_path, mode, consistency):
+def test_a_run_abandons_a_frozen_worker_and_lets_it_in_again(tmp_path, mode, consistency):
     with Run(tmp_path, mode, workers=3, consistency=consistency, steps=ENDLESS, step_delay_ms=25) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 20)
@@ -221,21 +221,21 @@ def test_a_frozen_worker_is_given_up_and_let_in_again(tmp_path, mode, consistenc
         run.finish(servers, workers)
 
 
-def test_a_worker_that_was_frozen_while_it_waited_takes_part_again(tmp_path):
+def test_a_worker_takes_part_again_after_it_was_frozen_while_it_waited(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", minimum=1) as run:
         slow = json.loads((tmp_path / "config.json").read_text()) | {"step_delay_ms": 10000}
         (tmp_path / "slow.json").write_text(json.dumps(slow))
         server, waiting = run.start("server", 0), run.start("worker", 0)
         run.start("worker", 1, MLK_CONFIG=str(tmp_path / "slow.json"))
         run.until(lambda: "training with 2 of 2" in server.errors(), "the start")
-        time.sleep(1)  # its own part of the first step takes much less
+        time.sleep(1)  # worker 0 needs much less time for its own part of the first step
         waiting.signal(signal.SIGSTOP)
         run.until(lambda: "worker/0 is lost" in server.errors(), "the loss", timeout=15)
         waiting.signal(signal.SIGCONT)
         run.until(lambda: "worker/0 has joined" in server.errors(), "its return", timeout=20)
 
 
-def test_strangers_are_refused_and_disturb_nobody(tmp_path):
+def test_a_server_refuses_strangers_and_the_run_continues(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 10)
@@ -256,7 +256,7 @@ def test_strangers_are_refused_and_disturb_nobody(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["ps", "allreduce"])
-def test_sigterm_saves_and_ends_with_143_and_the_next_start_goes_on(tmp_path, mode):
+def test_a_run_saves_and_ends_with_143_on_sigterm_and_continues_at_the_next_start(tmp_path, mode):
     with Run(tmp_path, mode, consistency="sync", steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 50)
@@ -267,7 +267,7 @@ def test_sigterm_saves_and_ends_with_143_and_the_next_start_goes_on(tmp_path, mo
 
 
 @pytest.mark.parametrize("mode", ["ps", "allreduce"])
-def test_sigterm_ends_the_evaluation_at_the_end_too_and_the_next_start_makes_up_for_it(tmp_path, mode):
+def test_sigterm_ends_the_last_evaluation_too_and_the_next_start_repeats_it(tmp_path, mode):
     with Run(tmp_path, mode, consistency="sync", steps=2, checkpoints=True, model={"type": "mlp", "hidden": [2048, 2048]}) as run:
         write_digits(run.data, held_out=20_000, repeat=20)  # half a minute's work
         servers, workers = run.start_all()
@@ -286,7 +286,7 @@ def test_sigterm_ends_the_evaluation_at_the_end_too_and_the_next_start_makes_up_
 
 
 @pytest.mark.timed
-def test_a_model_that_does_not_fit_is_told_as_such(tmp_path):
+def test_a_worker_says_that_it_is_out_of_memory_if_the_model_does_not_fit(tmp_path):
     with Run(tmp_path, "single", workers=1, model={"type": "mlp", "hidden": [16384, 16384]}) as run:
         process = run.start("worker", 0, under=["prlimit", f"--as={512 << 20}"])
         assert process.wait() == 70
@@ -294,7 +294,7 @@ def test_a_model_that_does_not_fit_is_told_as_such(tmp_path):
 
 
 @pytest.mark.parametrize("consistency", ["sync", "async"])
-def test_a_server_may_be_lost_later_in_the_run_than_anybody_would_wait_for_it(tmp_path, consistency):
+def test_a_run_survives_the_loss_of_a_server_after_more_than_patience_seconds_of_training(tmp_path, consistency):
     patience = int(4 * SLOW)
     with Run(tmp_path, "ps", servers=2, consistency=consistency, steps=ENDLESS, step_delay_ms=15, patience_seconds=patience) as run:
         servers, workers = run.start_all()
@@ -309,7 +309,7 @@ def test_a_server_may_be_lost_later_in_the_run_than_anybody_would_wait_for_it(tm
         assert all(process.running() for process in [servers[0], back, *workers])
 
 
-def test_steps_may_take_longer_than_anybody_would_wait(tmp_path):
+def test_a_run_is_trained_though_a_step_takes_longer_than_patience_seconds(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", steps=1, step_delay_ms=12_000, patience_seconds=11) as run:
         config = json.loads((run.folder / "config.json").read_text())
         (run.folder / "slower.json").write_text(json.dumps({**config, "step_delay_ms": 15_000}))
@@ -319,7 +319,7 @@ def test_steps_may_take_longer_than_anybody_would_wait(tmp_path):
             assert process.wait() == 0, process.errors()
 
 
-def test_a_server_that_finds_no_usable_checkpoint_goes_on_with_what_the_workers_have(tmp_path):
+def test_a_server_continues_with_the_weights_of_a_worker_if_no_checkpoint_can_be_used(tmp_path):
     checkpoint = {"every": 20, "keep": 3}
     with Run(tmp_path, "ps", consistency="sync", steps=ENDLESS, step_delay_ms=15, checkpoint=checkpoint) as run:
         servers, workers = run.start_all()
@@ -335,7 +335,7 @@ def test_a_server_that_finds_no_usable_checkpoint_goes_on_with_what_the_workers_
 
 
 @pytest.mark.parametrize("mode", ["ps", "allreduce"])
-def test_a_run_starts_with_the_minimum_and_names_who_is_missing(tmp_path, mode):
+def test_a_run_starts_with_the_minimum_of_workers_and_names_the_missing_workers(tmp_path, mode):
     with Run(tmp_path, mode, workers=3, minimum=2, consistency="sync", steps=150, step_delay_ms=15) as run:
         servers = [run.start("server", rank) for rank in range(run.servers_count)]
         first = run.start("worker", 0)
@@ -345,7 +345,7 @@ def test_a_run_starts_with_the_minimum_and_names_who_is_missing(tmp_path, mode):
         assert_trained(servers + [first, second], run.steps, first)
 
 
-def test_without_the_others_a_worker_gives_up_with_75(tmp_path):
+def test_a_worker_ends_with_75_if_the_other_worker_does_not_start(tmp_path):
     with Run(tmp_path, "allreduce", patience_seconds=3) as run:
         alone = run.start("worker", 0)
         assert alone.wait() == 75
@@ -353,7 +353,7 @@ def test_without_the_others_a_worker_gives_up_with_75(tmp_path):
         assert alone.result()["done"] is False
 
 
-def test_a_server_whose_workers_are_gone_ends_with_0_after_its_patience(tmp_path):
+def test_a_server_ends_with_0_after_its_patience_if_all_workers_are_gone(tmp_path):
     with Run(tmp_path, "ps", patience_seconds=5) as run:
         server, worker = run.start("server", 0), run.start("worker", 0)
         run.until(lambda: "waiting for worker 1" in server.errors(), "the worker to be known")
@@ -371,7 +371,7 @@ def test_a_server_waits_longer_than_its_patience_for_the_first_worker(tmp_path):
 
 
 @mode_and_consistency
-def test_a_final_failure_of_one_ends_all_with_its_code(tmp_path, mode, consistency):
+def test_all_processes_end_with_the_code_of_the_process_that_failed_for_good(tmp_path, mode, consistency):
     with Run(tmp_path, mode, consistency=consistency, steps=3000, step_delay_ms=5,
              model={"type": "mlp", "hidden": [64] * 8}, optimizer={"type": "sgd", "lr": 1e6, "momentum": 0.99}) as run:
         servers, workers = run.start_all()
@@ -380,18 +380,18 @@ def test_a_final_failure_of_one_ends_all_with_its_code(tmp_path, mode, consisten
 
 
 @pytest.mark.parametrize("mode", ["ps", "allreduce"])
-def test_bad_data_of_one_worker_ends_all_with_65(tmp_path, mode):
+def test_all_processes_end_with_65_if_one_worker_has_bad_data(tmp_path, mode):
     with Run(tmp_path, mode) as run:
         servers = [run.start("server", rank) for rank in range(run.servers_count)]
         good = run.start("worker", 0)
-        # A peer that is not connected yet learns nothing: in a cluster its Job ends it.
+        # A peer that is not connected yet does not hear of the end. In a cluster its Job would end this peer.
         wait_until(lambda: "waiting for worker 1 (" in (servers or [good])[0].errors(), "worker 0 to be known")
         bad = run.start("worker", 1, MLK_DATA=str(tmp_path / "nowhere"))
         for process in servers + [good, bad]:
             assert process.wait() == 65, process.errors()
 
 
-def test_an_older_incarnation_is_told_to_end(tmp_path):
+def test_an_older_incarnation_of_a_worker_ends_with_75_when_a_newer_one_joins(tmp_path):
     with Run(tmp_path, "ps", consistency="async", steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 20)
@@ -404,7 +404,7 @@ def test_an_older_incarnation_is_told_to_end(tmp_path):
 
 
 @pytest.mark.parametrize("consistency", ["async", "sync"])
-def test_an_older_incarnation_of_a_server_is_fenced(tmp_path, consistency):
+def test_an_older_incarnation_of_a_server_ends_with_75_when_a_newer_one_has_started(tmp_path, consistency):
     with Run(tmp_path, "ps", consistency=consistency, steps=ENDLESS, step_delay_ms=15, wires=True) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
@@ -417,13 +417,13 @@ def test_an_older_incarnation_of_a_server_is_fenced(tmp_path, consistency):
         assert servers[0].wait() == 75
         assert "newer incarnation" in servers[0].errors()
         run.until_world(workers[0], 2)
-        run.wires.move(run.spare, run.addresses["server"][0])  # of those who finish the run
+        run.wires.move(run.spare, run.addresses["server"][0])  # for the processes that finish the run
         run.finish([newer], workers)
         assert int(re.search(r"is seeded by worker/\d at step (\d+);", newer.errors())[1]) >= step, "the run went back"
 
 
 @mode_and_consistency
-def test_connections_that_are_half_open_are_made_again(tmp_path, mode, consistency):
+def test_a_run_replaces_connections_that_are_half_open(tmp_path, mode, consistency):
     with Run(tmp_path, mode, consistency=consistency, steps=ENDLESS, step_delay_ms=15, wires=True) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
@@ -434,7 +434,7 @@ def test_connections_that_are_half_open_are_made_again(tmp_path, mode, consisten
         run.finish(servers, workers)
 
 
-def test_a_cut_connection_does_not_make_two_runs_of_one(tmp_path):
+def test_a_run_does_not_split_into_two_when_a_connection_is_cut(tmp_path):
     with Run(tmp_path, "allreduce", steps=ENDLESS, step_delay_ms=15, report_every=1, wires=True) as run:
         _, workers = run.start_all()
         for times in (1, 2, 3):
@@ -446,7 +446,7 @@ def test_a_cut_connection_does_not_make_two_runs_of_one(tmp_path):
         run.finish([], workers)
 
 
-def test_ranks_that_dial_again_late_after_a_pause_of_rank_0_are_not_taken_for_dead(tmp_path):
+def test_rank_0_does_not_take_the_others_for_dead_if_they_dial_late_after_its_own_pause(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=1, steps=ENDLESS, step_delay_ms=15, report_every=1, wires=True) as run:
         _, workers = run.start_all()
         run.until_step(workers[0], 20)
@@ -465,7 +465,7 @@ def test_ranks_that_dial_again_late_after_a_pause_of_rank_0_are_not_taken_for_de
         run.finish([], workers)
 
 
-def test_a_server_ahead_of_all_that_are_left_goes_back_with_them(tmp_path):
+def test_a_server_goes_back_with_the_others_if_it_is_ahead_of_all_that_are_left(tmp_path):
     with Run(tmp_path, "ps", workers=3, minimum=1, servers=2, consistency="sync", steps=ENDLESS, step_delay_ms=15,
              offline_seconds=0) as run:
         servers, workers = run.start_all()

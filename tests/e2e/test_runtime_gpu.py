@@ -1,4 +1,4 @@
-"""mlk-runtime with the plugin for GPUs, whose kernels run on the emulator of tests/cuda: nothing here needs a GPU."""
+"""mlk-runtime with the plugin for GPUs. The kernels run on the emulator of tests/cuda, so these tests need no GPU."""
 
 import pathlib
 
@@ -8,26 +8,26 @@ import torch_curves
 from runtime_processes import ENDLESS, Run, assert_trained, newest_checkpoint
 
 PLUGIN = mlk.BUILD / "libmlk-cuda-emulated.so"
-# A thread sanitizer sees races between the threads of mlk-runtime. Those between the threads of a kernel cost it nine tenths of the
-# time: unit_cuda looks for them, and here the first worker of each way to train.
+# A thread sanitizer sees races between the threads of mlk-runtime. To see those between the threads of a kernel takes nine tenths of its time.
+# So unit_cuda looks for these races, and here only the first worker of each way to train does.
 GPU = {"MLK_GPUS": "1", "MLK_GPU_LIBRARY": str(PLUGIN), "MLK_EMULATED_RACES": "0"}
 WATCHED = {"MLK_EMULATED_RACES": "1"}
 
-# The emulator under a thread sanitizer takes minutes for them; unit_cuda runs the kernels there. Each way to train is left in.
+# Under a thread sanitizer the emulator takes minutes for these tests. unit_cuda runs the kernels under it. Each way to train is still tested.
 HEAVY = pytest.mark.timed
 
 pytestmark = [pytest.mark.runtime, pytest.mark.skipif(not PLUGIN.exists(), reason="the plugin on the emulator is only built on x86-64")]
 
 
 def start_all(run, env, first=None):
-    """The workers. Servers hold their shards in memory of the host. first: what worker 0 has in its environment besides."""
+    """Starts all processes and returns the workers. Servers hold their shards in memory of the host. first: more environment for worker 0."""
     for rank in range(run.servers_count):
         run.start("server", rank)
     return [run.start("worker", rank, **{**env, **(first or {} if rank == 0 else {})}) for rank in range(run.workers_count)]
 
 
 def losses_of(folder, env, mode, workers=1, text=None, first=None, **config):
-    """first: what the first worker has in its environment besides."""
+    """first: more environment for the first worker."""
     with Run(folder, mode, workers=workers, report_every=1, **{"steps": 50, **config}) as run:
         if text:
             (run.data / "train.txt").write_text(text)
@@ -46,7 +46,7 @@ def losses_of(folder, env, mode, workers=1, text=None, first=None, **config):
     pytest.param("ps", 1, {"consistency": "async", "servers": 2}, id="ps-async-1"),
     pytest.param("allreduce", 2, {}, id="allreduce-2", marks=HEAVY),
     pytest.param("allreduce", 4, {}, id="allreduce-4")])
-def test_the_losses_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, more, optimizer):
+def test_losses_on_a_gpu_match_those_of_a_processor(tmp_path, mode, workers, more, optimizer):
     losses = [losses_of(tmp_path / name, env, mode, workers, optimizer=optimizer, first=first, **more)
               for name, env, first in (("cpu", {}, None), ("gpu", GPU, WATCHED))]
     assert len(losses[0]) == len(losses[1]) >= 50
@@ -68,7 +68,7 @@ MODELS = {"gpt": {"model": {"type": "gpt", "layers": 2, "width": 16, "heads": 2,
 @HEAVY
 @pytest.mark.parametrize(("mode", "workers"), [("single", 1), ("ps", 2), ("allreduce", 2)])
 @pytest.mark.parametrize("model", MODELS)
-def test_the_losses_of_larger_models_on_a_gpu_are_those_of_a_processor(tmp_path, mode, workers, model):
+def test_losses_of_larger_models_on_a_gpu_match_those_of_a_processor(tmp_path, mode, workers, model):
     losses = [losses_of(tmp_path / name, env, mode, workers, consistency="sync", **MODELS[model])
               for name, env in (("cpu", {}), ("gpu", GPU))]
     assert len(losses[0]) == len(losses[1]) >= 50
@@ -78,7 +78,7 @@ def test_the_losses_of_larger_models_on_a_gpu_are_those_of_a_processor(tmp_path,
 
 @HEAVY
 @pytest.mark.parametrize("name", ["digits-mlp", "digits-cnn", "gpt"])
-def test_fifty_steps_on_a_gpu_are_those_of_pytorch(tmp_path, name):
+def test_losses_of_fifty_steps_on_a_gpu_match_those_of_pytorch(tmp_path, name):
     curve = torch_curves.RECORDED["curves"][name]
     run, losses = torch_curves.train(tmp_path, curve, env=GPU)
     (worker,) = run.processes.values()
@@ -89,7 +89,7 @@ def test_fifty_steps_on_a_gpu_are_those_of_pytorch(tmp_path, name):
 
 @HEAVY
 @pytest.mark.parametrize("name", torch_curves.WITH_BFLOAT16)
-def test_with_bfloat16_products_fifty_steps_on_a_gpu_are_those_of_pytorch_within_its_noise(tmp_path, name):
+def test_losses_with_bfloat16_products_on_a_gpu_match_those_of_pytorch_within_its_noise(tmp_path, name):
     curve = torch_curves.RECORDED["curves"][name]
     _, losses = torch_curves.train(tmp_path, curve, env=GPU, precision="bfloat16")
     assert torch_curves.are_within_noise(losses, curve["bfloat16"]["gpu"])
@@ -103,7 +103,7 @@ SMALL_GPT = {**MODELS["gpt"], "model": {"type": "gpt", "layers": 1, "width": 64,
 @HEAVY
 @pytest.mark.parametrize(("mode", "workers", "model"), [("single", 1, {}), ("single", 1, SMALL_GPT), ("ps", 2, SMALL_GPT), ("allreduce", 2, SMALL_GPT)],
                          ids=["mlp", "gpt", "gpt-ps", "gpt-allreduce"])
-def test_with_bfloat16_products_the_losses_on_a_gpu_are_nearly_those_of_a_processor(tmp_path, mode, workers, model):
+def test_losses_with_bfloat16_products_on_a_gpu_nearly_match_those_of_a_processor(tmp_path, mode, workers, model):
     def losses_with(name, env, precision):
         return losses_of(tmp_path / name, env, mode, workers, consistency="sync", precision=precision, **{"steps": 20, **model})
     losses = [losses_with(name, env, "bfloat16") for name, env in (("cpu", {}), ("gpu", GPU))]
@@ -118,7 +118,7 @@ def test_with_bfloat16_products_the_losses_on_a_gpu_are_nearly_those_of_a_proces
 @HEAVY
 @pytest.mark.parametrize(("mode", "clip", "parts"), [("ps", {}, {}), ("ps", {"clip": 0.5}, {}), ("ps", {}, {"micro_batch": 2}), ("allreduce", {}, {})],
                          ids=["ps", "ps-clips", "ps-parts", "allreduce"])
-def test_gradients_that_are_copied_while_others_are_computed_are_those_of_a_processor(tmp_path, mode, clip, parts):
+def test_losses_match_a_processor_if_gradients_are_copied_while_others_are_computed(tmp_path, mode, clip, parts):
     config = {"model": {"type": "mlp", "hidden": [1024, 1024]}, "data": {"format": "idx", "batch": 4, **parts}, "steps": 5,
               "optimizer": {"type": "sgd", "lr": 0.02, "momentum": 0.9, **clip}}
     losses = [losses_of(tmp_path / name, env, mode, 2, consistency="sync", servers=2, **config)
@@ -127,7 +127,7 @@ def test_gradients_that_are_copied_while_others_are_computed_are_those_of_a_proc
     assert losses[1] == pytest.approx(losses[0], abs=1e-4)
 
 
-def test_async_training_on_gpus_comes_to_the_end_and_is_good(tmp_path):
+def test_async_training_on_gpus_reaches_its_end_and_a_good_accuracy(tmp_path):
     with Run(tmp_path, "ps", workers=2, consistency="async") as run:
         workers = start_all(run, GPU)
         assert_trained(workers, run.steps, workers[0])
@@ -139,7 +139,7 @@ def test_gpus_and_processors_train_one_model_together(tmp_path):
         assert_trained(workers, run.steps, workers[0])
 
 
-def test_a_run_on_a_gpu_that_is_killed_goes_on_from_its_checkpoint_to_the_same_bits(tmp_path):
+def test_a_killed_run_on_a_gpu_continues_from_its_checkpoint_and_ends_with_the_same_bits(tmp_path):
     settings = {"workers": 1, "checkpoint": {"every": 10, "keep": 3}}
     with Run(tmp_path / "cut", "single", steps=ENDLESS, step_delay_ms=5, **settings) as cut:
         worker = cut.start("worker", 0, **GPU)
@@ -153,7 +153,7 @@ def test_a_run_on_a_gpu_that_is_killed_goes_on_from_its_checkpoint_to_the_same_b
     assert newest_checkpoint(cut.checkpoints)[1] == newest_checkpoint(whole.checkpoints)[1]
 
 
-def test_a_worker_on_a_gpu_that_is_lost_is_replaced(tmp_path):
+def test_a_run_replaces_a_lost_worker_that_computes_on_a_gpu(tmp_path):
     with Run(tmp_path, "allreduce", workers=3, minimum=1, steps=ENDLESS, step_delay_ms=5) as run:
         workers = start_all(run, GPU)
         run.until_step(workers[0], 30)
@@ -180,7 +180,7 @@ def test_the_real_plugin_says_in_one_sentence_that_no_gpu_is_here(tmp_path):
     ({"MLK_EMULATED_MEMORY": "1000"}, "emulated device: out of memory of the device: "),
     ({"MLK_GPU_LIBRARY": "/nowhere/libmlk-cuda.so"}, "the library for GPUs cannot be loaded: /nowhere/libmlk-cuda.so: "),
 ], ids=["none", "driver", "too-old", "memory", "library"])
-def test_a_gpu_that_cannot_be_used_is_said_in_one_sentence(tmp_path, emulated, sentence):
+def test_a_worker_says_in_one_sentence_why_it_cannot_use_its_gpu(tmp_path, emulated, sentence):
     with Run(tmp_path, "single", workers=1) as run:
         worker = run.start("worker", 0, **{**GPU, **emulated})
         assert worker.wait() == 70
@@ -189,7 +189,7 @@ def test_a_gpu_that_cannot_be_used_is_said_in_one_sentence(tmp_path, emulated, s
         assert not worker.lines()
 
 
-def test_a_loss_that_is_not_a_number_ends_the_run_on_a_gpu_too(tmp_path):
+def test_a_run_on_a_gpu_also_ends_if_its_loss_is_not_a_number(tmp_path):
     with Run(tmp_path, "single", workers=1, model={"type": "mlp", "hidden": [16, 16, 16, 16]},
              optimizer={"type": "sgd", "lr": 1e6, "momentum": 0.9}) as run:
         worker = run.start("worker", 0, **GPU)
@@ -198,7 +198,7 @@ def test_a_loss_that_is_not_a_number_ends_the_run_on_a_gpu_too(tmp_path):
 
 
 @HEAVY
-def test_a_fault_of_the_gpus_memory_ends_the_run_without_a_poisoned_checkpoint(tmp_path):
+def test_a_run_ends_without_a_wrong_checkpoint_if_the_memory_of_its_gpu_is_faulty(tmp_path):
     with Run(tmp_path, "single", workers=1, checkpoints=True, checkpoint={"every": 10, "keep": 3}) as run:
         worker = run.start("worker", 0, **{**GPU, "MLK_EMULATED_ECC": "2000"}, MLK_NVML_LIBRARY=str(mlk.BUILD / "libmlk-fake-nvml.so"),
                            MLK_FAKE_NVML="xid-48")
@@ -218,7 +218,7 @@ def test_a_fault_of_the_gpus_memory_ends_the_run_without_a_poisoned_checkpoint(t
 
 @pytest.mark.parametrize(("fake", "told"), [("", {"gpu_util": "0.87", "gpu_memory_gib": "3.0", "gpu_watts": "312"}),
                                             ("no-power", {"gpu_util": "0.87", "gpu_memory_gib": "3.0"})])
-def test_metrics_tell_how_much_the_gpu_is_used(tmp_path, fake, told):
+def test_metrics_lines_report_how_much_the_gpu_is_used(tmp_path, fake, told):
     with Run(tmp_path, "single", workers=1, steps=40) as run:
         worker = run.start("worker", 0, **GPU, MLK_NVML_LIBRARY=str(mlk.BUILD / "libmlk-fake-nvml.so"), MLK_FAKE_NVML=fake)
         assert_trained([worker], run.steps, worker)
@@ -226,7 +226,7 @@ def test_metrics_tell_how_much_the_gpu_is_used(tmp_path, fake, told):
         assert {key: value for key, value in line.items() if key.startswith("gpu_")} == told
 
 
-def test_metrics_of_a_model_that_predicts_tokens_tell_them_a_second(tmp_path):
+def test_metrics_lines_report_tokens_per_second_if_the_model_predicts_tokens(tmp_path):
     with Run(tmp_path, "single", workers=1, steps=20, **{key: value for key, value in MODELS["gpt"].items() if key != "text"}) as run:
         (run.data / "train.txt").write_text(TEXT)
         worker = run.start("worker", 0)

@@ -1,4 +1,4 @@
-"""What runs of mlk-runtime tell of themselves in their metrics lines."""
+"""What runs of mlk-runtime report in their metrics lines."""
 
 import json
 
@@ -12,7 +12,7 @@ mode_and_consistency = pytest.mark.parametrize("mode,consistency", MODES, ids=["
 
 
 def start_with_a_slow_worker(run, rank, delay_ms):
-    """All processes, and one worker's steps take longer than the others'."""
+    """Starts all processes. The steps of worker `rank` take longer than those of the other workers."""
     config = json.loads((run.folder / "config.json").read_text())
     config["step_delay_ms"] = delay_ms
     slow = run.folder / "slow.json"
@@ -23,13 +23,13 @@ def start_with_a_slow_worker(run, rank, delay_ms):
 
 
 @mode_and_consistency
-def test_lines_say_where_the_time_goes_and_how_the_run_stands(tmp_path, mode, consistency):
+def test_metrics_lines_report_the_parts_of_the_time_and_the_state_of_the_run(tmp_path, mode, consistency):
     with Run(tmp_path, mode, consistency=consistency, step_delay_ms=4) as run:
         servers, workers = run.start_all()
         assert_trained(servers + workers, run.steps, workers[0])
         lines = [{key: float(value) for key, value in line.items() if key != "slowest"} for line in workers[0].lines()]
         for line in lines[1:]:
-            if "compute_ms" in line:  # not where others have taken all steps since the last report
+            if "compute_ms" in line:  # the line has no times if other workers have made all steps since the last report
                 assert line["compute_ms"] >= 4, "the delay stands for a slower device"
                 assert line["data_ms"] >= 0 and line["comm_ms"] > 0
             assert line["world"] == 2 and line["generation"] >= 1 and line["restarts"] == 0
@@ -54,7 +54,7 @@ def test_observed_staleness_never_exceeds_its_bound(tmp_path, bound):
 
 
 @mode_and_consistency
-def test_the_slowest_worker_is_named(tmp_path, mode, consistency):
+def test_metrics_lines_name_the_slowest_worker(tmp_path, mode, consistency):
     with Run(tmp_path, mode, workers=3, consistency=consistency, steps=150, step_delay_ms=3) as run:
         servers, workers = start_with_a_slow_worker(run, 1, 30)
         assert_trained(servers + workers, run.steps, workers[0])
@@ -63,11 +63,11 @@ def test_the_slowest_worker_is_named(tmp_path, mode, consistency):
 
 
 @pytest.mark.parametrize("mode,consistency", [("ps", "async"), ("ps", "sync"), ("allreduce", "sync")], ids=["async", "sync", "allreduce"])
-def test_losses_of_workers_are_counted_also_by_a_reporter_that_came_later(tmp_path, mode, consistency):
+def test_a_new_reporter_also_counts_the_losses_of_workers_before_its_start(tmp_path, mode, consistency):
     with Run(tmp_path, mode, workers=3, minimum=1, consistency=consistency, steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
-        workers[0].kill()  # it reports
+        workers[0].kill()  # worker 0 is the worker that reports
         run.until(lambda: any(line.get("restarts") == "1" for line in workers[1].lines()), "the loss on worker 1's lines")
         workers[0] = run.start("worker", 0)
         run.until(lambda: workers[0].lines(), "worker 0 to report again")
@@ -85,7 +85,7 @@ def test_losses_of_workers_are_counted_also_by_a_reporter_that_came_later(tmp_pa
             assert metrics.get(key, 0) == int(line.get(key, 0)), "the result is of the last line"
 
 
-def test_a_lost_server_does_not_forget_what_was_counted(tmp_path):
+def test_counted_losses_stay_counted_after_a_server_was_lost(tmp_path):
     with Run(tmp_path, "ps", workers=2, minimum=1, consistency="async", steps=ENDLESS, step_delay_ms=15) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)

@@ -1,4 +1,4 @@
-"""Sums over emulated devices by a fake NCCL (tests/cuda/nccl): ranks that join, are lost, freeze, or hang in it."""
+"""Sums over emulated devices by a fake NCCL (tests/cuda/nccl). Ranks join, are lost, freeze, or hang in a call of NCCL."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ def nccl(folder, fault=""):
 
 @HEAVY
 @pytest.mark.parametrize(("model", "workers"), [("mlp", 2), ("mlp", 4), ("gpt", 2), ("gpt with dropout", 2), ("mlp with dropout", 2), ("cnn", 4)])
-def test_losses_with_sums_by_nccl_are_those_of_processors(tmp_path, model, workers):
+def test_losses_with_sums_by_nccl_match_those_of_processors(tmp_path, model, workers):
     settings = MODELS.get(model, {"optimizer": {"type": "adamw", "lr": 0.01}})
     losses = [losses_of(tmp_path / name, env, "allreduce", workers, **settings) for name, env in (("cpu", {}), ("gpu", nccl(tmp_path)))]
     assert len(losses[0]) == len(losses[1]) >= 50
@@ -26,7 +26,7 @@ def test_losses_with_sums_by_nccl_are_those_of_processors(tmp_path, model, worke
     assert any("sums go by NCCL" in log.read_text() for log in (tmp_path / "gpu").glob("worker-0-*.log"))
 
 
-def test_two_ranks_add_up_by_nccl(tmp_path):
+def test_two_ranks_sum_by_nccl(tmp_path):
     with Ranks(tmp_path, "allreduce", workers=2, steps=20, report_every=1) as run:
         ranks = run.begin()
         for rank in ranks:
@@ -38,7 +38,7 @@ def test_two_ranks_add_up_by_nccl(tmp_path):
 
 
 class Ranks(Run):
-    """A run of ranks with emulated devices, each with the fault that is given for it."""
+    """A run of ranks with emulated devices. Each rank has the fault that is given for it."""
 
     def begin(self, faults=()):
         return [self.enter(rank, dict(faults).get(rank, "")) for rank in range(self.workers_count)]
@@ -55,7 +55,7 @@ def slow(tmp_path, **more):
 
 
 @HEAVY
-def test_a_rank_that_is_killed_leaves_the_others_with_a_group_of_their_own_and_joins_a_new_one(tmp_path):
+def test_ranks_form_a_new_nccl_group_when_a_rank_is_killed_and_when_the_rank_is_back(tmp_path):
     with slow(tmp_path, steps=ENDLESS) as run:
         workers = run.begin()
         run.until_logged(workers[0], "sums go by NCCL, over 3 GPUs")
@@ -68,7 +68,7 @@ def test_a_rank_that_is_killed_leaves_the_others_with_a_group_of_their_own_and_j
 
 
 @HEAVY
-def test_a_rank_that_is_frozen_is_gone_on_without_and_let_in_again(tmp_path):
+def test_the_other_ranks_continue_without_a_frozen_rank_and_let_it_in_again(tmp_path):
     with slow(tmp_path, steps=ENDLESS) as run:
         workers = run.begin()
         run.until_logged(workers[0], "sums go by NCCL, over 3 GPUs")
@@ -109,7 +109,7 @@ def test_sums_go_through_the_hosts_if_one_rank_cannot_take_part(tmp_path, env, w
 
 
 @HEAVY
-def test_the_order_in_which_streams_go_on_does_not_change_a_bit(tmp_path):
+def test_the_weights_are_the_same_bits_in_whichever_order_the_streams_run(tmp_path):
     weights = []
     for seed in range(3):
         with Ranks(tmp_path / str(seed), "allreduce", checkpoints=True, steps=60, **MODELS["cnn"]) as run:
@@ -120,7 +120,7 @@ def test_the_order_in_which_streams_go_on_does_not_change_a_bit(tmp_path):
 
 
 class Pods(Ranks):
-    """Each pod has two devices, and so two processes, which mlk-runtime starts by itself."""
+    """Each pod has two devices. So mlk-runtime starts two processes in each pod."""
 
     def __init__(self, folder, pods, **config):
         super().__init__(folder, "allreduce", **{"workers": 2 * pods, "minimum": 1, "step_delay_ms": 5, **config})
@@ -139,7 +139,7 @@ def processes_of(pod):
 
 
 @HEAVY
-def test_a_pod_with_two_gpus_trains_with_a_process_for_each(tmp_path):
+def test_a_pod_with_two_gpus_trains_with_a_process_for_each_gpu(tmp_path):
     with Pods(tmp_path, 2) as run:
         pods = run.begin()
         assert_trained(pods, run.steps, pods[0])
@@ -149,7 +149,7 @@ def test_a_pod_with_two_gpus_trains_with_a_process_for_each(tmp_path):
 
 
 @HEAVY
-def test_a_pod_with_a_lost_process_ends_as_a_whole_with_its_code_and_comes_back(tmp_path):
+def test_a_pod_ends_with_the_code_of_its_killed_process_and_joins_again_after_a_restart(tmp_path):
     with Pods(tmp_path, 2, steps=ENDLESS) as run:
         pods = run.begin()
         run.until_logged(pods[0], "sums go by NCCL, over 4 GPUs")
@@ -176,7 +176,7 @@ def test_sigterm_reaches_all_processes_of_a_pod_and_leaves_a_checkpoint(tmp_path
 
 
 @HEAVY
-def test_a_pod_with_more_gpus_than_its_machine_says_so(tmp_path):
+def test_a_pod_says_so_if_it_asks_for_more_gpus_than_its_machine_has(tmp_path):
     with Pods(tmp_path, 1) as run:
         pod = run.enter(0, MLK_EMULATED_DEVICES="1")
         assert pod.wait() == 70

@@ -1,4 +1,4 @@
-"""What workers do while a parameter server is lost, and what becomes of it."""
+"""What workers do while a parameter server is lost, and what happens to their offline steps."""
 
 import re
 import signal
@@ -11,11 +11,11 @@ from runtime_processes import ENDLESS, Run, assert_trained
 
 pytestmark = pytest.mark.runtime
 
-AHEAD = 10_000  # a step that no run of these comes to
+AHEAD = 10_000  # a step that no run of these tests reaches
 
 
 def offline(process):
-    """(made, step) of the last time that the worker was offline."""
+    """(number of steps made, last step) of the last time that the worker was offline."""
     told = re.findall(r"has made (\d+) steps offline, to step (\d+)", process.errors())
     return tuple(map(int, told[-1])) if told else (0, 0)
 
@@ -27,7 +27,7 @@ def until_offline(run, workers):
 
 @pytest.mark.parametrize("consistency", ["async", "sync"])
 @pytest.mark.parametrize("servers_count,victim", [(1, 0), (2, 0), (2, 1)])
-def test_workers_go_on_while_a_server_is_lost_and_what_they_did_counts(tmp_path, consistency, servers_count, victim):
+def test_workers_continue_while_a_server_is_lost_and_the_run_keeps_their_offline_steps(tmp_path, consistency, servers_count, victim):
     with Run(tmp_path, "ps", servers=servers_count, consistency=consistency, steps=ENDLESS, step_delay_ms=15,
              report_every=1) as run:
         servers, workers = run.start_all()
@@ -48,13 +48,13 @@ def test_workers_go_on_while_a_server_is_lost_and_what_they_did_counts(tmp_path,
             seeded = re.search(rf"server/{server} is seeded by worker/\d at step (\d+);.* it made \d+ steps offline", servers[0].errors())
             assert seeded, f"a model is of one step, also its part on server {server}: {servers[0].errors()}"
             taken.add(int(seeded[1]))
-        # Not always the furthest: server 0 may still have what a worker offered before it was offline.
+        # It is not always the furthest step: server 0 may still have what a worker offered before the worker was offline.
         assert len(taken) == 1 and taken <= ends and min(taken) > before
         steps = [int(line["step"]) for line in workers[0].lines()]
         assert steps == sorted(steps), "the run went back"
 
 
-def test_workers_are_offline_no_longer_than_they_may(tmp_path):
+def test_workers_are_offline_no_longer_than_offline_seconds(tmp_path):
     with Run(tmp_path, "ps", steps=ENDLESS, step_delay_ms=100, offline_seconds=1) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 10)
@@ -66,7 +66,7 @@ def test_workers_are_offline_no_longer_than_they_may(tmp_path):
         assert max(offline(worker)[0] for worker in workers) <= 11
 
 
-def test_without_offline_time_workers_wait(tmp_path):
+def test_workers_wait_for_a_lost_server_if_offline_seconds_is_0(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", steps=ENDLESS, step_delay_ms=15, offline_seconds=0) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
@@ -78,7 +78,7 @@ def test_without_offline_time_workers_wait(tmp_path):
         assert not any("offline" in process.errors() for process in servers + workers)
 
 
-def test_a_server_that_kept_its_weights_goes_on_with_them(tmp_path):
+def test_a_server_continues_with_its_own_weights_if_it_lost_only_its_connections(tmp_path):
     with Run(tmp_path, "ps", consistency="sync", steps=ENDLESS, step_delay_ms=15, wires=True) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
@@ -92,8 +92,8 @@ def test_a_server_that_kept_its_weights_goes_on_with_them(tmp_path):
 
 
 @pytest.mark.timed  # two million parameters: a sanitizer's steps take too long
-def test_what_a_frozen_worker_still_has_for_a_server_is_not_mixed_with_what_another_brought(tmp_path):
-    model = {"type": "mlp", "hidden": [2000, 1000]}  # 8 MB: some 6 s on late connections
+def test_a_server_does_not_mix_the_late_weights_of_a_frozen_worker_with_those_of_another_worker(tmp_path):
+    model = {"type": "mlp", "hidden": [2000, 1000]}  # 8 MB take some 6 s on late connections
     with Run(tmp_path, "ps", servers=2, consistency="sync", steps=ENDLESS, report_every=1, minimum=1, model=model,
              offline_seconds=0, patience_seconds=int(30 * mlk.SLOW), wires=True) as run:
         servers, workers = run.start_all()
@@ -114,9 +114,9 @@ def test_what_a_frozen_worker_still_has_for_a_server_is_not_mixed_with_what_anot
 
 
 @pytest.mark.parametrize("consistency", ["async", "sync"])
-def test_what_a_lost_worker_has_brought_to_one_server_is_not_mixed_with_what_another_brings(tmp_path, consistency):
+def test_servers_do_not_mix_the_weights_of_a_lost_worker_with_those_of_another_worker(tmp_path, consistency):
     tensors = {"layers.0.weight": (16, 16), "layers.0.bias": (16,), "layers.1.weight": (4, 16), "layers.1.bias": (4,)}
-    of_server_1 = {1: 16, 2: 64, 3: 4}  # by chunk
+    of_server_1 = {1: 16, 2: 64, 3: 4}  # chunk -> number of weights
     with Run(tmp_path, "ps", servers=2, consistency=consistency, step_delay_ms=15, minimum=1, offline_seconds=0) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 40)
@@ -133,13 +133,13 @@ def test_what_a_lost_worker_has_brought_to_one_server_is_not_mixed_with_what_ano
                 at_1.seed(*round_, chunk, AHEAD, [1000] * size)
             at_1.say(wire_peer.PULL, key=3, clock=AHEAD)
             at_1.hear(wire_peer.WEIGHTS, deadline)
-            time.sleep(0.2)  # server 0 learns of it, too
+            time.sleep(0.2)  # server 0 learns of the seed of server 1, too
         assert_trained(servers + workers[:1], run.steps, workers[0])
         for server in range(2):
             assert re.search(rf"server/{server} is seeded by worker/0 at step \d+", servers[0].errors()), servers[0].errors()
 
 
-def test_a_checkpoint_of_a_later_step_comes_before_what_a_worker_has(tmp_path):
+def test_a_server_prefers_a_checkpoint_of_a_later_step_to_the_weights_of_a_worker(tmp_path):
     with Run(tmp_path, "ps", steps=ENDLESS, step_delay_ms=15, minimum=1, checkpoint={"every": 20, "keep": 2},
              offline_seconds=0) as run:
         servers, workers = run.start_all()

@@ -1,4 +1,4 @@
-"""Runs whose network falls apart: never do two sides go on. Each process has a network namespace of its own."""
+"""Runs whose network is split into two sides. Only one side continues. Each process has a network namespace of its own."""
 
 import signal
 
@@ -14,7 +14,7 @@ def steps_of(process):
 
 
 def told_twice(workers):
-    """Steps that two ranks have reported."""
+    """Steps that more than one rank has reported."""
     told = [step for worker in workers for step in steps_of(worker)]
     return sorted(step for step in set(told) if told.count(step) > 1)
 
@@ -24,8 +24,8 @@ def lost(process, peer):
 
 
 @pytest.mark.parametrize("apart,reporters", [((2, 3), (0,)), ((3,), (0,)), ((0,), (0, 1)), ((0, 1), (0,))])
-def test_of_two_halves_of_an_allreduce_one_goes_on(tmp_path, apart, reporters):
-    """reporters: of the side that goes on; where rank 0 is left alone it had reported before."""
+def test_only_one_side_of_an_allreduce_continues_if_the_network_is_split(tmp_path, apart, reporters):
+    """reporters: the ranks that report. They are on the side that continues. If rank 0 is cut off alone, it has reported before the cut."""
     with Network() as network, Run(tmp_path, "allreduce", workers=4, minimum=1, network=network, steps=ENDLESS, step_delay_ms=20,
                                    report_every=1) as run:
         _, workers = run.start_all()
@@ -46,13 +46,13 @@ def test_of_two_halves_of_an_allreduce_one_goes_on(tmp_path, apart, reporters):
         run.until_step(workers[0], speaker.step())
         run.until_world(workers[0], 4)
         assert {rank for rank in range(4) if steps_of(workers[rank])} == set(reporters)
-        # A rank may have come by the sum of a step whose last bytes the others did not get: they do it again, the same.
+        # One rank may have received a sum whose last bytes the other ranks did not get. Then these ranks repeat the same step.
         assert len(told_twice(workers)) <= 1, told_twice(workers)
         run.finish([], workers)
 
 
 @pytest.mark.parametrize("consistency", ["sync", "async"])
-def test_workers_without_server_0_wait_and_the_others_go_on(tmp_path, consistency):
+def test_a_worker_that_is_cut_off_from_server_0_waits_and_the_other_workers_continue(tmp_path, consistency):
     with Network() as network, Run(tmp_path, "ps", workers=3, consistency=consistency, network=network, steps=ENDLESS, step_delay_ms=20,
                                    report_every=1) as run:
         servers, workers = run.start_all()
@@ -64,13 +64,13 @@ def test_workers_without_server_0_wait_and_the_others_go_on(tmp_path, consistenc
         assert steps_of(workers[0]) == alone
         network.heal()
         run.until_world(workers[0], 3)
-        # Who comes back may report the step that the others are at.
+        # A worker that comes back may report the step that the other workers are making.
         assert len(told_twice(workers)) <= 1, told_twice(workers)
         run.finish(servers, workers)
 
 
 @pytest.mark.parametrize("consistency", ["sync", "async"])
-def test_nobody_goes_on_while_server_0_is_alone(tmp_path, consistency):
+def test_all_workers_wait_while_server_0_is_cut_off(tmp_path, consistency):
     with Network() as network, Run(tmp_path, "ps", workers=3, servers=2, consistency=consistency, network=network, steps=ENDLESS,
                                    step_delay_ms=20, report_every=1, checkpoint={"every": 20, "keep": 2}) as run:
         servers, workers = run.start_all()
@@ -82,16 +82,16 @@ def test_nobody_goes_on_while_server_0_is_alone(tmp_path, consistency):
         assert [len(steps_of(worker)) for worker in workers] == before
         step = workers[0].step()
         network.heal()
-        # Workers may train again before the servers have found each other, without which nothing is saved.
+        # Workers may train again before the servers have found each other. Checkpoints are saved only after the servers have.
         run.until(lambda: run.saved_step() > step, "a checkpoint of both servers")
         run.until_world(workers[0], 3)
-        # Who comes back may report the step that the others are at.
+        # A worker that comes back may report the step that the other workers are making.
         assert len(told_twice(workers)) <= 1, told_twice(workers)
         run.finish(servers, workers)
 
 
 @pytest.mark.parametrize("workers,pairs", [(3, [(1, 2)]), (4, [(1, 2), (1, 3)])])
-def test_a_cut_between_ranks_costs_one_of_them_and_not_the_run(tmp_path, workers, pairs):
+def test_a_run_continues_without_one_of_two_ranks_that_do_not_hear_each_other(tmp_path, workers, pairs):
     with Network() as network, Run(tmp_path, "allreduce", workers=workers, minimum=1, network=network, steps=ENDLESS, step_delay_ms=20,
                                    report_every=1) as run:
         _, processes = run.start_all()
@@ -104,7 +104,7 @@ def test_a_cut_between_ranks_costs_one_of_them_and_not_the_run(tmp_path, workers
         run.until_step(processes[0], step + 50)
         for one, other in hosts:
             network.mend(one, other)
-        # The pauses in which it is not tried again have grown meanwhile.
+        # Meanwhile the pauses between attempts to connect have grown.
         run.until(lambda: processes[0].members() == workers, "all to be back", 60)
         run.until_step(processes[0], processes[0].step() + 30)
         assert not told_twice(processes)
@@ -112,7 +112,7 @@ def test_a_cut_between_ranks_costs_one_of_them_and_not_the_run(tmp_path, workers
 
 
 @pytest.mark.parametrize("consistency,mended", [("sync", True), ("sync", False), ("async", False)])
-def test_a_worker_that_one_server_does_not_hear_holds_nobody_up(tmp_path, consistency, mended):
+def test_the_other_workers_continue_if_one_server_does_not_hear_a_worker(tmp_path, consistency, mended):
     with Network() as network, Run(tmp_path, "ps", workers=3, servers=2, consistency=consistency, network=network,
                                    steps=ENDLESS if mended else 300, step_delay_ms=20, patience_seconds=120) as run:
         servers, workers = run.start_all()
@@ -130,7 +130,7 @@ def test_a_worker_that_one_server_does_not_hear_holds_nobody_up(tmp_path, consis
             assert_trained(servers + workers, run.steps, workers[0])
 
 
-def test_sigterm_saves_also_while_the_lowest_rank_is_still_being_fed(tmp_path):
+def test_sigterm_saves_a_checkpoint_even_while_the_lowest_rank_is_still_being_fed(tmp_path):
     with Network() as network, Run(tmp_path, "allreduce", workers=2, minimum=1, network=network, steps=ENDLESS, step_delay_ms=20,
                                    model={"type": "mlp", "hidden": [16384]}) as run:
         _, workers = run.start_all()
@@ -148,8 +148,8 @@ def test_sigterm_saves_also_while_the_lowest_rank_is_still_being_fed(tmp_path):
 
 
 @pytest.mark.parametrize("mode,consistency", [("ps", "sync"), ("ps", "async"), ("allreduce", "sync")])
-def test_a_slow_link_slows_a_run_and_nothing_else(tmp_path, mode, consistency):
-    steps = 180 if consistency == "async" else 60  # of one worker's batch, or of three: as many samples
+def test_a_run_only_becomes_slower_if_a_link_is_slow(tmp_path, mode, consistency):
+    steps = 180 if consistency == "async" else 60  # a step uses one worker's batch or three: the samples are as many
     with Network() as network, Run(tmp_path, mode, workers=3, consistency=consistency, network=network, steps=steps) as run:
         network.slow(run.hosts["worker", 2])
         servers, workers = run.start_all()

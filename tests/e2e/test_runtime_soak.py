@@ -1,6 +1,7 @@
-"""Whole runs disturbed at random, again and again, until MLK_SOAK_KILLS processes were killed (50; `make soak`: 1000).
+"""Disturbs whole runs at random, again and again, until MLK_SOAK_KILLS processes were killed (50; `make soak`: 1000).
 
-The sequence of disturbances follows from the seed, which a failure prints; MLK_SOAK_SEED gives it. When they fall in the run does not.
+The seed determines the sequence of disturbances, but not the moments in the run when they happen. A failure prints the seed.
+MLK_SOAK_SEED sets it.
 """
 
 import os
@@ -22,7 +23,7 @@ MODES = {"async": ("ps", "async"), "sync": ("ps", "sync"), "staleness": ("ps", {
 
 def settings(mode, consistency):
     exact = consistency == "sync"
-    # What a server that lost its momentum computes is another run: the exact comparison is made without.
+    # A server that has lost its momentum computes other weights. So the exact comparison uses no momentum.
     momentum = 0.0 if mode == "ps" and exact else 0.9
     return {"mode": mode, "consistency": consistency, "workers": WORKERS, "servers": 2, "minimum": 1, "checkpoints": True,
             "steps": 300 if exact else 1200, "report_every": 1, "checkpoint": {"every": 25, "keep": 3},
@@ -30,7 +31,7 @@ def settings(mode, consistency):
 
 
 def undisturbed(folder, mode, consistency, **other):
-    """The tensors that such a run ends with, and their loss."""
+    """The tensors at the end of a run without disturbances, and their loss."""
     with Run(folder, **{**settings(mode, consistency), **other}) as run:
         servers, workers = run.start_all()
         for process in servers + workers:
@@ -40,7 +41,7 @@ def undisturbed(folder, mode, consistency, **other):
 
 
 def assert_counted(run, exact):
-    """The run is trained to its end, of as many samples as it should be. The tensors that it ends with."""
+    """Checks that the run is trained to its end with the right number of samples. Returns its last tensors."""
     step, position, tensors = final_state(run)
     assert step == run.steps
     assert position == step * BATCH * (WORKERS if exact else 1)
@@ -49,7 +50,7 @@ def assert_counted(run, exact):
 
 
 @pytest.mark.parametrize("name", MODES)
-def test_a_disturbed_run_ends_as_an_undisturbed_one(tmp_path, name):
+def test_a_disturbed_run_ends_with_the_same_result_as_an_undisturbed_run(tmp_path, name):
     mode, consistency = MODES[name]
     exact = consistency == "sync"
     print(f"MLK_SOAK_SEED={SEED}")

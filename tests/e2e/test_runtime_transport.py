@@ -1,4 +1,4 @@
-"""What lies between the processes of a run: both kinds of sockets, and whoever else may connect."""
+"""The connections between the processes of a run: both kinds of sockets, and strangers that connect."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ MODES = [("ps", "async"), ("ps", "sync"), ("allreduce", "sync")]
 @pytest.mark.parametrize("mode,consistency", MODES, ids=["async", "sync", "allreduce"])
 def test_a_run_over_tcp_is_trained_and_survives_a_loss(tmp_path, mode, consistency):
     tcp = {"MLK_TRANSPORT": "tcp"}
-    # 200 000 parameters: several chunks, and more than a socket holds.
+    # 200 000 parameters are several chunks, and more than a socket buffers.
     with Run(tmp_path, mode, consistency=consistency, steps=ENDLESS, step_delay_ms=10, model={"type": "mlp", "hidden": [500, 400]}) as run:
         servers, workers = run.start_all(**tcp)
         run.until_step(workers[0], 20)
@@ -30,7 +30,7 @@ def test_a_run_over_tcp_is_trained_and_survives_a_loss(tmp_path, mode, consisten
 
 
 @pytest.mark.parametrize("mode,consistency", MODES, ids=["async", "sync", "allreduce"])
-def test_processes_of_one_host_use_unix_sockets_by_themselves(tmp_path, mode, consistency):
+def test_processes_of_one_host_use_unix_sockets_by_default(tmp_path, mode, consistency):
     with Run(tmp_path, mode, consistency=consistency, steps=ENDLESS, step_delay_ms=10, model={"type": "mlp", "hidden": [500, 400]}) as run:
         servers, workers = run.start_all()
         run.until_step(workers[0], 10)
@@ -38,12 +38,12 @@ def test_processes_of_one_host_use_unix_sockets_by_themselves(tmp_path, mode, co
 
         def connected():
             return [line for line in unix_sockets() if line.endswith(f"@mlk-runtime {listener}") and " 0001 03 " in line]
-        # Once more if it is not so: the kernel's list may lack a line when others come and go while it is read.
+        # Read the kernel's list once more if the sockets are missing: it may lack a line if sockets are opened or closed while it is read.
         run.until(lambda: len(connected()) == (2 if mode == "ps" else 1), "both by their UNIX sockets")
         run.finish(servers, workers)
 
 
-def test_a_wrong_transport_is_refused(tmp_path):
+def test_a_server_refuses_an_unknown_transport(tmp_path):
     with Run(tmp_path, "ps") as run:
         server = run.start("server", 0, MLK_TRANSPORT="carrier pigeon")
         assert server.wait() == 64
@@ -51,7 +51,7 @@ def test_a_wrong_transport_is_refused(tmp_path):
 
 
 @pytest.mark.timed
-def test_ten_thousand_reconnects_leave_nothing_behind_and_disturb_nobody(tmp_path):
+def test_ten_thousand_reconnects_leak_nothing_and_do_not_disturb_the_run(tmp_path):
     with Run(tmp_path, "ps", workers=2, minimum=1, steps=ENDLESS, step_delay_ms=5, report_every=10) as run:
         server, worker = run.start("server", 0), run.start("worker", 0)
         run.until_step(worker, 10)
@@ -73,10 +73,10 @@ def test_ten_thousand_reconnects_leave_nothing_behind_and_disturb_nobody(tmp_pat
         assert "is lost" not in log + worker.errors()
 
 
-@pytest.mark.timed  # a sanitizer has memory of its own
+@pytest.mark.timed  # a sanitizer needs additional memory
 @pytest.mark.parametrize("over_unix", [False, True], ids=["tcp", "unix"])
-def test_a_worker_that_asks_for_much_and_takes_nothing_costs_the_server_no_more_than_its_credit(tmp_path, over_unix):
-    # 3.3 MB of weights in chunks of up to 512 KiB: all that is asked for would be 3.3 GB.
+def test_a_worker_that_reads_no_answers_costs_the_server_no_more_memory_than_its_credit(tmp_path, over_unix):
+    # The weights have 3.3 MB, in chunks of up to 512 KiB. All answers to the requests would be 3.3 GB.
     with Run(tmp_path, "ps", workers=2, minimum=1, steps=ENDLESS, step_delay_ms=5, model={"type": "mlp", "hidden": [1000, 800]}) as run:
         server, worker = run.start("server", 0), run.start("worker", 0)
         run.until_step(worker, 20)
@@ -87,12 +87,12 @@ def test_a_worker_that_asks_for_much_and_takes_nothing_costs_the_server_no_more_
                 connection.sendall(b"".join(wire_peer.frame(wire_peer.PULL, 1, 7, 2 + 20 * round_ + chunk, key=chunk, clock=round_)
                                             for chunk in range(20)))
             run.until_step(worker, worker.step() + 20)
-            # Credit both ways, memory shared with the peer, and a MiB for everything else.
+            # The credit in both directions, the memory shared with the peer, and a MiB for everything else.
             assert memory(server) - resident < 1024 * (2 * 4 + 2 * 2 + 1), "KiB"
         assert "closed:" not in server.errors()
 
 
-def test_a_message_in_the_name_of_another_process_ends_the_connection(tmp_path):
+def test_a_server_closes_the_connection_if_a_message_names_another_process_as_its_sender(tmp_path):
     with Run(tmp_path, "ps", workers=3, minimum=1, steps=ENDLESS, step_delay_ms=5) as run:
         server, worker = run.start("server", 0), run.start("worker", 0)
         run.until_step(worker, 10)
@@ -101,14 +101,14 @@ def test_a_message_in_the_name_of_another_process_ends_the_connection(tmp_path):
                 wire_peer.shake_hands(connection, "run", bytes.fromhex((tmp_path / "key").read_text()), 1, 7, checksum=True)
                 connection.sendall(wire_peer.frame(wire_peer.PULL, rank, incarnation, 2))
                 while not wire_peer.closed(connection):
-                    pass  # what it said before
+                    pass  # skip what the server sent before
         assert server.errors().count("a message in the name of somebody else") == 2
         run.until_step(worker, worker.step() + 20)
 
 
 def reconnect(address, key, numbers):
-    """Peers of four kinds, in turns, by TCP and by the UNIX socket: with random bytes, another version, a wrong secret, and right
-    ones that leave."""
+    """Connects peers of four kinds in turn, by TCP and by the UNIX socket: with random bytes, another version, a wrong secret, and correct
+    peers that disconnect."""
     for number in numbers:
         over_unix = number // 4 % 2 == 1
         with wire_peer.connect(address, over_unix) as connection:
@@ -126,7 +126,7 @@ def reconnect(address, key, numbers):
 
 
 def memory(process):
-    """KiB that are resident."""
+    """The resident memory in KiB."""
     status = pathlib.Path(f"/proc/{process.popen.pid}/status").read_text()
     return int(re.search(r"VmRSS:\s+(\d+)", status)[1])
 

@@ -1,4 +1,4 @@
-"""The key of a run, and the token of the local cluster, are seen by nobody who need not see them."""
+"""The key of a run and the token of the local cluster appear only where they are needed."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ import mlk
 
 
 def processes():
-    """All that `ps` could show of the processes of this machine: arguments, and to the owner the environment."""
+    """All that `ps` could show of the processes of this machine: the arguments, and for the owner also the environment."""
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
@@ -23,7 +23,7 @@ def processes():
 
 
 def forms(secret):
-    """How the secret could be written."""
+    """The forms in which the secret could be written."""
     return [secret, base64.b64encode(secret.encode()).decode().rstrip("=")]
 
 
@@ -34,7 +34,7 @@ def assert_unseen(secrets, where, text):
 
 
 @pytest.mark.nodes
-def test_the_key_of_a_run_is_nowhere_but_in_its_secret(cluster, name):
+def test_the_key_of_a_run_is_only_in_its_secret(cluster, name):
     flags = ["--set", f"name={name}", "--set", "train.steps=300", "--set", "train.step_delay_ms=20", mlk.EXAMPLES / "digits-ps.yaml"]
     rendered = mlk.run(mlk.MLK, "render", "-o", "json", *flags, check=0, env={**cluster.env, "MLK_IMAGE": "localhost/mlk-runtime:test"})
     said = [("submit", cluster.mlk("submit", "-o", "json", *flags, check=0))]
@@ -56,13 +56,13 @@ def test_the_key_of_a_run_is_nowhere_but_in_its_secret(cluster, name):
     for item in cluster.objects("configmaps,services,jobs,pods,events"):
         assert_unseen(keys, f'{item["kind"]} {item["metadata"]["name"]}', json.dumps(item))
 
-    # What render shows in the key's place is none: two renderings are the same, and not what was stored.
+    # render does not show a real key: two renderings are equal, and they do not contain the stored key.
     assert_unseen(keys, "render", rendered.stdout + rendered.stderr)
     again = mlk.run(mlk.MLK, "render", "-o", "json", *flags, check=0, env={**cluster.env, "MLK_IMAGE": "localhost/mlk-runtime:test"})
     assert again.stdout == rendered.stdout
 
 
-def test_the_token_of_the_local_cluster_is_in_its_kubeconfig_alone(embedded):
+def test_the_token_of_the_local_cluster_is_only_in_its_kubeconfig_and_its_credentials(embedded):
     state = pathlib.Path(embedded.env["XDG_STATE_HOME"])
     token = json.loads((state / "mlk/local/credentials.json").read_text())["token"]
     assert token in mlk.run(mlk.MLK, "local", "kubeconfig", check=0, env=embedded.env).stdout
@@ -84,7 +84,7 @@ def credential(status, version=VERSION):
 
 
 def says(answer, then="exit 0"):
-    """A plugin's script that answers, and tells all that it knows on standard error."""
+    """The script of a plugin that answers, and that prints all its secrets on standard error."""
     return f"cat <<'END'\n{answer}\nEND\necho \"debug: $SECRET, and the answer was $(cat <<'END'\n{answer}\nEND\n)\" >&2\n{then}\n"
 
 
@@ -130,7 +130,7 @@ def test_the_secrets_of_a_plugin_are_in_no_output_and_no_error(embedded, tmp_pat
     for command in (["ls"], ["context"], ["context", "-o", "json"]):
         result = mlk.run(mlk.MLK, *command, "--kubeconfig", config, check=4, env=embedded.env)
         assert_unseen(PLANTED.values(), f"{command} with a plugin that is {kind}", result.stdout + result.stderr)
-        assert "debug: ***" in result.stderr or kind in ("too much", "gone"), result  # what it says is shown, but for them
+        assert "debug: ***" in result.stderr or kind in ("too much", "gone"), result  # mlk shows the messages of the plugin without the secrets
 
 
 def test_the_password_of_a_proxy_is_in_no_output_and_no_error(embedded, tmp_path):
@@ -142,7 +142,7 @@ def test_the_password_of_a_proxy_is_in_no_output_and_no_error(embedded, tmp_path
             assert_unseen(PLANTED.values(), f"{command} through a proxy", result.stdout + result.stderr)
 
 
-def test_a_plugin_that_hangs_shows_no_secret_in_the_process_list_and_ends_with_ctrl_c(embedded, tmp_path):
+def test_ctrl_c_ends_a_hanging_plugin_and_the_process_list_shows_no_secret_before(embedded, tmp_path):
     config = plugin_kubeconfig(embedded, tmp_path, 'echo $$ > "$0.pid"\nsleep 1000\n', f'http://me:{PLANTED["password"]}@127.0.0.1:1')
     process = subprocess.Popen([mlk.MLK, "ls", "--kubeconfig", config], env={**os.environ, **embedded.env}, text=True,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)

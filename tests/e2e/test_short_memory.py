@@ -1,4 +1,4 @@
-"""A server that sends more than there is memory for: an error and an exit code, never an abort."""
+"""A server sends more than fits into memory. mlk ends with an error and an exit code, and does not abort."""
 
 import functools
 import http.server
@@ -49,7 +49,7 @@ def kubeconfig(tmp_path):
 
 @pytest.mark.timed
 @pytest.mark.parametrize("limit", [160, 400, 700])
-def test_an_answer_that_does_not_fit_into_memory_is_an_error(kubeconfig, limit):
+def test_mlk_fails_with_an_error_if_an_answer_does_not_fit_into_memory(kubeconfig, limit):
     ended = mlk.run("prlimit", f"--as={limit * MEBI}", mlk.MLK, "ls", "--kubeconfig", kubeconfig)
     assert ended.code in (1, 4), ended
     assert ended.stderr.startswith("mlk: error: "), ended

@@ -1,4 +1,4 @@
-"""Pods with more containers than the program's: put there by the experiment's patch, or by the cluster, before and after main."""
+"""Pods with more containers than the program's. The experiment's patch or the cluster inserts them before or after main."""
 
 import json
 import time
@@ -13,7 +13,7 @@ GOOD = "for i in 1 2 3; do echo mlk step=$i loss=0.5; sleep 1; done; echo progra
 
 
 def text(cluster, name, program, kind, commands, retries=0):
-    """An experiment of one pod with containers beside main: {name: (command, more keys)}."""
+    """An experiment of one pod. `containers` are beside main: {name: (command, more keys)}."""
     lines = [f"name: {name}", "mode: single", f"run: {json.dumps(program)}", "workers: {cpu: 100m, memory: 64Mi}",
              f"restart: {{retries: {retries}}}", "patch:", "  pod:", "    spec:", f"      {kind}:"]
     for container, (command, more) in commands.items():
@@ -35,7 +35,7 @@ def until(seconds, condition):
 
 
 @pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (3, "Failed")])
-def test_a_container_that_stays_does_not_keep_the_run_from_its_end(real, name, experiment, code, phase):
+def test_a_run_ends_with_its_program_though_another_container_of_its_pod_still_runs(real, name, experiment, code, phase):
     program = f"{GOOD}; exit {code}"
     real.mlk("submit", experiment(text(real, name, program, "containers", {"agent": ("while true; do sleep 1; done", [])})), check=0)
     seen = until(60, lambda: (s := status(real, name))["phase"] in ("Succeeded", "Failed") and s)
@@ -47,13 +47,13 @@ def test_a_container_that_stays_does_not_keep_the_run_from_its_end(real, name, e
     assert status(real, name)["phase"] == phase
 
 
-def test_a_container_that_fails_beside_the_program_is_named(real, name, experiment):
+def test_status_names_a_container_that_fails_beside_the_program(real, name, experiment):
     real.mlk("submit", experiment(text(real, name, GOOD, "containers", {"agent": ("echo agent: no config >&2; exit 2", [])})), check=0)
     assert real.mlk("wait", name, timeout=90).code == 0
     assert "container agent: exit code 2: agent: no config" in real.mlk("status", name, check=0).stdout
 
 
-def test_an_init_container_that_fails_is_named_and_its_log_is_shown(real, name, experiment):
+def test_status_names_an_init_container_that_fails_and_logs_shows_its_output(real, name, experiment):
     commands = {"fetch": ("echo cloning; echo fatal: repository not found >&2; exit 128", [])}
     real.mlk("submit", experiment(text(real, name, "echo main", "initContainers", commands)), check=0)
     assert real.mlk("wait", name, timeout=90).code == 5
@@ -64,7 +64,7 @@ def test_an_init_container_that_fails_is_named_and_its_log_is_shown(real, name, 
     assert wrong.code == 2 and "main, fetch" in wrong.stderr
 
 
-def test_a_wait_records_the_last_line_of_an_init_container_though_it_comes_late(real, name, experiment):
+def test_wait_records_the_last_line_of_an_init_container_even_if_the_line_arrives_late(real, name, experiment):
     commands = {"fetch": ("echo cloning; echo no such repository; exit 128", ["terminationMessagePolicy: File"])}
     real.mlk("submit", experiment(text(real, name, "echo main", "initContainers", commands)), check=0)
     short = {"do": "status", "status": 200, "path": "/log.*container=fetch", "times": 3, "body": "2026-01-03T11:00:00Z cloning\n"}
@@ -74,7 +74,7 @@ def test_a_wait_records_the_last_line_of_an_init_container_though_it_comes_late(
     assert "init container fetch: exit code 128: no such repository" in real.mlk("status", name, check=0).stdout
 
 
-def test_a_sidecar_that_crashes_again_and_again_is_no_lost_node(real, name, experiment):
+def test_a_node_is_not_reported_as_lost_if_a_sidecar_crashes_again_and_again(real, name, experiment):
     commands = {"proxy": ("sleep 1; exit 1", ["restartPolicy: Always"])}
     real.mlk("submit", experiment(text(real, name, "for i in 1 2 3 4 5 6 7 8; do echo mlk step=$i loss=0.5; sleep 1; done", "initContainers", commands)), check=0)
     until(60, lambda: status(real, name)["phase"] == "Running")
@@ -107,13 +107,13 @@ spec: {{policyName: {policy}}}
 """
 
 
-def test_a_container_that_the_cluster_puts_first_changes_nothing(real, name, experiment, tmp_path):
+def test_a_run_ends_as_usual_if_the_cluster_inserts_a_container_before_main(real, name, experiment, tmp_path):
     policy = f"sidecar-of-{name}"
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY.format(policy=policy, name=name, image=real.env["MLK_IMAGE"]), encoding="utf-8")
     real.kubectl_admin("apply", "-f", file)
     try:
-        time.sleep(3)  # the API server reads policies now and then
+        time.sleep(3)  # the API server reads new policies only from time to time
         plain = f"name: {name}\nmode: single\nrun: {json.dumps(GOOD)}\nworkers: {{cpu: 100m, memory: 64Mi}}\n"
         real.mlk("submit", experiment(plain), check=0)
         seen = until(60, lambda: (s := status(real, name))["phase"] == "Succeeded" and s)

@@ -1,5 +1,5 @@
-"""A node that falls silent without a sign of its pods, as one does that was not ready before: the Node itself tells. What is said of the
-Node comes from a proxy; the run, its pods and their real node are not touched."""
+"""A node that was not ready before falls silent. Then its pods show no sign, and only the Node object does. A proxy changes what the API
+server says of the Node. The run, its pods and their real node are not touched."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def status(cluster, run, kubeconfig=None):
 
 @pytest.fixture
 def on_a_node(cluster, name, experiment):
-    """A run that runs, and the name of the node of its only rank."""
+    """A running run, and the name of the node of its only rank."""
     run = cluster.mlk("submit", experiment(PROGRAM.format(name=name)), check=0).stdout.strip()
     mlk.wait_until(lambda: status(cluster, run)["phase"] == "Running", f"{run} runs")
     return run, status(cluster, run)["ranks"][0]["node"]
@@ -38,13 +38,13 @@ def node(name, ready, version):
 
 
 def list_of(*nodes):
-    """The rule by which the proxy answers a list of nodes."""
+    """The rule by which the proxy answers the request for the list of nodes."""
     body = {"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}, "items": list(nodes)}
     return {"do": "status", "status": 200, "headers": {}, "path": r"/api/v1/nodes\?", "body": body}
 
 
 def changed(name, ready):
-    """The rule by which a watch of nodes tells of that change, and ends."""
+    """The rule by which a watch of nodes reports this change and then ends."""
     event = {"type": "MODIFIED", "object": node(name, ready, "6")}
     return {"do": "status", "status": 200, "headers": {}, "path": r"/api/v1/nodes\?.*watch=1", "body": event}
 
@@ -53,7 +53,7 @@ REFUSED = {"do": "status", "status": 403, "headers": {}, "path": r"/api/v1/nodes
 
 
 @pytest.mark.nodes
-def test_who_waits_for_a_run_hears_that_a_node_fell_silent_which_was_not_ready_before(cluster, on_a_node):
+def test_wait_reports_a_silent_node_that_was_not_ready_before(cluster, on_a_node):
     run, name = on_a_node
     with FaultProxy(cluster.kubeconfig, plan=[changed(name, "Unknown"), list_of(node(name, "False", "4")), REFUSED]) as proxy:
         waits = subprocess.Popen([str(mlk.MLK), "--kubeconfig", proxy.kubeconfig, "wait", run], env={**os.environ, **cluster.env}, text=True,
@@ -70,7 +70,7 @@ def test_who_waits_for_a_run_hears_that_a_node_fell_silent_which_was_not_ready_b
 
 
 @pytest.mark.nodes
-def test_status_and_ls_tell_of_a_silent_node_to_those_who_may_read_it(cluster, on_a_node):
+def test_status_and_ls_report_a_silent_node_to_users_who_may_read_nodes(cluster, on_a_node):
     run, name = on_a_node
     def told(ready):
         with FaultProxy(cluster.kubeconfig, plan=[list_of(node(name, ready, "4"))]) as proxy:

@@ -1,4 +1,4 @@
-"""A submit that is cut off anywhere, and repeated: one run with all its objects, none of them an orphan. On both clusters."""
+"""A submit is cut off at any place and repeated. There is one run with all its objects, and each object has its owner. On both clusters."""
 
 import json
 import os
@@ -23,14 +23,14 @@ run: "true"
 workers: {{count: 1, cpu: 50m, memory: 32Mi}}
 """
 KINDS = "configmaps,secrets,services,jobs"
-# Pods that ask for what no node has cost nothing, and the objects are the same.
+# Pods that ask for more than a node has never start, so they cost nothing. The objects are the same.
 UNSCHEDULABLE = ["--set", "workers.gpu=1"]
 UNSCHEDULABLE_PS = [*UNSCHEDULABLE, "--set", "servers.gpu=1", "--set", "image=localhost/mlk-runtime:test"]
-STORES = re.compile(r"/(configmaps|secrets|services|jobs)\b")  # not the reviews
+STORES = re.compile(r"/(configmaps|secrets|services|jobs)\b")  # without the reviews
 
 
 class Submits:
-    """Submits of one experiment file through a proxy. Each has a run of its own, told apart by a variable."""
+    """Submits of one experiment file through a proxy. Each submit has its own run, since it sets a variable to another value."""
 
     def __init__(self, cluster, proxy, name, file, flags=()):
         self.cluster, self.proxy = cluster, proxy
@@ -41,18 +41,18 @@ class Submits:
         return mlk.run(mlk.MLK, *self.command, *flags, "-e", f"WHICH={which}", check=check, timeout=timeout, env=self.cluster.env)
 
     def start(self, which):
-        """The same as a Popen."""
+        """Starts the submit and returns its Popen."""
         return subprocess.Popen([str(part) for part in (mlk.MLK, *self.command, "-e", f"WHICH={which}")], env={**os.environ, **self.cluster.env},
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def undisturbed(self):
-        """The requests of a submit that nothing disturbs, as (method, path)."""
+        """The requests of an undisturbed submit, as (method, path)."""
         before = len(self.proxy.requests)
         self("undisturbed", check=0)
         return [(request["method"], request["path"]) for request in self.proxy.requests[before:]]
 
     def killed_at(self, which, n):
-        """mlk is killed when the server has answered n - 1 requests, and repeated."""
+        """Kills mlk when the server has answered n - 1 requests, and repeats the submit."""
         before = len(self.proxy.requests)
         self.proxy.set_plan([{"do": "half-open", "nth": n}])
         process = self.start(which)
@@ -73,7 +73,7 @@ class Submits:
 
 
 def shape(run, objects):
-    """What a run consists of, apart from its name; fails for an object that is not its owner's."""
+    """The kinds and names of the objects of a run, without the run's name. Fails if an object does not belong to the run's owner object."""
     owner, = [item for item in objects if item["kind"] == "ConfigMap" and item["metadata"]["name"] == run]
     for item in objects:
         uids = [reference["uid"] for reference in item["metadata"].get("ownerReferences", [])]
@@ -83,7 +83,7 @@ def shape(run, objects):
 
 
 def all_whole(submits, handles):
-    """Each handle is a run with the objects of an undisturbed one, and there are no others. `handles`: by what was done."""
+    """Checks that each handle is a run with the objects of an undisturbed run, and that there are no other runs. `handles`: fault -> run."""
     runs = submits.by_run()
     expected = shape(handles["undisturbed"], runs[handles["undisturbed"]])
     assert len(set(handles.values())) == len(handles) and runs.keys() == set(handles.values())
@@ -109,7 +109,7 @@ def nothing_stays(cluster, name):
     cluster.kubectl("delete", "configmaps", "-n", cluster.namespace, "-l", f"mlk.dev/name={name}", "--wait=false")
 
 
-def test_cut_off_before_or_after_any_request_and_repeated_it_is_one_whole_run(cluster, proxy, name, file):
+def test_a_submit_that_is_cut_off_before_or_after_any_request_and_repeated_makes_one_whole_run(cluster, proxy, name, file):
     submits = Submits(cluster, proxy, name, file, UNSCHEDULABLE)
     requests = submits.undisturbed()
     stored = [n for n, (method, path) in enumerate(requests, 1) if method == "POST" and STORES.search(path)]
@@ -122,7 +122,7 @@ def test_cut_off_before_or_after_any_request_and_repeated_it_is_one_whole_run(cl
             first = submits(f"{cut}-{n}")
             proxy.set_plan([])
             assert first.code in (0, 4), first
-            if n in stored:  # it is safe to repeat, so mlk does
+            if n in stored:  # this request is safe to repeat, so mlk repeats it
                 assert first.code == 0, f"{requests[n - 1]}: {first}"
             repeated = submits(f"{cut}-{n}", check=0).stdout.strip()
             assert first.stdout.strip() in ("", repeated)
@@ -131,7 +131,7 @@ def test_cut_off_before_or_after_any_request_and_repeated_it_is_one_whole_run(cl
 
 
 @pytest.mark.nodes
-def test_killed_at_any_object_and_repeated_a_ps_run_is_whole_and_trains(cluster, proxy, name):
+def test_a_ps_run_is_whole_and_trains_after_its_submit_was_killed_at_any_object_and_repeated(cluster, proxy, name):
     submits = Submits(cluster, proxy, name, mlk.EXAMPLES / "digits-ps.yaml", UNSCHEDULABLE_PS)
     requests = submits.undisturbed()
     stored = [n for n, (method, path) in enumerate(requests, 1) if method == "POST" and STORES.search(path)]
@@ -145,7 +145,7 @@ def test_killed_at_any_object_and_repeated_a_ps_run_is_whole_and_trains(cluster,
     assert mlk.run(mlk.MLK, "--kubeconfig", cluster.kubeconfig, "wait", run, timeout=120, env=cluster.env).code == 0
 
 
-def test_killed_at_any_moment_and_repeated_it_is_one_whole_run(cluster, proxy, name, file):
+def test_a_submit_that_is_killed_at_any_moment_and_repeated_makes_one_whole_run(cluster, proxy, name, file):
     submits = Submits(cluster, proxy, name, file, UNSCHEDULABLE)
     begin = time.monotonic()
     handles = {"undisturbed": submits("undisturbed", check=0).stdout.strip()}
@@ -156,7 +156,7 @@ def test_killed_at_any_moment_and_repeated_it_is_one_whole_run(cluster, proxy, n
         process = submits.start(i)
         try:
             process.wait(timeout=moments.uniform(0, whole))
-        except subprocess.TimeoutExpired:  # it still runs: that is the point
+        except subprocess.TimeoutExpired:  # mlk still runs, as this test needs
             pass
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=30)
@@ -168,7 +168,7 @@ def test_killed_at_any_moment_and_repeated_it_is_one_whole_run(cluster, proxy, n
 
 
 @pytest.mark.nodes
-def test_a_server_that_is_busy_is_asked_again_as_it_wishes(cluster, proxy, name, file):
+def test_mlk_asks_a_busy_server_again_as_its_retry_after_says(cluster, proxy, name, file):
     proxy.set_plan([{"do": "status", "method": "POST", "path": path, "status": 429, "headers": {"Retry-After": "1"}}
                     for path in ("/configmaps", "/services", "/jobs")])
     submits = Submits(cluster, proxy, name, file)
@@ -179,7 +179,7 @@ def test_a_server_that_is_busy_is_asked_again_as_it_wishes(cluster, proxy, name,
     mlk.run(mlk.MLK, "--kubeconfig", cluster.kubeconfig, "wait", run, check=0, timeout=90, env=cluster.env)
 
 
-def test_a_kubernetes_that_is_too_old_is_named_before_anything_is_created(cluster, proxy, name, file):
+def test_submit_refuses_a_kubernetes_that_is_too_old_before_it_creates_an_object(cluster, proxy, name, file):
     proxy.set_plan([{"do": "version", "path": "^/version", "version": "1.30", "times": 0}])
     submits = Submits(cluster, proxy, name, file)
     refused = submits("old", check=4)
@@ -188,14 +188,14 @@ def test_a_kubernetes_that_is_too_old_is_named_before_anything_is_created(cluste
 
 
 def refuse(path, method="POST", status=403, reason="Forbidden", nth=None):
-    """A rule of a plan: the server says no."""
+    """A rule of a plan by which the server refuses a request."""
     body = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": status, "message": "as planned"})
     return {"do": "status", "method": method, "path": path, "status": status, "headers": {"Content-Type": "application/json"}, "body": body,
             **({"nth": nth} if nth else {"times": 0})}
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-def test_a_conflict_that_is_not_about_the_object_is_tried_again(cluster, proxy, name, file):
+def test_submit_tries_again_after_a_conflict_that_is_not_about_the_object(cluster, proxy, name, file):
     proxy.set_plan([refuse(path, status=409, reason="Conflict", nth=1) for path in ("/configmaps", "/jobs")])
     submits = Submits(cluster, proxy, name, file, UNSCHEDULABLE)
     run = submits("conflict", check=0).stdout.strip()
@@ -203,7 +203,7 @@ def test_a_conflict_that_is_not_about_the_object_is_tried_again(cluster, proxy, 
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-def test_a_refused_submit_leaves_nothing_also_when_an_answer_was_lost(cluster, proxy, name, file):
+def test_a_refused_submit_leaves_no_object_even_if_an_answer_was_lost(cluster, proxy, name, file):
     proxy.set_plan([{"do": "cut-after", "method": "POST", "path": "/configmaps", "nth": 1}, refuse("/jobs")])
     submits = Submits(cluster, proxy, name, file)
     refused = submits("refused", check=6)
@@ -212,7 +212,7 @@ def test_a_refused_submit_leaves_nothing_also_when_an_answer_was_lost(cluster, p
 
 
 @pytest.mark.nodes
-def test_a_stop_and_a_resume_that_were_cut_off_are_done_when_said_again(cluster, proxy, name, experiment):
+def test_stop_and_resume_take_effect_when_they_are_repeated_after_they_failed(cluster, proxy, name, experiment):
     run = cluster.mlk("submit", experiment(SMALL.format(name=name).replace('"true"', '"sleep 600"')), check=0).stdout.strip()
     mlk.wait_until(lambda: cluster.objects("pods", f"mlk.dev/run={run}"), "a pod of the run")
 
@@ -231,8 +231,8 @@ def test_a_stop_and_a_resume_that_were_cut_off_are_done_when_said_again(cluster,
 
 
 @pytest.mark.nodes
-def test_the_end_of_a_run_is_not_written_onto_a_later_run_of_its_name(cluster, proxy, name, file):
-    """Whoever waits writes the final record; here so late that the run was deleted and submitted again."""
+def test_wait_does_not_write_the_end_of_a_run_into_a_later_run_of_the_same_name(cluster, proxy, name, file):
+    """A waiting command writes the final record. Here it writes so late that the run was deleted and submitted again before."""
     submits = Submits(cluster, proxy, name, file)
     run = submits("again", check=0).stdout.strip()
     proxy.set_plan([{"do": "delay", "method": "PATCH", "path": "/configmaps/", "seconds": 8}])
@@ -251,7 +251,7 @@ def test_the_end_of_a_run_is_not_written_onto_a_later_run_of_its_name(cluster, p
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-def test_a_request_that_is_made_again_says_so(cluster, proxy, name, file):
+def test_submit_says_that_it_makes_a_request_again(cluster, proxy, name, file):
     proxy.set_plan([{"do": "cut-before", "method": "POST", "path": "/jobs"}])
     submitted = Submits(cluster, proxy, name, file)("cut", check=0)
     assert re.search(r"job/\S+: cannot reach .*; trying again \(2 of 6\)\n", submitted.stderr)
@@ -259,7 +259,7 @@ def test_a_request_that_is_made_again_says_so(cluster, proxy, name, file):
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_command_that_waits_for_an_answer_can_be_interrupted(cluster, proxy, name, file, number):
+def test_a_signal_interrupts_a_command_that_waits_for_an_answer(cluster, proxy, name, file, number):
     proxy.set_plan([{"do": "half-open", "times": 0}])
     before = len(proxy.requests)
     waiting = Submits(cluster, proxy, name, file).start("interrupted")
@@ -274,8 +274,9 @@ def test_a_command_that_waits_for_an_answer_can_be_interrupted(cluster, proxy, n
 
 
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-def test_a_server_that_does_not_answer_is_given_up_and_said(cluster, proxy, name, file):
-    """One does not even answer the TLS handshake, the other one falls silent in the middle; at the same time, as both take long."""
+def test_mlk_abandons_a_server_that_does_not_answer_and_says_so(cluster, proxy, name, file):
+    """One server does not even answer the TLS handshake. The other server falls silent in the middle. Both are tried at the same time,
+    since both take long."""
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
         kubeconfig = file.with_name("kubeconfig")

@@ -1,4 +1,4 @@
-"""Trials that are added to a sweep: while it runs, and with other code. On both clusters."""
+"""Trials that are added to a sweep while it runs, or with other code. On both clusters."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from test_sweeps import handle, program, results, start, status
 
 
 @pytest.mark.nodes
-def test_points_added_while_a_sweep_runs_are_trials_of_it_like_the_others(cluster, name, experiment):
+def test_points_that_are_added_to_a_running_sweep_become_trials_like_the_others(cluster, name, experiment):
     file = experiment(program(name, "sleep 2; echo accuracy=0.$LR", parallel=1))
     sweep = start(cluster, file, "lr=1,2").stdout.strip()
     added = cluster.mlk("sweep", file, "lr=1,2,3", timeout=150)
@@ -26,7 +26,7 @@ def test_points_added_while_a_sweep_runs_are_trials_of_it_like_the_others(cluste
     assert cluster.mlk("status", sweep).code == 3
 
 
-def test_a_dry_run_tells_of_a_sweep_what_is_new_and_takes_its_own_trials_for_the_rest(cluster, name, experiment):
+def test_a_dry_run_of_a_sweep_shows_how_many_trials_are_new_and_what_they_need(cluster, name, experiment):
     file = experiment(program(name))
     told = cluster.mlk("sweep", file, "lr=1,2", "--dry-run=server", "--trial-minutes", 6, "-o", "json", check=0).json()
     assert (told["trials"], told["new"], told["parallel"]) == (2, 2, 2)
@@ -36,7 +36,7 @@ def test_a_dry_run_tells_of_a_sweep_what_is_new_and_takes_its_own_trials_for_the
     assert cluster.mlk("ls", name, "-o", "name", check=0).stdout == ""
 
 
-def test_a_sweep_goes_on_with_another_program_when_it_is_told_to(embedded, name, experiment):
+def test_a_sweep_continues_with_another_program_if_the_user_asks_for_it(embedded, name, experiment):
     sweep = start(embedded, "--wait", experiment(program(name)), "lr=1").stdout.strip()
     changed = experiment(program(name, "echo accuracy=0.9"), "changed.yaml")
     told = embedded.mlk("sweep", "--dry-run=server", changed, "lr=1,2", "-o", "json", check=0).json()
@@ -49,7 +49,7 @@ def test_a_sweep_goes_on_with_another_program_when_it_is_told_to(embedded, name,
     assert embedded.mlk("sweep", "--same", "--dry-run", changed, "lr=1").code == 2
 
 
-def test_values_are_the_same_as_numbers_and_programs_get_them_as_written(embedded, name, experiment):
+def test_equal_numbers_are_the_same_value_and_programs_get_each_number_as_written(embedded, name, experiment):
     file = experiment(program(name))
     sweep = start(embedded, "--wait", file, "lr=8,3.10").stdout.strip()
     assert "of lr 3.10" in embedded.mlk("logs", f"{sweep}/1", check=0).stdout
@@ -58,7 +58,7 @@ def test_values_are_the_same_as_numbers_and_programs_get_them_as_written(embedde
     assert "search random finds only 2 different points" in start(embedded, "--dry-run", "--trials", 5, file, "lr=1,2").stderr
 
 
-def test_a_report_in_the_folder_of_the_code_leaves_the_sweep_as_it_is(embedded, name, experiment, tmp_path):
+def test_a_report_in_the_folder_of_the_code_does_not_make_a_new_sweep(embedded, name, experiment, tmp_path):
     file = experiment(program(name) + "code: .\n")
     (tmp_path / "train.py").write_text("print(1)\n")
     sweep = start(embedded, "--wait", file, "lr=1,2").stdout.strip()
@@ -75,7 +75,7 @@ def test_a_report_in_the_folder_of_the_code_leaves_the_sweep_as_it_is(embedded, 
     assert kept.stdout.strip() == sweep and "2 trials: 0 new" in kept.stderr, kept
 
 
-def test_a_number_of_trials_leaves_the_search_of_the_file_as_it_is(embedded, name, experiment):
+def test_the_option_trials_keeps_the_search_that_the_file_names(embedded, name, experiment):
     text = program(name).replace("sweep: {", "sweep: {search: {tpe: {trials: 50, seed: 7}}, ")
     told = embedded.mlk("sweep", "--dry-run", "--trials", 7, experiment(text), "lr=1..20", "-o", "json", check=0).json()
     assert (told["search"], told["trials"]) == ("tpe", 7)

@@ -1,4 +1,4 @@
-"""Drivers of sweeps that are killed, doubled and left without a server: every trial is started once, and no result is missing."""
+"""Drivers of sweeps are killed, doubled and left without a server. Every trial is started once, and every trial has a result."""
 
 import concurrent.futures
 import contextlib
@@ -28,7 +28,8 @@ sweep: {{objective: maximize accuracy, parallel: {parallel}}}
 
 
 class Births:
-    """Every Job of an experiment's trials that was ever there, by its uid. kubectl tells; it is asked again when the server was gone."""
+    """Every Job that ever existed for the trials of an experiment, by its uid. kubectl watches the Jobs, and is started again if the server was
+    gone."""
 
     def __init__(self, cluster, name):
         self.jobs = {}
@@ -60,7 +61,7 @@ class Births:
 
 
 class Driven:
-    """A sweep of one value after another, each with a result that tells which it was."""
+    """A sweep whose trials have one value each. The result of a trial shows its value."""
 
     def __init__(self, cluster, name, file, values=8):
         self.cluster, self.name, self.file, self.values = cluster, name, file, values
@@ -75,11 +76,11 @@ class Driven:
         return self.cluster.mlk("ls", self.name, "-o", "name", check=0).stdout.strip()
 
     def free_the_lease(self):
-        """As if 15 s had passed since its holder died."""
+        """Deletes the lease, as if 15 s had passed since the death of its holder."""
         self.cluster.kubectl("delete", "lease", "-n", self.cluster.namespace, "--ignore-not-found", self.sweep() or "none")
 
     def check(self, births):
-        """To be called when a driver has said that all is well."""
+        """Checks the sweep. Call it after a driver has ended with 0."""
         sweep = self.sweep()
         table = self.cluster.mlk("results", sweep, "-o", "json", check=0, timeout=120).json()
         assert sorted(row["trial"] for row in table) == list(range(self.values))
@@ -92,7 +93,8 @@ class Driven:
 
 
 def kill_drivers(driven, kills, longest, rng):
-    """Kills one driver after the other at random moments, all of which hit while something is to do: a sweep that ends gets more points."""
+    """Kills one driver after the other at random moments. A sweep that ends before a kill gets more points, so that every kill hits a driver
+    with work to do."""
     killed = 0
     while killed < kills:
         driver = driven.start()
@@ -111,7 +113,7 @@ def kill_drivers(driven, kills, longest, rng):
 
 @pytest.mark.nodes
 @pytest.mark.timed
-def test_drivers_killed_at_a_hundred_moments_start_every_trial_once(cluster, name, experiment):
+def test_every_trial_is_started_once_though_drivers_are_killed_at_a_hundred_moments(cluster, name, experiment):
     sweeps, kills, longest = (4, 25, 1.5) if cluster.embedded else (2, 5, 6)
     names = [f"{name}-{letter}" for letter in "abcd"[:sweeps]]
     text = PROGRAM.format(name="NAME", pause="sleep 0.$((LR % 3))", parallel=3)
@@ -126,7 +128,7 @@ def test_drivers_killed_at_a_hundred_moments_start_every_trial_once(cluster, nam
 
 
 @pytest.mark.nodes
-def test_of_two_drivers_the_second_takes_over_when_the_first_is_killed(cluster, name, experiment):
+def test_the_second_of_two_drivers_takes_over_when_the_first_is_killed(cluster, name, experiment):
     driven = Driven(cluster, name, experiment(PROGRAM.format(name=name, pause="sleep 2", parallel=2)))
     with Births(cluster, name) as births:
         drivers = [driven.start(), driven.start()]
@@ -160,7 +162,7 @@ def sweep_through_loss(cluster, name, experiment, kill_server):
     return said
 
 
-def test_a_driver_brings_a_killed_local_server_back_and_loses_nothing(fresh_embedded, name, experiment):
+def test_a_driver_starts_a_killed_local_server_again_and_loses_no_trial(fresh_embedded, name, experiment):
     def kill_server():
         told = mlk.run(mlk.MLK, "local", "status", "-o", "json", check=0, env=fresh_embedded.env).json()
         os.kill(told["pid"], signal.SIGKILL)
@@ -169,12 +171,12 @@ def test_a_driver_brings_a_killed_local_server_back_and_loses_nothing(fresh_embe
 
 @pytest.mark.nodes
 @pytest.mark.alone
-def test_a_driver_goes_on_when_the_api_server_is_restarted(real, name, experiment):
+def test_a_driver_continues_when_the_api_server_is_restarted(real, name, experiment):
     sweep_through_loss(real, name, experiment, lambda: real.harness("api-kill"))
 
 
 @pytest.mark.nodes
-def test_a_sweep_whose_command_was_interrupted_says_that_nobody_drives_it_and_what_goes_on(cluster, name, experiment):
+def test_status_says_that_a_sweep_has_no_driver_and_that_trials_wait_after_its_command_was_interrupted(cluster, name, experiment):
     driven = Driven(cluster, name, experiment(PROGRAM.format(name=name, pause="sleep 4", parallel=1)), values=3)
     driver = driven.start()
     try:

@@ -48,14 +48,14 @@ def status(cluster, sweep):
 
 
 def ledger(cluster, sweep):
-    """What the sweep's ConfigMaps keep of its trials, by number."""
+    """The trials in the sweep's ConfigMaps, by number."""
     texts = [text for each in cluster.objects("configmaps", f"mlk.dev/sweep={sweep}") for name, text in each.get("data", {}).items()
              if name == "trials.jsonl"]
     return {trial["n"]: trial for text in texts for trial in map(json.loads, text.splitlines())}
 
 
 def read_by_pandas(text):
-    """The rows of a table in CSV, as pandas takes them."""
+    """The rows of a table in CSV, as pandas reads them."""
     version = f"py{sys.version_info.major}.{sys.version_info.minor}"
     try:
         pandas = wheels.unpack(f"pandas-2.3.3-{version}", wheels.PANDAS, "pandas for tests")
@@ -70,7 +70,7 @@ def read_by_pandas(text):
 
 
 @pytest.mark.nodes
-def test_the_classic_sweep_ends_with_a_table_of_nine_and_starts_nothing_twice(cluster, name):
+def test_the_classic_sweep_ends_with_a_table_of_nine_trials_and_starts_each_trial_once(cluster, name):
     named = ("--set", f"name={name}", DIGITS)
     first = handle(cluster, *named)
     assert (first["trials"], first["started"]) == (9, 9)
@@ -96,7 +96,7 @@ def test_the_classic_sweep_ends_with_a_table_of_nine_and_starts_nothing_twice(cl
 
 
 @pytest.mark.nodes
-def test_results_in_csv_are_to_pandas_what_the_ledger_keeps(cluster, name, experiment):
+def test_pandas_reads_from_results_in_csv_the_values_that_the_ledger_has(cluster, name, experiment):
     words = ["lr=0.1,1e-300,0.30000000000000004", 'word=a,"b, c","say \\"hi\\"","two\\nlines","naïve ✓"', "flag=true,false"]
     path = experiment(program(name, 'echo "accuracy=0.1234567890123456 loss=1e-7"', parallel=30).replace("$LR", "x").replace(
         'env: {LR: "${sweep.lr}"}', 'env: {LR: "${sweep.lr}${sweep.word}${sweep.flag}"}'))
@@ -126,7 +126,7 @@ def test_a_program_gets_its_values_and_its_metric_is_read_from_its_log(cluster, 
 
 
 @pytest.mark.nodes
-def test_failed_trials_are_told_and_started_again_when_asked(cluster, name, experiment):
+def test_failed_trials_are_listed_and_started_again_only_with_retry_failed(cluster, name, experiment):
     file = experiment(program(name, "test $LR != 2 && echo accuracy=0.5"))
     sweep = start(cluster, file, "lr=1,2,3").stdout.strip()
     assert cluster.mlk("wait", sweep, timeout=150).code == 0, "one failure of three is no failed sweep"
@@ -141,7 +141,7 @@ def test_failed_trials_are_told_and_started_again_when_asked(cluster, name, expe
 
 
 @pytest.mark.nodes
-def test_a_sweep_of_which_all_fails_ends_with_5_and_the_first_cause(cluster, name, experiment):
+def test_a_sweep_ends_with_5_and_the_first_cause_if_all_its_trials_fail(cluster, name, experiment):
     sweep = start(cluster, experiment(program(name, "echo broken >&2; exit 3")), "lr=1,2").stdout.strip()
     ended = cluster.mlk("wait", sweep, timeout=150)
     assert ended.code == 5 and "2 of 2 trials failed" in ended.stderr and "exit code 3" in ended.stderr
@@ -162,7 +162,7 @@ def test_a_stopped_sweep_runs_nothing_until_it_is_resumed(cluster, name, experim
 
 
 @pytest.mark.nodes
-def test_trials_of_several_processes_are_runs_that_mlk_starts(cluster, name):
+def test_mlk_starts_each_trial_as_a_run_if_a_trial_has_several_processes(cluster, name):
     named = ("--set", f"name={name}", "--set", "mode=ps", "--set", "servers={cpu: 50m, memory: 64Mi}", "--set", "workers.cpu=50m",
              "--set", "train.steps=300", DIGITS, "hidden=[32],[32,32]")
     first = cluster.mlk("sweep", *named, "--parallel", 2, timeout=300)
@@ -183,7 +183,7 @@ def test_trials_of_several_processes_are_runs_that_mlk_starts(cluster, name):
 
 
 @pytest.mark.nodes
-def test_tpe_searches_and_the_best_trial_is_an_experiment_file_and_a_report(cluster, name, experiment, tmp_path):
+def test_tpe_searches_and_mlk_writes_the_best_trial_as_an_experiment_file_and_a_report(cluster, name, experiment, tmp_path):
     text = program(name, "echo accuracy=0.$(printf %03d $((500 - (LR - 7) * (LR - 7))))").replace("parallel: 2", "parallel: 3")
     file = experiment(text)
     ended = cluster.mlk("sweep", file, "--search", "tpe", "--trials", 14, "lr=1..20", timeout=300)
@@ -205,7 +205,7 @@ def test_tpe_searches_and_the_best_trial_is_an_experiment_file_and_a_report(clus
     assert cluster.mlk("report", sweep, "-o", page, check=0).stdout.strip() == str(page)
     assert sweep in page.read_text(encoding="utf-8")
     assert "accuracy" in cluster.mlk("results", sweep, "--plot", check=0).stdout
-    # The winner has the sweep's name, and is newer; who asks for results means the sweep.
+    # The run of the winner has the name of the sweep and is newer. A user who asks for results by this name means the sweep.
     cluster.mlk("submit", "--wait", tmp_path / "winner.yaml", check=0, timeout=120)
     assert results(cluster, name) == table
     assert sweep in cluster.mlk("report", name, "-o", "-", check=0).stdout
@@ -213,8 +213,8 @@ def test_tpe_searches_and_the_best_trial_is_an_experiment_file_and_a_report(clus
 
 
 @pytest.mark.nodes
-def test_trials_that_do_badly_are_ended_early_and_free_their_places(cluster, name, experiment):
-    # Bad ones are slow from step 10 on: they are not over before a driver on a busy machine has read what they tell.
+def test_asha_ends_bad_trials_early_and_frees_their_places(cluster, name, experiment):
+    # Bad trials are slow from step 10 on, so that they still run when a driver on a busy machine reads their metrics.
     counting = ('step=0; while [ $step -lt 40 ]; do step=$((step + 1)); echo "mlk step=$step accuracy=0.$LR"; sleep 0.2; '
                 'if [ $step -ge 10 ] && [ $LR -lt 5 ]; then sleep 2; fi; done')
     text = program(name, counting, parallel=3).replace("objective:", "stop: {asha: {min: 10, max: 40, factor: 2}}, objective:")
@@ -228,7 +228,7 @@ def test_trials_that_do_badly_are_ended_early_and_free_their_places(cluster, nam
     assert {row["state"] for row in table.values()} <= {"Succeeded", "Stopped"}
 
 
-def test_with_checkpoints_trials_are_paused_and_the_promoted_one_goes_on_with_any_driver(embedded, name):
+def test_trials_with_checkpoints_are_paused_and_any_driver_continues_the_promoted_trial(embedded, name):
     sweep_file = ("--set", f"name={name}", "--set", "checkpoint={volume: {pvc: " + name + "}, every: 0}", "--set", "train.steps=240",
                   "--set", "train.step_delay_ms=40", "--set", "train.report_every=10", "--set", "sweep.stop={asha: {min: 60}}",
                   "--set", "sweep.objective=minimize loss", DIGITS, "lr=0.1,0.0003,0.0002,0.0001", "hidden=[16]")
@@ -255,7 +255,7 @@ def test_with_checkpoints_trials_are_paused_and_the_promoted_one_goes_on_with_an
 
 
 @pytest.mark.nodes
-def test_a_grid_by_the_shell_is_read_as_one_table(cluster, name):
+def test_mlk_lists_the_runs_of_a_grid_by_the_shell_in_one_table(cluster, name):
     script = (mlk.EXAMPLES / "grid.sh").read_text().replace("grid", name).replace("$(dirname \"$0\")", str(mlk.EXAMPLES))
     flags = ["--local"] if cluster.embedded else []
     path = {"PATH": f"{mlk.BUILD}:{os.environ['PATH']}"}
@@ -265,7 +265,7 @@ def test_a_grid_by_the_shell_is_read_as_one_table(cluster, name):
     assert [float(row["accuracy"]) for row in table] == sorted((float(row["accuracy"]) for row in table), reverse=True)
 
 
-def test_a_sweep_for_which_the_quota_has_no_room_leaves_nothing_behind(real, name, experiment):
+def test_a_sweep_leaves_no_object_behind_if_the_quota_has_no_room_for_it(real, name, experiment):
     file = experiment(program(name))
     with mlk.namespace_of_its_own(real, f"quota-{name}") as namespace:
         real.kubectl_admin("create", "quota", "none", "-n", namespace, "--hard=pods=0")
@@ -275,7 +275,7 @@ def test_a_sweep_for_which_the_quota_has_no_room_leaves_nothing_behind(real, nam
         assert left == ["configmap/kube-root-ca.crt"]
 
 
-def test_the_requests_of_a_start_do_not_grow_with_the_trials(real, name, experiment):
+def test_the_start_of_a_sweep_takes_the_same_number_of_requests_for_any_number_of_trials(real, name, experiment):
     file = experiment(program(name))
     with FaultProxy(real.kubeconfig) as proxy:
         def requests(count):
@@ -299,7 +299,7 @@ def test_bad_sweeps_are_refused_and_leave_nothing_behind(embedded, name, experim
     assert embedded.mlk("ls", name, "-o", "name", check=0).stdout == ""
 
 
-def test_a_dry_run_shows_the_points_and_what_they_take_and_creates_nothing(embedded, name):
+def test_a_dry_run_shows_the_points_and_the_resources_that_they_need_and_creates_nothing(embedded, name):
     named = ("--set", f"name={name}", DIGITS)
     shown = embedded.mlk("sweep", "--dry-run", "--trial-minutes", 30, *named, check=0).stdout.splitlines()
     assert shown[0].split() == ["TRIAL", "train.model.hidden", "train.optimizer.lr"] and shown[10] == ""

@@ -1,4 +1,4 @@
-"""What mlk prints on a terminal: it knows its width, and what it can show."""
+"""What mlk prints on a terminal. mlk knows the width of the terminal, and which characters it can show."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ import mlk
 
 
 def on_terminal(columns, *command, env=None):
-    """What the command prints on a terminal of so many columns; it ends with 0."""
+    """The output of the command on a terminal with this number of columns. The command must end with 0."""
     own, its = pty.openpty()
     try:
         fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
@@ -31,11 +31,11 @@ def on_terminal(columns, *command, env=None):
 def read_some(descriptor):
     try:
         return os.read(descriptor, 65536)
-    except OSError:  # the program has ended, and nobody else has the terminal
+    except OSError:  # the program has ended, and no other process has the terminal open
         return b""
 
 
-def test_help_is_folded_to_the_width_of_the_terminal_and_whole_in_a_pipe():
+def test_help_is_folded_to_the_width_of_a_terminal_and_not_folded_in_a_pipe():
     for words in ([], ["sweep"], ["ls"], ["local", "up"]):
         whole = mlk.run(mlk.MLK, *words, "--help", check=0).stdout
         for columns in (60, 100):

@@ -1,6 +1,6 @@
-"""What is trained stays trained: processes and nodes that are lost in the last seconds of a run do not fail it, on both clusters.
+"""A trained run stays trained: it does not fail if processes or nodes are lost in its last seconds. On both clusters.
 
-MLK_END_KILLS: how often each mode loses a worker (1). MLK_END_SEED: of the moments, which a failure prints.
+MLK_END_KILLS: how often each mode loses a worker (1). MLK_END_SEED: the seed of the random moments. A failure prints it.
 """
 
 import os
@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.nodes, pytest.mark.timed]
 
 KILLS = int(os.environ.get("MLK_END_KILLS") or 1)
 SEED = os.environ.get("MLK_END_SEED") or str(secrets.randbelow(10**6))
-LAST_SECONDS = 15 if KILLS > 1 else 2  # of the run: when the worker is lost
+LAST_SECONDS = 15 if KILLS > 1 else 2  # the worker is lost within this number of seconds before the end of the run
 STEPS = 1500
 ASYNC, SYNC, ALLREDUCE = "digits-ps", "digits-ps-sync", "digits-allreduce"
 MORE = {ASYNC: (), SYNC: (), ALLREDUCE: ("workers.count=3", "workers.min=2", "workers.cpu=100m")}
-# The ranks of a lost node do not come back: to stay 10 s for them instead of 60 saves make test a minute.
+# The ranks of a lost node do not come back. The other ranks wait 10 s for them instead of 60 s, which saves `make test` a minute.
 WAIT_LESS = 'patch={pod: {spec: {containers: [{name: main, env: [{name: MLK_LATE_SECONDS, value: "10"}]}]}}}'
 
 
@@ -30,7 +30,7 @@ class Run:
 
     def __init__(self, cluster, name, example, seconds, *more):
         self.cluster, self.example = cluster, example
-        at_once = 2 if example == ASYNC else 1  # two workers that wait for nobody make a step each
+        at_once = 2 if example == ASYNC else 1  # two workers that do not wait for each other make a step each
         settings = [f"name={name}", f"train.steps={STEPS}", f"train.step_delay_ms={round(seconds * 1000 * at_once / STEPS)}",
                     "train.report_every=20", *MORE[example], *more]
         flags = [part for setting in settings for part in ("--set", setting)]
@@ -62,7 +62,7 @@ class Run:
             self.note(f"{role}/{rank} had ended")
 
     def wait(self):
-        """mlk wait, begun now."""
+        """Starts mlk wait now."""
         self.note("wait")
         self.waiting_since, self.waiting = time.monotonic(), self.cluster.start("wait", self.name)
 
@@ -83,7 +83,7 @@ class Run:
         mlk.wait_until(lambda: not self.left(lost_node), f"all pods to have ended: {self}", timeout=45)
 
     def left(self, lost_node):
-        """Pods that have not ended, but those on a lost node, and Jobs that could start more."""
+        """Pods that have not ended, except those on a lost node, and Jobs that could start more pods."""
         pods = [pod["metadata"]["name"] for pod in self.pods()
                 if pod["status"]["phase"] in ("Pending", "Running") and pod["spec"].get("nodeName") != lost_node]
         return pods + [job["metadata"]["name"] for job in self.cluster.objects("jobs", f"mlk.dev/run={self.name}") if may_go_on(job)]
@@ -96,7 +96,7 @@ def may_go_on(job):
 
 @pytest.fixture
 def start(name):
-    """start(cluster, example, seconds, *settings) submits a Run; all are removed after the test."""
+    """start(cluster, example, seconds, *settings) submits a Run. All these runs are removed after the test."""
     runs = []
 
     def submit(cluster, *what):
@@ -111,12 +111,12 @@ def start(name):
 
 
 def lose_at_the_end(runs, moments, lose):
-    """Of each run `lose` takes what it wants, so many seconds before its end as `moments` says."""
+    """Calls `lose` for each run, at as many seconds before the end of the run as `moments` says."""
     due = {}
 
     def lose_what_is_due():
         for run, seconds in zip(runs, moments, strict=True):
-            if run not in due and run.step() > 0:  # it trains: its end is known from now on
+            if run not in due and run.step() > 0:  # the run trains, so the time of its end is known from now on
                 due[run] = time.monotonic() + max(0, run.seconds - seconds)
         for run in list(due):
             if due[run] is not None and time.monotonic() >= due[run]:
@@ -137,7 +137,7 @@ def start_all(start, cluster, rng, examples=(ASYNC, SYNC, ALLREDUCE), more=()):
 
 
 @pytest.mark.parametrize("round", range(KILLS))
-def test_a_worker_killed_in_the_last_seconds_does_not_fail_a_trained_run(cluster, start, round):
+def test_a_trained_run_does_not_fail_if_a_worker_is_killed_in_the_last_seconds(cluster, start, round):
     rng = random.Random(f"{SEED} {round}")
     runs, moments = start_all(start, cluster, rng)
     lose_at_the_end(runs, moments, lambda run: run.kill("worker", rng.randrange(run.workers)))
@@ -146,8 +146,8 @@ def test_a_worker_killed_in_the_last_seconds_does_not_fail_a_trained_run(cluster
 
 
 @pytest.mark.parametrize("round", range(max(1, KILLS // 5)))
-def test_servers_killed_once_a_worker_has_ended_well_do_not_fail_a_trained_run(cluster, start, round):
-    """They stay for a worker that was lost shortly before: it finds nobody when it is back."""
+def test_a_trained_run_does_not_fail_if_servers_are_killed_after_a_worker_has_succeeded(cluster, start, round):
+    """The servers wait for a worker that was lost shortly before the end. After they are killed, this worker finds no peer when it is back."""
     rng = random.Random(f"{SEED} servers {round}")
     runs, moments = start_all(start, cluster, rng, examples=(ASYNC, SYNC))
     lose_at_the_end(runs, [moment / 2 for moment in moments], lambda run: run.kill("worker", 1))
@@ -159,7 +159,7 @@ def test_servers_killed_once_a_worker_has_ended_well_do_not_fail_a_trained_run(c
 
 
 @pytest.mark.alone
-def test_a_node_lost_in_the_last_seconds_does_not_fail_a_trained_run(real, start):
+def test_a_trained_run_does_not_fail_if_a_node_is_lost_in_the_last_seconds(real, start):
     seconds = LAST_SECONDS + 6
     more = [] if KILLS > 1 else [WAIT_LESS]
     runs = [start(real, example, seconds, "workers.min=1", SPREAD, SERVER_ON_1, *more) for example in (ASYNC, SYNC)]

@@ -1,4 +1,4 @@
-"""What training computes: beside PyTorch, and the same in every mode."""
+"""The results of training: compared with PyTorch, and the same in every mode."""
 
 import pathlib
 import struct
@@ -21,7 +21,7 @@ def worst(ours, theirs):
 
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
-def test_fifty_steps_are_those_of_pytorch(tmp_path, curve):
+def test_losses_and_weights_of_fifty_steps_match_those_of_pytorch(tmp_path, curve):
     run, losses = torch_curves.train(tmp_path, curve)
     assert len(losses) == 50
     assert worst(losses, curve["losses"]) < 1e-4
@@ -34,12 +34,12 @@ def test_fifty_steps_are_those_of_pytorch(tmp_path, curve):
 
 
 @pytest.mark.parametrize("name", torch_curves.WITH_BFLOAT16)
-def test_with_bfloat16_products_fifty_steps_are_those_of_pytorch_within_its_noise(tmp_path, name):
+def test_losses_with_bfloat16_products_match_those_of_pytorch_within_its_noise(tmp_path, name):
     _, losses = torch_curves.train(tmp_path, CURVES[name], precision="bfloat16")
     assert torch_curves.are_within_noise(losses, CURVES[name]["bfloat16"]["processor"])
 
 
-def test_with_bfloat16_products_fifty_steps_are_nearly_the_same_and_weights_stay_whole(tmp_path):
+def test_bfloat16_products_change_losses_little_and_weights_are_not_rounded(tmp_path):
     curve = next(iter(CURVES.values()))
     run, losses = torch_curves.train(tmp_path, curve, precision="bfloat16")
     own = "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def test_with_bfloat16_products_fifty_steps_are_nearly_the_same_and_weights_stay
 
 
 @pytest.mark.parametrize("mode,servers", [("ps", 1), ("ps", 3), ("allreduce", 0)])
-def test_every_mode_with_one_worker_is_the_same_to_the_bit(tmp_path, mode, servers):
+def test_every_mode_with_one_worker_computes_the_same_weights_to_the_bit(tmp_path, mode, servers):
     tensors = []
     for each in ("single", mode):
         with Run(tmp_path / each, each, workers=1, servers=servers, consistency="sync", steps=100, optimizer=COSINE,
@@ -73,7 +73,7 @@ def test_several_workers_train_with_adam_on_a_schedule(tmp_path, mode, consisten
 
 
 @pytest.mark.parametrize("mode", ["ps", "allreduce"])
-def test_a_run_that_was_cut_off_goes_on_with_its_optimizer_and_its_schedule(tmp_path, mode):
+def test_a_killed_run_continues_with_the_state_of_its_optimizer_and_its_schedule(tmp_path, mode):
     tensors = []
     for cut in (False, True):
         with Run(tmp_path / str(cut), mode, workers=1, servers=2, consistency="sync", steps=200, optimizer=COSINE,

@@ -1,4 +1,4 @@
-"""What of the user's files travels, what is written for the user, and what of the caches is deleted."""
+"""Which of the user's files mlk sends, which files it writes for the user, and which files it deletes from the caches."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def write(path, text="x"):
 
 @pytest.fixture
 def code(tmp_path, name):
-    """A folder with a program and its experiment file, and the variables of a home of its own."""
+    """A folder with a program and its experiment file."""
     folder = tmp_path / "work"
     write(folder / "main.sh", "find . -type f | sort\n")
     write(folder / "e.yaml", f"name: {name}\n" + EXPERIMENT.format("."))
@@ -35,7 +35,7 @@ def git(folder, *words):
     subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@example.com", *words], cwd=folder, check=True, capture_output=True)
 
 
-def test_what_stays_behind_is_told_by_a_line_each(embedded, code, home):
+def test_submit_prints_a_line_for_each_kind_of_file_that_it_leaves_out(embedded, code, home):
     write(code / "data/keep.csv")
     write(code / "data.bin")
     write(code / "key.pem")
@@ -55,12 +55,12 @@ def test_what_stays_behind_is_told_by_a_line_each(embedded, code, home):
     assert "left out, as git ignores it: data/;" in shown.stderr
 
 
-def test_the_home_folder_is_no_code(embedded, code, home):
+def test_submit_refuses_the_home_folder_as_code(embedded, code, home):
     refused = embedded.mlk("submit", "--dry-run", "e.yaml", cwd=code, env={**home, "HOME": str(code)}, check=2)
     assert "is your home folder" in refused.stderr
 
 
-def test_a_filter_of_a_repository_does_not_run_here(embedded, code, home, tmp_path):
+def test_submit_does_not_run_the_git_filters_of_a_repository(embedded, code, home, tmp_path):
     git(code, "init", "-q")
     write(code / ".gitattributes", "* filter=evil\n")
     git(code, "add", ".")
@@ -71,20 +71,20 @@ def test_a_filter_of_a_repository_does_not_run_here(embedded, code, home, tmp_pa
     assert not (tmp_path / "ran").exists()
 
 
-def test_an_experiment_from_a_pipe_takes_the_working_folder(embedded, code, home):
+def test_an_experiment_from_a_pipe_finds_its_code_in_the_working_folder(embedded, code, home):
     made = subprocess.run(["bash", "-c", f"{mlk.MLK} submit --dry-run <(cat e.yaml)"], cwd=code, capture_output=True, text=True, timeout=60,
                           env={**os.environ, **embedded.env, "KUBECONFIG": embedded.kubeconfig, **home})
     assert made.returncode == 0, made.stderr
 
 
-def test_without_a_home_folder_a_submit_works(embedded, code):
+def test_commands_work_without_a_home_folder(embedded, code):
     env = {key: value for key, value in {**os.environ, **embedded.env}.items() if key not in ("HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")}
     for words in (["submit", "--dry-run", "e.yaml"], ["render", "e.yaml"], ["templates"], ["image", "gc"], ["new", "n.yaml"]):
         ended = subprocess.run([str(mlk.MLK), *words], cwd=code, env={**env, "KUBECONFIG": embedded.kubeconfig}, capture_output=True, text=True, timeout=60)
         assert ended.returncode == 0, (words, ended.stderr)
 
 
-def test_files_for_the_user_honour_the_umask(embedded, code, home, name):
+def test_files_that_mlk_writes_for_the_user_honour_the_umask(embedded, code, home, name):
     run = embedded.mlk("submit", "--wait", "e.yaml", cwd=code, env=home, check=0, timeout=120).stdout.strip()
     program = ["bash", "-c", f"umask 077; {mlk.MLK} new n.yaml && {mlk.MLK} get {run} --to g"]
     subprocess.run(program, cwd=code, env={**os.environ, **embedded.env, "KUBECONFIG": embedded.kubeconfig, **home}, check=True, capture_output=True, timeout=60)
@@ -93,7 +93,7 @@ def test_files_for_the_user_honour_the_umask(embedded, code, home, name):
     assert sorted(path.name for path in code.iterdir()) == ["e.yaml", "g", "main.sh", "n.yaml"]
 
 
-def test_a_record_that_leads_out_of_the_folder_is_refused(embedded, code, home, name, tmp_path):
+def test_get_and_diff_refuse_a_record_that_was_changed(embedded, code, home, name, tmp_path):
     run = embedded.mlk("submit", "--wait", "e.yaml", cwd=code, env=home, check=0, timeout=120).stdout.strip()
     owner = json.loads(embedded.kubectl("get", "configmap", run, "-o", "json").stdout)
     experiment = json.loads(owner["data"]["experiment"])
@@ -107,7 +107,7 @@ def test_a_record_that_leads_out_of_the_folder_is_refused(embedded, code, home, 
         assert not out.exists()
 
 
-def test_the_cache_keeps_what_a_local_run_names(embedded, code, home, tmp_path):
+def test_image_gc_keeps_code_in_the_cache_while_a_local_run_names_it(embedded, code, home, tmp_path):
     state = {"XDG_STATE_HOME": embedded.env["XDG_STATE_HOME"], **home}
     with open(code / "large.bin", "wb") as large:
         large.write(os.urandom(2 << 20))
@@ -126,7 +126,7 @@ def test_the_cache_keeps_what_a_local_run_names(embedded, code, home, tmp_path):
     assert embedded.mlk("image", "gc", "--unused", "1h", env=state, check=0).stdout.split() == [kept[0].name]
 
 
-def test_a_damaged_cache_is_made_anew(embedded, code, home, tmp_path):
+def test_submit_makes_code_in_the_cache_again_if_it_is_damaged(embedded, code, home, tmp_path):
     with open(code / "large.bin", "wb") as large:
         large.write(os.urandom(2 << 20))
     embedded.mlk("submit", "--wait", "e.yaml", cwd=code, env=home, check=0, timeout=120)
@@ -138,7 +138,7 @@ def test_a_damaged_cache_is_made_anew(embedded, code, home, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give folders to others")
-def test_a_state_folder_of_another_user_is_refused_by_every_command(tmp_path):
+def test_every_command_refuses_a_state_folder_of_another_user(tmp_path):
     env = {"XDG_STATE_HOME": str(tmp_path / "state")}
     (tmp_path / "state/mlk/local").mkdir(parents=True)
     os.chown(tmp_path / "state/mlk/local", 65534, 65534)

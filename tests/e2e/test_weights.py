@@ -1,4 +1,4 @@
-"""Weights in and out: GPT-2 in Hugging Face's layout, beside PyTorch, and the first weights of a run in every mode."""
+"""Reading and writing weights: GPT-2 in Hugging Face's layout, compared with PyTorch, and the first weights of a run in every mode."""
 
 import array
 import json
@@ -33,26 +33,26 @@ def safetensors():
 
 
 def spec(safetensors, shape, values):
-    """Of values that stay alive until they are serialized."""
+    """The specification of a tensor. `values` must stay alive until they are serialized."""
     place, count = values.buffer_info()
     dtype = {"f": "float32", "B": "uint8"}[values.typecode]
     return safetensors.TensorSpec(dtype=dtype, shape=shape, data_ptr=place, data_len=count * values.itemsize)
 
 
 def probe(folder, config, data, *weights):
-    """What model_probe prints, and the folder with the weights that it leaves."""
+    """The output of model_probe, and the folder with the weights that it writes."""
     (folder / "probed.json").write_text(json.dumps(torch_curves.whole_config(config)))
     out = folder / "probed"
     return mlk.run(mlk.BUILD / "model_probe", folder / "probed.json", data, out, *weights, check=0).stdout, out
 
 
-def test_logits_of_gpt2_are_those_of_pytorch_and_its_weights_come_out_as_they_went_in(tmp_path, safetensors):
+def test_logits_of_gpt2_match_those_of_pytorch_and_its_weights_are_written_unchanged(tmp_path, safetensors):
     recorded = torch_curves.RECORDED["logits"]
     model, vocabulary = recorded["run"]["model"], recorded["run"]["data"]["vocabulary"]
     torch_curves.write_data(tmp_path / "data", recorded["data"])
     tensors = torch_curves.gpt2_tensors(model["layers"], model["width"], model["context"], vocabulary)
     context = model["context"]
-    mask = array.array("B", bytes(context * context))  # a file on the hub has it
+    mask = array.array("B", bytes(context * context))  # files on the hub have this mask
     masks = {f"h.{block}.attn.bias": ([1, 1, context, context], mask) for block in range(model["layers"])}
     file = {name: spec(safetensors, shape, values) for name, (shape, values) in {**tensors, **masks}.items()}
     (tmp_path / "hub.safetensors").write_bytes(safetensors.serialize(file, {"format": "pt"}))
@@ -76,7 +76,7 @@ MODES = [("single", {}), ("ps", {"servers": 2, "consistency": "sync", "workers":
 
 
 def trained(folder, mode, env=None, workers=1, **config):
-    """The weights that the run leaves, and its checkpoint's."""
+    """The weights that the run writes at its end, and the weights of its checkpoint."""
     with Run(folder, mode, workers=workers, checkpoints=True, **{**GPT, "report_every": 1, **config}) as run:
         torch_curves.write_data(run.data, TEXT)
         processes = [run.start("server", rank) for rank in range(run.servers_count)]
@@ -91,7 +91,7 @@ def trained(folder, mode, env=None, workers=1, **config):
 
 
 @pytest.mark.parametrize(("mode", "config"), MODES, ids=[mode for mode, _ in MODES])
-def test_every_mode_begins_with_the_weights_of_a_file_and_leaves_the_trained_ones(tmp_path, mode, config):
+def test_every_mode_begins_with_the_weights_of_a_file_and_writes_the_trained_weights(tmp_path, mode, config):
     torch_curves.write_data(tmp_path / "data", TEXT)
     first, saved = trained(tmp_path / "by-seed", mode, **config)
     assert {name: values for name, (_, values) in first.items()} == saved
@@ -103,7 +103,7 @@ def test_every_mode_begins_with_the_weights_of_a_file_and_leaves_the_trained_one
     assert trained(tmp_path / "by-other", mode, weights, **config)[0] != first
 
 
-def test_a_run_goes_on_from_its_checkpoint_and_not_from_the_weights_that_it_began_with(tmp_path):
+def test_a_run_continues_from_its_checkpoint_and_not_from_the_weights_of_the_file(tmp_path):
     torch_curves.write_data(tmp_path / "data", TEXT)
     _, other = probe(tmp_path, {**GPT, "seed": 2}, tmp_path / "data")
     with Run(tmp_path, "single", workers=1, checkpoints=True, **GPT) as run:
@@ -125,7 +125,7 @@ def test_a_run_goes_on_from_its_checkpoint_and_not_from_the_weights_that_it_bega
     ({"cut": 100}, 65, "lies outside of the file"),
     ({"missing": True}, 65, "No such file or directory"),
 ], ids=["size", "heads", "cut", "missing"])
-def test_weights_that_do_not_fit_end_the_run_with_one_sentence(tmp_path, change, code, sentence):
+def test_a_run_ends_with_one_sentence_if_the_weights_of_the_file_do_not_fit(tmp_path, change, code, sentence):
     torch_curves.write_data(tmp_path / "data", TEXT)
     _, out = probe(tmp_path, GPT, tmp_path / "data")
     path = out / "model.safetensors"
@@ -143,7 +143,7 @@ def test_weights_that_do_not_fit_end_the_run_with_one_sentence(tmp_path, change,
         assert sentence in worker.result()["message"]
 
 
-def test_weights_that_cannot_be_left_cost_a_warning_and_no_more(tmp_path):
+def test_a_run_only_warns_if_its_trained_weights_cannot_be_written(tmp_path):
     with Run(tmp_path, "single", workers=1, checkpoints=True) as run:
         run.checkpoints.mkdir()
         (run.checkpoints / "model").write_text("in the way")
@@ -154,11 +154,11 @@ def test_weights_that_cannot_be_left_cost_a_warning_and_no_more(tmp_path):
 
 
 @pytest.mark.parametrize(("mode", "config"), MODES, ids=[mode for mode, _ in MODES])
-def test_a_trained_gpt_shows_in_one_line_what_it_goes_on_with(tmp_path, mode, config):
+def test_a_trained_gpt_prints_a_sample_of_its_text_in_one_line(tmp_path, mode, config):
     settings = {"workers": 1, **GPT, **config, "steps": 200, "data": {"format": "text", "batch": 4, "micro_batch": 2},
                 "sample": {"tokens": 33, "temperature": 0}}
     with Run(tmp_path, mode, **settings) as run:
-        # Of 11 bytes, so that sequences of 12 begin at each of them: then it can also go on beyond its context.
+        # The text repeats 11 bytes, so sequences of 12 bytes begin at each of them. So the model can also continue a text beyond its context.
         (run.data / "train.txt").write_bytes(b"an \"ox\" it\n" * 60)
         processes = sum(run.start_all(), [])
         for process in processes:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Base images for tests, made of this machine's own files: `small` has busybox, `python` the system's Python as well. Each can be pushed to
-a registry of the tests in several forms: OCI with gzip, OCI with zstd, Docker's media types, and as an index of two platforms.
+"""Base images for tests, made from files of this machine. `small` has busybox. `python` has busybox and the system's Python. Each image can be
+pushed to a registry of the tests in several forms: OCI with gzip, OCI with zstd, Docker's media types, and as an index of two platforms.
 
-usage: base_images.py small|python [HOST:PORT/REPOSITORY:TAG]     makes it, pushes it there if told to, and prints the path of its archive
+usage: base_images.py small|python [HOST:PORT/REPOSITORY:TAG]     makes the image, pushes it if a tag is given, and prints the path of its archive
 """
 
 import gzip
@@ -17,7 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from oci import USER, Layer, architecture, busybox_layer, describe, libraries, write_image  # noqa: E402
 
-PYTHON = os.path.realpath("/usr/bin/python3")  # the system's, whichever one runs this
+PYTHON = os.path.realpath("/usr/bin/python3")  # the system's Python, whichever Python runs this program
 LEFT_OUT = {"test", "tests", "idlelib", "tkinter", "lib2to3", "ensurepip", "turtledemo", "pydoc_data", "dist-packages", "__pycache__"}
 MANIFEST, INDEX = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json"
 FORMS = {"oci": [], "docker": ["--format", "v2s2"], "zstd": ["--dest-compress-format", "zstd"]}
@@ -43,7 +43,7 @@ def _python_layer():
                 layer.file(path, path, 0o644)
                 if path.endswith(".so"):
                     needed.update(libraries(path))
-    for library in pathlib.Path("/usr/lib").glob(f"{os.uname().machine}-linux-gnu/lib*.so.*"):  # what wheels take for granted
+    for library in pathlib.Path("/usr/lib").glob(f"{os.uname().machine}-linux-gnu/lib*.so.*"):  # wheels expect these libraries
         if re.fullmatch(r"lib(stdc\+\+|gcc_s|rt|pthread|dl)\.so\.\d", library.name):
             needed.update([str(library), *libraries(str(library))])
     for library in sorted(needed):
@@ -52,7 +52,7 @@ def _python_layer():
 
 
 def archive(kind="small", user=USER, compressed=True):
-    """The path of an OCI archive, made once and kept in the cache; `user` is who its programs run as."""
+    """The path of an OCI archive, which is made once and kept in the cache. The image runs its programs as `user`."""
     own = b"".join(path.read_bytes() for path in (pathlib.Path(__file__), pathlib.Path(__file__).with_name("oci.py")))
     machine = [f"{path} {os.stat(path).st_size} {os.stat(path).st_mtime_ns}" for path in ("/bin/busybox", PYTHON, f"/usr/lib/{os.path.basename(PYTHON)}")]
     key = hashlib.sha256(own + "\n".join([*machine, kind, str(user), str(compressed)]).encode()).hexdigest()[:16]
@@ -68,13 +68,13 @@ def archive(kind="small", user=USER, compressed=True):
         history = [{"created_by": "COPY files"}] * len(layers) + [{"created_by": "ENV PATH", "empty_layer": True}]
         write_image(aside, f"localhost/{kind}:test", layers, {"User": str(user), "Env": env, "Cmd": ["sh"], "Labels": {"of": "the test"}},
                     compressed, {"created": "2026-01-01T00:00:00Z", "history": history})
-        os.rename(aside, path)  # another process may have been faster: it has the same bytes
+        os.rename(aside, path)  # another process may have been faster; its archive has the same bytes
     return path
 
 
 def push(images, repository, tag="test", kind="small", form="oci", user=USER):
-    """Pushes the image past the front, and gives the digest of its manifest."""
-    source = archive(kind, user, compressed=form != "zstd")  # what is compressed stays as it is
+    """Pushes the image past the front, and returns the digest of its manifest."""
+    source = archive(kind, user, compressed=form != "zstd")  # a compressed layer stays as it is
     target = f"docker://{images.back.name}/{repository}:{tag}"
     subprocess.run(["skopeo", "copy", "-q", "--dest-tls-verify=false", *FORMS[form], f"oci-archive:{source}", target], check=True,
                    capture_output=True, timeout=120)
@@ -82,7 +82,7 @@ def push(images, repository, tag="test", kind="small", form="oci", user=USER):
 
 
 def push_marked(images, repository, mark, tag="test"):
-    """Like push(), with one more layer that no other image has: a node cannot know it already. (The image's digest, that of the layer.)"""
+    """Like push(), with one more layer that no other image has, so that no node can know it. Returns (digest of the image, digest of the layer)."""
     document = images.manifest(repository, push(images, repository, tag))
     layer = Layer()
     layer.text("/mark", mark)
@@ -95,7 +95,8 @@ def push_marked(images, repository, mark, tag="test"):
 
 
 def push_index(images, repository, tag="test", kind="small"):
-    """An index with this machine's platform, another one and what is no image at all: (the index's digest, that of this platform's manifest)."""
+    """Pushes an index of this machine's platform, another platform and an entry that is not an image. Returns (digest of the index, digest of the
+    manifest of this platform)."""
     own = push(images, repository, tag, kind)
     content = Layer()
     content.text("/platform", "not this machine's\n")
@@ -119,7 +120,7 @@ def push_index(images, repository, tag="test", kind="small"):
 
 
 def put_blob(images, repository, kind, data):
-    """Stores it past the front, and gives its descriptor."""
+    """Stores the blob past the front, and returns its descriptor."""
     described = describe(kind, data)
     location = images.ask("POST", f"/v2/{repository}/blobs/uploads/")[1]["Location"]
     path = "/v2/" + location.split("/v2/", 1)[1] + ("&" if "?" in location else "?") + "digest=" + described["digest"]
@@ -129,7 +130,7 @@ def put_blob(images, repository, kind, data):
 
 
 def put_manifest(images, repository, tag, document):
-    """Stores it past the front, under its digest if there is no tag: (digest, size)."""
+    """Stores the manifest past the front, under its digest if there is no tag. Returns (digest, size)."""
     data = document if isinstance(document, bytes) else json.dumps(document).encode()
     digest = "sha256:" + hashlib.sha256(data).hexdigest()
     status, _, body = images.ask("PUT", f"/v2/{repository}/manifests/{tag or digest}", body=data, headers={"Content-Type": json.loads(data)["mediaType"]})

@@ -1,11 +1,11 @@
-"""What counts of bytes predict of a text: the bounds that a language model has to beat. Losses are in nats per byte."""
+"""How well counts of bytes predict a text. A language model has to be better than these bounds. Losses are in nats per byte."""
 
 import collections
 import math
 
 
 def split(text):
-    """The training part of a text and the held-out part, as mlk-runtime takes them."""
+    """The training part and the held-out part of a text, as mlk-runtime divides it."""
     kept = len(text) - len(text) // 10
     return text[:kept], text[kept:]
 
@@ -17,15 +17,15 @@ def _predictions(held_out, context):
 
 
 def unigram_loss(train, held_out, context):
-    """Of the frequencies of bytes, with one added to each count."""
+    """The loss of the frequencies of bytes, with one added to each count."""
     counts = collections.Counter(train)
     pairs = _predictions(held_out, context)
     return -sum(math.log((counts[byte] + 1) / (len(train) + 256)) for _, byte in pairs) / len(pairs)
 
 
 def bigram_loss(train, held_out, context):
-    """Of the counts of pairs with interpolated Kneser-Ney smoothing (Ney, Essen & Kneser 1994). The discount is that of 19 which suits
-    the held-out part best, so an honest bigram model is no better."""
+    """The loss of the counts of pairs with interpolated Kneser-Ney smoothing (Ney, Essen & Kneser 1994). The discount is the best of 19 values
+    for the held-out part itself, so an honest bigram model cannot be better."""
     pairs = _predictions(held_out, context)
     return min(_kneser_ney(train, pairs, discount / 20) for discount in range(1, 20))
 
@@ -39,7 +39,7 @@ def _kneser_ney(train, pairs, discount):
         predecessors[second] += 1
 
     def probability(first, second):
-        alone = (predecessors[second] + 0.5) / (len(counts) + 128)  # above 0 for a new byte too
+        alone = (predecessors[second] + 0.5) / (len(counts) + 128)  # also above 0 for a new byte
         if not seen[first]:
             return alone
         return (max(0, counts[first, second] - discount) + discount * followers[first] * alone) / seen[first]

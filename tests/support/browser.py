@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by the DevTools protocol over its own pipe: no port, and no library."""
+"""A headless Chromium, driven by the DevTools protocol over its own pipe. It needs neither a port nor a library."""
 
 import base64
 import fcntl
@@ -21,12 +21,12 @@ def program():
 
 
 class Browser:
-    """With `with`: it is ended with all its processes, and its profile is removed."""
+    """A context manager. At its end it ends Chromium with all its processes, and removes the profile."""
 
     def __enter__(self):
         self.profile = tempfile.mkdtemp(prefix="mlk-browser-")
         ours, theirs = os.pipe(), os.pipe()
-        # Chromium reads from 3 and writes to 4, which may be taken here.
+        # Chromium reads from descriptor 3 and writes to 4. Both may be in use in this process.
         inner = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (ours[0], theirs[1])]
         os.close(ours[0])
         os.close(theirs[1])
@@ -102,13 +102,13 @@ class Page:
         return [event["params"] for event in self.browser.events if event.get("sessionId") == self.session and event["method"] == method]
 
     def evaluate(self, expression):
-        """The value of the expression, which JSON can say; of a promise, what it gives."""
+        """The value of the expression, which must fit into JSON. If the expression is a promise, the value of the promise."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, f"{expression}: {answer['exceptionDetails']}"
         return answer["result"].get("value")
 
     def settle(self):
-        """What was drawn, and what draws itself after that, is there."""
+        """Waits until the page has drawn its content, and also the parts that it draws later."""
         self.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
     def mouse(self, kind, x, y):
@@ -116,7 +116,7 @@ class Page:
                   buttons=0 if kind == "mouseReleased" else 1)
 
     def click(self, selector):
-        """With the mouse, in the middle of the element."""
+        """Clicks with the mouse in the middle of the element."""
         x, y = self.evaluate(f"""(() => {{
             const element = document.querySelector({json.dumps(selector)});
             element.scrollIntoView({{block: "center", inline: "center"}});

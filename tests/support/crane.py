@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""crane, Google's program for images, as a second opinion on what mlk writes: built once from its Go module, kept in the cache.
+"""crane, Google's program for images, as a second opinion on images that mlk writes. It is built once from its Go module and kept in the cache.
 
 usage: crane.py     prints the path of the program
 """
@@ -18,7 +18,7 @@ MODULE = "github.com/google/go-containerregistry"
 
 
 def crane():
-    """The path of the program. The first time it takes half a minute."""
+    """The path of the program. The first call takes half a minute."""
     sources = ROOT / "tests/support/go"
     version = re.search(rf"{re.escape(MODULE)} (v\S+)", (sources / "go.mod").read_text()).group(1)
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "mlk"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A proxy that stands between mlk and any API server, and misbehaves by plan.
+"""A proxy between mlk and any API server that misbehaves as a plan says.
 
-Given the kubeconfig of a server it writes another one that points at itself, over TLS with a certificate of its own. To
-the server it authenticates as that kubeconfig says, whoever connects; where that has no credentials, those of the request
-are passed on.
-HTTP/1.1 on both sides, one connection to the server per request; only the standard library, and the openssl command.
+From the kubeconfig of a server the proxy writes another kubeconfig that points at the proxy, over TLS with a certificate of its own.
+It authenticates every request to the server as the first kubeconfig says. If the first kubeconfig has no credentials, the proxy passes on
+those of the request.
+It speaks HTTP/1.1 on both sides, with one connection to the server per request. It needs only the standard library and the openssl command.
 
     with FaultProxy(kubeconfig, plan=[{"do": "cut-after", "method": "POST", "nth": 2}]) as proxy:
         subprocess.run(["mlk", "--kubeconfig", proxy.kubeconfig, ...])
@@ -52,8 +52,8 @@ from pathlib import Path
 HEAD_LIMIT = 64 * 1024
 BODY_LIMIT = 64 * 1024 * 1024
 CONNECT_TIMEOUT = 10
-ANSWER_TIMEOUT = 900  # a watch may be quiet for as long as its own time-out
-TOKEN = "fault-proxy"  # kubectl asks for a password where there is nothing at all
+ANSWER_TIMEOUT = 900  # a watch may stay silent as long as its own time-out
+TOKEN = "fault-proxy"  # kubectl asks for a password if there are no credentials at all
 HOP_BY_HOP = {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "content-length", "te", "upgrade", "expect"}
 
 
@@ -68,7 +68,7 @@ def make_certificate(folder):
 
 
 class Upstream:
-    """The server behind, from a kubeconfig: its address and how to authenticate there."""
+    """The server behind the proxy, from a kubeconfig: its address, and how to authenticate there."""
 
     def __init__(self, kubeconfig, folder):
         config = load_kubeconfig(kubeconfig)
@@ -133,7 +133,7 @@ def named(config, kind, name):
 
 
 def load_kubeconfig(path):
-    """Kubeconfigs as JSON need nothing; for YAML, PyYAML or kubectl must be there."""
+    """Reads a kubeconfig as JSON without any other program, or as YAML with PyYAML or kubectl."""
     text = Path(path).read_text()
     try:
         return json.loads(text)
@@ -195,7 +195,7 @@ def parse_plain_yaml(text):
         return value("")
 
     def block(at, indent):
-        """The collection whose lines stand at `indent`, from line `at`: (value, next line)."""
+        """Reads the collection whose lines are indented by `indent`, from line `at`. Returns (value, next line)."""
         out = None
         while at < len(lines) and lines[at][0] == indent:
             line = lines[at][1]
@@ -226,7 +226,7 @@ def parse_plain_yaml(text):
 
 
 class Plan:
-    """Which fault, if any, a request meets. Counts as it goes."""
+    """Decides for each request which fault it gets, if any, and counts the requests."""
 
     def __init__(self, rules):
         self.rules = [dict(rule, seen=0, used=0) for rule in rules]
@@ -246,7 +246,7 @@ class Plan:
 
 
 class Cut(Exception):
-    """Close the connection to the client now."""
+    """Raised to close the connection to the client now."""
 
 
 class Message:
@@ -268,7 +268,7 @@ class Message:
 
 
 async def read_chunks(reader, message, has_body=True):
-    """The body, in pieces as they come."""
+    """The body in pieces, as they arrive."""
     if not has_body:
         return
     if message.get("transfer-encoding").lower() == "chunked":
@@ -324,7 +324,7 @@ class Server:
                 pass
         except (Cut, OSError, EOFError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, asyncio.TimeoutError, ValueError,
                 asyncio.CancelledError):
-            pass  # either side left, or was made to
+            pass  # one side closed the connection, or the proxy did
         finally:
             self.tasks.discard(task)
             writer.transport.abort()
@@ -423,7 +423,7 @@ class Server:
 
     @staticmethod
     async def shape(fault, rule, pieces):
-        """The body as the client is to see it; None for a cut."""
+        """The body as the client gets it. None means a cut."""
         if fault == "gone" and rule.get("lines", 0) == 0:
             yield GONE_EVENT
             return
@@ -480,7 +480,7 @@ GONE_EVENT = json.dumps({"type": "ERROR", "object": {"kind": "Status", "apiVersi
 
 
 class FaultProxy:
-    """The proxy on a thread of its own, for tests. `kubeconfig` is the one to give to mlk; see the top of the file."""
+    """The proxy on its own thread, for tests. mlk gets the kubeconfig `kubeconfig`. See the top of the file."""
 
     def __init__(self, upstream, plan=(), out=None, log=None):
         self._folder = tempfile.TemporaryDirectory(prefix="mlk-fault-proxy-")
@@ -523,7 +523,7 @@ class FaultProxy:
         self.port = None
 
     def set_plan(self, plan):
-        """Replaces the plan; its rules count from here on."""
+        """Replaces the plan. The new rules count requests from here on."""
         self._plan = Plan(plan)
 
     @property
@@ -583,7 +583,7 @@ def main():
                 plan, stamp = plan_and_stamp()
                 proxy.set_plan(plan)
             except ValueError:
-                time.sleep(0.05)  # it is being written
+                time.sleep(0.05)  # the plan file is being written
     return 0
 
 

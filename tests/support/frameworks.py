@@ -1,6 +1,6 @@
 """PyTorch, TensorFlow and JAX for tests: their wheels unpacked into the cache, and the environment in which a program imports them.
 
-Only what is imported is fetched, not all that the packages ask for.
+Only the packages that the programs import are fetched, not all dependencies.
 """
 
 import os
@@ -21,15 +21,15 @@ _TENSORFLOW = [
     "certifi==2026.10.19.post1", "charset_normalizer==3.5.3", *_SHARED]
 _JAX = ["jax==0.10.2", "jaxlib==0.10.2", "scipy==1.17.1", *_SHARED]
 
-# NVIDIA's libraries that PyTorch's libraries name, but those that torch_peer fetches, and the version of their symbols.
+# The libraries of NVIDIA that PyTorch's libraries name, except those that torch_peer fetches, and the version of their symbols.
 _OF_NVIDIA = {name: name for name in (
     "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9", "libcufft.so.12", "libcufile.so.0", "libcusolver.so.12", "libcusparse.so.12",
     "libcusparseLt.so.0", "libnccl.so.2", "libnvrtc.so.13")} | {"libnvshmem_host.so.3": "NVSHMEM"}
 
 
 def torch():
-    """Its registry has no wheel for processors alone on x86-64, and the one for GPUs wants 2 GB of NVIDIA's libraries before it can be
-    imported. Libraries with the names of these and nothing in them do as well, since no GPU is used."""
+    """PyPI has no wheel of PyTorch for processors alone on x86-64. The wheel for GPUs needs 2 GB of NVIDIA's libraries before Python can import
+    it. Empty libraries with the same names are enough, since the tests use no GPU."""
     folder = torch_peer.unpacked()
     return _environment(folder, wheels.unpack("torch-packages", _FOR_TORCH, "packages that PyTorch imports (7 MB)"), _numpy(),
                         LD_LIBRARY_PATH=str(_empty_libraries(folder)), OMP_NUM_THREADS="1")
@@ -53,7 +53,7 @@ def _numpy():
 
 
 def _empty_libraries(torch_folder):
-    """A folder with a library of each of these names that has every symbol that PyTorch looks for when it is loaded."""
+    """A folder with one library for each of these names. The libraries have every symbol that PyTorch looks for when it is loaded."""
     folder = torch_folder.with_name(f"{torch_folder.name}-empty-libraries")
     if folder.exists():
         return folder

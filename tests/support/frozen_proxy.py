@@ -1,11 +1,11 @@
-"""A proxy for TCP between mlk and an API server that can freeze: connections that are open then stay open and pass nothing any
-more, without a sign, as those through a NAT or a load balancer that has forgotten them; new ones work.
+"""A proxy for TCP between mlk and an API server that can freeze. Connections that are open at this moment then stay open and pass no bytes
+any more, without a sign, like connections through a NAT or a load balancer that has forgotten them. New connections work.
 
     with FrozenProxy(kubeconfig) as proxy:
         mlk.run(mlk.MLK, "--kubeconfig", proxy.kubeconfig, ...)
         proxy.freeze()
 
-It passes bytes and knows nothing of TLS or HTTP, so that mlk speaks to the server itself, by HTTP/2 where the server does.
+The proxy passes bytes and does not read TLS or HTTP. So mlk speaks to the server itself, with HTTP/2 if the server supports it.
 """
 
 import json
@@ -52,7 +52,7 @@ class FrozenProxy:
         self._folder.cleanup()
 
     def freeze(self):
-        """Returns how many connections were open."""
+        """Freezes the open connections, and returns their number."""
         with self._lock:
             self._frozen |= self._open
             return len(self._open)
@@ -77,7 +77,7 @@ class FrozenProxy:
             try:
                 self._pass(near, far, key)
             except OSError:
-                pass  # either side has left
+                pass  # one side has closed the connection
             finally:
                 with self._lock:
                     self._open.discard(key)

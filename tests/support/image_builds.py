@@ -1,4 +1,4 @@
-"""mlk build for tests: run with files of its own for logins and the cache, and what it made is read by Python's own readers."""
+"""mlk build for tests. It runs with its own files for logins and with its own cache. Python's own modules read the images that it makes."""
 
 import gzip
 import hashlib
@@ -15,7 +15,7 @@ NOBODY = 65534
 
 
 class Builder:
-    """Experiments whose code is the folder `code`, and mlk with a home of its own, where nothing was built before."""
+    """Experiments whose code is the folder `code`, and mlk with its own empty home, so that there is no earlier build."""
 
     def __init__(self, folder, image, login=None):
         self.folder = pathlib.Path(folder)
@@ -44,7 +44,7 @@ class Builder:
         return [str(mlk.MLK), "build", str(file or self.experiment(more)), *map(str, args)]
 
     def build(self, *args, more="", file=None, check=0, env=None, timeout=120, before=(), **options):
-        """mlk build of the experiment; `before` is put before the command."""
+        """Runs mlk build for the experiment. `before` is put before the command."""
         return mlk.run(*before, *self.command(*args, more=more, file=file), check=check, env={**self.env, **(env or {})}, timeout=timeout, **options)
 
     def build_layout(self, name="layout", platform=None, **options):
@@ -79,12 +79,12 @@ class Layout:
         return self.document(self.manifest["config"]["digest"])
 
     def layer(self, index=-1):
-        """What is in that layer, as tree() says it of a folder."""
+        """The content of this layer, in the form in which tree() gives the content of a folder."""
         with gzip.open(self._path(self.manifest["layers"][index]["digest"])) as file:
             return entries_of(file)
 
     def wrong(self):
-        """What is wrong with it, by the digests and sizes in it."""
+        """The errors in the layout, found by its digests and sizes."""
         found = []
         for path in (self.folder / "blobs/sha256").iterdir():
             with path.open("rb") as file:
@@ -101,7 +101,7 @@ class Layout:
 
 
 def entries_of(file):
-    """Of an archive: path -> (kind, hash of the content or target of the link, whether it is executable)."""
+    """The entries of an archive: path -> (kind, hash of the content or target of the link, whether it is executable)."""
     found = {}
     with tarfile.open(fileobj=file, mode="r|", encoding="utf-8", errors="surrogateescape") as tar:
         for entry in tar:
@@ -117,13 +117,13 @@ def entries_of(file):
 
 
 def code_of(entries, prefix="mlk/code"):
-    """The entries below the folder of the code, by their paths from there."""
+    """The entries below the folder of the code, by their paths relative to this folder."""
     assert {name for name in entries if not (name + "/").startswith(prefix + "/")} <= {"mlk"}, "entries elsewhere"
     return {name[len(prefix) + 1:]: entry for name, entry in entries.items() if name.startswith(prefix + "/")}
 
 
 def tree(folder):
-    """The same of a folder."""
+    """The content of a folder, in the form of entries_of()."""
     found = {}
     for name in _walk(os.fsencode(folder), b""):
         path = os.path.join(os.fsencode(folder), name)
@@ -156,7 +156,7 @@ def copy_for_everyone(folder):
 
 
 def said_clearly(result):
-    """A refusal has one sentence for people, and is no crash."""
+    """Checks that mlk has refused with one error message and has not crashed. Returns its messages."""
     assert result.code in (1, 2, 3, 4), result
     assert result.stdout == "", result
     assert sum(line.startswith("mlk: error: ") for line in result.stderr.splitlines()) == 1, result

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""A credential plugin for tests: makes a client certificate or a token that the real cluster's API server takes for SECONDS.
+"""A credential plugin for tests: makes a client certificate or a token that the API server of the real cluster accepts for SECONDS.
 
 usage: login_plugin.py FOLDER SECONDS certificate|token    FOLDER: the cluster's, with its keys in pki/
 
-Each call is a line in $MLK_TEST_CALLS: the process that asked, and when. A certificate comes without an expirationTimestamp: only the
-server's 401 tells of its end. A token comes with one.
+Each call adds a line to $MLK_TEST_CALLS: the process that asked, and when. A certificate comes without an expirationTimestamp, so that only
+the server's 401 shows its end. A token comes with an expirationTimestamp.
 """
 
 import base64
@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-LEEWAY = 60  # seconds that the API server takes a token of a service account beyond its end
+LEEWAY = 60  # seconds for which the API server accepts a token of a service account after its end
 
 
 def openssl(*args, input=None):

@@ -1,4 +1,4 @@
-"""What end-to-end tests stand on: run a program with a bound, run mlk against a cluster, wait for something with a bound."""
+"""The base of the end-to-end tests: run a program with a time limit, run mlk against a cluster, wait for a condition with a time limit."""
 
 import contextlib
 import functools
@@ -20,11 +20,11 @@ MLK = BUILD / "mlk"
 RUNTIME = BUILD / "mlk-runtime"
 EXAMPLES = ROOT / "examples"
 
-# Sanitized programs and busy machines are slower: every bound is multiplied by this.
+# Programs with a sanitizer and busy machines are slower, so every time limit is multiplied by this factor.
 SLOW = float(os.environ.get("MLK_TEST_SLOW") or 1)
 
-DISTURBING = ("api-kill", "node-cut", "node-kill")  # of tests/cluster: they end what other tests run
-beside_others = False  # whether the test that runs may have others beside it: the end-to-end tests say so
+DISTURBING = ("api-kill", "node-cut", "node-kill")  # commands of tests/cluster that end the programs of other tests
+beside_others = False  # whether other tests may run beside the present test; conftest.py of the end-to-end tests sets it
 
 
 class Result:
@@ -44,8 +44,8 @@ class Result:
 
 
 def run(*command, check=None, timeout=60, env=None, cwd=None, input=None):
-    """Runs the program to its end. check=N: it must exit with N. Past `timeout` seconds it is killed, with its children (but
-    not what has made itself a session of its own), and the test fails."""
+    """Runs the program to its end. check=N: it must exit with N. After `timeout` seconds the program and its children are killed (except those
+    that have started a session of their own), and the test fails."""
     command = [str(part) for part in command]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL if input is None else subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -70,7 +70,7 @@ def _text(output):
 
 @contextlib.contextmanager
 def namespaces_of_their_own(cluster, names, role="edit", objects=lambda name: ()):
-    """Namespaces where the ordinary user has that ClusterRole, with these objects in each; gone when the test has ended."""
+    """Namespaces in which the ordinary user has this ClusterRole. Each namespace has these objects. They are deleted when the test has ended."""
     items = []
     for name in names:
         binding = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "user", "namespace": name},
@@ -91,10 +91,10 @@ def namespace_of_its_own(cluster, name, role="edit"):
 
 
 def wait_until(condition, what, timeout=60, interval=None):
-    """Calls `condition` until it returns something true, and returns that. An AssertionError in it counts as not yet.
+    """Calls `condition` until it returns a true value, and returns this value. An AssertionError of `condition` means not yet.
 
-    interval: in seconds, of what must be seen soon, or passes by itself. Else a pause takes twice as long as the last look, at most 2 s: most
-    conditions start a command, and where many tests wait, their looks make each other late.
+    interval: seconds between calls, for a condition that must be seen soon or that is true only for a short time. Without it, a pause takes
+    twice as long as the last call, at most 2 s. Most conditions start a command, and the calls of many waiting tests would delay each other.
     """
     end = time.monotonic() + timeout * SLOW
     reason = ""
@@ -111,7 +111,7 @@ def wait_until(condition, what, timeout=60, interval=None):
 
 
 class Cluster:
-    """Where runs go: `kind` is embedded or real. All commands on it are an ordinary user's, but those of `kubectl_admin`."""
+    """A cluster for runs. `kind` is embedded or real. An ordinary user runs all commands on it, except those of `kubectl_admin`."""
 
     def __init__(self, kind, kubeconfig, admin_kubeconfig, kubectl, env, namespace):
         self.kind, self.namespace = kind, namespace
@@ -129,14 +129,14 @@ class Cluster:
         return run(MLK, command, *local, *args, check=check, timeout=timeout, env={**self.env, **(env or {})}, input=input, cwd=cwd)
 
     def start(self, command, *args, **options):
-        """The same as a Popen, for commands that stay. The caller ends it."""
+        """Starts the command and returns its Popen, for commands that run on. The caller ends it."""
         local = ["--local"] if self.embedded else []
         return subprocess.Popen([str(MLK), command, *local, *map(str, args)], env={**os.environ, **self.env}, text=True,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
 
     @contextlib.contextmanager
     def commands(self):
-        """A function that starts commands that stay. Those that are left are ended."""
+        """A function that starts commands that run on. At the end, the commands that still run are ended."""
         started = []
 
         def begin(*command):
@@ -157,8 +157,8 @@ class Cluster:
         return run(self._kubectl(), "--kubeconfig", self.admin_kubeconfig, *args, check=check, timeout=timeout, input=input)
 
     def objects(self, kinds, selector=""):
-        """The objects of these kinds (plural, with commas), as kubectl gives them. Tests that wait ask often, and each start of kubectl takes
-        a tenth of a second of a processor: these requests need none."""
+        """The objects of these kinds (plural, with commas), as kubectl returns them. Waiting tests ask often, and each start of kubectl takes a
+        tenth of a second of a processor. So this function sends requests without kubectl."""
         return [item for plural in kinds.split(",") for item in self._list(plural, selector)]
 
     def _list(self, plural, selector):
@@ -167,7 +167,7 @@ class Cluster:
         return [{**about, **item} for item in found["items"]]
 
     def delete_all(self, plural, selector):
-        """Begins to delete the objects of this kind. There may be none."""
+        """Begins to delete the objects of this kind, if there are any."""
         self._request("DELETE", plural, selector)
 
     def _request(self, method, plural, selector):
@@ -188,13 +188,13 @@ class Cluster:
         return json.loads(said)
 
     def harness(self, command, *args, check=0, timeout=120):
-        """A command of tests/cluster on this (real) cluster, such as `node-kill 2`."""
+        """Runs a command of tests/cluster on this (real) cluster, such as `node-kill 2`."""
         assert not self.embedded, f"tests/cluster/{command} is for the real cluster"
         assert command not in DISTURBING or not beside_others, f"tests/cluster/{command} breaks other tests: mark this one `alone`"
         return run(ROOT / "tests/cluster" / command, *args, check=check, timeout=timeout, env=self.env)
 
     def signal(self, run_name, role, rank, name):
-        """Sends a signal to the processes of one rank, from outside."""
+        """Sends a signal to the processes of one rank, from outside of the cluster."""
         if not self.embedded:
             return self.harness("signal", run_name, role, rank, name)
         sent = [pid for pid in processes_with(MLK_RUN=run_name, MLK_ROLE=role, MLK_RANK=rank) if _send(pid, name)]
@@ -204,13 +204,13 @@ class Cluster:
 
 @functools.lru_cache
 def _server(kubeconfig, _changed):
-    """The API server that the kubeconfig names, and how to log in there."""
+    """The API server that the kubeconfig names, and the way to log in there."""
     with tempfile.TemporaryDirectory() as folder:
         return fault_proxy.Upstream(kubeconfig, pathlib.Path(folder))
 
 
 def processes_with(**variables):
-    """The pids whose environment holds all of these."""
+    """The pids of the processes whose environment has all of these variables."""
     wanted = {f"{key}={value}".encode() for key, value in variables.items()}
     found = []
     for entry in pathlib.Path("/proc").iterdir():

@@ -1,4 +1,4 @@
-"""Writes OCI images without a container engine: no times, no owners, so that the same content gives the same digest."""
+"""Writes OCI images without a container engine. The images have no times and no owners, so that the same content has the same digest."""
 
 import gzip
 import hashlib
@@ -11,17 +11,17 @@ import subprocess
 import sys
 import tarfile
 
-USER = 65532  # nobody's: pods that must not run as root run as this
+USER = 65532  # the number of no existing user; pods that must not run as root run as this user
 BUSYBOX = "/bin/busybox"
 
 
 def architecture():
-    """This machine's, as images call it."""
+    """The architecture of this machine, as images name it."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
 
 class Layer:
-    """One layer being filled: files, links and the folders above them."""
+    """One layer that is being filled with files, links and the folders above them."""
 
     def __init__(self):
         self._bytes = io.BytesIO()
@@ -69,8 +69,8 @@ def describe(kind, data):
 
 
 def write_image(out, name, layers, config, compressed=False, more=None):
-    """An OCI layout as one tar, with the annotation by which containerd names what it imports. `more` goes into the document of the
-    configuration, beside `config`."""
+    """Writes an OCI layout as one tar. Its annotation gives the name under which containerd imports the image. `more` goes into the document of
+    the configuration, beside `config`."""
     blobs = {}
 
     def blob(kind, data):
@@ -105,7 +105,7 @@ def write_image(out, name, layers, config, compressed=False, more=None):
 
 
 def libraries(program):
-    """The shared objects it is linked to, the loader among them, where the loader will look for them."""
+    """The shared objects that the program is linked to, with the loader, at the paths where the loader will look for them."""
     answer = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
     if "not a dynamic executable" in answer.stdout + answer.stderr:
         return []
@@ -116,7 +116,7 @@ def libraries(program):
 
 
 def busybox_layer():
-    """The folders and users that every image has, and busybox with all it can do."""
+    """A layer with the folders and users that every image has, and busybox with all its applets."""
     base = Layer()
     for path in ("/dev", "/proc", "/sys", "/etc", "/root", "/var/run"):
         base.folder(path)

@@ -1,4 +1,4 @@
-"""A strict reader of Prometheus's text format 0.0.4: what Prometheus lets pass and what it would misread are errors here."""
+"""A strict reader of Prometheus's text format 0.0.4. It also fails on mistakes that Prometheus accepts or would misread."""
 
 import math
 import re
@@ -12,7 +12,7 @@ VALUE = re.compile(r"NaN|[+-]Inf|-?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 def parse(text):
-    """{sample: value}; a sample is its name, with its labels as they are written. Raises AssertionError."""
+    """Returns {sample: value}. A sample is its name with its labels as they are written. Raises AssertionError."""
     assert text.endswith("\n"), "the last line does not end"
     samples, families = {}, {}
     lines = text[:-1].split("\n")

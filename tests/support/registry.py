@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Registries for tests: Debian's docker-registry in a scratch folder, behind a front that records requests and misbehaves by plan
-(registry_proxy.py). Deleting is allowed. Three kinds, by what they ask for: nothing, a password, or a bearer token.
+"""Registries for tests: Debian's docker-registry in a scratch folder, behind a front that records requests and misbehaves as a plan says
+(registry_proxy.py). Deleting is allowed. There are three kinds of registries: they ask for nothing, for a password, or for a bearer token.
 
     with registry.bearer() as images:
         images.plan(fault("status", "PATCH", nth=2, status=500, share=0.5))
@@ -38,7 +38,7 @@ from registry_tokens import Tokens, User  # noqa: E402
 import wire  # noqa: E402
 
 USER, PASSWORD = "researcher", "swordfish:7%41/@"
-READER, READER_PASSWORD = "reader", "trout:8 &=?"  # may only pull, where there are tokens
+READER, READER_PASSWORD = "reader", "trout:8 &=?"  # may only pull from a registry with tokens
 SECRET = "of the test"
 UPLOAD = re.compile(r"/v2/(?P<repository>.+)/blobs/uploads/(?P<session>[0-9a-f-]{36})\?(?:.*&)?_state=(?P<state>[^&]+)")
 HTPASSWD = """\
@@ -50,8 +50,8 @@ MANIFESTS = ", ".join(f"application/vnd.{kind}+json" for kind in (
 
 
 class Registry:
-    """One registry that runs. `name` is how references to it begin, `record` what it was asked, `tokens` the server of tokens or None.
-    `back.name` is a door that asks for nothing, for what a test prepares: what goes through it is neither recorded nor disturbed."""
+    """One running registry. References to it begin with `name`. `record` has its requests. `tokens` is the server of tokens, or None. At
+    `back.name` the registry asks for no login. Tests prepare content there, since these requests are neither recorded nor disturbed."""
 
     def __init__(self, kind, port=0, token_port=0, tls=False, storage=None, log=None, relative=False, second_host=False, resumable=False,
                  **token_options):
@@ -79,7 +79,7 @@ class Registry:
         self.plan, self.unmet = self._front.plan, self._front.unmet
 
     def _start(self, relative):
-        self._socket = "@" + self.folder.name  # has a name but no path, which could be too long
+        self._socket = "@" + self.folder.name  # a socket with a name and no path, since a path could be too long
         (self.folder / "htpasswd").write_text(HTPASSWD)
         config = {
             "version": "0.1", "log": {"level": "warn", "accesslog": {"disabled": True}},
@@ -93,8 +93,8 @@ class Registry:
         self.run()
 
     def _with_true_offset(self, path):
-        """This program takes no upload up again whose PATCH was cut: the session's address has an offset in it that is not true any more.
-        Others do. With the true offset in a request's address it does as well."""
+        """docker-registry cannot resume an upload whose PATCH was cut, since the address of the session has an old offset in it. Other registries
+        can. With the true offset in the address of a request, docker-registry can resume as well."""
         match = UPLOAD.search(path)
         if not match:
             return path
@@ -105,7 +105,7 @@ class Registry:
         return path.replace(match["state"], urllib.parse.quote(signed))
 
     def _is_out_of_order(self, method, path, headers):
-        """Nor does it look where a part belongs."""
+        """Whether a part of an upload is not the next part. docker-registry does not check this itself."""
         match, begin = UPLOAD.search(path), re.match(r"(\d+)-", headers.get("Content-Range", ""))
         return bool(method == "PATCH" and match and begin and int(begin[1]) != self._stored(match))
 
@@ -114,7 +114,7 @@ class Registry:
         return data.stat().st_size if data.exists() else 0
 
     def run(self):
-        """Starts the program, after `end` once more: with what is stored."""
+        """Starts the program. After `end`, it starts the program again with the stored content."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(["docker-registry", "serve", self._config], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment())
         try:
@@ -126,7 +126,7 @@ class Registry:
         return self._process is not None and self._process.poll() is None
 
     def end(self):
-        """Ends the program: clients get no answers, as the front still listens."""
+        """Ends the program. Clients still connect, since the front listens, but they get no answers."""
         if self._process:
             self._process.kill()
             self._process.wait()
@@ -142,27 +142,27 @@ class Registry:
     # Logins.
 
     def login(self, user=USER, password=PASSWORD):
-        """What docker writes into config.json."""
+        """The document that docker writes into config.json."""
         if self.kind == "anonymous":
             return {}
         return {"auths": {self.name: {"auth": basic_authorization(user, password).removeprefix("Basic ")}}}
 
     def write_login(self, folder, **who):
-        """Writes config.json, and gives the variables with which programs find it."""
+        """Writes config.json, and returns the variables with which programs find it."""
         folder = pathlib.Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps(self.login(**who)))
         return {"DOCKER_CONFIG": str(folder), "REGISTRY_AUTH_FILE": str(folder / "config.json")}
 
     def secrets(self):
-        """All that must not be seen in any output."""
+        """All secrets, which must not appear in any output."""
         known = self.tokens.secrets() if self.tokens else [PASSWORD, READER_PASSWORD]
         return [*known, *(basic_authorization(*who).removeprefix("Basic ") for who in ((USER, PASSWORD), (READER, READER_PASSWORD)))]
 
-    # What is in it, past the front: neither recorded nor disturbed.
+    # The content of the registry. These requests go past the front, so they are neither recorded nor disturbed.
 
     def ask(self, method, path, body=None, headers=None):
-        """(status, headers, body) of the registry's own answer."""
+        """Returns (status, headers, body) of the registry's own answer."""
         connection = Upstream(self._socket)
         try:
             own = {"Authorization": basic_authorization(USER, PASSWORD)} if self.kind == "basic" else {}
@@ -176,12 +176,12 @@ class Registry:
         return json.loads(self.ask("GET", "/v2/_catalog?n=1000")[2])["repositories"]
 
     def tags(self, repository):
-        """Of a repository that is not there: none."""
+        """The tags of the repository. A repository that does not exist has no tags."""
         status, _, body = self.ask("GET", f"/v2/{repository}/tags/list")
         return sorted(json.loads(body)["tags"] or []) if status == 200 else []
 
     def manifest(self, repository, reference):
-        """The document, or None."""
+        """The document of the manifest, or None."""
         status, _, body = self.ask("GET", f"/v2/{repository}/manifests/{reference}", headers={"Accept": MANIFESTS})
         return json.loads(body) if status == 200 else None
 
@@ -189,12 +189,12 @@ class Registry:
         return self.ask("HEAD", f"/v2/{repository}/manifests/{reference}", headers={"Accept": MANIFESTS})[1]["Docker-Content-Digest"]
 
     def blob(self, repository, digest):
-        """Its bytes, or None."""
+        """The bytes of the blob, or None."""
         status, _, body = self.ask("GET", f"/v2/{repository}/blobs/{digest}")
         return body if status == 200 else None
 
     def broken(self):
-        """What is wrong with what tags refer to: a blob that is missing or is not what its digest says. Empty when all is right."""
+        """The errors in the images that tags name: a blob is missing, or has other content than its digest says. Empty if there are no errors."""
         wrong = []
         for repository in self.repositories():
             for tag in self.tags(repository):
@@ -216,23 +216,23 @@ class Registry:
                 wrong.append(f"{name}: wrong bytes in {part['digest']}")
 
     def collect_garbage(self):
-        """As an administrator does it: what no manifest refers to is gone afterwards."""
+        """Collects garbage as an administrator does: afterwards all blobs without a manifest are gone."""
         self.end()
         subprocess.run(["docker-registry", "garbage-collect", "--delete-untagged", self._config], check=True, capture_output=True,
                        env=_environment(), timeout=120)
         self.run()
 
     def size(self):
-        """Bytes of all blobs that are stored."""
+        """The number of bytes in all stored blobs."""
         return sum(path.stat().st_size for path in self.storage.glob("docker/registry/v2/blobs/**/data"))
 
 
 def _environment():
-    return {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}  # it would take them for settings
+    return {name: value for name, value in os.environ.items() if not name.startswith("REGISTRY_")}  # it would read them as settings
 
 
 def make_certificates(folder):
-    """An authority of the test and what serves with it: (the path of its certificate, the context)."""
+    """Makes a certificate authority for the test. Returns (path of its certificate, TLS context of a server with a certificate of it)."""
     authority, key, serving, serving_key = (folder / name for name in ("ca.crt", "ca.key", "serving.crt", "serving.key"))
     common = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
     for more in (["-subj", "/CN=mlk-test-authority", "-addext", "basicConstraints=critical,CA:TRUE", "-keyout", key, "-out", authority],
@@ -257,7 +257,7 @@ def start(kind, **options):
 
 @contextlib.contextmanager
 def far_away(seconds, storage):
-    """What is stored there, by a registry with TLS and HTTP/2 at the end of a wire; see wire.py. `ca` is its authority's certificate."""
+    """Serves this storage by a registry with TLS and HTTP/2 at the end of a wire (see wire.py). `ca` is the certificate of its authority."""
     with tempfile.TemporaryDirectory() as folder:
         ca, _ = make_certificates(pathlib.Path(folder))
         with socket.socket() as free:

@@ -1,5 +1,5 @@
-"""A front that stands before a registry on a UNIX socket: it records each request with the bytes of its body and of the answer's, asks
-for tokens if it is given a gate, and misbehaves by plan. Bodies pass through in pieces and are never held as a whole.
+"""A front before a registry on a UNIX socket. It records each request with the sizes of its body and of the answer's body, asks for tokens if
+it has a gate, and misbehaves as a plan says. Bodies pass through in pieces, and the front never holds a whole body.
 
 A plan is a list of rules as in fault_proxy.py, here made by `fault(do, method, path, ...)`. The first rule that matches a request and is
 not used up decides; `nth` (from 1) chooses the nth of the requests that match, `times` says how often (0: always). What `do` can be:
@@ -10,13 +10,13 @@ not used up decides; `nth` (from 1) chooses the nth of the requests that match, 
                   all of the request, before any answer; of an answer, one byte before its end
     stall         never answer
     delay         wait `seconds`, then carry on as usual
-    revoke        no token that was given out until now is good any more
+    revoke        all tokens that were issued until now become invalid
     forget        the upload session is gone: 404 BLOB_UPLOAD_UNKNOWN, also in the registry
     redirect      307 to `to`, or to the same path on the second host of the registry
     headers       the answer with these `headers` instead of its own; None takes one away
     wrong-digest  the answer with the Docker-Content-Digest of something else
     wrong-bytes   the answer with one byte changed, at `share` of it
-    short         the answer without its last byte, and with the length to that
+    short         the answer without its last byte, and with the Content-Length of the shorter body
 """
 
 import base64
@@ -32,7 +32,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from fault_proxy import HOP_BY_HOP, Plan
 
 PIECE = 256 * 1024
-UNKNOWN_LENGTH = 64 * 1024  # what a share is a share of where a request does not say how long it is
+UNKNOWN_LENGTH = 64 * 1024  # a share refers to this length if a request does not say how long its body is
 FIELDS = {"nth", "times", "share", "status", "headers", "body", "seconds", "to"}
 KINDS = {"status", "cut", "stall", "delay", "revoke", "forget", "redirect", "headers", "wrong-digest", "wrong-bytes", "short"}
 
@@ -45,7 +45,7 @@ def fault(do, method, path="", **fields):
 
 
 def error_body(code, message="said by the front of the test"):
-    """What registries answer to say what is wrong."""
+    """The body with which a registry reports an error."""
     return {"errors": [{"code": code, "message": message, "detail": None}]}
 
 
@@ -80,7 +80,7 @@ class Record:
                 file.write(json.dumps(entry) + "\n")
 
     def select(self, method=None, path=""):
-        """Those with that method, or any, whose path with its query has the regular expression."""
+        """The requests with this method, or with any method if it is None, whose path with its query matches the regular expression."""
         with self._lock:
             return [each for each in self._exchanges if method in (None, each.method) and re.search(path, each.path)]
 
@@ -102,21 +102,21 @@ class Record:
 
 
 class Cut(Exception):
-    """Close the connection to the client now."""
+    """Raised to close the connection to the client now."""
 
 
 class Incoming:
-    """The body of a request, in pieces as they come."""
+    """The body of a request in pieces, as they arrive."""
 
     def __init__(self, file, headers, exchange):
         self._file, self._exchange = file, exchange
         self.chunked = "chunked" in headers.get("Transfer-Encoding", "").lower()
         self.length = None if self.chunked else int(headers.get("Content-Length") or 0)
-        self._left = 0 if self.chunked else self.length  # of the chunk, or of all
+        self._left = 0 if self.chunked else self.length  # bytes left of the chunk, or of the whole body
         self.ended = self.length == 0
 
     def pieces(self, most=None):
-        """What is left of it, or the next `most` bytes."""
+        """The rest of the body, or its next `most` bytes."""
         while not self.ended and most != 0:
             if self.chunked and self._left == 0:
                 self._left = int(self._line().split(b";")[0], 16)
@@ -149,7 +149,7 @@ class Incoming:
 
 
 def socket_address(name):
-    """What connect() takes: Go writes the zero byte of names that are no paths as @."""
+    """The address for connect(). Go writes the zero byte of an abstract name as @."""
     return re.sub("^@", "\0", name)
 
 
@@ -181,7 +181,7 @@ class Handler(BaseHTTPRequestHandler):
         self.entry.did = rule["do"]
         try:
             self.carry_out(front, rule, rule["do"])
-        except (Cut, OSError, http.client.HTTPException):  # either side left, or was made to
+        except (Cut, OSError, http.client.HTTPException):  # one side closed the connection, or the front did
             self.close_connection = True
         finally:
             front.record.end(self.entry)
@@ -221,7 +221,7 @@ class Handler(BaseHTTPRequestHandler):
         try:
             self.forward(front, connection, most=most)
         except (BrokenPipeError, ConnectionResetError):
-            pass  # it has answered already
+            pass  # the registry has answered already
         if do == "status":
             return self.answer_rule(rule)
         if most is not None:
@@ -234,7 +234,7 @@ class Handler(BaseHTTPRequestHandler):
         self.pass_on(rule, do, answer)
 
     def forward(self, front, connection, method=None, most=None):
-        """Sends the request to the registry, of its body at most so many bytes."""
+        """Sends the request to the registry, with at most `most` bytes of its body."""
         path = front.resume(self.path) if front.resume else self.path
         connection.putrequest(method or self.command, path, skip_host=True, skip_accept_encoding=True)
         for name, value in self.headers.items():
@@ -255,7 +255,7 @@ class Handler(BaseHTTPRequestHandler):
             connection.send(b"0\r\n\r\n")
 
     def pass_on(self, rule, do, answer):
-        """Gives the registry's answer to the client."""
+        """Passes the registry's answer to the client."""
         length = answer.getheader("Content-Length")
         headers = [(name, value) for name, value in answer.getheaders() if name.lower() not in HOP_BY_HOP]
         changed = rule.get("headers", {}) if do == "headers" else {}
@@ -309,7 +309,7 @@ class Handler(BaseHTTPRequestHandler):
     def head(self, status, reason, headers):
         self.send_response_only(status, reason)
         for name, value in headers:
-            self.send_header(name, value)  # closes the connection afterwards if one says so
+            self.send_header(name, value)  # a header `Connection: close` closes the connection afterwards
         self.end_headers()
 
     def write(self, data, counted):
@@ -317,7 +317,7 @@ class Handler(BaseHTTPRequestHandler):
         self.entry.received += counted
 
     def drain(self):
-        """A connection that is closed with bytes unread is reset, and the client may not see the answer."""
+        """Reads the rest of the body. A connection that is closed with unread bytes is reset, and then the client may not see the answer."""
         if not self.body.ended:
             self.close_connection = True
             self.request.settimeout(5)
@@ -341,7 +341,7 @@ class Listener(ThreadingHTTPServer):
 
     def get_request(self):
         request, client_address = super().get_request()
-        if self.front.tls:  # the handshake comes with the first read, on the thread of the connection
+        if self.front.tls:  # the handshake happens at the first read, on the thread of the connection
             request = self.front.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
         return request, client_address
 
@@ -356,11 +356,11 @@ class Listener(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request, client_address):
-        pass  # a client that does not trust our certificate, say
+        pass  # for example, the client does not trust our certificate
 
     def server_bind(self):
         super(ThreadingHTTPServer, self).server_bind()
-        self.server_name, self.server_port = self.server_address[:2]  # without asking for the name of the host
+        self.server_name, self.server_port = self.server_address[:2]  # without a request to DNS for the name of the host
 
     def stop(self):
         self.shutdown()
@@ -374,9 +374,9 @@ class Listener(ThreadingHTTPServer):
 
 
 class Front:
-    """The listener and what it is told to do, for tests. `upstream` is the registry's UNIX socket; `authorization`, if given,
-    is what the registry sees in place of what the client sends; `resume` changes the path of each request on its way there, and
-    `out_of_order` says of a part of an upload that it is not the next one."""
+    """The listener and its plan, for tests. `upstream` is the registry's UNIX socket. If `authorization` is given, the registry gets it instead
+    of the client's header. `resume` changes the path of each request to the registry. `out_of_order` says whether a part of an upload is
+    not the next part."""
 
     handler = Handler
 
@@ -395,7 +395,7 @@ class Front:
         self._thread.start()
 
     def plan(self, *rules):
-        """Replaces the plan; its rules count from here on."""
+        """Replaces the plan. The new rules count requests from here on."""
         with self._lock:
             self._plan = Plan(rules)
 
@@ -404,7 +404,7 @@ class Front:
             return self._plan.pick(method, path) or {"do": "pass"}
 
     def unmet(self):
-        """The rules that no request has met: a test of a fault that did not happen proves nothing."""
+        """The rules that were not used by any request. A test proves nothing if its fault did not happen."""
         with self._lock:
             return [rule for rule in self._plan.rules if rule["used"] == 0]
 

@@ -1,5 +1,5 @@
-"""A server of bearer tokens, and the gate of a registry's front that asks for them: the challenge, GET /token with a login or without one,
-POST /token with a password or a refresh token. Tokens mean nothing by themselves; the server remembers what it gave out."""
+"""A server of bearer tokens, and the gate of a registry's front that asks for tokens: the challenge, GET /token with or without a login, and
+POST /token with a password or a refresh token. A token has no content of its own. The server remembers the tokens that it has issued."""
 
 import base64
 import dataclasses
@@ -18,14 +18,14 @@ SERVICE = "registry of the test"
 @dataclasses.dataclass
 class Token:
     user: str
-    scopes: dict  # of repositories: the actions that were granted
+    scopes: dict  # repository -> the actions that were granted
     ends: float
     how: str  # GET, password or refresh
 
 
 @dataclasses.dataclass
 class User:
-    """`grants`: regular expressions of repositories, with the actions that this user may do there."""
+    """`grants`: regular expression of repositories -> the actions that this user may do there."""
 
     password: str
     grants: dict = dataclasses.field(default_factory=lambda: {".*": {"pull", "push", "delete"}})
@@ -59,7 +59,7 @@ class TokenFront(Front):
 
 
 class Tokens:
-    """What the server knows. `expires_in` is seconds, None if answers do not tell; `fields` the names under which a token is answered."""
+    """The state of the server. `expires_in` is in seconds, or None if answers do not have it. `fields` are the names of a token in an answer."""
 
     def __init__(self, users, anonymous_pull=False, expires_in=300, fields=("token", "access_token"), tls=None, host="127.0.0.1", port=0):
         self.users, self.anonymous_pull, self.expires_in, self.fields = users, anonymous_pull, expires_in, fields
@@ -79,7 +79,7 @@ class Tokens:
             self._tokens.clear()
 
     def secrets(self):
-        """All that must not be seen anywhere."""
+        """All secrets, which must not appear anywhere."""
         with self._lock:
             return [*self._tokens, *self._refresh, *(user.password for user in self.users.values())]
 
@@ -130,7 +130,7 @@ class Tokens:
     # The gate.
 
     def check(self, method, path, headers, front):
-        """None if the request may pass, else status, headers and body of the refusal."""
+        """Returns None if the request may pass. Otherwise returns status, headers and body of the refusal."""
         needed = _needed(method, path)
         authorization = headers.get("Authorization", "")
         error = ""
@@ -143,7 +143,7 @@ class Tokens:
                 return None
             else:
                 error = "insufficient_scope"
-        # A node of the cluster knows us by another name, and the token server by the same.
+        # A node of the cluster knows this registry by another host name, and knows the token server by the same other name.
         host = headers.get("Host", front.name).rpartition(":")[0] or front.host
         challenge = f'Bearer realm="{front.url.partition(":")[0]}://{host}:{self.front.port}/token",service="{SERVICE}"'
         if needed:

@@ -1,4 +1,4 @@
-"""Disturbs a run at random and holds it to what training means: it ends, and with what it would have come to undisturbed."""
+"""Disturbs a run at random, and checks that the run ends with the same result as an undisturbed run."""
 
 import math
 import signal
@@ -9,24 +9,24 @@ from runtime_processes import newest_checkpoint
 from runtime_wires import Wires
 
 PAUSE = 0.25  # seconds between disturbances, on average
-RESTART = 0.3  # a process that ended starts again within this
-LIMIT = 120  # seconds for the rest of the run once nothing disturbs it any more
+RESTART = 0.3  # seconds within which a process starts again after its end
+LIMIT = 120  # seconds for the rest of the run after the last disturbance
 
 
 class Chaos:
-    """Kills, freezes, spoils connections, and starts again what ended, as a cluster would."""
+    """Kills and freezes processes, disturbs their connections, and starts processes again after their end, as a cluster would."""
 
     def __init__(self, run, rng, kills):
         self.run, self.rng, self.kills_left = run, rng, kills
         self.kills = 0
         self.alive = {}  # (role, rank): Process
         self.due = {}  # (role, rank): when it starts again
-        self.frozen = {}  # (role, rank): when it goes on
-        self.trained = False  # somebody ended with 0
+        self.frozen = {}  # (role, rank): when it continues
+        self.trained = False  # a process has ended with 0
         self.history = []
 
     def play(self):
-        """The whole run. Returns how many processes were killed."""
+        """Runs the whole run. Returns how many processes were killed."""
         servers, workers = self.run.start_all()
         self.alive = {("server", rank): process for rank, process in enumerate(servers)}
         self.alive |= {("worker", rank): process for rank, process in enumerate(workers)}
@@ -53,7 +53,7 @@ class Chaos:
         self.history.append(f"{time.monotonic():.2f} {what}")
 
     def collect(self, now):
-        """Takes note of what ended, and starts what is due."""
+        """Notes the processes that have ended, and starts the processes that are due."""
         for who, process in list(self.alive.items()):
             code = process.popen.poll()
             if code is None:
@@ -63,7 +63,7 @@ class Chaos:
             self.note(f"{process.name} ended with {code}")
             assert code in (0, -signal.SIGKILL, 75), f"{process.name} ended with {code}:\n{process.errors()}\n{self.story()}"
             self.trained = self.trained or code == 0
-            if code == -signal.SIGKILL or (code == 75 and not self.trained):  # else nobody is left whom it could find
+            if code == -signal.SIGKILL or (code == 75 and not self.trained):  # otherwise no peer is left that the process could find
                 self.due[who] = now + self.rng.uniform(0, RESTART)
         for who in [who for who, when in self.due.items() if now >= when]:
             del self.due[who]
@@ -111,7 +111,7 @@ class Chaos:
         if not running:
             return
         who = self.rng.choice(running)
-        # Beyond 5 s it is given up by the others.
+        # After 5 s the other processes take it for lost.
         seconds = 7 if self.rng.random() < 0.1 else self.rng.uniform(0.05, 1)
         self.alive[who].signal(signal.SIGSTOP)
         self.frozen[who] = now + seconds
@@ -119,19 +119,19 @@ class Chaos:
 
 
 def final_state(run):
-    """(step, position, tensors by name) of the run's last checkpoint, the optimizer's left out."""
+    """(step, position, tensors by name) of the run's last checkpoint, without the tensors of the optimizer."""
     manifest, tensors = newest_checkpoint(run.checkpoints)
     return manifest["step"], manifest["position"], {name: tensor for name, tensor in tensors.items() if name.startswith("layers.")}
 
 
 def distance(one, other):
-    """Of two sets of tensors, relative to their size."""
+    """The distance of two sets of tensors, relative to their size."""
     pairs = [(a, b) for name in one for a, b in zip(one[name], other[name], strict=True)]
     return math.sqrt(sum((a - b) ** 2 for a, b in pairs) / sum(a * a for a, _ in pairs))
 
 
 def training_loss(run, tensors):
-    """Of a model with these tensors over all training images: the mean cross entropy, computed the slow way."""
+    """The mean cross entropy of a model with these tensors over all training images, computed in plain Python."""
     images = (run.folder / "data/train-images-idx3-ubyte").read_bytes()[16:]
     labels = (run.folder / "data/train-labels-idx1-ubyte").read_bytes()[8:]
     inputs, brightest = len(images) // len(labels), max(images)

@@ -1,11 +1,11 @@
-"""A network of its own for a run: a namespace for each host, and bridges between them that can be taken apart. Needs root."""
+"""A separate network for a run: a namespace for each host, and bridges between the hosts that can be separated. Needs root."""
 
 import itertools
 import secrets
 import subprocess
 import typing
 
-# What a network is made of, in a namespace that goes with the shell.
+# Makes the parts of a network in a namespace that ends with the shell.
 TRIAL = """
 ip link add name whole type bridge
 ip link add name wire type veth peer name eth0
@@ -24,16 +24,16 @@ class Host(typing.NamedTuple):
 
     @property
     def command(self):
-        """Put before a command, runs it on this host, as the same process."""
+        """Words to put before a command. They run the command on this host as the same process."""
         return ["ip", "netns", "exec", self.namespace]
 
 
 class Network:
-    """As a context manager: takes itself down. The switch is a namespace as well, so nothing of the machine's network changes."""
+    """A context manager that removes the network at its end. The switch is a namespace as well, so the network of the machine does not change."""
 
     @staticmethod
     def possible():
-        """Whether this user, and this kernel, can make one."""
+        """Whether this user can make a network on this kernel."""
         return subprocess.run(["unshare", "--net", "sh", "-ec", TRIAL], check=False, capture_output=True, timeout=30).returncode == 0
 
     def __init__(self):
@@ -70,7 +70,7 @@ class Network:
         return host
 
     def split(self, hosts):
-        """These hosts hear each other and nobody else, from now on and until heal()."""
+        """From now on these hosts hear only each other, until heal()."""
         for host in hosts:
             ip("-n", self.name, "link", "set", host.wire, "master", "apart")
 
@@ -79,7 +79,7 @@ class Network:
             ip("-n", self.name, "link", "set", host.wire, "master", "whole")
 
     def cut(self, one, other):
-        """These two do not hear each other any more; all others hear both. Until mend()."""
+        """From now on these two hosts do not hear each other, until mend(). All other hosts hear both."""
         for host, peer in ((one, other), (other, one)):
             ip("-n", host.namespace, "neigh", "replace", peer.address, "lladdr", "02:00:00:00:00:77", "dev", "eth0", "nud", "permanent")
 
@@ -88,7 +88,7 @@ class Network:
             ip("-n", host.namespace, "neigh", "del", peer.address, "dev", "eth0")
 
     def slow(self, host, rate="2mbit"):
-        """What goes to this host, and what comes from it, takes its time."""
+        """Delays all packets to and from this host."""
         for where, device in ((self.name, host.wire), (host.namespace, "eth0")):
             subprocess.run(["tc", "-n", where, "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", "8kb",
                             "latency", "400ms"], check=True, capture_output=True, timeout=30)

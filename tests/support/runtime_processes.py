@@ -1,4 +1,4 @@
-"""Runs of mlk-runtime as plain processes on addresses 127.x.y.z: start, kill, freeze, restart and look at them."""
+"""Runs of mlk-runtime as plain processes on addresses 127.x.y.z: functions to start, kill, freeze, restart and inspect them."""
 
 import array
 import itertools
@@ -21,11 +21,12 @@ from runtime_wires import Wires
 RUNTIME = pathlib.Path(os.environ.get("MLK_RUNTIME", mlk.RUNTIME))
 PORT = 7070
 MOST_SEEDS = 64
-ENDLESS = 1_000_000  # steps of a run that a test ends with Run.finish() when it has seen what it waits for, however slow the machine is
+ENDLESS = 1_000_000  # the steps of a run that the test ends with Run.finish() after it has seen its condition, however slow the machine is
 
 
 class AddressBlock:
-    """254 addresses 127.x.y.z, of no other test until close(), and of no embedded cluster: runs side by side do not meet."""
+    """254 addresses 127.x.y.z, so that runs side by side do not connect to each other. Neither another test (until close()) nor an embedded
+    cluster has these addresses."""
 
     def __init__(self):
         while True:
@@ -34,7 +35,7 @@ class AddressBlock:
             try:
                 self.claim.bind(f"\0mlk-test {self.prefix}")
                 return
-            except OSError:  # another test's
+            except OSError:  # another test has this block
                 self.claim.close()
 
     def __str__(self):
@@ -45,7 +46,7 @@ class AddressBlock:
 
 
 def write_digits(folder, samples=600, held_out=200, inputs=16, classes=4, repeat=1):
-    """IDX files with clusters of bytes that a small model separates well, but not in its first steps. repeat: so often in a row."""
+    """Writes IDX files with clusters of bytes. A small model separates them well, but not in its first steps. repeat: repetitions in a row."""
     rng = random.Random(7)
     centres = [[rng.randrange(60, 196) for _ in range(inputs)] for _ in range(classes)]
     folder.mkdir(exist_ok=True)
@@ -58,7 +59,7 @@ def write_digits(folder, samples=600, held_out=200, inputs=16, classes=4, repeat
 
 
 def complete_optimizer(given):
-    """The keys that the experiment file's defaults would fill in."""
+    """Adds the keys that the defaults of the experiment file would fill in."""
     of_type = {"momentum": 0.9, "nesterov": False} if given["type"] == "sgd" else {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
     return {"weight_decay": 0, **of_type, "schedule": {"type": "constant", "warmup": 0}, **given}
 
@@ -101,7 +102,7 @@ class Process:
         return int(lines[-1]["world"]) if lines else 0
 
     def members(self):
-        """How many workers take part, as this process, which tells it, has said last."""
+        """How many workers take part, by the last message of this process. Only some processes report this number."""
         count = 0
         for line in self.errors().splitlines():
             if told := re.search(r"generation \d+: (\d+) of|training with (\d+) of|is lost, (\d+) go on", line):
@@ -114,7 +115,7 @@ class Process:
         return json.loads(self.result_path.read_text())
 
     def done(self):
-        """Whether it has left the result of a trained run. Not while the file is being rewritten."""
+        """Whether the process has written the result of a trained run. False while the file is being rewritten."""
         try:
             return self.result()["done"] is True
         except (OSError, ValueError):
@@ -122,7 +123,7 @@ class Process:
 
 
 def kill_at_once(processes):
-    """All are stopped first, so none of them can notice that another one is gone, and tell others."""
+    """Stops all processes before it kills them, so that a process cannot notice the loss of another one and report it."""
     for number in (signal.SIGSTOP, signal.SIGKILL):
         for process in processes:
             process.signal(number)
@@ -131,10 +132,10 @@ def kill_at_once(processes):
 
 
 class Run:
-    """One run. As a context manager it kills what is left of it.
+    """One run. As a context manager it kills the remaining processes at its end.
 
-    network: a runtime_network.Network of whose hosts each process gets one. wires: processes are dialled through proxies, see
-    runtime_wires.Wires. With steps=ENDLESS it has checkpoints, which finish() needs.
+    network: a runtime_network.Network, of which each process gets a host of its own. wires: processes connect through proxies, see
+    runtime_wires.Wires. With steps=ENDLESS the run has checkpoints, which finish() needs.
     """
 
     def __init__(self, folder, mode, workers=2, servers=None, consistency="async", checkpoints=False, network=None, wires=False,
@@ -150,7 +151,7 @@ class Run:
         self.blocks = [block]
         self.addresses = {"worker": [f"{block}.{1 + r}:{PORT}" for r in range(workers)],
                           "server": [f"{block}.{129 + r}:{PORT}" for r in range(self.servers_count)]}
-        self.spare = f"{block}.250:{PORT}"  # for a process besides those
+        self.spare = f"{block}.250:{PORT}"  # an address for one more process
         if network:
             for role, addresses in self.addresses.items():
                 for rank in range(len(addresses)):
@@ -197,7 +198,7 @@ class Run:
             block.close()
 
     def start(self, role, rank, under=(), **env):
-        """under: a command that starts it."""
+        """under: a command that starts the process."""
         number = next(self.started)
         base = self.folder / f"{role}-{rank}-{number}"
         environment = {
@@ -206,7 +207,7 @@ class Run:
             "MLK_SEEDS_SERVER": ",".join(self.seeds["server"]), "MLK_CONFIG": str(self.folder / "config.json"),
             "MLK_DATA": str(self.data), "MLK_SECRET": str(self.folder / "key"),
             "MLK_RESULT": f"{base}.result", "MLK_INCARNATION": f"{role}-{rank}-{number}",
-            "MLK_LATE_SECONDS": "3"}  # of many tests: who is lost there does not come back
+            "MLK_LATE_SECONDS": "3"}  # in many tests a lost process does not come back
         if self.checkpoints:
             environment["MLK_CHECKPOINTS"] = str(self.checkpoints)
         environment.update(env)
@@ -219,37 +220,37 @@ class Run:
         return process
 
     def start_all(self, **env):
-        """(servers, workers)"""
+        """Starts all processes. Returns (servers, workers)."""
         servers = [self.start("server", rank, **env) for rank in range(self.servers_count)]
         return servers, [self.start("worker", rank, **env) for rank in range(self.workers_count)]
 
     def finish(self, servers, workers, **env):
-        """Ends an endless run: SIGTERM ends these, and what they have saved is trained to the end. workers: by rank, so that the first
-        one reports. Returns the processes that end it, (servers, workers)."""
-        # Who has just come back has all of the model, so that it can be saved, when the next step is made.
+        """Ends an endless run: SIGTERM ends these processes, and new processes train their checkpoint to the end. workers: by rank, so that the
+        first worker reports. Returns the new processes: (servers, workers)."""
+        # A process that has just come back has the whole model after the next step. Then it can save the model.
         self.until_step(workers[0], workers[0].step() + 1)
         self.stop(servers + workers)
         return self.train_what_is_saved(**env)
 
     def stop(self, processes):
-        """They save, and end."""
+        """Sends SIGTERM, after which the processes save and end with 143."""
         for process in processes:
             process.signal(signal.SIGTERM)
         for process in processes:
             assert process.wait() == 143, f"{process.name}: {process.errors()}"
 
     def saved_step(self):
-        """Of the newest checkpoint; 0 if there is none."""
+        """The step of the newest checkpoint, or 0 if there is none."""
         return max((int(folder.name.removeprefix("step-")) for folder in self.checkpoints.glob("step-*")), default=0)
 
     def train_what_is_saved(self, **env):
-        """Starts the whole run anew, to go on from its checkpoint and to end soon. (servers, workers)"""
+        """Starts the whole run again. It continues from its checkpoint and ends soon. Returns (servers, workers)."""
         saved = self.saved_step()
         assert saved > 0, f"there is no checkpoint\n{self.logs()}"
         self.steps = max(saved + 30, 200)
         config = json.loads((self.folder / "config.json").read_text())
         config["steps"] = self.steps
-        config["workers"]["min"] = self.workers_count  # nobody is late for so few steps
+        config["workers"]["min"] = self.workers_count  # the run waits for all workers, so that no worker is late for the few steps
         (self.folder / "config.json").write_text(json.dumps(config))
         servers, workers = self.start_all(**env)
         assert_trained(servers + workers, self.steps, workers[0])
@@ -257,7 +258,7 @@ class Run:
         return servers, workers
 
     def beside(self, rank, role, at, incarnation=7):
-        """A worker of the test's own (wire_peer.Rank), connected with process `at` of that role as soon as it listens."""
+        """A worker that the test controls (wire_peer.Rank). It connects with process `at` of this role as soon as the process listens."""
         address = self.addresses[role][at]
         self.until(lambda: listens(address), f"{role}/{at} to listen")
         return wire_peer.Rank(address, bytes.fromhex((self.folder / "key").read_text()), rank, incarnation)
@@ -273,7 +274,7 @@ class Run:
         return "".join(f"--- {process.name}\n{process.errors()}" for process in self.processes.values())
 
     def until_world(self, reporter, count):
-        """Until `count` workers take part, by lines that tell of steps after this call."""
+        """Waits until `count` workers take part, by metrics lines of steps after this call."""
         self.until_step(reporter, reporter.step() + 20)
         self.until(lambda: reporter.world() == count, f"{count} workers in a line of {reporter.name}")
 
@@ -293,7 +294,7 @@ def listens(address):
 
 
 def newest_checkpoint(folder):
-    """(manifest, {name: floats}) of the newest in the folder; what lies in several files is put together."""
+    """(manifest, {name: floats}) of the newest checkpoint in the folder. Tensors whose parts are in several files are joined."""
     newest = max(folder.glob("step-*"))
     parts = {}
     for path in newest.glob("*.safetensors"):
@@ -308,7 +309,7 @@ def newest_checkpoint(folder):
 
 
 def join_parts(parts):
-    """Tensors by name, from the parts by their names: "name[begin:end]"."""
+    """Joins parts with names such as "name[begin:end]" to tensors by name."""
     begin_of = {part: int((part.partition("[")[2].partition(":")[0] or "0")) for part in parts}
     joined = {}
     for part in sorted(parts, key=begin_of.get):
@@ -321,7 +322,7 @@ def accuracy(process):
 
 
 def assert_trained(processes, steps, reporter):
-    """Everyone ended with 0, and the reporter says that the run is trained, to the end and well."""
+    """Checks that every process ends with 0, and that the reporter's result is a run that is trained to its end with a good accuracy."""
     for process in processes:
         assert process.wait() == 0, f"{process.name}: {process.errors()}"
     result = reporter.result()

@@ -7,7 +7,7 @@ import threading
 
 
 class Connection:
-    """One connection through a proxy. Touched by the proxies' thread alone."""
+    """One connection through a proxy. Only the thread of the proxies uses it."""
 
     def __init__(self, client, server, delay):
         self.ends = (client, server)  # streams to write to
@@ -34,7 +34,7 @@ class Connection:
 
 
 def hang_up(stream):
-    """Closes so that the other side sees a reset, as if nobody were there; unless that side has closed it already."""
+    """Closes the stream so that the other side sees a reset, as from a process that has ended. If the stream is closed already, does nothing."""
     handle = stream.get_extra_info("socket")
     if handle.fileno() < 0:
         return
@@ -43,14 +43,14 @@ def hang_up(stream):
 
 
 class Wires:
-    """behind: address to listen at -> address to go on to, both host:port. Whoever ends a connection ends it for the other as well,
-    and where nobody listens behind a proxy nobody seems to listen in front of it."""
+    """behind: address to listen at -> address to connect to, both host:port. If one side ends a connection, the proxy ends it for the other
+    side as well. If no process listens behind a proxy, a client sees a reset, as if no process listened at the proxy's address."""
 
     FAULTS = ("cut", "reset", "half_open", "late", "duplicated")
 
     def __init__(self, behind):
         self.behind = dict(behind)
-        self.delay = 0  # of connections made from now on, for each 64 KiB
+        self.delay = 0  # the delay of new connections, for each 64 KiB
         self.connections = []
         self.servers = []
         self.loop = asyncio.new_event_loop()
@@ -86,10 +86,10 @@ class Wires:
             self.connections.remove(connection)
             connection.close()
 
-    # What happens to connections: to one of them, chosen by `rng`, or to all there are.
+    # Faults of connections: of one connection, which `rng` chooses, or of all connections.
 
     def disturb(self, fault, rng=None):
-        """A fault of FAULTS. Returns whether there was a connection."""
+        """Makes a fault of FAULTS. Returns whether there was a connection."""
         return self._call(self._disturb(fault, rng))
 
     async def _disturb(self, fault, rng):
@@ -110,13 +110,13 @@ class Wires:
         return bool(chosen)
 
     def move(self, back, new):
-        """Who dials what was at the address `back` comes to `new` from now on, as when a name gets another address."""
+        """From now on new connections that would go to the address `back` go to `new`, as when a name gets another address."""
         for front, address in self.behind.items():
             if address == back:
                 self.behind[front] = new
 
     def calm(self):
-        """No connection is late any more, nor will be. Those that are half open stay so: their bytes are gone."""
+        """Ends the delay of all present and new connections. Half-open connections stay half open, since their bytes are lost."""
         self._call(self._calm())
 
     async def _calm(self):

@@ -1,4 +1,4 @@
-"""Curves and logits of PyTorch's, recorded by tests/torch_curves/record, and what mlk-runtime needs to compute the same."""
+"""Curves and logits of PyTorch, recorded by tests/torch_curves/record, and the data and settings with which mlk-runtime computes the same."""
 
 import array
 import itertools
@@ -22,14 +22,14 @@ def write_tokens(path, tokens):
 
 
 def write_data(folder, data):
-    """The data set that a curve is of: {"clusters": arguments of write_digits}, {"digits": {}}, {"text": {"bytes": N}} or {"tokens":
+    """Writes the data set of a curve: {"clusters": arguments of write_digits}, {"digits": {}}, {"text": {"bytes": N}} or {"tokens":
     {"count": N, "vocabulary": N}}."""
     ((kind, options),) = data.items()
     folder.mkdir(exist_ok=True)
     if kind == "clusters":
         write_digits(folder, **options)
     elif kind == "digits":
-        for old in folder.iterdir():  # plain files come before packed ones
+        for old in folder.iterdir():  # mlk-runtime prefers plain files to packed files
             old.unlink()
         for path in (mlk.EXAMPLES / "data/digits").glob("*.gz"):
             shutil.copy(path, folder)
@@ -45,7 +45,7 @@ def write_data(folder, data):
 
 
 def whole_config(run):
-    """The configuration of a process alone that reports every step."""
+    """The configuration of a single process that reports every step."""
     return {"schema": 1, "mode": "single", "precision": "float32", "consistency": "sync", "report_every": 1, "evaluate_every": 0,
             "step_delay_ms": 0, "workers": {"count": 1, "min": 1}, "servers": {"count": 0}, "checkpoint": {"every": 0, "keep": 1},
             "patience_seconds": 30, "offline_seconds": 60, "steps": 50, "seed": 1, **run, "optimizer": complete_optimizer(run["optimizer"])}
@@ -62,14 +62,14 @@ def read_safetensors(path):
 
 
 def losses_of(folder):
-    """The losses by step in the event file of a run: as floats, where lines of metrics have four digits."""
+    """The losses by step in the event file of a run. These are whole floats, while metrics lines have four digits."""
     (path,) = pathlib.Path(folder).iterdir()
     content, at, losses = path.read_bytes(), 0, {}
     while at < len(content):
         size = struct.unpack_from("<Q", content, at)[0]
         event = content[at + 12:at + 12 + size]
         at += size + 16
-        name = event.find(b"\x0a\x04loss\x15")  # a field of text, and then one of 32 bits
+        name = event.find(b"\x0a\x04loss\x15")  # a field with a text, followed by a field of 32 bits
         if name >= 0:
             losses[_varint(event, 10)] = struct.unpack_from("<f", event, name + 7)[0]
     return [losses[step] for step in sorted(losses)]
@@ -85,7 +85,7 @@ def _varint(data, at):
 
 
 def train(folder, curve, env=None, **config):
-    """Trains as a recorded curve says, in a process alone. Gives the run, which has ended, and the losses of its steps."""
+    """Trains as a recorded curve says, in a single process. Returns the run, which has ended, and the losses of its steps."""
     with Run(folder, "single", workers=1, checkpoints=True, **{**curve["run"], "report_every": 1, "seed": 1, "steps": 50, **config}) as run:
         write_data(run.data, curve["data"])
         worker = run.start("worker", 0, MLK_TENSORBOARD=str(folder / "events"), **(env or {}))
@@ -94,8 +94,8 @@ def train(folder, curve, env=None, **config):
 
 
 def are_within_noise(losses, recorded):
-    """Whether these are losses with bfloat16 as recorded: no further off at any step than twice what the recorded runs have been apart up to
-    it, or than PyTorch's float32 may be from itself on another processor."""
+    """Whether these losses with bfloat16 match the recorded losses. At each step the difference may be twice the largest difference of the recorded
+    runs up to this step, or the difference of PyTorch's own float32 losses between two processors."""
     return all(abs(loss - expected) <= max(1e-5, 2 * noise)
                for loss, expected, noise in zip(losses, recorded["losses"], recorded["noise"], strict=True))
 

@@ -1,6 +1,6 @@
-"""PyTorch's CPU library as a peer for benches and recorded curves: its wheel unpacked into the cache, C++ programs linked to it.
+"""PyTorch's CPU library as a peer for benches and recorded curves. Its wheel is unpacked into the cache, and C++ programs are linked to it.
 
-Importing torch in Python would need gigabytes of further wheels, or what frameworks.py does; the C++ library is the same code.
+To import torch in Python would need gigabytes of further wheels, or the empty libraries of frameworks.py. The C++ library is the same code.
 """
 
 import hashlib
@@ -16,14 +16,14 @@ WHEELS = (f"torch=={VERSION}", "nvidia-cuda-cupti==13.2.86", "nvidia-cuda-runtim
 
 
 def unpacked():
-    """The folder with the wheel's content. It fits one version of Python, which C++ programs do not mind."""
+    """The folder with the content of the wheel. The wheel is for one version of Python, which does not matter to C++ programs."""
     name = f"torch-{VERSION}-py{sys.version_info[0]}.{sys.version_info[1]}"
     return wheels.unpack(name, WHEELS, f"PyTorch {VERSION} to compare with (540 MB)")
 
 
 def build(source, empty_headers=(), name=f"PyTorch {VERSION}, one thread"):
-    """Compiles `source` against libtorch, with empty files for headers that its package leaves out. Gives the command, the
-    environment it needs and the peer's name."""
+    """Compiles `source` against libtorch, with empty files for headers that its package leaves out. Returns the command, the
+    environment that the command needs, and the name of the peer."""
     folder = unpacked()
     for header in empty_headers:
         path = folder / "empty" / header

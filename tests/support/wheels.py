@@ -1,4 +1,4 @@
-"""Python packages for tests and benches, unpacked into the cache: nothing of the machine is changed, nothing is fetched twice."""
+"""Python packages for tests and benches, unpacked into the cache. The machine is not changed, and each package is fetched once."""
 
 import os
 import pathlib
@@ -20,8 +20,8 @@ PANDAS = ["pandas==2.3.3", "python-dateutil==2.9.0.post0", "pytz==2025.2", "tzda
 
 
 def unpack(name, wheels, what):
-    """The folder `name` of the cache with the content of these wheels, without what they depend on. A wheel is "package==version",
-    or with " --hash=sha256:..." after it, and then all are."""
+    """The folder `name` of the cache with the content of these wheels, without their dependencies. A wheel is "package==version". If one
+    wheel has " --hash=sha256:..." after it, all must have it."""
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "mlk"
     folder = cache / name
     if folder.exists():
@@ -57,8 +57,8 @@ def _python_with_pip():
 
 
 def make(folder, name, version="1.0", code="", requires=(), python="", tag="py3-none-any", scripts=None, files=None):
-    """A wheel in that folder, the same bytes for the same arguments: its path. `code` is its module, `requires` lines of Requires-Dist, `python`
-    its Requires-Python, `scripts` its entry points, `files` what else lies in it."""
+    """Makes a wheel in this folder, with the same bytes for the same arguments. Returns its path. `code` is its module, `requires` its lines of
+    Requires-Dist, `python` its Requires-Python, `scripts` its entry points, and `files` its other files."""
     info = f"{name}-{version}.dist-info"
     metadata = [f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}", *(f"Requires-Dist: {line}" for line in requires)]
     extras = sorted(set(re.findall(r"extra == .(\w+).", " ".join(requires))))

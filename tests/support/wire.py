@@ -1,11 +1,11 @@
-"""A wire of some length before a server on this machine: what is sent arrives after half of a round trip, and a connection has to be
-made, with round trips of its own, before anything is sent.
+"""A wire of some length before a server on this machine. Bytes arrive half of a round trip after they were sent. A client first has to make a
+connection, which takes round trips of its own.
 
     with wire.start(port, seconds=0.01) as far:
         run(..., far.name)
         assert far.connections == 1
 
-It listens at an address of this machine that is no loopback one, if there is any, as programs treat these in another way.
+The wire listens at an address of this machine that is not a loopback address, if there is one, since programs treat loopback addresses differently.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ PIECE = 256 * 1024
 
 
 def own_address():
-    """That of the interface by which other machines are reached; nothing is sent. On its own: 127.0.0.1."""
+    """The address of the interface to other machines, found without sending a packet. Without such an interface: 127.0.0.1."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -27,7 +27,7 @@ def own_address():
 
 
 class Wire:
-    """`name` is the address with the port, `connections` the number of those that were made. While `silent` nothing arrives."""
+    """`name` is the address with the port. `connections` is the number of connections that were made. While `silent` is true, no bytes arrive."""
 
     def __init__(self, port, seconds):
         self._port, self._way, self.connections, self.silent = port, seconds / 2, 0, False
@@ -61,7 +61,7 @@ class Wire:
         self._ends |= {writer, back}
         try:
             async with asyncio.TaskGroup() as tasks:
-                # The client could not send anything before the server's answer to its first packet.
+                # A real client could not send data before it has the server's answer to its first packet.
                 for source, target, handshake in ((reader, back, 2 * self._way), (there, writer, 0)):
                     on_the_way = asyncio.Queue()
                     tasks.create_task(self._take(source, on_the_way, handshake))

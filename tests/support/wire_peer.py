@@ -1,4 +1,4 @@
-"""The handshake of runtime/transport/wire.h and runtime/transport/handshake.h as a second implementation: peers that are right, and peers that are not."""
+"""A second implementation of runtime/transport/wire.h and runtime/transport/handshake.h, for peers that keep the protocol and peers that do not."""
 
 import hashlib
 import hmac
@@ -41,14 +41,14 @@ def frame(kind, rank, incarnation, sequence, payload=b"", version=1, checksum=Tr
 
 
 def connect(address, over_unix):
-    """To a process that listens at host:port, or by the UNIX socket beside it."""
+    """Connects to a process that listens at host:port, or to the UNIX socket beside this port."""
     if over_unix:
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(10)
         connection.connect(f"\0mlk-runtime {address}")
         return connection
     host, port = address.split(":")
-    # From many addresses, so that the ports of none run out.
+    # Connect from many addresses, so that each of them has free ports.
     source = f"127.{200 + os.urandom(1)[0] % 50}.{os.urandom(1)[0]}.{1 + os.urandom(1)[0] % 250}"
     return socket.create_connection((host, int(port)), timeout=10, source_address=(source, 0))
 
@@ -64,7 +64,7 @@ def read(connection, size):
 
 
 def closed(connection):
-    """Whether the peer closes, rather than say anything more."""
+    """Whether the peer closes the connection without another message."""
     try:
         return connection.recv(65536) == b""
     except ConnectionResetError:
@@ -76,7 +76,7 @@ def hello(rank, incarnation, nonce, address, version=1, checksum=True):
 
 
 def shake_hands(connection, run, key, rank, incarnation, checksum):
-    """As worker RANK, with the whole handshake; whether the key is right is for the peer to say."""
+    """Makes the whole handshake as worker RANK. The peer decides whether the key is right."""
     own_nonce, own_address = os.urandom(32), b"127.0.0.1:1"
     connection.sendall(hello(rank, incarnation, own_nonce, own_address, checksum=checksum))
     header = read(connection, 64)
@@ -96,14 +96,14 @@ def shake_hands(connection, run, key, rank, incarnation, checksum):
 
 
 def incarnation_of(text):
-    """As the runtime makes it of MLK_INCARNATION."""
+    """The number that the runtime makes from MLK_INCARNATION."""
     return struct.unpack("<Q", hashlib.sha256(text.encode()).digest()[:8])[0]
 
 
 class Rank:
-    """Worker RANK of a run, by one connection with one other process; says what it is told to, and beside it only that it lives.
+    """Worker RANK of a run, with one connection to one other process. It sends the messages that the test wants, and also heartbeats.
 
-    A test that listens to one of its ranks would otherwise let the others be taken for dead."""
+    Without heartbeats, the run would take the other ranks of a test for dead while the test listens to one of them."""
 
     NO_STEP = 2**64 - 1
 
@@ -143,7 +143,7 @@ class Rank:
         self.say(PROPOSE, struct.pack("<QI", lineage, len(members)) + each, generation=number, clock=follows)
 
     def accept(self, number, step=NO_STEP, summed_in=0, lineage=0):
-        """With a state of step `step`: the version of it."""
+        """Accepts the proposal. `step`, `summed_in` and `lineage` are the version of the rank's state."""
         self.say(ACCEPT, struct.pack("<Q", lineage), generation=number, clock=step, offset=summed_in)
 
     def begin(self, number, step, feeder, hungry):
@@ -151,7 +151,7 @@ class Rank:
         self.say(BEGIN, payload, generation=number, clock=step, key=feeder)
 
     def join(self, clock, tensors):
-        """As a worker of parameter servers, with weights of step `clock` and unknown data. tensors: {name: shape}"""
+        """Joins as a worker of parameter servers, with weights of step `clock` and unknown data. tensors: {name: shape}"""
         each = b"".join(struct.pack("<H", len(name)) + name.encode() + struct.pack(f"<B{len(shape)}q", len(shape), *shape)
                         for name, shape in tensors.items())
         self.say(JOIN, struct.pack("<4QI", 0, 0, 0, 0, len(tensors)) + each + b"\0", clock=clock)
@@ -160,7 +160,7 @@ class Rank:
         self.say(SEED, struct.pack(f"<{len(weights)}f", *weights), key=chunk, clock=clock, offset=round_)
 
     def hear(self, kind, deadline):
-        """(generation, clock, payload) of the next such message; others are passed over."""
+        """(generation, clock, payload) of the next message of this kind. Other messages are skipped."""
         while time.monotonic() < deadline:
             fields = HEADER.unpack(read(self.connection, 64)[:60])
             payload = read(self.connection, fields[11])
