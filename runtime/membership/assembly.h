@@ -105,7 +105,8 @@ class Assembly {
   bool wants_newcomers(SteadyTime now) const;
   // Counts the generations of this run that began without a member of the one before, whoever was in them.
   std::uint64_t restarts() const { return restarts_; }
-  // Whether this rank is the lowest live member. Members in `last` come after all others.
+  // Whether this rank is the lowest live member, which reports and lets newcomers in. Members in `last` come
+  // after all others.
   bool is_lowest_live(const std::set<std::uint32_t>& last = {}) const;
   // Whether all other ranks of the run have ended, and each knew that the run is trained.
   bool all_have_left() const;
@@ -120,7 +121,7 @@ class Assembly {
     std::uint64_t incarnation = 0;
     std::string address;
     Standing standing = Standing::silent;
-    SteadyTime lost;     // when the connection with this process, or with the one before it, ended
+    SteadyTime lost;     // when this rank last lost the process of the view, or the process before it
     bool known = false;  // its status has arrived
     SteadyTime told;     // when its status last arrived
     StatusMessage status;
